@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Errors: one list gives the number, the name and the text.
+ *
+ * Every fallible function of weir returns 0 or one of these negative values and, on failure, changes nothing: neither
+ * its outputs (which are named ret_x) nor its object. Library code neither logs nor exits. */
+#ifndef WEIR_ERROR_H
+#define WEIR_ERROR_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_ERROR_LIST(X)                                                                                             \
+    X(EINVAL, 1, "invalid argument")                                                                                   \
+    X(ERANGE, 2, "value out of range")                                                                                 \
+    X(ENOMEM, 3, "out of memory")                                                                                      \
+    X(ENOENT, 4, "no such limit")                                                                                      \
+    X(EEXIST, 5, "already defined")                                                                                    \
+    X(ELIMIT, 6, "a stated bound is reached")                                                                          \
+    X(EAGAIN, 7, "more input is needed")                                                                               \
+    X(EPROTO, 8, "malformed input")                                                                                    \
+    X(EDUP, 9, "the same key twice in one request")                                                                    \
+    X(EIO, 10, "input or output failed")
+
+enum weir_error {
+    WEIR_OK = 0,
+#define WEIR_ERROR_ENUM(name, number, text) WEIR_##name = -(number),
+    WEIR_ERROR_LIST(WEIR_ERROR_ENUM)
+#undef WEIR_ERROR_ENUM
+};
+
+/* What was wrong and where, for people: `field` names the argument at fault ("burst"), `text` says what it must be
+ * ("must be 1 to 1000000000000"). Both are empty on success. Filled only where a function takes it; NULL is allowed. */
+struct weir_fault {
+    char field[32];
+    char text[160];
+};
+
+#if defined(__GNUC__) && !defined(WEIR_CORE_BUILD)
+#pragma GCC visibility push(default)
+#endif
+
+/* "WEIR_ERANGE" and "value out of range". For a number that is not an error: "WEIR_UNKNOWN", "unknown error". */
+const char *weir_error_name(int error);
+const char *weir_error_text(int error);
+
+#if defined(__GNUC__) && !defined(WEIR_CORE_BUILD)
+#pragma GCC visibility pop
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

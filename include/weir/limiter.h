@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The limiter: limits, and the bounded memory of every key's state. "May this proceed now?"
+ *
+ * What it decides: whether a request of a cost may proceed under one limit, or under several at once (every one admits
+ * and all are charged, or none is). What it does not: which limits apply to a request, and what to do with a refusal.
+ *
+ * Thread rule: after create, every function may be called from any thread at any time, but destroy, and but that calls
+ * of weir_limiter_define must not overlap each other. A decision never allocates and never sleeps; it may yield while
+ * another thread holds the same key.
+ *
+ * Time: every decision takes a `struct weir_time` or NULL for the limiter's own clock. Callers that pass their own must
+ * agree with each other within `skew_max_ns`. A stale time is never judged more generously than the key's newest. Read
+ * the clock once per batch of input and hand it down.
+ *
+ * Memory: everything is allocated by create (address space at once, pages as keys arrive) and never exceeds
+ * `memory_max`. A newcomer in a full table takes the place of the resident with the least time until fresh. */
+#ifndef WEIR_LIMITER_H
+#define WEIR_LIMITER_H
+
+#include <stddef.h>
+
+#include "weir/limit.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+struct weir_limiter;
+
+#define WEIR_SKEW_DEFAULT_NS WEIR_NS_PER_SECOND
+#define WEIR_MEMORY_MIN ((size_t)64 << 10)
+#define WEIR_MEMORY_DEFAULT ((size_t)256 << 20)
+#define WEIR_CHARGES_MAX 64    /* limits decided together in one request */
+#define WEIR_BATCH_MAX 4096    /* decisions in one call of decide_many; more is WEIR_ERANGE */
+#define WEIR_LIMITS_MAX 32000  /* limits and overrides in one limiter */
+#define WEIR_KEY_VALUES_MAX 16 /* values that make one key */
+#define WEIR_KEY_BYTES_MAX 4096 /* their total length */
+#define WEIR_LIMIT_NAME_MAX 128
+
+/* Bytes that somebody else owns. */
+struct weir_slice {
+    const void *data;
+    size_t size;
+};
+
+/* One reading of the clocks. now_ns: monotonic, any origin, ns. wall_ns: ns since 1970-01-01T00:00Z, used only by
+ * calendar windows; 0 if there are none. */
+struct weir_time {
+    uint64_t now_ns;
+    uint64_t wall_ns;
+};
+
+/* CLOCK_MONOTONIC and CLOCK_REALTIME now. */
+struct weir_time weir_time_read(void);
+
+/* Zero-initialise, then set what differs. */
+struct weir_limiter_options {
+    size_t memory_max;         /* bytes for all keys together; 0 = WEIR_MEMORY_DEFAULT; at least WEIR_MEMORY_MIN */
+    size_t log_memory_max;     /* how much of it sliding logs may take; 0 = an eighth */
+    uint64_t skew_max_ns;      /* how far callers' clocks may disagree; 0 = WEIR_SKEW_DEFAULT_NS; at most 1 hour */
+    bool skew_none;            /* callers' clocks never disagree: skew_max_ns is 0 */
+    const uint8_t *secret;     /* 16 bytes that place keys in the table; NULL = random */
+    const uint8_t *cluster_secret; /* 16 bytes for what must agree across nodes (spread); NULL = zeros */
+};
+
+int weir_limiter_create(const struct weir_limiter_options *options, struct weir_limiter **ret_limiter,
+                        struct weir_fault *ret_fault);
+void weir_limiter_destroy(struct weir_limiter *limiter); /* NULL is allowed */
+
+/* ---- limits ---- */
+
+typedef uint32_t weir_limit_id; /* 0 is never a limit */
+
+/* A limit by name. `variant` tells apart settings that share the limit's counters (an override for one key): its
+ * counter is the one the key has under (name, any variant). NULL or "" is the limit itself. */
+struct weir_limit_def {
+    const char *name;
+    const char *variant;
+    struct weir_limit_spec spec;
+};
+
+/* Replaces the whole set of limits with `defs`, atomically: on failure the old set stays as it was and
+ * ret_fault->field is "NAME.FIELD" cut to fit. ret_ids[i] is the id of defs[i]: the old one where nothing changed, else
+ * a new one; keys are converted (on_change) when next decided and by weir_limiter_maintain. Ids of the previous set stay
+ * valid for decisions until the next call, which first completes the conversion (so no slot is ever more than one
+ * generation behind); a decision with an id older than that answers WEIR_ENOENT.
+ * Errors: WEIR_ERANGE, WEIR_EINVAL (a bad spec, an unknown time zone), WEIR_EEXIST (twice the same name and variant),
+ * WEIR_ELIMIT (more than WEIR_LIMITS_MAX), WEIR_ENOMEM. */
+int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
+                        const struct weir_time *time, weir_limit_id *ret_ids, struct weir_fault *ret_fault);
+
+/* Does up to `lines_max` 64-byte lines of what is due in the background (converting keys after define, forgetting keys
+ * that have long been fresh). Returns true while more is due. Call it from a timer (every 10 ms with 4096 is plenty);
+ * without it define does the rest itself when next called. */
+bool weir_limiter_maintain(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max);
+
+/* ---- keys ---- */
+
+/* A key under one limit, hashed: valid for this limiter, this limit and its variants, as long as the limiter lives. */
+struct weir_key {
+    uint64_t hash;
+    uint64_t phase; /* spread, as a 64-bit fraction; 0 where the limit has none */
+};
+
+/* Distinct tuples of values never share a counter by concatenation. Values may be empty or binary.
+ * Errors: WEIR_ENOENT, WEIR_ERANGE (more than WEIR_KEY_VALUES_MAX values or WEIR_KEY_BYTES_MAX bytes). */
+int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, const struct weir_slice *values,
+                     size_t count, struct weir_key *ret_key);
+
+/* ---- decisions ---- */
+
+struct weir_charge {
+    weir_limit_id limit;
+    struct weir_key key;
+    uint64_t cost; /* 0: always admitted, changes nothing, shows the numbers; at most WEIR_COST_MAX */
+};
+
+enum weir_decide_flags {
+    WEIR_PEEK = 1, /* the verdict that a charge would get now; changes nothing */
+};
+
+#define WEIR_NEVER UINT64_MAX
+
+/* What one limit says. */
+struct weir_verdict {
+    bool admitted;      /* this limit alone admits (a limit in shadow: would it have) */
+    bool shadow;        /* the limit is in shadow: it did not count in the decision */
+    bool full;          /* refused because the table had no place for a newcomer (on_full: refuse) */
+    uint64_t capacity;  /* what a fresh key can admit at once */
+    uint64_t remaining; /* 0 to capacity, after the charge if there was one */
+    uint64_t retry_after_ns; /* 0 if admitted; WEIR_NEVER if cost > capacity; else the smallest wait, > 0 */
+    uint64_t reset_after_ns; /* until the state equals a fresh one */
+    uint64_t next_after_ns;  /* until `remaining` can grow; 0 if it is the capacity */
+    uint64_t delay_ns;       /* leaky_bucket: wait so long before going on; else 0 */
+    uint64_t ticket;         /* leaky_bucket, charged: for weir_limiter_refund_last; else 0 */
+};
+
+/* What they say together. */
+struct weir_decision {
+    bool admitted;
+    size_t deciding; /* index of the charge that refused (never first, then the longest wait), or, admitted, of the
+                        enforced limit with the least remaining; count if there is none */
+    uint64_t retry_after_ns; /* of the deciding limit */
+    uint64_t delay_ns;       /* the longest */
+};
+
+/* Decides all `count` charges together, all or nothing. ret_verdicts has room for `count`.
+ * Errors: WEIR_ERANGE (more than WEIR_CHARGES_MAX charges, a cost above WEIR_COST_MAX), WEIR_ENOENT (a limit that is
+ * not defined), WEIR_EDUP (two charges on one counter: add the costs instead). */
+int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
+                        const struct weir_time *time, unsigned flags, struct weir_decision *ret_decision,
+                        struct weir_verdict *ret_verdicts);
+
+/* Decides `count` independent charges, in order; verdict i is of charge i alone. Much faster than one by one on keys
+ * that are not in the cache: all lines are prefetched before the first is needed. Errors as weir_limiter_decide (the
+ * same counter any number of times is fine here), found before anything is charged. */
+int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
+                             const struct weir_time *time, unsigned flags, struct weir_verdict *ret_verdicts);
+
+/* Gives up to `units` back, never more than is used; returns how many through ret_units. */
+int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t units,
+                        const struct weir_time *time, uint64_t *ret_units);
+
+/* A queued request leaves before its turn: gives its charge back only if nothing queued after it (`ticket` of its
+ * verdict is still the newest). leaky_bucket and token_bucket. */
+int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t ticket,
+                             const struct weir_time *time, bool *ret_refunded);
+
+/* Forgets a key: it is fresh. ret_found says whether it had state. */
+int weir_limiter_forget(struct weir_limiter *limiter, const struct weir_charge *charge, bool *ret_found);
+
+/* ---- a token bucket without a definition (CL.THROTTLE) ---- */
+
+/* The compiled numbers of a token bucket; treat as opaque. */
+struct weir_bucket {
+    uint64_t emission; /* one unit's time, in 2^-shift ns, rounded up */
+    uint64_t capacity; /* burst * emission */
+    uint64_t burst;
+    int32_t shift;
+    uint32_t reserved;
+};
+
+/* Only algorithm (WEIR_TOKEN_BUCKET), count, period_ns and burst are used. */
+int weir_bucket_init(struct weir_bucket *bucket, const struct weir_limit_spec *spec, struct weir_fault *ret_fault);
+
+/* The key of a bucket: the bytes alone, so that changed parameters meet the same state. */
+int weir_limiter_bucket_key(const struct weir_limiter *limiter, struct weir_slice value, struct weir_key *ret_key);
+
+/* One bucket decision; with other parameters than last time the time at which the bucket is full is kept. */
+int weir_limiter_bucket_decide(struct weir_limiter *limiter, const struct weir_bucket *bucket,
+                               const struct weir_key *key, uint64_t cost, const struct weir_time *time, unsigned flags,
+                               struct weir_verdict *ret_verdict);
+
+/* `count` of them, in order, prefetched together; bucket[i], key[i], cost[i] belong together. */
+int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct weir_bucket *buckets,
+                                    const struct weir_key *keys, const uint64_t *costs, size_t count,
+                                    const struct weir_time *time, unsigned flags, struct weir_verdict *ret_verdicts);
+
+int weir_limiter_bucket_forget(struct weir_limiter *limiter, const struct weir_key *key, bool *ret_found);
+
+/* ---- counters ---- */
+
+struct weir_limiter_stats {
+    uint64_t memory_max;     /* bytes, as asked */
+    uint64_t memory_used;    /* bytes of the table and the logs in use now */
+    uint64_t keys;           /* keys that have state */
+    uint64_t keys_room;      /* how many slots the table has now */
+    uint64_t inserted;       /* newcomers since create */
+    uint64_t evicted;        /* residents that lost their place while not yet fresh */
+    uint64_t refused_full;   /* newcomers refused for want of a place */
+    uint64_t converted;      /* keys converted after a change of their limit */
+    uint64_t clock_jumps;    /* keys found too far ahead and set to empty */
+};
+void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_stats *ret_stats);
+
+struct weir_limit_stats {
+    uint64_t refused;      /* decisions this limit refused by itself (in shadow: would have) */
+    uint64_t evicted;      /* of this limit's keys */
+    uint64_t refused_full; /* of this limit's newcomers */
+};
+int weir_limiter_limit_stats(const struct weir_limiter *limiter, weir_limit_id limit,
+                             struct weir_limit_stats *ret_stats);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif
