@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bytes in a row that grow to a bound. A loop keeps a few chunks warm: a connection takes one when it has bytes to
+ * keep and gives it back when it has none, so that ten thousand idle connections own no buffer at all and a busy loop
+ * works in the same cached chunks. */
+#ifndef WEIR_SERVE_BUFFER_H
+#define WEIR_SERVE_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR_CHUNK_SIZE ((size_t)16 << 10)
+#define WEIR_CHUNKS_KEPT 64 /* spare chunks that a loop keeps; more are freed */
+
+struct weir_pool {
+    uint8_t *chunks[WEIR_CHUNKS_KEPT];
+    size_t count;
+};
+
+struct weir_buffer {
+    uint8_t *data; /* NULL when there are no bytes to keep */
+    size_t size;
+    size_t capacity;
+};
+
+void weir_pool_deinit(struct weir_pool *pool);
+
+/* Room for `size` more bytes at data + size; false when that would pass `size_max` or memory is out (nothing changes).*/
+bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_pool *pool, size_t size, size_t size_max);
+
+/* Drops `size` bytes from the front; an empty buffer gives its memory back. */
+void weir_buffer_consume(struct weir_buffer *buffer, struct weir_pool *pool, size_t size);
+
+void weir_buffer_release(struct weir_buffer *buffer, struct weir_pool *pool);
+
+#endif

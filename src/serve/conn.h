@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One connection: a socket, perhaps TLS on it, bytes that have come and are not yet understood, bytes that wait for
+ * the client to take them. One recv and one send per turn; at most one chunk (16 KiB) is taken from a connection per
+ * turn, so that none starves the others. One loop's thread only. */
+#ifndef WEIR_SERVE_CONN_H
+#define WEIR_SERVE_CONN_H
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <uv.h>
+
+#include "serve/buffer.h"
+#include "serve/protocol.h"
+
+struct weir_loop;
+struct weir_listener;
+
+struct weir_conn {
+    struct weir_loop *loop;
+    const struct weir_protocol *protocol;
+    struct weir_conn *next, *prev;   /* all of the loop */
+    struct weir_conn *ready_next;    /* those that go on without waiting for the socket */
+    uv_poll_t poll;
+    int fd;
+    int events;                      /* what poll waits for now */
+    SSL *ssl;                        /* NULL = plain */
+    struct weir_buffer in, out;
+    size_t out_sent;                 /* of out, from the front */
+    uint64_t idle_ms;                /* bound of this connection's protocol */
+    uint64_t active_ns;              /* when a request was last taken */
+    uint64_t partial_ns;             /* when the request that is not yet whole began; 0 = none */
+    uint64_t stuck_ns;               /* when the client last took bytes while some waited; 0 = none wait */
+    size_t output_max;
+    bool held;                       /* weir_conn_hold: answers wait for their turn */
+    bool finishing;                  /* close when `out` is empty; nothing more is read as a request */
+    bool lingering;                  /* our side is shut: what still comes is dropped until the client closes */
+    bool closed;                     /* gone; only its handle is still closing */
+    bool ready;                      /* is in the loop's ready list */
+    bool input_ended;                /* the client has closed its side */
+    bool tls_wants_write;            /* TLS must send before it can receive */
+    _Alignas(max_align_t) unsigned char state[]; /* the protocol's */
+};
+
+static inline void *weir_conn_state(struct weir_conn *conn)
+{
+    return conn->state;
+}
+
+static inline size_t weir_conn_pending(const struct weir_conn *conn)
+{
+    return conn->out.size - conn->out_sent;
+}
+
+/* No request may be taken now: one is on hold, or the client does not take its answers, or the end is near. */
+static inline bool weir_conn_blocked(const struct weir_conn *conn)
+{
+    return conn->held || conn->finishing || conn->closed || weir_conn_pending(conn) >= conn->output_max;
+}
+
+/* Room for `size` bytes of answer (write, then commit what was used). NULL when the connection is gone or memory is
+ * out, which ends the connection: the caller may just return. One answer may pass output_max; twice that is the end. */
+uint8_t *weir_conn_reserve(struct weir_conn *conn, size_t size);
+
+static inline void weir_conn_commit(struct weir_conn *conn, size_t size)
+{
+    conn->out.size += size;
+}
+
+static inline void weir_conn_write(struct weir_conn *conn, const void *data, size_t size)
+{
+    uint8_t *room = weir_conn_reserve(conn, size);
+    if (room && size) {
+        memcpy(room, data, size);
+        weir_conn_commit(conn, size);
+    }
+}
+
+/* No more requests: what was written is sent, then the connection closes, gently enough that the answer arrives. */
+void weir_conn_close_after_flush(struct weir_conn *conn);
+
+/* Closes now; what was not sent is lost. The memory lives until the loop's next turn. */
+void weir_conn_abort(struct weir_conn *conn);
+
+/* Throttling: the answer of the request being taken comes later (from a weir_timer, say). on_input must return without
+ * taking another one and is not called until weir_conn_resume, after which what was written is sent and on_input is
+ * called again. If the client goes away first, on_close is called. */
+void weir_conn_hold(struct weir_conn *conn);
+void weir_conn_resume(struct weir_conn *conn);
+
+/* For the loop. */
+int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd, uint64_t now_ns);
+void weir_conn_go_on(struct weir_conn *conn);                      /* a connection of the ready list */
+void weir_conn_drain(struct weir_conn *conn);                      /* answer what has come, then close */
+void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns); /* close what is overdue */
+
+#endif

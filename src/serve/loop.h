@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One event loop, its listeners and its connections, on a thread of its own. Loops share the limiter and the setup and
+ * nothing else. */
+#ifndef WEIR_SERVE_LOOP_H
+#define WEIR_SERVE_LOOP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "serve/buffer.h"
+#include "serve/conn.h"
+#include "serve/setup.h"
+#include "serve/timer.h"
+#include "weir/limiter.h"
+
+#define WEIR_LISTENERS_MAX 4
+
+struct weir_server;
+
+/* Written by the loop's thread only, read by any (weir_count, weir_counted). */
+struct weir_counters {
+    _Atomic uint64_t connections_opened;
+    _Atomic uint64_t connections_closed;
+    _Atomic uint64_t connections_refused; /* there were connections_max already */
+    _Atomic uint64_t timeouts;            /* closed for being idle or slow */
+    _Atomic uint64_t protocol_errors;     /* closed for what they sent */
+    _Atomic uint64_t bytes_in;
+    _Atomic uint64_t bytes_out;
+    _Atomic uint64_t commands;            /* RESP commands taken */
+    _Atomic uint64_t requests;            /* HTTP requests taken */
+};
+
+/* One writer: a plain addition, not a locked one. */
+static inline void weir_count(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+struct weir_listener {
+    struct weir_loop *loop;
+    const struct weir_protocol *protocol;
+    uv_poll_t poll;
+    int fd;
+    bool tls;
+    bool http; /* which idle bound */
+};
+
+struct weir_loop {
+    uv_loop_t uv;
+    pthread_t thread;
+    struct weir_server *server;
+    struct weir_limiter *limiter;
+    const struct weir_setup *setup; /* moves between turns only: read it anew for each batch, keep nothing from it */
+    struct weir_counters counters;
+    struct weir_timers timers;
+    struct weir_pool pool;
+    struct weir_listener listeners[WEIR_LISTENERS_MAX];
+    size_t listener_count;
+    struct weir_conn *conns;       /* all, newest first */
+    size_t conn_count;
+    struct weir_conn *check_next;  /* where the look for overdue connections goes on */
+    struct weir_conn *ready_first, *ready_last;
+    uv_idle_t ready;               /* runs while the ready list has somebody */
+    uv_timer_t check;              /* looks for overdue connections */
+    uv_async_t wake;               /* the server wants something: a new setup, drain */
+    bool draining;
+    uint64_t drain_until_ns;
+};
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a protocol (RESP, HTTP) implements to be served. The frame owns sockets, TLS, buffers, bounds and timeouts; the
+ * protocol owns what the bytes mean. All calls for one connection come from the one thread of its loop. */
+#ifndef WEIR_SERVE_PROTOCOL_H
+#define WEIR_SERVE_PROTOCOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir/limiter.h"
+
+struct weir_conn;
+
+struct weir_protocol {
+    const char *name;  /* "resp": for the line that says what listens */
+    size_t state_size; /* bytes of zeroed state that each connection has: weir_conn_state() */
+
+    /* Told to a connection that comes when there are as many as are allowed, before it is closed. */
+    struct weir_slice full;
+
+    /* NULL where there is nothing to do. */
+    void (*on_open)(struct weir_conn *conn);
+
+    /* Takes complete requests from the front of `data` and writes their answers with weir_conn_write; returns how many
+     * bytes it took. What it leaves is shown again, with more behind it, when more has come or, if it stopped because
+     * weir_conn_blocked() became true, when that has passed: check it before each request. `time` was read after
+     * `data`, once for the whole batch. The answers of one call leave in one send when it returns.
+     * May also be called with size 0 (after a hold has ended and nothing more has come). */
+    size_t (*on_input)(struct weir_conn *conn, const uint8_t *data, size_t size, const struct weir_time *time);
+
+    /* A request has begun and not ended in time, or cannot fit in the input buffer: the last chance to write an answer
+     * (408, "-ERR ..."); the connection is closed after it. NULL: closed without a word. */
+    void (*on_overdue)(struct weir_conn *conn, bool too_large);
+
+    /* The connection is about to go, also when a request of it is on hold. weir_conn_write does nothing by now. */
+    void (*on_close)(struct weir_conn *conn);
+};
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Timers of one loop, due at a nanosecond: a binary heap under one timerfd, because libuv's timers count milliseconds
+ * and a held request must not go early. One loop's thread only. */
+#ifndef WEIR_SERVE_TIMER_H
+#define WEIR_SERVE_TIMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "weir/limiter.h"
+
+/* Zero-initialise; embed it in what is waiting. */
+struct weir_timer {
+    uint64_t due_ns; /* CLOCK_MONOTONIC */
+    size_t place;    /* in the heap, from 1; 0 = not waiting */
+    void (*on_due)(struct weir_timer *timer, const struct weir_time *time); /* it is stopped by then */
+};
+
+struct weir_timers {
+    uv_poll_t poll;
+    int fd;
+    struct weir_timer **heap; /* heap[0] is unused */
+    size_t count;
+    size_t capacity;
+};
+
+int weir_timers_init(struct weir_timers *timers, uv_loop_t *loop);
+void weir_timers_stop(struct weir_timers *timers);   /* before the loop ends: closes the poll handle */
+void weir_timers_deinit(struct weir_timers *timers); /* after the loop has closed it */
+
+/* Starts or moves a timer. WEIR_ENOMEM changes nothing. */
+int weir_timer_start(struct weir_timers *timers, struct weir_timer *timer, uint64_t due_ns);
+void weir_timer_stop(struct weir_timers *timers, struct weir_timer *timer); /* one that does not wait is fine */
+
+#endif
