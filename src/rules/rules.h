@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rules: the limits of a configuration, compiled for asking "which limits does this request meet, and under which key?"
+ *
+ * What it decides: the charges of a request. What it does not: the verdict (weir/limiter.h).
+ *
+ * A set is immutable. A reload loads, validates and compiles a whole new set; only then does weir_rules_create hand it
+ * to the limiter in one step, so there is a complete new set or a fault with nothing changed. Sets in use at the same
+ * time: the newest and the one before it. Before a third is created nobody may be using the oldest any more (the
+ * limiter forgets its ids and answers WEIR_ENOENT).
+ *
+ * Cost of a match: per attribute one hash of its name and one of its value, a binary search where the attribute has
+ * patterns with `*`, then one look-up per step of a path that the request satisfies. It does not grow with the number
+ * of limits that do not match. Nothing is allocated.
+ *
+ * Bounds of one request: WEIR_ATTRIBUTES_MAX attributes; WEIR_CHARGES_MAX limits that match; beyond, and on rules so
+ * entangled that a match would take more than WEIR_MATCH_STEPS_MAX steps, WEIR_ELIMIT.
+ *
+ * Addresses: a value that is an IPv6 literal is brought to its canonical form (RFC 5952), an IPv4-mapped one
+ * (::ffff:192.0.2.1) to its IPv4 form, before anything is compared. In a key, IPv6 is cut to the limit's ipv6_prefix.
+ *
+ * Thread rule: create calls must not overlap each other (weir_limiter_define); everything else may be called from any
+ * thread. */
+#ifndef WEIR_RULES_RULES_H
+#define WEIR_RULES_RULES_H
+
+#include "rules/config.h"
+
+#define WEIR_ATTRIBUTES_MAX 64
+#define WEIR_MATCH_STEPS_MAX 65536
+
+struct weir_rules;
+
+/* One attribute of a request. Any bytes are legal in both. */
+struct weir_attribute {
+    struct weir_slice name;
+    struct weir_slice value;
+};
+
+/* A limit, or an override of it, as compiled; lives as long as its set. */
+struct weir_rule {
+    weir_limit_id id;
+    uint32_t index;      /* of the limit, 0 to weir_rules_count() - 1 in the order of the file; overrides share it */
+    const char *name;    /* of the limit */
+    const char *variant; /* of the override; "" for the limit itself */
+    struct weir_limit_spec spec;
+    enum weir_throttle throttle;
+    uint32_t hold_max;
+    uint64_t hold_timeout_ns;
+};
+
+/* What a request has to pay, ready for weir_limiter_decide; charge i is under rules[i]; in the order of the file. */
+struct weir_match {
+    size_t count;
+    struct weir_charge charges[WEIR_CHARGES_MAX];
+    const struct weir_rule *rules[WEIR_CHARGES_MAX];
+};
+
+/* Compiles the limits of `config` and defines them in `limiter`, all or nothing. `config` may be destroyed afterwards,
+ * `limiter` must outlive the set. The fault has the place in the configuration's text. */
+int weir_rules_create(struct weir_limiter *limiter, const struct weir_config *config, struct weir_rules **ret_rules,
+                      struct weir_config_fault *ret_fault);
+void weir_rules_destroy(struct weir_rules *rules); /* NULL is allowed */
+
+/* Limits, without overrides; and limit number `index` itself. */
+size_t weir_rules_count(const struct weir_rules *rules);
+const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t index);
+
+/* The charges of a request of `cost`; none (count 0) means that no limit applies. Each limit charges `cost` times its
+ * own `cost`.
+ * Errors: WEIR_ELIMIT (the bounds above), WEIR_EDUP (an attribute twice that a limit looks at), WEIR_EINVAL (an
+ * attribute that carries a cost is absent or no number), WEIR_ERANGE (a cost above WEIR_COST_MAX, a key above
+ * WEIR_KEY_BYTES_MAX). ret_fault->field names the attribute or the limit. */
+int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
+                     uint64_t cost, struct weir_match *ret_match, struct weir_fault *ret_fault);
+
+/* ---- why ---- */
+
+enum weir_reason {
+    WEIR_REASON_APPLIES,
+    WEIR_REASON_MISSING,  /* the request lacks `attribute` */
+    WEIR_REASON_MISMATCH, /* its `attribute` does not look like `pattern` */
+    WEIR_REASON_OFF,      /* it matches, but its mode, or that of the override that applies, is off */
+};
+
+struct weir_explanation {
+    enum weir_reason reason;
+    const struct weir_rule *rule; /* the limit, or the override that applies */
+    struct weir_mark mark;        /* where that stands in the text */
+    const char *attribute;
+    struct weir_slice pattern;
+};
+
+/* Why limit number `index` applies to a request or not. Slow (it looks at every override) and exact: agrees with match.
+ * Errors: WEIR_ELIMIT and WEIR_EDUP as match; WEIR_ENOENT. */
+int weir_rules_explain(const struct weir_rules *rules, size_t index, const struct weir_attribute *attributes,
+                       size_t count, struct weir_explanation *ret_explanation, struct weir_fault *ret_fault);
+
+#endif
