@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who may call. A caller shows a token (RESP `AUTH token`, HTTP `Authorization: Bearer token`); each token has rights.
- * With no tokens configured authentication is off and every caller has every right: the server then refuses to listen
- * anywhere but on loopback and Unix sockets, unless told to. Immutable after it is made, so any thread may ask. */
+ * Where tokens are not required a caller without one has every right (weir_conn's `rights`). Immutable after it is
+ * made, so any thread may ask. */
 #ifndef WEIR_SERVE_AUTH_H
 #define WEIR_SERVE_AUTH_H
 
@@ -10,13 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum weir_right {
-    WEIR_RIGHT_CHECK = 1,  /* ask for decisions */
-    WEIR_RIGHT_REFUND = 2, /* give units back, reset keys */
-};
-#define WEIR_RIGHTS_ALL (WEIR_RIGHT_CHECK | WEIR_RIGHT_REFUND)
+#include "rules/config.h"
 
-#define WEIR_TOKENS_MAX 1024
 #define WEIR_TOKEN_BYTES_MAX 512
 
 /* Only a keyed hash of each token is kept. */
@@ -26,30 +21,22 @@ struct weir_auth_token {
 };
 
 struct weir_auth {
+    uint8_t key[32]; /* of the hash; random */
     struct weir_auth_token *tokens;
     size_t count;
 };
 
-void weir_auth_init(struct weir_auth *auth);
+int weir_auth_init(struct weir_auth *auth); /* WEIR_EIO: no randomness */
 void weir_auth_deinit(struct weir_auth *auth);
 
 /* WEIR_ERANGE: empty or longer than WEIR_TOKEN_BYTES_MAX; WEIR_ELIMIT; WEIR_EEXIST; WEIR_ENOMEM. */
 int weir_auth_add(struct weir_auth *auth, const void *token, size_t size, unsigned rights);
 
-/* Must callers show a token at all? */
-static inline bool weir_auth_required(const struct weir_auth *auth)
-{
-    return auth->count > 0;
-}
-
-/* The rights that a token gives; 0 if it is none of ours. The time it takes does not depend on how much of it is
- * right. */
+/* The rights (enum weir_right) that a token gives; 0 if it is none of ours. The time it takes does not depend on how
+ * much of it is right. */
 unsigned weir_auth_check(const struct weir_auth *auth, const void *token, size_t size);
 
 /* The rights of a caller that has shown nothing. */
-static inline unsigned weir_auth_anonymous(const struct weir_auth *auth)
-{
-    return weir_auth_required(auth) ? 0 : WEIR_RIGHTS_ALL;
-}
+unsigned weir_auth_anonymous(enum weir_auth_required required, bool loopback);
 
 #endif

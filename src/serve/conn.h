@@ -18,30 +18,36 @@
 
 struct weir_loop;
 struct weir_listener;
+struct weir_setup;
 
 struct weir_conn {
     struct weir_loop *loop;
     const struct weir_protocol *protocol;
     struct weir_conn *next, *prev;   /* all of the loop */
-    struct weir_conn *ready_next;    /* those that go on without waiting for the socket */
+    struct weir_conn *ready_next, *ready_prev; /* those that go on without waiting for the socket */
     uv_poll_t poll;
     int fd;
     int events;                      /* what poll waits for now */
     SSL *ssl;                        /* NULL = plain */
     struct weir_buffer in, out;
     size_t out_sent;                 /* of out, from the front */
-    uint64_t idle_ms;                /* bound of this connection's protocol */
+    unsigned rights;                 /* what the caller may do (enum weir_right); RESP's AUTH changes it */
+    size_t input_max;                /* bytes not yet understood */
     uint64_t active_ns;              /* when a request was last taken */
     uint64_t partial_ns;             /* when the request that is not yet whole began; 0 = none */
     uint64_t stuck_ns;               /* when the client last took bytes while some waited; 0 = none wait */
-    size_t output_max;
+    size_t output_max;               /* bytes not yet taken */
     bool held;                       /* weir_conn_hold: answers wait for their turn */
     bool finishing;                  /* close when `out` is empty; nothing more is read as a request */
     bool lingering;                  /* our side is shut: what still comes is dropped until the client closes */
     bool closed;                     /* gone; only its handle is still closing */
     bool ready;                      /* is in the loop's ready list */
-    bool input_ended;                /* the client has closed its side */
+    bool stalled;                    /* was blocked or has yielded: on_input is called when that passes */
+    bool yielded;
+    bool mid_request;                /* weir_conn_request_begin */
+    bool failed;                     /* weir_conn_abort: ends with this turn */
     bool tls_wants_write;            /* TLS must send before it can receive */
+    bool tls_more;                   /* TLS may hold bytes that the socket no longer shows */
     _Alignas(max_align_t) unsigned char state[]; /* the protocol's */
 };
 
@@ -82,7 +88,7 @@ static inline void weir_conn_write(struct weir_conn *conn, const void *data, siz
 /* No more requests: what was written is sent, then the connection closes, gently enough that the answer arrives. */
 void weir_conn_close_after_flush(struct weir_conn *conn);
 
-/* Closes now; what was not sent is lost. The memory lives until the loop's next turn. */
+/* Closes at the end of this turn; what was not sent is lost. */
 void weir_conn_abort(struct weir_conn *conn);
 
 /* Throttling: the answer of the request being taken comes later (from a weir_timer, say). on_input must return without
@@ -91,10 +97,31 @@ void weir_conn_abort(struct weir_conn *conn);
 void weir_conn_hold(struct weir_conn *conn);
 void weir_conn_resume(struct weir_conn *conn);
 
+/* on_input stops here though it could go on: it is called again in the next turn, when others have had theirs. */
+static inline void weir_conn_yield(struct weir_conn *conn)
+{
+    conn->yielded = true;
+}
+
+/* A protocol that takes bytes before a request is whole (on_input returns them as taken) says where one begins and
+ * ends, so that request_timeout can hold. One that leaves them need not. */
+static inline void weir_conn_request_begin(struct weir_conn *conn)
+{
+    conn->mid_request = true;
+    conn->partial_ns = 0;
+}
+
+static inline void weir_conn_request_end(struct weir_conn *conn)
+{
+    conn->mid_request = false;
+}
+
+/* The certificate, tokens and bounds in force: see setup.h. */
+const struct weir_setup *weir_conn_setup(const struct weir_conn *conn);
+
 /* For the loop. */
-int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd, uint64_t now_ns);
-void weir_conn_go_on(struct weir_conn *conn);                      /* a connection of the ready list */
-void weir_conn_drain(struct weir_conn *conn);                      /* answer what has come, then close */
-void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns); /* close what is overdue */
+int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd);
+void weir_conn_go_on(struct weir_conn *conn);                       /* a connection of the ready list */
+void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns); /* closes it if it is overdue */
 
 #endif

@@ -17,8 +17,6 @@
 
 #define WEIR_LISTENERS_MAX 4
 
-struct weir_server;
-
 /* Written by the loop's thread only, read by any (weir_count, weir_counted). */
 struct weir_counters {
     _Atomic uint64_t connections_opened;
@@ -43,14 +41,25 @@ struct weir_listener {
     const struct weir_protocol *protocol;
     uv_poll_t poll;
     int fd;
-    bool tls;
-    bool http; /* which idle bound */
+    bool http;     /* which bounds */
+    bool loopback; /* whether callers must show a token */
+};
+
+/* What the loops of one server share. */
+struct weir_shared {
+    struct weir_limiter *limiter;
+    _Atomic size_t connections;                /* of all loops */
+    _Atomic(const struct weir_setup *) setup;  /* the newest; loops move to it when woken */
+    _Atomic size_t setup_pending;              /* loops that have not yet moved to it */
+    _Atomic bool draining;
+    uv_async_t *moved;                         /* told when the last loop has moved, or has drained */
+    _Atomic size_t running;                    /* loops that have not ended */
 };
 
 struct weir_loop {
     uv_loop_t uv;
     pthread_t thread;
-    struct weir_server *server;
+    struct weir_shared *shared;
     struct weir_limiter *limiter;
     const struct weir_setup *setup; /* moves between turns only: read it anew for each batch, keep nothing from it */
     struct weir_counters counters;
@@ -64,9 +73,25 @@ struct weir_loop {
     struct weir_conn *ready_first, *ready_last;
     uv_idle_t ready;               /* runs while the ready list has somebody */
     uv_timer_t check;              /* looks for overdue connections */
+    size_t ready_count;
     uv_async_t wake;               /* the server wants something: a new setup, drain */
     bool draining;
     uint64_t drain_until_ns;
 };
+
+int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared);
+
+/* Serves on a listening socket as `like` says (protocol, http, loopback); the loop owns
+ * the socket from then on. Before weir_loop_start. */
+int weir_loop_listen(struct weir_loop *loop, const struct weir_listener *like, int fd);
+
+int weir_loop_start(struct weir_loop *loop);  /* on a new thread */
+void weir_loop_join(struct weir_loop *loop);  /* after it has drained */
+void weir_loop_deinit(struct weir_loop *loop); /* one that was not started, or has been joined */
+
+/* For connections. */
+void weir_loop_ready_add(struct weir_loop *loop, struct weir_conn *conn);
+void weir_loop_ready_remove(struct weir_loop *loop, struct weir_conn *conn);
+void weir_loop_conn_closed(struct weir_loop *loop);
 
 #endif

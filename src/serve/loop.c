@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/loop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+
+#define ACCEPTS_PER_TURN 64
+#define CHECK_PERIOD_MS 250
+#define CHECKS_PER_TURN 4096 /* connections looked at per period: 10,000 are through in under a second */
+
+/* ---- connections that go on by themselves ---- */
+
+static void on_ready(uv_idle_t *idle)
+{
+    struct weir_loop *loop = idle->data;
+    /* Those that come back to the list wait for the next turn, after the sockets. */
+    for (size_t left = loop->ready_count; left > 0 && loop->ready_first; left--) {
+        struct weir_conn *conn = loop->ready_first;
+        weir_loop_ready_remove(loop, conn);
+        weir_conn_go_on(conn);
+    }
+}
+
+void weir_loop_ready_add(struct weir_loop *loop, struct weir_conn *conn)
+{
+    if (conn->ready || conn->closed)
+        return;
+    conn->ready = true;
+    conn->ready_next = NULL;
+    conn->ready_prev = loop->ready_last;
+    if (loop->ready_last)
+        loop->ready_last->ready_next = conn;
+    else
+        loop->ready_first = conn;
+    loop->ready_last = conn;
+    if (loop->ready_count++ == 0)
+        uv_idle_start(&loop->ready, on_ready);
+}
+
+void weir_loop_ready_remove(struct weir_loop *loop, struct weir_conn *conn)
+{
+    if (!conn->ready)
+        return;
+    conn->ready = false;
+    if (conn->ready_prev)
+        conn->ready_prev->ready_next = conn->ready_next;
+    else
+        loop->ready_first = conn->ready_next;
+    if (conn->ready_next)
+        conn->ready_next->ready_prev = conn->ready_prev;
+    else
+        loop->ready_last = conn->ready_prev;
+    if (--loop->ready_count == 0)
+        uv_idle_stop(&loop->ready);
+}
+
+/* ---- time, drain, end ---- */
+
+static void close_listener(struct weir_listener *listener)
+{
+    if (listener->fd < 0)
+        return;
+    uv_close((uv_handle_t *)&listener->poll, NULL);
+    close(listener->fd);
+    listener->fd = -1;
+}
+
+/* All handles closed, uv_run returns and the thread ends. */
+static void close_loop(struct weir_loop *loop)
+{
+    weir_assert(loop->conn_count == 0);
+    if (uv_is_closing((uv_handle_t *)&loop->wake))
+        return;
+    for (size_t i = 0; i < loop->listener_count; i++)
+        close_listener(&loop->listeners[i]);
+    weir_timers_stop(&loop->timers);
+    uv_close((uv_handle_t *)&loop->ready, NULL);
+    uv_close((uv_handle_t *)&loop->check, NULL);
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+}
+
+static void check_times(struct weir_loop *loop, uint64_t now_ns)
+{
+    struct weir_conn *conn = loop->check_next ? loop->check_next : loop->conns;
+    for (size_t i = 0; conn && i < CHECKS_PER_TURN; i++) {
+        loop->check_next = conn->next;
+        weir_conn_check_time(conn, now_ns);
+        conn = loop->check_next; /* moved on if that one has just gone, too */
+    }
+    loop->check_next = conn;
+}
+
+static void on_check(uv_timer_t *timer)
+{
+    struct weir_loop *loop = timer->data;
+    uint64_t now_ns = uv_hrtime();
+    check_times(loop, now_ns);
+    if (loop->draining && now_ns >= loop->drain_until_ns) {
+        for (struct weir_conn *conn = loop->conns; conn; conn = conn->next)
+            weir_conn_abort(conn);
+    }
+}
+
+void weir_loop_conn_closed(struct weir_loop *loop)
+{
+    atomic_fetch_sub(&loop->shared->connections, 1);
+    if (loop->conn_count > 0)
+        return;
+    uv_timer_stop(&loop->check);
+    if (loop->draining)
+        close_loop(loop);
+}
+
+static void drain(struct weir_loop *loop)
+{
+    loop->draining = true;
+    loop->drain_until_ns = uv_hrtime() + loop->setup->config->server.drain_timeout_ns;
+    for (size_t i = 0; i < loop->listener_count; i++)
+        close_listener(&loop->listeners[i]);
+    for (struct weir_conn *conn = loop->conns; conn; conn = conn->next)
+        weir_loop_ready_add(loop, conn);
+    if (loop->conn_count == 0)
+        close_loop(loop);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct weir_loop *loop = wake->data;
+    struct weir_shared *shared = loop->shared;
+    const struct weir_setup *newest = atomic_load(&shared->setup);
+    if (loop->setup != newest) {
+        loop->setup = newest;
+        if (atomic_fetch_sub(&shared->setup_pending, 1) == 1)
+            uv_async_send(shared->moved);
+    }
+    if (atomic_load(&shared->draining) && !loop->draining)
+        drain(loop);
+}
+
+/* ---- accepting ---- */
+
+static void refuse(struct weir_listener *listener, int fd)
+{
+    const struct weir_slice *full = &listener->protocol->full;
+    if (!listener->loop->setup->tls && full->size > 0)
+        (void)!send(fd, full->data, full->size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_WR);
+    close(fd);
+    weir_count(&listener->loop->counters.connections_refused, 1);
+}
+
+static void accepted(struct weir_listener *listener, int fd)
+{
+    struct weir_loop *loop = listener->loop;
+    if (atomic_fetch_add(&loop->shared->connections, 1) >= loop->setup->config->server.connections_max) {
+        atomic_fetch_sub(&loop->shared->connections, 1);
+        refuse(listener, fd);
+        return;
+    }
+    bool first = loop->conn_count == 0;
+    if (weir_conn_open(loop, listener, fd)) {
+        atomic_fetch_sub(&loop->shared->connections, 1);
+        close(fd);
+        return;
+    }
+    if (first)
+        uv_timer_start(&loop->check, on_check, CHECK_PERIOD_MS, CHECK_PERIOD_MS);
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct weir_listener *listener = poll->data;
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            accepted(listener, fd);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            break; /* EAGAIN: no more now. EMFILE: the descriptor bound was checked at the start */
+    }
+}
+
+/* ---- life ---- */
+
+int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared)
+{
+    *loop = (struct weir_loop){.shared = shared, .limiter = shared->limiter};
+    loop->setup = atomic_load(&shared->setup);
+    if (uv_loop_init(&loop->uv))
+        return WEIR_ENOMEM;
+    int error = weir_timers_init(&loop->timers, &loop->uv);
+    if (!error && uv_async_init(&loop->uv, &loop->wake, on_wake))
+        error = WEIR_EIO;
+    weir_assert(!error); /* descriptors for these were counted before */
+    uv_idle_init(&loop->uv, &loop->ready);
+    uv_timer_init(&loop->uv, &loop->check);
+    loop->wake.data = loop->ready.data = loop->check.data = loop;
+    return 0;
+}
+
+int weir_loop_listen(struct weir_loop *loop, const struct weir_listener *like, int fd)
+{
+    weir_assert(loop->listener_count < WEIR_LISTENERS_MAX);
+    struct weir_listener *listener = &loop->listeners[loop->listener_count];
+    *listener = *like;
+    listener->loop = loop;
+    listener->fd = fd;
+    if (uv_poll_init(&loop->uv, &listener->poll, fd))
+        return WEIR_EIO;
+    listener->poll.data = listener;
+    loop->listener_count++;
+    return uv_poll_start(&listener->poll, UV_READABLE, on_connection) ? WEIR_EIO : 0;
+}
+
+static void *run(void *argument)
+{
+    struct weir_loop *loop = argument;
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    atomic_fetch_sub(&loop->shared->running, 1);
+    uv_async_send(loop->shared->moved);
+    return NULL;
+}
+
+int weir_loop_start(struct weir_loop *loop)
+{
+    /* Signals are the server's thread's business. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    atomic_fetch_add(&loop->shared->running, 1);
+    int error = pthread_create(&loop->thread, NULL, run, loop);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        atomic_fetch_sub(&loop->shared->running, 1);
+        return WEIR_ENOMEM;
+    }
+    return 0;
+}
+
+void weir_loop_join(struct weir_loop *loop)
+{
+    pthread_join(loop->thread, NULL);
+}
+
+void weir_loop_deinit(struct weir_loop *loop)
+{
+    close_loop(loop);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    int closed = uv_loop_close(&loop->uv);
+    weir_assert(closed == 0);
+    weir_timers_deinit(&loop->timers);
+    weir_pool_deinit(&loop->pool);
+}

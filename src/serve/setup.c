@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/setup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "serve/tls.h"
+
+static int make_auth(struct weir_auth *auth, const struct weir_config *config, struct weir_config_fault *ret_fault)
+{
+    int error = weir_auth_init(auth);
+    for (size_t i = 0; !error && i < config->tokens_count; i++) {
+        const struct weir_config_token *token = &config->tokens[i];
+        error = weir_auth_add(auth, token->secret.data, token->secret.size, token->rights);
+        if (error)
+            snprintf(ret_fault->text, sizeof(ret_fault->text), "auth: token '%s': %s", token->name,
+                     weir_error_text(error));
+    }
+    return error;
+}
+
+static int make_tls(struct weir_setup *setup, struct weir_config_fault *ret_fault)
+{
+    const struct weir_config *config = setup->config;
+    struct weir_fault fault = {0};
+    if (!config->tls_cert_file)
+        return 0;
+    int error = weir_tls_create(config->tls_cert_file, config->tls_key_file, &setup->tls, &fault);
+    if (error)
+        snprintf(ret_fault->text, sizeof(ret_fault->text), "%s: %s", fault.field, fault.text);
+    return error;
+}
+
+int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, struct weir_setup **ret_setup,
+                      struct weir_config_fault *ret_fault)
+{
+    struct weir_setup *setup = calloc(1, sizeof(*setup));
+    if (!setup)
+        return WEIR_ENOMEM;
+    *ret_fault = (struct weir_config_fault){0};
+    setup->config = config;
+    int error = make_auth(&setup->auth, config, ret_fault);
+    if (!error)
+        error = make_tls(setup, ret_fault);
+    if (!error)
+        error = weir_rules_create(limiter, config, &setup->rules, ret_fault);
+    if (error) {
+        if (ret_fault->text[0] == '\0')
+            snprintf(ret_fault->text, sizeof(ret_fault->text), "%s", weir_error_text(error));
+        setup->config = NULL; /* stays the caller's */
+        weir_setup_destroy(setup);
+        return error;
+    }
+    *ret_setup = setup;
+    return 0;
+}
+
+void weir_setup_destroy(struct weir_setup *setup)
+{
+    if (!setup)
+        return;
+    weir_rules_destroy(setup->rules);
+    weir_auth_deinit(&setup->auth);
+    SSL_CTX_free(setup->tls);
+    weir_config_destroy(setup->config);
+    free(setup);
+}
