@@ -1,0 +1,45 @@
+# The front door. Meson builds (meson.build); this file only knows which command does what.
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 600
+ARGS ?=
+
+.PHONY: all run test soak bench fuzz lint format install clean help
+
+all: $(BUILD)/build.ninja ## build everything; the program is build/weir
+	ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	meson setup $(BUILD) --prefix $(PREFIX)
+
+run: all ## build and serve; more arguments in ARGS
+	$(BUILD)/weir serve $(ARGS)
+
+test: ## everything that scripts/test does, without setting the machine up
+	python3 tests/run.py --build $(BUILD)
+
+soak: ## the full counts of the long suites (scripts/test runs a short slice)
+	python3 tests/run.py --build $(BUILD) --soak
+
+bench: all ## measure, and print the table of docs/performance.md
+	ninja -C $(BUILD) bench
+
+fuzz: ## each fuzz target for FUZZ_SECONDS
+	python3 tests/run.py --build $(BUILD) --only fuzz --fuzz-seconds $(FUZZ_SECONDS)
+
+lint: all ## floors, sizes, headers, formatting, clang-tidy
+	python3 tests/run.py --build $(BUILD) --only lint
+
+format: ## clang-format over all C files
+	git ls-files '*.c' '*.h' | xargs clang-format-14 -i
+
+install: all ## into PREFIX, below DESTDIR if set
+	meson configure $(BUILD) -Dprefix=$(PREFIX)
+	DESTDIR=$(DESTDIR) meson install -C $(BUILD)
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-*
+
+help:
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every test and ends with one line: N passed, N failed.
+
+Stages, in order: lint, unit (and the library as installed), asan (unit tests under ASan and UBSan), tsan (the tests of
+suite 'threads' under TSan), fuzz (a short slice of each target), live (real servers and clients). Each builds what it
+needs: build/, build-asan/, build-tsan/, build-fuzz/.
+"""
+import argparse
+import concurrent.futures
+import glob
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STAGES = ('lint', 'unit', 'asan', 'tsan', 'fuzz', 'live')
+LIVE_TIMEOUT_S = 300
+FUZZ_INPUT_TIMEOUT_S = 10
+SANITIZER_ENV = {
+    'ASAN_OPTIONS': 'abort_on_error=0:detect_leaks=1:strict_string_checks=1',
+    'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1',
+    'TSAN_OPTIONS': 'halt_on_error=1:second_deadlock_stack=1',
+    'WEIR_TEST_EFFORT': 'short',  # randomised tests do a slice of their operations
+}
+
+
+class Tally:
+    """What passed and failed so far; names what failed."""
+
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.failures = []
+
+    def add(self, name, passed, failed, skipped, seconds, output=''):
+        self.passed += passed
+        self.failed += failed
+        self.skipped += skipped
+        word = 'FAIL' if failed else 'ok' if passed else 'skip'
+        print(f'{word:4} {name}: {passed} passed, {failed} failed ({seconds:.1f} s)', flush=True)
+        if failed:
+            self.failures.append(name)
+            print('\n'.join('    | ' + line for line in output.splitlines()[-120:]), flush=True)
+
+    def add_step(self, name, process, seconds):
+        """A build step: says nothing unless it failed."""
+        if process.returncode != 0:
+            self.add(name, 0, 1, 0, seconds, process.stdout)
+        return process.returncode == 0
+
+    def close(self):
+        if self.failures:
+            print('failed: ' + ', '.join(self.failures))
+        skipped = f', {self.skipped} skipped' if self.skipped else ''
+        print(f'{self.passed} passed, {self.failed} failed{skipped}', flush=True)
+        return 1 if self.failed or not self.passed else 0
+
+
+def run(arguments, timeout_s=None, env=None):
+    """Runs to the end, output in one piece; a timeout is returncode 124."""
+    try:
+        return subprocess.run([str(a) for a in arguments], cwd=ROOT, env=dict(os.environ, **(env or {})),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=timeout_s, encoding='utf-8', errors='replace', check=False)
+    except subprocess.TimeoutExpired as expired:
+        output = (expired.stdout or b'').decode('utf-8', 'replace')
+        return subprocess.CompletedProcess(arguments, 124, f'{output}\nno end within {timeout_s} s\n')
+
+
+def build(tally, folder, *options, env=None):
+    start = time.monotonic()
+    if not (folder / 'build.ninja').exists():
+        process = run(['meson', 'setup', folder, *options], env=env)
+        if not tally.add_step(f'meson setup {folder.name}', process, time.monotonic() - start):
+            return False
+    process = run(['ninja', '-C', folder], env=env)
+    ok = tally.add_step(f'ninja {folder.name}', process, time.monotonic() - start)
+    if ok:
+        print(f'built {folder.name} ({time.monotonic() - start:.1f} s)', flush=True)
+    return ok
+
+
+def count_cases(result, output):
+    """(passed, failed, skipped) of one test program, by case where it says so: cmocka, Python's unittest, or ours."""
+    cmocka = [sum(int(n) for n in re.findall(r'\[\s*' + word + r'\s*\] (\d+) test\(s\)', output))
+              for word in ('PASSED', 'FAILED', 'SKIPPED')]
+    ran = sum(int(n) for n in re.findall(r'^Ran (\d+) tests? in', output, re.M))
+    ours = re.findall(r'^(\d+) passed, (\d+) failed$', output, re.M)
+    if any(cmocka):
+        passed, failed, skipped = cmocka
+    elif ran:
+        closing = ' '.join(re.findall(r'^(?:OK|FAILED)(?: \((.*)\))?$', output, re.M))
+        count = {word: sum(int(n) for n in re.findall(word + r'=(\d+)', closing))
+                 for word in ('failures', 'errors', 'skipped')}
+        failed, skipped = count['failures'] + count['errors'], count['skipped']
+        passed = max(0, ran - failed - skipped)
+    elif ours:
+        passed, failed, skipped = sum(int(o[0]) for o in ours), sum(int(o[1]) for o in ours), 0
+    elif result == 'skip':
+        return 0, 0, 1
+    else:
+        passed, failed, skipped = (1, 0, 0) if result == 'ok' else (0, 1, 0)
+    return (passed, max(1, failed), skipped) if result == 'fail' else (passed, failed, skipped)
+
+
+def meson_test(tally, stage, folder, suites, env=None, multiplier=1):
+    names = [argument for suite in suites for argument in ('--suite', suite)]
+    process = run(['meson', 'test', '-C', folder, '--no-rebuild', '--logbase', stage, '-t', multiplier, *names], env=env)
+    log = folder / 'meson-logs' / f'{stage}.json'
+    if not log.exists():
+        if 'No suitable tests' not in process.stdout:
+            tally.add(stage, 0, 1, 0, 0, process.stdout)
+        return
+    for line in log.read_text(encoding='utf-8', errors='replace').splitlines():
+        test = json.loads(line)
+        output = test.get('stdout', '') + test.get('stderr', '')
+        result = {'OK': 'ok', 'EXPECTEDFAIL': 'ok', 'SKIP': 'skip'}.get(test['result'], 'fail')
+        name = test['name'].split(' / ')[-1]
+        if result == 'fail':
+            output += f'\n{test["result"]}, status {test.get("returncode")}'
+        tally.add(f'{stage} {name}', *count_cases(result, output), test['duration'], output)
+
+
+def programs(tally, stage, pattern, arguments, env=None, timeout_s=LIVE_TIMEOUT_S):
+    for path in sorted(glob.glob(str(ROOT / pattern))):
+        start = time.monotonic()
+        process = run([sys.executable, path, *arguments], timeout_s, env)
+        counts = count_cases('ok' if process.returncode == 0 else 'fail', process.stdout)
+        tally.add(f'{stage} {pathlib.Path(path).stem}', *counts, time.monotonic() - start, process.stdout)
+
+
+def stage_lint(tally, options):
+    if build(tally, options.build):
+        programs(tally, 'lint', 'tests/lint/test_*.py', [], {'WEIR_BUILD': str(options.build)})
+
+
+def stage_unit(tally, options):
+    if build(tally, options.build):
+        env = {'WEIR_TEST_EFFORT': 'soak'} if options.soak else {}
+        meson_test(tally, 'unit', options.build, ['unit', 'lib'], env, 0 if options.soak else 2)
+
+
+def stage_asan(tally, options):
+    folder = options.build.with_name(options.build.name + '-asan')
+    if build(tally, folder, '-Dbuildtype=debugoptimized', '-Db_sanitize=address,undefined', '-Dwasm=disabled'):
+        meson_test(tally, 'asan', folder, ['unit'], SANITIZER_ENV, 5)
+
+
+def stage_tsan(tally, options):
+    folder = options.build.with_name(options.build.name + '-tsan')
+    if build(tally, folder, '-Dbuildtype=debugoptimized', '-Db_sanitize=thread', '-Dwasm=disabled'):
+        meson_test(tally, 'tsan', folder, ['threads'], SANITIZER_ENV, 10)
+
+
+def fuzz_one(target, seconds):
+    """Runs one target over a copy of its kept corpus, so that what it finds does not land in the tree."""
+    corpus = ROOT / 'fuzz' / 'corpus' / target.name.removeprefix('fuzz_')
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix='weir-fuzz-') as work:
+        arguments = [target, f'-max_total_time={seconds}', f'-timeout={FUZZ_INPUT_TIMEOUT_S}', '-print_final_stats=1',
+                     f'-artifact_prefix={target.parent}/{target.name}-', work]
+        process = run(arguments + ([corpus] if corpus.is_dir() else []), seconds + 120, SANITIZER_ENV)
+    return process, time.monotonic() - start
+
+
+def stage_fuzz(tally, options):
+    folder = options.build.with_name(options.build.name + '-fuzz')
+    if not build(tally, folder, '-Dbuildtype=debugoptimized', '-Dfuzz=true', '-Db_lundef=false', '-Dwasm=disabled',
+                 env={'CC': 'clang-14'}):
+        return
+    targets = sorted(p for p in folder.glob('fuzz/fuzz_*') if p.is_file() and os.access(p, os.X_OK))
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        done = pool.map(lambda target: fuzz_one(target, options.fuzz_seconds), targets)
+        for target, (process, seconds) in zip(targets, done):
+            failed = int(process.returncode != 0)
+            tally.add(target.name, 1 - failed, failed, 0, seconds, process.stdout)
+
+
+def stage_live(tally, options):
+    if build(tally, options.build):
+        programs(tally, 'live', 'tests/live/test_*.py', [], {'WEIR_BUILD': str(options.build)})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--build', default='build', type=pathlib.Path, help='build folder (default: build)')
+    parser.add_argument('--only', default=','.join(STAGES), help='stages, with commas')
+    parser.add_argument('--fuzz-seconds', default=5, type=int, help='for each fuzz target (default: 5)')
+    parser.add_argument('--soak', action='store_true', help='unit tests with their full counts, without a time limit')
+    options = parser.parse_args()
+    options.build = (ROOT / options.build).resolve()
+    stages = ['unit'] if options.soak else options.only.split(',')
+    for stage in stages:
+        if stage not in STAGES:
+            parser.error(f'no stage {stage!r}; there are {", ".join(STAGES)}')
+    tally = Tally()
+    start = time.monotonic()
+    for stage in stages:
+        globals()['stage_' + stage](tally, options)
+    print(f'{time.monotonic() - start:.0f} s')
+    return tally.close()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
