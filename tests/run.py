@@ -110,7 +110,8 @@ def count_cases(result, output):
 
 def meson_test(tally, stage, folder, suites, env=None, multiplier=1):
     names = [argument for suite in suites for argument in ('--suite', suite)]
-    process = run(['meson', 'test', '-C', folder, '--no-rebuild', '--logbase', stage, '-t', multiplier, *names], env=env)
+    process = run(['meson', 'test', '-C', folder, '--no-rebuild', '--logbase', stage, '-t', multiplier, *names],
+                  env=env)
     log = folder / 'meson-logs' / f'{stage}.json'
     if not log.exists():
         if 'No suitable tests' not in process.stdout:

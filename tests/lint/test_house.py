@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The house keeps its rules, and house.py sees it when it does not: each rule is broken on purpose in a copy."""
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import house
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPDX = '/* SPDX-License-Identifier: Apache-2.0 */\n'
+
+
+def function(lines, head='static int long_one(void)\n{\n'):
+    """A function of so many lines, braces and signature included."""
+    body = lines - head.count('\n') - 1
+    return head + '    (void)0;\n' * body + '}\n'
+
+
+class House(unittest.TestCase):
+    def test_tree_keeps_the_rules(self):
+        self.assertEqual(house.check(ROOT), [])
+
+    def test_tree_is_looked_at(self):
+        names = [relative for _, relative in house.files(ROOT)]
+        for name in ('include/weir/limit.h', 'src/base/siphash.c', 'tests/run.py', 'scripts/run', '.ci/run'):
+            self.assertIn(name, names)
+
+
+class Planted(unittest.TestCase):
+    """One violation in a copy of the tree gives one finding that names the file and the rule."""
+
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix='weir-lint-'))
+        self.addCleanup(shutil.rmtree, self.root)
+        for folder in ('include', 'src'):
+            shutil.copytree(ROOT / folder, self.root / folder)
+        self.before = set(house.check(self.root))
+
+    def found(self):
+        return [finding for finding in house.check(self.root) if finding not in self.before]
+
+    def plant(self, path, text):
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding='utf-8')
+
+    def expect(self, path, words, text, spdx=SPDX):
+        self.plant(path, spdx + text)
+        found = self.found()
+        self.assertEqual(len(found), 1, found)
+        self.assertTrue(found[0].startswith(path + ':'), found)
+        self.assertIn(words, found[0])
+
+    def nothing(self, path, text):
+        self.plant(path, SPDX + text)
+        self.assertEqual(self.found(), [])
+
+    def test_upward(self):
+        self.expect('src/wire/planted.c', 'includes upward: serve/loop.h', '#include "serve/loop.h"\n')
+
+    def test_upward_by_one_floor(self):
+        self.expect('src/engine/planted.h', 'includes upward: rules/rules.h', '#include "rules/rules.h"\n')
+
+    def test_upward_in_angle_brackets(self):
+        self.expect('src/wire/planted.c', 'includes upward', '#include <serve/loop.h>\n')
+
+    def test_upward_with_spaces(self):
+        self.expect('src/wire/planted.c', 'includes upward', '  #  include "serve/loop.h"\n')
+
+    def test_sideways(self):
+        self.expect('src/observe/planted.c', 'includes upward', '#include "engine/planted.h"\n')
+
+    def test_downward_and_own_folder_are_fine(self):
+        self.nothing('src/serve/planted.c',
+                     '#include "base/assert.h"\n#include "serve/loop.h"\n#include "weir/weir.h"\n')
+
+    def test_no_folder(self):
+        self.expect('src/wire/planted.c', 'names no floor', '#include "planted.h"\n')
+
+    def test_walks_the_tree(self):
+        self.expect('src/wire/planted.c', 'walks the tree', '#include "../serve/loop.h"\n')
+
+    def test_unknown_folder(self):
+        self.expect('src/utils/planted.c', 'is no floor', 'int planted;\n')
+
+    def test_core_standard_header(self):
+        self.expect('src/core/limit/planted.c', 'core/ may not include stdio.h', '#include <stdio.h>\n')
+
+    def test_core_public_header(self):
+        self.expect('src/core/limit/planted.c', 'core/ may not include weir/limiter.h', '#include "weir/limiter.h"\n')
+
+    def test_core_what_it_may(self):
+        self.nothing('src/core/limit/planted.c',
+                     '#include <stdint.h>\n#include "base/checked.h"\n#include "weir/limit.h"\n')
+
+    def test_public_header_with_private_one(self):
+        self.expect('include/weir/planted.h', 'a public header includes base/assert.h', '#include "base/assert.h"\n')
+
+    def test_cycle(self):
+        self.plant('src/wire/planted_c.h', SPDX + '#include "wire/planted_a.h"\n')
+        self.plant('src/wire/planted_a.h', SPDX + '#include "wire/planted_b.h"\n')
+        self.plant('src/wire/planted_b.h', SPDX + '#include "wire/planted_c.h"\n')
+        found = self.found()
+        self.assertEqual(len(found), 1, found)
+        self.assertIn('cycle: ' + ' > '.join(f'src/wire/planted_{letter}.h' for letter in 'abca'), found[0])
+
+    def test_function_of_71_lines(self):
+        self.expect('src/wire/planted.c', 'long_one is 71 lines', function(71))
+
+    def test_function_of_70_lines(self):
+        self.nothing('src/wire/planted.c', 'struct planted {\n    int x;\n};\n\n' + function(70))
+
+    def test_function_with_two_lines_of_signature(self):
+        self.expect('src/wire/planted.c', 'long_one is 71 lines',
+                    'int x;\n\n' + function(71, 'static int long_one(int a,\n                    int b)\n{\n'))
+
+    def test_function_with_brace_on_the_same_line(self):
+        self.expect('src/wire/planted.c', 'long_one is 71 lines', function(71, 'static int long_one(void) {\n'))
+
+    def test_python_function_of_71_lines(self):
+        self.expect('tests/planted.py', 'long_one is 71 lines', 'def long_one():\n' + '    pass\n' * 70, '')
+
+    def test_file_of_501_lines(self):
+        self.expect('src/wire/planted.c', '501 lines (500 at most)', '\n' * 500)
+
+    def test_script_of_501_lines(self):
+        self.expect('scripts/planted', '501 lines (500 at most)', '\n' * 501, '')
+
+    def test_file_of_500_lines(self):
+        self.nothing('src/wire/planted.c', '\n' * 499)
+
+    def test_no_licence(self):
+        self.expect('src/wire/planted.c', 'names no licence', 'int planted;\n', '')
+
+    def test_unfinished(self):
+        self.expect('src/wire/planted.c', 'unfinished', 'int planted; /* TO' 'DO */\n')
+
+
+if __name__ == '__main__':
+    unittest.main()
