@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct weir_resp_bounds bounds = {.args_max = 64, .size_max = 4096};
+static const struct weir_resp_bounds bounds = { .args_max = 64, .size_max = 4096 };
 
 struct outcome {
     uint64_t digest; /* of everything that came out, in order */
@@ -50,11 +50,11 @@ static bool parse(struct weir_resp_progress *progress, const uint8_t *data, size
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weir_resp_command *command = malloc(sizeof(*command));
-    struct weir_resp_progress progress = {0};
-    struct outcome whole = {0};
-    struct outcome cut = {0};
+    struct weir_resp_progress progress = { 0 };
+    struct outcome whole = { 0 };
+    struct outcome cut = { 0 };
     parse(&progress, data, size, command, &whole);
-    progress = (struct weir_resp_progress){0};
+    progress = (struct weir_resp_progress){ 0 };
     for (size_t end = 1; end <= size && parse(&progress, data, end, command, &cut); end++) {
     }
     weir_assert(whole.digest == cut.digest && whole.taken == cut.taken);

@@ -12,7 +12,7 @@
 
 int weir_auth_init(struct weir_auth *auth)
 {
-    *auth = (struct weir_auth){0};
+    *auth = (struct weir_auth){ 0 };
     return RAND_bytes(auth->key, sizeof(auth->key)) == 1 ? 0 : WEIR_EIO;
 }
 
@@ -21,7 +21,7 @@ void weir_auth_deinit(struct weir_auth *auth)
     if (auth->tokens)
         OPENSSL_cleanse(auth->tokens, auth->count * sizeof(auth->tokens[0]));
     free(auth->tokens);
-    *auth = (struct weir_auth){0};
+    *auth = (struct weir_auth){ 0 };
 }
 
 /* Tokens of any length become equally long, and an attacker cannot steer how the results compare. */
@@ -59,7 +59,7 @@ int weir_auth_add(struct weir_auth *auth, const void *token, size_t size, unsign
     if (weir_auth_check(auth, token, size))
         return WEIR_EEXIST;
 
-    struct weir_auth_token added = {.rights = rights};
+    struct weir_auth_token added = { .rights = rights };
     struct weir_auth_token *tokens = realloc(auth->tokens, (auth->count + 1) * sizeof(*tokens));
     if (!tokens)
         return WEIR_ENOMEM;

@@ -68,5 +68,5 @@ void weir_buffer_consume(struct weir_buffer *buffer, struct weir_pool *pool, siz
 void weir_buffer_release(struct weir_buffer *buffer, struct weir_pool *pool)
 {
     pool_give(pool, buffer->data, buffer->capacity);
-    *buffer = (struct weir_buffer){0};
+    *buffer = (struct weir_buffer){ 0 };
 }

@@ -360,6 +360,7 @@ int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener,
         return WEIR_ENOMEM;
     conn->loop = loop;
     conn->protocol = listener->protocol;
+    conn->loop_state = listener->state;
     conn->fd = fd;
     conn->rights = weir_auth_anonymous(setup->config->auth_required, listener->loopback);
     conn->output_max = server->output_bytes_max;

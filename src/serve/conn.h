@@ -23,37 +23,43 @@ struct weir_setup;
 struct weir_conn {
     struct weir_loop *loop;
     const struct weir_protocol *protocol;
-    struct weir_conn *next, *prev;   /* all of the loop */
+    void *loop_state;                          /* the protocol's, shared by the connections of one listener and loop */
+    struct weir_conn *next, *prev;             /* all of the loop */
     struct weir_conn *ready_next, *ready_prev; /* those that go on without waiting for the socket */
     uv_poll_t poll;
     int fd;
-    int events;                      /* what poll waits for now */
-    SSL *ssl;                        /* NULL = plain */
+    int events; /* what poll waits for now */
+    SSL *ssl;   /* NULL = plain */
     struct weir_buffer in, out;
-    size_t out_sent;                 /* of out, from the front */
-    unsigned rights;                 /* what the caller may do (enum weir_right); RESP's AUTH changes it */
-    size_t input_max;                /* bytes not yet understood */
-    uint64_t active_ns;              /* when a request was last taken */
-    uint64_t partial_ns;             /* when the request that is not yet whole began; 0 = none */
-    uint64_t stuck_ns;               /* when the client last took bytes while some waited; 0 = none wait */
-    size_t output_max;               /* bytes not yet taken */
-    bool held;                       /* weir_conn_hold: answers wait for their turn */
-    bool finishing;                  /* close when `out` is empty; nothing more is read as a request */
-    bool lingering;                  /* our side is shut: what still comes is dropped until the client closes */
-    bool closed;                     /* gone; only its handle is still closing */
-    bool ready;                      /* is in the loop's ready list */
-    bool stalled;                    /* was blocked or has yielded: on_input is called when that passes */
+    size_t out_sent;     /* of out, from the front */
+    unsigned rights;     /* what the caller may do (enum weir_right); RESP's AUTH changes it */
+    size_t input_max;    /* bytes not yet understood */
+    uint64_t active_ns;  /* when a request was last taken */
+    uint64_t partial_ns; /* when the request that is not yet whole began; 0 = none */
+    uint64_t stuck_ns;   /* when the client last took bytes while some waited; 0 = none wait */
+    size_t output_max;   /* bytes not yet taken */
+    bool held;           /* weir_conn_hold: answers wait for their turn */
+    bool finishing;      /* close when `out` is empty; nothing more is read as a request */
+    bool lingering;      /* our side is shut: what still comes is dropped until the client closes */
+    bool closed;         /* gone; only its handle is still closing */
+    bool ready;          /* is in the loop's ready list */
+    bool stalled;        /* was blocked or has yielded: on_input is called when that passes */
     bool yielded;
-    bool mid_request;                /* weir_conn_request_begin */
-    bool failed;                     /* weir_conn_abort: ends with this turn */
-    bool tls_wants_write;            /* TLS must send before it can receive */
-    bool tls_more;                   /* TLS may hold bytes that the socket no longer shows */
+    bool mid_request;                            /* weir_conn_request_begin */
+    bool failed;                                 /* weir_conn_abort: ends with this turn */
+    bool tls_wants_write;                        /* TLS must send before it can receive */
+    bool tls_more;                               /* TLS may hold bytes that the socket no longer shows */
     _Alignas(max_align_t) unsigned char state[]; /* the protocol's */
 };
 
 static inline void *weir_conn_state(struct weir_conn *conn)
 {
     return conn->state;
+}
+
+static inline void *weir_conn_loop_state(struct weir_conn *conn)
+{
+    return conn->loop_state;
 }
 
 static inline size_t weir_conn_pending(const struct weir_conn *conn)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -137,6 +138,8 @@ static void on_wake(uv_async_t *wake)
         if (atomic_fetch_sub(&shared->setup_pending, 1) == 1)
             uv_async_send(shared->moved);
     }
+    if (atomic_load(&shared->hurry))
+        loop->drain_until_ns = 0;
     if (atomic_load(&shared->draining) && !loop->draining)
         drain(loop);
 }
@@ -156,7 +159,8 @@ static void refuse(struct weir_listener *listener, int fd)
 static void accepted(struct weir_listener *listener, int fd)
 {
     struct weir_loop *loop = listener->loop;
-    if (atomic_fetch_add(&loop->shared->connections, 1) >= loop->setup->config->server.connections_max) {
+    size_t others = atomic_fetch_add(&loop->shared->connections, 1);
+    if (others >= loop->setup->config->server.connections_max || others >= loop->shared->connections_room) {
         atomic_fetch_sub(&loop->shared->connections, 1);
         refuse(listener, fd);
         return;
@@ -189,7 +193,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared)
 {
-    *loop = (struct weir_loop){.shared = shared, .limiter = shared->limiter};
+    *loop = (struct weir_loop){ .shared = shared, .limiter = shared->limiter };
     loop->setup = atomic_load(&shared->setup);
     if (uv_loop_init(&loop->uv))
         return WEIR_ENOMEM;
@@ -210,8 +214,13 @@ int weir_loop_listen(struct weir_loop *loop, const struct weir_listener *like, i
     *listener = *like;
     listener->loop = loop;
     listener->fd = fd;
-    if (uv_poll_init(&loop->uv, &listener->poll, fd))
+    listener->state = calloc(1, like->protocol->loop_state_size + 1); /* never 0: NULL is out of memory */
+    if (!listener->state)
+        return WEIR_ENOMEM;
+    if (uv_poll_init(&loop->uv, &listener->poll, fd)) {
+        free(listener->state);
         return WEIR_EIO;
+    }
     listener->poll.data = listener;
     loop->listener_count++;
     return uv_poll_start(&listener->poll, UV_READABLE, on_connection) ? WEIR_EIO : 0;
@@ -253,6 +262,8 @@ void weir_loop_deinit(struct weir_loop *loop)
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     int closed = uv_loop_close(&loop->uv);
     weir_assert(closed == 0);
+    for (size_t i = 0; i < loop->listener_count; i++)
+        free(loop->listeners[i].state);
     weir_timers_deinit(&loop->timers);
     weir_pool_deinit(&loop->pool);
 }

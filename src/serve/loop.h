@@ -26,8 +26,8 @@ struct weir_counters {
     _Atomic uint64_t protocol_errors;     /* closed for what they sent */
     _Atomic uint64_t bytes_in;
     _Atomic uint64_t bytes_out;
-    _Atomic uint64_t commands;            /* RESP commands taken */
-    _Atomic uint64_t requests;            /* HTTP requests taken */
+    _Atomic uint64_t commands; /* RESP commands taken */
+    _Atomic uint64_t requests; /* HTTP requests taken */
 };
 
 /* One writer: a plain addition, not a locked one. */
@@ -39,6 +39,7 @@ static inline void weir_count(_Atomic uint64_t *counter, uint64_t more)
 struct weir_listener {
     struct weir_loop *loop;
     const struct weir_protocol *protocol;
+    void *state; /* protocol->loop_state_size bytes */
     uv_poll_t poll;
     int fd;
     bool http;     /* which bounds */
@@ -48,12 +49,16 @@ struct weir_listener {
 /* What the loops of one server share. */
 struct weir_shared {
     struct weir_limiter *limiter;
-    _Atomic size_t connections;                /* of all loops */
-    _Atomic(const struct weir_setup *) setup;  /* the newest; loops move to it when woken */
-    _Atomic size_t setup_pending;              /* loops that have not yet moved to it */
+    struct weir_loop *loops;
+    size_t loop_count;
+    size_t connections_room;                  /* for which there are descriptors */
+    _Atomic size_t connections;               /* of all loops */
+    _Atomic(const struct weir_setup *) setup; /* the newest; loops move to it when woken */
+    _Atomic size_t setup_pending;             /* loops that have not yet moved to it */
     _Atomic bool draining;
-    uv_async_t *moved;                         /* told when the last loop has moved, or has drained */
-    _Atomic size_t running;                    /* loops that have not ended */
+    _Atomic bool hurry;     /* drain no longer: close everything */
+    uv_async_t *moved;      /* told when the last loop has moved, or has drained */
+    _Atomic size_t running; /* loops that have not ended */
 };
 
 struct weir_loop {
@@ -67,14 +72,14 @@ struct weir_loop {
     struct weir_pool pool;
     struct weir_listener listeners[WEIR_LISTENERS_MAX];
     size_t listener_count;
-    struct weir_conn *conns;       /* all, newest first */
+    struct weir_conn *conns; /* all, newest first */
     size_t conn_count;
-    struct weir_conn *check_next;  /* where the look for overdue connections goes on */
+    struct weir_conn *check_next; /* where the look for overdue connections goes on */
     struct weir_conn *ready_first, *ready_last;
-    uv_idle_t ready;               /* runs while the ready list has somebody */
-    uv_timer_t check;              /* looks for overdue connections */
+    uv_idle_t ready;  /* runs while the ready list has somebody */
+    uv_timer_t check; /* looks for overdue connections */
     size_t ready_count;
-    uv_async_t wake;               /* the server wants something: a new setup, drain */
+    uv_async_t wake; /* the server wants something: a new setup, drain */
     bool draining;
     uint64_t drain_until_ns;
 };
@@ -85,8 +90,8 @@ int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared);
  * the socket from then on. Before weir_loop_start. */
 int weir_loop_listen(struct weir_loop *loop, const struct weir_listener *like, int fd);
 
-int weir_loop_start(struct weir_loop *loop);  /* on a new thread */
-void weir_loop_join(struct weir_loop *loop);  /* after it has drained */
+int weir_loop_start(struct weir_loop *loop);   /* on a new thread */
+void weir_loop_join(struct weir_loop *loop);   /* after it has drained */
 void weir_loop_deinit(struct weir_loop *loop); /* one that was not started, or has been joined */
 
 /* For connections. */

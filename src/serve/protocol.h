@@ -13,8 +13,9 @@
 struct weir_conn;
 
 struct weir_protocol {
-    const char *name;  /* "resp": for the line that says what listens */
-    size_t state_size; /* bytes of zeroed state that each connection has: weir_conn_state() */
+    const char *name;       /* "resp": for the line that says what listens */
+    size_t state_size;      /* bytes of zeroed state that each connection has: weir_conn_state() */
+    size_t loop_state_size; /* bytes of zeroed working memory that each loop has: weir_conn_loop_state() */
 
     /* Told to a connection that comes when there are as many as are allowed, before it is closed. */
     struct weir_slice full;

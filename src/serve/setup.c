@@ -22,7 +22,7 @@ static int make_auth(struct weir_auth *auth, const struct weir_config *config, s
 static int make_tls(struct weir_setup *setup, struct weir_config_fault *ret_fault)
 {
     const struct weir_config *config = setup->config;
-    struct weir_fault fault = {0};
+    struct weir_fault fault = { 0 };
     if (!config->tls_cert_file)
         return 0;
     int error = weir_tls_create(config->tls_cert_file, config->tls_key_file, &setup->tls, &fault);
@@ -37,7 +37,7 @@ int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, 
     struct weir_setup *setup = calloc(1, sizeof(*setup));
     if (!setup)
         return WEIR_ENOMEM;
-    *ret_fault = (struct weir_config_fault){0};
+    *ret_fault = (struct weir_config_fault){ 0 };
     setup->config = config;
     int error = make_auth(&setup->auth, config, ret_fault);
     if (!error)

@@ -47,8 +47,8 @@ static void arm(struct weir_timers *timers)
     uint64_t due = timers->count > 0 ? timers->heap[1]->due_ns : 0;
     if (timers->count > 0 && due == 0)
         due = 1;
-    struct itimerspec spec = {.it_value = {.tv_sec = (time_t)(due / WEIR_NS_PER_SECOND),
-                                           .tv_nsec = (long)(due % WEIR_NS_PER_SECOND)}};
+    struct itimerspec spec = { .it_value = { .tv_sec = (time_t)(due / WEIR_NS_PER_SECOND),
+                                             .tv_nsec = (long)(due % WEIR_NS_PER_SECOND) } };
     int done = timerfd_settime(timers->fd, TFD_TIMER_ABSTIME, &spec, NULL);
     weir_assert(done == 0);
 }
@@ -75,7 +75,7 @@ static void on_due(uv_poll_t *poll, int status, int events)
 
 int weir_timers_init(struct weir_timers *timers, uv_loop_t *loop)
 {
-    *timers = (struct weir_timers){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)};
+    *timers = (struct weir_timers){ .fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC) };
     if (timers->fd < 0)
         return WEIR_EIO;
     if (uv_poll_init(loop, &timers->poll, timers->fd)) {
@@ -96,7 +96,7 @@ void weir_timers_deinit(struct weir_timers *timers)
 {
     close(timers->fd);
     free(timers->heap);
-    *timers = (struct weir_timers){.fd = -1};
+    *timers = (struct weir_timers){ .fd = -1 };
 }
 
 static int make_room(struct weir_timers *timers)

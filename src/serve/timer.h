@@ -13,8 +13,8 @@
 
 /* Zero-initialise; embed it in what is waiting. */
 struct weir_timer {
-    uint64_t due_ns; /* CLOCK_MONOTONIC */
-    size_t place;    /* in the heap, from 1; 0 = not waiting */
+    uint64_t due_ns;                                                        /* CLOCK_MONOTONIC */
+    size_t place;                                                           /* in the heap, from 1; 0 = not waiting */
     void (*on_due)(struct weir_timer *timer, const struct weir_time *time); /* it is stopped by then */
 };
 

@@ -63,8 +63,8 @@ struct header_texts {
     const char *invalid;
     const char *too_long;
 };
-static const struct header_texts array_texts = {"invalid multibulk length", "too big mbulk count string"};
-static const struct header_texts bulk_texts = {"invalid bulk length", "too big bulk count string"};
+static const struct header_texts array_texts = { "invalid multibulk length", "too big mbulk count string" };
+static const struct header_texts bulk_texts = { "invalid bulk length", "too big bulk count string" };
 
 /* Out of line: what is not one or two plain digits and CRLF. */
 static int read_long_header(const uint8_t *data, size_t size, const struct header_texts *texts, int64_t *ret_value,
@@ -132,7 +132,7 @@ static inline int read_bulk(const uint8_t *data, size_t size, size_t size_max, s
         return WEIR_EAGAIN;
     if (data[end] != '\r' || data[end + 1] != '\n')
         return refuse(command, "bulk string is longer than its length");
-    *ret_arg = (struct weir_slice){data + start, (size_t)length};
+    *ret_arg = (struct weir_slice){ data + start, (size_t)length };
     *at = end + 2;
     return 0;
 }
@@ -148,7 +148,7 @@ static int skip_known(struct weir_resp_progress *progress, const uint8_t *data, 
             return error;
         progress->left--;
     }
-    *progress = (struct weir_resp_progress){0};
+    *progress = (struct weir_resp_progress){ 0 };
     return 0;
 }
 
@@ -167,7 +167,7 @@ static int read_array(struct weir_resp_progress *progress, const uint8_t *data, 
     for (size_t i = 0; i < expected; i++) {
         error = read_bulk(data, size, bounds->size_max, &at, &command->args[i], command);
         if (error) {
-            *progress = (struct weir_resp_progress){.at = at, .left = expected - i};
+            *progress = (struct weir_resp_progress){ .at = at, .left = expected - i };
             return error;
         }
     }
@@ -206,12 +206,18 @@ static uint8_t read_escape(struct words *words)
     }
     words->at += 2;
     switch (at[1]) {
-    case 'n': return '\n';
-    case 'r': return '\r';
-    case 't': return '\t';
-    case 'b': return '\b';
-    case 'a': return '\a';
-    default: return at[1];
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    case 'b':
+        return '\b';
+    case 'a':
+        return '\a';
+    default:
+        return at[1];
     }
 }
 
@@ -250,13 +256,13 @@ static bool read_word(struct words *words, struct weir_slice *ret_word)
         }
         *words->out++ = *words->at++;
     }
-    *ret_word = (struct weir_slice){start, (size_t)(words->out - start)};
+    *ret_word = (struct weir_slice){ start, (size_t)(words->out - start) };
     return true;
 }
 
 static int read_words(const uint8_t *line, size_t size, size_t args_max, struct weir_resp_command *command)
 {
-    struct words words = {.at = line, .end = line + size, .out = command->unquoted};
+    struct words words = { .at = line, .end = line + size, .out = command->unquoted };
     command->count = 0;
     for (;;) {
         while (words.at < words.end && is_blank(*words.at))
@@ -280,7 +286,7 @@ static int read_line(struct weir_resp_progress *progress, const uint8_t *data, s
         progress->at = looked;
         return looked == WEIR_RESP_LINE_MAX ? refuse(command, "too big inline request") : WEIR_EAGAIN;
     }
-    *progress = (struct weir_resp_progress){0};
+    *progress = (struct weir_resp_progress){ 0 };
     command->line = true;
     command->size = (size_t)(end - data) + 1;
     return read_words(data, (size_t)(end - data), bounds->args_max, command);

@@ -18,7 +18,7 @@ uint8_t *weir_resp_put_number(uint8_t *at, char type, uint64_t value, bool negat
 static inline uint8_t *weir_resp_put_integer(uint8_t *at, int64_t value)
 {
     if (value >= 0 && value <= 9) {
-        const uint8_t text[4] = {':', (uint8_t)('0' + value), '\r', '\n'};
+        const uint8_t text[4] = { ':', (uint8_t)('0' + value), '\r', '\n' };
         memcpy(at, text, sizeof(text));
         return at + sizeof(text);
     }

@@ -15,13 +15,13 @@
 #include "wire/resp.h"
 #include "wire/resp_write.h"
 
-static const struct weir_resp_bounds bounds = {.args_max = 16, .size_max = 1024};
+static const struct weir_resp_bounds bounds = { .args_max = 16, .size_max = 1024 };
 
 static struct weir_resp_command command;
 
 static int parse(const char *text, size_t size)
 {
-    struct weir_resp_progress progress = {0};
+    struct weir_resp_progress progress = { 0 };
     return weir_resp_parse(&progress, (const uint8_t *)text, size, &bounds, &command);
 }
 
@@ -60,7 +60,7 @@ static void long_counts_and_lengths(void **state)
 static void nothing_to_do(void **state)
 {
     (void)state;
-    const char *const empty[] = {"*0\r\n", "*-1\r\n", "\r\n", "\n", "   \r\n"};
+    const char *const empty[] = { "*0\r\n", "*-1\r\n", "\r\n", "\n", "   \r\n" };
     for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++) {
         assert_int_equal(parse(empty[i], strlen(empty[i])), 0);
         assert_int_equal(command.count, 0);
@@ -92,36 +92,36 @@ static void refused(void **state)
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"*9223372036854775808\r\n", "invalid multibulk length"},
-        {"*9223372036854775807\r\n", "invalid multibulk length"},
-        {"*-2\r\n", "invalid multibulk length"},
-        {"*17\r\n", "invalid multibulk length"},
-        {"*1048576\r\n", "invalid multibulk length"},
-        {"*\r\n", "invalid multibulk length"},
-        {"*-\r\n", "invalid multibulk length"},
-        {"*03\r\n", "invalid multibulk length"},
-        {"*-0\r\n", "invalid multibulk length"},
-        {"*+1\r\n", "invalid multibulk length"},
-        {"* 1\r\n", "invalid multibulk length"},
-        {"*1\rx", "invalid multibulk length"},
-        {"*11111111111111111111111111111111", "too big mbulk count string"},
-        {"*1\r\n$9223372036854775808\r\n", "invalid bulk length"},
-        {"*1\r\n$9223372036854775807\r\n", "invalid bulk length"},
-        {"*1\r\n$-2\r\n", "invalid bulk length"},
-        {"*1\r\n$-1\r\n", "invalid bulk length"},
-        {"*1\r\n$1025\r\n", "invalid bulk length"},
-        {"*1\r\n$1018\r\n", "invalid bulk length"},
-        {"*1\r\n$x\r\n", "invalid bulk length"},
-        {"*1\r\n$11111111111111111111111111111111", "too big bulk count string"},
-        {"*1\r\n*1\r\n", "expected '$', got '*'"},
-        {"*1\r\n:1\r\n", "expected '$', got ':'"},
-        {"*1\r\n\x01", "expected '$', got '?'"},
-        {"*1\r\n$1\r\nabc", "bulk string is longer than its length"},
-        {"*2\r\n$1\r\na\r\nb", "expected '$', got 'b'"},
-        {"get 'x\r\n", "unbalanced quotes in request"},
-        {"get \"x\"y\r\n", "unbalanced quotes in request"},
-        {"get \"x\\\r\n", "unbalanced quotes in request"},
-        {"a a a a a a a a a a a a a a a a a\r\n", "invalid multibulk length"},
+        { "*9223372036854775808\r\n", "invalid multibulk length" },
+        { "*9223372036854775807\r\n", "invalid multibulk length" },
+        { "*-2\r\n", "invalid multibulk length" },
+        { "*17\r\n", "invalid multibulk length" },
+        { "*1048576\r\n", "invalid multibulk length" },
+        { "*\r\n", "invalid multibulk length" },
+        { "*-\r\n", "invalid multibulk length" },
+        { "*03\r\n", "invalid multibulk length" },
+        { "*-0\r\n", "invalid multibulk length" },
+        { "*+1\r\n", "invalid multibulk length" },
+        { "* 1\r\n", "invalid multibulk length" },
+        { "*1\rx", "invalid multibulk length" },
+        { "*11111111111111111111111111111111", "too big mbulk count string" },
+        { "*1\r\n$9223372036854775808\r\n", "invalid bulk length" },
+        { "*1\r\n$9223372036854775807\r\n", "invalid bulk length" },
+        { "*1\r\n$-2\r\n", "invalid bulk length" },
+        { "*1\r\n$-1\r\n", "invalid bulk length" },
+        { "*1\r\n$1025\r\n", "invalid bulk length" },
+        { "*1\r\n$1018\r\n", "invalid bulk length" },
+        { "*1\r\n$x\r\n", "invalid bulk length" },
+        { "*1\r\n$11111111111111111111111111111111", "too big bulk count string" },
+        { "*1\r\n*1\r\n", "expected '$', got '*'" },
+        { "*1\r\n:1\r\n", "expected '$', got ':'" },
+        { "*1\r\n\x01", "expected '$', got '?'" },
+        { "*1\r\n$1\r\nabc", "bulk string is longer than its length" },
+        { "*2\r\n$1\r\na\r\nb", "expected '$', got 'b'" },
+        { "get 'x\r\n", "unbalanced quotes in request" },
+        { "get \"x\"y\r\n", "unbalanced quotes in request" },
+        { "get \"x\\\r\n", "unbalanced quotes in request" },
+        { "a a a a a a a a a a a a a a a a a\r\n", "invalid multibulk length" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(parse(cases[i].text, strlen(cases[i].text)), WEIR_EPROTO);
@@ -173,7 +173,7 @@ static void log_result(struct log *log, int error)
 /* Feeds `text` in pieces of at most `piece` bytes, from a fresh allocation each time so that stale pointers show. */
 static void feed(const uint8_t *text, size_t size, size_t piece, struct log *log)
 {
-    struct weir_resp_progress progress = {0};
+    struct weir_resp_progress progress = { 0 };
     size_t start = 0;
     size_t end = 0;
     log->size = 0;
@@ -216,14 +216,14 @@ static size_t make_stream(struct test_random *random, uint8_t *out)
             size += (size_t)sprintf((char *)out + size, "PING 'a b' \"\\x00\"\r\n");
     }
     if (test_random_below(random, 2) == 0) /* and half of them are wrong somewhere */
-        out[test_random_below(random, size)] = (uint8_t)"*$\r\n0129-x"[test_random_below(random, 10)];
+        out[test_random_below(random, size)] = (uint8_t) "*$\r\n0129-x"[test_random_below(random, 10)];
     return size;
 }
 
 static void one_byte_at_a_time_equals_all_at_once(void **state)
 {
     (void)state;
-    struct test_random random = {test_random_seed()};
+    struct test_random random = { test_random_seed() };
     uint8_t *stream = malloc(LOG_MAX);
     struct log *whole = malloc(sizeof(*whole));
     struct log *cut = malloc(sizeof(*cut));
@@ -250,15 +250,26 @@ static void integers(void **state)
         bool good;
         int64_t value;
     } cases[] = {
-        {"0", true, 0}, {"-1", true, -1}, {"9223372036854775807", true, INT64_MAX},
-        {"-9223372036854775808", true, INT64_MIN}, {"9223372036854775808", false, 0},
-        {"-9223372036854775809", false, 0}, {"", false, 0}, {"-", false, 0}, {"-0", false, 0}, {"01", false, 0},
-        {"+1", false, 0}, {" 1", false, 0}, {"1 ", false, 0}, {"1.5", false, 0}, {"1e3", false, 0},
-        {"99999999999999999999", false, 0},
+        { "0", true, 0 },
+        { "-1", true, -1 },
+        { "9223372036854775807", true, INT64_MAX },
+        { "-9223372036854775808", true, INT64_MIN },
+        { "9223372036854775808", false, 0 },
+        { "-9223372036854775809", false, 0 },
+        { "", false, 0 },
+        { "-", false, 0 },
+        { "-0", false, 0 },
+        { "01", false, 0 },
+        { "+1", false, 0 },
+        { " 1", false, 0 },
+        { "1 ", false, 0 },
+        { "1.5", false, 0 },
+        { "1e3", false, 0 },
+        { "99999999999999999999", false, 0 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int64_t value = 7;
-        struct weir_slice text = {cases[i].text, strlen(cases[i].text)};
+        struct weir_slice text = { cases[i].text, strlen(cases[i].text) };
         assert_int_equal(weir_resp_integer(text, &value), cases[i].good);
         assert_int_equal(value, cases[i].good ? cases[i].value : 7);
     }
@@ -267,10 +278,10 @@ static void integers(void **state)
 static void names_in_any_case(void **state)
 {
     (void)state;
-    assert_true(weir_resp_is((struct weir_slice){"Cl.ThroTTle", 11}, "cl.throttle"));
-    assert_false(weir_resp_is((struct weir_slice){"cl.throttl", 10}, "cl.throttle"));
-    assert_false(weir_resp_is((struct weir_slice){"\x03l.throttle", 11}, "cl.throttle"));
-    assert_false(weir_resp_is((struct weir_slice){"GET\0", 4}, "get"));
+    assert_true(weir_resp_is((struct weir_slice){ "Cl.ThroTTle", 11 }, "cl.throttle"));
+    assert_false(weir_resp_is((struct weir_slice){ "cl.throttl", 10 }, "cl.throttle"));
+    assert_false(weir_resp_is((struct weir_slice){ "\x03l.throttle", 11 }, "cl.throttle"));
+    assert_false(weir_resp_is((struct weir_slice){ "GET\0", 4 }, "get"));
 }
 
 static void writing(void **state)
@@ -291,8 +302,9 @@ static void writing(void **state)
     at = weir_resp_put_bulk(at, NULL, 0);
     at = weir_resp_put_simple(at, "OK", 2);
     at = weir_resp_put_error(at, "ERR no\r\n+OK", 11);
-    const char expected[] = "*12\r\n:7\r\n:10\r\n:-1\r\n:-9223372036854775808\r\n%2\r\n*4\r\n_\r\n$-1\r\n$3\r\na\r\n\r\n$0\r\n\r\n"
-                            "+OK\r\n-ERR no  +OK\r\n";
+    const char expected[] =
+        "*12\r\n:7\r\n:10\r\n:-1\r\n:-9223372036854775808\r\n%2\r\n*4\r\n_\r\n$-1\r\n$3\r\na\r\n\r\n$0\r\n\r\n"
+        "+OK\r\n-ERR no  +OK\r\n";
     assert_int_equal(at - out, sizeof(expected) - 1);
     assert_memory_equal(out, expected, sizeof(expected) - 1);
 }

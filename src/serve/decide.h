@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One request, from its attributes to its verdict: the way down and back that RESP and HTTP share. */
+#ifndef WEIR_SERVE_DECIDE_H
+#define WEIR_SERVE_DECIDE_H
+
+#include "rules/rules.h"
+#include "serve/loop.h"
+
+struct weir_question {
+    const struct weir_attribute *attributes;
+    size_t count;
+    uint64_t cost;
+    bool peek;
+};
+
+/* About 8 KiB: keep one per loop, not one per request. The rules it points to live as long as loop->setup: look at
+ * them within the turn only. */
+struct weir_outcome {
+    struct weir_match match; /* count 0: no limit applies, the request is admitted */
+    struct weir_decision decision;
+    struct weir_verdict verdicts[WEIR_CHARGES_MAX];
+};
+
+/* Errors: of weir_rules_match and weir_limiter_decide; nothing is charged then. */
+int weir_decide(struct weir_loop *loop, const struct weir_question *question, const struct weir_time *time,
+                struct weir_outcome *ret_outcome, struct weir_fault *ret_fault);
+
+/* The rule that decided; NULL when none applies. */
+static inline const struct weir_rule *weir_outcome_rule(const struct weir_outcome *outcome)
+{
+    return outcome->decision.deciding < outcome->match.count ? outcome->match.rules[outcome->decision.deciding] : NULL;
+}
+
+static inline const struct weir_verdict *weir_outcome_verdict(const struct weir_outcome *outcome)
+{
+    return outcome->decision.deciding < outcome->match.count ? &outcome->verdicts[outcome->decision.deciding] : NULL;
+}
+
+/* ns as whole ms, rounded up; WEIR_NEVER as -1. */
+static inline int64_t weir_told_ms(uint64_t ns)
+{
+    return ns == WEIR_NEVER ? -1 : (int64_t)(ns / 1000000 + (ns % 1000000 != 0));
+}
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+
+#define BACKLOG 1024
+
+struct place {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_un local;
+    } address;
+    socklen_t size;
+};
+
+static int fail(struct weir_fault *fault, const char *name, const char *what)
+{
+    int number = errno;
+    snprintf(fault->field, sizeof(fault->field), "listen");
+    if (number == EADDRINUSE)
+        snprintf(fault->text, sizeof(fault->text), "%.100s is in use: does another server run there?", name);
+    else
+        snprintf(fault->text, sizeof(fault->text), "%.80s: cannot %s: %s", name, what, strerror(number));
+    return number == EADDRINUSE ? WEIR_EEXIST : WEIR_EIO;
+}
+
+static void name_address(const struct weir_address *address, uint16_t port, char name[WEIR_LISTEN_NAME_MAX])
+{
+    if (address->kind == WEIR_ADDRESS_UNIX)
+        snprintf(name, WEIR_LISTEN_NAME_MAX, "unix:%s", address->path);
+    else if (strchr(address->host, ':'))
+        snprintf(name, WEIR_LISTEN_NAME_MAX, "[%s]:%u", address->host, port);
+    else
+        snprintf(name, WEIR_LISTEN_NAME_MAX, "%s:%u", address->host, port);
+}
+
+static int locate(const struct weir_address *address, struct place *ret_place)
+{
+    struct place place = { 0 };
+    const char *host = strcmp(address->host, "localhost") == 0 ? "127.0.0.1" : address->host;
+    if (address->kind == WEIR_ADDRESS_UNIX) {
+        /* weir_address_parse has checked the length: bind would cut a longer path silently. */
+        weir_assert(strlen(address->path) < sizeof(place.address.local.sun_path));
+        place.address.local.sun_family = AF_UNIX;
+        strcpy(place.address.local.sun_path, address->path);
+        place.size = sizeof(place.address.local);
+    } else if (inet_pton(AF_INET, host, &place.address.v4.sin_addr) == 1) {
+        place.address.v4.sin_family = AF_INET;
+        place.address.v4.sin_port = htons(address->port);
+        place.size = sizeof(place.address.v4);
+    } else if (inet_pton(AF_INET6, host, &place.address.v6.sin6_addr) == 1) {
+        place.address.v6.sin6_family = AF_INET6;
+        place.address.v6.sin6_port = htons(address->port);
+        place.size = sizeof(place.address.v6);
+    } else {
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
+    *ret_place = place;
+    return 0;
+}
+
+static int new_socket(int family)
+{
+    return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+static uint16_t bound_port(int fd)
+{
+    struct place place = { .size = sizeof(place.address) };
+    if (getsockname(fd, &place.address.any, &place.size))
+        return 0;
+    return ntohs(place.address.any.sa_family == AF_INET6 ? place.address.v6.sin6_port : place.address.v4.sin_port);
+}
+
+/* The first socket is bound without SO_REUSEPORT, so that a second server gets EADDRINUSE instead of half of our
+ * connections; it is set right after, so that the other loops' sockets can join. */
+static int bind_tcp(const struct place *place, bool first)
+{
+    int on = 1;
+    int fd = new_socket(place->address.any.sa_family);
+    if (fd < 0)
+        return -1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (place->address.any.sa_family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    if ((!first && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on))) ||
+        bind(fd, &place->address.any, place->size) ||
+        (first && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on))) || listen(fd, BACKLOG)) {
+        int number = errno;
+        close(fd);
+        errno = number;
+        return -1;
+    }
+    return fd;
+}
+
+/* A socket file that is left over from a server that is gone: nobody answers there. */
+static bool is_stale(const struct place *place)
+{
+    struct stat file;
+    if (lstat(place->address.local.sun_path, &file) || !S_ISSOCK(file.st_mode))
+        return false;
+    int fd = new_socket(AF_UNIX);
+    if (fd < 0)
+        return false;
+    bool refused = connect(fd, &place->address.any, place->size) && errno == ECONNREFUSED;
+    close(fd);
+    return refused;
+}
+
+static int bind_unix(const struct place *place)
+{
+    int fd = new_socket(AF_UNIX);
+    if (fd < 0)
+        return -1;
+    int failed = bind(fd, &place->address.any, place->size);
+    if (failed && errno == EADDRINUSE) {
+        if (is_stale(place) && unlink(place->address.local.sun_path) == 0)
+            failed = bind(fd, &place->address.any, place->size);
+        else
+            errno = EADDRINUSE;
+    }
+    if (failed || listen(fd, BACKLOG)) {
+        int number = errno;
+        close(fd);
+        errno = number;
+        return -1;
+    }
+    return fd;
+}
+
+/* The socket of one more loop. Unix sockets refuse SO_REUSEPORT: there the loops share one by duplicates. */
+static int open_one(const struct weir_address *address, const struct place *place, size_t i, const int *fds)
+{
+    if (address->kind != WEIR_ADDRESS_UNIX)
+        return bind_tcp(place, i == 0);
+    return i == 0 ? bind_unix(place) : fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+}
+
+int weir_listen_open(const struct weir_address *address, size_t count, int *ret_fds,
+                     char ret_name[WEIR_LISTEN_NAME_MAX], struct weir_fault *ret_fault)
+{
+    weir_assert(address->kind != WEIR_ADDRESS_OFF);
+    struct place place;
+    struct weir_address bound = *address;
+    name_address(&bound, bound.port, ret_name);
+    if (locate(&bound, &place))
+        return fail(ret_fault, ret_name, "use this address");
+
+    for (size_t i = 0; i < count; i++) {
+        ret_fds[i] = open_one(&bound, &place, i, ret_fds);
+        if (ret_fds[i] < 0) {
+            int error = fail(ret_fault, ret_name, "listen");
+            if (i > 0)
+                weir_listen_close(&bound, i, ret_fds);
+            return error;
+        }
+        if (i == 0 && bound.kind == WEIR_ADDRESS_TCP && bound.port == 0) {
+            bound.port = bound_port(ret_fds[0]);
+            (void)locate(&bound, &place);
+        }
+    }
+    name_address(&bound, bound.port, ret_name);
+    return 0;
+}
+
+void weir_listen_close(const struct weir_address *address, size_t count, const int *fds)
+{
+    for (size_t i = 0; i < count; i++)
+        close(fds[i]);
+    if (address->kind == WEIR_ADDRESS_UNIX)
+        unlink(address->path);
+}

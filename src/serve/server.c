@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/server.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "serve/listen.h"
+
+#define MAINTAIN_PERIOD_MS 10
+#define MAINTAIN_LINES 4096
+#define THREADS_MAX 256
+#define DESCRIPTORS_SPARE 64   /* for files, logs and what libraries open */
+#define DESCRIPTORS_PER_LOOP 8 /* epoll, wake, timer, listeners */
+
+struct opened {
+    char name[WEIR_LISTEN_NAME_MAX]; /* "" = off */
+    struct weir_address address;
+};
+
+struct weir_server {
+    struct weir_shared shared;
+    struct weir_server_options options;
+    struct opened opened[WEIR_LISTENERS_MAX];
+    uv_loop_t uv;
+    uv_signal_t hup, term, interrupt;
+    uv_timer_t maintain;
+    uv_async_t moved;
+    struct weir_setup *setup;   /* in force */
+    struct weir_setup *retired; /* loops may still look at it */
+    bool reload_wanted;         /* came while loops were still moving to the one before */
+};
+
+static void wake_loops(struct weir_server *server)
+{
+    for (size_t i = 0; i < server->shared.loop_count; i++)
+        uv_async_send(&server->shared.loops[i].wake);
+}
+
+/* ---- reload ---- */
+
+static void reload(struct weir_server *server)
+{
+    if (!server->options.reload || atomic_load(&server->shared.draining))
+        return;
+    /* Two sets of rules may be in use at a time, not three. */
+    if (server->retired) {
+        server->reload_wanted = true;
+        return;
+    }
+    server->reload_wanted = false;
+    struct weir_setup *next = server->options.reload(server->options.context);
+    if (!next)
+        return;
+    server->retired = server->setup;
+    server->setup = next;
+    atomic_store(&server->shared.setup_pending, server->shared.loop_count);
+    atomic_store(&server->shared.setup, next);
+    wake_loops(server);
+}
+
+static void close_handles(struct weir_server *server)
+{
+    uv_close((uv_handle_t *)&server->hup, NULL);
+    uv_close((uv_handle_t *)&server->term, NULL);
+    uv_close((uv_handle_t *)&server->interrupt, NULL);
+    uv_close((uv_handle_t *)&server->maintain, NULL);
+    uv_close((uv_handle_t *)&server->moved, NULL);
+}
+
+static void on_moved(uv_async_t *moved)
+{
+    struct weir_server *server = moved->data;
+    if (server->retired && atomic_load(&server->shared.setup_pending) == 0) {
+        weir_setup_destroy(server->retired);
+        server->retired = NULL;
+        if (server->reload_wanted)
+            reload(server);
+    }
+    if (atomic_load(&server->shared.running) == 0 && !uv_is_closing((uv_handle_t *)moved))
+        close_handles(server);
+}
+
+/* ---- signals, maintenance ---- */
+
+static void on_hup(uv_signal_t *handle, int number)
+{
+    (void)number;
+    reload(handle->data);
+}
+
+static void on_term(uv_signal_t *handle, int number)
+{
+    (void)number;
+    struct weir_server *server = handle->data;
+    if (atomic_load(&server->shared.draining))
+        atomic_store(&server->shared.hurry, true);
+    atomic_store(&server->shared.draining, true);
+    wake_loops(server);
+}
+
+static void on_maintain(uv_timer_t *timer)
+{
+    struct weir_server *server = timer->data;
+    weir_limiter_maintain(server->shared.limiter, NULL, MAINTAIN_LINES);
+}
+
+static int init_handles(struct weir_server *server)
+{
+    if (uv_loop_init(&server->uv))
+        return WEIR_ENOMEM;
+    if (uv_async_init(&server->uv, &server->moved, on_moved)) {
+        uv_loop_close(&server->uv);
+        return WEIR_EIO;
+    }
+    uv_signal_init(&server->uv, &server->hup);
+    uv_signal_init(&server->uv, &server->term);
+    uv_signal_init(&server->uv, &server->interrupt);
+    uv_timer_init(&server->uv, &server->maintain);
+    server->hup.data = server->term.data = server->interrupt.data = server->maintain.data = server->moved.data = server;
+    server->shared.moved = &server->moved;
+    return 0;
+}
+
+static int start_handles(struct weir_server *server)
+{
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL writes with write() */
+    if (uv_signal_start(&server->hup, on_hup, SIGHUP) || uv_signal_start(&server->term, on_term, SIGTERM) ||
+        uv_signal_start(&server->interrupt, on_term, SIGINT))
+        return WEIR_EIO;
+    uv_timer_start(&server->maintain, on_maintain, MAINTAIN_PERIOD_MS, MAINTAIN_PERIOD_MS);
+    return 0;
+}
+
+/* ---- life ---- */
+
+/* As many connections as there are descriptors for, whatever the configuration hopes. */
+static size_t connections_room(size_t loops)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return SIZE_MAX;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    size_t kept = DESCRIPTORS_SPARE + loops * DESCRIPTORS_PER_LOOP;
+    return limit.rlim_cur > kept ? limit.rlim_cur - kept : 1;
+}
+
+static int listen_on(struct weir_server *server, size_t index, struct weir_fault *ret_fault)
+{
+    const struct weir_server_listen *listen = &server->options.listens[index];
+    struct opened *opened = &server->opened[index];
+    size_t count = server->shared.loop_count;
+    int fds[THREADS_MAX];
+    if (listen->address.kind == WEIR_ADDRESS_OFF)
+        return 0;
+    int error = weir_listen_open(&listen->address, count, fds, opened->name, ret_fault);
+    if (error) {
+        opened->name[0] = '\0';
+        return error;
+    }
+    opened->address = listen->address;
+    const struct weir_listener like = { .protocol = listen->protocol,
+                                        .http = listen->http,
+                                        .loopback = listen->address.loopback };
+    for (size_t i = 0; !error && i < count; i++)
+        error = weir_loop_listen(&server->shared.loops[i], &like, fds[i]);
+    return error;
+}
+
+static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
+{
+    size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
+    wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
+    server->shared.connections_room = connections_room(wanted);
+    server->shared.loops = aligned_alloc(_Alignof(struct weir_loop), wanted * sizeof(struct weir_loop));
+    if (!server->shared.loops)
+        return WEIR_ENOMEM;
+    int error = 0;
+    for (size_t i = 0; !error && i < wanted; i++) {
+        error = weir_loop_init(&server->shared.loops[i], &server->shared);
+        server->shared.loop_count += error ? 0 : 1;
+    }
+    for (size_t i = 0; !error && i < server->options.listen_count; i++)
+        error = listen_on(server, i, ret_fault);
+    return error;
+}
+
+int weir_server_create(const struct weir_server_options *options, struct weir_server **ret_server,
+                       struct weir_fault *ret_fault)
+{
+    weir_assert(options->listen_count <= WEIR_LISTENERS_MAX);
+    struct weir_server *server = calloc(1, sizeof(*server));
+    if (!server)
+        return WEIR_ENOMEM;
+    *ret_fault = (struct weir_fault){ 0 };
+    server->options = *options;
+    server->shared.limiter = options->limiter;
+    atomic_init(&server->shared.setup, options->setup);
+    int error = init_handles(server);
+    if (error) {
+        free(server);
+        return error;
+    }
+    error = init_loops(server, ret_fault);
+    if (error) {
+        weir_server_destroy(server);
+        return error;
+    }
+    server->setup = options->setup;
+    *ret_server = server;
+    return 0;
+}
+
+const char *weir_server_listens_on(const struct weir_server *server, size_t index)
+{
+    return server->opened[index].name[0] ? server->opened[index].name : NULL;
+}
+
+int weir_server_run(struct weir_server *server)
+{
+    size_t started = 0;
+    int error = start_handles(server);
+    while (!error && started < server->shared.loop_count) {
+        error = weir_loop_start(&server->shared.loops[started]);
+        started += error ? 0 : 1;
+    }
+    if (error) {
+        atomic_store(&server->shared.draining, true);
+        wake_loops(server);
+    }
+    if (started > 0)
+        uv_run(&server->uv, UV_RUN_DEFAULT);
+    for (size_t i = 0; i < started; i++)
+        weir_loop_join(&server->shared.loops[i]);
+    return error;
+}
+
+void weir_server_destroy(struct weir_server *server)
+{
+    if (!server)
+        return;
+    for (size_t i = 0; i < server->shared.loop_count; i++)
+        weir_loop_deinit(&server->shared.loops[i]);
+    free(server->shared.loops);
+    if (!uv_is_closing((uv_handle_t *)&server->moved))
+        close_handles(server);
+    uv_run(&server->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&server->uv);
+    for (size_t i = 0; i < WEIR_LISTENERS_MAX; i++) {
+        if (server->opened[i].name[0] && server->opened[i].address.kind == WEIR_ADDRESS_UNIX)
+            weir_listen_close(&server->opened[i].address, 0, NULL);
+    }
+    weir_setup_destroy(server->retired);
+    weir_setup_destroy(server->setup);
+    free(server);
+}

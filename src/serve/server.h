@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The whole server: its loops, and the thread that looks after them. That thread is the caller's: it takes signals
+ * (SIGHUP reloads; SIGTERM and SIGINT drain, a second one hurries), keeps the limiter's background work going and ends
+ * when the last loop has drained. */
+#ifndef WEIR_SERVE_SERVER_H
+#define WEIR_SERVE_SERVER_H
+
+#include "serve/loop.h"
+#include "serve/protocol.h"
+#include "serve/setup.h"
+
+struct weir_server;
+
+struct weir_server_listen {
+    const struct weir_protocol *protocol;
+    struct weir_address address; /* "off" is skipped */
+    bool http;
+};
+
+struct weir_server_options {
+    struct weir_limiter *limiter; /* outlives the server */
+    struct weir_setup *setup;     /* taken over on success */
+    size_t threads;               /* loops; 0 = one per core */
+    struct weir_server_listen listens[WEIR_LISTENERS_MAX];
+    size_t listen_count;
+
+    /* SIGHUP: makes the next setup, or says what is wrong and returns NULL, which keeps the old one. It may not change
+     * what listens where. Runs on the thread of weir_server_run; the loops go on meanwhile. */
+    struct weir_setup *(*reload)(void *context);
+    void *context;
+};
+
+/* Opens all listeners; nothing is served yet. On failure the fault says what. */
+int weir_server_create(const struct weir_server_options *options, struct weir_server **ret_server,
+                       struct weir_fault *ret_fault);
+
+/* Where listener number `index` of the options listens, with the port that was chosen; NULL = off. */
+const char *weir_server_listens_on(const struct weir_server *server, size_t index);
+
+/* Serves until drained. WEIR_ENOMEM: the threads could not be started. */
+int weir_server_run(struct weir_server *server);
+
+void weir_server_destroy(struct weir_server *server); /* NULL is allowed */
+
+#endif
