@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The examples, built against the installed library alone, say what they should."""
+import shutil
+import sys
+import unittest
+
+from installed import ROOT, Installed, run
+
+STRICT = ['-Wall', '-Wextra', '-Wpedantic', '-Werror']
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.installed = Installed()
+        cls.addClassCleanup(cls.installed.remove)
+
+    def build(self, name, *compiler):
+        source = self.installed.root / name
+        shutil.copy(ROOT / 'examples' / name, source)  # where no header of the tree is beside it
+        program = source.with_suffix('.out')
+        run(*compiler, *STRICT, source, *self.installed.pkg_config('--cflags', '--libs'), '-pthread', '-o', program)
+        return program
+
+    def test_c(self):
+        output = run(self.build('embed.c', 'cc', '-std=c11'), env=self.installed.env).splitlines()
+        words = [line.split()[:2] for line in output]
+        self.assertEqual(words, [['ada', 'admitted']] * 3 + [['ada', 'refused']] + [['bob', 'admitted']] * 2
+                         + [['bob', 'refused']] * 2 + [['5', 'admitted,']])
+        self.assertIn('remaining 2 of 3, together 4', output[0])
+        self.assertIn('together 0', output[5])
+
+    def test_c_static(self):
+        program = self.build('embed.c', 'cc', '-std=c11', '-static')
+        self.assertIn('5 admitted', run(program))
+
+    def test_cpp(self):
+        program = self.build('embed.cpp', 'c++', '-std=c++11')
+        self.assertEqual(run(program, env=self.installed.env), '1000 of 4000 admitted, the limit is 1000\n')
+
+    def test_python(self):
+        output = run(sys.executable, ROOT / 'examples/embed.py', self.installed.library).splitlines()
+        self.assertEqual(output, ['admitted remaining 2 of 3 retry after 0 s', 'admitted remaining 1 of 3 retry after 0 s',
+                                  'admitted remaining 0 of 3 retry after 0 s', 'refused remaining 0 of 3 retry after 60 s'])
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is installed: the headers and nothing private, a library that exports what they declare and nothing else, and
+that needs nothing but libc; a weir.pc that finds both."""
+import pathlib
+import re
+import unittest
+
+from installed import ROOT, Installed, run
+
+# What C lets a program do without a library of its own. libatomic must not be here.
+NEEDED = {'libc.so.6', 'ld-linux-x86-64.so.2', 'ld-linux-aarch64.so.1'}
+
+
+def declared():
+    """The functions that the public headers declare."""
+    text = run('cc', '-E', '-P', '-I', ROOT / 'include', '-x', 'c', ROOT / 'include/weir/weir.h')
+    text = re.sub(r'\{[^{}]*\}', '', text)  # bodies of types
+    return set(re.findall(r'\b(weir_\w+)\s*\(', text))
+
+
+def symbols(path, *options):
+    """{name: type letter}"""
+    lines = (line.split() for line in run('nm', *options, path).splitlines())
+    return {words[-1].split('@')[0]: words[-2] for words in lines if len(words) >= 2 and len(words[-2]) == 1}
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.installed = Installed()
+        cls.addClassCleanup(cls.installed.remove)
+
+    def test_headers(self):
+        folder = self.installed.find('weir.h').parent
+        self.assertEqual(folder.name, 'weir')
+        self.assertEqual(sorted(path.name for path in folder.iterdir()),
+                         sorted(path.name for path in (ROOT / 'include/weir').iterdir()))
+
+    def test_exports_exactly_what_the_headers_declare(self):
+        names = declared()
+        self.assertIn('weir_limiter_decide', names)
+        self.assertEqual(set(symbols(self.installed.library, '-D', '--defined-only')), names)
+
+    def test_needs_only_libc(self):
+        needed = re.findall(r'NEEDED.*\[(.*)\]', run('readelf', '-d', self.installed.library))
+        self.assertLessEqual(set(needed), NEEDED)
+
+    def test_static_library_names_are_ours(self):
+        defined = symbols(self.installed.find('libweir.a'), '--defined-only', '--extern-only')
+        self.assertEqual([name for name in defined if not name.startswith('weir_')], [])
+        self.assertLessEqual(declared(), set(defined))
+
+    def test_library_keeps_no_state(self):
+        """No global that a program could share by accident: .data and .bss are empty but for constants."""
+        letters = symbols(self.installed.find('libweir.a'), '--defined-only')
+        writable = [name for name, letter in letters.items() if letter in 'DdBbCGgSs' and '.' not in name]
+        self.assertEqual(writable, [])
+
+    def test_version(self):
+        text = (ROOT / 'include/weir/version.h').read_text(encoding='utf-8')
+        version = re.search(r'WEIR_VERSION "(.*)"', text)[1]
+        self.assertEqual(self.installed.pkg_config('--modversion'), [version])
+
+    def test_program(self):
+        programs = list(self.installed.root.rglob('bin/weir'))
+        self.assertEqual(len(programs), 1)
+        self.assertIn('0.', run(programs[0], 'version'))
+
+    def test_nothing_else(self):
+        names = {path.name for path in self.installed.root.rglob('*') if not path.is_dir()}
+        headers = {path.name for path in pathlib.Path(ROOT / 'include/weir').iterdir()}
+        libraries = {name for name in names if name.startswith('libweir.')}
+        self.assertEqual(names - headers - libraries, {'weir', 'weir.pc'})
+
+
+if __name__ == '__main__':
+    unittest.main()
