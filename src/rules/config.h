@@ -17,7 +17,7 @@
 #define WEIR_CONFIG_WARNINGS_MAX 1000 /* more are counted, not kept */
 #define WEIR_ATTRIBUTE_NAME_MAX 64
 #define WEIR_PATTERN_MAX 1024
-#define WEIR_MATCH_MAX 16   /* attributes one limit may ask for */
+#define WEIR_MATCH_MAX 16 /* attributes one limit may ask for */
 #define WEIR_TOKENS_MAX 1000
 
 /* Line and column count from 1; 0 where the fault has no place (a file that cannot be read, no memory). */
@@ -48,9 +48,9 @@ enum weir_address_kind {
 /* "HOST:PORT" (an IPv4 address, [IPv6 address] or "localhost"), "unix:/path" (at most 107 bytes), or "off". */
 struct weir_address {
     enum weir_address_kind kind;
-    bool loopback;   /* 127.0.0.0/8, ::1, localhost, or a Unix socket: nobody else's machine can connect */
-    uint16_t port;   /* 0: any free one */
-    char host[64];   /* without brackets */
+    bool loopback; /* 127.0.0.0/8, ::1, localhost, or a Unix socket: nobody else's machine can connect */
+    uint16_t port; /* 0: any free one */
+    char host[64]; /* without brackets */
     char path[108];
 };
 
@@ -112,13 +112,15 @@ struct weir_config_override {
     struct weir_condition conditions[WEIR_KEY_VALUES_MAX];
     size_t conditions_count;
     struct weir_limit_spec spec; /* the limit's, with rate, burst or mode replaced */
+    bool shadowed;               /* an earlier one has the same conditions: this one never applies */
 };
 
 struct weir_config_limit {
     struct weir_mark mark;
-    struct weir_mark mark_rate, mark_burst, mark_tz; /* where the key stands; the limit's own place where it is absent */
+    struct weir_mark mark_rate, mark_burst,
+        mark_tz; /* where the key stands; the limit's own place where it is absent */
     const char *name;
-    struct weir_condition match[WEIR_MATCH_MAX];
+    struct weir_condition match[WEIR_MATCH_MAX]; /* by attribute */
     size_t match_count;
     const char *key[WEIR_KEY_VALUES_MAX];
     size_t key_count;
@@ -136,16 +138,16 @@ struct weir_config_limit {
 /* ---- all of it ---- */
 
 struct weir_config_server {
-    uint32_t connections_max;     /* open at once; one more is closed at once */
-    uint32_t pipeline_max;        /* requests answered per turn of the loop for one connection */
-    uint32_t headers_max;         /* header fields of one HTTP request */
-    uint32_t header_bytes_max;    /* their bytes, request line included */
-    uint32_t body_bytes_max;      /* HTTP body */
-    uint32_t command_bytes_max;   /* one RESP command */
-    uint32_t output_bytes_max;    /* answers a client has not read; more closes the connection */
-    uint64_t idle_timeout_ns;     /* no request for so long closes the connection */
-    uint64_t request_timeout_ns;  /* a request that takes longer to arrive closes it */
-    uint64_t drain_timeout_ns;    /* after SIGTERM, for what is under way */
+    uint32_t connections_max;    /* open at once; one more is closed at once */
+    uint32_t pipeline_max;       /* requests answered per turn of the loop for one connection */
+    uint32_t headers_max;        /* header fields of one HTTP request */
+    uint32_t header_bytes_max;   /* their bytes, request line included */
+    uint32_t body_bytes_max;     /* HTTP body */
+    uint32_t command_bytes_max;  /* one RESP command */
+    uint32_t output_bytes_max;   /* answers a client has not read; more closes the connection */
+    uint64_t idle_timeout_ns;    /* no request for so long closes the connection */
+    uint64_t request_timeout_ns; /* a request that takes longer to arrive closes it */
+    uint64_t drain_timeout_ns;   /* after SIGTERM, for what is under way */
 };
 
 struct weir_config {
@@ -163,7 +165,7 @@ struct weir_config {
     const char *tls_key_file;
     /* auth: */
     enum weir_auth_required auth_required;
-    const struct weir_config_token *tokens;
+    struct weir_config_token *tokens;
     size_t tokens_count;
     /* server: */
     struct weir_config_server server;

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rules/decode.h"
+#include "rules/limit_decode.h"
+#include "rules/overlaps.h"
+#include "rules/section_decode.h"
+#include "rules/warnings.h"
+
+#define SECOND WEIR_NS_PER_SECOND
+
+static int limits_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target)
+{
+    struct weir_config *config = target;
+    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+    if (error)
+        return error;
+    config->limits = weir_arena_alloc(decode->arena, value->count, sizeof(*config->limits));
+    if (value->count && !config->limits)
+        return weir_decode_nomem(decode);
+    size_t definitions = 0;
+    for (const struct weir_yaml_node *item = value->first; item; item = item->next) {
+        struct weir_config_limit *limit = &config->limits[config->limits_count];
+        error = weir_limit_decode(decode, item, limit);
+        if (error)
+            return error;
+        config->limits_count++;
+        definitions += 1 + limit->overrides_count;
+        if (definitions > WEIR_LIMITS_MAX)
+            return weir_config_fail(decode->fault, WEIR_ELIMIT, item->mark, "more than %d limits and overrides",
+                                    WEIR_LIMITS_MAX);
+    }
+    return 0;
+}
+
+static const struct weir_field config_fields[] = {
+    { "listen", weir_listen_decode, 0, false, 0, 0, NULL },
+    { "table", weir_table_decode, 0, false, 0, 0, NULL },
+    { "threads", weir_decode_u32, offsetof(struct weir_config, threads), false, 1, 256, NULL },
+    { "tls", weir_tls_decode, 0, false, 0, 0, NULL },
+    { "auth", weir_auth_decode, 0, false, 0, 0, NULL },
+    { "server", weir_server_decode, offsetof(struct weir_config, server), false, 0, 0, NULL },
+    { "headers", weir_headers_decode, 0, false, 0, 0, NULL },
+    { "cluster_secret", weir_cluster_secret_decode, 0, false, 0, 0, NULL },
+    { "limits", limits_read, 0, false, 0, 0, NULL },
+};
+
+static int defaults_set(struct weir_config *config)
+{
+    config->memory_max = WEIR_MEMORY_DEFAULT;
+    config->skew_max_ns = WEIR_SKEW_DEFAULT_NS;
+    config->headers_ratelimit = true;
+    config->headers_x_ratelimit = true;
+    config->server = (struct weir_config_server){
+        .connections_max = 10000,
+        .pipeline_max = 1024,
+        .headers_max = 100,
+        .header_bytes_max = 16 << 10,
+        .body_bytes_max = 64 << 10,
+        .command_bytes_max = 64 << 10,
+        .output_bytes_max = 1 << 20,
+        .idle_timeout_ns = 300 * SECOND,
+        .request_timeout_ns = 10 * SECOND,
+        .drain_timeout_ns = 10 * SECOND,
+    };
+    int error = weir_address_parse("127.0.0.1:6380", &config->resp, NULL);
+    return error ? error : weir_address_parse("127.0.0.1:8080", &config->http, NULL);
+}
+
+static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *root)
+{
+    int error = defaults_set(decode->config);
+    if (!error)
+        error = weir_decode_map(decode, root, "the configuration", config_fields,
+                                sizeof(config_fields) / sizeof(config_fields[0]), decode->config);
+    if (!error)
+        error = weir_overlaps_find(decode);
+    return error ? error : weir_warnings_find(decode);
+}
+
+static int parse(const char *text, size_t size, const char *directory, struct weir_config **ret_config,
+                 struct weir_config_fault *ret_fault)
+{
+    struct weir_config_fault fault;
+    struct weir_yaml_node *root = NULL;
+    struct weir_arena *tree = weir_arena_create();
+    struct weir_arena *arena = weir_arena_create();
+    struct weir_config *config = arena ? weir_arena_alloc(arena, 1, sizeof(*config)) : NULL;
+    struct weir_decode decode = { config, arena, ret_fault ? ret_fault : &fault, directory };
+    int error = tree && config ? 0 : weir_decode_nomem(&decode);
+    if (!error)
+        error = weir_yaml_parse(text, size, tree, &root, decode.fault);
+    if (!error)
+        error = tree_decode(&decode, root);
+    weir_arena_destroy(tree);
+    if (error) {
+        weir_arena_destroy(arena);
+        return error;
+    }
+    config->arena = arena;
+    *ret_config = config;
+    return 0;
+}
+
+int weir_config_parse(const char *text, size_t size, struct weir_config **ret_config,
+                      struct weir_config_fault *ret_fault)
+{
+    return parse(text, size, NULL, ret_config, ret_fault);
+}
+
+/* Up to one byte more than is allowed, so that the parser says what is wrong; a FIFO is as good as a file. */
+static int file_read(FILE *file, char **ret_text, size_t *ret_size)
+{
+    size_t room = (size_t)64 << 10;
+    size_t size = 0;
+    char *text = malloc(room);
+    while (text) {
+        size += fread(text + size, 1, room - size, file);
+        if (size < room || size > WEIR_CONFIG_BYTES_MAX)
+            break;
+        room = room * 2 > WEIR_CONFIG_BYTES_MAX ? WEIR_CONFIG_BYTES_MAX + 1 : room * 2;
+        char *more = realloc(text, room);
+        if (!more)
+            free(text);
+        text = more;
+    }
+    if (!text)
+        return WEIR_ENOMEM;
+    if (ferror(file)) {
+        free(text);
+        return WEIR_EIO;
+    }
+    *ret_text = text;
+    *ret_size = size;
+    return 0;
+}
+
+static int path_fail(struct weir_config_fault *fault, int error)
+{
+    const char *text = error == WEIR_EIO ? strerror(errno) : weir_error_text(error);
+    return weir_config_fail(fault, error, (struct weir_mark){ 0, 0 }, "cannot be read: %s", text);
+}
+
+int weir_config_load(const char *path, struct weir_config **ret_config, struct weir_config_fault *ret_fault)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return path_fail(ret_fault, WEIR_EIO);
+    int error = file_read(file, &text, &size);
+    if (error)
+        (void)path_fail(ret_fault, error);
+    (void)fclose(file);
+    const char *slash = strrchr(path, '/');
+    char *directory = error ? NULL : strndup(path, slash ? (size_t)(slash - path) + 1 : 0);
+    if (!error && !directory)
+        error = path_fail(ret_fault, WEIR_ENOMEM);
+    if (!error)
+        error = parse(text, size, directory, ret_config, ret_fault);
+    if (text)
+        explicit_bzero(text, size);
+    free(text);
+    free(directory);
+    return error;
+}
+
+int weir_config_example(struct weir_config **ret_config, struct weir_config_fault *ret_fault)
+{
+    struct weir_slice text = weir_config_example_text();
+    return weir_config_parse(text.data, text.size, ret_config, ret_fault);
+}
+
+void weir_config_destroy(struct weir_config *config)
+{
+    if (config)
+        weir_arena_destroy(config->arena);
+}
+
+void weir_config_fault_format(const struct weir_config_fault *fault, const char *file, char *buffer, size_t size)
+{
+    if (fault->mark.line == 0)
+        (void)snprintf(buffer, size, "%s: %s", file, fault->text);
+    else
+        (void)snprintf(buffer, size, "%s:%u:%u: %s", file, fault->mark.line, fault->mark.column, fault->text);
+}

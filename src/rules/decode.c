@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/decode.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rules/number.h"
+
+_Static_assert(sizeof(enum weir_algorithm) == sizeof(unsigned), "weir_decode_word writes enums as unsigned");
+
+static const char *text_of(const struct weir_yaml_node *node)
+{
+    return node->text.data;
+}
+
+int weir_decode_nomem(struct weir_decode *decode)
+{
+    return weir_config_fail(decode->fault, WEIR_ENOMEM, (struct weir_mark){ 0, 0 }, "out of memory");
+}
+
+int weir_decode_kind(struct weir_decode *decode, const struct weir_yaml_node *node, enum weir_yaml_kind kind,
+                     const char *what)
+{
+    if (node->kind == kind)
+        return 0;
+    return weir_config_fail(decode->fault, WEIR_EPROTO, node->mark, "%s must be %s, not %s", what,
+                            weir_yaml_kind_name(kind), weir_yaml_kind_name(node->kind));
+}
+
+/* "name match key rate", cut to fit. */
+static void names_join(const struct weir_field *fields, size_t count, char *buffer, size_t size)
+{
+    size_t used = 0;
+    buffer[0] = '\0';
+    for (size_t i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i ? " " : "", fields[i].name);
+}
+
+static int unknown_fail(struct weir_decode *decode, const struct weir_yaml_node *key, const char *what,
+                        const struct weir_field *fields, size_t count)
+{
+    char names[240];
+    names_join(fields, count, names, sizeof(names));
+    return weir_config_fail(decode->fault, WEIR_EPROTO, key->mark, "unknown key \"%.40s\" in %s: must be one of %s",
+                            text_of(key), what, names);
+}
+
+static const struct weir_field *field_find(const struct weir_yaml_node *key, const struct weir_field *fields,
+                                           size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strlen(fields[i].name) == key->text.size && memcmp(fields[i].name, key->text.data, key->text.size) == 0)
+            return &fields[i];
+    return NULL;
+}
+
+int weir_decode_map(struct weir_decode *decode, const struct weir_yaml_node *map, const char *what,
+                    const struct weir_field *fields, size_t count, void *target)
+{
+    int error = weir_decode_kind(decode, map, WEIR_YAML_MAP, what);
+    if (error)
+        return error;
+    for (const struct weir_yaml_node *key = map->first; key; key = key->next) {
+        const struct weir_field *field = field_find(key, fields, count);
+        if (!field)
+            return unknown_fail(decode, key, what, fields, count);
+        error = field->read(decode, key->value, field, (char *)target + field->offset);
+        if (error)
+            return error;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].required && !weir_yaml_find(map, fields[i].name))
+            return weir_config_fail(decode->fault, WEIR_EPROTO, map->mark, "%s lacks the key \"%s\"", what,
+                                    fields[i].name);
+    return 0;
+}
+
+static int scalar_check(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field)
+{
+    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
+    if (!error && memchr(value->text.data, '\0', value->text.size))
+        error = weir_config_fail(decode->fault, WEIR_EPROTO, value->mark, "%s must not contain a NUL", field->name);
+    return error;
+}
+
+int weir_decode_text(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target)
+{
+    int error = scalar_check(decode, value, field);
+    if (error)
+        return error;
+    if (value->text.size == 0 || value->text.size > field->max)
+        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark, "%s must be 1 to %" PRIu64 " bytes long",
+                                field->name, field->max);
+    const char *copy = weir_arena_copy(decode->arena, value->text.data, value->text.size);
+    if (!copy)
+        return weir_decode_nomem(decode);
+    memcpy(target, &copy, sizeof(copy));
+    return 0;
+}
+
+int weir_decode_word(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target)
+{
+    int error = scalar_check(decode, value, field);
+    if (error)
+        return error;
+    char names[200];
+    size_t used = 0;
+    for (unsigned i = 0; field->names[i]; i++) {
+        if (strcmp(field->names[i], text_of(value)) == 0) {
+            memcpy(target, &i, sizeof(i));
+            return 0;
+        }
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", field->names[i]);
+    }
+    return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark, "%s \"%.40s\" must be one of %s", field->name,
+                            text_of(value), names);
+}
+
+int weir_decode_switch(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target)
+{
+    static const char *const words[] = { "off", "on", "false", "true", NULL };
+    struct weir_field word = { .name = field->name, .names = words };
+    unsigned index;
+    int error = weir_decode_word(decode, value, &word, &index);
+    if (error)
+        return error;
+    bool on = index % 2 == 1;
+    memcpy(target, &on, sizeof(on));
+    return 0;
+}
+
+static int number_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    int error = scalar_check(decode, value, field);
+    if (error)
+        return error;
+    error = weir_number_parse(value->text.data, value->text.size, &number);
+    if (error == WEIR_EINVAL)
+        return weir_config_fail(decode->fault, error, value->mark,
+                                "%s \"%.40s\" must be a whole number, %" PRIu64 " to %" PRIu64, field->name,
+                                text_of(value), field->min, field->max);
+    if (error || number < field->min || number > field->max)
+        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark,
+                                "%s %.40s is out of range: must be %" PRIu64 " to %" PRIu64, field->name,
+                                text_of(value), field->min, field->max);
+    *ret_number = number;
+    return 0;
+}
+
+int weir_decode_u64(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target)
+{
+    uint64_t number = 0;
+    int error = number_read(decode, value, field, &number);
+    if (!error)
+        memcpy(target, &number, sizeof(number));
+    return error;
+}
+
+int weir_decode_u32(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target)
+{
+    uint64_t number = 0;
+    int error = number_read(decode, value, field, &number);
+    uint32_t small = error ? 0 : (uint32_t)number; /* field->max is at most UINT32_MAX */
+    if (!error)
+        memcpy(target, &small, sizeof(small));
+    return error;
+}
+
+/* What the parsers of units.c say, with the field's own name and place. */
+static int fault_pass(struct weir_decode *decode, int error, const struct weir_yaml_node *value,
+                      const struct weir_field *field, const struct weir_fault *fault)
+{
+    return weir_config_fail(decode->fault, error, value->mark, "%s %s", field->name, fault->text);
+}
+
+static int size_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     uint64_t *ret_bytes)
+{
+    struct weir_fault fault;
+    uint64_t bytes = 0;
+    int error = scalar_check(decode, value, field);
+    if (error)
+        return error;
+    error = weir_size_parse(text_of(value), &bytes, &fault);
+    if (error == WEIR_EINVAL)
+        return fault_pass(decode, error, value, field, &fault);
+    if (error || bytes < field->min || bytes > field->max)
+        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark,
+                                "%s %.40s is out of range: must be %" PRIu64 " to %" PRIu64 " bytes", field->name,
+                                text_of(value), field->min, field->max);
+    *ret_bytes = bytes;
+    return 0;
+}
+
+int weir_decode_size(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target)
+{
+    uint64_t bytes = 0;
+    int error = size_read(decode, value, field, &bytes);
+    size_t size = error ? 0 : (size_t)bytes;
+    if (!error)
+        memcpy(target, &size, sizeof(size));
+    return error;
+}
+
+int weir_decode_size32(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target)
+{
+    uint64_t bytes = 0;
+    int error = size_read(decode, value, field, &bytes);
+    uint32_t size = error ? 0 : (uint32_t)bytes;
+    if (!error)
+        memcpy(target, &size, sizeof(size));
+    return error;
+}
+
+int weir_decode_duration(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                         void *target)
+{
+    struct weir_fault fault;
+    uint64_t ns = 0;
+    int error = scalar_check(decode, value, field);
+    if (error)
+        return error;
+    error = weir_duration_parse(text_of(value), &ns, &fault);
+    if (error)
+        return fault_pass(decode, error, value, field, &fault);
+    if (ns < field->min || ns > field->max)
+        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark,
+                                "%s %.40s is out of range: must be %" PRIu64 "ms to %" PRIu64 "ms", field->name,
+                                text_of(value), field->min / 1000000, field->max / 1000000);
+    memcpy(target, &ns, sizeof(ns));
+    return 0;
+}
+
+int weir_decode_address(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                        void *target)
+{
+    struct weir_fault fault;
+    struct weir_address address;
+    int error = scalar_check(decode, value, field);
+    if (error)
+        return error;
+    error = weir_address_parse(text_of(value), &address, &fault);
+    if (error)
+        return weir_config_fail(decode->fault, error, value->mark, "%s \"%.40s\": %s", field->name, text_of(value),
+                                fault.text);
+    memcpy(target, &address, sizeof(address));
+    return 0;
+}
+
+int weir_decode_absent(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target)
+{
+    (void)target;
+    return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark, "this version of weir does not have \"%s\" yet",
+                            field->name);
+}
+
+int weir_decode_warn(struct weir_decode *decode, struct weir_mark mark, const char *format, ...)
+{
+    struct weir_config *config = decode->config;
+    char text[400];
+    if (config->warnings_count >= WEIR_CONFIG_WARNINGS_MAX) {
+        config->warnings_dropped++;
+        return 0;
+    }
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    if (!config->warnings)
+        config->warnings = weir_arena_alloc(decode->arena, WEIR_CONFIG_WARNINGS_MAX, sizeof(*config->warnings));
+    const char *copy = weir_arena_copy(decode->arena, text, strlen(text));
+    if (!config->warnings || !copy)
+        return weir_decode_nomem(decode);
+    config->warnings[config->warnings_count++] = (struct weir_config_warning){ mark, copy };
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The strict schema layer: a mapping is decoded by a table of its fields; a key that is not in the table is an error
+ * that lists those that are. Every fault has its place and, where there is one, the range. */
+#ifndef WEIR_RULES_DECODE_H
+#define WEIR_RULES_DECODE_H
+
+#include "rules/yaml_node.h"
+
+struct weir_decode {
+    struct weir_config *config;
+    struct weir_arena *arena; /* what the configuration keeps */
+    struct weir_config_fault *fault;
+    const char *directory; /* where relative secret files are looked for; NULL = the working directory */
+};
+
+struct weir_field {
+    const char *name;
+    int (*read)(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                void *target);
+    size_t offset; /* of what `read` sets, in the struct that the mapping becomes */
+    bool required;
+    uint64_t min, max;        /* numbers, sizes and durations */
+    const char *const *names; /* words: their list, ended by NULL; the index is the value */
+};
+
+/* `what` names the mapping in messages: "a limit". */
+int weir_decode_map(struct weir_decode *decode, const struct weir_yaml_node *map, const char *what,
+                    const struct weir_field *fields, size_t count, void *target);
+
+/* Readers for fields; `target` already has the offset added. */
+int weir_decode_text(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target); /* const char *, never empty, no NUL inside; at most field->max bytes */
+int weir_decode_word(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target); /* an enum */
+int weir_decode_switch(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target); /* bool: on, off, true, false */
+int weir_decode_u32(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target);
+int weir_decode_u64(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target);
+int weir_decode_size(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target); /* size_t */
+int weir_decode_size32(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target); /* uint32_t */
+int weir_decode_duration(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                         void *target); /* uint64_t ns */
+int weir_decode_address(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                        void *target);
+int weir_decode_absent(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target); /* always an error: this version does not have it */
+
+/* The same reader for what is not in a table: WEIR_EPROTO unless the node is a scalar, a list, a mapping. */
+int weir_decode_kind(struct weir_decode *decode, const struct weir_yaml_node *node, enum weir_yaml_kind kind,
+                     const char *what);
+
+/* A warning at a place; silently counted beyond WEIR_CONFIG_WARNINGS_MAX. */
+__attribute__((format(printf, 3, 4))) int weir_decode_warn(struct weir_decode *decode, struct weir_mark mark,
+                                                           const char *format, ...);
+
+int weir_decode_nomem(struct weir_decode *decode);
+
+#endif

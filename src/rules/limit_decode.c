@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/limit_decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "engine/zone.h"
+#include "rules/literal.h"
+#include "rules/number.h"
+#include "rules/pattern.h"
+
+#define SECOND WEIR_NS_PER_SECOND
+#define HOLD_MAX 1000000
+#define COST_MAX UINT64_C(1000000000000)
+
+const char *const weir_mode_words[] = { "enforce", "shadow", "off", NULL };
+static const char *const algorithm_words[] = { "token_bucket", "leaky_bucket",    "fixed_window",
+                                               "sliding_log",  "sliding_counter", NULL };
+static const char *const align_words[] = { "calendar", "first", NULL };
+static const char *const count_words[] = { "admitted", "attempts", NULL };
+static const char *const on_full_words[] = { "evict", "refuse", NULL };
+static const char *const on_change_words[] = { "keep", "proportional", "reset", NULL };
+static const char *const throttle_words[] = { "delay", "hold", NULL };
+
+static int algorithm_read(struct weir_decode *decode, const struct weir_yaml_node *value,
+                          const struct weir_field *field, void *target)
+{
+    if (value->kind == WEIR_YAML_SCALAR && strcmp(value->text.data, "concurrency") == 0)
+        return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
+                                "this version of weir does not have algorithm \"concurrency\" yet");
+    return weir_decode_word(decode, value, field, target);
+}
+
+static int sharing_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                        void *target)
+{
+    (void)target; /* exact is all there is, so nothing has to be kept */
+    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
+    if (!error && strcmp(value->text.data, "exact") != 0)
+        error = weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
+                                 "this version of weir does not have sharing \"%.40s\" yet: must be exact",
+                                 (const char *)value->text.data);
+    return error;
+}
+
+int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target)
+{
+    struct weir_fault fault;
+    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
+    if (error)
+        return error;
+    error = weir_rate_parse(value->text.data, target, &fault);
+    if (error)
+        return weir_config_fail(decode->fault, error, value->mark, "%s %s", field->name, fault.text);
+    return 0;
+}
+
+/* Names go into headers (RFC 9651 strings), metrics and RESP: what is plain in all of them. */
+static int name_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target)
+{
+    static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-";
+    int error = weir_decode_text(decode, value, field, target);
+    if (!error && strspn(value->text.data, legal) != value->text.size)
+        error = weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
+                                 "name \"%.40s\" must be made of letters, digits and . _ : / @ -",
+                                 (const char *)value->text.data);
+    return error;
+}
+
+/* An address is written as matching sees it: in its canonical form. */
+static int pattern_make(struct weir_decode *decode, struct weir_slice text, struct weir_slice *ret_pattern)
+{
+    struct weir_literal literal;
+    if (weir_literal_parse(text, &literal))
+        text = (struct weir_slice){ literal.text, strlen(literal.text) };
+    char *copy = weir_arena_copy(decode->arena, text.data, text.size);
+    if (!copy)
+        return weir_decode_nomem(decode);
+    size_t size = weir_pattern_fold(copy, text.size);
+    copy[size] = '\0';
+    *ret_pattern = (struct weir_slice){ copy, size };
+    return 0;
+}
+
+static int attribute_decode(struct weir_decode *decode, const struct weir_yaml_node *node, const char **ret_attribute)
+{
+    struct weir_field field = { .name = "an attribute's name", .max = WEIR_ATTRIBUTE_NAME_MAX };
+    return weir_decode_text(decode, node, &field, ret_attribute);
+}
+
+int weir_condition_decode(struct weir_decode *decode, const struct weir_yaml_node *key,
+                          struct weir_condition *ret_condition)
+{
+    const struct weir_yaml_node *value = key->value;
+    struct weir_condition condition = { .mark = key->mark };
+    int error = attribute_decode(decode, key, &condition.attribute);
+    if (!error)
+        error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, "the value of an attribute");
+    if (error)
+        return error;
+    if (value->plain && value->text.size == 0)
+        return weir_config_fail(decode->fault, WEIR_EPROTO, value->mark,
+                                "\"%s\" has no value: write \"\" for the empty one, \"*\" for any",
+                                condition.attribute);
+    if (value->text.size > WEIR_PATTERN_MAX)
+        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark, "a pattern must be 0 to %d bytes long",
+                                WEIR_PATTERN_MAX);
+    error = pattern_make(decode, value->text, &condition.pattern);
+    if (!error)
+        *ret_condition = condition;
+    return error;
+}
+
+static int by_attribute(const void *a, const void *b)
+{
+    const struct weir_condition *left = a;
+    const struct weir_condition *right = b;
+    return strcmp(left->attribute, right->attribute);
+}
+
+static int match_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                      void *target)
+{
+    struct weir_config_limit *limit = target;
+    int error = weir_decode_kind(decode, value, WEIR_YAML_MAP, field->name);
+    if (error)
+        return error;
+    if (value->count > WEIR_MATCH_MAX)
+        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "match must have at most %d attributes",
+                                WEIR_MATCH_MAX);
+    for (const struct weir_yaml_node *key = value->first; key && !error; key = key->next)
+        error = weir_condition_decode(decode, key, &limit->match[limit->match_count++]);
+    if (!error)
+        qsort(limit->match, limit->match_count, sizeof(limit->match[0]), by_attribute);
+    return error;
+}
+
+static int key_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target)
+{
+    struct weir_config_limit *limit = target;
+    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+    if (error)
+        return error;
+    if (value->count > WEIR_KEY_VALUES_MAX)
+        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "key must have at most %d attributes",
+                                WEIR_KEY_VALUES_MAX);
+    for (const struct weir_yaml_node *item = value->first; item; item = item->next) {
+        const char *attribute;
+        error = attribute_decode(decode, item, &attribute);
+        if (error)
+            return error;
+        for (size_t i = 0; i < limit->key_count; i++)
+            if (strcmp(limit->key[i], attribute) == 0)
+                return weir_config_fail(decode->fault, WEIR_EPROTO, item->mark, "\"%s\" stands twice in key",
+                                        attribute);
+        limit->key[limit->key_count++] = attribute;
+    }
+    return 0;
+}
+
+static int cost_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target)
+{
+    struct weir_config_limit *limit = target;
+    const char *text = value->text.data;
+    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
+    if (error)
+        return error;
+    bool number = strchr("+-.0123456789", *text) != NULL; /* the empty text too: not a name either */
+    if (!number)
+        return attribute_decode(decode, value, &limit->cost_attribute);
+    struct weir_field units = { .name = "cost", .min = 1, .max = COST_MAX };
+    return weir_decode_u64(decode, value, &units, &limit->cost);
+}
+
+static int zone_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target)
+{
+    struct weir_zone *zone = NULL;
+    int error = weir_decode_text(decode, value, field, target);
+    if (error)
+        return error;
+    error = weir_zone_create(value->text.data, &zone);
+    weir_zone_destroy(zone);
+    if (error)
+        return weir_config_fail(decode->fault, error, value->mark,
+                                "tz \"%.64s\" is not a time zone that this machine has: must be an IANA name such as "
+                                "Europe/Berlin (package tzdata)",
+                                (const char *)value->text.data);
+    return 0;
+}
+
+/* Read last, by weir_limit_decode: overrides need the finished limit. */
+static int later_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                      void *target)
+{
+    (void)target;
+    return weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+}
+
+#define OF(member) offsetof(struct weir_config_limit, member)
+
+static const struct weir_field limit_fields[] = {
+    { "name", name_read, OF(name), true, 1, WEIR_LIMIT_NAME_MAX, NULL },
+    { "match", match_read, 0, false, 0, 0, NULL },
+    { "key", key_read, 0, false, 0, 0, NULL },
+    { "rate", weir_rate_decode, OF(spec), true, 0, 0, NULL },
+    { "burst", weir_decode_u64, OF(spec.burst), false, 1, WEIR_BURST_MAX, NULL },
+    { "algorithm", algorithm_read, OF(spec.algorithm), false, 0, 0, algorithm_words },
+    { "align", weir_decode_word, OF(spec.align), false, 0, 0, align_words },
+    { "tz", zone_read, OF(spec.tz), false, 1, WEIR_ZONE_NAME_MAX, NULL },
+    { "spread", weir_decode_duration, OF(spec.spread_ns), false, 0, WEIR_FILL_MAX_NS, NULL },
+    { "throttle", weir_decode_word, OF(throttle), false, 0, 0, throttle_words },
+    { "hold_max", weir_decode_u32, OF(hold_max), false, 1, HOLD_MAX, NULL },
+    { "hold_timeout", weir_decode_duration, OF(hold_timeout_ns), false, SECOND / 1000, 3600 * SECOND, NULL },
+    { "count", weir_decode_word, OF(spec.count_mode), false, 0, 0, count_words },
+    { "mode", weir_decode_word, OF(spec.mode), false, 0, 0, weir_mode_words },
+    { "cost", cost_read, 0, false, 0, 0, NULL },
+    { "overrides", later_read, 0, false, 0, 0, NULL },
+    { "on_full", weir_decode_word, OF(spec.on_full), false, 0, 0, on_full_words },
+    { "on_change", weir_decode_word, OF(spec.on_change), false, 0, 0, on_change_words },
+    { "ipv6_prefix", weir_decode_u32, OF(ipv6_prefix), false, 1, 128, NULL },
+    { "sharing", sharing_read, 0, false, 0, 0, NULL },
+    { "lease", weir_decode_absent, 0, false, 0, 0, NULL },
+    { "slack", weir_decode_absent, 0, false, 0, 0, NULL },
+    { "interval", weir_decode_absent, 0, false, 0, 0, NULL },
+    { "chunk_ttl", weir_decode_absent, 0, false, 0, 0, NULL },
+    { "on_failure", weir_decode_absent, 0, false, 0, 0, NULL },
+    { "deadline", weir_decode_absent, 0, false, 0, 0, NULL },
+};
+
+/* Which keys make sense only with which settings. */
+static int key_needs(struct weir_decode *decode, const struct weir_yaml_node *node, const char *name, bool fits,
+                     const char *needs)
+{
+    const struct weir_yaml_node *key = weir_yaml_find(node, name);
+    if (!key || fits)
+        return 0;
+    return weir_config_fail(decode->fault, WEIR_EINVAL, key->mark, "\"%s\" is only for %s", name, needs);
+}
+
+static int keys_check(struct weir_decode *decode, const struct weir_yaml_node *node,
+                      const struct weir_config_limit *limit)
+{
+    bool window = limit->spec.algorithm == WEIR_FIXED_WINDOW;
+    bool calendar = window && limit->spec.align == WEIR_ALIGN_CALENDAR;
+    bool leaky = limit->spec.algorithm == WEIR_LEAKY_BUCKET;
+    bool hold = leaky && limit->throttle == WEIR_THROTTLE_HOLD;
+    int error = key_needs(decode, node, "align", window, "algorithm: fixed_window");
+    if (!error)
+        error = key_needs(decode, node, "tz", calendar, "algorithm: fixed_window with align: calendar");
+    if (!error)
+        error = key_needs(decode, node, "spread", calendar, "algorithm: fixed_window with align: calendar");
+    if (!error)
+        error = key_needs(decode, node, "throttle", leaky, "algorithm: leaky_bucket");
+    if (!error)
+        error = key_needs(decode, node, "hold_max", hold, "algorithm: leaky_bucket with throttle: hold");
+    if (!error)
+        error = key_needs(decode, node, "hold_timeout", hold, "algorithm: leaky_bucket with throttle: hold");
+    return error;
+}
+
+/* The key that a field of weir_limit_check is written as. */
+static const char *key_of_field(const char *field)
+{
+    static const char *const pairs[][2] = {
+        { "burst", "burst" }, { "spread_ns", "spread" }, { "algorithm", "algorithm" }, { "align", "align" },
+        { "tz", "tz" },       { "mode", "mode" },        { "spread", "spread" },       { "count_mode", "count" }
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+        if (strcmp(pairs[i][0], field) == 0)
+            return pairs[i][1];
+    return "rate"; /* count, period_ns, calendar, calendar_count */
+}
+
+int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_node *node, struct weir_limit_spec *spec)
+{
+    struct weir_fault fault = { "", "" };
+    bool bucket = spec->algorithm == WEIR_TOKEN_BUCKET || spec->algorithm == WEIR_LEAKY_BUCKET;
+    if (spec->algorithm != WEIR_FIXED_WINDOW || spec->align != WEIR_ALIGN_CALENDAR) {
+        spec->calendar = WEIR_CALENDAR_FIXED;
+        spec->calendar_count = 0;
+    }
+    int error = key_needs(decode, node, "burst", bucket, "token_bucket and leaky_bucket");
+    if (!error)
+        error = weir_limit_check(spec, &fault);
+    if (!error || fault.field[0] == '\0')
+        return error;
+    const char *name = key_of_field(fault.field);
+    const struct weir_yaml_node *key = weir_yaml_find(node, name);
+    return weir_config_fail(decode->fault, error, key ? key->value->mark : node->mark, "%s %s", name, fault.text);
+}
+
+static struct weir_mark key_mark(const struct weir_yaml_node *node, const char *name)
+{
+    const struct weir_yaml_node *key = weir_yaml_find(node, name);
+    return key ? key->value->mark : node->mark;
+}
+
+int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *node,
+                      struct weir_config_limit *ret_limit)
+{
+    struct weir_config_limit limit = {
+        .mark = node->mark, .cost = 1, .ipv6_prefix = 64, .hold_max = 1000, .hold_timeout_ns = 10 * SECOND
+    };
+    int error = weir_decode_map(decode, node, "a limit", limit_fields, sizeof(limit_fields) / sizeof(limit_fields[0]),
+                                &limit);
+    if (!error)
+        error = keys_check(decode, node, &limit);
+    if (error)
+        return error;
+    limit.mark_rate = key_mark(node, "rate");
+    limit.mark_burst = key_mark(node, "burst");
+    limit.mark_tz = key_mark(node, "tz");
+    error = weir_spec_decode_finish(decode, node, &limit.spec);
+    const struct weir_yaml_node *overrides = weir_yaml_find(node, "overrides");
+    if (!error && overrides)
+        error = weir_overrides_decode(decode, overrides->value, &limit);
+    if (!error)
+        *ret_limit = limit;
+    return error;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One element of `limits:` and its overrides, from the tree to the value. Everything about a limit that can be wrong is
+ * said here, with the place of the key at fault. */
+#ifndef WEIR_RULES_LIMIT_DECODE_H
+#define WEIR_RULES_LIMIT_DECODE_H
+
+#include "rules/decode.h"
+
+int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *node,
+                      struct weir_config_limit *ret_limit);
+
+/* Of `node`, the value of `overrides:`, for a limit that is complete but for them. */
+int weir_overrides_decode(struct weir_decode *decode, const struct weir_yaml_node *node,
+                          struct weir_config_limit *limit);
+
+/* An attribute and its pattern, folded and canonical, from a key of a mapping and its value. */
+int weir_condition_decode(struct weir_decode *decode, const struct weir_yaml_node *key,
+                          struct weir_condition *ret_condition);
+
+/* Drops the calendar where nothing is aligned to it, and checks what holds for a limit and for an override of it alike:
+ * `node` has the keys that were written. */
+int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_node *node,
+                            struct weir_limit_spec *spec);
+
+int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target); /* struct weir_limit_spec */
+
+extern const char *const weir_mode_words[];
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/section_decode.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "rules/token_decode.h"
+
+#define SECOND WEIR_NS_PER_SECOND
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define OF(member) offsetof(struct weir_config, member)
+
+int weir_listen_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target)
+{
+    static const struct weir_field fields[] = {
+        { "resp", weir_decode_address, OF(resp), false, 0, 0, NULL },
+        { "http", weir_decode_address, OF(http), false, 0, 0, NULL },
+        { "grpc", weir_decode_absent, 0, false, 0, 0, NULL },
+    };
+    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+}
+
+int weir_table_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                      void *target)
+{
+    static const struct weir_field fields[] = {
+        { "memory", weir_decode_size, OF(memory_max), false, WEIR_MEMORY_MIN, (uint64_t)16 << 40, NULL },
+        { "log_memory", weir_decode_size, OF(log_memory_max), false, 4096, (uint64_t)16 << 40, NULL },
+        { "skew_max", weir_decode_duration, OF(skew_max_ns), false, SECOND / 1000, 3600 * SECOND, NULL },
+    };
+    struct weir_config *config = target;
+    int error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    if (!error && config->log_memory_max > config->memory_max)
+        error = weir_config_fail(decode->fault, WEIR_ERANGE, value->mark,
+                                 "log_memory must be at most memory, which it is a part of");
+    return error;
+}
+
+int weir_tls_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target)
+{
+    static const struct weir_field fields[] = {
+        { "cert", weir_decode_text, OF(tls_cert_file), true, 1, PATH_MAX, NULL },
+        { "key", weir_decode_text, OF(tls_key_file), true, 1, PATH_MAX, NULL },
+    };
+    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+}
+
+int weir_auth_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target)
+{
+    static const char *const required_words[] = { "auto", "always", "never", NULL };
+    static const struct weir_field fields[] = {
+        { "required", weir_decode_word, OF(auth_required), false, 0, 0, required_words },
+        { "tokens", weir_tokens_decode, 0, false, 0, 0, NULL },
+    };
+    struct weir_config *config = target;
+    int error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    if (!error && config->auth_required == WEIR_AUTH_ALWAYS && config->tokens_count == 0)
+        error = weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
+                                 "required: always without tokens would let nobody in");
+    return error;
+}
+
+int weir_server_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target)
+{
+#define AT(member) offsetof(struct weir_config_server, member)
+    static const struct weir_field fields[] = {
+        { "connections_max", weir_decode_u32, AT(connections_max), false, 1, 1000000, NULL },
+        { "pipeline_max", weir_decode_u32, AT(pipeline_max), false, 1, 100000, NULL },
+        { "headers_max", weir_decode_u32, AT(headers_max), false, 1, 10000, NULL },
+        { "header_bytes_max", weir_decode_size32, AT(header_bytes_max), false, 256, 1 << 20, NULL },
+        { "body_bytes_max", weir_decode_size32, AT(body_bytes_max), false, 64, 16 << 20, NULL },
+        { "command_bytes_max", weir_decode_size32, AT(command_bytes_max), false, 256, 16 << 20, NULL },
+        { "output_bytes_max", weir_decode_size32, AT(output_bytes_max), false, 4096, 256 << 20, NULL },
+        { "idle_timeout", weir_decode_duration, AT(idle_timeout_ns), false, SECOND / 10, 86400 * SECOND, NULL },
+        { "request_timeout", weir_decode_duration, AT(request_timeout_ns), false, SECOND / 10, 3600 * SECOND, NULL },
+        { "drain_timeout", weir_decode_duration, AT(drain_timeout_ns), false, SECOND / 1000, 3600 * SECOND, NULL },
+    };
+#undef AT
+    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+}
+
+int weir_headers_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                        void *target)
+{
+    static const struct weir_field fields[] = {
+        { "ratelimit", weir_decode_switch, OF(headers_ratelimit), false, 0, 0, NULL },
+        { "x_ratelimit", weir_decode_switch, OF(headers_x_ratelimit), false, 0, 0, NULL },
+    };
+    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+int weir_cluster_secret_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
+                               const struct weir_field *field, void *target)
+{
+    struct weir_config *config = target;
+    const char *text = value->text.data;
+    uint8_t bytes[sizeof(config->cluster_secret)];
+    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
+    if (error)
+        return error;
+    bool legal = value->text.size == 2 * sizeof(bytes);
+    for (size_t i = 0; legal && i < sizeof(bytes); i++) {
+        int high = hex_digit(text[2 * i]);
+        int low = hex_digit(text[2 * i + 1]);
+        legal = high >= 0 && low >= 0;
+        bytes[i] = (uint8_t)(legal ? high * 16 + low : 0);
+    }
+    if (!legal) /* what was written is a secret: not shown */
+        return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
+                                "cluster_secret must be 32 hexadecimal digits");
+    memcpy(config->cluster_secret, bytes, sizeof(bytes));
+    config->cluster_secret_set = true;
+    return 0;
+}

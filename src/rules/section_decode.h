@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sections of the configuration other than `limits:`. Each is a reader for a field (rules/decode.h) whose target is
+ * the struct weir_config; weir_server_decode's is its `server`. */
+#ifndef WEIR_RULES_SECTION_DECODE_H
+#define WEIR_RULES_SECTION_DECODE_H
+
+#include "rules/decode.h"
+
+int weir_listen_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target);
+int weir_table_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                      void *target);
+int weir_tls_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target);
+int weir_auth_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                     void *target);
+int weir_server_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target);
+int weir_headers_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                        void *target);
+int weir_cluster_secret_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
+                               const struct weir_field *field, void *target);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers with units: rates, durations and sizes, as people write them. No library call that reads a locale, skips
+ * spaces or wraps. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rules/config.h"
+#include "rules/number.h"
+
+#define SECOND WEIR_NS_PER_SECOND
+#define DAY (86400 * SECOND)
+
+static const struct {
+    const char *name;
+    uint64_t ns;
+    enum weir_calendar calendar;
+} units[] = {
+    { "ms", SECOND / 1000, WEIR_CALENDAR_FIXED },   { "s", SECOND, WEIR_CALENDAR_FIXED },
+    { "sec", SECOND, WEIR_CALENDAR_FIXED },         { "min", 60 * SECOND, WEIR_CALENDAR_FIXED },
+    { "hour", 3600 * SECOND, WEIR_CALENDAR_FIXED }, { "day", DAY, WEIR_CALENDAR_DAY },
+    { "week", 7 * DAY, WEIR_CALENDAR_WEEK },        { "month", 30 * DAY, WEIR_CALENDAR_MONTH },
+    { "year", 365 * DAY, WEIR_CALENDAR_YEAR },
+};
+
+#define UNIT_NAMES "ms s sec min hour day week month year"
+
+__attribute__((format(printf, 4, 5))) static int fail(int error, struct weir_fault *fault, const char *field,
+                                                      const char *format, ...)
+{
+    if (!fault)
+        return error;
+    va_list list;
+    va_start(list, format);
+    (void)snprintf(fault->field, sizeof(fault->field), "%s", field);
+    (void)vsnprintf(fault->text, sizeof(fault->text), format, list);
+    va_end(list);
+    return error;
+}
+
+/* "90s" or, where a bare unit is enough, "min". */
+static int period_parse(const char *text, bool bare_unit, const char *field, uint64_t *ret_ns, uint64_t *ret_units,
+                        enum weir_calendar *ret_calendar, struct weir_fault *fault)
+{
+    uint64_t number = 1;
+    const char *at = text;
+    int error = weir_number_scan(&at, &number);
+    if (error == WEIR_ERANGE)
+        return fail(error, fault, field, "\"%.40s\" is too long: must be at most 3650day", text);
+    if (error && !bare_unit)
+        return fail(error, fault, field, "\"%.40s\" must be a number and one of " UNIT_NAMES ", such as 10s", text);
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(units[i].name, at) != 0)
+            continue;
+        uint64_t ns;
+        if (__builtin_mul_overflow(number, units[i].ns, &ns) || ns > WEIR_FILL_MAX_NS)
+            return fail(WEIR_ERANGE, fault, field, "\"%.40s\" is too long: must be at most 3650day", text);
+        *ret_ns = ns;
+        *ret_units = number;
+        *ret_calendar = units[i].calendar;
+        return 0;
+    }
+    return fail(WEIR_EINVAL, fault, field, "\"%.40s\" has no unit that is known: must be one of " UNIT_NAMES, text);
+}
+
+int weir_duration_parse(const char *text, uint64_t *ret_ns, struct weir_fault *ret_fault)
+{
+    uint64_t number = 0;
+    enum weir_calendar calendar = WEIR_CALENDAR_FIXED;
+    return period_parse(text, false, "duration", ret_ns, &number, &calendar, ret_fault);
+}
+
+int weir_rate_parse(const char *text, struct weir_limit_spec *ret_spec, struct weir_fault *ret_fault)
+{
+    uint64_t count = 0;
+    uint64_t period_ns = 0;
+    uint64_t number = 0;
+    enum weir_calendar calendar = WEIR_CALENDAR_FIXED;
+    const char *at = text;
+    int error = weir_number_scan(&at, &count);
+    if (error == WEIR_ERANGE)
+        return fail(error, ret_fault, "rate", "the count of \"%.40s\" must be 0 to 18446744073709551615", text);
+    if (error || *at != '/')
+        return fail(WEIR_EINVAL, ret_fault, "rate",
+                    "\"%.40s\" must be COUNT/PERIOD, such as 100/min, 100/90s or 5/250ms", text);
+    error = period_parse(at + 1, true, "rate", &period_ns, &number, &calendar, ret_fault);
+    if (error)
+        return error;
+    if (period_ns == 0)
+        return fail(WEIR_ERANGE, ret_fault, "rate", "the period of \"%.40s\" must be 1ms to 3650day", text);
+    ret_spec->count = count;
+    ret_spec->period_ns = period_ns;
+    ret_spec->calendar = calendar;
+    /* At most 3650 units of a day: the period is at most 10 years. */
+    ret_spec->calendar_count = calendar == WEIR_CALENDAR_FIXED ? 0 : (uint32_t)number;
+    return 0;
+}
+
+int weir_size_parse(const char *text, uint64_t *ret_bytes, struct weir_fault *ret_fault)
+{
+    static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    uint64_t number = 0;
+    const char *at = text;
+    int error = weir_number_scan(&at, &number);
+    if (error == WEIR_EINVAL)
+        return fail(error, ret_fault, "size", "\"%.40s\" must be a number and B, KiB, MiB, GiB or TiB, such as 256MiB",
+                    text);
+    unsigned shift = 0;
+    bool known = *at == '\0';
+    for (unsigned i = 0; !error && i < 5 && !known; i++) {
+        known = strcmp(at, names[i]) == 0;
+        shift = 10 * i;
+    }
+    if (!error && !known)
+        return fail(WEIR_EINVAL, ret_fault, "size",
+                    "\"%.40s\" has no unit that is known: must be B, KiB, MiB, GiB or TiB", text);
+    if (error || number > (UINT64_MAX >> shift))
+        return fail(WEIR_ERANGE, ret_fault, "size", "\"%.40s\" must be below 16777216TiB", text);
+    *ret_bytes = number << shift;
+    return 0;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/warnings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/checked.h"
+#include "rules/pattern.h"
+
+#define FAST_PER_SECOND 10
+
+/* A burst of more than one second of the rate, on limits faster than 10/s: the first second admits more than twice what
+ * the rate says, which on a slow limit is what a burst is for. */
+static int burst_check(struct weir_decode *decode, struct weir_mark mark, const char *name,
+                       const struct weir_limit_spec *spec)
+{
+    bool bucket = spec->algorithm == WEIR_TOKEN_BUCKET || spec->algorithm == WEIR_LEAKY_BUCKET;
+    weir_u128 per_second = (weir_u128)spec->count * WEIR_NS_PER_SECOND; /* times period_ns */
+    uint64_t burst = weir_limit_capacity(spec);
+    if (!bucket || per_second <= (weir_u128)FAST_PER_SECOND * spec->period_ns ||
+        (weir_u128)burst * spec->period_ns <= per_second)
+        return 0;
+    return weir_decode_warn(decode, mark,
+                            "limit \"%s\" has a burst of %" PRIu64 ", more than one second of its rate (%" PRIu64
+                            "): that many pass at once",
+                            name, burst, weir_mul_div(spec->count, WEIR_NS_PER_SECOND, spec->period_ns));
+}
+
+static bool is_off(const struct weir_limit_spec *spec)
+{
+    return spec->mode == WEIR_MODE_OFF;
+}
+
+/* The limit is off, or an override for every key turns it off, and no other override turns it on. */
+static int off_check(struct weir_decode *decode, const struct weir_config_limit *limit)
+{
+    bool off = is_off(&limit->spec);
+    for (size_t i = 0; i < limit->overrides_count; i++) {
+        const struct weir_config_override *override = &limit->overrides[i];
+        bool every = true;
+        if (override->shadowed)
+            continue;
+        if (!is_off(&override->spec))
+            return 0;
+        for (size_t j = 0; j < override->conditions_count; j++)
+            every = every && weir_pattern_is_any(override->conditions[j].pattern);
+        off = off || every;
+    }
+    if (!off)
+        return 0;
+    return weir_decode_warn(decode, limit->mark, "limit \"%s\" can never match: its mode is off for every key",
+                            limit->name);
+}
+
+/* ::ffff:192.0.2.* would be meant for mapped addresses, which are seen in their IPv4 form. */
+static int mapped_check(struct weir_decode *decode, const struct weir_condition *condition)
+{
+    const char *text = condition->pattern.data;
+    if (condition->pattern.size < 9 || strncasecmp(text, "::ffff:", 7) != 0 || !strpbrk(text + 7, ".*"))
+        return 0;
+    return weir_decode_warn(decode, condition->mark,
+                            "\"%.64s\" can never match an IPv4 address: ::ffff:192.0.2.1 is seen as 192.0.2.1", text);
+}
+
+static const struct weir_condition *condition_find(const struct weir_config_limit *limit, const char *attribute)
+{
+    for (size_t i = 0; i < limit->match_count; i++)
+        if (strcmp(limit->match[i].attribute, attribute) == 0)
+            return &limit->match[i];
+    return NULL;
+}
+
+/* An exact value that the limit's own match refuses. */
+static int override_check(struct weir_decode *decode, const struct weir_config_limit *limit,
+                          const struct weir_config_override *override)
+{
+    int error = 0;
+    for (size_t i = 0; i < override->conditions_count && !error; i++) {
+        const struct weir_condition *condition = &override->conditions[i];
+        const struct weir_condition *match = condition_find(limit, condition->attribute);
+        bool exact = weir_pattern_is_exact(condition->pattern);
+        bool exact_match = match && weir_pattern_is_exact(match->pattern);
+        error = mapped_check(decode, condition);
+        if (error || !match || (!exact && !exact_match))
+            continue;
+        if (!(exact ? weir_pattern_matches(match->pattern, condition->pattern)
+                    : weir_pattern_matches(condition->pattern, match->pattern)))
+            error = weir_decode_warn(decode, condition->mark,
+                                     "this override can never match: limit \"%s\" itself asks for %s \"%.64s\"",
+                                     limit->name, match->attribute, (const char *)match->pattern.data);
+    }
+    return error;
+}
+
+/* An attribute of the key that is called like a setting can be given only in the long form. */
+static int shadowed_check(struct weir_decode *decode, const struct weir_config_limit *limit)
+{
+    static const char *const settings[] = { "rate", "burst", "mode", "key" };
+    int error = 0;
+    for (size_t i = 0; i < limit->key_count && limit->overrides_count; i++)
+        for (size_t j = 0; j < sizeof(settings) / sizeof(settings[0]) && !error; j++)
+            if (strcmp(limit->key[i], settings[j]) == 0)
+                error = weir_decode_warn(decode, limit->mark,
+                                         "attribute \"%s\" of limit \"%s\" is shadowed by the setting of that name in "
+                                         "its overrides: write key: { %s: ... } there",
+                                         settings[j], limit->name, settings[j]);
+    return error;
+}
+
+static int limit_check(struct weir_decode *decode, const struct weir_config_limit *limit)
+{
+    int error = burst_check(decode, limit->mark_burst, limit->name, &limit->spec);
+    if (!error)
+        error = off_check(decode, limit);
+    if (!error)
+        error = shadowed_check(decode, limit);
+    for (size_t i = 0; i < limit->match_count && !error; i++)
+        error = mapped_check(decode, &limit->match[i]);
+    if (!error && limit->spec.tz && strcmp(limit->spec.tz, "UTC") != 0 && limit->spec.calendar == WEIR_CALENDAR_FIXED)
+        error = weir_decode_warn(decode, limit->mark_tz,
+                                 "tz has no effect on limit \"%s\": only windows of day, week, month and year follow a "
+                                 "time zone",
+                                 limit->name);
+    for (size_t i = 0; i < limit->overrides_count && !error; i++) {
+        const struct weir_config_override *override = &limit->overrides[i];
+        bool changed = override->spec.count != limit->spec.count || override->spec.burst != limit->spec.burst ||
+                       override->spec.period_ns != limit->spec.period_ns;
+        if (changed)
+            error = burst_check(decode, override->mark, limit->name, &override->spec);
+        if (!error)
+            error = override_check(decode, limit, override);
+    }
+    return error;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct weir_config_warning *left = a;
+    const struct weir_config_warning *right = b;
+    if (left->mark.line != right->mark.line)
+        return left->mark.line < right->mark.line ? -1 : 1;
+    return (left->mark.column > right->mark.column) - (left->mark.column < right->mark.column);
+}
+
+int weir_warnings_find(struct weir_decode *decode)
+{
+    struct weir_config *config = decode->config;
+    int error = 0;
+    for (size_t i = 0; i < config->limits_count && !error; i++)
+        error = limit_check(decode, &config->limits[i]);
+    if (!error && config->warnings_count)
+        qsort(config->warnings, config->warnings_count, sizeof(*config->warnings), by_place);
+    return error;
+}
