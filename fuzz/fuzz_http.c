@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Any bytes as HTTP/1.1, shown whole and cut in two at a place that the input chooses: the same requests, or a refusal
+ * both times; no slice outside of what was shown. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "wire/http.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct weir_http_bounds bounds = {
+    .target_max = 256, .headers_max = 16, .header_bytes_max = 1024, .body_max = 256};
+
+static void check_slice(struct weir_slice slice, const uint8_t *data, size_t size)
+{
+    const uint8_t *at = slice.data;
+    weir_assert(slice.size == 0 || (at >= data && at + slice.size <= data + size));
+}
+
+static void check_request(const struct weir_http_request *request, const uint8_t *data, size_t size, bool chunked)
+{
+    weir_assert(request->size > 0 && request->size <= size);
+    weir_assert(request->header_count <= bounds.headers_max);
+    weir_assert(request->body.size <= bounds.body_max);
+    check_slice(request->path, data, size);
+    check_slice(request->query, data, size);
+    if (!chunked)
+        check_slice(request->body, data, size);
+    for (size_t i = 0; i < request->header_count; i++) {
+        weir_assert(request->headers[i].name.size > 0);
+        check_slice(request->headers[i].name, data, size);
+        check_slice(request->headers[i].value, data, size);
+    }
+}
+
+/* Shows the first `cut` bytes, then all; returns how many bytes were taken as requests. */
+static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requests)
+{
+    struct weir_http http = {0};
+    struct weir_http_request request;
+    struct weir_http_refusal refusal;
+    size_t used = 0, shown = cut;
+    *ret_requests = 0;
+    for (;;) {
+        /* exactly as many bytes as are shown, so that ASan sees a look beyond them */
+        size_t come = shown - used;
+        uint8_t *copy = malloc(come ? come : 1);
+        weir_assert(copy);
+        memcpy(copy, data + used, come);
+        enum weir_http_event event = weir_http_parse(&http, &bounds, copy, come, &request, &refusal);
+        if (event == WEIR_HTTP_REQUEST) {
+            check_request(&request, copy, come, http.chunked != NULL);
+            used += request.size;
+            ++*ret_requests;
+            weir_http_next(&http);
+        }
+        weir_assert(event != WEIR_HTTP_REFUSED || (refusal.status >= 400 && refusal.text[0]));
+        free(copy);
+        if (event == WEIR_HTTP_REFUSED || (event != WEIR_HTTP_REQUEST && shown == size))
+            break;
+        if (event != WEIR_HTTP_REQUEST)
+            shown = size;
+        else if (shown < used)
+            shown = used;
+    }
+    weir_http_next(&http);
+    return used;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t cut = 0;
+    if (size > 0) {
+        cut = data[0] < size ? data[0] : size - 1;
+        data++;
+        size--;
+    }
+    size_t whole_requests, cut_requests;
+    size_t whole = run(data, size, size, &whole_requests);
+    size_t in_two = run(data, size, cut, &cut_requests);
+    weir_assert(whole == in_two && whole_requests == cut_requests);
+    return 0;
+}

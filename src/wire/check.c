@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/check.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/checked.h"
+
+#define FIELD_SHOWN_MAX 31 /* of a member's name, in a fault */
+
+__attribute__((format(printf, 4, 5)))
+static int fail(struct weir_fault *fault, int error, const char *field, const char *format, ...)
+{
+    if (!fault)
+        return error;
+    snprintf(fault->field, sizeof(fault->field), "%.*s", FIELD_SHOWN_MAX, field);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(fault->text, sizeof(fault->text), format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+static int fail_json(struct weir_fault *fault, const json_error_t *error)
+{
+    switch (json_error_code(error)) {
+    case json_error_out_of_memory:
+        return fail(fault, WEIR_ENOMEM, "body", "out of memory");
+    case json_error_numeric_overflow:
+        return fail(fault, WEIR_ERANGE, "body", "line %d, column %d: a number is too large; cost must be 0 to %" PRId64,
+                    error->line, error->column, WEIR_COST_MAX);
+    default:
+        return fail(fault, WEIR_EPROTO, "body", "not JSON: line %d, column %d: %.90s", error->line, error->column,
+                    error->text);
+    }
+}
+
+static int attribute_value(const json_t *value, const char *name, struct weir_check_attribute *attribute,
+                           struct weir_fault *fault)
+{
+    switch (json_typeof(value)) {
+    case JSON_STRING:
+        attribute->value = (struct weir_slice){json_string_value(value), json_string_length(value)};
+        return 0;
+    case JSON_INTEGER:
+        snprintf(attribute->number, sizeof(attribute->number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        snprintf(attribute->number, sizeof(attribute->number), "%s", json_is_true(value) ? "true" : "false");
+        break;
+    default:
+        return fail(fault, WEIR_EPROTO, name, "an attribute must be a string, an integer, true or false");
+    }
+    attribute->value = (struct weir_slice){attribute->number, strlen(attribute->number)};
+    return 0;
+}
+
+static int read_attributes(json_t *object, struct weir_check_request *request, struct weir_fault *fault)
+{
+    if (!json_is_object(object))
+        return fail(fault, WEIR_EPROTO, "attributes", "must be an object");
+    if (json_object_size(object) > WEIR_CHECK_ATTRIBUTES_MAX)
+        return fail(fault, WEIR_ERANGE, "attributes", "must be at most %d", WEIR_CHECK_ATTRIBUTES_MAX);
+    for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
+        struct weir_check_attribute *attribute = &request->attributes[request->count];
+        const char *name = json_object_iter_key(at);
+        attribute->name = (struct weir_slice){name, json_object_iter_key_len(at)};
+        int error = attribute_value(json_object_iter_value(at), name, attribute, fault);
+        if (error)
+            return error;
+        request->count++;
+    }
+    return 0;
+}
+
+static int read_cost(const json_t *value, struct weir_check_request *request, struct weir_fault *fault)
+{
+    if (!json_is_integer(value))
+        return fail(fault, WEIR_EPROTO, "cost", "must be an integer, 0 to %" PRId64, WEIR_COST_MAX);
+    if (json_integer_value(value) < 0)
+        return fail(fault, WEIR_ERANGE, "cost", "must be 0 to %" PRId64, WEIR_COST_MAX);
+    request->cost = (uint64_t)json_integer_value(value);
+    return 0;
+}
+
+static int read_member(const char *name, json_t *value, struct weir_check_request *request, struct weir_fault *fault)
+{
+    if (strcmp(name, "attributes") == 0)
+        return read_attributes(value, request, fault);
+    if (strcmp(name, "cost") == 0)
+        return read_cost(value, request, fault);
+    if (strcmp(name, "peek") != 0)
+        return fail(fault, WEIR_EPROTO, name, "unknown member; known are attributes, cost and peek");
+    if (!json_is_boolean(value))
+        return fail(fault, WEIR_EPROTO, "peek", "must be true or false");
+    request->peek = json_is_true(value);
+    return 0;
+}
+
+int weir_check_parse(const void *data, size_t size, struct weir_check_request *ret_request,
+                     struct weir_fault *ret_fault)
+{
+    json_error_t json_error;
+    json_t *json = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &json_error);
+    if (!json)
+        return fail_json(ret_fault, &json_error);
+    ret_request->json = json;
+    ret_request->count = 0;
+    ret_request->cost = 1;
+    ret_request->peek = false;
+    int error = 0;
+    if (!json_is_object(json))
+        error = fail(ret_fault, WEIR_EPROTO, "body", "must be an object");
+    for (void *at = json_object_iter(json); at && !error; at = json_object_iter_next(json, at))
+        error = read_member(json_object_iter_key(at), json_object_iter_value(at), ret_request, ret_fault);
+    if (error)
+        weir_check_deinit(ret_request);
+    return error;
+}
+
+void weir_check_deinit(struct weir_check_request *request)
+{
+    json_decref(request->json);
+    request->json = NULL;
+}
+
+static void milliseconds(struct weir_text *text, const char *member, uint64_t ns)
+{
+    weir_text_str(text, member);
+    if (ns == WEIR_NEVER)
+        weir_text_lit(text, "-1");
+    else
+        weir_text_u64(text, weir_div_ceil(ns, 1000000));
+}
+
+static void boolean(struct weir_text *text, const char *member, bool value)
+{
+    weir_text_str(text, member);
+    weir_text_str(text, value ? "true" : "false");
+}
+
+static void answer_limit(struct weir_text *text, const struct weir_told *told)
+{
+    const struct weir_verdict *verdict = told->verdict;
+    weir_text_lit(text, "{\"limit\":");
+    weir_text_json(text, told->name, strlen(told->name));
+    boolean(text, ",\"admitted\":", verdict->admitted);
+    boolean(text, ",\"shadow\":", verdict->shadow);
+    weir_text_lit(text, ",\"capacity\":");
+    weir_text_u64(text, verdict->capacity);
+    weir_text_lit(text, ",\"remaining\":");
+    weir_text_u64(text, verdict->remaining);
+    milliseconds(text, ",\"retry_after_ms\":", verdict->retry_after_ns);
+    milliseconds(text, ",\"reset_after_ms\":", verdict->reset_after_ns);
+    milliseconds(text, ",\"delay_ms\":", verdict->delay_ns);
+    weir_text_lit(text, "}");
+}
+
+void weir_check_answer(struct weir_text *text, const struct weir_answer *answer)
+{
+    const struct weir_decision *decision = answer->decision;
+    weir_text_lit(text, "{");
+    if (!decision->admitted) {
+        weir_ratelimit_problem(text, answer);
+        weir_text_lit(text, ",");
+    }
+    boolean(text, "\"admitted\":", decision->admitted);
+    uint64_t reset_after_ns = 0;
+    if (decision->deciding < answer->count) {
+        const struct weir_told *deciding = &answer->limits[decision->deciding];
+        reset_after_ns = deciding->verdict->reset_after_ns;
+        weir_text_lit(text, ",\"limit\":");
+        weir_text_json(text, deciding->name, strlen(deciding->name));
+        weir_text_lit(text, ",\"remaining\":");
+        weir_text_u64(text, deciding->verdict->remaining);
+    } else {
+        weir_text_lit(text, ",\"limit\":null,\"remaining\":null");
+    }
+    milliseconds(text, ",\"retry_after_ms\":", decision->admitted ? 0 : decision->retry_after_ns);
+    milliseconds(text, ",\"reset_after_ms\":", reset_after_ns);
+    milliseconds(text, ",\"delay_ms\":", decision->delay_ns);
+    weir_text_lit(text, ",\"limits\":[");
+    for (size_t i = 0; i < answer->count; i++) {
+        if (i)
+            weir_text_lit(text, ",");
+        answer_limit(text, &answer->limits[i]);
+    }
+    weir_text_lit(text, "]}");
+}
+
+size_t weir_check_answer_max(const struct weir_answer *answer)
+{
+    size_t max = 512, longest = 0;
+    for (size_t i = 0; i < answer->count; i++) {
+        size_t name = strlen(answer->limits[i].name);
+        longest = name > longest ? name : longest;
+        max += 12 * name + 272; /* in limits and in violated-policies */
+    }
+    return max + 6 * longest;
+}

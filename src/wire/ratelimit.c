@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/ratelimit.h"
+
+#include "base/checked.h"
+
+static uint64_t seconds_up(uint64_t ns)
+{
+    return weir_div_ceil(ns, WEIR_NS_PER_SECOND);
+}
+
+static void integer(struct weir_text *text, uint64_t value)
+{
+    weir_text_u64(text, weir_min_u64(value, WEIR_SF_INTEGER_MAX));
+}
+
+static bool refuses(const struct weir_told *told)
+{
+    return !told->verdict->admitted && !told->verdict->shadow;
+}
+
+/* q, and w: the time in which the quota is used up at the limit's own rate, at least a second (it must be positive). */
+static void policy(struct weir_text *text, const struct weir_told *told)
+{
+    weir_text_sf_string(text, told->name);
+    weir_text_lit(text, ";q=");
+    integer(text, told->verdict->capacity);
+    if (told->spec->count == 0)
+        return;
+    uint64_t window_ns = weir_mul_div_ceil(told->verdict->capacity, told->spec->period_ns, told->spec->count);
+    weir_text_lit(text, ";w=");
+    integer(text, weir_max_u64(seconds_up(window_ns), 1));
+}
+
+/* r, and t: the seconds in which no more than r can be used. */
+static void quota(struct weir_text *text, const struct weir_told *told)
+{
+    weir_text_sf_string(text, told->name);
+    weir_text_lit(text, ";r=");
+    integer(text, told->verdict->remaining);
+    if (told->verdict->next_after_ns == 0)
+        return;
+    weir_text_lit(text, ";t=");
+    integer(text, seconds_up(told->verdict->next_after_ns));
+}
+
+static void list(struct weir_text *text, const char *field, const struct weir_answer *answer,
+                 void (*item)(struct weir_text *, const struct weir_told *))
+{
+    const char *before = field;
+    for (size_t i = 0; i < answer->count; i++) {
+        if (answer->limits[i].verdict->shadow)
+            continue;
+        weir_text_str(text, before);
+        item(text, &answer->limits[i]);
+        before = ", ";
+    }
+    if (before != field)
+        weir_text_lit(text, "\r\n");
+}
+
+static void legacy(struct weir_text *text, const struct weir_verdict *verdict)
+{
+    weir_text_lit(text, "X-RateLimit-Limit: ");
+    weir_text_u64(text, verdict->capacity);
+    weir_text_lit(text, "\r\nX-RateLimit-Remaining: ");
+    weir_text_u64(text, verdict->remaining);
+    weir_text_lit(text, "\r\nX-RateLimit-Reset: ");
+    weir_text_u64(text, seconds_up(verdict->reset_after_ns));
+    weir_text_lit(text, "\r\n");
+}
+
+void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *answer,
+                           const struct weir_ratelimit_options *options)
+{
+    if (options->standard) {
+        list(text, "RateLimit-Policy: ", answer, policy);
+        list(text, "RateLimit: ", answer, quota);
+    }
+    if (options->legacy && answer->decision->deciding < answer->count)
+        legacy(text, answer->limits[answer->decision->deciding].verdict);
+    uint64_t retry_after_s = weir_ratelimit_retry_after_s(answer);
+    if (retry_after_s) {
+        weir_text_lit(text, "Retry-After: ");
+        weir_text_u64(text, retry_after_s);
+        weir_text_lit(text, "\r\n");
+    }
+}
+
+size_t weir_ratelimit_fields_max(const struct weir_answer *answer)
+{
+    size_t max = 256; /* the names of the fields, X-RateLimit-*, Retry-After */
+    for (size_t i = 0; i < answer->count; i++)
+        max += 2 * (3 * strlen(answer->limits[i].name) + 48);
+    return max;
+}
+
+uint64_t weir_ratelimit_retry_after_s(const struct weir_answer *answer)
+{
+    const struct weir_decision *decision = answer->decision;
+    if (decision->admitted || decision->retry_after_ns == WEIR_NEVER)
+        return 0;
+    uint64_t ns = decision->retry_after_ns;
+    for (size_t i = 0; i < answer->count; i++) {
+        if (refuses(&answer->limits[i]))
+            ns = weir_max_u64(ns, answer->limits[i].verdict->next_after_ns);
+    }
+    return weir_max_u64(seconds_up(ns), 1);
+}
+
+void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer)
+{
+    weir_text_lit(text, "\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
+                        "\"title\":\"Too many requests\",\"status\":429,\"violated-policies\":[");
+    const char *before = "";
+    for (size_t i = 0; i < answer->count; i++) {
+        if (!refuses(&answer->limits[i]))
+            continue;
+        weir_text_str(text, before);
+        weir_text_json(text, answer->limits[i].name, strlen(answer->limits[i].name));
+        before = ",";
+    }
+    weir_text_lit(text, "]");
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a verdict looks like in header fields: RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11
+ * (Lists of RFC 9651), Retry-After of RFC 9110, and X-RateLimit-*, which no standard defines (here: delta seconds).
+ *
+ * Limits in shadow refuse nobody, so clients are not told about them here.
+ *
+ * Thread rule: plain values. */
+#ifndef WEIR_WIRE_RATELIMIT_H
+#define WEIR_WIRE_RATELIMIT_H
+
+#include "weir/limiter.h"
+#include "wire/text.h"
+
+/* One limit of an answer. */
+struct weir_told {
+    const char *name;
+    const struct weir_limit_spec *spec;
+    const struct weir_verdict *verdict;
+};
+
+/* A decision as it is told: limits[i] is of charge i. */
+struct weir_answer {
+    const struct weir_decision *decision;
+    const struct weir_told *limits;
+    size_t count;
+};
+
+/* Integers of RFC 9651 have at most 15 digits; more is clamped. */
+#define WEIR_SF_INTEGER_MAX UINT64_C(999999999999999)
+
+struct weir_ratelimit_options {
+    bool standard; /* RateLimit and RateLimit-Policy */
+    bool legacy;   /* X-RateLimit-Limit, -Remaining and -Reset, of the limit that decides */
+};
+
+/* The fields, each with its CRLF; Retry-After too if the request is refused. Nothing where no limit applies. */
+void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *answer,
+                           const struct weir_ratelimit_options *options);
+
+/* A bound on what weir_ratelimit_fields writes. */
+size_t weir_ratelimit_fields_max(const struct weir_answer *answer);
+
+/* Seconds for Retry-After: rounded up, at least 1, and not earlier than the `t` of a limit that refuses. 0: there is
+ * none, the request is admitted or can never be. */
+uint64_t weir_ratelimit_retry_after_s(const struct weir_answer *answer);
+
+/* The members of a problem detail (RFC 9457) without the braces around them: type, title, status, violated-policies. */
+void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer);
+
+#endif
