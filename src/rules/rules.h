@@ -52,6 +52,7 @@ struct weir_rule {
 /* What a request has to pay, ready for weir_limiter_decide; charge i is under rules[i]; in the order of the file. */
 struct weir_match {
     size_t count;
+    size_t steps; /* look-ups and comparisons it took */
     struct weir_charge charges[WEIR_CHARGES_MAX];
     const struct weir_rule *rules[WEIR_CHARGES_MAX];
 };
@@ -70,7 +71,8 @@ const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t 
  * own `cost`.
  * Errors: WEIR_ELIMIT (the bounds above), WEIR_EDUP (an attribute twice that a limit looks at), WEIR_EINVAL (an
  * attribute that carries a cost is absent or no number), WEIR_ERANGE (a cost above WEIR_COST_MAX, a key above
- * WEIR_KEY_BYTES_MAX). ret_fault->field names the attribute or the limit. */
+ * WEIR_KEY_BYTES_MAX). ret_fault->field names the attribute at fault. On
+ * failure ret_match holds nothing. */
 int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
                      uint64_t cost, struct weir_match *ret_match, struct weir_fault *ret_fault);
 

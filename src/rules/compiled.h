@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inside of struct weir_rules: what rules.c compiles, and match.c and explain.c read. Attributes, conditions and
+ * entries are numbered from 1; 0 is none. */
+#ifndef WEIR_RULES_COMPILED_H
+#define WEIR_RULES_COMPILED_H
+
+#include "rules/arena.h"
+#include "rules/globs.h"
+#include "rules/map.h"
+#include "rules/paths.h"
+#include "rules/rules.h"
+
+/* Of one limit or override: its own and, of an override, its limit's too; then those that its key implies. */
+#define WEIR_CONDITIONS_MAX (WEIR_MATCH_MAX + 2 * WEIR_KEY_VALUES_MAX)
+
+/* An attribute that some limit looks at. */
+struct weir_compiled_attribute {
+    const char *name;
+    uint32_t any; /* the condition that it is there; 0: nobody asks just that */
+    struct weir_globs globs;
+};
+
+/* A condition as it was written, for explain. */
+struct weir_compiled_condition {
+    uint32_t attribute;
+    struct weir_slice pattern;
+};
+
+/* A limit (first of its entries) or an override. */
+struct weir_compiled_entry {
+    struct weir_rule rule;
+    struct weir_mark mark;
+    uint64_t rank; /* of several entries of one limit that match, the one with the highest applies */
+    uint32_t next; /* the next entry at the same node of the paths */
+    uint32_t conditions_count;
+    struct weir_compiled_condition *conditions; /* of the limit: its match; of an override: its own only */
+};
+
+struct weir_compiled_limit {
+    uint32_t first_entry;
+    uint32_t entries_count;
+    uint32_t key[WEIR_KEY_VALUES_MAX]; /* attributes */
+    uint32_t key_count;
+    uint32_t cost_attribute; /* 0: `cost` */
+    uint64_t cost;
+    unsigned ipv6_prefix;
+};
+
+struct weir_rules {
+    struct weir_limiter *limiter;
+    struct weir_arena *arena; /* owns what has no deinit */
+    struct weir_map names;    /* attribute name to number; scope 0 */
+    struct weir_map exacts;   /* (attribute, value) to condition */
+    struct weir_paths paths;
+    struct weir_compiled_attribute *attributes;
+    struct weir_compiled_entry *entries;
+    struct weir_compiled_limit *limits;
+    size_t attributes_count;
+    size_t entries_count;
+    size_t limits_count;
+};
+
+#endif

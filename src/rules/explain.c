@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/compiled.h"
+#include "rules/pattern.h"
+#include "rules/request.h"
+
+static bool condition_holds(const struct weir_rules *rules, const struct weir_request *request,
+                            const struct weir_compiled_condition *condition, struct weir_explanation *explanation)
+{
+    const struct weir_request_value *value = weir_request_find(request, condition->attribute);
+    if (value && weir_pattern_matches(condition->pattern, value->value))
+        return true;
+    explanation->reason = value ? WEIR_REASON_MISMATCH : WEIR_REASON_MISSING;
+    explanation->attribute = rules->attributes[condition->attribute].name;
+    explanation->pattern = condition->pattern;
+    return false;
+}
+
+static bool entry_holds(const struct weir_rules *rules, const struct weir_request *request,
+                        const struct weir_compiled_entry *entry, struct weir_explanation *explanation)
+{
+    for (uint32_t i = 0; i < entry->conditions_count; i++)
+        if (!condition_holds(rules, request, &entry->conditions[i], explanation))
+            return false;
+    return true;
+}
+
+static bool key_holds(const struct weir_rules *rules, const struct weir_request *request,
+                      const struct weir_compiled_limit *limit, struct weir_explanation *explanation)
+{
+    for (uint32_t i = 0; i < limit->key_count; i++) {
+        struct weir_compiled_condition any = { limit->key[i], { "*", 1 } };
+        if (!condition_holds(rules, request, &any, explanation))
+            return false;
+    }
+    return true;
+}
+
+/* The override that applies, or the limit itself. */
+static const struct weir_compiled_entry *entry_pick(const struct weir_rules *rules, const struct weir_request *request,
+                                                    const struct weir_compiled_limit *limit)
+{
+    struct weir_explanation ignored;
+    const struct weir_compiled_entry *best = &rules->entries[limit->first_entry];
+    for (uint32_t i = 1; i < limit->entries_count; i++) {
+        const struct weir_compiled_entry *entry = &rules->entries[limit->first_entry + i];
+        if (entry->rank > best->rank && entry_holds(rules, request, entry, &ignored))
+            best = entry;
+    }
+    return best;
+}
+
+int weir_rules_explain(const struct weir_rules *rules, size_t index, const struct weir_attribute *attributes,
+                       size_t count, struct weir_explanation *ret_explanation, struct weir_fault *ret_fault)
+{
+    struct weir_request request;
+    if (index >= rules->limits_count)
+        return weir_request_fail(ret_fault, WEIR_ENOENT, "index", "must be below %zu", rules->limits_count);
+    int error = weir_request_init(&request, rules, attributes, count, ret_fault);
+    if (error)
+        return error;
+    const struct weir_compiled_limit *limit = &rules->limits[index];
+    const struct weir_compiled_entry *entry = &rules->entries[limit->first_entry];
+    struct weir_explanation explanation = { .reason = WEIR_REASON_APPLIES, .attribute = "" };
+    if (entry_holds(rules, &request, entry, &explanation) && key_holds(rules, &request, limit, &explanation)) {
+        entry = entry_pick(rules, &request, limit);
+        if (entry->rule.spec.mode == WEIR_MODE_OFF)
+            explanation.reason = WEIR_REASON_OFF;
+    }
+    explanation.rule = &entry->rule;
+    explanation.mark = entry->mark;
+    *ret_explanation = explanation;
+    return 0;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "rules/compiled.h"
+#include "rules/number.h"
+#include "rules/request.h"
+
+#define SATISFIED_MAX 512  /* conditions that one request satisfies */
+#define CANDIDATES_MAX 256 /* limits it matches, those that are off included */
+
+struct matcher {
+    const struct weir_rules *rules;
+    size_t steps;
+    size_t satisfied_count;
+    size_t candidates_count;
+    uint32_t satisfied[SATISFIED_MAX];
+    uint32_t candidates[CANDIDATES_MAX]; /* entries, the best of each limit */
+};
+
+/* Finds the conditions that a value satisfies. They stay in the order of paths: by attribute, since the request is
+ * sorted, and inside one by number. */
+static int value_satisfies(struct matcher *matcher, const struct weir_request_value *value)
+{
+    const struct weir_compiled_attribute *attribute = &matcher->rules->attributes[value->attribute];
+    struct weir_globs_found found = { matcher->satisfied, matcher->satisfied_count, SATISFIED_MAX - 2, 0 };
+    size_t first = found.count;
+    int error = weir_globs_match(&attribute->globs, value->value, &found);
+    matcher->steps += found.steps + 1;
+    if (error)
+        return error;
+    uint32_t exact = weir_map_find(&matcher->rules->exacts, value->attribute, value->value);
+    if (exact)
+        matcher->satisfied[found.count++] = exact;
+    if (attribute->any)
+        matcher->satisfied[found.count++] = attribute->any;
+    for (size_t i = first + 1; i < found.count; i++)
+        for (size_t j = i; j > first && matcher->satisfied[j] < matcher->satisfied[j - 1]; j--) {
+            uint32_t swap = matcher->satisfied[j];
+            matcher->satisfied[j] = matcher->satisfied[j - 1];
+            matcher->satisfied[j - 1] = swap;
+        }
+    matcher->satisfied_count = found.count;
+    return found.count > SATISFIED_MAX - 2 ? WEIR_ELIMIT : 0;
+}
+
+/* Keeps the entry if it is the best of its limit so far. */
+static int candidate_add(struct matcher *matcher, uint32_t number)
+{
+    const struct weir_compiled_entry *entries = matcher->rules->entries;
+    const struct weir_compiled_entry *entry = &entries[number];
+    for (size_t i = 0; i < matcher->candidates_count; i++) {
+        const struct weir_compiled_entry *other = &entries[matcher->candidates[i]];
+        if (other->rule.index != entry->rule.index)
+            continue;
+        if (entry->rank > other->rank)
+            matcher->candidates[i] = number;
+        return 0;
+    }
+    if (matcher->candidates_count == CANDIDATES_MAX)
+        return WEIR_ELIMIT;
+    matcher->candidates[matcher->candidates_count++] = number;
+    return 0;
+}
+
+static int node_visit(struct matcher *matcher, uint32_t node)
+{
+    int error = 0;
+    uint32_t number = matcher->rules->paths.nodes[node].entry;
+    for (; number && !error; number = matcher->rules->entries[number].next)
+        error = candidate_add(matcher, number);
+    return error;
+}
+
+/* Depth first along every path that the request satisfies; a path is as long as one entry has conditions. */
+static int paths_walk(struct matcher *matcher)
+{
+    struct {
+        uint32_t node;
+        uint32_t next; /* of the satisfied conditions */
+    } stack[WEIR_CONDITIONS_MAX + 1];
+    const struct weir_paths *paths = &matcher->rules->paths;
+    size_t depth = 1;
+    stack[0].node = WEIR_PATHS_ROOT;
+    stack[0].next = 0;
+    int error = node_visit(matcher, WEIR_PATHS_ROOT);
+    while (depth > 0 && !error) {
+        uint32_t node = stack[depth - 1].node;
+        uint32_t next = stack[depth - 1].next++;
+        if (next == matcher->satisfied_count || paths->nodes[node].children == 0) {
+            depth--;
+            continue;
+        }
+        uint32_t child = weir_paths_step(paths, node, matcher->satisfied[next]);
+        if (++matcher->steps > WEIR_MATCH_STEPS_MAX)
+            return WEIR_ELIMIT;
+        if (!child)
+            continue;
+        error = node_visit(matcher, child);
+        stack[depth].node = child;
+        stack[depth++].next = next + 1;
+    }
+    return error;
+}
+
+/* In the order of the file. */
+static void candidates_sort(struct matcher *matcher)
+{
+    const struct weir_compiled_entry *entries = matcher->rules->entries;
+    uint32_t *candidates = matcher->candidates;
+    for (size_t i = 1; i < matcher->candidates_count; i++)
+        for (size_t j = i; j > 0; j--) {
+            if (entries[candidates[j - 1]].rule.index < entries[candidates[j]].rule.index)
+                break;
+            uint32_t swap = candidates[j];
+            candidates[j] = candidates[j - 1];
+            candidates[j - 1] = swap;
+        }
+}
+
+static int units_of(const struct weir_compiled_limit *limit, const struct weir_rule *rule,
+                    const struct weir_rules *rules, const struct weir_request *request, uint64_t *ret_units,
+                    struct weir_fault *fault)
+{
+    *ret_units = limit->cost;
+    if (!limit->cost_attribute)
+        return 0;
+    const char *name = rules->attributes[limit->cost_attribute].name;
+    const struct weir_request_value *value = weir_request_find(request, limit->cost_attribute);
+    if (!value)
+        return weir_request_fail(fault, WEIR_EINVAL, name, "must be there: limit \"%.64s\" takes its cost from it",
+                                 rule->name);
+    int error = weir_number_parse(value->value.data, value->value.size, ret_units);
+    if (error)
+        return weir_request_fail(fault, error, name,
+                                 "must be a whole number, 0 to %" PRId64 ": it is the cost of limit "
+                                 "\"%.64s\"",
+                                 WEIR_COST_MAX, rule->name);
+    return 0;
+}
+
+static int cost_of(const struct weir_compiled_limit *limit, const struct weir_rule *rule,
+                   const struct weir_rules *rules, const struct weir_request *request, uint64_t cost,
+                   uint64_t *ret_cost, struct weir_fault *fault)
+{
+    uint64_t units = 0;
+    uint64_t total = 0;
+    int error = units_of(limit, rule, rules, request, &units, fault);
+    if (error)
+        return error;
+    if (__builtin_mul_overflow(units, cost, &total) || total > (uint64_t)WEIR_COST_MAX)
+        return weir_request_fail(fault, WEIR_ERANGE, "cost",
+                                 "must be 0 to %" PRId64 " (limit \"%.64s\" charges %" PRIu64 " times %" PRIu64 ")",
+                                 WEIR_COST_MAX, rule->name, cost, units);
+    *ret_cost = total;
+    return 0;
+}
+
+static int key_of(const struct weir_compiled_limit *limit, const struct weir_rule *rule, const struct weir_rules *rules,
+                  const struct weir_request *request, struct weir_key *ret_key, struct weir_fault *fault)
+{
+    struct weir_slice values[WEIR_KEY_VALUES_MAX];
+    char cut[WEIR_KEY_VALUES_MAX][WEIR_LITERAL_TEXT_MAX];
+    for (uint32_t i = 0; i < limit->key_count; i++) {
+        /* There is one: the limit would not have matched without it. */
+        const struct weir_request_value *value = weir_request_find(request, limit->key[i]);
+        values[i] = value->value;
+        if (value->six && limit->ipv6_prefix < 128)
+            values[i] = (struct weir_slice){ cut[i], weir_literal_cut(&value->literal, limit->ipv6_prefix, cut[i]) };
+    }
+    int error = weir_limiter_key(rules->limiter, rule->id, values, limit->key_count, ret_key);
+    if (error == WEIR_ERANGE)
+        return weir_request_fail(fault, error, "key",
+                                 "the values of the key of limit \"%.64s\" must be at most %d bytes", rule->name,
+                                 WEIR_KEY_BYTES_MAX);
+    return error ? weir_request_fail(fault, error, "key", "%s", weir_error_text(error)) : 0;
+}
+
+static int charges_make(const struct matcher *matcher, const struct weir_request *request, uint64_t cost,
+                        struct weir_match *match, struct weir_fault *fault)
+{
+    const struct weir_rules *rules = matcher->rules;
+    for (size_t i = 0; i < matcher->candidates_count; i++) {
+        const struct weir_rule *rule = &rules->entries[matcher->candidates[i]].rule;
+        const struct weir_compiled_limit *limit = &rules->limits[rule->index];
+        struct weir_charge *charge = &match->charges[match->count];
+        if (rule->spec.mode == WEIR_MODE_OFF)
+            continue;
+        if (match->count == WEIR_CHARGES_MAX)
+            return weir_request_fail(fault, WEIR_ELIMIT, "limits", "at most %d may match one request",
+                                     WEIR_CHARGES_MAX);
+        int error = cost_of(limit, rule, rules, request, cost, &charge->cost, fault);
+        if (!error)
+            error = key_of(limit, rule, rules, request, &charge->key, fault);
+        if (error)
+            return error;
+        charge->limit = rule->id;
+        match->rules[match->count++] = rule;
+    }
+    return 0;
+}
+
+int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
+                     uint64_t cost, struct weir_match *ret_match, struct weir_fault *ret_fault)
+{
+    struct weir_request request;
+    struct matcher matcher;
+    int error = weir_request_init(&request, rules, attributes, count, ret_fault);
+    if (error)
+        return error;
+    matcher.rules = rules;
+    matcher.steps = request.steps;
+    matcher.satisfied_count = 0;
+    matcher.candidates_count = 0;
+    for (size_t i = 0; i < request.count && !error; i++)
+        error = value_satisfies(&matcher, &request.values[request.order[i]]);
+    if (!error)
+        error = paths_walk(&matcher);
+    if (error)
+        return weir_request_fail(ret_fault, error, "limits",
+                                 "too many conditions match this request (bounds: %d conditions, %d limits, %d steps)",
+                                 SATISFIED_MAX - 2, CANDIDATES_MAX, WEIR_MATCH_STEPS_MAX);
+    candidates_sort(&matcher);
+    struct weir_match *match = ret_match;
+    match->count = 0;
+    match->steps = matcher.steps;
+    error = charges_make(&matcher, &request, cost, match, ret_fault);
+    if (error)
+        match->count = 0;
+    return error;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/request.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int weir_request_fail(struct weir_fault *fault, int error, const char *field, const char *format, ...)
+{
+    if (!fault)
+        return error;
+    va_list list;
+    va_start(list, format);
+    (void)snprintf(fault->field, sizeof(fault->field), "%s", field);
+    (void)vsnprintf(fault->text, sizeof(fault->text), format, list);
+    va_end(list);
+    return error;
+}
+
+/* Insertion by attribute; false if it is there already. */
+static bool place(struct weir_request *request)
+{
+    uint32_t attribute = request->values[request->count].attribute;
+    size_t at = request->count;
+    while (at > 0 && request->values[request->order[at - 1]].attribute > attribute)
+        at--;
+    if (at > 0 && request->values[request->order[at - 1]].attribute == attribute)
+        return false;
+    memmove(&request->order[at + 1], &request->order[at], request->count - at);
+    request->order[at] = (uint8_t)request->count++;
+    return true;
+}
+
+int weir_request_init(struct weir_request *request, const struct weir_rules *rules,
+                      const struct weir_attribute *attributes, size_t count, struct weir_fault *ret_fault)
+{
+    request->count = 0;
+    request->steps = 0;
+    if (count > WEIR_ATTRIBUTES_MAX)
+        return weir_request_fail(ret_fault, WEIR_ELIMIT, "attributes", "must be at most %d", WEIR_ATTRIBUTES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t attribute = weir_map_find(&rules->names, 0, attributes[i].name);
+        request->steps++;
+        if (!attribute)
+            continue; /* no limit looks at it */
+        struct weir_request_value *value = &request->values[request->count];
+        value->attribute = attribute;
+        value->value = attributes[i].value;
+        value->six = false;
+        if (weir_literal_parse(attributes[i].value, &value->literal)) {
+            value->six = value->literal.six;
+            value->value = (struct weir_slice){ value->literal.text, strlen(value->literal.text) };
+        }
+        if (!place(request))
+            return weir_request_fail(ret_fault, WEIR_EDUP, rules->attributes[attribute].name,
+                                     "the attribute is there twice");
+    }
+    return 0;
+}
+
+const struct weir_request_value *weir_request_find(const struct weir_request *request, uint32_t attribute)
+{
+    size_t low = 0;
+    size_t high = request->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct weir_request_value *value = &request->values[request->order[middle]];
+        if (value->attribute == attribute)
+            return value;
+        if (value->attribute < attribute)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request as the rules see it: only the attributes that some limit looks at, sorted by their number, each value in its
+ * canonical form. Lives on the stack of one match. */
+#ifndef WEIR_RULES_REQUEST_H
+#define WEIR_RULES_REQUEST_H
+
+#include "rules/compiled.h"
+#include "rules/literal.h"
+
+struct weir_request_value {
+    uint32_t attribute;
+    bool six; /* the value is an IPv6 address: `literal` is set */
+    struct weir_slice value;
+    struct weir_literal literal;
+};
+
+struct weir_request {
+    size_t count;
+    size_t steps;                       /* look-ups so far */
+    uint8_t order[WEIR_ATTRIBUTES_MAX]; /* indexes of `values`, by attribute */
+    struct weir_request_value values[WEIR_ATTRIBUTES_MAX];
+};
+
+/* The values point into `attributes` or into the request itself, which must not be copied. WEIR_ELIMIT, WEIR_EDUP. */
+int weir_request_init(struct weir_request *request, const struct weir_rules *rules,
+                      const struct weir_attribute *attributes, size_t count, struct weir_fault *ret_fault);
+
+/* NULL if the request lacks it. */
+const struct weir_request_value *weir_request_find(const struct weir_request *request, uint32_t attribute);
+
+/* Sets the fault (NULL is allowed) and returns `error`. */
+__attribute__((format(printf, 4, 5))) int weir_request_fail(struct weir_fault *fault, int error, const char *field,
+                                                            const char *format, ...);
+
+#endif
