@@ -362,7 +362,8 @@ int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener,
     conn->protocol = listener->protocol;
     conn->loop_state = listener->state;
     conn->fd = fd;
-    conn->rights = weir_auth_anonymous(setup->config->auth_required, listener->loopback);
+    conn->rights_at_first = weir_auth_anonymous(setup->config->auth_required, listener->loopback);
+    conn->rights = conn->rights_at_first;
     conn->output_max = server->output_bytes_max;
     size_t input_max = listener->http ? (size_t)server->header_bytes_max + server->body_bytes_max
                                       : server->command_bytes_max;

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/verbs.h"
+
+struct verb {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+static const struct verb verbs[] = {
+    { "serve", "answer Redis clients and HTTP", weir_cli_serve },
+};
+
+static void print_help(FILE *out)
+{
+    fputs("weir decides: may this proceed now?\n\nUsage: weir VERB [OPTION ...]\n\n", out);
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
+    fputs("\nweir VERB --help says more, with examples.\n", out);
+}
+
+int main(int argc, char **argv)
+{
+    const char *wanted = argc > 1 ? argv[1] : "";
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(wanted, verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    }
+    if (strcmp(wanted, "--help") == 0 || strcmp(wanted, "-h") == 0 || strcmp(wanted, "help") == 0) {
+        print_help(stdout);
+        return WEIR_EXIT_OK;
+    }
+    if (wanted[0])
+        fprintf(stderr, "weir: there is no verb '%s'\n\n", wanted);
+    print_help(stderr);
+    return WEIR_EXIT_ERROR;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/verbs.h"
+#include "serve/resp.h"
+#include "serve/server.h"
+
+static const char help[] =
+    "Usage: weir serve [OPTION ...]\n"
+    "\n"
+    "Answers Redis clients (CL.THROTTLE, WEIR.CHECK, ...) and HTTP (/v1/check, /v1/auth, /metrics).\n"
+    "\n"
+    "  --config FILE   limits and settings in YAML; without it the example limits\n"
+    "  --resp ADDR     where Redis clients connect (127.0.0.1:6380)\n"
+    "  --http ADDR     where HTTP clients connect (127.0.0.1:8080)\n"
+    "                  ADDR is HOST:PORT, unix:/path, or off\n"
+    "  --memory SIZE   for all keys together (256MiB)\n"
+    "  --threads N     event loops (one per core)\n"
+    "  --insecure      ask nobody for a token, wherever it listens\n"
+    "  --check FILE    only say whether FILE is a good configuration: exit code 0 or 2\n"
+    "\n"
+    "SIGHUP reads FILE again and keeps the old limits if it is wrong. SIGTERM answers what has come and ends.\n"
+    "\n"
+    "Examples:\n"
+    "  weir serve\n"
+    "  weir serve --config weir.yaml --resp unix:/run/weir.sock --http off\n"
+    "  weir serve --check weir.yaml && kill -HUP $(pidof weir)\n"
+    "  redis-cli -p 6380 CL.THROTTLE user123 15 30 60\n";
+
+#define THREADS_MAX 256
+
+/* What the command line says; it wins over the file, at each reload too. */
+struct flags {
+    const char *config_file;
+    const char *check_file;
+    bool insecure;
+    bool resp_given, http_given;
+    struct weir_address resp, http;
+    uint64_t memory; /* 0 = not given */
+    uint32_t threads;
+};
+
+struct serving {
+    struct flags flags;
+    struct weir_limiter *limiter;
+};
+
+/* ---- command line ---- */
+
+static int complain(const char *option, const char *value, const struct weir_fault *fault)
+{
+    fprintf(stderr, "weir: %s %s: %s\n", option, value, fault->text);
+    return WEIR_EXIT_ERROR;
+}
+
+static int read_threads(const char *text, uint32_t *ret_threads)
+{
+    const struct weir_fault fault = { .text = "must be 1 to 256" };
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || value < 1 || value > THREADS_MAX)
+        return complain("--threads", text, &fault);
+    *ret_threads = (uint32_t)value;
+    return 0;
+}
+
+static int read_option(struct flags *flags, int option, const char *value)
+{
+    struct weir_fault fault = { 0 };
+    switch (option) {
+    case 'c':
+        flags->config_file = value;
+        return 0;
+    case 'k':
+        flags->check_file = value;
+        return 0;
+    case 'i':
+        flags->insecure = true;
+        return 0;
+    case 't':
+        return read_threads(value, &flags->threads);
+    case 'm':
+        if (weir_size_parse(value, &flags->memory, &fault))
+            return complain("--memory", value, &fault);
+        return 0;
+    case 'r':
+        flags->resp_given = true;
+        return weir_address_parse(value, &flags->resp, &fault) ? complain("--resp", value, &fault) : 0;
+    case 'w':
+        flags->http_given = true;
+        return weir_address_parse(value, &flags->http, &fault) ? complain("--http", value, &fault) : 0;
+    default:
+        fputs("weir: try weir serve --help\n", stderr);
+        return WEIR_EXIT_ERROR;
+    }
+}
+
+static int read_flags(int argc, char **argv, struct flags *ret_flags, bool *ret_help)
+{
+    static const struct option options[] = {
+        { "config", required_argument, NULL, 'c' },
+        { "resp", required_argument, NULL, 'r' },
+        { "http", required_argument, NULL, 'w' },
+        { "memory", required_argument, NULL, 'm' },
+        { "threads", required_argument, NULL, 't' },
+        { "check", required_argument, NULL, 'k' },
+        { "insecure", no_argument, NULL, 'i' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    *ret_flags = (struct flags){ 0 };
+    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            *ret_help = true;
+            return 0;
+        }
+        int failed = read_option(ret_flags, option, optarg);
+        if (failed)
+            return failed;
+    }
+    if (optind < argc) {
+        fprintf(stderr, "weir: serve takes no argument '%s'; try weir serve --help\n", argv[optind]);
+        return WEIR_EXIT_ERROR;
+    }
+    return 0;
+}
+
+/* ---- configuration ---- */
+
+static void print_fault(const char *file, const struct weir_config_fault *fault)
+{
+    char text[1024];
+    weir_config_fault_format(fault, file ? file : "weir: the example limits", text, sizeof(text));
+    fprintf(stderr, "%s\n", text);
+}
+
+static void print_warnings(const char *file, const struct weir_config *config)
+{
+    for (size_t i = 0; i < config->warnings_count; i++)
+        fprintf(stderr, "%s:%u:%u: warning: %s\n", file, config->warnings[i].mark.line, config->warnings[i].mark.column,
+                config->warnings[i].text);
+    if (config->warnings_dropped > 0)
+        fprintf(stderr, "%s: %zu more warnings\n", file, config->warnings_dropped);
+}
+
+/* An address that other machines can reach needs a way to tell callers apart, or a word that it does not. */
+static int check_exposed(const char *name, const struct weir_address *address, const struct weir_config *config)
+{
+    if (address->kind != WEIR_ADDRESS_TCP || address->loopback || config->auth_required == WEIR_AUTH_NEVER ||
+        config->tokens_count > 0)
+        return 0;
+    fprintf(stderr,
+            "weir: %s would listen on %s for anybody: configure auth tokens, or say --insecure if that is meant\n",
+            name, address->host);
+    return WEIR_EXIT_ERROR;
+}
+
+static struct weir_config *load_config(const struct flags *flags)
+{
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault = { 0 };
+    int error = flags->config_file ? weir_config_load(flags->config_file, &config, &fault)
+                                   : weir_config_example(&config, &fault);
+    if (error) {
+        print_fault(flags->config_file, &fault);
+        return NULL;
+    }
+    if (flags->config_file)
+        print_warnings(flags->config_file, config);
+    if (flags->resp_given)
+        config->resp = flags->resp;
+    if (flags->http_given)
+        config->http = flags->http;
+    if (flags->insecure)
+        config->auth_required = WEIR_AUTH_NEVER;
+    if (check_exposed("resp", &config->resp, config) || check_exposed("http", &config->http, config)) {
+        weir_config_destroy(config);
+        return NULL;
+    }
+    return config;
+}
+
+static struct weir_setup *make_setup(const struct serving *serving, struct weir_config *config)
+{
+    struct weir_setup *setup = NULL;
+    struct weir_config_fault fault = { 0 };
+    if (config && weir_setup_create(config, serving->limiter, &setup, &fault)) {
+        print_fault(serving->flags.config_file, &fault);
+        weir_config_destroy(config);
+    }
+    return setup;
+}
+
+static struct weir_setup *reload(void *context)
+{
+    struct serving *serving = context;
+    struct weir_setup *setup = make_setup(serving, load_config(&serving->flags));
+    if (setup)
+        printf("weir: reloaded, %zu limits\n", weir_rules_count(setup->rules));
+    else
+        fputs("weir: the old limits stay in force\n", stderr);
+    fflush(stdout);
+    return setup;
+}
+
+/* `weir serve --check FILE`: everything that a start would find wrong, short of listening. */
+static int check(struct flags *flags)
+{
+    flags->config_file = flags->check_file;
+    struct serving serving = { .flags = *flags };
+    const struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN };
+    struct weir_fault fault = { 0 };
+    struct weir_config *config = load_config(flags);
+    if (!config)
+        return WEIR_EXIT_ERROR;
+    if (weir_limiter_create(&options, &serving.limiter, &fault)) {
+        weir_config_destroy(config);
+        return complain("--check", flags->check_file, &fault);
+    }
+    struct weir_setup *setup = make_setup(&serving, config);
+    if (setup)
+        printf("weir: %s is fine, %zu limits\n", flags->check_file, weir_rules_count(setup->rules));
+    weir_setup_destroy(setup);
+    weir_limiter_destroy(serving.limiter);
+    return setup ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+}
+
+/* ---- serving ---- */
+
+static int make_limiter(const struct flags *flags, const struct weir_config *config, struct weir_limiter **ret_limiter)
+{
+    struct weir_fault fault = { 0 };
+    const struct weir_limiter_options options = {
+        .memory_max = flags->memory ? (size_t)flags->memory : config->memory_max,
+        .log_memory_max = config->log_memory_max,
+        .skew_max_ns = config->skew_max_ns,
+        .skew_none = config->skew_max_ns == 0,
+        .cluster_secret = config->cluster_secret_set ? config->cluster_secret : NULL,
+    };
+    int error = weir_limiter_create(&options, ret_limiter, &fault);
+    if (error)
+        fprintf(stderr, "weir: cannot make the table: %s %s\n", fault.field,
+                fault.text[0] ? fault.text : weir_error_text(error));
+    return error;
+}
+
+static int run(struct serving *serving, struct weir_setup *setup)
+{
+    const struct weir_config *config = setup->config;
+    struct weir_server_options options = {
+        .limiter = serving->limiter,
+        .setup = setup,
+        .threads = serving->flags.threads ? serving->flags.threads : config->threads,
+        .listens = { { .protocol = &weir_resp_protocol, .address = config->resp } },
+        .listen_count = 1,
+        .reload = reload,
+        .context = serving,
+    };
+    struct weir_server *server = NULL;
+    struct weir_fault fault = { 0 };
+    int error = weir_server_create(&options, &server, &fault);
+    if (error) {
+        fprintf(stderr, "weir: %s\n", fault.text[0] ? fault.text : weir_error_text(error));
+        weir_setup_destroy(setup);
+        return WEIR_EXIT_ERROR;
+    }
+    for (size_t i = 0; i < options.listen_count; i++) {
+        const char *where = weir_server_listens_on(server, i);
+        if (where)
+            printf("weir: %s listening on %s\n", options.listens[i].protocol->name, where);
+    }
+    fflush(stdout);
+    error = weir_server_run(server);
+    if (error)
+        fprintf(stderr, "weir: %s\n", weir_error_text(error));
+    weir_server_destroy(server);
+    return error ? WEIR_EXIT_ERROR : WEIR_EXIT_OK;
+}
+
+int weir_cli_serve(int argc, char **argv)
+{
+    struct serving serving = { 0 };
+    bool wants_help = false;
+    int failed = read_flags(argc, argv, &serving.flags, &wants_help);
+    if (wants_help)
+        fputs(help, stdout);
+    if (failed || wants_help)
+        return failed;
+    if (serving.flags.check_file)
+        return check(&serving.flags);
+
+    struct weir_config *config = load_config(&serving.flags);
+    if (!config)
+        return WEIR_EXIT_ERROR;
+    if (make_limiter(&serving.flags, config, &serving.limiter)) {
+        weir_config_destroy(config);
+        return WEIR_EXIT_ERROR;
+    }
+    struct weir_setup *setup = make_setup(&serving, config);
+    int code = setup ? run(&serving, setup) : WEIR_EXIT_ERROR;
+    weir_limiter_destroy(serving.limiter);
+    return code;
+}

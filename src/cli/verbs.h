@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verbs of `weir VERB ...`. Each gets its own arguments, argv[0] being the verb, and returns the exit code. */
+#ifndef WEIR_CLI_VERBS_H
+#define WEIR_CLI_VERBS_H
+
+enum weir_exit {
+    WEIR_EXIT_OK = 0,
+    WEIR_EXIT_REFUSED = 1, /* the request was refused */
+    WEIR_EXIT_ERROR = 2,   /* wrong arguments, wrong configuration, no server */
+};
+
+int weir_cli_serve(int argc, char **argv);
+
+#endif

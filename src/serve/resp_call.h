@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the RESP commands share: a connection's session, a loop's working memory, and the call of one command. */
+#ifndef WEIR_SERVE_RESP_CALL_H
+#define WEIR_SERVE_RESP_CALL_H
+
+#include "serve/conn.h"
+#include "serve/decide.h"
+#include "wire/resp.h"
+
+#define WEIR_RESP_BATCH 64       /* CL.THROTTLE commands decided together; more adds nothing (performance.md) */
+#define WEIR_RESP_QUEUE_MAX 1024 /* commands between MULTI and EXEC */
+#define WEIR_RESP_QUEUE_BYTES_MAX ((size_t)256 << 10)
+#define WEIR_RESP_NAME_MAX 64 /* CLIENT SETNAME */
+
+/* Commands between MULTI and EXEC: per command its count of arguments, per argument its size and its bytes. */
+struct weir_resp_queue {
+    uint8_t *bytes;
+    size_t size, capacity;
+    size_t count;
+};
+
+/* Of one connection. */
+struct weir_resp_session {
+    struct weir_resp_progress progress;
+    uint64_t id;
+    bool resp3;
+    bool queueing;     /* MULTI has been said */
+    bool queue_failed; /* a command could not be queued: EXEC will refuse */
+    struct weir_resp_queue queue;
+    char name[WEIR_RESP_NAME_MAX];
+};
+
+/* The last parameters of CL.THROTTLE, compiled: clients repeat themselves, and compiling divides. */
+struct weir_resp_compiled {
+    int64_t max_burst, count, period_s;
+    struct weir_bucket bucket; /* burst 0: nothing yet */
+};
+
+struct weir_resp_batch {
+    size_t count;
+    struct weir_bucket buckets[WEIR_RESP_BATCH];
+    struct weir_key keys[WEIR_RESP_BATCH];
+    uint64_t costs[WEIR_RESP_BATCH];
+    struct weir_verdict verdicts[WEIR_RESP_BATCH];
+};
+
+#define WEIR_RESP_COMPILED 64
+
+/* Of one loop. */
+struct weir_resp_work {
+    struct weir_resp_command command;
+    struct weir_resp_batch batch;
+    struct weir_resp_compiled compiled[WEIR_RESP_COMPILED];
+    struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX];
+    struct weir_outcome outcome;
+};
+
+/* One command being run. */
+struct weir_resp_call {
+    struct weir_conn *conn;
+    struct weir_resp_session *session;
+    struct weir_resp_work *work;
+    const struct weir_slice *args; /* args[0] is the command's name */
+    size_t count;
+    const struct weir_time *time;
+    bool in_exec; /* other answers belong to the same array: this one cannot come later */
+};
+
+/* ---- answers ---- */
+
+void weir_resp_reply_simple(const struct weir_resp_call *call, const char *text);
+void weir_resp_reply_error(const struct weir_resp_call *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* cut to 256 bytes */
+void weir_resp_reply_integer(const struct weir_resp_call *call, int64_t value);
+void weir_resp_reply_bulk(const struct weir_resp_call *call, const void *data, size_t size);
+void weir_resp_reply_text(const struct weir_resp_call *call, const char *text); /* a bulk string */
+void weir_resp_reply_array(const struct weir_resp_call *call, size_t count);
+void weir_resp_reply_map(const struct weir_resp_call *call, size_t pairs);
+void weir_resp_reply_null(const struct weir_resp_call *call);
+
+/* "ERR FIELD TEXT" of a fault, or the error's own text where it has none. */
+void weir_resp_reply_fault(const struct weir_resp_call *call, int error, const struct weir_fault *fault);
+
+/* ---- commands: resp_throttle.c, resp_check.c, resp_session.c ---- */
+
+/* Joins the batch; its answer comes with weir_resp_batch_flush, which every other answer must wait for. */
+void weir_resp_throttle(const struct weir_resp_call *call);
+void weir_resp_batch_flush(const struct weir_resp_call *call);
+void weir_resp_del(const struct weir_resp_call *call);
+
+void weir_resp_check(const struct weir_resp_call *call);
+void weir_resp_peek(const struct weir_resp_call *call);
+void weir_resp_refund(const struct weir_resp_call *call);
+
+void weir_resp_ping(const struct weir_resp_call *call);
+void weir_resp_echo(const struct weir_resp_call *call);
+void weir_resp_hello(const struct weir_resp_call *call);
+void weir_resp_auth(const struct weir_resp_call *call);
+void weir_resp_select(const struct weir_resp_call *call);
+void weir_resp_client(const struct weir_resp_call *call);
+void weir_resp_command_info(const struct weir_resp_call *call);
+void weir_resp_config(const struct weir_resp_call *call);
+void weir_resp_info(const struct weir_resp_call *call);
+void weir_resp_quit(const struct weir_resp_call *call);
+void weir_resp_reset(const struct weir_resp_call *call);
+
+/* ---- running ---- */
+
+/* Runs or queues a command: finds it, checks its arguments' number and the caller's rights. */
+void weir_resp_run(const struct weir_resp_call *call);
+
+/* ---- MULTI: resp_queue.c ---- */
+
+void weir_resp_multi(const struct weir_resp_call *call);
+void weir_resp_exec(const struct weir_resp_call *call);
+void weir_resp_discard(const struct weir_resp_call *call);
+void weir_resp_queue_add(const struct weir_resp_call *call);
+void weir_resp_queue_fail(struct weir_resp_session *session);
+void weir_resp_queue_reset(struct weir_resp_session *session);
+
+#endif
