@@ -124,22 +124,6 @@ enum weir_decide_flags {
     WEIR_PEEK = 1, /* the verdict that a charge would get now; changes nothing */
 };
 
-#define WEIR_NEVER UINT64_MAX
-
-/* What one limit says. */
-struct weir_verdict {
-    bool admitted;      /* this limit alone admits (a limit in shadow: would it have) */
-    bool shadow;        /* the limit is in shadow: it did not count in the decision */
-    bool full;          /* refused because the table had no place for a newcomer (on_full: refuse) */
-    uint64_t capacity;  /* what a fresh key can admit at once */
-    uint64_t remaining; /* 0 to capacity, after the charge if there was one */
-    uint64_t retry_after_ns; /* 0 if admitted; WEIR_NEVER if cost > capacity; else the smallest wait, > 0 */
-    uint64_t reset_after_ns; /* until the state equals a fresh one */
-    uint64_t next_after_ns;  /* until `remaining` can grow; 0 if it is the capacity */
-    uint64_t delay_ns;       /* leaky_bucket: wait so long before going on; else 0 */
-    uint64_t ticket;         /* leaky_bucket, charged: for weir_limiter_refund_last; else 0 */
-};
-
 /* What they say together. */
 struct weir_decision {
     bool admitted;

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What each algorithm answers to the same five questions; limit.c builds judge, charge, drain, refund and settle on
+ * them. The state is never one of a jumped clock here. */
+#ifndef WEIR_CORE_LIMIT_ALGORITHM_H
+#define WEIR_CORE_LIMIT_ALGORITHM_H
+
+#include "core/limit/limit.h"
+
+struct weir_algorithm_ops {
+    /* Units used as of the event, rounded up; may pass the capacity for a key in debt. */
+    uint64_t (*used)(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event);
+    /* The smallest wait after which `used` is at most `most`, if nobody comes. Called with used > most. */
+    uint64_t (*wait_ns)(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
+                        uint64_t most);
+    /* `units` more are used. */
+    void (*add)(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                uint64_t units);
+    /* `units` fewer are used; at most `used`. */
+    void (*take)(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                 uint64_t units);
+};
+
+const struct weir_algorithm_ops *weir_algorithm_of(const struct weir_limit *limit);
+
+extern const struct weir_algorithm_ops weir_algorithm_bucket;
+extern const struct weir_algorithm_ops weir_algorithm_fixed;
+extern const struct weir_algorithm_ops weir_algorithm_counter;
+extern const struct weir_algorithm_ops weir_algorithm_log;
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core/limit: the arithmetic of one limit over one key. Pure: takes the state, what happened and the time; moves the
+ * state forward or leaves it; says what to tell the caller. No clock, no memory, no thread.
+ *
+ *     struct weir_limit limit;
+ *     weir_limit_init(&limit, &spec, skew_max_ns, &fault);
+ *     struct weir_state state = weir_state_fresh(&limit, now_ns);
+ *     if (weir_limit_judge(&limit, &state, &event, &verdict))       changes nothing
+ *         weir_limit_charge(&limit, &state, &event, &verdict);
+ *     else if (weir_limit_jumped(&limit, &state, now_ns))
+ *         weir_limit_settle(&limit, &state, &event);
+ *
+ * A decision over several limits judges each first, then charges all or none.
+ *
+ * Every state has one `fresh_at`: the time from which it equals a fresh one (the TAT of a bucket, the end of a
+ * window). It alone says what may be forgotten, and what is forgotten most cheaply. */
+#ifndef WEIR_CORE_LIMIT_LIMIT_H
+#define WEIR_CORE_LIMIT_LIMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir/limit.h"
+
+/* A limit, compiled. Build it with weir_limit_init; the fields are for reading. */
+struct weir_limit {
+    enum weir_algorithm algorithm;
+    int32_t shift;      /* a tick is 2^-shift ns */
+    uint64_t capacity;  /* b, or n for windows; 0 if n is 0 */
+    uint64_t emission;  /* buckets: ticks of one unit, rounded up, > 0 */
+    uint64_t span;      /* buckets: capacity * emission; windows: the period; ticks */
+    uint64_t ahead_max; /* fresh_at further ahead than this many ticks tells of a clock that came back */
+    uint64_t skew_max_ns;
+    uint64_t period_ns;
+    bool calendar; /* fixed_window whose windows the engine hands in */
+    /* Until debt_until_ns a key may have up to debt_units used, though the capacity is less: weir_limit_follow. */
+    uint64_t debt_units;
+    uint64_t debt_until_ns;
+};
+
+static inline bool weir_limit_is_bucket(const struct weir_limit *limit)
+{
+    return limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+/* A sliding log: a ring of the times (ns) of admitted units, oldest first, in memory that the caller owns. */
+struct weir_log {
+    uint64_t *times;
+    uint32_t room; /* entries that fit: 0 or a power of two */
+    uint32_t head; /* where the oldest is */
+    uint32_t used; /* how many */
+};
+
+/* One key's state under one limit. Which fields live depends on the algorithm. */
+struct weir_state {
+    uint64_t fresh_at; /* ticks, modulo (core/limit/ticks.h) */
+    uint64_t window;   /* fixed_window on the calendar: the window's id, < 2^63 */
+    uint64_t count;    /* windows: units in the current window */
+    uint64_t previous; /* sliding_counter: units in the window before, < 2^63 */
+    struct weir_log log;
+};
+
+/* The calendar window that holds the time of an event; the core knows no time zone. */
+struct weir_window {
+    uint64_t id;           /* grows from window to window, < 2^63 */
+    uint64_t end_after_ns; /* > 0, from the event's now_ns */
+    bool closed;           /* wall time fell back: the window counts as full */
+};
+
+struct weir_event {
+    uint64_t now_ns;
+    uint64_t cost;
+    struct weir_window window; /* fixed_window on the calendar only */
+};
+
+/* Errors: as weir_limit_check. */
+int weir_limit_init(struct weir_limit *limit, const struct weir_limit_spec *spec, uint64_t skew_max_ns,
+                    struct weir_fault *ret_fault);
+
+struct weir_state weir_state_fresh(const struct weir_limit *limit, uint64_t now_ns);
+
+/* Units used now, rounded up: capacity - remaining, or more for a key in debt. */
+uint64_t weir_limit_used(const struct weir_limit *limit, const struct weir_state *state,
+                         const struct weir_event *event);
+
+/* Would `event` be admitted? Fills the verdict with the numbers as they stand, nothing charged. (shadow, full and
+ * ticket are the engine's.) */
+bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
+                      struct weir_verdict *ret_verdict);
+
+/* Whether the state tells of a clock that jumped forward and came back. Judge takes such a key as empty as of now;
+ * settle makes it so, and must, refused or not: else it would be empty as of every later now too. */
+bool weir_limit_jumped(const struct weir_limit *limit, const struct weir_state *state, uint64_t now_ns);
+void weir_limit_settle(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event);
+
+/* Entries that the log needs in all before `units` are charged, drained, settled or carried over; 0 for a limit
+ * without a log. The caller then makes state->log.room at least that (a power of two): weir_log_move. */
+uint32_t weir_limit_room(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
+                         uint64_t units);
+/* Moves the entries to `times`, which has room for `room` >= log->used of them. */
+void weir_log_move(struct weir_log *log, uint64_t *times, uint32_t room);
+
+/* Charges event->cost. Only after judge said yes to the same state and event. Updates the verdict's numbers. */
+void weir_limit_charge(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                       struct weir_verdict *verdict);
+
+/* Charges a refused attempt: event->cost, at most down to empty. Updates the verdict's numbers. */
+void weir_limit_drain(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                      struct weir_verdict *verdict);
+
+/* Gives up to `units` back, never more than is used; returns how many. */
+uint64_t weir_limit_refund(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                           uint64_t units);
+
+/* Units that a key of `from` will have used under `to`, by on_change (never RESET). */
+uint64_t weir_limit_carried(const struct weir_limit *from, const struct weir_limit *to, enum weir_on_change on_change,
+                            const struct weir_state *state, const struct weir_event *event);
+
+/* Carries a state from `from` over to `to`. If `to` keeps a log, state->log must have room for
+ * weir_limit_room(to, state, event, weir_limit_carried(…)) entries. */
+void weir_limit_convert(const struct weir_limit *from, const struct weir_limit *to, enum weir_on_change on_change,
+                        struct weir_state *state, const struct weir_event *event);
+
+/* `limit` replaces `from` at now_ns: until its keys have paid, they may have more used than its capacity. */
+void weir_limit_follow(struct weir_limit *limit, const struct weir_limit *from, uint64_t now_ns);
+
+#endif

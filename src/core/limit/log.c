@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sliding_log: the time of every admitted unit in (t - p, t]. Times never go back within a log: an event older than the
+ * newest entry is judged at that entry's time. */
+#include "core/limit/algorithm.h"
+#include "core/limit/ticks.h"
+
+static uint64_t entry(const struct weir_log *log, uint32_t i)
+{
+    return log->times[(log->head + i) & (log->room - 1)];
+}
+
+static uint64_t judged_at(const struct weir_log *log, uint64_t now_ns)
+{
+    return log->used > 0 ? weir_max_u64(now_ns, entry(log, log->used - 1)) : now_ns;
+}
+
+/* How many of the oldest entries lie at or before t - p. Binary search: the times ascend. */
+static uint32_t expired(const struct weir_limit *limit, const struct weir_log *log, uint64_t now_ns)
+{
+    uint64_t t = judged_at(log, now_ns);
+    if (t < limit->period_ns)
+        return 0;
+    uint32_t low = 0, high = log->used;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (entry(log, middle) <= t - limit->period_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void forget_expired(const struct weir_limit *limit, struct weir_log *log, uint64_t now_ns)
+{
+    uint32_t gone = expired(limit, log, now_ns);
+    if (gone == 0)
+        return;
+    log->head = (log->head + gone) & (log->room - 1);
+    log->used -= gone;
+}
+
+static uint64_t log_used(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event)
+{
+    return state->log.used - expired(limit, &state->log, event->now_ns);
+}
+
+static uint64_t log_wait(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
+                         uint64_t most)
+{
+    const struct weir_log *log = &state->log;
+    uint64_t last_to_go = entry(log, log->used - (uint32_t)most - 1);
+    return weir_add_sat(last_to_go, limit->period_ns) - event->now_ns;
+}
+
+static void set_fresh_at(const struct weir_limit *limit, struct weir_state *state, uint64_t now_ns)
+{
+    uint64_t newest = judged_at(&state->log, now_ns);
+    state->fresh_at = weir_ticks_at(now_ns, limit->shift);
+    if (state->log.used > 0)
+        state->fresh_at = weir_ticks_add(weir_ticks_at(newest, limit->shift), limit->span);
+}
+
+static void log_add(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                    uint64_t units)
+{
+    struct weir_log *log = &state->log;
+    uint64_t t = judged_at(log, event->now_ns);
+    forget_expired(limit, log, event->now_ns);
+    weir_assert(units <= log->room - log->used);
+    for (uint64_t i = 0; i < units; i++)
+        log->times[(log->head + log->used++) & (log->room - 1)] = t;
+    set_fresh_at(limit, state, event->now_ns);
+}
+
+static void log_take(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                     uint64_t units)
+{
+    forget_expired(limit, &state->log, event->now_ns);
+    state->log.used -= (uint32_t)weir_min_u64(units, state->log.used);
+    set_fresh_at(limit, state, event->now_ns);
+}
+
+const struct weir_algorithm_ops weir_algorithm_log = { log_used, log_wait, log_add, log_take };
+
+uint32_t weir_limit_room(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
+                         uint64_t units)
+{
+    if (limit->algorithm != WEIR_SLIDING_LOG)
+        return 0;
+    uint64_t kept = weir_limit_jumped(limit, state, event->now_ns)
+                        ? 0
+                        : state->log.used - expired(limit, &state->log, event->now_ns);
+    uint64_t need = weir_max_u64(weir_min_u64(weir_add_sat(kept, units), WEIR_LOG_MAX), 8);
+    uint32_t room = 8;
+    while (room < need)
+        room *= 2;
+    return room;
+}
+
+void weir_log_move(struct weir_log *log, uint64_t *times, uint32_t room)
+{
+    weir_assert(room >= log->used && (room & (room - 1)) == 0);
+    for (uint32_t i = 0; i < log->used; i++)
+        times[i] = entry(log, i);
+    log->times = times;
+    log->room = room;
+    log->head = 0;
+}
