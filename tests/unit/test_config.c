@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The configuration: what is legal becomes these values, what is not names its place and its range. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rules/config.h"
+
+#define L "limits:\n  - name: a\n    rate: 10/s\n    burst: 10\n" /* ends in line 4; more of it goes to line 5, column 5 */
+
+struct bad {
+    const char *text;
+    unsigned line, column;
+    int error;
+    const char *message; /* is part of it */
+};
+
+static const struct bad bad_yaml[] = {
+    { "", 1, 1, WEIR_EPROTO, "empty" },
+    { "# only a comment\n", 2, 1, WEIR_EPROTO, "empty" },
+    { "[]", 1, 1, WEIR_EPROTO, "must be a mapping, not a list" },
+    { "limits", 1, 1, WEIR_EPROTO, "must be a mapping, not text" },
+    { "limits: [\n", 2, 1, WEIR_EPROTO, "not YAML" },
+    { "limits: {a: b\n  c", 3, 1, WEIR_EPROTO, "not YAML" },
+    { "a:\tb: c", 1, 5, WEIR_EPROTO, "not YAML" },
+    { "limit: []", 1, 1, WEIR_EPROTO, "unknown key \"limit\" in the configuration: must be one of listen table" },
+    { "threads: 1\nthreads: 2\n", 2, 1, WEIR_EPROTO, "duplicate key \"threads\": it stands already at line 1" },
+    { "threads: &x 1\n", 1, 10, WEIR_EPROTO, "anchors (&x) are not allowed" },
+    { "threads: *x\n", 1, 10, WEIR_EPROTO, "aliases (*x) are not allowed" },
+    { "limits: &x []\n", 1, 9, WEIR_EPROTO, "anchors" },
+    { "listen: &x {}\n", 1, 9, WEIR_EPROTO, "anchors" },
+    { "threads: !!int 1\n", 1, 10, WEIR_EPROTO, "tags (tag:yaml.org,2002:int) are not allowed" },
+    { "threads: ! 1\n", 1, 10, WEIR_EPROTO, "tags" },
+    { "limits: !x []\n", 1, 9, WEIR_EPROTO, "tags" },
+    { "<<: {}\n", 1, 1, WEIR_EPROTO, "unknown key \"<<\"" },
+    { "? [a]\n: b\n", 1, 3, WEIR_EPROTO, "a key must be text, not a list" },
+    { "threads: 1\n---\nthreads: 2\n", 2, 1, WEIR_EPROTO, "a second document" },
+    { "threads: \"\\uD8\"\n", 1, 13, WEIR_EPROTO, "not YAML" },
+    { "threads: \x01\n", 1, 10, WEIR_EPROTO, "control characters are not allowed (byte 0x01)" },
+    { "threads: \xff\n", 1, 10, WEIR_EPROTO, "byte 0xff" },
+    { "a\n: \xc3\n", 2, 3, WEIR_EPROTO, "byte 0x" },
+    { "limits: [[]]", 1, 10, WEIR_EPROTO, "a limit must be a mapping, not a list" },
+    { "limits: 3", 1, 9, WEIR_EPROTO, "limits must be a list, not text" },
+    { "threads: [1]", 1, 10, WEIR_EPROTO, "threads must be text, not a list" },
+    { "a: {b: {c: {d: {e: {f: {g: {h: {i: {j: {k: {l: {m: {}}}}}}}}}}}}}", 1, 48, WEIR_ELIMIT, "deeper than 12" },
+};
+
+static const struct bad bad_limits[] = {
+    { "limits: [{rate: 1/s}]", 1, 10, WEIR_EPROTO, "a limit lacks the key \"name\"" },
+    { "limits: [{name: a}]", 1, 10, WEIR_EPROTO, "a limit lacks the key \"rate\"" },
+    { "limits: [{name: \"\", rate: 1/s}]", 1, 17, WEIR_ERANGE, "name must be 1 to 128 bytes" },
+    { "limits: [{name: \"a b\", rate: 1/s}]", 1, 17, WEIR_EINVAL, "must be made of letters" },
+    { "limits: [{name: \"a\\0b\", rate: 1/s}]", 1, 17, WEIR_EPROTO, "must not contain a NUL" },
+    { "limits: [{name: a, rate: 1/s, foo: 1}]", 1, 31, WEIR_EPROTO, "unknown key \"foo\" in a limit" },
+    { "limits: [{name: a, rate: 1/s}, {name: a, rate: 2/s}]", 1, 32, WEIR_EEXIST, "is taken by the limit at line 1" },
+    { L "    rate: 5/s\n", 5, 5, WEIR_EPROTO, "duplicate key \"rate\"" },
+    { L "    algorithm: gcra\n", 5, 16, WEIR_EINVAL, "must be one of token_bucket, leaky_bucket" },
+    { L "    algorithm: concurrency\n", 5, 16, WEIR_EINVAL, "does not have algorithm \"concurrency\"" },
+    { L "    algorithm: fixed_window\n", 4, 5, WEIR_EINVAL, "\"burst\" is only for token_bucket" },
+    { L "    sharing: leased\n", 5, 14, WEIR_EINVAL, "does not have sharing \"leased\"" },
+    { L "    on_failure: open\n", 5, 17, WEIR_EINVAL, "does not have \"on_failure\"" },
+    { L "    deadline: 20ms\n", 5, 15, WEIR_EINVAL, "does not have \"deadline\"" },
+    { L "    lease: 30s\n", 5, 12, WEIR_EINVAL, "does not have \"lease\"" },
+    { L "    slack: 3\n", 5, 12, WEIR_EINVAL, "does not have \"slack\"" },
+    { L "    mode: on\n", 5, 11, WEIR_EINVAL, "must be one of enforce, shadow, off" },
+    { L "    count: all\n", 5, 12, WEIR_EINVAL, "must be one of admitted, attempts" },
+    { L "    on_full: drop\n", 5, 14, WEIR_EINVAL, "must be one of evict, refuse" },
+    { L "    on_change: x\n", 5, 16, WEIR_EINVAL, "must be one of keep, proportional, reset" },
+    { L "    align: first\n", 5, 5, WEIR_EINVAL, "\"align\" is only for algorithm: fixed_window" },
+    { L "    tz: UTC\n", 5, 5, WEIR_EINVAL, "\"tz\" is only for" },
+    { L "    throttle: hold\n", 5, 5, WEIR_EINVAL, "\"throttle\" is only for algorithm: leaky_bucket" },
+    { L "    hold_max: 0\n", 5, 15, WEIR_ERANGE, "hold_max 0 is out of range: must be 1 to 1000000" },
+    { L "    ipv6_prefix: 0\n", 5, 18, WEIR_ERANGE, "must be 1 to 128" },
+    { L "    ipv6_prefix: 129\n", 5, 18, WEIR_ERANGE, "must be 1 to 128" },
+    { L "    cost: 0\n", 5, 11, WEIR_ERANGE, "cost 0 is out of range: must be 1 to 1000000000000" },
+    { L "    cost: -1\n", 5, 11, WEIR_EINVAL, "cost \"-1\" must be a whole number, 1 to 1000000000000" },
+    { L "    cost: 9223372036854775808\n", 5, 11, WEIR_ERANGE, "must be 1 to 1000000000000" },
+    { L "    cost: 1.5\n", 5, 11, WEIR_EINVAL, "must be a whole number" },
+    { L "    key: user\n", 5, 10, WEIR_EPROTO, "key must be a list, not text" },
+    { L "    key: [user, user]\n", 5, 17, WEIR_EPROTO, "\"user\" stands twice in key" },
+    { L "    key: [\"\"]\n", 5, 11, WEIR_ERANGE, "an attribute's name must be 1 to 64 bytes" },
+    { L "    key: [a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q]\n", 5, 10, WEIR_ELIMIT, "at most 16" },
+    { L "    match: { user: }\n", 5, 20, WEIR_EPROTO, "write \"\" for the empty one" },
+    { L "    match: { user: [a] }\n", 5, 20, WEIR_EPROTO, "must be text, not a list" },
+    { L "    match: { user: a, user: b }\n", 5, 23, WEIR_EPROTO, "duplicate key \"user\"" },
+};
+
+static const struct bad bad_rates[] = {
+    { "limits: [{name: a, rate: 100}]", 1, 26, WEIR_EINVAL, "must be COUNT/PERIOD, such as 100/min" },
+    { "limits: [{name: a, rate: 100/}]", 1, 26, WEIR_EINVAL, "must be one of ms s sec min hour day week month year" },
+    { "limits: [{name: a, rate: 100/minute}]", 1, 26, WEIR_EINVAL, "no unit that is known" },
+    { "limits: [{name: a, rate: 100/m}]", 1, 26, WEIR_EINVAL, "no unit that is known" },
+    { "limits: [{name: a, rate: /s}]", 1, 26, WEIR_EINVAL, "must be COUNT/PERIOD" },
+    { "limits: [{name: a, rate: -1/s}]", 1, 26, WEIR_EINVAL, "must be COUNT/PERIOD" },
+    { "limits: [{name: a, rate: 1.5/s}]", 1, 26, WEIR_EINVAL, "must be COUNT/PERIOD" },
+    { "limits: [{name: a, rate: 1/0s}]", 1, 26, WEIR_ERANGE, "must be 1ms to 3650day" },
+    { "limits: [{name: a, rate: 1/0month}]", 1, 26, WEIR_ERANGE, "must be 1ms to 3650day" },
+    { "limits: [{name: a, rate: 18446744073709551616/s}]", 1, 26, WEIR_ERANGE, "must be 0 to 18446744073709551615" },
+    { "limits: [{name: a, rate: 1/18446744073709551616s}]", 1, 26, WEIR_ERANGE, "too long" },
+    { "limits: [{name: a, rate: 1/18446744073709551615year}]", 1, 26, WEIR_ERANGE, "too long" },
+    { "limits: [{name: a, rate: 1/11year}]", 1, 26, WEIR_ERANGE, "too long: must be at most 3650day" },
+    { "limits: [{name: a, rate: 1000000001/s}]", 1, 26, WEIR_ERANGE, "rate must be at most 1000000000 per second" },
+    { "limits: [{name: a, rate: 1/367day}]", 1, 26, WEIR_ERANGE, "rate must be at least 1 per 366 days" },
+    { "limits: [{name: a, rate: 65537/s, algorithm: sliding_log}]", 1, 26, WEIR_ERANGE, "0 to 65536 for sliding_log" },
+    { "limits: [{name: a, rate: 1/s, burst: 0}]", 1, 38, WEIR_ERANGE, "burst 0 is out of range: must be 1 to 10000" },
+    { "limits: [{name: a, rate: 1/s, burst: 1000000000001}]", 1, 38, WEIR_ERANGE, "must be 1 to 1000000000000" },
+    { "limits: [{name: a, rate: 1/s, burst: 99999999999999999999}]", 1, 38, WEIR_ERANGE, "out of range" },
+    { "limits: [{name: a, rate: 1/s, burst: 1e3}]", 1, 38, WEIR_EINVAL, "must be a whole number" },
+    { "limits: [{name: a, rate: 1/day, burst: 100000}]", 1, 40, WEIR_ERANGE, "at most 3650 days" },
+    { "limits: [{name: a, rate: 1/hour, algorithm: fixed_window, spread: 31min}]", 1, 67, WEIR_ERANGE,
+      "spread must be 0 to half the period" },
+    { "limits: [{name: a, rate: 1/day, algorithm: fixed_window, tz: Mars/Base}]", 1, 62, WEIR_EINVAL,
+      "tz \"Mars/Base\" is not a time zone" },
+    { "limits: [{name: a, rate: 1/day, algorithm: fixed_window, align: first, tz: UTC}]", 1, 72, WEIR_EINVAL,
+      "only for algorithm: fixed_window with align: calendar" },
+};
+
+#define O "limits:\n  - name: a\n    rate: 10/s\n    key: [user]\n    overrides:\n" /* goes on in line 6, column 7 */
+
+static const struct bad bad_overrides[] = {
+    { O "      - 3\n", 6, 9, WEIR_EPROTO, "an override must be a mapping, not text" },
+    { O "      - { user: x }\n", 6, 9, WEIR_EPROTO, "must have rate, burst or mode" },
+    { O "      - { rate: 1/s }\n", 6, 9, WEIR_EPROTO, "must have a value for an attribute of the limit's key" },
+    { O "      - { usr: x, rate: 1/s }\n", 6, 11, WEIR_EPROTO, "\"usr\" is neither rate, burst, mode nor" },
+    { O "      - { user: x, rate: 1/0s }\n", 6, 26, WEIR_ERANGE, "must be 1ms to 3650day" },
+    { O "      - { user: x, burst: 0 }\n", 6, 27, WEIR_ERANGE, "burst 0 is out of range" },
+    { O "      - { user: x, mode: on }\n", 6, 26, WEIR_EINVAL, "must be one of enforce, shadow, off" },
+    { O "      - { user: x, key: { user: y }, mode: off }\n", 6, 27, WEIR_EPROTO, "\"user\" stands twice" },
+    { O "      - { user: x, user: y, mode: off }\n", 6, 20, WEIR_EPROTO, "duplicate key" },
+};
+
+static const struct bad bad_sections[] = {
+    { "listen: { resp: 6380 }", 1, 17, WEIR_EINVAL, "resp \"6380\": must be HOST:PORT" },
+    { "listen: { http: \"::1:80\" }", 1, 17, WEIR_EINVAL, "must be HOST:PORT" },
+    { "listen: { http: example.org:80 }", 1, 17, WEIR_EINVAL, "must be HOST:PORT with an IP address or localhost" },
+    { "listen: { http: 127.0.0.1:65536 }", 1, 17, WEIR_ERANGE, "the port must be 0 to 65535" },
+    { "listen: { http: \"unix:\" }", 1, 17, WEIR_EINVAL, "a path" },
+    { "listen: { grpc: 127.0.0.1:1 }", 1, 17, WEIR_EINVAL, "does not have \"grpc\"" },
+    { "table: { memory: 256MB }", 1, 18, WEIR_EINVAL, "must be B, KiB, MiB, GiB or TiB" },
+    { "table: { memory: 1KiB }", 1, 18, WEIR_ERANGE, "must be 65536 to" },
+    { "table: { memory: 99999999TiB }", 1, 18, WEIR_ERANGE, "must be 65536 to" },
+    { "table: { memory: 1MiB, log_memory: 2MiB }", 1, 8, WEIR_ERANGE, "log_memory must be at most memory" },
+    { "table: { skew_max: 2hour }", 1, 20, WEIR_ERANGE, "must be 1ms to 3600000ms" },
+    { "threads: 0", 1, 10, WEIR_ERANGE, "must be 1 to 256" },
+    { "tls: { cert: a.pem }", 1, 6, WEIR_EPROTO, "tls lacks the key \"key\"" },
+    { "auth: { required: always }", 1, 7, WEIR_EINVAL, "would let nobody in" },
+    { "auth: { tokens: [{ name: a }] }", 1, 18, WEIR_EPROTO, "must have secret or secret_file" },
+    { "auth: { tokens: [{ name: a, secret: short }] }", 1, 37, WEIR_ERANGE, "16 to 512 printable" },
+    { "auth: { tokens: [{ name: a, secret_file: /no/such }] }", 1, 42, WEIR_EIO, "cannot be read" },
+    { "auth: { tokens: [{ name: a, secret: 0123456789abcdef, rights: [root] }] }", 1, 64, WEIR_EINVAL,
+      "must be one of check, refund, reset, metrics, all" },
+    { "auth: { tokens: [{ name: a, secret: 0123456789abcdef }, { name: b, secret: 0123456789abcdef }] }", 1, 57,
+      WEIR_EEXIST, "has the name or the secret of another" },
+    { "server: { connections_max: 0 }", 1, 28, WEIR_ERANGE, "must be 1 to 1000000" },
+    { "server: { idle_timeout: 10 }", 1, 25, WEIR_EINVAL, "no unit that is known" },
+    { "server: { idle_timeout: soon }", 1, 25, WEIR_EINVAL, "such as 10s" },
+    { "headers: { ratelimit: maybe }", 1, 23, WEIR_EINVAL, "must be one of off, on, false, true" },
+    { "cluster_secret: abc", 1, 17, WEIR_EINVAL, "must be 32 hexadecimal digits" },
+};
+
+static void expect_bad(const struct bad *bad, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct weir_config *config = (void *)&config;
+        struct weir_config_fault fault = { { 99, 99 }, "" };
+        int error = weir_config_parse(bad[i].text, strlen(bad[i].text), &config, &fault);
+        if (error != bad[i].error || fault.mark.line != bad[i].line || fault.mark.column != bad[i].column ||
+            !strstr(fault.text, bad[i].message))
+            fail_msg("%s\n  gives %s %u:%u: %s\n  not %s %u:%u: ...%s...", bad[i].text, weir_error_name(error),
+                     fault.mark.line, fault.mark.column, fault.text, weir_error_name(bad[i].error), bad[i].line,
+                     bad[i].column, bad[i].message);
+        assert_ptr_equal(config, (void *)&config); /* untouched */
+    }
+}
+
+#define EXPECT_BAD(table) expect_bad(table, sizeof(table) / sizeof((table)[0]))
+
+static void test_bad_yaml_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_yaml);
+}
+
+static void test_bad_limits_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_limits);
+}
+
+static void test_bad_rates_are_refused_with_their_range(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_rates);
+}
+
+static void test_bad_overrides_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_overrides);
+}
+
+static void test_bad_sections_are_refused_with_their_range(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_sections);
+}
+
+/* One line, one value, one key of just under and just over the bound; and what a gigabyte of it would be refused by. */
+static void test_huge_input_is_bounded(void **state)
+{
+    (void)state;
+    size_t size = WEIR_CONFIG_BYTES_MAX + 1;
+    char *text = malloc(size);
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault;
+    assert_non_null(text);
+    memset(text, 'x', size);
+    assert_int_equal(weir_config_parse(text, size, &config, &fault), WEIR_ELIMIT);
+    assert_string_equal(fault.text, "larger than 16 MiB");
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_EPROTO);
+    memset(text, '[', size);
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_ELIMIT);
+    memcpy(text, "limits:", 7);
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_EPROTO);
+    for (size_t i = 0; i < size; i++)
+        text[i] = i % 2 ? ' ' : '-';
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_ELIMIT);
+    for (size_t i = 0; i < size; i++)
+        text[i] = i == 0 ? '[' : i % 2 ? 'a' : ',';
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_ELIMIT);
+    assert_non_null(strstr(fault.text, "more than 1000000 values"));
+    memset(text, '\0', size);
+    assert_int_equal(weir_config_parse(text, 8, &config, &fault), WEIR_EPROTO);
+    free(text);
+}
+
+static void test_too_many_limits_are_refused(void **state)
+{
+    (void)state;
+    size_t size = 0;
+    char *text = malloc((WEIR_LIMITS_MAX + 2) * 32);
+    assert_non_null(text);
+    size += (size_t)sprintf(text, "limits:\n");
+    for (int i = 0; i <= WEIR_LIMITS_MAX; i++)
+        size += (size_t)sprintf(text + size, "- {name: l%d, rate: 1/s}\n", i);
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault;
+    assert_int_equal(weir_config_parse(text, size, &config, &fault), WEIR_ELIMIT);
+    assert_non_null(strstr(fault.text, "more than 32000 limits"));
+    assert_int_equal(fault.mark.line, WEIR_LIMITS_MAX + 2);
+    free(text);
+}
+
+static struct weir_config *good(const char *text)
+{
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault;
+    if (weir_config_parse(text, strlen(text), &config, &fault) != 0)
+        fail_msg("%s\n  gives %u:%u: %s", text, fault.mark.line, fault.mark.column, fault.text);
+    return config;
+}
+
+static void test_nothing_written_means_the_defaults(void **state)
+{
+    (void)state;
+    struct weir_config *config = good("limits: []\n");
+    assert_int_equal(config->resp.kind, WEIR_ADDRESS_TCP);
+    assert_string_equal(config->resp.host, "127.0.0.1");
+    assert_int_equal(config->resp.port, 6380);
+    assert_int_equal(config->http.port, 8080);
+    assert_true(config->resp.loopback);
+    assert_int_equal(config->memory_max, 256 << 20);
+    assert_int_equal(config->skew_max_ns, 1000000000);
+    assert_null(config->tls_cert_file);
+    assert_int_equal(config->auth_required, WEIR_AUTH_AUTO);
+    assert_true(config->headers_x_ratelimit);
+    assert_int_equal(config->limits_count, 0);
+    weir_config_destroy(config);
+    config = good("limits: [{name: a, rate: 100/min}]");
+    const struct weir_config_limit *limit = &config->limits[0];
+    assert_int_equal(limit->spec.algorithm, WEIR_TOKEN_BUCKET);
+    assert_int_equal(limit->spec.burst, 0);
+    assert_int_equal(limit->cost, 1);
+    assert_int_equal(limit->ipv6_prefix, 64);
+    assert_int_equal(limit->hold_max, 1000);
+    assert_int_equal(limit->hold_timeout_ns, UINT64_C(10000000000));
+    assert_int_equal(limit->spec.calendar, WEIR_CALENDAR_FIXED);
+    weir_config_destroy(config);
+}
+
+static void test_every_key_is_read(void **state)
+{
+    (void)state;
+    struct weir_config *config = good(
+        "listen: { resp: \"unix:/run/weir.sock\", http: off }\n"
+        "table: { memory: 1GiB, log_memory: 65536, skew_max: 5ms }\n"
+        "threads: 3\n"
+        "tls: { cert: /c.pem, key: /k.pem }\n"
+        "auth: { required: always, tokens: [{ name: gw, secret: 0123456789abcdef, rights: [check, refund] }] }\n"
+        "server: { connections_max: 7, pipeline_max: 8, headers_max: 9, header_bytes_max: 1KiB, body_bytes_max: 2KiB,\n"
+        "          command_bytes_max: 3KiB, output_bytes_max: 4KiB, idle_timeout: 1min, request_timeout: 2s,\n"
+        "          drain_timeout: 250ms }\n"
+        "headers: { ratelimit: off, x_ratelimit: false }\n"
+        "cluster_secret: 000102030405060708090a0B0c0D0e0F\n"
+        "limits: []\n");
+    assert_int_equal(config->resp.kind, WEIR_ADDRESS_UNIX);
+    assert_string_equal(config->resp.path, "/run/weir.sock");
+    assert_int_equal(config->http.kind, WEIR_ADDRESS_OFF);
+    assert_int_equal(config->memory_max, 1 << 30);
+    assert_int_equal(config->log_memory_max, 65536);
+    assert_int_equal(config->skew_max_ns, 5000000);
+    assert_int_equal(config->threads, 3);
+    assert_string_equal(config->tls_key_file, "/k.pem");
+    assert_int_equal(config->auth_required, WEIR_AUTH_ALWAYS);
+    assert_int_equal(config->tokens_count, 1);
+    assert_memory_equal(config->tokens[0].secret.data, "0123456789abcdef", 16);
+    assert_int_equal(config->tokens[0].rights, WEIR_RIGHT_CHECK | WEIR_RIGHT_REFUND);
+    assert_int_equal(config->server.connections_max, 7);
+    assert_int_equal(config->server.pipeline_max, 8);
+    assert_int_equal(config->server.headers_max, 9);
+    assert_int_equal(config->server.header_bytes_max, 1024);
+    assert_int_equal(config->server.body_bytes_max, 2048);
+    assert_int_equal(config->server.command_bytes_max, 3072);
+    assert_int_equal(config->server.output_bytes_max, 4096);
+    assert_int_equal(config->server.idle_timeout_ns, UINT64_C(60000000000));
+    assert_int_equal(config->server.request_timeout_ns, UINT64_C(2000000000));
+    assert_int_equal(config->server.drain_timeout_ns, UINT64_C(250000000));
+    assert_false(config->headers_ratelimit);
+    assert_false(config->headers_x_ratelimit);
+    assert_int_equal(config->cluster_secret[11], 11);
+    weir_config_destroy(config);
+}
+
+static void test_every_key_of_a_limit_is_read(void **state)
+{
+    (void)state;
+    struct weir_config *config = good(
+        "limits:\n"
+        "  - { name: w, match: { route: /api/**, ip: \"2001:DB8:0::1\" }, key: [user, ip], rate: 5/2week,\n"
+        "      algorithm: fixed_window, align: calendar, tz: Europe/Berlin, spread: 1day, count: attempts,\n"
+        "      mode: shadow, cost: bytes, on_full: refuse, on_change: reset, ipv6_prefix: 48, sharing: exact }\n"
+        "  - { name: l, rate: 5/250ms, algorithm: leaky_bucket, burst: 7, throttle: hold, hold_max: 3,\n"
+        "      hold_timeout: 2s, cost: 4, key: [user], overrides: [{ user: x, burst: 9 }, { user: y*, mode: off },\n"
+        "      { key: { user: z }, rate: 8/s }] }\n");
+    const struct weir_config_limit *w = &config->limits[0];
+    assert_int_equal(w->match_count, 2);
+    assert_string_equal(w->match[0].attribute, "ip");
+    assert_string_equal(w->match[0].pattern.data, "2001:db8::1"); /* canonical */
+    assert_string_equal(w->match[1].pattern.data, "/api/*");      /* folded */
+    assert_int_equal(w->match[1].pattern.size, 6);
+    assert_int_equal(w->key_count, 2);
+    assert_int_equal(w->spec.calendar, WEIR_CALENDAR_WEEK);
+    assert_int_equal(w->spec.calendar_count, 2);
+    assert_int_equal(w->spec.period_ns, 14 * 86400 * UINT64_C(1000000000));
+    assert_string_equal(w->spec.tz, "Europe/Berlin");
+    assert_int_equal(w->spec.spread_ns, 86400 * UINT64_C(1000000000));
+    assert_int_equal(w->spec.count_mode, WEIR_COUNT_ATTEMPTS);
+    assert_int_equal(w->spec.mode, WEIR_MODE_SHADOW);
+    assert_int_equal(w->spec.on_full, WEIR_ON_FULL_REFUSE);
+    assert_int_equal(w->spec.on_change, WEIR_ON_CHANGE_RESET);
+    assert_string_equal(w->cost_attribute, "bytes");
+    assert_int_equal(w->ipv6_prefix, 48);
+    const struct weir_config_limit *l = &config->limits[1];
+    assert_int_equal(l->throttle, WEIR_THROTTLE_HOLD);
+    assert_int_equal(l->hold_max, 3);
+    assert_int_equal(l->hold_timeout_ns, UINT64_C(2000000000));
+    assert_int_equal(l->cost, 4);
+    assert_int_equal(l->overrides_count, 3);
+    assert_int_equal(l->overrides[0].spec.burst, 9);
+    assert_int_equal(l->overrides[0].spec.count, 5);
+    assert_int_equal(l->overrides[1].spec.mode, WEIR_MODE_OFF);
+    assert_int_equal(l->overrides[2].spec.count, 8);
+    assert_int_equal(l->overrides[2].spec.burst, 7);
+    assert_string_equal(l->overrides[2].conditions[0].pattern.data, "z");
+    weir_config_destroy(config);
+}
+
+static void test_variants_stay_the_same_and_differ(void **state)
+{
+    (void)state;
+    struct weir_config *config = good(
+        "limits: [{ name: a, rate: 1/s, key: [u, v], overrides: [{ u: x, v: y, mode: off }, { v: y, u: x, burst: 2 },\n"
+        "  { u: \"x,v=y\", mode: off }, { u: x, v: \"*\", mode: off }, { u: x, burst: 4 }] }]");
+    const struct weir_config_override *o = config->limits[0].overrides;
+    assert_string_equal(o[0].variant, o[1].variant); /* the order does not matter */
+    assert_string_not_equal(o[0].variant, o[2].variant);
+    assert_string_equal(o[3].variant, o[4].variant); /* "any" says nothing */
+    assert_false(o[0].shadowed);
+    assert_true(o[1].shadowed);
+    assert_true(o[4].shadowed);
+    weir_config_destroy(config);
+}
+
+static void test_a_file_is_read_and_its_faults_carry_its_name(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/weir-config-XXXXXX";
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault;
+    char text[600];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *file = fdopen(fd, "w");
+    fputs("limits:\n  - name: a\n    rate: 1/s\n    rat: 2\n", file);
+    fclose(file);
+    assert_int_equal(weir_config_load(path, &config, &fault), WEIR_EPROTO);
+    weir_config_fault_format(&fault, "weir.yaml", text, sizeof(text));
+    assert_memory_equal(text, "weir.yaml:4:5: unknown key \"rat\" in a limit: must be one of name match", 70);
+    remove(path);
+    assert_int_equal(weir_config_load(path, &config, &fault), WEIR_EIO);
+    weir_config_fault_format(&fault, "weir.yaml", text, sizeof(text));
+    assert_string_equal(text, "weir.yaml: cannot be read: No such file or directory");
+    assert_int_equal(weir_config_load("/tmp", &config, &fault), WEIR_EIO);
+}
+
+static void test_a_secret_file_is_read_to_its_first_line_end(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/weir-secret-XXXXXX";
+    char text[200];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *file = fdopen(fd, "w");
+    fputs("abcdefghijklmnopqrstuvwxyz\nsecond line", file);
+    fclose(file);
+    snprintf(text, sizeof(text), "auth: { tokens: [{ name: a, secret_file: %s, rights: [all] }] }", path);
+    struct weir_config *config = good(text);
+    assert_int_equal(config->tokens[0].secret.size, 26);
+    assert_memory_equal(config->tokens[0].secret.data, "abcdefghijklmnopqrstuvwxyz", 26);
+    assert_int_equal(config->tokens[0].rights, WEIR_RIGHT_ALL);
+    weir_config_destroy(config);
+    remove(path);
+}
+
+static void test_the_embedded_example_is_the_documented_one(void **state)
+{
+    (void)state;
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault = { { 0, 0 }, "" };
+    if (weir_config_example(&config, &fault) != 0)
+        fail_msg("%u:%u: %s", fault.mark.line, fault.mark.column, fault.text);
+    const struct weir_config_limit *limit = &config->limits[0];
+    assert_string_equal(limit->name, "api-per-user");
+    assert_int_equal(limit->spec.count, 100);
+    assert_int_equal(limit->spec.period_ns, 60 * UINT64_C(1000000000));
+    assert_int_equal(limit->spec.burst, 20);
+    assert_int_equal(config->warnings_count, 0);
+    weir_config_destroy(config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_yaml_is_refused_with_its_place),
+        cmocka_unit_test(test_bad_limits_are_refused_with_their_place),
+        cmocka_unit_test(test_bad_rates_are_refused_with_their_range),
+        cmocka_unit_test(test_bad_overrides_are_refused_with_their_place),
+        cmocka_unit_test(test_bad_sections_are_refused_with_their_range),
+        cmocka_unit_test(test_huge_input_is_bounded),
+        cmocka_unit_test(test_too_many_limits_are_refused),
+        cmocka_unit_test(test_nothing_written_means_the_defaults),
+        cmocka_unit_test(test_every_key_is_read),
+        cmocka_unit_test(test_every_key_of_a_limit_is_read),
+        cmocka_unit_test(test_variants_stay_the_same_and_differ),
+        cmocka_unit_test(test_a_file_is_read_and_its_faults_carry_its_name),
+        cmocka_unit_test(test_a_secret_file_is_read_to_its_first_line_end),
+        cmocka_unit_test(test_the_embedded_example_is_the_documented_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
