@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The configuration: what is not legal names its place and its range. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rules/config.h"
+
+#define L                                                                                                              \
+    "limits:\n  - name: a\n    rate: 10/s\n    burst: 10\n" /* ends in line 4; more of it goes to line 5, column 5 */
+
+struct bad {
+    const char *text;
+    unsigned line, column;
+    int error;
+    const char *message; /* is part of it */
+};
+
+static const struct bad bad_yaml[] = {
+    { "", 1, 1, WEIR_EPROTO, "empty" },
+    { "# only a comment\n", 2, 1, WEIR_EPROTO, "empty" },
+    { "[]", 1, 1, WEIR_EPROTO, "must be a mapping, not a list" },
+    { "limits", 1, 1, WEIR_EPROTO, "must be a mapping, not text" },
+    { "limits: [\n", 2, 1, WEIR_EPROTO, "not YAML" },
+    { "limits: {a: b\n  c", 3, 1, WEIR_EPROTO, "not YAML" },
+    { "a:\tb: c", 1, 5, WEIR_EPROTO, "not YAML" },
+    { "limit: []", 1, 1, WEIR_EPROTO, "unknown key \"limit\" in the configuration: must be one of listen table" },
+    { "threads: 1\nthreads: 2\n", 2, 1, WEIR_EPROTO, "duplicate key \"threads\": it stands already at line 1" },
+    { "threads: &x 1\n", 1, 10, WEIR_EPROTO, "anchors (&x) are not allowed" },
+    { "threads: *x\n", 1, 10, WEIR_EPROTO, "aliases (*x) are not allowed" },
+    { "limits: &x []\n", 1, 9, WEIR_EPROTO, "anchors" },
+    { "listen: &x {}\n", 1, 9, WEIR_EPROTO, "anchors" },
+    { "threads: !!int 1\n", 1, 10, WEIR_EPROTO, "tags (tag:yaml.org,2002:int) are not allowed" },
+    { "threads: ! 1\n", 1, 10, WEIR_EPROTO, "tags" },
+    { "limits: !x []\n", 1, 9, WEIR_EPROTO, "tags" },
+    { "<<: {}\n", 1, 1, WEIR_EPROTO, "unknown key \"<<\"" },
+    { "? [a]\n: b\n", 1, 3, WEIR_EPROTO, "a key must be text, not a list" },
+    { "threads: 1\n---\nthreads: 2\n", 2, 1, WEIR_EPROTO, "a second document" },
+    { "threads: \"\\uD8\"\n", 1, 13, WEIR_EPROTO, "not YAML" },
+    { "threads: \x01\n", 1, 10, WEIR_EPROTO, "control characters are not allowed (byte 0x01)" },
+    { "threads: \xff\n", 1, 10, WEIR_EPROTO, "byte 0xff" },
+    { "a\n: \xc3\n", 2, 4, WEIR_EPROTO, "byte 0x" },
+    { "limits: [[]]", 1, 10, WEIR_EPROTO, "a limit must be a mapping, not a list" },
+    { "limits: 3", 1, 9, WEIR_EPROTO, "limits must be a list, not text" },
+    { "threads: [1]", 1, 10, WEIR_EPROTO, "threads must be text, not a list" },
+    { "a: {b: {c: {d: {e: {f: {g: {h: {i: {j: {k: {l: {m: {}}}}}}}}}}}}}", 1, 48, WEIR_ELIMIT, "deeper than 12" },
+};
+
+static const struct bad bad_limits[] = {
+    { "limits: [{rate: 1/s}]", 1, 10, WEIR_EPROTO, "a limit lacks the key \"name\"" },
+    { "limits: [{name: a}]", 1, 10, WEIR_EPROTO, "a limit lacks the key \"rate\"" },
+    { "limits: [{name: \"\", rate: 1/s}]", 1, 17, WEIR_ERANGE, "name must be 1 to 128 bytes" },
+    { "limits: [{name: \"a b\", rate: 1/s}]", 1, 17, WEIR_EINVAL, "must be made of letters" },
+    { "limits: [{name: \"a\\0b\", rate: 1/s}]", 1, 17, WEIR_EPROTO, "must not contain a NUL" },
+    { "limits: [{name: a, rate: 1/s, foo: 1}]", 1, 31, WEIR_EPROTO, "unknown key \"foo\" in a limit" },
+    { "limits: [{name: a, rate: 1/s}, {name: a, rate: 2/s}]", 1, 32, WEIR_EEXIST, "is taken by the limit at line 1" },
+    { L "    rate: 5/s\n", 5, 5, WEIR_EPROTO, "duplicate key \"rate\"" },
+    { L "    algorithm: gcra\n", 5, 16, WEIR_EINVAL, "must be one of token_bucket, leaky_bucket" },
+    { L "    algorithm: concurrency\n", 5, 16, WEIR_EINVAL, "does not have algorithm \"concurrency\"" },
+    { L "    algorithm: fixed_window\n", 4, 5, WEIR_EINVAL, "\"burst\" is only for token_bucket" },
+    { L "    sharing: leased\n", 5, 14, WEIR_EINVAL, "does not have sharing \"leased\"" },
+    { L "    on_failure: open\n", 5, 17, WEIR_EINVAL, "does not have \"on_failure\"" },
+    { L "    deadline: 20ms\n", 5, 15, WEIR_EINVAL, "does not have \"deadline\"" },
+    { L "    lease: 30s\n", 5, 12, WEIR_EINVAL, "does not have \"lease\"" },
+    { L "    slack: 3\n", 5, 12, WEIR_EINVAL, "does not have \"slack\"" },
+    { L "    mode: on\n", 5, 11, WEIR_EINVAL, "must be one of enforce, shadow, off" },
+    { L "    count: all\n", 5, 12, WEIR_EINVAL, "must be one of admitted, attempts" },
+    { L "    on_full: drop\n", 5, 14, WEIR_EINVAL, "must be one of evict, refuse" },
+    { L "    on_change: x\n", 5, 16, WEIR_EINVAL, "must be one of keep, proportional, reset" },
+    { L "    align: first\n", 5, 5, WEIR_EINVAL, "\"align\" is only for algorithm: fixed_window" },
+    { L "    tz: UTC\n", 5, 5, WEIR_EINVAL, "\"tz\" is only for" },
+    { L "    throttle: hold\n", 5, 5, WEIR_EINVAL, "\"throttle\" is only for algorithm: leaky_bucket" },
+    { L "    hold_max: 0\n", 5, 15, WEIR_ERANGE, "hold_max 0 is out of range: must be 1 to 1000000" },
+    { L "    ipv6_prefix: 0\n", 5, 18, WEIR_ERANGE, "must be 1 to 128" },
+    { L "    ipv6_prefix: 129\n", 5, 18, WEIR_ERANGE, "must be 1 to 128" },
+    { L "    cost: 0\n", 5, 11, WEIR_ERANGE, "cost 0 is out of range: must be 1 to 1000000000000" },
+    { L "    cost: -1\n", 5, 11, WEIR_EINVAL, "cost \"-1\" must be a whole number, 1 to 1000000000000" },
+    { L "    cost: 9223372036854775808\n", 5, 11, WEIR_ERANGE, "must be 1 to 1000000000000" },
+    { L "    cost: 1.5\n", 5, 11, WEIR_EINVAL, "must be a whole number" },
+    { L "    key: user\n", 5, 10, WEIR_EPROTO, "key must be a list, not text" },
+    { L "    key: [user, user]\n", 5, 17, WEIR_EPROTO, "\"user\" stands twice in key" },
+    { L "    key: [\"\"]\n", 5, 11, WEIR_ERANGE, "an attribute's name must be 1 to 64 bytes" },
+    { L "    key: [a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q]\n", 5, 10, WEIR_ELIMIT, "at most 16" },
+    { L "    match: { user: }\n", 5, 20, WEIR_EPROTO, "write \"\" for the empty one" },
+    { L "    match: { user: [a] }\n", 5, 20, WEIR_EPROTO, "must be text, not a list" },
+    { L "    match: { user: a, user: b }\n", 5, 23, WEIR_EPROTO, "duplicate key \"user\"" },
+};
+
+static const struct bad bad_rates[] = {
+    { "limits: [{name: a, rate: 100}]", 1, 26, WEIR_EINVAL, "must be COUNT/PERIOD, such as 100/min" },
+    { "limits: [{name: a, rate: 100/}]", 1, 26, WEIR_EINVAL, "must be one of ms s sec min hour day week month year" },
+    { "limits: [{name: a, rate: 100/minute}]", 1, 26, WEIR_EINVAL, "no unit that is known" },
+    { "limits: [{name: a, rate: 100/m}]", 1, 26, WEIR_EINVAL, "no unit that is known" },
+    { "limits: [{name: a, rate: /s}]", 1, 26, WEIR_EINVAL, "must be COUNT/PERIOD" },
+    { "limits: [{name: a, rate: -1/s}]", 1, 26, WEIR_EINVAL, "must be COUNT/PERIOD" },
+    { "limits: [{name: a, rate: 1.5/s}]", 1, 26, WEIR_EINVAL, "must be COUNT/PERIOD" },
+    { "limits: [{name: a, rate: 1/0s}]", 1, 26, WEIR_ERANGE, "must be 1ms to 3650day" },
+    { "limits: [{name: a, rate: 1/0month}]", 1, 26, WEIR_ERANGE, "must be 1ms to 3650day" },
+    { "limits: [{name: a, rate: 18446744073709551616/s}]", 1, 26, WEIR_ERANGE, "must be 0 to 18446744073709551615" },
+    { "limits: [{name: a, rate: 1/18446744073709551616s}]", 1, 26, WEIR_ERANGE, "too long" },
+    { "limits: [{name: a, rate: 1/18446744073709551615year}]", 1, 26, WEIR_ERANGE, "too long" },
+    { "limits: [{name: a, rate: 1/11year}]", 1, 26, WEIR_ERANGE, "too long: must be at most 3650day" },
+    { "limits: [{name: a, rate: 1000000001/s}]", 1, 26, WEIR_ERANGE, "rate must be at most 1000000000 per second" },
+    { "limits: [{name: a, rate: 1/367day}]", 1, 26, WEIR_ERANGE, "rate must be at least 1 per 366 days" },
+    { "limits: [{name: a, rate: 65537/s, algorithm: sliding_log}]", 1, 26, WEIR_ERANGE, "0 to 65536 for sliding_log" },
+    { "limits: [{name: a, rate: 1/s, burst: 0}]", 1, 38, WEIR_ERANGE, "burst 0 is out of range: must be 1 to 10000" },
+    { "limits: [{name: a, rate: 1/s, burst: 1000000000001}]", 1, 38, WEIR_ERANGE, "must be 1 to 1000000000000" },
+    { "limits: [{name: a, rate: 1/s, burst: 99999999999999999999}]", 1, 38, WEIR_ERANGE, "out of range" },
+    { "limits: [{name: a, rate: 1/s, burst: 1e3}]", 1, 38, WEIR_EINVAL, "must be a whole number" },
+    { "limits: [{name: a, rate: 1/day, burst: 100000}]", 1, 40, WEIR_ERANGE, "at most 3650 days" },
+    { "limits: [{name: a, rate: 1/hour, algorithm: fixed_window, spread: 31min}]", 1, 67, WEIR_ERANGE,
+      "spread must be 0 to half the period" },
+    { "limits: [{name: a, rate: 1/day, algorithm: fixed_window, tz: Mars/Base}]", 1, 62, WEIR_EINVAL,
+      "tz \"Mars/Base\" is not a time zone" },
+    { "limits: [{name: a, rate: 1/day, algorithm: fixed_window, align: first, tz: UTC}]", 1, 72, WEIR_EINVAL,
+      "only for algorithm: fixed_window with align: calendar" },
+};
+
+#define O "limits:\n  - name: a\n    rate: 10/s\n    key: [user]\n    overrides:\n" /* goes on in line 6, column 7 */
+
+static const struct bad bad_overrides[] = {
+    { O "      - 3\n", 6, 9, WEIR_EPROTO, "an override must be a mapping, not text" },
+    { O "      - { user: x }\n", 6, 9, WEIR_EPROTO, "must have rate, burst or mode" },
+    { O "      - { rate: 1/s }\n", 6, 9, WEIR_EPROTO, "must have a value for an attribute of the limit's key" },
+    { O "      - { usr: x, rate: 1/s }\n", 6, 11, WEIR_EPROTO, "\"usr\" is neither rate, burst, mode nor" },
+    { O "      - { user: x, rate: 1/0s }\n", 6, 26, WEIR_ERANGE, "must be 1ms to 3650day" },
+    { O "      - { user: x, burst: 0 }\n", 6, 27, WEIR_ERANGE, "burst 0 is out of range" },
+    { O "      - { user: x, mode: on }\n", 6, 26, WEIR_EINVAL, "must be one of enforce, shadow, off" },
+    { O "      - { user: x, key: { user: y }, mode: off }\n", 6, 27, WEIR_EPROTO, "\"user\" stands twice" },
+    { O "      - { user: x, user: y, mode: off }\n", 6, 20, WEIR_EPROTO, "duplicate key" },
+};
+
+static const struct bad bad_sections[] = {
+    { "listen: { resp: 6380 }", 1, 17, WEIR_EINVAL, "resp \"6380\": must be HOST:PORT" },
+    { "listen: { http: \"::1:80\" }", 1, 17, WEIR_EINVAL, "must be HOST:PORT" },
+    { "listen: { http: example.org:80 }", 1, 17, WEIR_EINVAL, "must be HOST:PORT with an IP address or localhost" },
+    { "listen: { http: 127.0.0.1:65536 }", 1, 17, WEIR_ERANGE, "the port must be 0 to 65535" },
+    { "listen: { http: \"unix:\" }", 1, 17, WEIR_EINVAL, "a path" },
+    { "listen: { grpc: 127.0.0.1:1 }", 1, 17, WEIR_EINVAL, "does not have \"grpc\"" },
+    { "table: { memory: 256MB }", 1, 18, WEIR_EINVAL, "must be B, KiB, MiB, GiB or TiB" },
+    { "table: { memory: 1KiB }", 1, 18, WEIR_ERANGE, "must be 65536 to" },
+    { "table: { memory: 99999999TiB }", 1, 18, WEIR_ERANGE, "must be 65536 to" },
+    { "table: { memory: 1MiB, log_memory: 2MiB }", 1, 8, WEIR_ERANGE, "log_memory must be at most memory" },
+    { "table: { skew_max: 2hour }", 1, 20, WEIR_ERANGE, "must be 1ms to 3600000ms" },
+    { "threads: 0", 1, 10, WEIR_ERANGE, "must be 1 to 256" },
+    { "tls: { cert: a.pem }", 1, 6, WEIR_EPROTO, "tls lacks the key \"key\"" },
+    { "auth: { required: always }", 1, 7, WEIR_EINVAL, "would let nobody in" },
+    { "auth: { tokens: [{ name: a }] }", 1, 18, WEIR_EPROTO, "must have secret or secret_file" },
+    { "auth: { tokens: [{ name: a, secret: short }] }", 1, 37, WEIR_ERANGE, "16 to 512 printable" },
+    { "auth: { tokens: [{ name: a, secret_file: /no/such }] }", 1, 42, WEIR_EIO, "cannot be read" },
+    { "auth: { tokens: [{ name: a, secret: 0123456789abcdef, rights: [root] }] }", 1, 64, WEIR_EINVAL,
+      "must be one of check, refund, reset, metrics, all" },
+    { "auth: { tokens: [{ name: a, secret: 0123456789abcdef }, { name: b, secret: 0123456789abcdef }] }", 1, 57,
+      WEIR_EEXIST, "has the name or the secret of another" },
+    { "server: { connections_max: 0 }", 1, 28, WEIR_ERANGE, "must be 1 to 1000000" },
+    { "server: { idle_timeout: 10 }", 1, 25, WEIR_EINVAL, "no unit that is known" },
+    { "server: { idle_timeout: soon }", 1, 25, WEIR_EINVAL, "such as 10s" },
+    { "headers: { ratelimit: maybe }", 1, 23, WEIR_EINVAL, "must be one of off, on, false, true" },
+    { "cluster_secret: abc", 1, 17, WEIR_EINVAL, "must be 32 hexadecimal digits" },
+};
+
+static void expect_bad(const struct bad *bad, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct weir_config *config = (void *)&config;
+        struct weir_config_fault fault = { { 99, 99 }, "" };
+        int error = weir_config_parse(bad[i].text, strlen(bad[i].text), &config, &fault);
+        if (error != bad[i].error || fault.mark.line != bad[i].line || fault.mark.column != bad[i].column ||
+            !strstr(fault.text, bad[i].message))
+            fail_msg("%s\n  gives %s %u:%u: %s\n  not %s %u:%u: ...%s...", bad[i].text, weir_error_name(error),
+                     fault.mark.line, fault.mark.column, fault.text, weir_error_name(bad[i].error), bad[i].line,
+                     bad[i].column, bad[i].message);
+        assert_ptr_equal(config, (void *)&config); /* untouched */
+    }
+}
+
+#define EXPECT_BAD(table) expect_bad(table, sizeof(table) / sizeof((table)[0]))
+
+static void test_bad_yaml_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_yaml);
+}
+
+static void test_bad_limits_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_limits);
+}
+
+static void test_bad_rates_are_refused_with_their_range(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_rates);
+}
+
+static void test_bad_overrides_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_overrides);
+}
+
+static void test_bad_sections_are_refused_with_their_range(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_sections);
+}
+
+/* One line, one value, one key of just under and just over the bound; and what a gigabyte of it would be refused by. */
+static void test_huge_input_is_bounded(void **state)
+{
+    (void)state;
+    size_t size = WEIR_CONFIG_BYTES_MAX + 1;
+    char *text = malloc(size);
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault;
+    assert_non_null(text);
+    memset(text, 'x', size);
+    assert_int_equal(weir_config_parse(text, size, &config, &fault), WEIR_ELIMIT);
+    assert_string_equal(fault.text, "larger than 16 MiB");
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_EPROTO);
+    memset(text, '[', size);
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_ELIMIT);
+    memcpy(text, "limits:", 7);
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_EPROTO);
+    for (size_t i = 0; i < size; i++)
+        text[i] = i % 2 ? ' ' : '-';
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_ELIMIT);
+    for (size_t i = 0; i < size; i++)
+        text[i] = i == 0 ? '[' : i % 2 ? 'a' : ',';
+    assert_int_equal(weir_config_parse(text, size - 1, &config, &fault), WEIR_ELIMIT);
+    assert_non_null(strstr(fault.text, "more than 1000000 values"));
+    memset(text, '\0', size);
+    assert_int_equal(weir_config_parse(text, 8, &config, &fault), WEIR_EPROTO);
+    free(text);
+}
+
+static void test_too_many_limits_are_refused(void **state)
+{
+    (void)state;
+    size_t size = 0;
+    char *text = malloc((WEIR_LIMITS_MAX + 2) * 32);
+    assert_non_null(text);
+    size += (size_t)sprintf(text, "limits:\n");
+    for (int i = 0; i <= WEIR_LIMITS_MAX; i++)
+        size += (size_t)sprintf(text + size, "- {name: l%d, rate: 1/s}\n", i);
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault;
+    assert_int_equal(weir_config_parse(text, size, &config, &fault), WEIR_ELIMIT);
+    assert_non_null(strstr(fault.text, "more than 32000 limits"));
+    assert_int_equal(fault.mark.line, WEIR_LIMITS_MAX + 2);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_yaml_is_refused_with_its_place),
+        cmocka_unit_test(test_bad_limits_are_refused_with_their_place),
+        cmocka_unit_test(test_bad_rates_are_refused_with_their_range),
+        cmocka_unit_test(test_bad_overrides_are_refused_with_their_place),
+        cmocka_unit_test(test_bad_sections_are_refused_with_their_range),
+        cmocka_unit_test(test_huge_input_is_bounded),
+        cmocka_unit_test(test_too_many_limits_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
