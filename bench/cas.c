@@ -69,11 +69,11 @@ static uint64_t clock_only(void *context, uint64_t *state)
 int main(void)
 {
     static const struct measure_case cases[] = {
-        {"given-1", measure_take, given_clock, 1}, {"given-2", measure_take, given_clock, 2},
-        {"own-1", measure_take, own_clock, 1},     {"own-2", measure_take, own_clock, 2},
-        {"deny-1", measure_take, deny, 1},         {"deny-2", measure_take, deny, 2},
-        {"clock", measure_take, clock_only, 1},
+        { "given-1", measure_take, given_clock, 1 }, { "given-2", measure_take, given_clock, 2 },
+        { "own-1", measure_take, own_clock, 1 },     { "own-2", measure_take, own_clock, 2 },
+        { "deny-1", measure_take, deny, 1 },         { "deny-2", measure_take, deny, 2 },
+        { "clock", measure_take, clock_only, 1 },
     };
-    struct hot hot = {.deny = UINT64_MAX / 2};
+    struct hot hot = { .deny = UINT64_MAX / 2 };
     return measure_serve(cases, sizeof cases / sizeof cases[0], &hot);
 }

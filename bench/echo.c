@@ -41,7 +41,7 @@ static int listen_at(const char *path)
 {
     int fd;
     if (strcmp(path, "-") == 0) {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         socklen_t size = sizeof address;
         fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
         if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, 1024) != 0 ||
@@ -50,7 +50,7 @@ static int listen_at(const char *path)
         }
         printf("port %d\n", ntohs(address.sin_port));
     } else {
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
         if (strlen(path) >= sizeof address.sun_path) {
             fprintf(stderr, "PATH is longer than %zu\n", sizeof address.sun_path - 1);
             exit(2);
@@ -93,7 +93,7 @@ static void prepare_replies(struct echo *echo, const char *text)
 
 static void watch(struct echo *echo, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
     if (epoll_ctl(echo->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         fail("epoll_ctl");
     }

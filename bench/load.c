@@ -132,7 +132,7 @@ static int connect_to(const char *target)
     int fd;
     int on = 1;
     if (target[0] == '/' || target[0] == '.') {
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
         if (strlen(target) >= sizeof address.sun_path) {
             fail("the path of the socket is too long");
         }
@@ -142,9 +142,9 @@ static int connect_to(const char *target)
             fail(target);
         }
     } else {
-        struct sockaddr_in address = {.sin_family = AF_INET,
-                                      .sin_port = htons((uint16_t)atoi(target)),
-                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct sockaddr_in address = { .sin_family = AF_INET,
+                                       .sin_port = htons((uint16_t)atoi(target)),
+                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         fd = socket(AF_INET, SOCK_STREAM, 0);
         if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
             fail(target);
@@ -157,7 +157,7 @@ static int connect_to(const char *target)
 /* Sends one command and learns from its reply what replies look like. */
 static void learn_shape(struct load *load, int fd)
 {
-    struct timeval patience = {.tv_sec = SETUP_SECONDS};
+    struct timeval patience = { .tv_sec = SETUP_SECONDS };
     size_t size = 0;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     if (send(fd, load->command, load->command_size, MSG_NOSIGNAL) != (ssize_t)load->command_size) {
@@ -185,8 +185,8 @@ static void read_replies(struct load *load, struct connection *connection)
     uint64_t before = tally->replies;
 
     memcpy(load->in, replies->carry, replies->carry_size);
-    ssize_t got =
-        recv(connection->fd, load->in + replies->carry_size, sizeof load->in - replies->carry_size, MSG_DONTWAIT);
+    ssize_t got = recv(connection->fd, load->in + replies->carry_size, sizeof load->in - replies->carry_size,
+                       MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) {
         return;
     }
@@ -212,7 +212,7 @@ static void run(struct load *load, const char *target)
         fail("no memory");
     }
     for (uint64_t i = 0; i < load->connection_count; i++) {
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &load->connections[i]};
+        struct epoll_event event = { .events = EPOLLIN, .data.ptr = &load->connections[i] };
         load->connections[i].fd = connect_to(target);
         if (epoll_ctl(epoll, EPOLL_CTL_ADD, load->connections[i].fd, &event) != 0) {
             fail("epoll_ctl");

@@ -50,11 +50,11 @@ double measure_threads(measure_chunk *chunk, void *context, unsigned threads, ui
 
     pthread_barrier_init(&start, NULL, threads);
     for (unsigned i = 0; i < threads; i++) {
-        workers[i] = (struct worker){.state = measure_mix(measure_now_ns() + i),
-                                     .chunk = chunk,
-                                     .context = context,
-                                     .sample_ns = sample_ns,
-                                     .start = &start};
+        workers[i] = (struct worker){ .state = measure_mix(measure_now_ns() + i),
+                                      .chunk = chunk,
+                                      .context = context,
+                                      .sample_ns = sample_ns,
+                                      .start = &start };
         if (pthread_create(&ids[i], NULL, work, &workers[i]) != 0) {
             perror("pthread_create");
             exit(1);

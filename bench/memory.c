@@ -75,10 +75,10 @@ static uint64_t batch(void *context, uint64_t *state)
 int main(int argc, char **argv)
 {
     static const struct measure_case cases[] = {
-        {"dependent", measure_take, dependent, 1},
-        {"dependent-clock", measure_take, dependent_clock, 1},
-        {"batch32-1", measure_take, batch, 1},
-        {"batch32-2", measure_take, batch, 2},
+        { "dependent", measure_take, dependent, 1 },
+        { "dependent-clock", measure_take, dependent_clock, 1 },
+        { "batch32-1", measure_take, batch, 1 },
+        { "batch32-2", measure_take, batch, 2 },
     };
     size_t size = measure_argument(argc, argv, 1, 1, 16384, "MEBIBYTES") << 20;
     char *memory = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     if (madvise(memory, size, MADV_HUGEPAGE) != 0) {
         perror("madvise");
     }
-    struct block block = {(struct line *)(void *)memory, size / sizeof(struct line)};
+    struct block block = { (struct line *)(void *)memory, size / sizeof(struct line) };
     for (uint64_t i = 0; i < block.count; i++) {
         block.lines[i].word = measure_mix(i);
     }
