@@ -41,8 +41,9 @@ static struct weir_limiter *create_limiter(weir_limit_id ret_ids[LIMITS])
 static bool ask(struct weir_limiter *limiter, const weir_limit_id ids[LIMITS], const char *user)
 {
     const struct weir_slice value = { user, strlen(user) };
-    struct weir_charge charges[LIMITS] = { [PER_USER] = { .limit = ids[PER_USER], .cost = 1 },
-                                           [TOGETHER] = { .limit = ids[TOGETHER], .cost = 1 } };
+    struct weir_charge charges[LIMITS] = {
+        [PER_USER] = { .limit = ids[PER_USER], .cost = 1 }, [TOGETHER] = { .limit = ids[TOGETHER], .cost = 1 }
+    };
     struct weir_decision decision;
     struct weir_verdict verdicts[LIMITS];
     struct weir_fault none = { 0 };
