@@ -12,6 +12,10 @@ struct verb {
 
 static const struct verb verbs[] = {
     { "serve", "answer Redis clients and HTTP", weir_cli_serve },
+    { "check", "ask a running server whether a request may proceed", weir_cli_check },
+    { "explain", "say which limits a request would meet, and why not the others", weir_cli_explain },
+    { "rules", "check a configuration", weir_cli_rules },
+    { "version", "print the version", weir_cli_version },
 };
 
 static void print_help(FILE *out)
@@ -33,6 +37,8 @@ int main(int argc, char **argv)
         print_help(stdout);
         return WEIR_EXIT_OK;
     }
+    if (strcmp(wanted, "--version") == 0)
+        return weir_cli_version(1, argv);
     if (wanted[0])
         fprintf(stderr, "weir: there is no verb '%s'\n\n", wanted);
     print_help(stderr);

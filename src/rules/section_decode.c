@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rules/token_decode.h"
+#include "wire/http.h"
 
 #define SECOND WEIR_NS_PER_SECOND
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -70,7 +71,7 @@ int weir_server_decode(struct weir_decode *decode, const struct weir_yaml_node *
     static const struct weir_field fields[] = {
         { "connections_max", weir_decode_u32, AT(connections_max), false, 1, 1000000, NULL },
         { "pipeline_max", weir_decode_u32, AT(pipeline_max), false, 1, 100000, NULL },
-        { "headers_max", weir_decode_u32, AT(headers_max), false, 1, 10000, NULL },
+        { "headers_max", weir_decode_u32, AT(headers_max), false, 1, WEIR_HTTP_HEADERS_MAX, NULL },
         { "header_bytes_max", weir_decode_size32, AT(header_bytes_max), false, 256, 1 << 20, NULL },
         { "body_bytes_max", weir_decode_size32, AT(body_bytes_max), false, 64, 16 << 20, NULL },
         { "command_bytes_max", weir_decode_size32, AT(command_bytes_max), false, 256, 16 << 20, NULL },

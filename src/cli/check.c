@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/attributes.h"
+#include "cli/client.h"
+#include "cli/verbs.h"
+
+static const char help[] =
+    "Usage: weir check [OPTION ...] [ATTRIBUTE=VALUE ...]\n"
+    "\n"
+    "Asks a running server whether a request with these attributes may proceed, and charges it if so.\n"
+    "\n"
+    "  --server ADDR    where it answers HTTP (127.0.0.1:8080): HOST:PORT, https://HOST:PORT or unix:/path\n"
+    "  --cost N         how many units the request takes (1); 0 only shows the numbers\n"
+    "  --peek           what would be answered now, charging nothing\n"
+    "  --json           the server's answer as it came\n"
+    "  --token TOKEN    who asks; better in the environment as WEIR_TOKEN, where ps does not show it\n"
+    "  --ca FILE        authorities to trust over https (the system's)\n"
+    "  --timeout TIME   for everything together (5s)\n"
+    "\n"
+    "Exit code: 0 admitted, 1 refused, 2 no answer.\n"
+    "\n"
+    "Examples:\n"
+    "  weir check user=ada route=/api/x\n"
+    "  weir check --peek --json user=ada route=/api/x\n"
+    "  weir check --server unix:/run/weir.sock --cost 10 tenant=acme && ./expensive-job\n";
+
+struct flags {
+    struct weir_client_options client;
+    const char *cost;
+    bool peek;
+    bool json;
+};
+
+static int option_read(struct flags *flags, int option, const char *value)
+{
+    struct weir_fault fault;
+    switch (option) {
+    case 's':
+        flags->client.server = value;
+        return 0;
+    case 'c':
+        flags->cost = value;
+        return 0;
+    case 'p':
+        flags->peek = true;
+        return 0;
+    case 'j':
+        flags->json = true;
+        return 0;
+    case 't':
+        flags->client.token = value;
+        return 0;
+    case 'a':
+        flags->client.ca_file = value;
+        return 0;
+    case 'w':
+        if (weir_duration_parse(value, &flags->client.timeout_ns, &fault) == 0)
+            return 0;
+        fprintf(stderr, "weir: --timeout %s\n", fault.text);
+        return WEIR_EXIT_ERROR;
+    default:
+        fputs("weir: try weir check --help\n", stderr);
+        return WEIR_EXIT_ERROR;
+    }
+}
+
+static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help)
+{
+    static const struct option options[] = {
+        { "server", required_argument, NULL, 's' },
+        { "cost", required_argument, NULL, 'c' },
+        { "peek", no_argument, NULL, 'p' },
+        { "json", no_argument, NULL, 'j' },
+        { "token", required_argument, NULL, 't' },
+        { "ca", required_argument, NULL, 'a' },
+        { "timeout", required_argument, NULL, 'w' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        *ret_help = option == 'h';
+        int failed = *ret_help ? WEIR_EXIT_OK : option_read(flags, option, optarg);
+        if (failed || *ret_help)
+            return failed;
+    }
+    return 0;
+}
+
+static json_t *cost_make(const char *text)
+{
+    char *end = NULL;
+    json_int_t cost = strtoll(text, &end, 10);
+    bool legal = text[0] >= '0' && text[0] <= '9' && *end == '\0';
+    /* Out of range, strtoll answers the largest there is: told apart by writing it back. */
+    char back[32];
+    (void)snprintf(back, sizeof(back), "%" JSON_INTEGER_FORMAT, cost);
+    if (legal && strcmp(back, text) == 0)
+        return json_integer(cost);
+    fprintf(stderr, "weir: --cost %s: must be a whole number, 0 to %" PRId64 "\n", text, INT64_MAX);
+    return NULL;
+}
+
+/* The body of POST /v1/check; NULL after a complaint. */
+static char *question_make(const struct flags *flags, const struct weir_cli_attributes *attributes)
+{
+    json_t *list = json_object();
+    json_t *cost = cost_make(flags->cost);
+    char *text = NULL;
+    for (size_t i = 0; cost && i < attributes->count; i++) {
+        const struct weir_attribute *attribute = &attributes->list[i];
+        char *name = strndup(attribute->name.data, attribute->name.size);
+        bool twice = name && json_object_get(list, name);
+        int failed = twice || !name ||
+                     json_object_set_new(list, name, json_stringn(attribute->value.data, attribute->value.size));
+        if (failed)
+            fprintf(stderr, "weir: attribute '%s' %s\n", name ? name : "",
+                    twice ? "is given twice" : "must be UTF-8 (other bytes can be sent over RESP)");
+        free(name);
+        if (failed)
+            goto out;
+    }
+    json_t *question = json_pack("{s:O,s:O,s:b}", "attributes", list, "cost", cost, "peek", flags->peek);
+    text = question ? json_dumps(question, JSON_COMPACT) : NULL;
+    json_decref(question);
+out:
+    json_decref(list);
+    json_decref(cost);
+    return text;
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? text : "-";
+}
+
+/* "1m 40s", "600ms", "never". */
+static void wait_print(const json_t *object, const char *name, char *buffer, size_t size)
+{
+    json_int_t ms = json_integer_value(json_object_get(object, name));
+    if (ms < 0)
+        (void)snprintf(buffer, size, "never");
+    else if (ms == 0)
+        (void)snprintf(buffer, size, "-");
+    else if (ms < 10000)
+        (void)snprintf(buffer, size, "%" JSON_INTEGER_FORMAT "ms", ms);
+    else if (ms < 600000)
+        (void)snprintf(buffer, size, "%" JSON_INTEGER_FORMAT "s", ms / 1000 + (ms % 1000 != 0));
+    else
+        (void)snprintf(buffer, size, "%" JSON_INTEGER_FORMAT "min", ms / 60000 + (ms % 60000 != 0));
+}
+
+static void row_print(const json_t *limit, int width, bool deciding)
+{
+    char retry[32], reset[32], delay[32];
+    bool admitted = json_is_true(json_object_get(limit, "admitted"));
+    bool shadow = json_is_true(json_object_get(limit, "shadow"));
+    wait_print(limit, "retry_after_ms", retry, sizeof(retry));
+    wait_print(limit, "reset_after_ms", reset, sizeof(reset));
+    wait_print(limit, "delay_ms", delay, sizeof(delay));
+    printf("%c %-*s  %-8s  %12" JSON_INTEGER_FORMAT "  %12" JSON_INTEGER_FORMAT "  %10s  %10s  %8s\n",
+           deciding ? '*' : ' ', width, text_of(limit, "limit"),
+           shadow ? (admitted ? "(admits)" : "(would)") : (admitted ? "admits" : "refuses"),
+           json_integer_value(json_object_get(limit, "remaining")),
+           json_integer_value(json_object_get(limit, "capacity")), retry, reset, delay);
+}
+
+static void verdict_print(const json_t *verdict)
+{
+    json_t *limits = json_object_get(verdict, "limits");
+    const char *deciding = text_of(verdict, "limit");
+    bool admitted = json_is_true(json_object_get(verdict, "admitted"));
+    int width = 5;
+    size_t index;
+    json_t *limit;
+    json_array_foreach(limits, index, limit)
+    {
+        int length = (int)strlen(text_of(limit, "limit"));
+        width = length > width ? length : width;
+    }
+    printf("%s\n", json_array_size(limits) == 0 ? "admitted: no limit applies" : admitted ? "admitted" : "refused");
+    if (json_array_size(limits) == 0)
+        return;
+    printf("\n  %-*s  %-8s  %12s  %12s  %10s  %10s  %8s\n", width, "limit", "says", "remaining", "capacity", "retry in",
+           "reset in", "delay");
+    json_array_foreach(limits, index, limit) row_print(limit, width, strcmp(deciding, text_of(limit, "limit")) == 0);
+}
+
+/* What an error answer says: the detail or title of a problem (RFC 9457), else nothing that could be shown. */
+static int refusal_print(const struct weir_client_answer *answer, const json_t *body)
+{
+    const json_t *detail = json_object_get(body, "detail");
+    const char *text = text_of(body, detail ? "detail" : "title");
+    fprintf(stderr, "weir: the server answered %d: %s\n", answer->status, text);
+    return WEIR_EXIT_ERROR;
+}
+
+static int answer_print(const struct flags *flags, const struct weir_client_answer *answer)
+{
+    json_t *body = json_loadb(answer->body, answer->size, JSON_REJECT_DUPLICATES, NULL);
+    json_t *admitted = json_object_get(body, "admitted");
+    int code;
+    if ((answer->status != 200 && answer->status != 429) || !json_is_boolean(admitted)) {
+        code = refusal_print(answer, body);
+    } else {
+        code = json_is_true(admitted) ? WEIR_EXIT_OK : WEIR_EXIT_REFUSED;
+        if (flags->json)
+            printf("%s\n", answer->body);
+        else
+            verdict_print(body);
+    }
+    json_decref(body);
+    return code;
+}
+
+int weir_cli_check(int argc, char **argv)
+{
+    struct flags flags = {
+        .client = { .server = "127.0.0.1:8080", .token = getenv("WEIR_TOKEN"), .timeout_ns = 5 * WEIR_NS_PER_SECOND },
+        .cost = "1"
+    };
+    struct weir_cli_attributes attributes;
+    struct weir_client_answer answer = { 0 };
+    char problem[256];
+    bool wants_help = false;
+    int failed = flags_read(argc, argv, &flags, &wants_help);
+    if (wants_help)
+        fputs(help, stdout);
+    if (failed || wants_help)
+        return failed;
+    if (weir_cli_attributes_read(argc - optind, argv + optind, &attributes) != 0)
+        return WEIR_EXIT_ERROR;
+    char *question = question_make(&flags, &attributes);
+    if (!question)
+        return WEIR_EXIT_ERROR;
+    int error = weir_client_post(&flags.client, "/v1/check", question, &answer, problem, sizeof(problem));
+    free(question);
+    if (error) {
+        fprintf(stderr, "weir: %s: %s\n", flags.client.server, problem);
+        return WEIR_EXIT_ERROR;
+    }
+    int code = answer_print(&flags, &answer);
+    free(answer.body);
+    return code;
+}

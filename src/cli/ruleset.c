@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/ruleset.h"
+
+#include <stdio.h>
+
+int weir_ruleset_init(struct weir_ruleset *ret_ruleset, const char *file, struct weir_config_fault *ret_fault)
+{
+    struct weir_ruleset ruleset = { 0 };
+    struct weir_fault fault = { "", "" };
+    const struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN };
+    int error = file ? weir_config_load(file, &ruleset.config, ret_fault)
+                     : weir_config_example(&ruleset.config, ret_fault);
+    if (!error) {
+        error = weir_limiter_create(&options, &ruleset.limiter, &fault);
+        if (error) {
+            *ret_fault = (struct weir_config_fault){ { 0, 0 }, "" };
+            (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "%s %s", fault.field,
+                           fault.text[0] ? fault.text : weir_error_text(error));
+        }
+    }
+    if (!error)
+        error = weir_rules_create(ruleset.limiter, ruleset.config, &ruleset.rules, ret_fault);
+    if (error)
+        weir_ruleset_deinit(&ruleset);
+    else
+        *ret_ruleset = ruleset;
+    return error;
+}
+
+void weir_ruleset_deinit(struct weir_ruleset *ruleset)
+{
+    weir_rules_destroy(ruleset->rules);
+    weir_limiter_destroy(ruleset->limiter);
+    weir_config_destroy(ruleset->config);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A configuration's rules without a server: loaded, checked and compiled as a server would, on the smallest table. */
+#ifndef WEIR_CLI_RULESET_H
+#define WEIR_CLI_RULESET_H
+
+#include "rules/rules.h"
+
+struct weir_ruleset {
+    struct weir_config *config;
+    struct weir_limiter *limiter;
+    struct weir_rules *rules;
+};
+
+/* `file` NULL: the embedded example. Any error of weir_config_load and weir_rules_create. */
+int weir_ruleset_init(struct weir_ruleset *ret_ruleset, const char *file, struct weir_config_fault *ret_fault);
+void weir_ruleset_deinit(struct weir_ruleset *ruleset); /* zeroed is fine */
+
+#endif
