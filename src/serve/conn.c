@@ -12,7 +12,9 @@
 #include "serve/loop.h"
 #include "serve/tls.h"
 
-#define LINGER_NS (1 * WEIR_NS_PER_SECOND) /* how long a client may take to close after our last answer */
+/* What a client may still take and send after our last answer before it is cut off. */
+#define LINGER_NS (1 * WEIR_NS_PER_SECOND)
+#define LINGER_BYTES ((size_t)256 << 10)
 
 const struct weir_setup *weir_conn_setup(const struct weir_conn *conn)
 {
@@ -115,6 +117,7 @@ static void begin_lingering(struct weir_conn *conn)
         return;
     }
     conn->lingering = true;
+    conn->linger_bytes = LINGER_BYTES;
     conn->partial_ns = uv_hrtime();
     weir_buffer_release(&conn->in, &conn->loop->pool);
 }
@@ -213,8 +216,11 @@ static void drop_input(struct weir_conn *conn)
 {
     uint8_t dropped[4096];
     ssize_t got = recv(conn->fd, dropped, sizeof(dropped), 0);
-    if (got == 0 || (got < 0 && !must_wait(errno)))
+    bool bounded = got < 0 || (size_t)got < conn->linger_bytes;
+    if (got == 0 || (got < 0 && !must_wait(errno)) || !bounded)
         end(conn);
+    else if (got > 0)
+        conn->linger_bytes -= (size_t)got;
 }
 
 /* The client will send no more. What it has sent is answered; a request that waits for its turn has lost its caller. */

@@ -38,6 +38,7 @@ struct weir_conn {
     uint64_t active_ns;       /* when a request was last taken */
     uint64_t partial_ns;      /* when the request that is not yet whole began; 0 = none */
     uint64_t stuck_ns;        /* when the client last took bytes while some waited; 0 = none wait */
+    size_t linger_bytes;      /* how many more are dropped */
     size_t output_max;        /* bytes not yet taken */
     bool held;                /* weir_conn_hold: answers wait for their turn */
     bool finishing;           /* close when `out` is empty; nothing more is read as a request */

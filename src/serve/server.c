@@ -204,7 +204,9 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
         free(server);
         return error;
     }
-    error = init_loops(server, ret_fault);
+    error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
+    if (!error)
+        error = init_loops(server, ret_fault);
     if (error) {
         weir_server_destroy(server);
         return error;
@@ -222,7 +224,7 @@ const char *weir_server_listens_on(const struct weir_server *server, size_t inde
 int weir_server_run(struct weir_server *server)
 {
     size_t started = 0;
-    int error = start_handles(server);
+    int error = 0;
     while (!error && started < server->shared.loop_count) {
         error = weir_loop_start(&server->shared.loops[started]);
         started += error ? 0 : 1;

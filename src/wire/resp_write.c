@@ -8,21 +8,38 @@ static uint8_t *put_crlf(uint8_t *at)
     return at + 2;
 }
 
+/* Two digits at a time, from the back; most numbers have one to three. */
+static uint8_t *put_digits(uint8_t *at, uint64_t value)
+{
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434"
+        "44546474849505152535455565758596061626364656667686970717273747576777879808182838485868788"
+        "8990919293949596979899";
+    uint8_t digits[20];
+    size_t first = sizeof(digits);
+    while (value >= 100) {
+        first -= 2;
+        memcpy(digits + first, pairs + 2 * (value % 100), 2);
+        value /= 100;
+    }
+    if (value >= 10) {
+        first -= 2;
+        memcpy(digits + first, pairs + 2 * value, 2);
+    } else {
+        digits[--first] = (uint8_t)('0' + value);
+    }
+    do
+        *at++ = digits[first++];
+    while (first < sizeof(digits));
+    return at;
+}
+
 uint8_t *weir_resp_put_number(uint8_t *at, char type, uint64_t value, bool negative)
 {
-    uint8_t digits[20];
-    size_t count = 0;
-    do {
-        digits[count++] = (uint8_t)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
-
     *at++ = (uint8_t)type;
     if (negative)
         *at++ = '-';
-    while (count > 0)
-        *at++ = digits[--count];
-    return put_crlf(at);
+    return put_crlf(put_digits(at, value));
 }
 
 uint8_t *weir_resp_put_array(uint8_t *at, size_t count)

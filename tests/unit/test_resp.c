@@ -309,6 +309,21 @@ static void writing(void **state)
     assert_memory_equal(out, expected, sizeof(expected) - 1);
 }
 
+static void numbers_of_every_length(void **state)
+{
+    (void)state;
+    uint64_t value = 1;
+    for (int digits = 1; digits <= 20; digits++, value *= 10) {
+        for (uint64_t near = value - 1; near <= value + 1; near++) {
+            char expected[WEIR_RESP_HEADER_MAX + 1];
+            uint8_t out[WEIR_RESP_HEADER_MAX];
+            int size = snprintf(expected, sizeof(expected), "*%llu\r\n", (unsigned long long)near);
+            assert_int_equal(weir_resp_put_number(out, '*', near, false) - out, size);
+            assert_memory_equal(out, expected, (size_t)size);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +337,7 @@ int main(void)
         cmocka_unit_test(integers),
         cmocka_unit_test(names_in_any_case),
         cmocka_unit_test(writing),
+        cmocka_unit_test(numbers_of_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

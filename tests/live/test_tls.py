@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""TLS on both listeners: handshakes, large and small records, a certificate replaced while connections go on."""
+import contextlib
+import json
+import pathlib
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import unittest
+
+from weir_server import Resp, Weir, connect, resp_encode
+
+LIMITS = '''
+server: { request_timeout: 1s }
+limits:
+  - { name: wide, key: [user], rate: 1000000/s }
+'''
+
+
+class TlsResp(Resp):
+    def __init__(self, port, context, timeout_s=10):
+        raw = socket.create_connection(('127.0.0.1', port), timeout=timeout_s)
+        self.socket = context.wrap_socket(raw, server_hostname='localhost')
+        self.file = self.socket.makefile('rb')
+
+
+def make_certificate(folder, serial):
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days',
+                    '2', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost', '-set_serial', str(serial),
+                    '-keyout', folder / 'key.pem', '-out', folder / 'cert.pem'], check=True, capture_output=True)
+
+
+class Tls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix='weir-live-')
+        cls.path = pathlib.Path(cls.folder.name)
+        make_certificate(cls.path, 1)
+        cls.config = f'tls: {{ cert: {cls.path}/cert.pem, key: {cls.path}/key.pem }}\n' + LIMITS
+        cls.weir = Weir(cls.config)
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.weir.stop()
+        cls.folder.cleanup()
+        assert status == 0
+
+    def context(self, **options):
+        context = ssl.create_default_context(cafile=str(self.path / 'cert.pem'))
+        for name, value in options.items():
+            setattr(context, name, value)
+        return context
+
+    def test_versions(self):
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = self.context(minimum_version=version, maximum_version=version)
+            with TlsResp(self.weir.resp, context) as client:
+                self.assertEqual(client.ask('CL.THROTTLE', version.name, 15, 30, 60), [0, 16, 15, -1, 2])
+
+    def test_pipelines_larger_than_a_record(self):
+        text = b'y' * 3000
+        with TlsResp(self.weir.resp, self.context()) as client:
+            for _ in range(3):
+                client.send(resp_encode('ECHO', text) * 50)  # 150 KB: several records and several turns
+                for _ in range(50):
+                    self.assertEqual(client.read(), text)
+
+    def test_byte_by_byte(self):
+        with TlsResp(self.weir.resp, self.context()) as client:
+            for byte in resp_encode('PING', 'x'):
+                client.send(bytes([byte]))
+            self.assertEqual(client.read(), b'x')
+
+    def test_plain_text_and_silence_are_closed(self):
+        for data in (resp_encode('PING'), b'\x16\x03\x01', b''):
+            with connect(self.weir.resp) as sock:
+                start = time.monotonic()
+                sock.sendall(data)
+                with contextlib.suppress(ConnectionError):
+                    while sock.recv(1000):
+                        pass
+                self.assertLess(time.monotonic() - start, 5)
+        with TlsResp(self.weir.resp, self.context()) as client:
+            self.assertEqual(client.ask('PING'), 'PONG')
+
+    def test_redis_cli(self):
+        answer = subprocess.run(['redis-cli', '--tls', '--cacert', self.path / 'cert.pem', '--sni', 'localhost', '-h',
+                                 'localhost', '-p', str(self.weir.resp), 'PING'],
+                                capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(answer.stdout, 'PONG\n', answer.stderr)
+
+    def test_https(self):
+        answer = subprocess.run(['curl', '-sS', '--cacert', self.path / 'cert.pem', '-d', '{"attributes":{"user":"ada"}}',
+                                 f'https://localhost:{self.weir.http}/v1/check'],
+                                capture_output=True, text=True, timeout=20, check=False)
+        self.assertIs(json.loads(answer.stdout)['admitted'], True, answer.stderr)
+
+    def reload(self, word):
+        before = self.weir.output().count(word)
+        self.weir.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        while self.weir.output().count(word) == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def serial(self):
+        raw = socket.create_connection(('127.0.0.1', self.weir.resp), timeout=10)
+        with self.context().wrap_socket(raw, server_hostname='localhost') as sock:
+            return int(sock.getpeercert()['serialNumber'], 16)
+
+    def test_certificate_is_replaced(self):
+        with TlsResp(self.weir.resp, self.context()) as old:
+            self.assertEqual(old.ask('PING'), 'PONG')
+            make_certificate(self.path, 77)
+            self.reload('reloaded')
+            deadline = time.monotonic() + 10
+            while self.serial() != 77 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertEqual(self.serial(), 77)
+            self.assertEqual(old.ask('PING'), 'PONG')
+
+            good = (self.path / 'cert.pem').read_bytes()
+            (self.path / 'cert.pem').write_text('no certificate')
+            self.reload('stay in force')
+            (self.path / 'cert.pem').write_bytes(good)
+            self.assertIn('cert', self.weir.output())
+            self.assertEqual(self.serial(), 77)
+
+
+if __name__ == '__main__':
+    unittest.main()
