@@ -37,11 +37,13 @@ def free_port():
 class Nginx:
     """nginx of Debian, front and backend, on free ports, with everything it writes in a folder of its own."""
 
-    def __init__(self, weir_port):
+    def __init__(self, weir_port, fail_open=False):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='weir-nginx-'))
         self.front = free_port()
         text = (HERE / 'nginx.conf.in').read_text(encoding='utf-8')
-        for name, value in (('FOLDER', self.folder), ('WEIR', weir_port), ('FRONT', self.front), ('BACK', free_port())):
+        values = {'FOLDER': self.folder, 'WEIR': weir_port, 'FRONT': self.front, 'BACK': free_port(),
+                  'OPEN': 'error_page 500 502 503 504 = /_weir_open;' if fail_open else ''}
+        for name, value in values.items():
             text = text.replace(f'@{name}@', str(value))
         (self.folder / 'nginx.conf').write_text(text, encoding='utf-8')
         program = shutil.which('nginx') or '/usr/sbin/nginx'
@@ -87,10 +89,10 @@ def load(port):
 
 
 class NginxInFront(unittest.TestCase):
-    def start(self, config):
+    def start(self, config, **options):
         self.weir = Weir(config)
         self.addCleanup(self.stop_weir)
-        self.nginx = Nginx(self.weir.http)
+        self.nginx = Nginx(self.weir.http, **options)
         self.addCleanup(shutil.rmtree, self.nginx.folder)
 
     def stop_weir(self):
@@ -150,13 +152,20 @@ class NginxInFront(unittest.TestCase):
         self.assertNotIn('Retry-After', fields)
         self.finish({})
 
-    def test_weir_down_is_an_error(self):
-        """Without a line that says otherwise, nginx fails closed."""
-        self.start(CONFIG_WINDOW)
+    def without_weir(self, **options):
+        self.start(CONFIG_WINDOW, **options)
+        self.assertEqual(self.curl('once')[0], 200)
         self.weir.process.terminate()
         self.weir.process.wait(15)
-        self.assertEqual(self.curl('once')[0], 500)
+        status = self.curl('once')[0]
         self.nginx.stop()
+        return status
+
+    def test_without_weir_it_fails_closed(self):
+        self.assertEqual(self.without_weir(), 500)
+
+    def test_without_weir_it_fails_open_where_told_to(self):
+        self.assertEqual(self.without_weir(fail_open=True), 200)
 
 
 if __name__ == '__main__':
