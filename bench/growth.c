@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "weir/limiter.h"
 
@@ -31,19 +30,6 @@ static void check(int error, const char *what)
         fprintf(stderr, "%s: %s\n", what, weir_error_text(error));
         exit(1);
     }
-}
-
-static uint64_t resident_bytes(void)
-{
-    uint64_t size = 0;
-    uint64_t resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL || fscanf(file, "%" SCNu64 " %" SCNu64, &size, &resident) != 2) {
-        perror("/proc/self/statm");
-        exit(1);
-    }
-    fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static bool insert(struct weir_limiter *limiter, weir_limit_id limit, uint64_t number, struct worst *worst)
@@ -77,7 +63,7 @@ int main(int argc, char **argv)
     double most = 0;
 
     memset(&worst, 0, sizeof worst); /* its pages count as ours, not the limiter's */
-    uint64_t before = resident_bytes();
+    uint64_t before = measure_resident_bytes();
     if (options.memory_max < WEIR_MEMORY_MIN) {
         options.memory_max = WEIR_MEMORY_MIN;
     }
@@ -89,14 +75,14 @@ int main(int argc, char **argv)
             return 1;
         }
         if (i >= keys / 10 && i % LOOK_EVERY == 0) {
-            double bytes = (double)(resident_bytes() - before) / (double)i;
+            double bytes = (double)(measure_resident_bytes() - before) / (double)i;
             most = bytes > most ? bytes : most;
         }
     }
     weir_limiter_stats(limiter, &stats);
     printf("bytes %.4g bytes_most %.4g held %" PRIu64 " evicted %" PRIu64
            " worst_us %.4g worst_cpu_us %.4g p9999_us %.4g\n",
-           (double)(resident_bytes() - before) / (double)stats.keys, most, stats.keys, stats.evicted,
+           (double)(measure_resident_bytes() - before) / (double)stats.keys, most, stats.keys, stats.evicted,
            (double)worst.wall_ns / 1e3, (double)worst.cpu_ns / 1e3,
            (double)histogram_percentile(&worst.wall, 9999) / 1e3);
     weir_limiter_destroy(limiter);

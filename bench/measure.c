@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct worker {
     _Alignas(128) uint64_t state;
@@ -98,6 +99,19 @@ int measure_serve(const struct measure_case *cases, size_t count, void *context)
         fflush(stdout);
     }
     return 0;
+}
+
+uint64_t measure_resident_bytes(void)
+{
+    uint64_t size = 0;
+    uint64_t resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%" SCNu64 " %" SCNu64, &size, &resident) != 2) {
+        perror("/proc/self/statm");
+        exit(1);
+    }
+    fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 uint64_t measure_argument(int argc, char **argv, int n, uint64_t min, uint64_t max, const char *name)

@@ -70,6 +70,9 @@ double measure_take(void *context, const struct measure_case *self, uint64_t sam
  * the input ends. Returns an exit code. */
 int measure_serve(const struct measure_case *cases, size_t count, void *context);
 
+/* Memory that this process really takes now. */
+uint64_t measure_resident_bytes(void);
+
 /* The n-th word of the command line as a number from `min` to `max`, or an exit with a message. */
 uint64_t measure_argument(int argc, char **argv, int n, uint64_t min, uint64_t max, const char *name);
 
