@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weir_check_request request;
-    struct weir_fault fault = {{0}, {0}};
+    struct weir_fault fault = { { 0 }, { 0 } };
     int error = weir_check_parse(data, size, &request, &fault);
     if (error) {
         weir_assert(error == WEIR_EPROTO || error == WEIR_ERANGE || error == WEIR_ENOMEM);

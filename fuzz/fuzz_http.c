@@ -11,7 +11,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct weir_http_bounds bounds = {
-    .target_max = 256, .headers_max = 16, .header_bytes_max = 1024, .body_max = 256};
+    .target_max = 256, .headers_max = 16, .header_bytes_max = 1024, .body_max = 256
+};
 
 static void check_slice(struct weir_slice slice, const uint8_t *data, size_t size)
 {
@@ -38,7 +39,7 @@ static void check_request(const struct weir_http_request *request, const uint8_t
 /* Shows the first `cut` bytes, then all; returns how many bytes were taken as requests. */
 static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requests)
 {
-    struct weir_http http = {0};
+    struct weir_http http = { 0 };
     struct weir_http_request request;
     struct weir_http_refusal refusal;
     size_t used = 0, shown = cut;

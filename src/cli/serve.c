@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/verbs.h"
+#include "serve/http.h"
 #include "serve/resp.h"
 #include "serve/server.h"
 
@@ -254,8 +255,9 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .limiter = serving->limiter,
         .setup = setup,
         .threads = serving->flags.threads ? serving->flags.threads : config->threads,
-        .listens = { { .protocol = &weir_resp_protocol, .address = config->resp } },
-        .listen_count = 1,
+        .listens = { { .protocol = &weir_resp_protocol, .address = config->resp },
+                     { .protocol = &weir_http_protocol, .address = config->http, .http = true } },
+        .listen_count = 2,
         .reload = reload,
         .context = serving,
     };

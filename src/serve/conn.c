@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "serve/hold.h"
 #include "serve/loop.h"
 #include "serve/tls.h"
 
@@ -75,6 +76,7 @@ static void end(struct weir_conn *conn)
 {
     weir_assert(!conn->closed);
     conn->closed = true;
+    weir_hold_leave(conn);
     if (conn->protocol->on_close)
         conn->protocol->on_close(conn);
 

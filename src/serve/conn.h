@@ -19,6 +19,7 @@
 struct weir_loop;
 struct weir_listener;
 struct weir_setup;
+struct weir_waiter;
 
 struct weir_conn {
     struct weir_loop *loop;
@@ -31,21 +32,22 @@ struct weir_conn {
     int events; /* what poll waits for now */
     SSL *ssl;   /* NULL = plain */
     struct weir_buffer in, out;
-    size_t out_sent;          /* of out, from the front */
-    unsigned rights_at_first; /* of a caller that shows no token */
-    unsigned rights;          /* what the caller may do (enum weir_right); RESP's AUTH changes it */
-    size_t input_max;         /* bytes not yet understood */
-    uint64_t active_ns;       /* when a request was last taken */
-    uint64_t partial_ns;      /* when the request that is not yet whole began; 0 = none */
-    uint64_t stuck_ns;        /* when the client last took bytes while some waited; 0 = none wait */
-    size_t linger_bytes;      /* how many more are dropped */
-    size_t output_max;        /* bytes not yet taken */
-    bool held;                /* weir_conn_hold: answers wait for their turn */
-    bool finishing;           /* close when `out` is empty; nothing more is read as a request */
-    bool lingering;           /* our side is shut: what still comes is dropped until the client closes */
-    bool closed;              /* gone; only its handle is still closing */
-    bool ready;               /* is in the loop's ready list */
-    bool stalled;             /* was blocked or has yielded: on_input is called when that passes */
+    size_t out_sent;            /* of out, from the front */
+    unsigned rights_at_first;   /* of a caller that shows no token */
+    unsigned rights;            /* what the caller may do (enum weir_right); RESP's AUTH changes it */
+    size_t input_max;           /* bytes not yet understood */
+    uint64_t active_ns;         /* when a request was last taken */
+    uint64_t partial_ns;        /* when the request that is not yet whole began; 0 = none */
+    uint64_t stuck_ns;          /* when the client last took bytes while some waited; 0 = none wait */
+    size_t linger_bytes;        /* how many more are dropped */
+    size_t output_max;          /* bytes not yet taken */
+    struct weir_waiter *waiter; /* the request on hold (hold.h) */
+    bool held;                  /* weir_conn_hold: answers wait for their turn */
+    bool finishing;             /* close when `out` is empty; nothing more is read as a request */
+    bool lingering;             /* our side is shut: what still comes is dropped until the client closes */
+    bool closed;                /* gone; only its handle is still closing */
+    bool ready;                 /* is in the loop's ready list */
+    bool stalled;               /* was blocked or has yielded: on_input is called when that passes */
     bool yielded;
     bool mid_request;                            /* weir_conn_request_begin */
     bool failed;                                 /* weir_conn_abort: ends with this turn */

@@ -12,7 +12,10 @@ struct weir_question {
     size_t count;
     uint64_t cost;
     bool peek;
+    bool can_wait; /* the answer may come later: see outcome->waiter */
 };
+
+struct weir_waiter;
 
 /* About 8 KiB: keep one per loop, not one per request. The rules it points to live as long as loop->setup: look at
  * them within the turn only. */
@@ -20,6 +23,9 @@ struct weir_outcome {
     struct weir_match match; /* count 0: no limit applies, the request is admitted */
     struct weir_decision decision;
     struct weir_verdict verdicts[WEIR_CHARGES_MAX];
+    struct weir_waiter *waiter; /* not NULL: once the answer is written, the caller calls weir_hold_begin (hold.h) */
+    uint64_t wait_ns;           /* how long that will take */
+    bool shed;                  /* it fitted into the bucket, but its wait passed a bound of `throttle: hold` */
 };
 
 /* Errors: of weir_rules_match and weir_limiter_decide; nothing is charged then. */

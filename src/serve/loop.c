@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "observe/metrics.h"
 
 #define ACCEPTS_PER_TURN 64
 #define CHECK_PERIOD_MS 250
@@ -128,6 +129,16 @@ static void drain(struct weir_loop *loop)
         close_loop(loop);
 }
 
+/* Where the limits of the setup in force are counted. Without memory they count as "(other)" until the next reload. */
+static void map_slots(struct weir_loop *loop)
+{
+    size_t count = weir_rules_count(loop->setup->rules);
+    free(loop->slots);
+    loop->slots = calloc(count + 1, sizeof(loop->slots[0]));
+    for (size_t i = 0; loop->slots && i < count; i++)
+        loop->slots[i] = weir_metrics_slot(loop->shared->metrics, weir_rules_limit(loop->setup->rules, i)->name);
+}
+
 static void on_wake(uv_async_t *wake)
 {
     struct weir_loop *loop = wake->data;
@@ -135,6 +146,7 @@ static void on_wake(uv_async_t *wake)
     const struct weir_setup *newest = atomic_load(&shared->setup);
     if (loop->setup != newest) {
         loop->setup = newest;
+        map_slots(loop);
         if (atomic_fetch_sub(&shared->setup_pending, 1) == 1)
             uv_async_send(shared->moved);
     }
@@ -195,12 +207,14 @@ int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared)
 {
     *loop = (struct weir_loop){ .shared = shared, .limiter = shared->limiter };
     loop->setup = atomic_load(&shared->setup);
+    loop->number = (size_t)(loop - shared->loops);
     if (uv_loop_init(&loop->uv))
         return WEIR_ENOMEM;
     int error = weir_timers_init(&loop->timers, &loop->uv);
     if (!error && uv_async_init(&loop->uv, &loop->wake, on_wake))
         error = WEIR_EIO;
     weir_assert(!error); /* descriptors for these were counted before */
+    map_slots(loop);
     uv_idle_init(&loop->uv, &loop->ready);
     uv_timer_init(&loop->uv, &loop->check);
     loop->wake.data = loop->ready.data = loop->check.data = loop;
@@ -266,4 +280,5 @@ void weir_loop_deinit(struct weir_loop *loop)
         free(loop->listeners[i].state);
     weir_timers_deinit(&loop->timers);
     weir_pool_deinit(&loop->pool);
+    free(loop->slots);
 }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "observe/counter.h"
 #include "serve/buffer.h"
 #include "serve/conn.h"
 #include "serve/setup.h"
@@ -17,7 +18,7 @@
 
 #define WEIR_LISTENERS_MAX 4
 
-/* Written by the loop's thread only, read by any (weir_count, weir_counted). */
+/* Written by the loop's thread only, read by any (observe/counter.h). */
 struct weir_counters {
     _Atomic uint64_t connections_opened;
     _Atomic uint64_t connections_closed;
@@ -30,11 +31,8 @@ struct weir_counters {
     _Atomic uint64_t requests; /* HTTP requests taken */
 };
 
-/* One writer: a plain addition, not a locked one. */
-static inline void weir_count(_Atomic uint64_t *counter, uint64_t more)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
-}
+struct weir_metrics; /* observe/metrics.h */
+struct weir_holds;   /* serve/hold.h */
 
 struct weir_listener {
     struct weir_loop *loop;
@@ -49,6 +47,8 @@ struct weir_listener {
 /* What the loops of one server share. */
 struct weir_shared {
     struct weir_limiter *limiter;
+    struct weir_metrics *metrics;
+    struct weir_holds *holds;
     struct weir_loop *loops;
     size_t loop_count;
     size_t connections_room;                  /* for which there are descriptors */
@@ -67,6 +67,8 @@ struct weir_loop {
     struct weir_shared *shared;
     struct weir_limiter *limiter;
     const struct weir_setup *setup; /* moves between turns only: read it anew for each batch, keep nothing from it */
+    uint32_t *slots;                /* in the metrics, of the limits of `setup`; NULL: memory was out */
+    size_t number;                  /* of this loop, from 0 */
     struct weir_counters counters;
     struct weir_timers timers;
     struct weir_pool pool;
@@ -83,6 +85,12 @@ struct weir_loop {
     bool draining;
     uint64_t drain_until_ns;
 };
+
+/* Where limit number `index` of the setup is counted. */
+static inline uint32_t weir_loop_slot(const struct weir_loop *loop, uint32_t index)
+{
+    return loop->slots ? loop->slots[index] : 0; /* WEIR_METRICS_OTHER */
+}
 
 int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared);
 

@@ -2,6 +2,7 @@
 #include "serve/resp.h"
 
 #include "base/assert.h"
+#include "observe/metrics.h"
 #include "serve/loop.h"
 #include "serve/resp_call.h"
 
@@ -165,7 +166,11 @@ static size_t on_input(struct weir_conn *conn, const uint8_t *data, size_t size,
         taken++;
     }
     weir_resp_batch_flush(&call);
-    weir_count(&conn->loop->counters.commands, taken);
+    if (taken > 0) {
+        struct weir_metrics_loop *metrics = weir_metrics_of_loop(conn->loop->shared->metrics, conn->loop->number);
+        weir_count(&conn->loop->counters.commands, taken);
+        weir_histogram_add(&metrics->turn_ns[WEIR_METRICS_RESP], uv_hrtime() - time->now_ns, taken);
+    }
     return at;
 }
 

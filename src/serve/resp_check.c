@@ -3,6 +3,7 @@
  * WEIR.CHECK, WEIR.PEEK and WEIR.REFUND: the limits of the configuration. */
 #include <stdio.h>
 
+#include "serve/hold.h"
 #include "serve/resp_call.h"
 
 /* `WEIR.X NUMBER attr value [attr value ...]` into call->work->attributes; false when it has been answered. */
@@ -53,12 +54,16 @@ static void decide(const struct weir_resp_call *call, bool peek)
     if (!read_question(call, "cost", &question))
         return;
     question.peek = peek;
+    question.can_wait = !call->in_exec;
     struct weir_outcome *outcome = &call->work->outcome;
+    size_t pending = weir_conn_pending(call->conn);
     int error = weir_decide(call->conn->loop, &question, call->time, outcome, &fault);
     if (error)
         weir_resp_reply_fault(call, error, &fault);
     else
         reply_outcome(call, outcome);
+    if (!error && outcome->waiter)
+        weir_hold_begin(outcome->waiter, call->conn, pending);
 }
 
 void weir_resp_check(const struct weir_resp_call *call)

@@ -2,6 +2,7 @@
  *
  * CL.THROTTLE as redis-cell defined it, and DEL, which resets its counters. */
 #include "base/assert.h"
+#include "observe/metrics.h"
 #include "serve/resp_call.h"
 #include "wire/resp_write.h"
 
@@ -22,6 +23,18 @@ static uint8_t *put_verdict(uint8_t *at, const struct weir_verdict *verdict)
     return weir_resp_put_integer(at, whole_seconds(verdict->reset_after_ns));
 }
 
+static void count_verdicts(const struct weir_loop *loop, const struct weir_verdict *verdicts, size_t count)
+{
+    uint64_t sums[WEIR_METRICS_VERDICTS] = { 0 };
+    for (size_t i = 0; i < count; i++)
+        sums[weir_metrics_verdict_of(&verdicts[i])]++;
+    for (size_t i = 0; i < WEIR_METRICS_VERDICTS; i++) {
+        if (sums[i] > 0)
+            weir_metrics_decided(loop->shared->metrics, loop->number, WEIR_METRICS_THROTTLE,
+                                 (enum weir_metrics_verdict)i, sums[i]);
+    }
+}
+
 void weir_resp_batch_flush(const struct weir_resp_call *call)
 {
     struct weir_resp_batch *batch = &call->work->batch;
@@ -36,6 +49,7 @@ void weir_resp_batch_flush(const struct weir_resp_call *call)
             weir_resp_reply_fault(call, error, NULL);
         return;
     }
+    count_verdicts(call->conn->loop, batch->verdicts, count);
     uint8_t *start = weir_conn_reserve(call->conn, count * (8 + 4 * WEIR_RESP_HEADER_MAX));
     if (!start)
         return;

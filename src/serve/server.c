@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "observe/metrics.h"
+#include "serve/hold.h"
 #include "serve/listen.h"
 
 #define MAINTAIN_PERIOD_MS 10
@@ -175,10 +177,14 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
     size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
     wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
     server->shared.connections_room = connections_room(wanted);
+    int error = weir_metrics_create(wanted, &server->shared.metrics);
+    if (!error)
+        error = weir_holds_create(&server->shared.holds);
+    if (error)
+        return error;
     server->shared.loops = aligned_alloc(_Alignof(struct weir_loop), wanted * sizeof(struct weir_loop));
     if (!server->shared.loops)
         return WEIR_ENOMEM;
-    int error = 0;
     for (size_t i = 0; !error && i < wanted; i++) {
         error = weir_loop_init(&server->shared.loops[i], &server->shared);
         server->shared.loop_count += error ? 0 : 1;
@@ -247,6 +253,8 @@ void weir_server_destroy(struct weir_server *server)
     for (size_t i = 0; i < server->shared.loop_count; i++)
         weir_loop_deinit(&server->shared.loops[i]);
     free(server->shared.loops);
+    weir_holds_destroy(server->shared.holds);
+    weir_metrics_destroy(server->shared.metrics);
     if (!uv_is_closing((uv_handle_t *)&server->moved))
         close_handles(server);
     uv_run(&server->uv, UV_RUN_DEFAULT);

@@ -10,8 +10,8 @@
 
 #define FIELD_SHOWN_MAX 31 /* of a member's name, in a fault */
 
-__attribute__((format(printf, 4, 5)))
-static int fail(struct weir_fault *fault, int error, const char *field, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int fail(struct weir_fault *fault, int error, const char *field,
+                                                      const char *format, ...)
 {
     if (!fault)
         return error;
@@ -42,7 +42,7 @@ static int attribute_value(const json_t *value, const char *name, struct weir_ch
 {
     switch (json_typeof(value)) {
     case JSON_STRING:
-        attribute->value = (struct weir_slice){json_string_value(value), json_string_length(value)};
+        attribute->value = (struct weir_slice){ json_string_value(value), json_string_length(value) };
         return 0;
     case JSON_INTEGER:
         snprintf(attribute->number, sizeof(attribute->number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
@@ -54,7 +54,7 @@ static int attribute_value(const json_t *value, const char *name, struct weir_ch
     default:
         return fail(fault, WEIR_EPROTO, name, "an attribute must be a string, an integer, true or false");
     }
-    attribute->value = (struct weir_slice){attribute->number, strlen(attribute->number)};
+    attribute->value = (struct weir_slice){ attribute->number, strlen(attribute->number) };
     return 0;
 }
 
@@ -67,7 +67,7 @@ static int read_attributes(json_t *object, struct weir_check_request *request, s
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         struct weir_check_attribute *attribute = &request->attributes[request->count];
         const char *name = json_object_iter_key(at);
-        attribute->name = (struct weir_slice){name, json_object_iter_key_len(at)};
+        attribute->name = (struct weir_slice){ name, json_object_iter_key_len(at) };
         int error = attribute_value(json_object_iter_value(at), name, attribute, fault);
         if (error)
             return error;

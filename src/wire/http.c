@@ -9,12 +9,12 @@
 
 #include "base/assert.h"
 
-#define EMPTY_LINES_MAX 2    /* before a request line: RFC 9112 section 2.2 asks to be lenient about one */
+#define EMPTY_LINES_MAX 2     /* before a request line: RFC 9112 section 2.2 asks to be lenient about one */
 #define REQUEST_LINE_EXTRA 64 /* method, two spaces, version */
 
 static enum weir_http_event refuse(struct weir_http_refusal *refusal, int status, const char *text)
 {
-    *refusal = (struct weir_http_refusal){.status = status, .text = text};
+    *refusal = (struct weir_http_refusal){ .status = status, .text = text };
     return WEIR_HTTP_REFUSED;
 }
 
@@ -92,8 +92,7 @@ static enum weir_http_event find_head(struct weir_http *http, const struct weir_
 
 /* The body as it is known at the end of `data`. */
 static enum weir_http_event find_body(struct weir_http *http, const uint8_t *data, size_t size,
-                                      struct weir_slice *ret_body, size_t *ret_size,
-                                      struct weir_http_refusal *refusal)
+                                      struct weir_slice *ret_body, size_t *ret_size, struct weir_http_refusal *refusal)
 {
     const uint8_t *body = data + http->head_size;
     size_t come = size - http->head_size;
@@ -101,7 +100,7 @@ static enum weir_http_event find_body(struct weir_http *http, const uint8_t *dat
         return weir_http_chunked_go_on(http->chunked, body, come, ret_body, ret_size, refusal);
     if (come < http->body_size)
         return WEIR_HTTP_MORE;
-    *ret_body = (struct weir_slice){.data = body, .size = http->body_size};
+    *ret_body = (struct weir_slice){ .data = body, .size = http->body_size };
     *ret_size = http->body_size;
     return WEIR_HTTP_REQUEST;
 }
@@ -142,7 +141,7 @@ enum weir_http_event weir_http_parse(struct weir_http *http, const struct weir_h
 void weir_http_next(struct weir_http *http)
 {
     weir_http_chunked_destroy(http->chunked);
-    *http = (struct weir_http){0};
+    *http = (struct weir_http){ 0 };
 }
 
 bool weir_http_is(struct weir_slice slice, const char *literal)

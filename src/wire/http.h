@@ -20,7 +20,7 @@
 
 #include "weir/limiter.h"
 
-#define WEIR_HTTP_HEADERS_MAX 100 /* the most that `headers_max` may be */
+#define WEIR_HTTP_HEADERS_MAX 1000 /* the most that `headers_max` may be */
 
 /* What a request may take; more is refused with the status named. */
 struct weir_http_bounds {
@@ -31,7 +31,7 @@ struct weir_http_bounds {
 };
 #define WEIR_HTTP_BOUNDS_DEFAULT                                                                                       \
     {                                                                                                                  \
-        .target_max = 8 << 10, .headers_max = WEIR_HTTP_HEADERS_MAX, .header_bytes_max = 32 << 10, .body_max = 64 << 10 \
+        .target_max = 8 << 10, .headers_max = 100, .header_bytes_max = 32 << 10, .body_max = 64 << 10                  \
     }
 
 enum weir_http_method {
@@ -42,19 +42,19 @@ enum weir_http_method {
 };
 
 struct weir_http_header {
-    struct weir_slice name; /* as it was sent: compare with weir_http_is() */
+    struct weir_slice name;  /* as it was sent: compare with weir_http_is() */
     struct weir_slice value; /* without space around it */
 };
 
 /* Slices point into the bytes that were parsed (a chunked body: into the codec). Valid until either changes. */
 struct weir_http_request {
-    size_t size;             /* bytes that the request took */
+    size_t size; /* bytes that the request took */
     enum weir_http_method method;
     struct weir_slice path;  /* as it was sent, not decoded; begins with '/', or is "*" */
     struct weir_slice query; /* what followed the first '?', without it */
     struct weir_slice body;
-    bool keep_alive;         /* another request may follow */
-    bool version_10;         /* HTTP/1.0: an answer that keeps the connection has to say so */
+    bool keep_alive; /* another request may follow */
+    bool version_10; /* HTTP/1.0: an answer that keeps the connection has to say so */
     size_t header_count;
     struct weir_http_header headers[WEIR_HTTP_HEADERS_MAX];
 };
@@ -74,7 +74,7 @@ struct weir_http {
     size_t headers_at; /* where it has ended */
     size_t head_size;  /* up to the body; 0 = not known yet */
     size_t line_count;
-    size_t body_size;  /* by Content-Length */
+    size_t body_size; /* by Content-Length */
     bool continue_told;
     struct weir_http_chunked *chunked; /* NULL where the body is not chunked */
 };

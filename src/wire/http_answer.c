@@ -5,21 +5,21 @@ static const struct {
     int status;
     const char *reason;
 } reasons[] = {
-    {200, "OK"},
-    {400, "Bad Request"},
-    {401, "Unauthorized"},
-    {403, "Forbidden"},
-    {404, "Not Found"},
-    {405, "Method Not Allowed"},
-    {408, "Request Timeout"},
-    {413, "Content Too Large"},
-    {414, "URI Too Long"},
-    {417, "Expectation Failed"},
-    {429, "Too Many Requests"},
-    {431, "Request Header Fields Too Large"},
-    {500, "Internal Server Error"},
-    {503, "Service Unavailable"},
-    {505, "HTTP Version Not Supported"},
+    { 200, "OK" },
+    { 400, "Bad Request" },
+    { 401, "Unauthorized" },
+    { 403, "Forbidden" },
+    { 404, "Not Found" },
+    { 405, "Method Not Allowed" },
+    { 408, "Request Timeout" },
+    { 413, "Content Too Large" },
+    { 414, "URI Too Long" },
+    { 417, "Expectation Failed" },
+    { 429, "Too Many Requests" },
+    { 431, "Request Header Fields Too Large" },
+    { 500, "Internal Server Error" },
+    { 503, "Service Unavailable" },
+    { 505, "HTTP Version Not Supported" },
 };
 
 const char *weir_http_reason(int status)

@@ -14,9 +14,9 @@ struct weir_http_answer {
     int status;
     const char *content_type; /* NULL: there is no body */
     size_t content_length;
-    bool keep_alive;          /* another answer follows on this connection */
-    bool version_10;          /* asked in HTTP/1.0, where keeping is what must be said */
-    uint64_t wall_ns;         /* for Date */
+    bool keep_alive;  /* another answer follows on this connection */
+    bool version_10;  /* asked in HTTP/1.0, where keeping is what must be said */
+    uint64_t wall_ns; /* for Date */
 };
 
 /* Status line and the fields that every answer has. The caller adds its own fields, each with CRLF, and ends the head

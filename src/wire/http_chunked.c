@@ -24,7 +24,7 @@ struct weir_http_chunked {
 
 static int stop(struct weir_http_chunked *chunked, int status, const char *text)
 {
-    chunked->refusal = (struct weir_http_refusal){.status = status, .text = text};
+    chunked->refusal = (struct weir_http_refusal){ .status = status, .text = text };
     return -1;
 }
 
@@ -120,17 +120,17 @@ enum weir_http_event weir_http_chunked_go_on(struct weir_http_chunked *chunked, 
         if ((error != HPE_OK && !chunked->complete) || (chunked->complete && !end_valid(data, chunked->taken))) {
             *ret_refusal = chunked->refusal.status
                                ? chunked->refusal
-                               : (struct weir_http_refusal){.status = 400, .text = "malformed chunked body"};
+                               : (struct weir_http_refusal){ .status = 400, .text = "malformed chunked body" };
             return WEIR_HTTP_REFUSED;
         }
     }
     if (chunked->taken > ENCODED_MAX_FACTOR * chunked->body_max + BODY_ROOM_FIRST) {
-        *ret_refusal = (struct weir_http_refusal){.status = 413, .text = "the chunked body is too long"};
+        *ret_refusal = (struct weir_http_refusal){ .status = 413, .text = "the chunked body is too long" };
         return WEIR_HTTP_REFUSED;
     }
     if (!chunked->complete)
         return WEIR_HTTP_MORE;
-    *ret_body = (struct weir_slice){.data = chunked->body, .size = chunked->body_size};
+    *ret_body = (struct weir_slice){ .data = chunked->body, .size = chunked->body_size };
     *ret_size = chunked->taken;
     return WEIR_HTTP_REQUEST;
 }

@@ -37,7 +37,7 @@ static int on_field(llhttp_t *parser, const char *at, size_t size)
     if (request->header_count == 0 || head->value_open) {
         if (request->header_count == head->headers_max)
             return -1;
-        request->headers[request->header_count++] = (struct weir_http_header){{at, 0}, {at, 0}};
+        request->headers[request->header_count++] = (struct weir_http_header){ { at, 0 }, { at, 0 } };
         head->value_open = false;
     }
     extend(&request->headers[request->header_count - 1].name, at, size);
@@ -78,7 +78,7 @@ static const llhttp_settings_t head_settings = {
 
 static bool refuse(struct weir_http_refusal *refusal, int status, const char *text)
 {
-    *refusal = (struct weir_http_refusal){.status = status, .text = text};
+    *refusal = (struct weir_http_refusal){ .status = status, .text = text };
     return false;
 }
 
@@ -118,7 +118,7 @@ static bool line_exact(const llhttp_t *parser, const uint8_t *line, size_t size,
 static bool split_target(struct weir_slice target, struct weir_http_request *request)
 {
     const char *at = target.data, *end = at + target.size;
-    if (target.size >= 7 && weir_http_is((struct weir_slice){at, 7}, "http://")) {
+    if (target.size >= 7 && weir_http_is((struct weir_slice){ at, 7 }, "http://")) {
         for (at += 7; at < end && *at != '/';)
             at++;
         if (at == end)
@@ -128,10 +128,10 @@ static bool split_target(struct weir_slice target, struct weir_http_request *req
     if (at >= end || (*at != '/' && !star))
         return false;
     const char *question = memchr(at, '?', (size_t)(end - at));
-    request->path = (struct weir_slice){at, (size_t)((question ? question : end) - at)};
-    request->query = (struct weir_slice){end, 0};
+    request->path = (struct weir_slice){ at, (size_t)((question ? question : end) - at) };
+    request->query = (struct weir_slice){ end, 0 };
     if (question)
-        request->query = (struct weir_slice){question + 1, (size_t)(end - question - 1)};
+        request->query = (struct weir_slice){ question + 1, (size_t)(end - question - 1) };
     return memchr(at, '#', (size_t)(end - at)) == NULL;
 }
 
@@ -226,7 +226,7 @@ bool weir_http_head(const struct weir_http_bounds *bounds, const uint8_t *data, 
                     struct weir_http_request *ret_request, struct weir_http_framing *ret_framing,
                     struct weir_http_refusal *ret_refusal)
 {
-    struct head head = {.request = ret_request, .headers_max = bounds->headers_max};
+    struct head head = { .request = ret_request, .headers_max = bounds->headers_max };
     ret_request->header_count = 0;
     llhttp_t parser;
     llhttp_init(&parser, HTTP_REQUEST, &head_settings);
@@ -241,7 +241,7 @@ bool weir_http_head(const struct weir_http_bounds *bounds, const uint8_t *data, 
     }
     ret_request->method = method_of(parser.method);
     ret_request->version_10 = parser.http_minor == 0;
-    ret_request->body = (struct weir_slice){.data = data + size};
+    ret_request->body = (struct weir_slice){ .data = data + size };
     if (parser.http_major != 1)
         return refuse(ret_refusal, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
     if (parser.method == HTTP_CONNECT)

@@ -26,11 +26,11 @@ static void json_escape(struct weir_text *text, uint8_t byte)
     static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt";
     for (const char *at = shorts; *at; at += 2) {
         if ((uint8_t)*at == byte) {
-            weir_text_bytes(text, (char[]){'\\', at[1]}, 2);
+            weir_text_bytes(text, (char[]){ '\\', at[1] }, 2);
             return;
         }
     }
-    weir_text_bytes(text, (char[]){'\\', 'u', '0', '0', hex[byte >> 4], hex[byte & 15]}, 6);
+    weir_text_bytes(text, (char[]){ '\\', 'u', '0', '0', hex[byte >> 4], hex[byte & 15] }, 6);
 }
 
 /* Length of the UTF-8 sequence at the front (RFC 3629: no surrogates, nothing overlong, at most U+10FFFF), or 0. */
@@ -85,9 +85,9 @@ void weir_text_sf_string(struct weir_text *text, const char *string)
     weir_text_lit(text, "\"");
     for (const uint8_t *at = (const uint8_t *)string; *at; at++) {
         if (*at < 0x20 || *at > 0x7E || *at == '%')
-            weir_text_bytes(text, (char[]){'%', hex[*at >> 4], hex[*at & 15]}, 3);
+            weir_text_bytes(text, (char[]){ '%', hex[*at >> 4], hex[*at & 15] }, 3);
         else if (*at == '"' || *at == '\\')
-            weir_text_bytes(text, (char[]){'\\', (char)*at}, 2);
+            weir_text_bytes(text, (char[]){ '\\', (char)*at }, 2);
         else
             weir_text_bytes(text, at, 1);
     }
@@ -96,7 +96,7 @@ void weir_text_sf_string(struct weir_text *text, const char *string)
 
 static void two_digits(struct weir_text *text, uint64_t value)
 {
-    weir_text_bytes(text, (char[]){(char)('0' + value / 10 % 10), (char)('0' + value % 10)}, 2);
+    weir_text_bytes(text, (char[]){ (char)('0' + value / 10 % 10), (char)('0' + value % 10) }, 2);
 }
 
 void weir_text_http_date(struct weir_text *text, uint64_t wall_ns)

@@ -22,7 +22,7 @@ struct weir_text {
 
 static inline struct weir_text weir_text_init(void *data, size_t room)
 {
-    return (struct weir_text){.data = data, .room = room};
+    return (struct weir_text){ .data = data, .room = room };
 }
 
 static inline void weir_text_bytes(struct weir_text *text, const void *data, size_t size)

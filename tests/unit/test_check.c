@@ -22,7 +22,7 @@ static int parse(const char *text)
 
 static void assert_bad(int error, const char *field, const char *part, const char *text)
 {
-    struct weir_fault fault = {"", ""};
+    struct weir_fault fault = { "", "" };
     int got = weir_check_parse(text, strlen(text), &request, &fault);
     if (got != error || strcmp(fault.field, field) != 0 || !strstr(fault.text, part))
         fail_msg("%d, \"%s: %s\" instead of %d, \"%s: ...%s\" for %s", got, fault.field, fault.text, error, field, part,
@@ -67,7 +67,8 @@ static void integers_and_booleans_stand_for_their_text(void **state)
 {
     (void)state;
     assert_int_equal(parse("{\"attributes\":{\"a\":42,\"b\":-9223372036854775808,\"c\":true,\"d\":false,\"e\":\"\","
-                           "\"\":\"x\",\"f\":\"a\\u0000b\",\"g\":\"\\u00e9\"}}"), 0);
+                           "\"\":\"x\",\"f\":\"a\\u0000b\",\"g\":\"\\u00e9\"}}"),
+                     0);
     assert_value("a", "42", 2);
     assert_value("b", "-9223372036854775808", 20);
     assert_value("c", "true", 4);
@@ -157,16 +158,17 @@ static const char *written(const struct weir_answer *answer)
     return room;
 }
 
-static const struct weir_limit_spec spec = {.count = 100, .period_ns = 60 * WEIR_NS_PER_SECOND, .burst = 20};
+static const struct weir_limit_spec spec = { .count = 100, .period_ns = 60 * WEIR_NS_PER_SECOND, .burst = 20 };
 
 static void an_admission(void **state)
 {
     (void)state;
-    const struct weir_verdict verdict = {.admitted = true, .capacity = 20, .remaining = 19,
-                                         .reset_after_ns = 599000001, .next_after_ns = 599000001};
-    const struct weir_told told = {"api-per-user", &spec, &verdict};
-    const struct weir_decision decision = {.admitted = true, .deciding = 0};
-    assert_string_equal(written(&(struct weir_answer){&decision, &told, 1}),
+    const struct weir_verdict verdict = {
+        .admitted = true, .capacity = 20, .remaining = 19, .reset_after_ns = 599000001, .next_after_ns = 599000001
+    };
+    const struct weir_told told = { "api-per-user", &spec, &verdict };
+    const struct weir_decision decision = { .admitted = true, .deciding = 0 };
+    assert_string_equal(written(&(struct weir_answer){ &decision, &told, 1 }),
                         "{\"admitted\":true,\"limit\":\"api-per-user\",\"remaining\":19,\"retry_after_ms\":0,"
                         "\"reset_after_ms\":600,\"delay_ms\":0,\"limits\":[{\"limit\":\"api-per-user\","
                         "\"admitted\":true,\"shadow\":false,\"capacity\":20,\"remaining\":19,\"retry_after_ms\":0,"
@@ -176,10 +178,10 @@ static void an_admission(void **state)
 static void a_refusal_is_a_problem_with_the_same_members(void **state)
 {
     (void)state;
-    const struct weir_verdict verdict = {.capacity = 20, .retry_after_ns = WEIR_NEVER};
-    const struct weir_told told = {"a\"b", &spec, &verdict};
-    const struct weir_decision decision = {.deciding = 0, .retry_after_ns = WEIR_NEVER};
-    assert_string_equal(written(&(struct weir_answer){&decision, &told, 1}),
+    const struct weir_verdict verdict = { .capacity = 20, .retry_after_ns = WEIR_NEVER };
+    const struct weir_told told = { "a\"b", &spec, &verdict };
+    const struct weir_decision decision = { .deciding = 0, .retry_after_ns = WEIR_NEVER };
+    assert_string_equal(written(&(struct weir_answer){ &decision, &told, 1 }),
                         "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
                         "\"title\":\"Too many requests\",\"status\":429,\"violated-policies\":[\"a\\\"b\"],"
                         "\"admitted\":false,\"limit\":\"a\\\"b\",\"remaining\":0,\"retry_after_ms\":-1,"
@@ -191,8 +193,8 @@ static void a_refusal_is_a_problem_with_the_same_members(void **state)
 static void where_no_limit_applies(void **state)
 {
     (void)state;
-    const struct weir_decision decision = {.admitted = true, .deciding = 0};
-    assert_string_equal(written(&(struct weir_answer){&decision, NULL, 0}),
+    const struct weir_decision decision = { .admitted = true, .deciding = 0 };
+    assert_string_equal(written(&(struct weir_answer){ &decision, NULL, 0 }),
                         "{\"admitted\":true,\"limit\":null,\"remaining\":null,\"retry_after_ms\":0,"
                         "\"reset_after_ms\":0,\"delay_ms\":0,\"limits\":[]}");
 }
@@ -202,15 +204,17 @@ static void the_longest_answer_keeps_its_bound(void **state)
     (void)state;
     static char name[WEIR_LIMIT_NAME_MAX + 1];
     memset(name, '\x01', WEIR_LIMIT_NAME_MAX);
-    const struct weir_verdict verdict = {.capacity = INT64_MAX, .remaining = INT64_MAX,
-                                         .retry_after_ns = INT64_MAX, .reset_after_ns = INT64_MAX,
-                                         .delay_ns = INT64_MAX};
+    const struct weir_verdict verdict = { .capacity = INT64_MAX,
+                                          .remaining = INT64_MAX,
+                                          .retry_after_ns = INT64_MAX,
+                                          .reset_after_ns = INT64_MAX,
+                                          .delay_ns = INT64_MAX };
     struct weir_told told[WEIR_CHARGES_MAX];
     for (size_t i = 0; i < WEIR_CHARGES_MAX; i++)
-        told[i] = (struct weir_told){name, &spec, &verdict};
-    const struct weir_decision decision = {.retry_after_ns = INT64_MAX, .delay_ns = INT64_MAX};
+        told[i] = (struct weir_told){ name, &spec, &verdict };
+    const struct weir_decision decision = { .retry_after_ns = INT64_MAX, .delay_ns = INT64_MAX };
     for (size_t count = 1; count <= 16; count++)
-        written(&(struct weir_answer){&decision, told, count});
+        written(&(struct weir_answer){ &decision, told, count });
 }
 
 int main(void)

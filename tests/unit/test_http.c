@@ -33,8 +33,7 @@ static void parse(struct weir_http *http, const uint8_t *data, size_t size, size
         shown = size - shown < step ? size : shown + step;
         memset(copies[(turn + 1) % 2], 0xEE, size);
         memcpy(copies[turn % 2], data, shown);
-        outcome->event =
-            weir_http_parse(http, &bounds, copies[turn % 2], shown, &outcome->request, &outcome->refusal);
+        outcome->event = weir_http_parse(http, &bounds, copies[turn % 2], shown, &outcome->request, &outcome->refusal);
         outcome->continues += outcome->event == WEIR_HTTP_CONTINUE;
     }
 }
@@ -43,8 +42,8 @@ static uint8_t arena[2][1 << 20];
 
 static void parse_text(const char *text, struct outcome *outcome)
 {
-    struct weir_http http = {0};
-    uint8_t *copies[2] = {arena[0], arena[1]};
+    struct weir_http http = { 0 };
+    uint8_t *copies[2] = { arena[0], arena[1] };
     parse(&http, (const uint8_t *)text, strlen(text), SIZE_MAX, copies, outcome);
     weir_http_next(&http);
 }
@@ -59,11 +58,11 @@ static void assert_slice(struct weir_slice slice, const char *expected)
 /* Refused with that status, whole and byte by byte (long ones: in a thousand pieces). */
 static void assert_refused(int status, const char *text)
 {
-    const size_t steps[] = {strlen(text) / 1000 + 1, SIZE_MAX};
+    const size_t steps[] = { strlen(text) / 1000 + 1, SIZE_MAX };
     for (size_t i = 0; i < 2; i++) {
-        struct weir_http http = {0};
+        struct weir_http http = { 0 };
         struct outcome outcome;
-        uint8_t *copies[2] = {arena[0], arena[1]};
+        uint8_t *copies[2] = { arena[0], arena[1] };
         parse(&http, (const uint8_t *)text, strlen(text), steps[i], copies, &outcome);
         if (outcome.event != WEIR_HTTP_REFUSED || outcome.refusal.status != status)
             fail_msg("event %d, status %d (%s) instead of %d for: %s", (int)outcome.event,
@@ -147,9 +146,9 @@ static void chunked_bodies_are_decoded(void **state)
     static const char text[] = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n"
                                "3\r\nabc\r\nA;ext=\"1\"\r\n0123456789\r\n0\r\n\r\nGET";
     for (size_t step = 1; step < sizeof(text); step++) {
-        struct weir_http http = {0};
+        struct weir_http http = { 0 };
         struct outcome out;
-        uint8_t *copies[2] = {arena[0], arena[1]};
+        uint8_t *copies[2] = { arena[0], arena[1] };
         parse(&http, (const uint8_t *)text, sizeof(text) - 1, step, copies, &out);
         assert_int_equal(out.event, WEIR_HTTP_REQUEST);
         assert_slice(out.request.body, "abc0123456789");
@@ -162,9 +161,9 @@ static void expect_100_continue_is_told_once(void **state)
 {
     (void)state;
     static const char text[] = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\nhi";
-    struct weir_http http = {0};
+    struct weir_http http = { 0 };
     struct outcome out;
-    uint8_t *copies[2] = {arena[0], arena[1]};
+    uint8_t *copies[2] = { arena[0], arena[1] };
     parse(&http, (const uint8_t *)text, sizeof(text) - 1, 1, copies, &out);
     assert_int_equal(out.event, WEIR_HTTP_REQUEST);
     assert_int_equal(out.continues, 1);
@@ -211,7 +210,8 @@ static void ambiguous_requests_are_refused(void **state)
         "GET / HTTP/1.1\r\nHost: a\r\nX Y: b\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a\r\nX: a\x01" "b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nX: a\x01"
+        "b\r\n\r\n",
         "GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET / x HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -368,10 +368,10 @@ static uint64_t digest(uint64_t sum, struct weir_slice slice)
 static uint64_t run_stream(const char *text, size_t size, size_t step)
 {
     uint64_t sum = 0;
-    struct weir_http http = {0};
+    struct weir_http http = { 0 };
     for (size_t used = 0; used < size;) {
         struct outcome out;
-        uint8_t *copies[2] = {arena[0], arena[1]};
+        uint8_t *copies[2] = { arena[0], arena[1] };
         parse(&http, (const uint8_t *)text + used, size - used, step, copies, &out);
         sum = sum * 31 + (out.event == WEIR_HTTP_CONTINUE ? WEIR_HTTP_MORE : out.event);
         if (out.event != WEIR_HTTP_REQUEST) {
@@ -391,7 +391,7 @@ static uint64_t run_stream(const char *text, size_t size, size_t step)
 static void how_the_bytes_were_cut_never_matters(void **state)
 {
     (void)state;
-    struct test_random random = {test_random_seed()};
+    struct test_random random = { test_random_seed() };
     static char text[4096];
     for (int i = 0; i < 20000; i++) {
         size_t size = make_stream(&random, text);

@@ -27,15 +27,19 @@ struct fixture {
 static void set_up(struct fixture *fixture, size_t count)
 {
     *fixture = (struct fixture){
-        .specs = {{.count = 100, .period_ns = 60 * SECOND, .burst = 20}, {.count = 1000, .period_ns = 86400 * SECOND}},
-        .verdicts = {{.admitted = true, .capacity = 20, .remaining = 19, .reset_after_ns = SECOND * 6 / 10,
-                      .next_after_ns = SECOND * 6 / 10},
-                     {.admitted = true, .capacity = 1000, .remaining = 1000}},
-        .decision = {.admitted = true, .deciding = 0},
+        .specs = { { .count = 100, .period_ns = 60 * SECOND, .burst = 20 },
+                   { .count = 1000, .period_ns = 86400 * SECOND } },
+        .verdicts = { { .admitted = true,
+                        .capacity = 20,
+                        .remaining = 19,
+                        .reset_after_ns = SECOND * 6 / 10,
+                        .next_after_ns = SECOND * 6 / 10 },
+                      { .admitted = true, .capacity = 1000, .remaining = 1000 } },
+        .decision = { .admitted = true, .deciding = 0 },
     };
-    fixture->told[0] = (struct weir_told){"burst", &fixture->specs[0], &fixture->verdicts[0]};
-    fixture->told[1] = (struct weir_told){"daily", &fixture->specs[1], &fixture->verdicts[1]};
-    fixture->answer = (struct weir_answer){&fixture->decision, fixture->told, count};
+    fixture->told[0] = (struct weir_told){ "burst", &fixture->specs[0], &fixture->verdicts[0] };
+    fixture->told[1] = (struct weir_told){ "daily", &fixture->specs[1], &fixture->verdicts[1] };
+    fixture->answer = (struct weir_answer){ &fixture->decision, fixture->told, count };
 }
 
 static void refuse(struct fixture *fixture, size_t index, uint64_t retry_after_ns, uint64_t next_after_ns)
@@ -52,7 +56,7 @@ static void refuse(struct fixture *fixture, size_t index, uint64_t retry_after_n
 static void assert_fields(const struct fixture *fixture, bool standard, bool legacy, const char *expected)
 {
     struct weir_text text = weir_text_init(room, weir_ratelimit_fields_max(&fixture->answer));
-    weir_ratelimit_fields(&text, &fixture->answer, &(struct weir_ratelimit_options){standard, legacy});
+    weir_ratelimit_fields(&text, &fixture->answer, &(struct weir_ratelimit_options){ standard, legacy });
     assert_false(text.overflow);
     room[text.size] = '\0';
     assert_string_equal(room, expected);
@@ -115,8 +119,7 @@ static void never_has_no_retry_after(void **state)
     set_up(&fixture, 1);
     refuse(&fixture, 0, WEIR_NEVER, 0);
     fixture.verdicts[0].remaining = 20;
-    assert_fields(&fixture, true, false,
-                  "RateLimit-Policy: \"burst\";q=20;w=12\r\nRateLimit: \"burst\";r=20\r\n");
+    assert_fields(&fixture, true, false, "RateLimit-Policy: \"burst\";q=20;w=12\r\nRateLimit: \"burst\";r=20\r\n");
 }
 
 static void windows_are_rounded_up_and_positive(void **state)
@@ -124,7 +127,7 @@ static void windows_are_rounded_up_and_positive(void **state)
     (void)state;
     struct fixture fixture;
     set_up(&fixture, 1);
-    fixture.specs[0] = (struct weir_limit_spec){.count = 1000, .period_ns = SECOND};
+    fixture.specs[0] = (struct weir_limit_spec){ .count = 1000, .period_ns = SECOND };
     fixture.verdicts[0].capacity = 1; /* 1 ms */
     assert_fields(&fixture, true, false, "RateLimit-Policy: \"burst\";q=1;w=1\r\nRateLimit: \"burst\";r=19;t=1\r\n");
     fixture.verdicts[0].capacity = 1001;
@@ -141,7 +144,7 @@ static void integers_have_at_most_15_digits(void **state)
     (void)state;
     struct fixture fixture;
     set_up(&fixture, 1);
-    fixture.specs[0] = (struct weir_limit_spec){.count = 1, .period_ns = SECOND};
+    fixture.specs[0] = (struct weir_limit_spec){ .count = 1, .period_ns = SECOND };
     fixture.verdicts[0].capacity = UINT64_MAX;
     fixture.verdicts[0].remaining = WEIR_SF_INTEGER_MAX + 1;
     fixture.verdicts[0].next_after_ns = UINT64_MAX - 1;
@@ -168,7 +171,8 @@ static void limits_in_shadow_are_not_shown(void **state)
     set_up(&fixture, 2);
     fixture.verdicts[0].shadow = true;
     fixture.decision.deciding = 1;
-    assert_fields(&fixture, true, false, "RateLimit-Policy: \"daily\";q=1000;w=86400\r\nRateLimit: \"daily\";r=1000\r\n");
+    assert_fields(&fixture, true, false,
+                  "RateLimit-Policy: \"daily\";q=1000;w=86400\r\nRateLimit: \"daily\";r=1000\r\n");
     fixture.verdicts[1].shadow = true;
     fixture.decision.deciding = 2; /* nobody decides */
     assert_fields(&fixture, true, true, "");
@@ -190,7 +194,7 @@ static void the_bound_holds_for_the_longest(void **state)
         fixture.verdicts[i].reset_after_ns = UINT64_MAX;
     }
     struct weir_text text = weir_text_init(room, weir_ratelimit_fields_max(&fixture.answer));
-    weir_ratelimit_fields(&text, &fixture.answer, &(struct weir_ratelimit_options){true, true});
+    weir_ratelimit_fields(&text, &fixture.answer, &(struct weir_ratelimit_options){ true, true });
     assert_false(text.overflow);
 }
 

@@ -79,7 +79,7 @@ static void sf_strings_hold_printable_ascii_only(void **state)
 static void dates_agree_with_libc(void **state)
 {
     (void)state;
-    struct test_random random = {test_random_seed()};
+    struct test_random random = { test_random_seed() };
     for (int i = 0; i < 200000; i++) {
         /* to the year 2554, where ns since 1970 end */
         uint64_t wall_ns = i < 2 ? (uint64_t)i * UINT64_MAX : test_random_u64(&random);

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "observe/metrics.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/siphash.h"
+
+#define PAGE_SLOTS 256
+#define PAGES (WEIR_METRICS_LIMITS_MAX / PAGE_SLOTS)
+#define INDEX_SIZE (2 * WEIR_METRICS_LIMITS_MAX)
+
+/* Counters of some slots of one loop; made by that loop when it needs the first of them. */
+struct page {
+    _Atomic uint64_t counts[PAGE_SLOTS][WEIR_METRICS_VERDICTS];
+};
+
+/* Loops do not share a cache line. */
+struct loop {
+    _Alignas(64) struct weir_metrics_loop open;
+    _Atomic(struct page *) pages[PAGES];
+};
+
+struct weir_metrics {
+    struct loop *loops;
+    size_t loop_count;
+    pthread_mutex_t lock; /* of the names */
+    char **names;         /* of slots; room for WEIR_METRICS_LIMITS_MAX */
+    uint32_t *index;      /* open addressing by the name's hash; 0 = empty, else slot + 1 */
+    size_t count;
+};
+
+/* ---- names ---- */
+
+/* Where the name is, or would go. Names come from the configuration: their hash needs no secret. */
+static uint32_t *place_of(struct weir_metrics *metrics, const char *name)
+{
+    const struct weir_sip_key key = { 0 };
+    size_t at = (size_t)weir_siphash(&key, name, strlen(name)) % INDEX_SIZE;
+    while (metrics->index[at] && strcmp(metrics->names[metrics->index[at] - 1], name) != 0)
+        at = (at + 1) % INDEX_SIZE;
+    return &metrics->index[at];
+}
+
+uint32_t weir_metrics_slot(struct weir_metrics *metrics, const char *name)
+{
+    pthread_mutex_lock(&metrics->lock);
+    uint32_t *place = place_of(metrics, name);
+    if (*place == 0 && metrics->count < WEIR_METRICS_LIMITS_MAX) {
+        char *copy = strdup(name);
+        if (copy) {
+            metrics->names[metrics->count++] = copy;
+            *place = (uint32_t)metrics->count;
+        }
+    }
+    uint32_t slot = *place ? *place - 1 : WEIR_METRICS_OTHER;
+    pthread_mutex_unlock(&metrics->lock);
+    return slot;
+}
+
+size_t weir_metrics_slots(struct weir_metrics *metrics)
+{
+    pthread_mutex_lock(&metrics->lock);
+    size_t count = metrics->count;
+    pthread_mutex_unlock(&metrics->lock);
+    return count;
+}
+
+const char *weir_metrics_name(struct weir_metrics *metrics, uint32_t slot)
+{
+    pthread_mutex_lock(&metrics->lock);
+    weir_assert(slot < metrics->count);
+    const char *name = metrics->names[slot];
+    pthread_mutex_unlock(&metrics->lock);
+    return name;
+}
+
+/* ---- counting ---- */
+
+struct weir_metrics_loop *weir_metrics_of_loop(struct weir_metrics *metrics, size_t loop)
+{
+    weir_assert(loop < metrics->loop_count);
+    return &metrics->loops[loop].open;
+}
+
+void weir_metrics_decided(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_metrics_verdict verdict,
+                          uint64_t count)
+{
+    weir_assert(loop < metrics->loop_count && slot < WEIR_METRICS_LIMITS_MAX && verdict < WEIR_METRICS_VERDICTS);
+    _Atomic(struct page *) *place = &metrics->loops[loop].pages[slot / PAGE_SLOTS];
+    struct page *page = atomic_load_explicit(place, memory_order_relaxed);
+    if (!page) {
+        page = calloc(1, sizeof(*page));
+        if (!page)
+            return;
+        atomic_store_explicit(place, page, memory_order_release);
+    }
+    weir_count(&page->counts[slot % PAGE_SLOTS][verdict], count);
+}
+
+enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict)
+{
+    if (verdict->admitted)
+        return WEIR_METRICS_ADMITTED;
+    if (verdict->shadow)
+        return WEIR_METRICS_SHADOW_REFUSED;
+    return verdict->retry_after_ns == WEIR_NEVER ? WEIR_METRICS_NEVER : WEIR_METRICS_REFUSED;
+}
+
+/* ---- reading ---- */
+
+size_t weir_metrics_loops(const struct weir_metrics *metrics)
+{
+    return metrics->loop_count;
+}
+
+const char *weir_metrics_verdict_name(enum weir_metrics_verdict verdict)
+{
+    static const char *const names[] = {
+#define WEIR_METRICS_VERDICT_NAME(name, text) text,
+        WEIR_METRICS_VERDICT_LIST(WEIR_METRICS_VERDICT_NAME)
+#undef WEIR_METRICS_VERDICT_NAME
+    };
+    return names[verdict];
+}
+
+void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_METRICS_VERDICTS])
+{
+    memset(ret_counts, 0, WEIR_METRICS_VERDICTS * sizeof(ret_counts[0]));
+    for (size_t i = 0; i < metrics->loop_count; i++) {
+        const struct page *page = atomic_load_explicit(&metrics->loops[i].pages[slot / PAGE_SLOTS],
+                                                       memory_order_acquire);
+        for (size_t verdict = 0; page && verdict < WEIR_METRICS_VERDICTS; verdict++)
+            ret_counts[verdict] += weir_counted(&page->counts[slot % PAGE_SLOTS][verdict]);
+    }
+}
+
+/* ---- life ---- */
+
+int weir_metrics_create(size_t loops, struct weir_metrics **ret_metrics)
+{
+    weir_assert(loops > 0);
+    struct weir_metrics *metrics = calloc(1, sizeof(*metrics));
+    if (!metrics)
+        return WEIR_ENOMEM;
+    pthread_mutex_init(&metrics->lock, NULL);
+    metrics->loops = aligned_alloc(64, loops * sizeof(metrics->loops[0]));
+    metrics->names = calloc(WEIR_METRICS_LIMITS_MAX, sizeof(metrics->names[0]));
+    metrics->index = calloc(INDEX_SIZE, sizeof(metrics->index[0]));
+    bool made = metrics->loops && metrics->names && metrics->index;
+    if (made) {
+        memset(metrics->loops, 0, loops * sizeof(metrics->loops[0]));
+        metrics->loop_count = loops;
+        weir_metrics_slot(metrics, "(other)");
+        made = weir_metrics_slot(metrics, "CL.THROTTLE") == WEIR_METRICS_THROTTLE; /* else memory was out */
+    }
+    if (!made) {
+        weir_metrics_destroy(metrics);
+        return WEIR_ENOMEM;
+    }
+    *ret_metrics = metrics;
+    return 0;
+}
+
+void weir_metrics_destroy(struct weir_metrics *metrics)
+{
+    if (!metrics)
+        return;
+    for (size_t i = 0; i < metrics->loop_count; i++) {
+        for (size_t page = 0; page < PAGES; page++)
+            free(atomic_load(&metrics->loops[i].pages[page]));
+    }
+    for (size_t i = 0; i < metrics->count; i++)
+        free(metrics->names[i]);
+    free(metrics->names);
+    free(metrics->index);
+    free(metrics->loops);
+    pthread_mutex_destroy(&metrics->lock);
+    free(metrics);
+}

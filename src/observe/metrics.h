@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the loops count: decisions by limit and verdict, latencies, holds. Each loop writes its own counters with plain
+ * stores; whoever reads adds them up. Labels come from the configuration, never from a request.
+ *
+ * A limit's counters are found by its name and outlive every reload, so that they only grow. WEIR_METRICS_LIMITS_MAX
+ * names are told apart; those that come later count together as "(other)".
+ *
+ * Thread rule: what takes a loop's number only from that loop's thread; everything else from any. */
+#ifndef WEIR_OBSERVE_METRICS_H
+#define WEIR_OBSERVE_METRICS_H
+
+#include "observe/histogram.h"
+#include "weir/limiter.h"
+
+#define WEIR_METRICS_LIMITS_MAX ((size_t)65536)
+#define WEIR_METRICS_OTHER 0    /* slot of names that came too late */
+#define WEIR_METRICS_THROTTLE 1 /* slot of CL.THROTTLE, which has no name in the configuration */
+
+#define WEIR_METRICS_VERDICT_LIST(X)                                                                                   \
+    X(ADMITTED, "admitted")                                                                                            \
+    X(REFUSED, "refused")                                                                                              \
+    X(NEVER, "never")                   /* the cost is above the capacity */                                           \
+    X(SHADOW_REFUSED, "shadow_refused") /* it would have been refused */                                               \
+    X(SHED, "shed")                     /* it fitted, but would have had to wait for too long, or among too many */
+
+enum weir_metrics_verdict {
+#define WEIR_METRICS_VERDICT_ENUM(name, text) WEIR_METRICS_##name,
+    WEIR_METRICS_VERDICT_LIST(WEIR_METRICS_VERDICT_ENUM)
+#undef WEIR_METRICS_VERDICT_ENUM
+        WEIR_METRICS_VERDICTS
+};
+
+enum weir_metrics_protocol { WEIR_METRICS_RESP, WEIR_METRICS_HTTP, WEIR_METRICS_PROTOCOLS };
+
+/* Of one loop. */
+struct weir_metrics_loop {
+    struct weir_histogram
+        turn_ns[WEIR_METRICS_PROTOCOLS]; /* from reading the clock for a batch of input to its answers */
+    struct weir_histogram hold_ns;       /* how long answers were held */
+    _Atomic uint64_t hold_late_ns;       /* by how much, in all, they came after their turn */
+    _Atomic uint64_t holds_begun, holds_ended, holds_left; /* left: the client went first */
+};
+
+struct weir_metrics;
+
+int weir_metrics_create(size_t loops, struct weir_metrics **ret_metrics); /* WEIR_ENOMEM */
+void weir_metrics_destroy(struct weir_metrics *metrics);                  /* NULL is allowed */
+
+/* The slot of a limit's name, the same for ever. */
+uint32_t weir_metrics_slot(struct weir_metrics *metrics, const char *name);
+
+struct weir_metrics_loop *weir_metrics_of_loop(struct weir_metrics *metrics, size_t loop);
+
+/* Counts `count` decisions of one limit. Loses them if memory is out. */
+void weir_metrics_decided(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_metrics_verdict verdict,
+                          uint64_t count);
+
+/* What a limit's verdict counts as. */
+enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict);
+
+/* ---- reading ---- */
+
+size_t weir_metrics_loops(const struct weir_metrics *metrics);
+size_t weir_metrics_slots(struct weir_metrics *metrics); /* in use: 0 to this - 1 */
+const char *weir_metrics_name(struct weir_metrics *metrics, uint32_t slot);
+const char *weir_metrics_verdict_name(enum weir_metrics_verdict verdict);
+void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_METRICS_VERDICTS]);
+
+#endif

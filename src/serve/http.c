@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/http.h"
+
+#include <stdlib.h>
+
+#include "observe/metrics.h"
+#include "serve/http_call.h"
+#include "serve/loop.h"
+
+#define TARGET_MAX ((size_t)8 << 10)
+
+/* ---- callers ---- */
+
+static bool starts_with_bearer(struct weir_slice value)
+{
+    return value.size > 7 && weir_http_is((struct weir_slice){ value.data, 7 }, "bearer ");
+}
+
+/* The token that the request shows: X-Weir-Token, for proxies that hand on their client's Authorization, or
+ * Authorization: Bearer. */
+static struct weir_slice find_token(const struct weir_http_request *request, bool *ret_authorization)
+{
+    const struct weir_http_header *own = weir_http_find(request, "x-weir-token");
+    const struct weir_http_header *authorization = weir_http_find(request, "authorization");
+    *ret_authorization = !own && authorization && starts_with_bearer(authorization->value);
+    if (own)
+        return own->value;
+    if (*ret_authorization)
+        return (struct weir_slice){ (const char *)authorization->value.data + 7, authorization->value.size - 7 };
+    return (struct weir_slice){ 0 };
+}
+
+/* False when it has been answered: 401 without a token that is one of ours, 403 where the token lacks the right. */
+static bool allowed(struct weir_http_call *call, unsigned right)
+{
+    if ((call->conn->rights & right) == right)
+        return true;
+    bool authorization = false;
+    struct weir_slice token = find_token(call->request, &authorization);
+    unsigned rights = token.size ? weir_auth_check(&call->conn->loop->setup->auth, token.data, token.size) : 0;
+    if (rights == 0) {
+        weir_http_reply_problem(call, 401, "WWW-Authenticate: Bearer realm=\"weir\"\r\n",
+                                token.size ? "this token is not known here" : "a token is needed");
+        return false;
+    }
+    call->authorization_used = authorization;
+    if ((rights & right) == right)
+        return true;
+    weir_http_reply_problem(call, 403, "", "this token has no right to that");
+    return false;
+}
+
+/* ---- routes ---- */
+
+static void healthz(struct weir_http_call *call)
+{
+    weir_http_reply(call, 200, WEIR_HTTP_PLAIN, "", "ok\n");
+}
+
+static void readyz(struct weir_http_call *call)
+{
+    bool draining = call->conn->loop->draining || atomic_load(&call->conn->loop->shared->draining);
+    weir_http_reply(call, draining ? 503 : 200, WEIR_HTTP_PLAIN, "", draining ? "draining\n" : "ready\n");
+}
+
+enum methods {
+    ANY,  /* proxies ask in their own or their client's method */
+    READ, /* GET and HEAD */
+    POST,
+};
+
+static const struct route {
+    const char *path;
+    enum methods methods;
+    unsigned right;
+    void (*handle)(struct weir_http_call *call);
+} routes[] = {
+    { "/v1/check", POST, WEIR_RIGHT_CHECK, weir_http_check },
+    { "/v1/auth", ANY, WEIR_RIGHT_CHECK, weir_http_auth },
+    { "/healthz", READ, 0, healthz },
+    { "/readyz", READ, 0, readyz },
+    { "/metrics", READ, WEIR_RIGHT_METRICS, weir_http_metrics },
+};
+
+static bool method_fits(enum weir_http_method method, enum methods methods)
+{
+    return methods == ANY || (methods == POST && method == WEIR_HTTP_POST) ||
+           (methods == READ && (method == WEIR_HTTP_GET || method == WEIR_HTTP_HEAD));
+}
+
+static void answer(struct weir_http_call *call)
+{
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        const struct weir_slice path = call->request->path;
+        if (path.size != strlen(routes[i].path) || memcmp(path.data, routes[i].path, path.size) != 0)
+            continue;
+        if (!method_fits(call->request->method, routes[i].methods))
+            weir_http_reply_problem(call, 405, routes[i].methods == POST ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n",
+                                    "this path has another method");
+        else if (allowed(call, routes[i].right))
+            routes[i].handle(call);
+        return;
+    }
+    weir_http_reply_problem(call, 404, "", "no such path; there are /v1/check, /v1/auth, /healthz, /readyz, /metrics");
+}
+
+/* ---- the protocol ---- */
+
+static void refuse(struct weir_http_call *call, const struct weir_http_refusal *refusal)
+{
+    call->request = NULL;
+    weir_count(&call->conn->loop->counters.protocol_errors, 1);
+    weir_http_reply_problem(call, refusal->status, "", refusal->text);
+}
+
+/* Takes one request; false when there is none to take. */
+static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t size, size_t *ret_taken)
+{
+    const struct weir_config_server *server = &call->conn->loop->setup->config->server;
+    const struct weir_http_bounds bounds = {
+        .target_max = server->header_bytes_max < TARGET_MAX ? server->header_bytes_max : TARGET_MAX,
+        .headers_max = server->headers_max,
+        .header_bytes_max = server->header_bytes_max,
+        .body_max = server->body_bytes_max,
+    };
+    struct weir_http *codec = &call->session->codec;
+    struct weir_http_refusal refusal;
+    switch (weir_http_parse(codec, &bounds, data, size, &call->work->request, &refusal)) {
+    case WEIR_HTTP_CONTINUE:
+        weir_conn_write(call->conn, WEIR_HTTP_CONTINUE_TEXT, sizeof(WEIR_HTTP_CONTINUE_TEXT) - 1);
+        return false;
+    case WEIR_HTTP_REQUEST:
+        call->request = &call->work->request;
+        call->authorization_used = false;
+        call->wait_ns = 0;
+        answer(call);
+        break;
+    case WEIR_HTTP_REFUSED:
+        refuse(call, &refusal);
+        break;
+    case WEIR_HTTP_MORE:
+    default:
+        return false;
+    }
+    *ret_taken = call->request ? call->request->size : size;
+    weir_http_next(codec);
+    return true;
+}
+
+static size_t on_input(struct weir_conn *conn, const uint8_t *data, size_t size, const struct weir_time *time)
+{
+    struct weir_http_call call = {
+        .conn = conn, .session = weir_conn_state(conn), .work = weir_conn_loop_state(conn), .time = time
+    };
+    const size_t requests_max = conn->loop->setup->config->server.pipeline_max;
+    size_t at = 0, taken = 0, one = 0;
+    weir_http_send_rest(conn);
+    while (at < size && !weir_conn_blocked(conn)) {
+        if (taken == requests_max) {
+            weir_conn_yield(conn);
+            break;
+        }
+        if (!take_one(&call, data + at, size - at, &one))
+            break;
+        at += one;
+        taken++;
+    }
+    if (taken > 0) {
+        struct weir_metrics_loop *metrics = weir_metrics_of_loop(conn->loop->shared->metrics, conn->loop->number);
+        weir_count(&conn->loop->counters.requests, taken);
+        weir_histogram_add(&metrics->turn_ns[WEIR_METRICS_HTTP], uv_hrtime() - time->now_ns, taken);
+    }
+    return at;
+}
+
+static void on_overdue(struct weir_conn *conn, bool too_large)
+{
+    const struct weir_time time = weir_time_read();
+    struct weir_http_session *session = weir_conn_state(conn);
+    const struct weir_http_call call = {
+        .conn = conn, .session = session, .work = weir_conn_loop_state(conn), .time = &time
+    };
+    if (!too_large)
+        weir_http_reply_problem(&call, 408, "", "the request was not completed in time");
+    else if (session->codec.head_size > 0)
+        weir_http_reply_problem(&call, 413, "", "the body is too long");
+    else
+        weir_http_reply_problem(&call, 431, "", "the header fields are too long");
+}
+
+static void on_close(struct weir_conn *conn)
+{
+    struct weir_http_session *session = weir_conn_state(conn);
+    weir_http_next(&session->codec);
+    free(session->rest);
+    session->rest = NULL;
+}
+
+static const char full_text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
+                                "Content-Length: 0\r\n\r\n";
+
+const struct weir_protocol weir_http_protocol = {
+    .name = "http",
+    .state_size = sizeof(struct weir_http_session),
+    .loop_state_size = sizeof(struct weir_http_work),
+    .full = { full_text, sizeof(full_text) - 1 },
+    .on_input = on_input,
+    .on_overdue = on_overdue,
+    .on_close = on_close,
+};

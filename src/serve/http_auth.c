@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /v1/auth: the attributes of a request that a proxy has and asks about. Three sources, the first of which wins
+ * where they name the same attribute: the query string, which only the proxy's configuration writes; X-Weir-<Name>
+ * fields; the fields that proxies send by themselves. */
+#include <openssl/evp.h>
+
+#include "serve/http_call.h"
+
+/* The attributes so far, and where their decoded texts go. */
+struct gathering {
+    const struct weir_http_call *call;
+    struct weir_attribute *attributes;
+    size_t count;
+    size_t asked; /* of them from the query string */
+    struct weir_text text;
+    int refused;       /* status of a refusal */
+    const char *wrong; /* what is wrong with the request; NULL = nothing */
+};
+
+static bool same(struct weir_slice a, struct weir_slice b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+static void add(struct gathering *all, struct weir_slice name, struct weir_slice value)
+{
+    if (all->count == WEIR_ATTRIBUTES_MAX)
+        all->wrong = "more than 64 attributes";
+    else
+        all->attributes[all->count++] = (struct weir_attribute){ name, value };
+}
+
+/* Unless one of the first `before` attributes has that name. */
+static void add_weaker(struct gathering *all, size_t before, struct weir_slice name, struct weir_slice value)
+{
+    for (size_t i = 0; i < before; i++) {
+        if (same(all->attributes[i].name, name))
+            return;
+    }
+    add(all, name, value);
+}
+
+static int hex_digit(uint8_t byte)
+{
+    if (byte >= '0' && byte <= '9')
+        return byte - '0';
+    byte |= 0x20;
+    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
+}
+
+/* Percent-decoded into `text`; false where a '%' is not followed by two hexadecimal digits. */
+static bool decode(struct weir_text *text, struct weir_slice slice, bool plus_is_space, struct weir_slice *ret_decoded)
+{
+    const uint8_t *at = slice.data;
+    size_t begin = text->size;
+    for (size_t i = 0; i < slice.size; i++) {
+        uint8_t byte = at[i];
+        if (byte == '%') {
+            int high = i + 2 < slice.size ? hex_digit(at[i + 1]) : -1;
+            int low = i + 2 < slice.size ? hex_digit(at[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            byte = (uint8_t)(high << 4 | low);
+            i += 2;
+        } else if (byte == '+' && plus_is_space) {
+            byte = ' ';
+        }
+        weir_text_bytes(text, &byte, 1);
+    }
+    *ret_decoded = (struct weir_slice){ text->data + begin, text->size - begin };
+    return true;
+}
+
+/* ---- the query string ---- */
+
+static void take_parameter(struct gathering *all, struct weir_slice part)
+{
+    const char *at = part.data, *equals = memchr(at, '=', part.size);
+    size_t name_size = equals ? (size_t)(equals - at) : part.size;
+    size_t skip = equals ? name_size + 1 : name_size;
+    struct weir_slice name, value;
+    if (!decode(&all->text, (struct weir_slice){ at, name_size }, true, &name) ||
+        !decode(&all->text, (struct weir_slice){ at + skip, part.size - skip }, true, &value)) {
+        all->wrong = "malformed percent-encoding in the query string";
+    } else if (!same(name, (struct weir_slice){ "deny", 4 })) {
+        add(all, name, value);
+    } else if (same(value, (struct weir_slice){ "403", 3 })) {
+        all->refused = 403;
+    } else if (!same(value, (struct weir_slice){ "429", 3 })) {
+        all->wrong = "deny must be 403 or 429";
+    }
+}
+
+static void take_query(struct gathering *all)
+{
+    const char *at = all->call->request->query.data, *end = at + all->call->request->query.size;
+    while (at < end && !all->wrong) {
+        const char *stop = memchr(at, '&', (size_t)(end - at));
+        if (!stop)
+            stop = end;
+        if (stop > at)
+            take_parameter(all, (struct weir_slice){ at, (size_t)(stop - at) });
+        at = stop + 1;
+    }
+    all->asked = all->count;
+}
+
+/* ---- header fields ---- */
+
+#define PREFIX "x-weir-"
+#define PREFIX_SIZE (sizeof(PREFIX) - 1)
+
+/* X-Weir-User: ada. The attribute is "user", because case means nothing in a field's name. */
+static void take_named(struct gathering *all, const struct weir_http_header *header)
+{
+    if (header->name.size <= PREFIX_SIZE ||
+        !weir_http_is((struct weir_slice){ header->name.data, PREFIX_SIZE }, PREFIX) ||
+        weir_http_is(header->name, "x-weir-token"))
+        return;
+    const uint8_t *at = (const uint8_t *)header->name.data + PREFIX_SIZE;
+    size_t begin = all->text.size, size = header->name.size - PREFIX_SIZE;
+    for (size_t i = 0; i < size; i++) {
+        uint8_t lower = (uint8_t)(at[i] >= 'A' && at[i] <= 'Z' ? at[i] | 0x20 : at[i]);
+        weir_text_bytes(&all->text, &lower, 1);
+    }
+    if (!all->text.overflow)
+        add_weaker(all, all->asked, (struct weir_slice){ all->text.data + begin, size }, header->value);
+}
+
+/* The path alone, decoded, so that /%61pi is no way around a limit on /api. */
+static struct weir_slice route_of(struct gathering *all, struct weir_slice uri)
+{
+    const char *question = uri.size ? memchr(uri.data, '?', uri.size) : NULL;
+    struct weir_slice path = { uri.data, question ? (size_t)(question - (const char *)uri.data) : uri.size };
+    struct weir_slice decoded;
+    return decode(&all->text, path, false, &decoded) ? decoded : path;
+}
+
+/* The last address is the one that the nearest proxy saw; those before it are whatever the client claims. */
+static struct weir_slice last_of(struct weir_slice list)
+{
+    const char *begin = list.data, *end = begin + list.size, *at = end;
+    while (at > begin && at[-1] != ',')
+        at--;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    return (struct weir_slice){ at, (size_t)(end - at) };
+}
+
+/* One-way and the same on every node: SHA-256, as hexadecimal digits. */
+static struct weir_slice hash_of(struct gathering *all, struct weir_slice secret)
+{
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+    size_t begin = all->text.size;
+    if (!EVP_Digest(secret.data, secret.size, digest, &size, EVP_sha256(), NULL))
+        all->wrong = "Authorization cannot be hashed";
+    for (unsigned i = 0; i < size; i++) {
+        const char *digits = "0123456789abcdef";
+        weir_text_bytes(&all->text, (char[]){ digits[digest[i] >> 4], digits[digest[i] & 15] }, 2);
+    }
+    return (struct weir_slice){ all->text.data + begin, all->text.size - begin };
+}
+
+static const struct weir_http_header *find_last(const struct weir_http_request *request, const char *name)
+{
+    for (size_t i = request->header_count; i > 0; i--) {
+        if (weir_http_is(request->headers[i - 1].name, name))
+            return &request->headers[i - 1];
+    }
+    return NULL;
+}
+
+static void take_forwarded(struct gathering *all)
+{
+    const struct weir_http_request *request = all->call->request;
+    const struct weir_http_header *uri = find_last(request, "x-original-uri");
+    const struct weir_http_header *method = find_last(request, "x-forwarded-method");
+    const struct weir_http_header *addresses = find_last(request, "x-forwarded-for");
+    const struct weir_http_header *authorization = find_last(request, "authorization");
+    size_t before = all->count;
+    if (!uri)
+        uri = find_last(request, "x-forwarded-uri");
+    if (uri)
+        add_weaker(all, before, (struct weir_slice){ "route", 5 }, route_of(all, uri->value));
+    if (method)
+        add_weaker(all, before, (struct weir_slice){ "method", 6 }, method->value);
+    if (addresses)
+        add_weaker(all, before, (struct weir_slice){ "address", 7 }, last_of(addresses->value));
+    if (authorization && !all->call->authorization_used)
+        add_weaker(all, before, (struct weir_slice){ "authorization", 13 }, hash_of(all, authorization->value));
+}
+
+void weir_http_auth(struct weir_http_call *call)
+{
+    struct gathering all = {
+        .call = call,
+        .attributes = call->work->attributes,
+        .text = weir_text_init(call->work->scratch, WEIR_HTTP_SCRATCH),
+        .refused = 429,
+    };
+    take_query(&all);
+    for (size_t i = 0; i < call->request->header_count && !all.wrong; i++)
+        take_named(&all, &call->request->headers[i]);
+    if (!all.wrong)
+        take_forwarded(&all);
+    if (all.wrong)
+        weir_http_reply_problem(call, 400, "", all.wrong);
+    else if (all.text.overflow)
+        weir_http_reply_problem(call, 431, "", "the attributes are too long");
+    else
+        weir_http_decide(call, all.count, 1, false, all.refused, false);
+}

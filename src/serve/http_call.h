@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the HTTP handlers share: a connection's session, a loop's working memory, and the call of one request. */
+#ifndef WEIR_SERVE_HTTP_CALL_H
+#define WEIR_SERVE_HTTP_CALL_H
+
+#include "serve/conn.h"
+#include "serve/decide.h"
+#include "wire/check.h"
+#include "wire/http.h"
+#include "wire/http_answer.h"
+
+/* Decoded names and values of one request; more is 431. */
+#define WEIR_HTTP_SCRATCH ((size_t)64 << 10)
+
+/* Of one connection. */
+struct weir_http_session {
+    struct weir_http codec;
+    uint8_t *rest; /* of an answer too long to be written at once; NULL = none */
+    size_t rest_size;
+    size_t rest_sent;
+    bool rest_closes; /* the connection ends with it */
+};
+
+/* Of one loop. */
+struct weir_http_work {
+    struct weir_http_request request;
+    struct weir_check_request check;
+    struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX];
+    struct weir_outcome outcome;
+    struct weir_told told[WEIR_CHARGES_MAX];
+    uint8_t scratch[WEIR_HTTP_SCRATCH];
+};
+
+/* One request being answered. */
+struct weir_http_call {
+    struct weir_conn *conn;
+    struct weir_http_session *session;
+    struct weir_http_work *work;
+    const struct weir_http_request *request; /* NULL: it could not be understood, the connection ends with the answer */
+    const struct weir_time *time;
+    uint64_t wait_ns;        /* the answer goes so much later */
+    bool authorization_used; /* Authorization said who the caller is: it is no attribute */
+};
+
+/* ---- answers: http_reply.c. Each call gets exactly one. ---- */
+
+#define WEIR_HTTP_JSON "application/json"
+#define WEIR_HTTP_PROBLEM "application/problem+json"
+#define WEIR_HTTP_PLAIN "text/plain; charset=utf-8"
+
+/* `fields` are more header fields, each with CRLF, or "". */
+void weir_http_reply(const struct weir_http_call *call, int status, const char *type, const char *fields,
+                     const char *body);
+
+/* A problem detail that says `detail`. */
+void weir_http_reply_problem(const struct weir_http_call *call, int status, const char *fields, const char *detail);
+
+/* An error of weir_decide or weir_check_parse as 400 (or 503 where memory is out) with the fault's text. */
+void weir_http_reply_fault(const struct weir_http_call *call, int error, const struct weir_fault *fault);
+
+/* A verdict with its header fields; `status` is 200 or what stands for a refusal. */
+void weir_http_reply_verdict(const struct weir_http_call *call, int status, const struct weir_answer *answer,
+                             bool with_body);
+
+/* An answer of any length, which takes over `body` (from malloc): the connection sends it as the client takes it. */
+void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size);
+void weir_http_send_rest(struct weir_conn *conn);
+
+/* ---- handlers ---- */
+
+void weir_http_check(struct weir_http_call *call);   /* http_check.c */
+void weir_http_auth(struct weir_http_call *call);    /* http_auth.c */
+void weir_http_metrics(struct weir_http_call *call); /* http_metrics.c */
+
+/* Decides and answers: 200, or `refused` where a limit refuses. work->attributes holds the first `count`. */
+void weir_http_decide(struct weir_http_call *call, size_t count, uint64_t cost, bool peek, int refused, bool with_body);
+
+#endif

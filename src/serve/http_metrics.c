@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /metrics: what the loops and the table count, in the Prometheus text format. Labels are names of the configuration
+ * and words of ours, never anything that came with a request. */
+#include "observe/metrics.h"
+
+#include "observe/prometheus.h"
+#include "serve/hold.h"
+#include "serve/http_call.h"
+#include "serve/loop.h"
+#include "weir/version.h"
+
+#define METRICS_TEXT_MAX ((size_t)256 << 20) /* 65,536 limits take less */
+#define LOOPS_MAX 256
+
+static const struct weir_label no_label = { 0 };
+
+static void one(struct weir_prometheus *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+    weir_prometheus_metric(out, name, type, help);
+    weir_prometheus_sample(out, name, no_label, no_label, value);
+}
+
+/* ---- loops ---- */
+
+static uint64_t sum(const struct weir_shared *shared, size_t offset)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < shared->loop_count; i++)
+        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&shared->loops[i].counters + offset));
+    return total;
+}
+
+#define SUM(shared, member) sum((shared), offsetof(struct weir_counters, member))
+
+static void write_connections(struct weir_prometheus *out, const struct weir_shared *shared)
+{
+    uint64_t opened = SUM(shared, connections_opened), closed = SUM(shared, connections_closed);
+    one(out, "weir_connections", "gauge", "Open connections.", opened > closed ? opened - closed : 0);
+    one(out, "weir_connections_opened_total", "counter", "Connections accepted.", opened);
+    one(out, "weir_connections_refused_total", "counter", "Connections refused because there were too many.",
+        SUM(shared, connections_refused));
+    one(out, "weir_timeouts_total", "counter", "Connections closed for being idle or slow.", SUM(shared, timeouts));
+    one(out, "weir_protocol_errors_total", "counter", "Connections closed for what they sent.",
+        SUM(shared, protocol_errors));
+    one(out, "weir_received_bytes_total", "counter", "Bytes received.", SUM(shared, bytes_in));
+    one(out, "weir_sent_bytes_total", "counter", "Bytes sent.", SUM(shared, bytes_out));
+    weir_prometheus_metric(out, "weir_requests_total", "counter", "Requests and commands taken.");
+    weir_prometheus_sample(out, "weir_requests_total", (struct weir_label){ "protocol", "resp" }, no_label,
+                           SUM(shared, commands));
+    weir_prometheus_sample(out, "weir_requests_total", (struct weir_label){ "protocol", "http" }, no_label,
+                           SUM(shared, requests));
+}
+
+static void write_histogram(struct weir_prometheus *out, const struct weir_shared *shared, const char *name,
+                            struct weir_label label, size_t offset)
+{
+    const struct weir_histogram *histograms[LOOPS_MAX];
+    size_t count = shared->loop_count < LOOPS_MAX ? shared->loop_count : LOOPS_MAX;
+    for (size_t i = 0; i < count; i++)
+        histograms[i] = (const void *)((const uint8_t *)weir_metrics_of_loop(shared->metrics, i) + offset);
+    weir_prometheus_histogram(out, name, label, histograms, count);
+}
+
+static uint64_t sum_holds(const struct weir_shared *shared, size_t offset)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < shared->loop_count; i++)
+        total += weir_counted(
+            (const _Atomic uint64_t *)((const uint8_t *)weir_metrics_of_loop(shared->metrics, i) + offset));
+    return total;
+}
+
+static void write_latency(struct weir_prometheus *out, const struct weir_shared *shared)
+{
+    weir_prometheus_metric(out, "weir_request_seconds", "histogram",
+                           "From reading the clock for a batch of input to the batch's last answer.");
+    write_histogram(out, shared, "weir_request_seconds", (struct weir_label){ "protocol", "resp" },
+                    offsetof(struct weir_metrics_loop, turn_ns[WEIR_METRICS_RESP]));
+    write_histogram(out, shared, "weir_request_seconds", (struct weir_label){ "protocol", "http" },
+                    offsetof(struct weir_metrics_loop, turn_ns[WEIR_METRICS_HTTP]));
+    weir_prometheus_metric(out, "weir_hold_seconds", "histogram", "How long answers were held (throttle: hold).");
+    write_histogram(out, shared, "weir_hold_seconds", no_label, offsetof(struct weir_metrics_loop, hold_ns));
+    weir_prometheus_metric(out, "weir_holds_total", "counter", "Held answers, by how they ended.");
+    weir_prometheus_sample(out, "weir_holds_total", (struct weir_label){ "end", "released" }, no_label,
+                           sum_holds(shared, offsetof(struct weir_metrics_loop, holds_ended)));
+    weir_prometheus_sample(out, "weir_holds_total", (struct weir_label){ "end", "left" }, no_label,
+                           sum_holds(shared, offsetof(struct weir_metrics_loop, holds_left)));
+    weir_prometheus_metric(out, "weir_hold_late_seconds_total", "counter",
+                           "By how much held answers came after their turn.");
+    weir_prometheus_seconds(out, "weir_hold_late_seconds_total", no_label,
+                            sum_holds(shared, offsetof(struct weir_metrics_loop, hold_late_ns)));
+}
+
+/* ---- limits ---- */
+
+static void write_decisions(struct weir_prometheus *out, struct weir_metrics *metrics)
+{
+    size_t slots = weir_metrics_slots(metrics);
+    weir_prometheus_metric(out, "weir_decisions_total", "counter", "Decisions, by limit and by what that limit said.");
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        uint64_t counts[WEIR_METRICS_VERDICTS];
+        weir_metrics_decisions(metrics, slot, counts);
+        for (size_t i = 0; i < WEIR_METRICS_VERDICTS; i++) {
+            /* The two that everybody looks for are always there, so that a rate is known from the first one on. */
+            if (counts[i] == 0 && i > WEIR_METRICS_REFUSED)
+                continue;
+            weir_prometheus_sample(
+                out, "weir_decisions_total", (struct weir_label){ "limit", weir_metrics_name(metrics, slot) },
+                (struct weir_label){ "verdict", weir_metrics_verdict_name((enum weir_metrics_verdict)i) }, counts[i]);
+        }
+    }
+}
+
+static void write_holds(struct weir_prometheus *out, const struct weir_loop *loop)
+{
+    struct weir_shared *shared = loop->shared;
+    const struct weir_rules *rules = loop->setup->rules;
+    weir_prometheus_metric(out, "weir_hold_waiting", "gauge", "Answers held now, by limit.");
+    for (size_t i = 0; i < weir_rules_count(rules); i++) {
+        const struct weir_rule *rule = weir_rules_limit(rules, i);
+        if (rule->throttle == WEIR_THROTTLE_HOLD)
+            weir_prometheus_sample(out, "weir_hold_waiting", (struct weir_label){ "limit", rule->name }, no_label,
+                                   weir_holds_waiting(shared->holds, weir_loop_slot(loop, rule->index)));
+    }
+    weir_prometheus_metric(out, "weir_hold_gap_min_seconds", "gauge",
+                           "Shortest time seen between two outputs of one key of a limit, measured as they went.");
+    for (size_t i = 0; i < weir_rules_count(rules); i++) {
+        const struct weir_rule *rule = weir_rules_limit(rules, i);
+        uint64_t gap_ns = weir_holds_gap_min_ns(shared->holds, weir_loop_slot(loop, rule->index));
+        if (rule->throttle == WEIR_THROTTLE_HOLD && gap_ns > 0)
+            weir_prometheus_seconds(out, "weir_hold_gap_min_seconds", (struct weir_label){ "limit", rule->name },
+                                    gap_ns);
+    }
+}
+
+static void write_losses(struct weir_prometheus *out, const struct weir_loop *loop, const char *name, const char *help,
+                         size_t offset)
+{
+    const struct weir_rules *rules = loop->setup->rules;
+    weir_prometheus_metric(out, name, "counter", help);
+    for (size_t i = 0; i < weir_rules_count(rules); i++) {
+        const struct weir_rule *rule = weir_rules_limit(rules, i);
+        struct weir_limit_stats stats;
+        uint64_t value;
+        if (weir_limiter_limit_stats(loop->limiter, rule->id, &stats))
+            continue;
+        memcpy(&value, (const uint8_t *)&stats + offset, sizeof(value));
+        weir_prometheus_sample(out, name, (struct weir_label){ "limit", rule->name }, no_label, value);
+    }
+}
+
+static void write_table(struct weir_prometheus *out, const struct weir_loop *loop)
+{
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(loop->limiter, &stats);
+    one(out, "weir_table_memory_max_bytes", "gauge", "Bound on the memory of all keys.", stats.memory_max);
+    one(out, "weir_table_memory_bytes", "gauge", "Memory of the table and the logs in use.", stats.memory_used);
+    one(out, "weir_table_keys", "gauge", "Keys that have state.", stats.keys);
+    one(out, "weir_table_keys_room", "gauge", "Keys that the table has room for now.", stats.keys_room);
+    one(out, "weir_table_inserted_total", "counter", "Keys that came.", stats.inserted);
+    one(out, "weir_table_evicted_total", "counter", "Keys that lost their place while not yet fresh.", stats.evicted);
+    one(out, "weir_table_refused_total", "counter", "Keys that found no place.", stats.refused_full);
+    one(out, "weir_table_converted_total", "counter", "Keys converted after a change of their limit.", stats.converted);
+    one(out, "weir_clock_jumps_total", "counter", "Keys found too far ahead of the clock and set to empty.",
+        stats.clock_jumps);
+    write_losses(out, loop, "weir_evictions_total", "Keys of a limit that lost their place while not yet fresh.",
+                 offsetof(struct weir_limit_stats, evicted));
+    write_losses(out, loop, "weir_full_refusals_total", "Keys of a limit that found no place.",
+                 offsetof(struct weir_limit_stats, refused_full));
+}
+
+void weir_http_metrics(struct weir_http_call *call)
+{
+    const struct weir_loop *loop = call->conn->loop;
+    struct weir_prometheus out = weir_prometheus_init(METRICS_TEXT_MAX);
+    size_t size = 0;
+    weir_prometheus_metric(&out, "weir_info", "gauge", "Which weir this is.");
+    weir_prometheus_sample(&out, "weir_info", (struct weir_label){ "version", WEIR_VERSION }, no_label, 1);
+    one(&out, "weir_limits", "gauge", "Limits in the configuration in force.", weir_rules_count(loop->setup->rules));
+    write_decisions(&out, loop->shared->metrics);
+    write_latency(&out, loop->shared);
+    write_holds(&out, loop);
+    write_connections(&out, loop->shared);
+    write_table(&out, loop);
+    uint8_t *text = weir_prometheus_take(&out, &size);
+    if (text)
+        weir_http_reply_long(call, "text/plain; version=0.0.4; charset=utf-8", text, size);
+    else
+        weir_http_reply_problem(call, 503, "", "out of memory");
+}

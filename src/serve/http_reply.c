@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "serve/http_call.h"
+#include "serve/loop.h"
+
+static bool head_only(const struct weir_http_call *call)
+{
+    return call->request && call->request->method == WEIR_HTTP_HEAD;
+}
+
+static void write_head(const struct weir_http_call *call, struct weir_text *text, int status, const char *type,
+                       size_t body_size)
+{
+    const struct weir_http_request *request = call->request;
+    weir_http_answer_head(text, &(struct weir_http_answer){
+                                    .status = status,
+                                    .content_type = type,
+                                    .content_length = body_size,
+                                    .keep_alive = request && request->keep_alive,
+                                    .version_10 = request && request->version_10,
+                                    .wall_ns = call->time->wall_ns + call->wait_ns,
+                                });
+}
+
+static void end_answer(const struct weir_http_call *call, const struct weir_text *text)
+{
+    weir_assert(!text->overflow);
+    weir_conn_commit(call->conn, text->size);
+    if (!call->request || !call->request->keep_alive)
+        weir_conn_close_after_flush(call->conn);
+}
+
+static void reply(const struct weir_http_call *call, int status, const char *type, const char *fields,
+                  const struct weir_text *body)
+{
+    size_t room = WEIR_HTTP_ANSWER_HEAD_MAX + strlen(fields) + 2 + body->size;
+    struct weir_text text = weir_text_init(weir_conn_reserve(call->conn, room), room);
+    if (!text.data)
+        return;
+    write_head(call, &text, status, type, body->size);
+    weir_text_str(&text, fields);
+    weir_text_lit(&text, "\r\n");
+    if (!head_only(call))
+        weir_text_bytes(&text, body->data, body->size);
+    end_answer(call, &text);
+}
+
+void weir_http_reply(const struct weir_http_call *call, int status, const char *type, const char *fields,
+                     const char *body)
+{
+    char copy[64];
+    struct weir_text text = weir_text_init(copy, sizeof(copy));
+    weir_text_str(&text, body);
+    weir_assert(!text.overflow);
+    reply(call, status, type, fields, &text);
+}
+
+#define DETAIL_MAX 256
+
+void weir_http_reply_problem(const struct weir_http_call *call, int status, const char *fields, const char *detail)
+{
+    char body[WEIR_HTTP_PROBLEM_MAX + 6 * DETAIL_MAX];
+    struct weir_text text = weir_text_init(body, sizeof(body));
+    weir_http_problem(&text, status, detail);
+    weir_assert(!text.overflow);
+    reply(call, status, WEIR_HTTP_PROBLEM, fields, &text);
+}
+
+void weir_http_reply_fault(const struct weir_http_call *call, int error, const struct weir_fault *fault)
+{
+    char detail[sizeof(fault->field) + sizeof(fault->text) + 2];
+    struct weir_text text = weir_text_init(detail, sizeof(detail) - 1);
+    if (fault->field[0]) {
+        weir_text_str(&text, fault->field);
+        weir_text_lit(&text, ": ");
+    }
+    weir_text_str(&text, fault->text[0] ? fault->text : weir_error_text(error));
+    detail[text.size] = '\0';
+    weir_http_reply_problem(call, error == WEIR_ENOMEM ? 503 : 400, "", detail);
+}
+
+/* The body is written first, where the head cannot reach it, because the head tells its length. */
+void weir_http_reply_verdict(const struct weir_http_call *call, int status, const struct weir_answer *answer,
+                             bool with_body)
+{
+    const struct weir_config *config = call->conn->loop->setup->config;
+    const struct weir_ratelimit_options options = { config->headers_ratelimit, config->headers_x_ratelimit };
+    size_t head_max = WEIR_HTTP_ANSWER_HEAD_MAX + weir_ratelimit_fields_max(answer) + 2;
+    size_t body_max = with_body ? weir_check_answer_max(answer) : 0;
+    uint8_t *room = weir_conn_reserve(call->conn, head_max + body_max);
+    if (!room)
+        return;
+    struct weir_text body = weir_text_init(room + head_max, body_max);
+    if (with_body)
+        weir_check_answer(&body, answer);
+    weir_assert(!body.overflow);
+    const char *type = !with_body ? NULL : answer->decision->admitted ? WEIR_HTTP_JSON : WEIR_HTTP_PROBLEM;
+    struct weir_text head = weir_text_init(room, head_max);
+    write_head(call, &head, status, type, body.size);
+    weir_ratelimit_fields(&head, answer, &options);
+    weir_text_lit(&head, "\r\n");
+    if (!head_only(call)) {
+        memmove(room + head.size, body.data, body.size);
+        head.size += body.size;
+    }
+    end_answer(call, &head);
+}
+
+/* ---- long answers ---- */
+
+void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size)
+{
+    struct weir_http_session *session = call->session;
+    weir_assert(!session->rest);
+    uint8_t *room = weir_conn_reserve(call->conn, WEIR_HTTP_ANSWER_HEAD_MAX + 2);
+    if (!room) {
+        free(body);
+        return;
+    }
+    struct weir_text text = weir_text_init(room, WEIR_HTTP_ANSWER_HEAD_MAX + 2);
+    write_head(call, &text, 200, type, size);
+    weir_text_lit(&text, "\r\n");
+    bool keep = call->request->keep_alive;
+    weir_conn_commit(call->conn, text.size);
+    session->rest_closes = !keep;
+    if (head_only(call)) {
+        free(body);
+        if (!keep)
+            weir_conn_close_after_flush(call->conn);
+        return;
+    }
+    session->rest = body;
+    session->rest_size = size;
+    session->rest_sent = 0;
+    weir_http_send_rest(call->conn);
+}
+
+void weir_http_send_rest(struct weir_conn *conn)
+{
+    struct weir_http_session *session = weir_conn_state(conn);
+    while (session->rest && !weir_conn_blocked(conn)) {
+        size_t left = session->rest_size - session->rest_sent;
+        size_t part = left < WEIR_CHUNK_SIZE ? left : WEIR_CHUNK_SIZE;
+        weir_conn_write(conn, session->rest + session->rest_sent, part);
+        session->rest_sent += part;
+        if (session->rest_sent < session->rest_size)
+            continue;
+        free(session->rest);
+        session->rest = NULL;
+        if (session->rest_closes)
+            weir_conn_close_after_flush(conn);
+    }
+}
