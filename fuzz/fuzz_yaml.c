@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The configuration: no text may do more than be refused, and what is accepted keeps the promises of config.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "rules/config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void limit_check(const struct weir_config_limit *limit)
+{
+    size_t length = strlen(limit->name);
+    weir_assert(length >= 1 && length <= WEIR_LIMIT_NAME_MAX);
+    weir_assert(weir_limit_check(&limit->spec, NULL) == 0);
+    weir_assert(limit->match_count <= WEIR_MATCH_MAX && limit->key_count <= WEIR_KEY_VALUES_MAX);
+    weir_assert(limit->ipv6_prefix >= 1 && limit->ipv6_prefix <= 128);
+    weir_assert(limit->cost >= 1 || limit->cost_attribute);
+    for (size_t i = 0; i < limit->overrides_count; i++) {
+        const struct weir_config_override *override = &limit->overrides[i];
+        weir_assert(weir_limit_check(&override->spec, NULL) == 0);
+        weir_assert(override->conditions_count >= 1 && override->conditions_count <= limit->key_count);
+        weir_assert(strlen(override->variant) <= WEIR_LIMIT_NAME_MAX);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault = { { 0, 0 }, "" };
+    if (memmem(data, size, "_file", 5)) /* would open whatever file the fuzzer thinks of, a terminal for one */
+        return 0;
+    int error = weir_config_parse((const char *)data, size, &config, &fault);
+    weir_assert(!error == (config != NULL));
+    weir_assert(!error || (fault.text[0] && strlen(fault.text) < sizeof(fault.text)));
+    for (size_t i = 0; config && i < config->limits_count; i++)
+        limit_check(&config->limits[i]);
+    weir_config_destroy(config);
+    return 0;
+}
