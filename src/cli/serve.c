@@ -275,6 +275,9 @@ static int run(struct serving *serving, struct weir_setup *setup)
             printf("weir: %s listening on %s\n", options.listens[i].protocol->name, where);
     }
     fflush(stdout);
+    if (weir_server_connections_max(server) < config->server.connections_max)
+        fprintf(stderr, "weir: warning: there are descriptors for %zu connections only (ulimit -n)\n",
+                weir_server_connections_max(server));
     error = weir_server_run(server);
     if (error)
         fprintf(stderr, "weir: %s\n", weir_error_text(error));

@@ -203,6 +203,14 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 /* ---- life ---- */
 
+/* A loop that could not get all its descriptors. */
+static int give_up(struct weir_loop *loop, int error)
+{
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&loop->uv);
+    return error;
+}
+
 int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared)
 {
     *loop = (struct weir_loop){ .shared = shared, .limiter = shared->limiter };
@@ -211,9 +219,14 @@ int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared)
     if (uv_loop_init(&loop->uv))
         return WEIR_ENOMEM;
     int error = weir_timers_init(&loop->timers, &loop->uv);
-    if (!error && uv_async_init(&loop->uv, &loop->wake, on_wake))
-        error = WEIR_EIO;
-    weir_assert(!error); /* descriptors for these were counted before */
+    if (error)
+        return give_up(loop, error);
+    if (uv_async_init(&loop->uv, &loop->wake, on_wake)) {
+        weir_timers_stop(&loop->timers);
+        error = give_up(loop, WEIR_EIO);
+        weir_timers_deinit(&loop->timers);
+        return error;
+    }
     map_slots(loop);
     uv_idle_init(&loop->uv, &loop->ready);
     uv_timer_init(&loop->uv, &loop->check);

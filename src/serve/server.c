@@ -227,6 +227,12 @@ const char *weir_server_listens_on(const struct weir_server *server, size_t inde
     return server->opened[index].name[0] ? server->opened[index].name : NULL;
 }
 
+size_t weir_server_connections_max(const struct weir_server *server)
+{
+    size_t wanted = server->setup->config->server.connections_max;
+    return wanted < server->shared.connections_room ? wanted : server->shared.connections_room;
+}
+
 int weir_server_run(struct weir_server *server)
 {
     size_t started = 0;

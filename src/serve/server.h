@@ -38,6 +38,9 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
 /* Where listener number `index` of the options listens, with the port that was chosen; NULL = off. */
 const char *weir_server_listens_on(const struct weir_server *server, size_t index);
 
+/* How many connections there can be: as configured, or as many as the process may have descriptors for. */
+size_t weir_server_connections_max(const struct weir_server *server);
+
 /* Serves until drained. WEIR_ENOMEM: the threads could not be started. */
 int weir_server_run(struct weir_server *server);
 
