@@ -62,10 +62,9 @@ static const struct command *find(struct weir_slice name)
 static void refuse(const struct weir_resp_call *call, const struct command *command)
 {
     const struct weir_conn *conn = call->conn;
+    struct weir_resp_shown shown;
     if (!command)
-        weir_resp_reply_error(call, "ERR unknown command '%.*s'",
-                              (int)(call->args[0].size < 128 ? call->args[0].size : 128),
-                              (const char *)call->args[0].data);
+        weir_resp_reply_error(call, "ERR unknown command '%s'", weir_resp_show(call->args[0], &shown));
     else if (call->conn->rights == 0 && !(command->flags & ANYBODY))
         weir_resp_reply_error(call, "NOAUTH Authentication required.");
     else if ((conn->rights & command->right) != command->right)

@@ -79,6 +79,12 @@ void weir_resp_reply_array(const struct weir_resp_call *call, size_t count);
 void weir_resp_reply_map(const struct weir_resp_call *call, size_t pairs);
 void weir_resp_reply_null(const struct weir_resp_call *call);
 
+/* What a client sent, cut and made fit to be shown: no byte of it may move a reader's cursor or break its decoder. */
+struct weir_resp_shown {
+    char text[65];
+};
+const char *weir_resp_show(struct weir_slice text, struct weir_resp_shown *ret_shown);
+
 /* "ERR FIELD TEXT" of a fault, or the error's own text where it has none. */
 void weir_resp_reply_fault(const struct weir_resp_call *call, int error, const struct weir_fault *fault);
 

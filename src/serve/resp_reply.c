@@ -17,6 +17,16 @@ static void commit(const struct weir_resp_call *call, const uint8_t *start, cons
     weir_conn_commit(call->conn, (size_t)(end - start));
 }
 
+const char *weir_resp_show(struct weir_slice text, struct weir_resp_shown *ret_shown)
+{
+    const uint8_t *bytes = text.data;
+    size_t size = text.size < sizeof(ret_shown->text) - 1 ? text.size : sizeof(ret_shown->text) - 1;
+    for (size_t i = 0; i < size; i++)
+        ret_shown->text[i] = (char)(bytes[i] >= ' ' && bytes[i] <= '~' ? bytes[i] : '?');
+    ret_shown->text[size] = '\0';
+    return ret_shown->text;
+}
+
 void weir_resp_reply_simple(const struct weir_resp_call *call, const char *text)
 {
     size_t size = strlen(text);

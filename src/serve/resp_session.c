@@ -157,9 +157,8 @@ void weir_resp_hello(const struct weir_resp_call *call)
 
 static void unknown_subcommand(const struct weir_resp_call *call, const char *command)
 {
-    weir_resp_reply_error(call, "ERR unknown subcommand '%.*s' of %s",
-                          (int)(call->args[1].size < 64 ? call->args[1].size : 64), (const char *)call->args[1].data,
-                          command);
+    struct weir_resp_shown shown;
+    weir_resp_reply_error(call, "ERR unknown subcommand '%s' of %s", weir_resp_show(call->args[1], &shown), command);
 }
 
 void weir_resp_client(const struct weir_resp_call *call)

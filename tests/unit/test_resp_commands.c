@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "observe/metrics.h"
+#include "serve/hold.h"
 #include "serve/loop.h"
 #include "serve/resp.h"
 
@@ -44,6 +46,8 @@ static int begin(void **state)
     assert_int_equal(weir_config_parse(config_text, sizeof(config_text) - 1, &config, &config_fault), 0);
     assert_int_equal(weir_setup_create(config, bench->limiter, &bench->setup, &config_fault), 0);
     bench->time = weir_time_read(); /* the setup was defined at the limiter's own time */
+    assert_int_equal(weir_metrics_create(1, &bench->shared.metrics), 0);
+    assert_int_equal(weir_holds_create(&bench->shared.holds), 0);
     bench->shared.loop_count = 1;
     bench->shared.loops = &bench->loop;
     bench->loop.shared = &bench->shared;
@@ -71,6 +75,8 @@ static int end(void **state)
     free(bench->conn);
     weir_setup_destroy(bench->setup);
     weir_limiter_destroy(bench->limiter);
+    weir_holds_destroy(bench->shared.holds);
+    weir_metrics_destroy(bench->shared.metrics);
     free(bench);
     return 0;
 }
@@ -213,6 +219,7 @@ static void checks_and_refunds(void **state)
     expect_bytes(bench, "WEIR.CHECK -1 user ada\r\n", "-ERR cost must be an integer from 0 to 9223372036854775807\r\n");
     expect_bytes(bench, "WEIR.CHECK 1 user\r\n", "-ERR Usage: WEIR.CHECK <cost> [<attribute> <value> ...]\r\n");
     expect_bytes(bench, "WEIR.LOCK a b 1000\r\n", "-ERR unknown command 'WEIR.LOCK'\r\n");
+    expect_bytes(bench, "\xff\x1b[2J\r\n", "-ERR unknown command '??[2J'\r\n");
 }
 
 static void del_resets(void **state)
