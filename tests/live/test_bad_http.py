@@ -183,7 +183,7 @@ class BadHttp(unittest.TestCase):
     def test_bad_json(self):
         for body in (b'', b'{', b'[]', b'null', b'{"attributes":{"user":"ada"}', b'{"attributes":[]}',
                      b'{"attributes":{}} x',
-                     b'{"attributes":{"user":1}}', b'{"attributes":{"user":"a","user":"b"}}', b'{"atributes":{}}',
+                     b'{"attributes":{"user":[1]}}', b'{"attributes":{"user":"a","user":"b"}}', b'{"atributes":{}}',
                      b'{"attributes":{"user":"\xff"}}', b'[' * 60000, b'{"attributes":' * 4000,
                      b'{"attributes":{"user":"ada"},"peek":1}'):
             with self.subTest(body=body[:60]):

@@ -135,7 +135,7 @@ class Resp:
         if kind == b'+':
             return rest.decode()
         if kind == b'-':
-            return Exception(rest.decode())
+            return Exception(rest.decode('utf-8', 'backslashreplace'))
         if kind == b':':
             return int(rest)
         if kind == b'$':
