@@ -17,17 +17,20 @@ DRAIN_TIMEOUT_S = 15
 
 
 class Weir:
-    """weir serve, ready: `resp` and `http` are its ports. A context manager; stop() returns the exit code."""
+    """weir serve, ready: `resp` and `http` are its ports. Without a configuration it has the example limits. A context
+    manager; stop() returns the exit code."""
 
     def __init__(self, config='limits: []\n', threads=2, arguments=()):
         self.folder = tempfile.TemporaryDirectory(prefix='weir-live-')
         self.config = pathlib.Path(self.folder.name, 'weir.yaml')
-        self.config.write_text(config, encoding='utf-8')
+        if config is not None:
+            self.config.write_text(config, encoding='utf-8')
+            arguments = ('--config', str(self.config), *arguments)
         self.log = pathlib.Path(self.folder.name, 'log')
         with open(self.log, 'wb') as log:
             self.process = subprocess.Popen(
-                [str(BUILD / 'weir'), 'serve', '--config', str(self.config), '--resp', '127.0.0.1:0',
-                 '--http', '127.0.0.1:0', '--threads', str(threads), *arguments],
+                [str(BUILD / 'weir'), 'serve', '--resp', '127.0.0.1:0', '--http', '127.0.0.1:0',
+                 '--threads', str(threads), *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
         try:
             self.resp, self.http = self.wait_ready()
