@@ -187,7 +187,7 @@ static void take_forwarded(struct gathering *all)
     if (method)
         add_weaker(all, before, (struct weir_slice){ "method", 6 }, method->value);
     if (addresses)
-        add_weaker(all, before, (struct weir_slice){ "address", 7 }, last_of(addresses->value));
+        add_weaker(all, before, (struct weir_slice){ "ip", 2 }, last_of(addresses->value));
     if (authorization && !all->call->authorization_used)
         add_weaker(all, before, (struct weir_slice){ "authorization", 13 }, hash_of(all, authorization->value));
 }

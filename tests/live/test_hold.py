@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""throttle: hold. Answers wait in the server for their turn, on HTTP and RESP; who does not fit is refused at once."""
+import json
+import re
+import selectors
+import socket
+import time
+import unittest
+
+from weir_server import Resp, Weir, connect, read_until, resp_encode
+
+CONFIG = '''
+server: { drain_timeout: 5s }
+limits:
+  - { name: mail, match: { queue: mail* }, key: [queue], rate: 50/s, burst: 100, algorithm: leaky_bucket,
+      throttle: hold, hold_timeout: 10s }
+  - { name: few, match: { queue: few }, key: [queue], rate: 4/s, burst: 50, algorithm: leaky_bucket, throttle: hold,
+      hold_max: 2 }
+  - { name: brief, match: { queue: brief }, key: [queue], rate: 4/s, burst: 50, algorithm: leaky_bucket,
+      throttle: hold, hold_timeout: 300ms }
+  - { name: quota, match: { queue: brief }, key: [queue], rate: 1000/hour }
+  - { name: told, match: { queue: told }, key: [queue], rate: 4/s, burst: 50, algorithm: leaky_bucket }
+'''
+
+
+def check(queue, *fields, cost=1):
+    body = json.dumps({'attributes': {'queue': queue}, 'cost': cost}).encode()
+    head = [b'POST /v1/check HTTP/1.1', b'Host: weir', b'Content-Length: %d' % len(body), *fields]
+    return b'\r\n'.join(head) + b'\r\n\r\n' + body
+
+
+def read_answer(sock):
+    """(status, header fields in lower case, body)."""
+    data = read_until(sock, b'\r\n\r\n')
+    head, _, body = data.partition(b'\r\n\r\n')
+    length = int(re.search(rb'content-length: (\d+)', head.lower())[1])
+    while len(body) < length:
+        body += sock.recv(65536)
+    return int(head.split(b' ')[1]), head.decode().lower(), body
+
+
+class Hold(unittest.TestCase):
+    def setUp(self):
+        self.weir = Weir(CONFIG)
+
+    def tearDown(self):
+        self.assertEqual(self.weir.stop(), 0)
+
+    def metric(self, name):
+        with connect(self.weir.http) as sock:
+            sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n')
+            text = read_answer(sock)[2].decode()
+        for line in text.splitlines():
+            if line.startswith(name + ' '):
+                return float(line.split(' ')[1])
+        raise AssertionError(f'no {name} in\n{text}')
+
+    def at_once(self, port, request, count):
+        """Sends it on `count` connections at once; returns [(seconds until the answer, first bytes of it)], in order,
+        and how long sending took."""
+        socks = [socket.create_connection(('127.0.0.1', port)) for _ in range(count)]
+        answers, selector = [], selectors.DefaultSelector()
+        for sock in socks:
+            selector.register(sock, selectors.EVENT_READ)
+        start = time.monotonic()
+        for sock in socks:
+            sock.sendall(request)
+        sent_s = time.monotonic() - start
+        while len(answers) < count and time.monotonic() < start + 20:
+            for key, _ in selector.select(1):
+                data = key.fileobj.recv(4096)
+                answers.append((time.monotonic() - start, data[:64]))
+                selector.unregister(key.fileobj)
+        for sock in socks:
+            sock.close()
+        self.assertEqual(len(answers), count)
+        return answers, sent_s
+
+    def judge(self, answers, sent_s, admitted_is):
+        admitted = [at for at, data in answers if admitted_is(data)]
+        refused = [at for at, data in answers if not admitted_is(data)]
+        # While the thousand were on their way the bucket leaked one per 20 ms.
+        self.assertGreaterEqual(len(admitted), 100)
+        self.assertLessEqual(len(admitted), 100 + int(sent_s / 0.02) + 1)
+        self.assertLess(max(refused), sent_s + 0.5, 'refused at once')
+        self.assertGreaterEqual(max(admitted), 0.02 * (len(admitted) - 1) - 0.01)
+        gap_s = self.metric('weir_hold_gap_min_seconds{limit="mail"}')
+        self.assertGreaterEqual(gap_s, 0.02)
+        self.assertEqual(self.metric('weir_hold_seconds_count'), len(admitted) - 1)
+        self.assertEqual(self.metric('weir_hold_waiting{limit="mail"}'), 0)
+        print(f'{len(answers)} at once: {len(refused)} refused within {max(refused):.3f} s, {len(admitted)} answered over '
+              f'{max(admitted) - min(admitted):.3f} s, shortest gap in the server {gap_s:.6f} s')
+
+    def test_a_thousand_at_once_over_http(self):
+        answers, sent_s = self.at_once(self.weir.http, check('mail-1'), 1000)
+        self.judge(answers, sent_s, lambda data: b' 200 OK' in data)
+
+    def test_a_thousand_at_once_over_resp(self):
+        answers, sent_s = self.at_once(self.weir.resp, resp_encode('WEIR.CHECK', 1, 'queue', 'mail-1'), 1000)
+        self.judge(answers, sent_s, lambda data: data.startswith(b'*7\r\n:1\r\n'))
+
+    def test_auth_is_held_too(self):
+        with connect(self.weir.http) as sock:
+            start = time.monotonic()
+            for _ in range(3):
+                sock.sendall(b'GET /v1/auth?queue=mail-2 HTTP/1.1\r\nHost: weir\r\n\r\n')
+                self.assertEqual(read_answer(sock)[0], 200)
+            self.assertGreaterEqual(time.monotonic() - start, 0.04)
+
+    def test_pipelined_answers_keep_their_order(self):
+        """The connection answers one after the other, in the order asked, held or not."""
+        with connect(self.weir.http) as sock:
+            sock.sendall(check('mail-3') * 3 + b'GET /healthz HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n')
+            data = b''
+            while piece := sock.recv(65536):
+                data += piece
+        self.assertEqual(data.count(b'HTTP/1.1 200 OK'), 4)
+        self.assertTrue(data.endswith(b'ok\n'), data)
+
+    def test_a_held_answer_tells_no_delay(self):
+        with connect(self.weir.http) as first, connect(self.weir.http) as second:
+            first.sendall(check('mail-4', cost=10))
+            self.assertEqual(read_answer(first)[0], 200)
+            second.sendall(check('mail-4'))
+            status, _, body = read_answer(second)
+            verdict = json.loads(body)
+            self.assertEqual((status, verdict['delay_ms'], verdict['limits'][0]['delay_ms']), (200, 0, 0))
+            self.assertLessEqual(verdict['reset_after_ms'], 20)
+
+    def test_delay_is_told_and_not_held(self):
+        with connect(self.weir.http) as sock:
+            start = time.monotonic()
+            delays = []
+            for _ in range(3):
+                sock.sendall(check('told'))
+                delays.append(json.loads(read_answer(sock)[2])['delay_ms'])
+            self.assertLess(time.monotonic() - start, 0.2)
+        self.assertEqual(delays[0], 0)
+        self.assertTrue(150 < delays[1] <= 250 and 400 < delays[2] <= 500, delays)
+
+    def test_waiters_are_bounded(self):
+        with Resp(self.weir.resp) as a, Resp(self.weir.resp) as b, Resp(self.weir.resp) as c, Resp(self.weir.resp) as d:
+            self.assertEqual(a.ask('WEIR.CHECK', 1, 'queue', 'few')[0], 1)
+            for waiter in (b, c):
+                waiter.send(resp_encode('WEIR.CHECK', 1, 'queue', 'few'))
+                time.sleep(0.03)
+            start = time.monotonic()
+            reply = d.ask('WEIR.CHECK', 1, 'queue', 'few')
+            self.assertLess(time.monotonic() - start, 0.15)
+            self.assertEqual((reply[0], reply[1]), (0, b'few'))
+            self.assertGreater(reply[4], 0)
+            # What was refused was given back: two wait, one went, so 47 of 50 are left.
+            self.assertEqual(reply[3], 47)
+            self.assertEqual([waiter.read()[0] for waiter in (b, c)], [1, 1])
+        self.assertEqual(self.metric('weir_decisions_total{limit="few",verdict="shed"}'), 1)
+
+    def test_waits_are_bounded_and_other_limits_get_their_charge_back(self):
+        with Resp(self.weir.resp) as a, Resp(self.weir.resp) as b, Resp(self.weir.resp) as c:
+            a.ask('WEIR.CHECK', 1, 'queue', 'brief')
+            b.send(resp_encode('WEIR.CHECK', 1, 'queue', 'brief'))
+            time.sleep(0.03)
+            reply = c.ask('WEIR.CHECK', 1, 'queue', 'brief')
+            self.assertEqual((reply[0], reply[1]), (0, b'brief'))
+            self.assertTrue(100 < reply[4] <= 200, reply)  # 500 ms to wait, 300 allowed
+            time.sleep(reply[4] / 1000)
+            self.assertEqual(c.ask('WEIR.CHECK', 1, 'queue', 'brief')[0], 1)
+            self.assertEqual(b.read()[0], 1)
+        with connect(self.weir.http) as sock:
+            sock.sendall(check('brief', cost=0))
+            limits = {limit['limit']: limit for limit in json.loads(read_answer(sock)[2])['limits']}
+        self.assertEqual(limits['quota']['remaining'], 997)
+
+    def test_a_client_that_leaves_last_gets_its_charge_back(self):
+        with Resp(self.weir.resp) as a, Resp(self.weir.resp) as b:
+            a.ask('WEIR.CHECK', 1, 'queue', 'few')
+            b.send(resp_encode('WEIR.CHECK', 1, 'queue', 'few'))
+            time.sleep(0.05)
+            self.assertLessEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], 48)
+            b.socket.close()
+            b.file.close()
+            time.sleep(0.05)
+            self.assertGreaterEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], 49)
+        self.assertEqual(self.metric('weir_holds_total{end="left"}'), 1)
+
+    def test_a_client_that_leaves_the_middle_does_not(self):
+        with Resp(self.weir.resp) as a, Resp(self.weir.resp) as b, Resp(self.weir.resp) as c:
+            a.ask('WEIR.CHECK', 1, 'queue', 'few')
+            for waiter in (b, c):
+                waiter.send(resp_encode('WEIR.CHECK', 1, 'queue', 'few'))
+                time.sleep(0.03)
+            before = a.ask('WEIR.PEEK', 0, 'queue', 'few')[3]
+            start = time.monotonic()
+            b.file.close()
+            b.socket.close()
+            time.sleep(0.03)
+            self.assertEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], before)
+            self.assertEqual(c.read()[0], 1)
+            self.assertGreater(time.monotonic() - start, 0.3, 'the turn of the one behind was promised')
+
+    def test_a_transaction_is_not_held(self):
+        with Resp(self.weir.resp) as client:
+            for words in (('MULTI',), *[('WEIR.CHECK', 1, 'queue', 'told')] * 2, *[('WEIR.CHECK', 1, 'queue', 'few')] * 2):
+                client.ask(*words)
+            start = time.monotonic()
+            replies = client.ask('EXEC')
+            self.assertLess(time.monotonic() - start, 0.2)
+            self.assertTrue(all(reply[0] == 1 for reply in replies))
+            self.assertGreater(replies[3][6], 200, 'the delay is told instead')
+
+    def test_draining_waits_for_those_held(self):
+        with connect(self.weir.http) as sock:
+            sock.sendall(check('few') * 2)
+            self.assertEqual(read_answer(sock)[0], 200)
+            self.weir.process.terminate()
+            self.assertEqual(read_answer(sock)[0], 200)
+        self.assertEqual(self.weir.process.wait(10), 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
