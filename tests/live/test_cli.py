@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of the program as people and scripts use them: output, exit codes, help."""
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from weir_server import BUILD, ROOT, Weir
+
+CONFIG = '''
+limits:
+  - { name: per-user, match: { route: /api/* }, key: [user], rate: 100/hour, burst: 2 }
+  - { name: tried, match: { route: /api/* }, rate: 1/hour, mode: shadow }
+'''
+TOKEN = 'a-token-of-some-length'
+
+
+def weir(*arguments, environment=None):
+    return subprocess.run([str(BUILD / 'weir'), *arguments], capture_output=True, text=True, timeout=30, check=False,
+                          env={**os.environ, **(environment or {})})
+
+
+class Check(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.weir = Weir(CONFIG)
+        cls.server = f'127.0.0.1:{cls.weir.http}'
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.weir.stop() == 0
+
+    def check(self, *arguments):
+        return weir('check', '--server', self.server, *arguments)
+
+    def test_admitted_is_0_and_refused_is_1(self):
+        codes = [self.check('user=codes', 'route=/api/x').returncode for _ in range(3)]
+        self.assertEqual(codes, [0, 0, 1])
+
+    def test_the_verdict_is_aligned_for_people(self):
+        result = self.check('user=people', 'route=/api/x')
+        self.assertEqual(result.stderr, '')
+        lines = result.stdout.splitlines()
+        self.assertEqual(lines[0], 'admitted')
+        self.assertRegex(lines[3], r'^\* per-user +admits +1 +2 ')
+        self.assertRegex(lines[4], r'^  tried +\((admits|would)\) ')
+        self.assertEqual(lines[2].index('says'), lines[3].index('admits'))
+
+    def test_json_is_the_servers_answer(self):
+        verdict = json.loads(self.check('--json', 'user=json', 'route=/api/x').stdout)
+        self.assertTrue(verdict['admitted'])
+        self.assertEqual(verdict['limit'], 'per-user')
+        self.assertEqual(verdict['remaining'], 1)
+        self.assertEqual([limit['limit'] for limit in verdict['limits']], ['per-user', 'tried'])
+
+    def test_peek_and_cost_0_change_nothing(self):
+        for arguments in (['--peek'], ['--cost', '0'], ['--peek', '--cost', '2']) * 2:
+            self.assertEqual(self.check(*arguments, 'user=peek', 'route=/api/x').returncode, 0)
+        result = self.check('--json', '--cost', '2', 'user=peek', 'route=/api/x')
+        self.assertEqual(json.loads(result.stdout)['remaining'], 0)
+
+    def test_a_cost_that_can_never_pass(self):
+        result = self.check('--cost', '3', 'user=never', 'route=/api/x')
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, r'(?m)^\* per-user +refuses +2 +2 +never ')
+
+    def test_no_limit_applies(self):
+        result = self.check('user=nobody')
+        self.assertEqual((result.returncode, result.stdout), (0, 'admitted: no limit applies\n'))
+
+    def test_wrong_arguments_are_2(self):
+        for arguments in (['user'], ['=x'], ['--cost', '-1'], ['--cost', '9223372036854775808'], ['--cost', 'x'],
+                          ['--nonsense'], ['--timeout', '5'], ['user=a', 'user=b'],
+                          [f'a{i}=1' for i in range(65)]):
+            result = self.check(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertEqual(result.stdout, '')
+            self.assertNotEqual(result.stderr, '')
+
+    def test_values_may_be_anything_in_utf8(self):
+        result = self.check('user=ä=b "\\\n', 'route=/api/x')
+        self.assertEqual((result.returncode, result.stderr), (0, ''))
+
+
+class NoServer(unittest.TestCase):
+    def test_nobody_listens(self):
+        with socket.socket() as unused:
+            unused.bind(('127.0.0.1', 0))
+            server = f'127.0.0.1:{unused.getsockname()[1]}'
+        result = weir('check', '--server', server, 'user=a')
+        self.assertEqual(result.returncode, 2)
+        self.assertIn('Connection refused', result.stderr)
+
+    def test_addresses_that_are_none(self):
+        for server in ('', 'nowhere', ':80', '127.0.0.1:', 'unix:', 'unix:' + 'x' * 200, 'unix:/no/such/socket'):
+            result = weir('check', '--server', server, 'user=a')
+            self.assertEqual(result.returncode, 2, server)
+            self.assertNotEqual(result.stderr, '')
+
+    def answer(self, data, timeout='2s'):
+        """What the client makes of a server that sends `data` and then stays (None: sends nothing)."""
+        with socket.socket() as listener:
+            listener.bind(('127.0.0.1', 0))
+            listener.listen()
+            done = threading.Event()
+
+            def serve():
+                peer, _ = listener.accept()
+                with peer:
+                    peer.recv(65536)
+                    if data is not None:
+                        peer.sendall(data)
+                    else:
+                        done.wait(30)
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            result = weir('check', '--server', f'127.0.0.1:{listener.getsockname()[1]}', '--timeout', timeout, 'a=b')
+            done.set()
+            thread.join()
+        self.assertEqual(result.returncode, 2)
+        return result.stderr
+
+    def test_servers_that_answer_badly(self):
+        self.assertIn('no answer in time', self.answer(None, '100ms'))
+        self.assertIn('closed before an answer', self.answer(b''))
+        self.assertIn('closed before an answer', self.answer(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}'))
+        self.assertIn('does not speak HTTP', self.answer(b'-ERR unknown command\r\n'))
+        self.assertIn('longer than 1 MiB', self.answer(b'HTTP/1.1 200 OK\r\n' + b'X: y\r\n' * 400000))
+        self.assertIn('answered 200', self.answer(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]'))
+        self.assertIn('answered 500', self.answer(b'HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n'))
+
+
+class Tokens(unittest.TestCase):
+    def test_a_token_is_asked_for_and_may_come_from_the_environment(self):
+        config = CONFIG + f'auth: {{ required: always, tokens: [{{ name: cli, secret: {TOKEN} }}] }}\n'
+        with Weir(config) as server:
+            ask = ['check', '--server', f'http://127.0.0.1:{server.http}', 'user=a', 'route=/api/x']
+            self.assertEqual(weir(*ask).returncode, 2)
+            self.assertEqual(weir(*ask, '--token', TOKEN).returncode, 0)
+            self.assertEqual(weir(*ask, environment={'WEIR_TOKEN': TOKEN}).returncode, 0)
+            wrong = weir(*ask, '--token', 'wrong-' + TOKEN)
+            self.assertEqual(wrong.returncode, 2)
+            self.assertIn('401', wrong.stderr)
+            self.assertNotIn(TOKEN, wrong.stderr)
+
+
+class Offline(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name, 'weir.yaml')
+
+    def test_explain_the_example(self):
+        result = weir('explain', 'user=ada', 'route=/api/x')
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r'(?m)^api-per-user +applies: token_bucket 100/min burst 20 \(line \d+\)$')
+        self.assertRegex(result.stdout, r'(?m)^login-failures +no: the request lacks "event"')
+        self.assertRegex(result.stdout, r'(?m)^uploads-per-address +no: "route" does not match "/upload/\*"')
+
+    def test_explain_as_json_names_the_override(self):
+        result = weir('explain', '--config', str(ROOT / 'examples/weir.yaml'), '--json', 'user=monitoring',
+                      'route=/api/x')
+        first = json.loads(result.stdout)[0]
+        self.assertEqual((first['limit'], first['applies'], first['reason'], first['override']),
+                         ('api-per-user', False, 'off', 'user=monitoring'))
+
+    def test_rules_check_says_where(self):
+        self.file.write_text('limits:\n  - name: a\n    rate: 5/parsec\n', encoding='utf-8')
+        result = weir('rules', 'check', str(self.file))
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, re.escape(str(self.file)) + r':3:11: rate .* must be one of ms s sec min hour')
+        report = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)
+        self.assertFalse(report['ok'])
+        self.assertEqual((report['errors'][0]['line'], report['errors'][0]['column']), (3, 11))
+
+    def test_rules_check_warns_and_says_that_it_is_good(self):
+        self.file.write_text('limits: [{ name: a, rate: 100/s, burst: 500 }]\n', encoding='utf-8')
+        result = weir('rules', 'check', str(self.file))
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(':1:41: warning: limit "a" has a burst of 500', result.stdout)
+        report = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)
+        self.assertTrue(report['ok'])
+        self.assertEqual(len(report['warnings']), 1)
+
+    def test_wrong_arguments_are_2(self):
+        for arguments in ([], ['nonsense'], ['rules'], ['rules', 'nonsense'], ['rules', 'check'],
+                          ['rules', 'check', 'a', 'b'], ['rules', 'check', '/no/such/file'],
+                          ['explain', 'user'], ['explain', '--config', '/no/such/file', 'user=a'],
+                          ['explain', 'user=a', 'user=b'], ['version', 'x'], ['check', '--server']):
+            result = weir(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertEqual(result.stdout, '', arguments)
+            self.assertNotEqual(result.stderr, '', arguments)
+
+    def test_every_verb_has_help_with_examples(self):
+        overview = weir('--help')
+        self.assertEqual(overview.returncode, 0)
+        for verb in ('serve', 'check', 'explain', 'rules', 'version'):
+            self.assertRegex(overview.stdout, rf'(?m)^  {verb} ')
+            result = weir(verb, '--help')
+            self.assertEqual((result.returncode, result.stderr), (0, ''), verb)
+            self.assertRegex(result.stdout, rf'Examples?:\n(.*\n)*?  weir {verb}')
+        self.assertEqual(weir('rules', 'check', '--help').returncode, 0)
+
+    def test_version(self):
+        self.assertRegex(weir('version').stdout, r'^weir \d+\.\d+\.\d+\n$')
+
+
+if __name__ == '__main__':
+    unittest.main()
