@@ -205,6 +205,7 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
 {
     struct weir_request request;
     struct matcher matcher;
+    ret_match->count = 0; /* it is built in place: 2.5 KB are not worth a copy */
     int error = weir_request_init(&request, rules, attributes, count, ret_fault);
     if (error)
         return error;
@@ -221,11 +222,9 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
                                  "too many conditions match this request (bounds: %d conditions, %d limits, %d steps)",
                                  SATISFIED_MAX - 2, CANDIDATES_MAX, WEIR_MATCH_STEPS_MAX);
     candidates_sort(&matcher);
-    struct weir_match *match = ret_match;
-    match->count = 0;
-    match->steps = matcher.steps;
-    error = charges_make(&matcher, &request, cost, match, ret_fault);
+    ret_match->steps = matcher.steps;
+    error = charges_make(&matcher, &request, cost, ret_match, ret_fault);
     if (error)
-        match->count = 0;
+        ret_match->count = 0;
     return error;
 }

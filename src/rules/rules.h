@@ -72,7 +72,7 @@ const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t 
  * Errors: WEIR_ELIMIT (the bounds above), WEIR_EDUP (an attribute twice that a limit looks at), WEIR_EINVAL (an
  * attribute that carries a cost is absent or no number), WEIR_ERANGE (a cost above WEIR_COST_MAX, a key above
  * WEIR_KEY_BYTES_MAX). ret_fault->field names the attribute at fault. On
- * failure ret_match holds nothing. */
+ * failure ret_match is empty (count 0). */
 int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
                      uint64_t cost, struct weir_match *ret_match, struct weir_fault *ret_fault);
 

@@ -164,6 +164,8 @@ static const struct bad bad_sections[] = {
     { "server: { idle_timeout: soon }", 1, 25, WEIR_EINVAL, "such as 10s" },
     { "headers: { ratelimit: maybe }", 1, 23, WEIR_EINVAL, "must be one of off, on, false, true" },
     { "cluster_secret: abc", 1, 17, WEIR_EINVAL, "must be 32 hexadecimal digits" },
+    { "cluster_secret: 000102030405060708090a0b0c0d0e0f0", 1, 17, WEIR_EINVAL, "must be 32 hexadecimal digits" },
+    { "cluster_secret: 000102030405060708090a0b0c0d0e0g", 1, 17, WEIR_EINVAL, "must be 32 hexadecimal digits" },
 };
 
 static void expect_bad(const struct bad *bad, size_t count)
