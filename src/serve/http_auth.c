@@ -7,6 +7,11 @@
 
 #include "serve/http_call.h"
 
+static const struct weir_slice route_name = { "route", 5 };
+static const struct weir_slice method_name = { "method", 6 };
+static const struct weir_slice ip_name = { "ip", 2 };
+static const struct weir_slice authorization_name = { "authorization", 13 };
+
 /* The attributes so far, and where their decoded texts go. */
 struct gathering {
     const struct weir_http_call *call;
@@ -31,14 +36,20 @@ static void add(struct gathering *all, struct weir_slice name, struct weir_slice
         all->attributes[all->count++] = (struct weir_attribute){ name, value };
 }
 
-/* Unless one of the first `before` attributes has that name. */
-static void add_weaker(struct gathering *all, size_t before, struct weir_slice name, struct weir_slice value)
+/* Has one of the first `before` attributes that name? */
+static bool has(const struct gathering *all, size_t before, struct weir_slice name)
 {
     for (size_t i = 0; i < before; i++) {
         if (same(all->attributes[i].name, name))
-            return;
+            return true;
     }
-    add(all, name, value);
+    return false;
+}
+
+static void add_weaker(struct gathering *all, size_t before, struct weir_slice name, struct weir_slice value)
+{
+    if (!has(all, before, name))
+        add(all, name, value);
 }
 
 static int hex_digit(uint8_t byte)
@@ -172,24 +183,35 @@ static const struct weir_http_header *find_last(const struct weir_http_request *
     return NULL;
 }
 
+/* nginx is told to send one of the two, Traefik and Caddy send the other by themselves: where both come, one is the
+ * client's, and nobody can tell which. */
+static void take_route(struct gathering *all, size_t before)
+{
+    const struct weir_http_header *original = find_last(all->call->request, "x-original-uri");
+    const struct weir_http_header *forwarded = find_last(all->call->request, "x-forwarded-uri");
+    const struct weir_http_header *uri = original ? original : forwarded;
+    if (!uri || has(all, before, route_name))
+        return;
+    if (original && forwarded)
+        all->wrong = "X-Original-URI beside X-Forwarded-Uri";
+    else
+        add(all, route_name, route_of(all, uri->value));
+}
+
 static void take_forwarded(struct gathering *all)
 {
     const struct weir_http_request *request = all->call->request;
-    const struct weir_http_header *uri = find_last(request, "x-original-uri");
     const struct weir_http_header *method = find_last(request, "x-forwarded-method");
     const struct weir_http_header *addresses = find_last(request, "x-forwarded-for");
     const struct weir_http_header *authorization = find_last(request, "authorization");
     size_t before = all->count;
-    if (!uri)
-        uri = find_last(request, "x-forwarded-uri");
-    if (uri)
-        add_weaker(all, before, (struct weir_slice){ "route", 5 }, route_of(all, uri->value));
+    take_route(all, before);
     if (method)
-        add_weaker(all, before, (struct weir_slice){ "method", 6 }, method->value);
+        add_weaker(all, before, method_name, method->value);
     if (addresses)
-        add_weaker(all, before, (struct weir_slice){ "ip", 2 }, last_of(addresses->value));
+        add_weaker(all, before, ip_name, last_of(addresses->value));
     if (authorization && !all->call->authorization_used)
-        add_weaker(all, before, (struct weir_slice){ "authorization", 13 }, hash_of(all, authorization->value));
+        add_weaker(all, before, authorization_name, hash_of(all, authorization->value));
 }
 
 void weir_http_auth(struct weir_http_call *call)

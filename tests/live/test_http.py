@@ -220,6 +220,12 @@ class Auth(HttpCase):
             self.auth('?user=ada&route=/api/x', X_Weir_User='somebody-else', X_Original_URI='/other')
         self.assertEqual(self.auth('?user=ada&route=/api/x', X_Weir_User='yet-another')[0], 429)
 
+    def test_two_fields_for_the_route_are_refused(self):
+        """One of them is the client's."""
+        both = {'X_Original_URI': '/api/x', 'X_Forwarded_Uri': '/other'}
+        self.assertEqual(self.ask('GET', '/v1/auth?user=ada', **both)[0], 400)
+        self.assertEqual(self.auth('?user=ada&route=/api/x', **both)[0], 200)
+
     def test_forwarded_fields(self):
         for i in range(5):
             self.assertEqual(self.auth(X_Forwarded_For=f'203.0.113.{i}, 198.51.100.7')[0], 200)
