@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "rules/number.h"
 #include "weir/limiter.h"
 
 struct target {
@@ -215,7 +216,9 @@ static bool answer_whole(char *data, size_t size, bool ended, struct weir_client
     size_t have = size - head;
     if (have < length && !(ended && !text))
         return false;
-    ret_answer->status = atoi(data + 9);
+    uint64_t status = 0; /* stays 0, which is no status, where there are no three digits */
+    (void)weir_number_parse(data + strlen("HTTP/1.1 "), 3, &status);
+    ret_answer->status = (int)status;
     ret_answer->size = have < length ? have : length;
     memmove(data, data + head, ret_answer->size);
     data[ret_answer->size] = '\0';
@@ -270,7 +273,7 @@ int weir_client_post(const struct weir_client_options *options, const char *path
                      struct weir_client_answer *ret_answer, char *problem, size_t problem_size)
 {
     struct client client = { .fd = -1, .problem = problem, .problem_size = problem_size };
-    struct target target;
+    struct target target = { 0 };
     client.deadline_ns = weir_time_read().now_ns + options->timeout_ns;
     if (options->token && strpbrk(options->token, "\r\n"))
         return fail(&client, WEIR_EINVAL, "a token has no line ends");
