@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Between the files of table/ only. */
+#ifndef WEIR_TABLE_INTERNAL_H
+#define WEIR_TABLE_INTERNAL_H
+
+#include "table/table.h"
+
+/* An entry where it stands. */
+struct weir_place {
+    struct weir_line *line;
+    uint64_t number; /* of the line */
+    unsigned index;  /* of the slot, or of the main slot */
+};
+
+static inline bool weir_tag_is_entry(uint64_t tag)
+{
+    return tag != 0 && !(tag & WEIR_TAG_CONTINUATION);
+}
+
+static inline struct weir_kind weir_table_kind(const struct weir_table *table, struct weir_pair pair)
+{
+    return table->kinds[weir_pair_limit(pair)];
+}
+
+/* ns until fresh, negative since it was. Saturates. */
+int64_t weir_table_until_fresh_ns(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns);
+
+static inline bool weir_table_dead(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns)
+{
+    return weir_table_until_fresh_ns(table, pair, now_ns) < -(int64_t)table->skew_max_ns;
+}
+
+void weir_shard_lock(struct weir_table *table, uint64_t line_number);
+void weir_shard_unlock(struct weir_table *table, uint64_t line_number);
+
+/* The hash that an entry of line `number` had, as far as the table uses it. */
+static inline uint64_t weir_table_hash_of(const struct weir_table *table, struct weir_pair pair, uint64_t number)
+{
+    return (pair.tag & WEIR_TAG_KEY_MASK) | (number & ((UINT64_C(1) << table->shard_bits) - 1));
+}
+
+/* Slots become entries only under their shard's lock, so an empty one that its holder sees stays empty. */
+#define WEIR_PAIR_EMPTY ((struct weir_pair){ 0, 0 })
+
+/* Sets a slot that only we may change: locked by us, or empty under our shard's lock. */
+static inline void weir_slot_set(struct weir_slot *slot, struct weir_pair next)
+{
+    bool swapped = weir_slot_swap(slot, weir_slot_load(slot), next);
+    weir_assert(swapped);
+}
+
+/* The continuation behind a main slot, which belongs to the holder of that. */
+static inline void weir_continuation_get(const struct weir_slot *main, uint64_t *ret_a, uint64_t *ret_b)
+{
+    *ret_a = __atomic_load_n(&main[1].tag, __ATOMIC_RELAXED) & ~WEIR_TAG_CONTINUATION;
+    *ret_b = __atomic_load_n(&main[1].word, __ATOMIC_RELAXED);
+}
+
+static inline void weir_continuation_set(struct weir_slot *main, uint64_t a, uint64_t b)
+{
+    __atomic_store_n(&main[1].word, b, __ATOMIC_RELAXED);
+    __atomic_store_n(&main[1].tag, a | WEIR_TAG_CONTINUATION, __ATOMIC_RELEASE);
+}
+
+static inline void weir_continuation_clear(struct weir_slot *main)
+{
+    __atomic_store_n(&main[1].word, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&main[1].tag, 0, __ATOMIC_RELEASE);
+}
+
+static inline void weir_table_count_slots(struct weir_table *table, int64_t more)
+{
+    __atomic_fetch_add(&table->slots_used, (uint64_t)more, __ATOMIC_RELAXED);
+}
+
+/* Takes an entry out if it still shows `seen` and nobody holds it. Tells `forgotten`. */
+bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted);
+
+/* With the shard's lock: finds `width` slots for a newcomer with the homes of `hash` and empties them. */
+enum weir_hold weir_table_make_place(struct weir_table *table, uint64_t hash, unsigned width, bool evict,
+                                     uint64_t now_ns, struct weir_place *ret_place, uint64_t *ret_wait_ns);
+
+/* Splits up to `splits` lines. Without a shard's lock held. Returns how many were. */
+unsigned weir_table_grow(struct weir_table *table, unsigned splits, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Side storage of sliding logs: rings of 8 to 65,536 times, in a bounded piece of memory. A buddy allocator (Knuth, The
+ * Art of Computer Programming, vol. 1, 2.5): rings are powers of two, neighbours of equal size join again when both are
+ * free. Thread rule: any thread; one mutex. Pages are touched as rings are taken. */
+#ifndef WEIR_TABLE_LOGS_H
+#define WEIR_TABLE_LOGS_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir/error.h"
+
+#define WEIR_LOGS_ENTRIES_MIN 8 /* times in the smallest ring: 64 bytes, a block */
+#define WEIR_LOGS_ORDERS 14     /* 8 << 13 = 65,536 */
+#define WEIR_LOGS_NONE UINT32_MAX
+
+struct weir_logs {
+    uint64_t *memory;
+    uint8_t *states; /* a block each: the order of the ring that begins here, with LOGS_FREE if it is free */
+    uint32_t blocks;
+    uint32_t free_head[WEIR_LOGS_ORDERS]; /* doubly linked through the free blocks themselves */
+    uint64_t blocks_used;
+    pthread_mutex_t mutex;
+};
+
+/* WEIR_ENOMEM. `bytes` may be 0: then there is never room. */
+int weir_logs_init(struct weir_logs *logs, size_t bytes);
+void weir_logs_deinit(struct weir_logs *logs);
+
+/* A ring for `entries` times (a power of two, 8 to 65,536): the number of its first block, or WEIR_LOGS_NONE. */
+uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries);
+void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries);
+
+static inline uint64_t *weir_logs_times(const struct weir_logs *logs, uint32_t block)
+{
+    return logs->memory + (size_t)block * WEIR_LOGS_ENTRIES_MIN;
+}
+
+/* Bytes taken now. */
+uint64_t weir_logs_used(struct weir_logs *logs);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who goes where: finding, emptying and making places, all under a shard's lock. */
+#include "table/internal.h"
+
+/* Tries at a place that somebody changed under us: slots are only tried here, never waited for. */
+#define PLACE_TRIES 16
+
+#define COST_EMPTY INT64_MIN
+#define COST_HELD INT64_MAX
+
+bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted)
+{
+    struct weir_slot *main = &place.line->slot[place.index];
+    if (weir_pair_locked(seen) || !weir_slot_swap(main, seen, weir_pair_lock(seen)))
+        return false;
+    struct weir_kind kind = weir_table_kind(table, seen);
+    uint64_t a = 0, b = 0;
+    if (kind.wide) {
+        weir_continuation_get(main, &a, &b);
+        weir_continuation_clear(main);
+    }
+    if (evicted)
+        __atomic_fetch_add(&table->evicted, 1, __ATOMIC_RELAXED);
+    if (evicted || kind.notified)
+        table->forgotten(table->context, weir_pair_limit(seen), a, b, evicted);
+    weir_slot_set(main, WEIR_PAIR_EMPTY);
+    weir_table_count_slots(table, kind.wide ? -2 : -1);
+    return true;
+}
+
+/* The main slot of whatever stands at `index`, and what it shows. */
+static struct weir_pair entry_over(const struct weir_line *line, unsigned index, unsigned *ret_main)
+{
+    *ret_main = weir_slot_tag(&line->slot[index]) & WEIR_TAG_CONTINUATION ? index - 1 : index;
+    return weir_slot_load(&line->slot[*ret_main]);
+}
+
+/* What emptying `width` slots from `index` would cost: the longest time until fresh of those who must go. */
+static int64_t cost_of(const struct weir_table *table, const struct weir_line *line, unsigned index, unsigned width,
+                       uint64_t now_ns)
+{
+    int64_t cost = COST_EMPTY;
+    for (unsigned i = index; i < index + width; i++) {
+        unsigned main;
+        struct weir_pair pair = entry_over(line, i, &main);
+        if (pair.tag == 0)
+            continue;
+        if (weir_pair_locked(pair))
+            return COST_HELD;
+        int64_t until = weir_table_until_fresh_ns(table, pair, now_ns);
+        cost = until > cost ? until : cost;
+    }
+    return cost;
+}
+
+/* Empties what stands there; entries that are not dead only if `evict`. */
+static bool empty_out(struct weir_table *table, struct weir_place place, unsigned width, bool evict, uint64_t now_ns)
+{
+    for (unsigned i = place.index; i < place.index + width; i++) {
+        struct weir_place entry = place;
+        struct weir_pair pair = entry_over(place.line, i, &entry.index);
+        if (pair.tag == 0)
+            continue;
+        bool dead = weir_table_dead(table, pair, now_ns);
+        if ((!dead && !evict) || !weir_place_clear(table, entry, pair, !dead))
+            return false;
+    }
+    return true;
+}
+
+/* The cheapest place for `width` slots in one line. */
+static int64_t cheapest(const struct weir_table *table, uint64_t number, unsigned width, uint64_t now_ns,
+                        struct weir_place *ret_place)
+{
+    int64_t best = COST_HELD;
+    struct weir_line *line = &table->lines[number];
+    for (unsigned i = 0; i < WEIR_LINE_SLOTS && best != COST_EMPTY; i += width) {
+        int64_t cost = cost_of(table, line, i, width, now_ns);
+        if (cost < best) {
+            best = cost;
+            *ret_place = (struct weir_place){ line, number, i };
+        }
+    }
+    return best;
+}
+
+static bool is_free(const struct weir_table *table, int64_t cost)
+{
+    return cost < -(int64_t)table->skew_max_ns;
+}
+
+/* Moves the entry `seen` at `from` to the empty place `to`. While it has two copies the old one is locked, so a
+ * decision that still sees it waits and looks again. */
+static bool move_entry(struct weir_table *table, struct weir_place from, struct weir_pair seen, struct weir_place to)
+{
+    struct weir_slot *source = &from.line->slot[from.index], *target = &to.line->slot[to.index];
+    if (weir_pair_locked(seen) || !weir_slot_swap(source, seen, weir_pair_lock(seen)))
+        return false;
+    if (weir_table_kind(table, seen).wide) {
+        uint64_t a, b;
+        weir_continuation_get(source, &a, &b);
+        weir_continuation_set(target, a, b);
+        weir_continuation_clear(source);
+    }
+    weir_slot_set(target, seen);
+    weir_slot_set(source, WEIR_PAIR_EMPTY);
+    return true;
+}
+
+/* Moves one resident of `number` to its other line, if that has a free place. */
+static bool displace_from(struct weir_table *table, uint64_t number, unsigned width, uint64_t now_ns,
+                          struct weir_place *ret_place)
+{
+    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
+    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i += width) {
+        struct weir_place from = { &table->lines[number], number, i }, to;
+        struct weir_pair seen = weir_slot_load(&from.line->slot[i]);
+        if (!weir_tag_is_entry(seen.tag) || weir_table_kind(table, seen).wide != (width == 2))
+            continue;
+        uint64_t hash = weir_table_hash_of(table, seen, number);
+        uint64_t other = weir_table_home(table, hash, false, count);
+        if (other == number)
+            other = weir_table_home(table, hash, true, count);
+        if (other == number || !is_free(table, cheapest(table, other, width, now_ns, &to)))
+            continue;
+        if (empty_out(table, to, width, false, now_ns) && move_entry(table, from, seen, to)) {
+            *ret_place = from;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool free_place(struct weir_table *table, const uint64_t homes[2], unsigned width, uint64_t now_ns,
+                       struct weir_place *ret_place)
+{
+    for (int h = 0; h < 2; h++) {
+        struct weir_place place;
+        if (is_free(table, cheapest(table, homes[h], width, now_ns, &place)) &&
+            empty_out(table, place, width, false, now_ns)) {
+            *ret_place = place;
+            return true;
+        }
+    }
+    if (__atomic_load_n(&table->walking, __ATOMIC_RELAXED))
+        return false;
+    return displace_from(table, homes[0], width, now_ns, ret_place) ||
+           displace_from(table, homes[1], width, now_ns, ret_place);
+}
+
+enum weir_hold weir_table_make_place(struct weir_table *table, uint64_t hash, unsigned width, bool evict,
+                                     uint64_t now_ns, struct weir_place *ret_place, uint64_t *ret_wait_ns)
+{
+    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
+    uint64_t homes[2] = { weir_table_home(table, hash, false, count), weir_table_home(table, hash, true, count) };
+    int64_t cost = COST_HELD;
+    for (int tries = 0; tries < PLACE_TRIES; tries++) {
+        if (free_place(table, homes, width, now_ns, ret_place))
+            return WEIR_HOLD_OK;
+        struct weir_place first, second;
+        cost = cheapest(table, homes[0], width, now_ns, &first);
+        int64_t cost_second = cheapest(table, homes[1], width, now_ns, &second);
+        if (cost_second < cost) {
+            cost = cost_second;
+            first = second;
+        }
+        if (!evict)
+            break;
+        if (cost != COST_HELD && empty_out(table, first, width, true, now_ns)) {
+            *ret_place = first;
+            return WEIR_HOLD_OK;
+        }
+    }
+    /* All held: nobody can say how long; the next try may find a place. */
+    *ret_wait_ns = cost == COST_HELD ? 1 : weir_add_sat(cost > 0 ? (uint64_t)cost : 0, table->skew_max_ns + 1);
+    return WEIR_HOLD_FULL;
+}

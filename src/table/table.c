@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Creating the table, and holding its entries. */
+#include "table/table.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "table/internal.h"
+
+/* Grow when more than 7 slots in 10 are taken: above that too many keys live in their second line. */
+#define LOAD_NUMERATOR 28
+#define LOAD_DENOMINATOR 10
+/* Splits for one newcomer: two, so that growth stays ahead; more where it found no place at all. */
+#define GROW_USUAL 2
+#define GROW_PRESSED 8
+#define GROW_TRIES 8
+
+int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns, uint64_t now_ns,
+                    weir_table_forgotten *forgotten, void *context)
+{
+    uint64_t lines_max = bytes / sizeof(struct weir_line);
+    if (lines_max < 64)
+        return WEIR_ERANGE;
+    uint32_t bits = 63 - (uint32_t)__builtin_clzll(lines_max);
+    if (bits > WEIR_TABLE_SHARD_BITS)
+        bits = WEIR_TABLE_SHARD_BITS;
+    *table = (struct weir_table){
+        .shard_bits = bits,
+        .lines_max = lines_max,
+        .count = UINT64_C(1) << bits,
+        .base_ns = now_ns,
+        .skew_max_ns = skew_max_ns,
+        .mapped = lines_max * sizeof(struct weir_line),
+        .forgotten = forgotten,
+        .context = context,
+        .kinds = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof(struct weir_kind)),
+        .shard_locks = calloc(UINT64_C(1) << bits, 1),
+    };
+    void *memory = mmap(NULL, table->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                        0);
+    if (memory == MAP_FAILED)
+        memory = NULL;
+    table->lines = memory;
+    if (!table->lines || !table->kinds || !table->shard_locks) {
+        weir_table_deinit(table);
+        return WEIR_ENOMEM;
+    }
+    (void)madvise(memory, table->mapped, MADV_HUGEPAGE); /* half the latency of a miss; works without, too */
+    return 0;
+}
+
+void weir_table_deinit(struct weir_table *table)
+{
+    if (table->lines)
+        munmap(table->lines, table->mapped);
+    free(table->kinds);
+    free(table->shard_locks);
+    table->lines = NULL;
+    table->kinds = NULL;
+    table->shard_locks = NULL;
+}
+
+static uint8_t *shard_lock_of(struct weir_table *table, uint64_t line_number)
+{
+    return &table->shard_locks[line_number & ((UINT64_C(1) << table->shard_bits) - 1)];
+}
+
+void weir_shard_lock(struct weir_table *table, uint64_t line_number)
+{
+    unsigned spins = 0;
+    while (__atomic_exchange_n(shard_lock_of(table, line_number), 1, __ATOMIC_ACQUIRE))
+        weir_relax(&spins);
+}
+
+void weir_shard_unlock(struct weir_table *table, uint64_t line_number)
+{
+    __atomic_store_n(shard_lock_of(table, line_number), 0, __ATOMIC_RELEASE);
+}
+
+int64_t weir_table_until_fresh_ns(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns)
+{
+    int32_t shift = weir_table_kind(table, pair).shift;
+    int64_t ahead = weir_ticks_ahead(weir_pair_fresh_at(pair), weir_ticks_at(now_ns, shift));
+    if (shift >= 0)
+        return ahead >> shift;
+    int64_t unit = INT64_C(1) << -shift;
+    if (ahead > INT64_MAX / 2 / unit)
+        return INT64_MAX / 2;
+    return ahead < -(INT64_MAX / 2 / unit) ? -INT64_MAX / 2 : ahead * unit;
+}
+
+/* Takes the lock bit of an entry that shows `seen`. */
+static bool hold_seen(struct weir_table *table, struct weir_slot *slot, struct weir_pair seen,
+                      struct weir_held *ret_held)
+{
+    if (weir_pair_locked(seen) || !weir_slot_swap(slot, seen, weir_pair_lock(seen)))
+        return false;
+    *ret_held = (struct weir_held){ .slot = slot, .pair = seen, .wide = weir_table_kind(table, seen).wide };
+    if (ret_held->wide)
+        weir_continuation_get(slot, &ret_held->a, &ret_held->b);
+    return true;
+}
+
+/* Puts a locked, fresh entry into an empty place, under the shard's lock. */
+static void place_newcomer(struct weir_table *table, struct weir_place place, uint64_t hash, uint32_t limit,
+                           uint64_t now_ns, struct weir_held *ret_held)
+{
+    struct weir_kind kind = table->kinds[limit];
+    struct weir_slot *slot = &place.line->slot[place.index];
+    struct weir_pair pair = weir_pair_make(hash, limit, weir_ticks_at(now_ns, kind.shift));
+    *ret_held = (struct weir_held){ .slot = slot, .pair = pair, .wide = kind.wide, .newcomer = true };
+    if (kind.wide)
+        weir_continuation_set(slot, 0, 0);
+    weir_slot_set(slot, weir_pair_lock(pair));
+    weir_table_count_slots(table, kind.wide ? 2 : 1);
+    __atomic_fetch_add(&table->inserted, 1, __ATOMIC_RELAXED);
+}
+
+/* WEIR_HOLD_ABSENT means "somebody else put it there meanwhile: look again". */
+static enum weir_hold insert(struct weir_table *table, uint64_t hash, uint32_t limit, bool evict, uint64_t now_ns,
+                             struct weir_held *ret_held, uint64_t *ret_wait_ns)
+{
+    struct weir_pair seen;
+    struct weir_place place;
+    enum weir_hold result = WEIR_HOLD_ABSENT;
+    weir_shard_lock(table, hash);
+    if (!weir_table_find(table, hash, &seen)) {
+        unsigned width = table->kinds[limit].wide ? 2 : 1;
+        result = weir_table_make_place(table, hash, width, evict, now_ns, &place, ret_wait_ns);
+        if (result == WEIR_HOLD_OK)
+            place_newcomer(table, place, hash, limit, now_ns, ret_held);
+    }
+    weir_shard_unlock(table, hash);
+    return result;
+}
+
+static bool can_grow(const struct weir_table *table)
+{
+    return __atomic_load_n(&table->count, __ATOMIC_ACQUIRE) < table->lines_max;
+}
+
+enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t limit, enum weir_absent absent,
+                               uint64_t now_ns, struct weir_held *ret_held, uint64_t *ret_wait_ns)
+{
+    unsigned spins = 0, grown = 0;
+    for (;;) {
+        struct weir_pair seen;
+        struct weir_slot *slot = weir_table_find(table, hash, &seen);
+        if (slot) {
+            if (hold_seen(table, slot, seen, ret_held))
+                return WEIR_HOLD_OK;
+            weir_relax(&spins);
+            continue;
+        }
+        if (absent == WEIR_ABSENT_LEAVE) { /* it may be on the move: only under the shard's lock is "none" sure */
+            weir_shard_lock(table, hash);
+            slot = weir_table_find(table, hash, &seen);
+            weir_shard_unlock(table, hash);
+            if (!slot)
+                return WEIR_HOLD_ABSENT;
+            continue;
+        }
+        bool last_resort = !can_grow(table) || grown >= GROW_TRIES;
+        enum weir_hold result = insert(table, hash, limit, absent == WEIR_ABSENT_INSERT && last_resort, now_ns,
+                                       ret_held, ret_wait_ns);
+        if (result == WEIR_HOLD_FULL && !last_resort) {
+            grown++;
+            weir_table_grow(table, GROW_PRESSED, now_ns);
+            continue;
+        }
+        if (result == WEIR_HOLD_ABSENT)
+            continue;
+        if (result == WEIR_HOLD_FULL)
+            __atomic_fetch_add(&table->refused, 1, __ATOMIC_RELAXED);
+        else if (__atomic_load_n(&table->slots_used, __ATOMIC_RELAXED) * LOAD_DENOMINATOR >
+                 __atomic_load_n(&table->count, __ATOMIC_RELAXED) * LOAD_NUMERATOR)
+            weir_table_grow(table, GROW_USUAL, now_ns);
+        return result;
+    }
+}
+
+void weir_table_release(struct weir_held *held, uint32_t limit, uint64_t fresh_at)
+{
+    if (held->wide)
+        weir_continuation_set(held->slot, held->a, held->b);
+    weir_slot_set(held->slot, weir_pair_with(held->pair, limit, fresh_at));
+}
+
+void weir_table_drop(struct weir_table *table, struct weir_held *held)
+{
+    if (held->wide)
+        weir_continuation_clear(held->slot);
+    weir_slot_set(held->slot, WEIR_PAIR_EMPTY);
+    weir_table_count_slots(table, held->wide ? -2 : -1);
+}
+
+bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t now_ns)
+{
+    weir_assert(!held->wide);
+    uint64_t number = (uint64_t)(held->slot - table->lines->slot) / WEIR_LINE_SLOTS, wait_ns;
+    uint64_t hash = weir_table_hash_of(table, held->pair, number);
+    struct weir_place place;
+    weir_shard_lock(table, number);
+    bool placed = weir_table_make_place(table, hash, 2, true, now_ns, &place, &wait_ns) == WEIR_HOLD_OK;
+    if (placed) {
+        struct weir_slot *slot = &place.line->slot[place.index];
+        weir_continuation_set(slot, 0, 0);
+        weir_slot_set(slot, weir_pair_lock(held->pair));
+        weir_slot_set(held->slot, WEIR_PAIR_EMPTY);
+        weir_table_count_slots(table, 1);
+        held->slot = slot;
+        held->wide = true;
+        held->a = held->b = 0;
+    }
+    weir_shard_unlock(table, number);
+    return placed;
+}
+
+void weir_table_narrow(struct weir_table *table, struct weir_held *held)
+{
+    weir_assert(held->wide);
+    weir_continuation_clear(held->slot);
+    weir_table_count_slots(table, -1);
+    held->wide = false;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The concurrent, bounded, keyed memory under the memory engine.
+ *
+ * Shape: lines of four 16-byte slots. A key has two lines to live in, both decided by its hash. The table grows by
+ * linear hashing (Litwin, 1980), one line at a time: line N - 2^k is split into itself and line N. So there is no pause,
+ * no second copy and no wasted half: a constant number of bytes a key from the first to the last. Address space is
+ * reserved once, pages are touched as the table grows.
+ *
+ * Shards: the low bits of a line's number come from the hash and never change as the table grows; both lines of a key
+ * share them. They name the lock under which entries come, go and move. A decision on a resident takes no such lock:
+ * it swaps the slot, or holds the slot's own lock bit.
+ *
+ * Locks, in order: slot locks in ascending order of hash; under them a shard's lock; under that, slots are only tried.
+ *
+ * A slot is dead, free for reuse without notice, once it has been fresh for skew_max. When all slots that could take a
+ * newcomer are live, one is moved to its other line if that has room; else the table grows; else the resident with the
+ * least time until fresh goes.
+ *
+ * Time: slots compare with `now` only within WEIR_TABLE_BACK_NS and WEIR_TABLE_AHEAD_NS of the table's base, which
+ * weir_table_walk moves along; outside, weir_table_rebase must run first. */
+#ifndef WEIR_TABLE_TABLE_H
+#define WEIR_TABLE_TABLE_H
+
+#include <stddef.h>
+
+#include "table/slot.h"
+#include "weir/error.h"
+
+#define WEIR_TABLE_SHARD_BITS 12
+#define WEIR_TABLE_BACK_NS (UINT64_C(1) << 46)  /* 19 hours */
+#define WEIR_TABLE_AHEAD_NS (UINT64_C(1) << 47) /* 39 hours */
+
+/* What the table must know of a limit by its number, to judge a slot from the slot alone. */
+struct weir_kind {
+    int8_t shift;  /* a tick of its fresh_at is 2^-shift ns */
+    bool wide;     /* its entries have a continuation */
+    bool notified; /* `forgotten` is called for dead entries too, not only for evicted ones */
+};
+
+/* An entry leaves: dead, or evicted before it was fresh. a and b are its continuation. Called with locks held: must not
+ * call the table. */
+typedef void weir_table_forgotten(void *context, uint32_t limit, uint64_t a, uint64_t b, bool evicted);
+
+struct weir_table {
+    struct weir_line *lines;
+    _Alignas(64) uint64_t count; /* atomic: lines in use, 2^shard_bits to lines_max */
+    uint64_t base_ns;            /* atomic */
+    uint64_t skew_max_ns;
+    uint64_t lines_max;
+    uint32_t shard_bits;
+    struct weir_kind *kinds; /* by limit number */
+    uint8_t *shard_locks;
+    size_t mapped; /* bytes at `lines` */
+    weir_table_forgotten *forgotten;
+    void *context;
+    _Alignas(64) uint64_t slots_used; /* atomic, as all below */
+    uint64_t inserted, evicted, refused;
+    uint8_t growing; /* one grower at a time */
+    uint8_t walking; /* entries must not move to where the walk has been */
+};
+
+/* `bytes` for the lines. WEIR_ERANGE (less than one page), WEIR_ENOMEM. */
+int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns, uint64_t now_ns,
+                    weir_table_forgotten *forgotten, void *context);
+void weir_table_deinit(struct weir_table *table);
+
+/* ---- finding ---- */
+
+/* Line number of the first (or second) choice for `hash`, with `count` lines. */
+static inline uint64_t weir_table_home(const struct weir_table *table, uint64_t hash, bool second, uint64_t count)
+{
+    uint64_t shard = hash & ((UINT64_C(1) << table->shard_bits) - 1);
+    uint64_t high = (hash & WEIR_TAG_KEY_MASK) >> WEIR_TAG_LIMIT_BITS;
+    if (second)
+        high = (high * UINT64_C(0x9e3779b97f4a7c15)) >> 24;
+    uint64_t mask = UINT64_MAX >> __builtin_clzll(count);
+    uint64_t at = (high << table->shard_bits | shard) & mask;
+    return at < count ? at : at & mask >> 1;
+}
+
+static inline void weir_table_prefetch(const struct weir_table *table, uint64_t hash)
+{
+    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
+    __builtin_prefetch(&table->lines[weir_table_home(table, hash, false, count)], 1, 3);
+}
+
+static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t hash, struct weir_pair *ret_seen)
+{
+    uint64_t key = hash & WEIR_TAG_KEY_MASK;
+    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
+        uint64_t tag = weir_slot_tag(&line->slot[i]);
+        if ((tag ^ key) >> WEIR_TAG_LIMIT_BITS != 0 || tag == 0)
+            continue;
+        *ret_seen = weir_slot_load(&line->slot[i]);
+        if ((ret_seen->tag ^ key) >> WEIR_TAG_LIMIT_BITS == 0 && ret_seen->tag != 0)
+            return &line->slot[i];
+    }
+    return NULL;
+}
+
+/* The slot of a key and what it shows, locked or not; NULL if it has none (or is being moved this instant: only
+ * weir_table_hold knows for sure). */
+static inline struct weir_slot *weir_table_find(const struct weir_table *table, uint64_t hash,
+                                                struct weir_pair *ret_seen)
+{
+    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
+    struct weir_slot *slot = weir_line_find(&table->lines[weir_table_home(table, hash, false, count)], hash, ret_seen);
+    if (!slot)
+        slot = weir_line_find(&table->lines[weir_table_home(table, hash, true, count)], hash, ret_seen);
+    return slot;
+}
+
+/* ---- holding ---- */
+
+/* A slot whose lock bit is ours: nobody else changes, moves or forgets it. */
+struct weir_held {
+    struct weir_slot *slot;
+    struct weir_pair pair; /* as found, unlocked; for a newcomer: fresh */
+    uint64_t a, b;         /* the continuation of a wide entry */
+    bool wide;
+    bool newcomer;
+};
+
+enum weir_hold {
+    WEIR_HOLD_OK,
+    WEIR_HOLD_ABSENT, /* WEIR_ABSENT_LEAVE, and the key has no entry */
+    WEIR_HOLD_FULL,   /* no place for a newcomer */
+};
+
+enum weir_absent {
+    WEIR_ABSENT_LEAVE,
+    WEIR_ABSENT_INSERT,      /* evicting if need be */
+    WEIR_ABSENT_INSERT_FREE, /* only where that evicts nobody */
+};
+
+/* Holds the key's entry, or a new one of `limit`, fresh as of now. ret_wait_ns (FULL only): until a place is free if
+ * nobody comes. */
+enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t limit, enum weir_absent absent,
+                               uint64_t now_ns, struct weir_held *ret_held, uint64_t *ret_wait_ns);
+
+/* Lets go: the entry shows `limit`, `fresh_at` and held->a and b. */
+void weir_table_release(struct weir_held *held, uint32_t limit, uint64_t fresh_at);
+
+/* Lets go, the entry is no more. */
+void weir_table_drop(struct weir_table *table, struct weir_held *held);
+
+/* Makes a held entry wide, or narrow. False if there is no place for it: it stays as it was, held. */
+bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t now_ns);
+void weir_table_narrow(struct weir_table *table, struct weir_held *held);
+
+/* Tries to hold an entry of a `notified` limit other than the caller's, that is closest to fresh among those in `lines`
+ * lines from *cursor on. False if it met none. */
+bool weir_table_hold_any(struct weir_table *table, uint64_t *cursor, size_t lines, uint64_t now_ns,
+                         struct weir_held *ret_held);
+
+/* ---- the background ---- */
+
+/* Called with an entry held, to be changed in place (weir_table_widen included) and released or dropped. */
+typedef void weir_table_visitor(void *context, struct weir_held *held);
+
+/* Walks `lines_max` lines on from *cursor (0 to begin), forgets dead entries, and shows those whose limit `wanted` says
+ * yes to. Returns true while lines are left; the pass is complete when it returns false. Entries do not move past the
+ * walk from begin to end. One walk at a time. */
+bool weir_table_walk(struct weir_table *table, uint64_t *cursor, size_t lines_max, uint64_t now_ns,
+                     bool (*wanted)(void *context, uint32_t limit), weir_table_visitor *visitor, void *context);
+
+/* Whether slots compare with now_ns. */
+static inline bool weir_table_in_reach(const struct weir_table *table, uint64_t now_ns)
+{
+    uint64_t base = __atomic_load_n(&table->base_ns, __ATOMIC_RELAXED);
+    return now_ns - base + WEIR_TABLE_BACK_NS <= WEIR_TABLE_AHEAD_NS + WEIR_TABLE_BACK_NS;
+}
+
+/* Brings every slot within reach of now_ns, however far that is: what is dead is forgotten, what lies too far ahead is
+ * kept as far ahead as can be told. One at a time, not during a walk. */
+void weir_table_rebase(struct weir_table *table, uint64_t now_ns);
+
+/* Touches the next page that growth will need, so that no decision has to. */
+void weir_table_prefault(struct weir_table *table);
+
+#endif
