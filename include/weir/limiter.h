@@ -88,7 +88,8 @@ struct weir_limit_def {
  * ret_fault->field is "NAME.FIELD" cut to fit. ret_ids[i] is the id of defs[i]: the old one where nothing changed, else
  * a new one; keys are converted (on_change) when next decided and by weir_limiter_maintain. Ids of the previous set stay
  * valid for decisions until the next call, which first completes the conversion (so no slot is ever more than one
- * generation behind); a decision with an id older than that answers WEIR_ENOENT.
+ * generation behind): no decision with an id two sets old may still be running then. One begun later answers
+ * WEIR_ENOENT.
  * Errors: WEIR_ERANGE, WEIR_EINVAL (a bad spec, an unknown time zone), WEIR_EEXIST (twice the same name and variant),
  * WEIR_ELIMIT (more than WEIR_LIMITS_MAX), WEIR_ENOMEM. */
 int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
@@ -193,7 +194,8 @@ struct weir_limiter_stats {
     uint64_t memory_max;     /* bytes, as asked */
     uint64_t memory_used;    /* bytes of the table and the logs in use now */
     uint64_t keys;           /* keys that have state */
-    uint64_t keys_room;      /* how many slots the table has now */
+    uint64_t slots_used;     /* a bucket's key takes one slot of 16 bytes, a window's two */
+    uint64_t slots;          /* how many the table has now; it grows to memory_max */
     uint64_t inserted;       /* newcomers since create */
     uint64_t evicted;        /* residents that lost their place while not yet fresh */
     uint64_t refused_full;   /* newcomers refused for want of a place */

@@ -69,9 +69,11 @@ static inline void weir_continuation_clear(struct weir_slot *main)
     __atomic_store_n(&main[1].tag, 0, __ATOMIC_RELEASE);
 }
 
-static inline void weir_table_count_slots(struct weir_table *table, int64_t more)
+/* Entries come (1, and -1 as they go) with their slots. */
+static inline void weir_table_count(struct weir_table *table, int64_t entries, int64_t slots)
 {
-    __atomic_fetch_add(&table->slots_used, (uint64_t)more, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&table->entries, (uint64_t)entries, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&table->slots_used, (uint64_t)slots, __ATOMIC_RELAXED);
 }
 
 /* Takes an entry out if it still shows `seen` and nobody holds it. Tells `forgotten`. */

@@ -6,6 +6,9 @@
 /* Tries at a place that somebody changed under us: slots are only tried here, never waited for. */
 #define PLACE_TRIES 16
 
+/* Moves in a row for one newcomer. At 7 slots in 10 taken one move is nearly always enough, five practically always. */
+#define DISPLACE_DEPTH 5
+
 #define COST_EMPTY INT64_MIN
 #define COST_HELD INT64_MAX
 
@@ -25,7 +28,7 @@ bool weir_place_clear(struct weir_table *table, struct weir_place place, struct 
     if (evicted || kind.notified)
         table->forgotten(table->context, weir_pair_limit(seen), a, b, evicted);
     weir_slot_set(main, WEIR_PAIR_EMPTY);
-    weir_table_count_slots(table, kind.wide ? -2 : -1);
+    weir_table_count(table, -1, kind.wide ? -2 : -1);
     return true;
 }
 
@@ -108,8 +111,9 @@ static bool move_entry(struct weir_table *table, struct weir_place from, struct 
     return true;
 }
 
-/* Moves one resident of `number` to its other line, if that has a free place. */
-static bool displace_from(struct weir_table *table, uint64_t number, unsigned width, uint64_t now_ns,
+/* Moves one resident of `number` to its other line; if that is full too, makes room there first the same way, up to
+ * `depth` moves deep. (Cuckoo hashing: Pagh and Rodler, 2001.) */
+static bool displace_from(struct weir_table *table, uint64_t number, unsigned width, int depth, uint64_t now_ns,
                           struct weir_place *ret_place)
 {
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
@@ -122,9 +126,12 @@ static bool displace_from(struct weir_table *table, uint64_t number, unsigned wi
         uint64_t other = weir_table_home(table, hash, false, count);
         if (other == number)
             other = weir_table_home(table, hash, true, count);
-        if (other == number || !is_free(table, cheapest(table, other, width, now_ns, &to)))
+        if (other == number)
             continue;
-        if (empty_out(table, to, width, false, now_ns) && move_entry(table, from, seen, to)) {
+        bool room = is_free(table, cheapest(table, other, width, now_ns, &to))
+                        ? empty_out(table, to, width, false, now_ns)
+                        : depth > 1 && displace_from(table, other, width, depth - 1, now_ns, &to);
+        if (room && move_entry(table, from, seen, to)) {
             *ret_place = from;
             return true;
         }
@@ -145,8 +152,11 @@ static bool free_place(struct weir_table *table, const uint64_t homes[2], unsign
     }
     if (__atomic_load_n(&table->walking, __ATOMIC_RELAXED))
         return false;
-    return displace_from(table, homes[0], width, now_ns, ret_place) ||
-           displace_from(table, homes[1], width, now_ns, ret_place);
+    for (int depth = 1; depth <= DISPLACE_DEPTH; depth++)
+        for (int h = 0; h < 2; h++)
+            if (displace_from(table, homes[h], width, depth, now_ns, ret_place))
+                return true;
+    return false;
 }
 
 enum weir_hold weir_table_make_place(struct weir_table *table, uint64_t hash, unsigned width, bool evict,

@@ -13,8 +13,8 @@
 #define LOAD_DENOMINATOR 10
 /* Splits for one newcomer: two, so that growth stays ahead; more where it found no place at all. */
 #define GROW_USUAL 2
-#define GROW_PRESSED 8
-#define GROW_TRIES 8
+#define GROW_PRESSED 16
+#define GROW_TRIES 32
 
 int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns, uint64_t now_ns,
                     weir_table_forgotten *forgotten, void *context)
@@ -22,13 +22,14 @@ int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns
     uint64_t lines_max = bytes / sizeof(struct weir_line);
     if (lines_max < 64)
         return WEIR_ERANGE;
-    uint32_t bits = 63 - (uint32_t)__builtin_clzll(lines_max);
+    /* From the beginning there are four lines to a shard: with one, both homes of a key would be the same. */
+    uint32_t bits = 63 - (uint32_t)__builtin_clzll(lines_max) - 2;
     if (bits > WEIR_TABLE_SHARD_BITS)
         bits = WEIR_TABLE_SHARD_BITS;
     *table = (struct weir_table){
         .shard_bits = bits,
         .lines_max = lines_max,
-        .count = UINT64_C(1) << bits,
+        .count = UINT64_C(4) << bits,
         .base_ns = now_ns,
         .skew_max_ns = skew_max_ns,
         .mapped = lines_max * sizeof(struct weir_line),
@@ -113,7 +114,7 @@ static void place_newcomer(struct weir_table *table, struct weir_place place, ui
     if (kind.wide)
         weir_continuation_set(slot, 0, 0);
     weir_slot_set(slot, weir_pair_lock(pair));
-    weir_table_count_slots(table, kind.wide ? 2 : 1);
+    weir_table_count(table, 1, kind.wide ? 2 : 1);
     __atomic_fetch_add(&table->inserted, 1, __ATOMIC_RELAXED);
 }
 
@@ -167,6 +168,7 @@ enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t
         if (result == WEIR_HOLD_FULL && !last_resort) {
             grown++;
             weir_table_grow(table, GROW_PRESSED, now_ns);
+            sched_yield(); /* what filled the lines may be held by threads that were put aside */
             continue;
         }
         if (result == WEIR_HOLD_ABSENT)
@@ -192,7 +194,7 @@ void weir_table_drop(struct weir_table *table, struct weir_held *held)
     if (held->wide)
         weir_continuation_clear(held->slot);
     weir_slot_set(held->slot, WEIR_PAIR_EMPTY);
-    weir_table_count_slots(table, held->wide ? -2 : -1);
+    weir_table_count(table, -1, held->wide ? -2 : -1);
 }
 
 bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t now_ns)
@@ -208,7 +210,7 @@ bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t
         weir_continuation_set(slot, 0, 0);
         weir_slot_set(slot, weir_pair_lock(held->pair));
         weir_slot_set(held->slot, WEIR_PAIR_EMPTY);
-        weir_table_count_slots(table, 1);
+        weir_table_count(table, 0, 1);
         held->slot = slot;
         held->wide = true;
         held->a = held->b = 0;
@@ -221,6 +223,6 @@ void weir_table_narrow(struct weir_table *table, struct weir_held *held)
 {
     weir_assert(held->wide);
     weir_continuation_clear(held->slot);
-    weir_table_count_slots(table, -1);
+    weir_table_count(table, 0, -1);
     held->wide = false;
 }

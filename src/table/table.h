@@ -44,7 +44,7 @@ typedef void weir_table_forgotten(void *context, uint32_t limit, uint64_t a, uin
 
 struct weir_table {
     struct weir_line *lines;
-    _Alignas(64) uint64_t count; /* atomic: lines in use, 2^shard_bits to lines_max */
+    _Alignas(64) uint64_t count; /* atomic: lines in use, 4 * 2^shard_bits to lines_max */
     uint64_t base_ns;            /* atomic */
     uint64_t skew_max_ns;
     uint64_t lines_max;
@@ -55,7 +55,7 @@ struct weir_table {
     weir_table_forgotten *forgotten;
     void *context;
     _Alignas(64) uint64_t slots_used; /* atomic, as all below */
-    uint64_t inserted, evicted, refused;
+    uint64_t entries, inserted, evicted, refused;
     uint8_t growing; /* one grower at a time */
     uint8_t walking; /* entries must not move to where the walk has been */
 };
@@ -83,6 +83,17 @@ static inline void weir_table_prefetch(const struct weir_table *table, uint64_t 
 {
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
     __builtin_prefetch(&table->lines[weir_table_home(table, hash, false, count)], 1, 3);
+}
+
+static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t hash, struct weir_pair *ret_seen);
+
+/* A while after weir_table_prefetch: sends for the second line where the first does not have the key. */
+static inline void weir_table_prefetch_second(const struct weir_table *table, uint64_t hash)
+{
+    struct weir_pair seen;
+    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
+    if (!weir_line_find(&table->lines[weir_table_home(table, hash, false, count)], hash, &seen))
+        __builtin_prefetch(&table->lines[weir_table_home(table, hash, true, count)], 1, 3);
 }
 
 static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t hash, struct weir_pair *ret_seen)

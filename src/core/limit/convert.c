@@ -81,6 +81,6 @@ void weir_limit_follow(struct weir_limit *limit, const struct weir_limit *from, 
         uint64_t ticks = weir_min_u64(weir_mul_sat(units, limit->emission), WEIR_TICKS_DEBT_MAX);
         longest_ns = weir_add_sat(weir_ticks_wait_ns(ticks, now_ns, limit->shift), from->skew_max_ns);
     }
-    limit->debt_units = weir_max_u64(units, limit->capacity);
-    limit->debt_until_ns = weir_add_sat(now_ns, longest_ns);
+    limit->debt_units = weir_max_u64(weir_max_u64(units, limit->capacity), limit->debt_units);
+    limit->debt_until_ns = weir_max_u64(weir_add_sat(now_ns, longest_ns), limit->debt_until_ns);
 }

@@ -123,7 +123,8 @@ uint64_t weir_limit_carried(const struct weir_limit *from, const struct weir_lim
 void weir_limit_convert(const struct weir_limit *from, const struct weir_limit *to, enum weir_on_change on_change,
                         struct weir_state *state, const struct weir_event *event);
 
-/* `limit` replaces `from` at now_ns: until its keys have paid, they may have more used than its capacity. */
+/* `limit` replaces `from` at now_ns: until its keys have paid, they may have more used than its capacity. May be
+ * called for several. */
 void weir_limit_follow(struct weir_limit *limit, const struct weir_limit *from, uint64_t now_ns);
 
 #endif

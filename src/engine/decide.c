@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decisions. A bucket that is there and has its number right is judged and charged in one swap. Everything else goes
+ * the long way: hold every slot, in ascending order of hash; judge all; charge all or none; let go. */
+#include "engine/one_step.h"
+
+/* How many lines are on their way to the cache at once. */
+#define PREFETCH_AHEAD 32
+
+/* One charge of a request on its way. */
+struct job {
+    const struct weir_record *record;
+    const struct weir_charge *charge;
+    struct weir_event event;
+    struct weir_entry entry;
+    struct weir_verdict *verdict;
+    bool held;
+};
+
+static void judge_fresh(struct job *job)
+{
+    struct weir_state fresh = weir_state_fresh(&job->record->limit, job->event.now_ns);
+    weir_limit_judge(&job->record->limit, &fresh, &job->event, job->verdict);
+}
+
+/* A newcomer that finds no place. Shown as fresh, but refused. */
+static void judge_full(struct weir_limiter *limiter, struct job *job, uint64_t wait_ns)
+{
+    struct weir_record *record = weir_record_at(limiter, weir_id_number(job->record->id));
+    judge_fresh(job);
+    job->verdict->admitted = false;
+    job->verdict->full = true;
+    job->verdict->delay_ns = 0;
+    job->verdict->retry_after_ns = wait_ns;
+    if (record)
+        __atomic_fetch_add(&record->refused_full, 1, __ATOMIC_RELAXED);
+}
+
+/* Judges without charging: what a peek shows, and a first look before anything is inserted. */
+static void look(struct weir_limiter *limiter, struct job *job)
+{
+    struct weir_pair seen;
+    struct weir_entry entry;
+    uint64_t wait_ns;
+    const struct weir_limit *limit = &job->record->limit;
+    struct weir_slot *slot = weir_table_find(&limiter->table, job->charge->key.hash, &seen);
+    if (slot && !weir_pair_locked(seen) && weir_limit_is_bucket(limit) &&
+        weir_pair_limit(seen) == weir_id_number(job->record->id)) {
+        struct weir_state state = { .fresh_at = weir_pair_fresh_at(seen) };
+        weir_limit_judge(limit, &state, &job->event, job->verdict);
+        return;
+    }
+    switch (weir_entry_hold(limiter, job->record, job->charge->key.hash, WEIR_ABSENT_LEAVE, &job->event, &entry,
+                            &wait_ns)) {
+    case WEIR_HOLD_ABSENT:
+        judge_fresh(job);
+        break;
+    case WEIR_HOLD_FULL: /* converting it needs room that there is not */
+        judge_full(limiter, job, wait_ns);
+        break;
+    case WEIR_HOLD_OK:
+        weir_limit_judge(limit, &entry.state, &job->event, job->verdict);
+        weir_entry_release(limiter, job->record, &entry);
+    }
+}
+
+/* Whether every limit that counts admits; and which one decides. */
+static void combine(const struct job *jobs, size_t count, struct weir_decision *d)
+{
+    *d = (struct weir_decision){ .admitted = true, .deciding = count };
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_verdict *v = jobs[i].verdict;
+        const struct weir_verdict *chosen = d->deciding < count ? jobs[d->deciding].verdict : NULL;
+        if (v->shadow)
+            continue;
+        bool worse = !v->admitted && (!chosen || d->admitted || v->retry_after_ns > chosen->retry_after_ns);
+        bool scarcer = d->admitted && v->admitted && (!chosen || v->remaining < chosen->remaining);
+        if (worse || scarcer)
+            d->deciding = i;
+        d->admitted = d->admitted && v->admitted;
+        d->delay_ns = weir_max_u64(d->delay_ns, v->delay_ns);
+    }
+    if (!d->admitted) {
+        d->delay_ns = 0;
+        d->retry_after_ns = jobs[d->deciding].verdict->retry_after_ns;
+    }
+}
+
+static void look_at_all(struct weir_limiter *limiter, struct job *jobs, size_t count, struct weir_decision *d)
+{
+    for (size_t i = 0; i < count; i++) {
+        look(limiter, &jobs[i]);
+        jobs[i].verdict->shadow = jobs[i].record->mode == WEIR_MODE_SHADOW;
+    }
+    combine(jobs, count, d);
+}
+
+/* Holds the entry of a job and judges it; a log gets its room now, while the request can still be refused. */
+static void hold_one(struct weir_limiter *limiter, struct job *job)
+{
+    uint64_t wait_ns = 1;
+    enum weir_absent absent = job->record->on_full == WEIR_ON_FULL_EVICT ? WEIR_ABSENT_INSERT : WEIR_ABSENT_INSERT_FREE;
+    enum weir_hold result = weir_entry_hold(limiter, job->record, job->charge->key.hash, absent, &job->event,
+                                            &job->entry, &wait_ns);
+    job->held = result == WEIR_HOLD_OK;
+    if (!job->held) {
+        judge_full(limiter, job, wait_ns);
+    } else if (weir_limit_judge(&job->record->limit, &job->entry.state, &job->event, job->verdict) &&
+               !weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry)) {
+        judge_full(limiter, job, weir_max_u64(job->verdict->reset_after_ns, 1));
+    }
+    job->verdict->shadow = job->record->mode == WEIR_MODE_SHADOW;
+}
+
+/* Charges, drains or leaves a held entry, and lets go. */
+static void settle_one(struct weir_limiter *limiter, struct job *job, bool admitted, bool never)
+{
+    const struct weir_limit *limit = &job->record->limit;
+    struct weir_verdict *v = job->verdict;
+    bool attempts = job->record->count_mode == WEIR_COUNT_ATTEMPTS && !never && !v->full;
+    if (admitted && v->admitted) {
+        weir_limit_charge(limit, &job->entry.state, &job->event, v);
+        if (weir_limit_is_bucket(limit))
+            v->ticket = weir_ticket_make(job->entry.state.fresh_at);
+    } else if (attempts && (!admitted || v->shadow) && job->event.cost <= limit->capacity &&
+               weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry)) {
+        weir_limit_drain(limit, &job->entry.state, &job->event, v);
+    } else if (job->entry.held.newcomer) {
+        weir_entry_drop(limiter, &job->entry);
+        return;
+    }
+    weir_entry_release(limiter, job->record, &job->entry);
+}
+
+static bool wants_attempts(const struct job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (jobs[i].record->count_mode == WEIR_COUNT_ATTEMPTS)
+            return true;
+    return false;
+}
+
+/* Charges all together. The order of locks is the ascending order of hashes. */
+static void charge_all(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
+                       struct weir_decision *d)
+{
+    for (size_t i = 0; i < count; i++)
+        if (jobs[order[i]].event.cost > 0)
+            hold_one(limiter, &jobs[order[i]]);
+    combine(jobs, count, d);
+    bool never = !d->admitted && d->retry_after_ns == WEIR_NEVER;
+    for (size_t i = 0; i < count; i++)
+        if (jobs[i].held)
+            settle_one(limiter, &jobs[i], d->admitted, never);
+}
+
+static void decide_together(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
+                            unsigned flags, struct weir_decision *d)
+{
+    bool peek = flags & WEIR_PEEK, sure = count == 1 && jobs->event.cost > 0 && !jobs->event.window.closed &&
+                                          jobs->event.cost <= jobs->record->limit.capacity;
+    d->admitted = true;
+    if (peek || !sure)
+        look_at_all(limiter, jobs, count, d);
+    bool never = !d->admitted && d->retry_after_ns == WEIR_NEVER;
+    if (!peek && (d->admitted || (!never && wants_attempts(jobs, count))))
+        charge_all(limiter, jobs, order, count, d);
+    for (size_t i = 0; i < count && !peek; i++)
+        if (!jobs[i].verdict->admitted)
+            weir_count_refused(limiter, weir_id_number(jobs[i].record->id));
+}
+
+/* ---- one charge ---- */
+
+static void decide_one(struct weir_limiter *limiter, const struct weir_record *record, const struct weir_charge *charge,
+                       const struct weir_time *time, unsigned flags, struct weir_verdict *v)
+{
+    if (weir_limit_is_bucket(&record->limit)) {
+        bool drains = record->count_mode == WEIR_COUNT_ATTEMPTS, charges = !(flags & WEIR_PEEK);
+        enum weir_step step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id),
+                                            charge->key.hash, charge->cost, time->now_ns, charges, drains, v);
+        if (step != WEIR_STEP_LONG_WAY) {
+            v->shadow = record->mode == WEIR_MODE_SHADOW;
+            if (!v->admitted && charges)
+                weir_count_refused(limiter, weir_id_number(record->id));
+            return;
+        }
+    }
+    static const uint8_t first = 0;
+    struct weir_decision decision;
+    struct job job = { .record = record, .charge = charge, .verdict = v };
+    job.event = weir_event_make(limiter, record, &charge->key, charge->cost, time);
+    decide_together(limiter, &job, &first, 1, flags, &decision);
+}
+
+static void combine_one(const struct weir_verdict *v, struct weir_decision *d)
+{
+    bool admitted = v->admitted || v->shadow;
+    *d = (struct weir_decision){ .admitted = admitted,
+                                 .deciding = v->shadow ? 1 : 0,
+                                 .retry_after_ns = admitted ? 0 : v->retry_after_ns,
+                                 .delay_ns = admitted && !v->shadow ? v->delay_ns : 0 };
+}
+
+/* ---- what callers see ---- */
+
+/* The caller's time, or ours; and the table within reach of it. */
+static struct weir_time time_of(struct weir_limiter *limiter, const struct weir_time *time)
+{
+    struct weir_time now = time ? *time : weir_time_read();
+    if (!weir_table_in_reach(&limiter->table, now.now_ns))
+        weir_limiter_reach(limiter, now.now_ns);
+    return now;
+}
+
+static int check_charges(const struct weir_limiter *limiter, const struct weir_charge *charges, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (charges[i].cost > WEIR_COST_MAX)
+            return WEIR_ERANGE;
+        if (!weir_record_of(limiter, charges[i].limit))
+            return WEIR_ENOENT;
+    }
+    return 0;
+}
+
+/* Ascending by hash; WEIR_EDUP if two are equal: the same name and values. */
+static int sort_by_hash(const struct weir_charge *charges, size_t count, uint8_t *order)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i;
+        for (; at > 0 && charges[order[at - 1]].key.hash > charges[i].key.hash; at--)
+            order[at] = order[at - 1];
+        if (at > 0 && charges[order[at - 1]].key.hash == charges[i].key.hash)
+            return WEIR_EDUP;
+        order[at] = (uint8_t)i;
+    }
+    return 0;
+}
+
+/* Limits that are off are not there: admitted, fresh. */
+static void judge_off(const struct weir_record *record, struct weir_verdict *v)
+{
+    *v = (struct weir_verdict){
+        .admitted = true, .shadow = true, .capacity = record->limit.capacity, .remaining = record->limit.capacity
+    };
+}
+
+int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
+                        const struct weir_time *time, unsigned flags, struct weir_decision *ret_decision,
+                        struct weir_verdict *ret_verdicts)
+{
+    if (count == 1) {
+        int error = weir_limiter_decide_many(limiter, charges, 1, time, flags, ret_verdicts);
+        if (!error)
+            combine_one(ret_verdicts, ret_decision);
+        return error;
+    }
+    uint8_t order[WEIR_CHARGES_MAX], jobs_order[WEIR_CHARGES_MAX], job_of[WEIR_CHARGES_MAX];
+    struct job jobs[WEIR_CHARGES_MAX];
+    size_t jobs_count = 0, charge_of[WEIR_CHARGES_MAX];
+    if (count > WEIR_CHARGES_MAX)
+        return WEIR_ERANGE;
+    int error = check_charges(limiter, charges, count);
+    if (!error)
+        error = sort_by_hash(charges, count, order);
+    if (error)
+        return error;
+    struct weir_time now = time_of(limiter, time);
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_record *record = weir_record_of(limiter, charges[i].limit);
+        if (record->mode == WEIR_MODE_OFF) {
+            judge_off(record, &ret_verdicts[i]);
+            job_of[i] = UINT8_MAX;
+            continue;
+        }
+        job_of[i] = (uint8_t)jobs_count;
+        charge_of[jobs_count] = i;
+        jobs[jobs_count] = (struct job){ .record = record, .charge = &charges[i], .verdict = &ret_verdicts[i] };
+        jobs[jobs_count++].event = weir_event_make(limiter, record, &charges[i].key, charges[i].cost, &now);
+    }
+    for (size_t i = 0, n = 0; i < count; i++)
+        if (job_of[order[i]] != UINT8_MAX)
+            jobs_order[n++] = job_of[order[i]];
+    decide_together(limiter, jobs, jobs_order, jobs_count, flags, ret_decision);
+    ret_decision->deciding = ret_decision->deciding < jobs_count ? charge_of[ret_decision->deciding] : count;
+    return 0;
+}
+
+int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
+                             const struct weir_time *time, unsigned flags, struct weir_verdict *ret_verdicts)
+{
+    if (count > WEIR_BATCH_MAX)
+        return WEIR_ERANGE;
+    int error = check_charges(limiter, charges, count);
+    if (error)
+        return error;
+    struct weir_time now = time_of(limiter, time);
+    for (size_t from = 0; from < count; from += PREFETCH_AHEAD) {
+        size_t to = weir_min_u64(count, from + PREFETCH_AHEAD);
+        for (size_t i = from; i < to && count > 1; i++)
+            weir_table_prefetch(&limiter->table, charges[i].key.hash);
+        for (size_t i = from; i < to && count > 1; i++)
+            weir_table_prefetch_second(&limiter->table, charges[i].key.hash);
+        for (size_t i = from; i < to; i++) {
+            const struct weir_record *record = weir_record_of(limiter, charges[i].limit);
+            if (record->mode == WEIR_MODE_OFF)
+                judge_off(record, &ret_verdicts[i]);
+            else
+                decide_one(limiter, record, &charges[i], &now, flags, &ret_verdicts[i]);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The set of limits, replacing it, and what is then due in the background. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/memory.h"
+
+/* A walk that brings the base of time along is due long before slots go out of reach. */
+#define BASE_OLD_NS (WEIR_TABLE_AHEAD_NS / 4)
+
+/* ---- records ---- */
+
+static void record_destroy(struct weir_record *record)
+{
+    if (!record)
+        return;
+    free(record->name);
+    free(record->variant);
+    free(record->tz);
+    free(record);
+}
+
+static int zone_of(struct weir_limiter *limiter, const char *name, const struct weir_zone **ret_zone)
+{
+    for (size_t i = 0; i < limiter->zones_count; i++)
+        if (strcmp(limiter->zones[i].name, name) == 0) {
+            *ret_zone = limiter->zones[i].zone;
+            return 0;
+        }
+    struct weir_zone_entry entry = { .name = strdup(name) };
+    struct weir_zone_entry *more = realloc(limiter->zones, (limiter->zones_count + 1) * sizeof *more);
+    if (more)
+        limiter->zones = more;
+    int error = entry.name && more ? weir_zone_create(name, &entry.zone) : WEIR_ENOMEM;
+    if (error) {
+        free(entry.name);
+        return error;
+    }
+    limiter->zones[limiter->zones_count++] = entry;
+    *ret_zone = entry.zone;
+    return 0;
+}
+
+/* "NAME.FIELD", the name cut to fit, and which variant. */
+static int fault_at(struct weir_fault *ret_fault, int error, const struct weir_limit_def *def, const char *field,
+                    const char *text)
+{
+    if (ret_fault) {
+        struct weir_fault fault = { .field = "" };
+        size_t tail = strlen(field) + 1, room = sizeof fault.field - 1, length = def->name ? strlen(def->name) : 0;
+        length = length + tail > room ? room - tail : length;
+        memcpy(fault.field, def->name ? def->name : "", length);
+        fault.field[length] = '.';
+        memcpy(fault.field + length + 1, field, tail);
+        snprintf(fault.text, sizeof fault.text, "%s", text);
+        *ret_fault = fault;
+    }
+    return error;
+}
+
+static int check_def(const struct weir_limit_def *def, struct weir_fault *ret_fault)
+{
+    size_t length = def->name ? strlen(def->name) : 0;
+    if (length == 0 || length > WEIR_LIMIT_NAME_MAX)
+        return fault_at(ret_fault, WEIR_ERANGE, def, "name", "must be 1 to 128 bytes");
+    struct weir_fault fault;
+    int error = weir_limit_check(&def->spec, &fault);
+    return error ? fault_at(ret_fault, error, def, fault.field, fault.text) : 0;
+}
+
+static int record_create(struct weir_limiter *limiter, const struct weir_limit_def *def,
+                         struct weir_record **ret_record, struct weir_fault *ret_fault)
+{
+    struct weir_record *r = calloc(1, sizeof *r);
+    if (!r)
+        return WEIR_ENOMEM;
+    r->name = strdup(def->name);
+    r->variant = strdup(def->variant ? def->variant : "");
+    r->tz = strdup(def->spec.tz ? def->spec.tz : "UTC");
+    int error = r->name && r->variant && r->tz ? 0 : WEIR_ENOMEM;
+    if (!error)
+        error = weir_limit_init(&r->limit, &def->spec, limiter->skew_max_ns, NULL);
+    r->spec = def->spec;
+    r->spec.tz = r->tz;
+    r->mode = def->spec.mode;
+    r->count_mode = def->spec.count_mode;
+    r->on_full = def->spec.on_full;
+    r->spread_ns = def->spec.spread_ns;
+    r->rule = (struct weir_calendar_rule){ def->spec.calendar, def->spec.calendar_count, def->spec.period_ns, NULL };
+    if (!error && r->limit.calendar && strcmp(r->tz, "UTC") != 0) {
+        error = zone_of(limiter, r->tz, &r->rule.zone);
+        if (error)
+            fault_at(ret_fault, error, def, "tz", "must be an IANA time zone that this system has, as Europe/Berlin");
+    }
+    if (error) {
+        record_destroy(r);
+        return error;
+    }
+    uint64_t uid = weir_siphash(&limiter->key, r->name, strlen(r->name));
+    r->uid = uid ? uid : 1; /* 0 is for buckets without a definition */
+    *ret_record = r;
+    return 0;
+}
+
+static int compare_names(const char *name_a, const char *variant_a, const char *name_b, const char *variant_b)
+{
+    int order = strcmp(name_a, name_b);
+    return order ? order : strcmp(variant_a, variant_b);
+}
+
+static int compare_records(const void *a, const void *b)
+{
+    const struct weir_record *x = *(struct weir_record *const *)a, *y = *(struct weir_record *const *)b;
+    return compare_names(x->name, x->variant, y->name, y->variant);
+}
+
+static bool same_spec(const struct weir_record *a, const struct weir_record *b)
+{
+    const struct weir_limit_spec *x = &a->spec, *y = &b->spec;
+    return x->algorithm == y->algorithm && x->count == y->count && x->period_ns == y->period_ns &&
+           x->burst == y->burst && x->align == y->align && x->calendar == y->calendar &&
+           x->calendar_count == y->calendar_count && strcmp(a->tz, b->tz) == 0 && x->spread_ns == y->spread_ns &&
+           x->count_mode == y->count_mode && x->mode == y->mode && x->on_full == y->on_full &&
+           x->on_change == y->on_change;
+}
+
+/* ---- the background ---- */
+
+struct walk {
+    struct weir_limiter *limiter;
+    struct weir_time time;
+};
+
+static bool walk_wants(void *context, uint32_t number)
+{
+    const struct weir_record *record = weir_record_at(((struct walk *)context)->limiter, number);
+    return record && record->retired;
+}
+
+/* An entry of a retired limit: carried over to its successor, or forgotten with it. */
+static void convert_visited(void *context, struct weir_held *held)
+{
+    static const struct weir_key no_key = { 0 };
+    const struct walk *walk = context;
+    const struct weir_record *from = weir_record_at(walk->limiter, weir_pair_limit(held->pair));
+    const struct weir_record *to = from->next ? weir_record_at(walk->limiter, from->next) : NULL;
+    struct weir_entry entry = { .held = *held };
+    weir_entry_unpack(walk->limiter, &from->limit, &entry);
+    if (to) {
+        struct weir_event event = weir_event_make(walk->limiter, to, &no_key, 0, &walk->time);
+        if (weir_entry_convert(walk->limiter, to, &event, &entry)) {
+            weir_entry_release(walk->limiter, to, &entry);
+            return;
+        }
+    }
+    weir_entry_drop(walk->limiter, &entry);
+}
+
+/* Goes on with the walk that is due, or begins it. True while lines are left. */
+static bool walk_on(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max)
+{
+    struct walk walk = { limiter, *time };
+    if (limiter->walk_cursor == 0)
+        limiter->walk_began_ns = time->now_ns;
+    if (weir_table_walk(&limiter->table, &limiter->walk_cursor, lines_max, time->now_ns, walk_wants, convert_visited,
+                        &walk))
+        return true;
+    __atomic_store_n(&limiter->table.base_ns, limiter->walk_began_ns, __ATOMIC_RELAXED);
+    limiter->walk_due = false;
+    return false;
+}
+
+bool weir_limiter_maintain(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max)
+{
+    struct weir_time now = time ? *time : weir_time_read();
+    if (!weir_table_in_reach(&limiter->table, now.now_ns))
+        weir_limiter_reach(limiter, now.now_ns);
+    if (pthread_mutex_trylock(&limiter->background) != 0)
+        return true;
+    weir_table_prefault(&limiter->table);
+    uint64_t base = __atomic_load_n(&limiter->table.base_ns, __ATOMIC_RELAXED);
+    bool due = limiter->walk_due || limiter->walk_cursor > 0 || (now.now_ns > base && now.now_ns - base > BASE_OLD_NS);
+    if (due)
+        due = walk_on(limiter, &now, lines_max);
+    pthread_mutex_unlock(&limiter->background);
+    return due;
+}
+
+void weir_limiter_reach(struct weir_limiter *limiter, uint64_t now_ns)
+{
+    pthread_mutex_lock(&limiter->background);
+    if (!weir_table_in_reach(&limiter->table, now_ns))
+        weir_table_rebase(&limiter->table, now_ns);
+    pthread_mutex_unlock(&limiter->background);
+}
+
+/* No entry of a retired limit is left: their numbers may be given away. */
+static void finish_retired(struct weir_limiter *limiter, const struct weir_time *time)
+{
+    if (limiter->retired_count == 0)
+        return;
+    limiter->walk_cursor = 0;
+    while (walk_on(limiter, time, SIZE_MAX)) {
+    }
+    for (size_t i = 0; i < limiter->retired_count; i++) {
+        struct weir_record *record = limiter->records[limiter->retired[i]];
+        __atomic_store_n(&limiter->records[limiter->retired[i]], NULL, __ATOMIC_RELEASE);
+        record_destroy(record);
+    }
+    limiter->retired_count = 0;
+}
+
+/* ---- replacing the set ---- */
+
+struct replacement {
+    struct weir_record **records; /* by definition: new, or the one that stays */
+    struct weir_record **sorted;
+    uint32_t *retired;
+    size_t count, retired_count;
+};
+
+static void replacement_deinit(struct replacement *r, bool records_too)
+{
+    for (size_t i = 0; records_too && r->records && i < r->count; i++)
+        if (r->records[i] && r->records[i]->id == 0)
+            record_destroy(r->records[i]);
+    free(r->records);
+    if (records_too) {
+        free(r->sorted);
+        free(r->retired);
+    }
+}
+
+/* Everything that can fail, nothing that can be seen. */
+static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count, struct replacement *r,
+                   struct weir_fault *ret_fault)
+{
+    r->count = count;
+    r->records = calloc(count + 1, sizeof *r->records);
+    r->sorted = calloc(count + 1, sizeof *r->sorted);
+    r->retired = calloc(limiter->current_count + 1, sizeof *r->retired);
+    if (!r->records || !r->sorted || !r->retired)
+        return WEIR_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        int error = check_def(&defs[i], ret_fault);
+        if (!error)
+            error = record_create(limiter, &defs[i], &r->records[i], ret_fault);
+        if (error)
+            return error;
+        r->sorted[i] = r->records[i];
+    }
+    qsort(r->sorted, count, sizeof(void *), compare_records);
+    for (size_t i = 1; i < count; i++)
+        if (compare_records(&r->sorted[i - 1], &r->sorted[i]) == 0) {
+            struct weir_limit_def def = { .name = r->sorted[i]->name };
+            return fault_at(ret_fault, WEIR_EEXIST, &def, "name", "this name and variant is defined twice");
+        }
+    return 0;
+}
+
+/* A number that no slot carries. There are more than twice as many as limits: the set before may still use half. */
+static uint32_t number_take(struct weir_limiter *limiter)
+{
+    for (;;) {
+        uint32_t number = limiter->number_hint++;
+        if (limiter->number_hint > WEIR_SLOT_LIMIT_MAX)
+            limiter->number_hint = WEIR_DEFINED_FIRST;
+        if (!limiter->records[number])
+            return number;
+    }
+}
+
+static void publish(struct weir_limiter *limiter, struct weir_record *record, struct weir_record *old, uint64_t now_ns)
+{
+    uint32_t number = number_take(limiter);
+    record->id = number | limiter->generation << 16;
+    if (old)
+        weir_limit_follow(&record->limit, &old->limit, now_ns);
+    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++) /* counters go on under the new number */
+        limiter->refused[i][number] =
+            old ? __atomic_load_n(&limiter->refused[i][weir_id_number(old->id)], __ATOMIC_RELAXED) : 0;
+    if (old) {
+        record->evicted = __atomic_load_n(&old->evicted, __ATOMIC_RELAXED);
+        record->refused_full = __atomic_load_n(&old->refused_full, __ATOMIC_RELAXED);
+        old->next = number;
+    }
+    limiter->table.kinds[number] = (struct weir_kind){
+        .shift = (int8_t)record->limit.shift,
+        .wide = !weir_limit_is_bucket(&record->limit),
+        .notified = record->limit.algorithm == WEIR_SLIDING_LOG,
+    };
+    __atomic_store_n(&limiter->records[number], record, __ATOMIC_RELEASE);
+}
+
+static struct weir_record *find_record(struct weir_record *const *sorted, size_t count, char *name, char *variant)
+{
+    struct weir_record like = { .name = name, .variant = variant }, *key = &like;
+    struct weir_record **found = count > 0 ? bsearch(&key, sorted, count, sizeof(void *), compare_records) : NULL;
+    return found ? *found : NULL;
+}
+
+/* The keys of a variant that is no more go on under the limit itself, perhaps in debt: which therefore gets a new
+ * number, as if it had changed. Before anything of the new set is published. */
+static void follow_removed_variants(struct weir_limiter *limiter, const struct replacement *r, uint64_t now_ns)
+{
+    static char none[] = "";
+    for (size_t i = 0; i < limiter->current_count; i++) {
+        struct weir_record *old = limiter->current[i], *base;
+        if (old->variant[0] == '\0' || find_record(r->sorted, r->count, old->name, old->variant))
+            continue;
+        base = find_record(r->sorted, r->count, old->name, none);
+        if (base)
+            weir_limit_follow(&base->limit, &old->limit, now_ns);
+    }
+}
+
+/* ... and are sent there. After all of the new set is published. */
+static void send_removed_variants(struct weir_limiter *limiter)
+{
+    static char none[] = "";
+    for (size_t i = 0; i < limiter->retired_count; i++) {
+        struct weir_record *old = limiter->records[limiter->retired[i]];
+        struct weir_record *base = find_record(limiter->current, limiter->current_count, old->name, none);
+        if (old->next == 0 && base)
+            old->next = weir_id_number(base->id);
+    }
+}
+
+/* Keeps what is unchanged, gives the new their numbers, retires the rest. */
+static void commit(struct weir_limiter *limiter, struct replacement *r, uint64_t now_ns)
+{
+    limiter->generation = limiter->generation % 0xffff + 1;
+    follow_removed_variants(limiter, r, now_ns);
+    for (size_t i = 0; i < limiter->current_count; i++)
+        limiter->current[i]->retired = true;
+    for (size_t i = 0; i < r->count; i++) {
+        struct weir_record *old = find_record(limiter->current, limiter->current_count, r->records[i]->name,
+                                              r->records[i]->variant);
+        if (old && same_spec(old, r->records[i]) && r->records[i]->limit.debt_until_ns == 0) {
+            old->retired = false;
+            record_destroy(r->records[i]);
+            r->records[i] = old;
+        } else {
+            publish(limiter, r->records[i], old, now_ns);
+        }
+    }
+    for (size_t i = 0; i < limiter->current_count; i++)
+        if (limiter->current[i]->retired)
+            r->retired[r->retired_count++] = weir_id_number(limiter->current[i]->id);
+    free(limiter->current);
+    free(limiter->retired);
+    memcpy(r->sorted, r->records, r->count * sizeof(void *));
+    qsort(r->sorted, r->count, sizeof(void *), compare_records);
+    limiter->current = r->sorted;
+    limiter->current_count = r->count;
+    limiter->retired = r->retired;
+    limiter->retired_count = r->retired_count;
+    send_removed_variants(limiter);
+    limiter->walk_due = r->retired_count > 0;
+    limiter->walk_cursor = 0;
+}
+
+int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
+                        const struct weir_time *time, weir_limit_id *ret_ids, struct weir_fault *ret_fault)
+{
+    struct weir_time now = time ? *time : weir_time_read();
+    struct replacement r = { 0 };
+    if (ret_fault)
+        memset(ret_fault, 0, sizeof *ret_fault);
+    if (count > WEIR_LIMITS_MAX) {
+        struct weir_limit_def none = { .name = "limits" };
+        return fault_at(ret_fault, WEIR_ELIMIT, &none, "count", "must be at most 32000, overrides included");
+    }
+    if (!weir_table_in_reach(&limiter->table, now.now_ns))
+        weir_limiter_reach(limiter, now.now_ns);
+    pthread_mutex_lock(&limiter->background);
+    int error = prepare(limiter, defs, count, &r, ret_fault);
+    if (!error) {
+        finish_retired(limiter, &now);
+        commit(limiter, &r, now.now_ns);
+        for (size_t i = 0; i < count; i++)
+            ret_ids[i] = r.records[i]->id;
+    }
+    replacement_deinit(&r, error != 0);
+    pthread_mutex_unlock(&limiter->background);
+    return error;
+}
+
+void weir_limiter_undefine_all(struct weir_limiter *limiter)
+{
+    for (uint32_t i = 0; limiter->records && i <= WEIR_SLOT_LIMIT_MAX; i++)
+        record_destroy(limiter->records[i]);
+    for (size_t i = 0; i < limiter->zones_count; i++) {
+        weir_zone_destroy(limiter->zones[i].zone);
+        free(limiter->zones[i].name);
+    }
+    free(limiter->zones);
+    free(limiter->current);
+    free(limiter->retired);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The limiter: creating it, keys, refunds, counters. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "engine/one_step.h"
+
+struct weir_time weir_time_read(void)
+{
+    struct timespec now, wall;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return (struct weir_time){ (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec,
+                               (uint64_t)wall.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)wall.tv_nsec };
+}
+
+static int fault(struct weir_fault *ret_fault, int error, const char *field, const char *text)
+{
+    if (ret_fault) {
+        snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
+        snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
+    }
+    return error;
+}
+
+static int check_options(const struct weir_limiter_options *o, struct weir_fault *ret_fault)
+{
+    size_t memory = o->memory_max ? o->memory_max : WEIR_MEMORY_DEFAULT;
+    if (memory < WEIR_MEMORY_MIN || memory > (size_t)1 << 46)
+        return fault(ret_fault, WEIR_ERANGE, "memory_max", "must be 65536 to 2^46 bytes");
+    if (o->log_memory_max > memory / 2)
+        return fault(ret_fault, WEIR_ERANGE, "log_memory_max", "must be at most half of memory_max");
+    if (o->skew_max_ns > 3600 * WEIR_NS_PER_SECOND || (o->skew_none && o->skew_max_ns > 0))
+        return fault(ret_fault, WEIR_ERANGE, "skew_max_ns", "must be at most 1 hour, and 0 with skew_none");
+    return 0;
+}
+
+static int read_secrets(struct weir_limiter *limiter, const struct weir_limiter_options *o)
+{
+    uint8_t random[16];
+    const uint8_t *secret = o->secret, zeros[16] = { 0 };
+    if (!secret) {
+        if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+            return WEIR_EIO;
+        secret = random;
+    }
+    limiter->key = weir_sip_key_load(secret);
+    limiter->cluster_key = weir_sip_key_load(o->cluster_secret ? o->cluster_secret : zeros);
+    return 0;
+}
+
+static int init(struct weir_limiter *limiter, const struct weir_limiter_options *o)
+{
+    size_t memory = o->memory_max ? o->memory_max : WEIR_MEMORY_DEFAULT;
+    size_t logs = o->log_memory_max ? o->log_memory_max : memory / 8;
+    limiter->memory_max = memory;
+    limiter->skew_max_ns = o->skew_none ? 0 : o->skew_max_ns ? o->skew_max_ns : WEIR_SKEW_DEFAULT_NS;
+    limiter->number_hint = WEIR_DEFINED_FIRST;
+    pthread_mutex_init(&limiter->background, NULL);
+    /* Wall clocks are stepped even where one engine owns the clock, so they get the usual tolerance. */
+    weir_wall_init(&limiter->wall, o->skew_max_ns ? o->skew_max_ns : WEIR_SKEW_DEFAULT_NS);
+    int error = read_secrets(limiter, o);
+    if (!error)
+        error = weir_logs_init(&limiter->logs, logs);
+    if (!error)
+        error = weir_table_init(&limiter->table, memory - logs, limiter->skew_max_ns, weir_time_read().now_ns,
+                                weir_entry_forgotten, limiter);
+    limiter->records = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof *limiter->records);
+    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++) {
+        limiter->refused[i] = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof **limiter->refused);
+        if (!limiter->refused[i] || !limiter->records)
+            error = error ? error : WEIR_ENOMEM;
+    }
+    for (uint32_t i = 0; i < WEIR_RAW_COUNT && !error; i++)
+        limiter->table.kinds[WEIR_RAW_FIRST + i].shift = (int8_t)((int32_t)i + WEIR_TICKS_SHIFT_MIN);
+    return error;
+}
+
+int weir_limiter_create(const struct weir_limiter_options *options, struct weir_limiter **ret_limiter,
+                        struct weir_fault *ret_fault)
+{
+    static const struct weir_limiter_options defaults = { 0 };
+    const struct weir_limiter_options *o = options ? options : &defaults;
+    int error = check_options(o, ret_fault);
+    if (error)
+        return error;
+    struct weir_limiter *limiter = aligned_alloc(64, (sizeof *limiter + 63) / 64 * 64);
+    if (!limiter)
+        return fault(ret_fault, WEIR_ENOMEM, "", "out of memory");
+    memset(limiter, 0, sizeof *limiter);
+    error = init(limiter, o);
+    if (error) {
+        weir_limiter_destroy(limiter);
+        return fault(ret_fault, error, "memory_max", weir_error_text(error));
+    }
+    *ret_limiter = limiter;
+    return 0;
+}
+
+void weir_limiter_destroy(struct weir_limiter *limiter)
+{
+    if (!limiter)
+        return;
+    weir_limiter_undefine_all(limiter);
+    weir_table_deinit(&limiter->table);
+    weir_logs_deinit(&limiter->logs);
+    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++)
+        free(limiter->refused[i]);
+    free(limiter->records);
+    free(limiter);
+}
+
+/* ---- keys ---- */
+
+/* Every value behind its length: so no two tuples have the same bytes. */
+static int append_values(uint8_t *bytes, size_t *size, const struct weir_slice *values, size_t count)
+{
+    size_t total = 0;
+    if (count > WEIR_KEY_VALUES_MAX)
+        return WEIR_ERANGE;
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].size > WEIR_KEY_BYTES_MAX - total)
+            return WEIR_ERANGE;
+        total += values[i].size;
+        uint32_t length = (uint32_t)values[i].size;
+        memcpy(bytes + *size, &length, sizeof length);
+        if (length > 0)
+            memcpy(bytes + *size + sizeof length, values[i].data, length);
+        *size += sizeof length + length;
+    }
+    return 0;
+}
+
+int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, const struct weir_slice *values,
+                     size_t count, struct weir_key *ret_key)
+{
+    uint8_t bytes[sizeof(uint64_t) + WEIR_LIMIT_NAME_MAX + WEIR_KEY_BYTES_MAX + WEIR_KEY_VALUES_MAX * sizeof(uint32_t)];
+    const struct weir_record *record = weir_record_of(limiter, limit);
+    if (!record)
+        return WEIR_ENOENT;
+    size_t size = sizeof record->uid;
+    memcpy(bytes, &record->uid, size);
+    int error = append_values(bytes, &size, values, count);
+    if (error)
+        return error;
+    struct weir_key key = { .hash = weir_siphash(&limiter->key, bytes, size) };
+    if (record->spread_ns > 0) { /* nodes must agree: by the name, and by the secret they share */
+        struct weir_slice name = { record->name, strlen(record->name) };
+        struct weir_siphash_state state;
+        weir_siphash_start(&state, &limiter->cluster_key);
+        weir_siphash_add(&state, name.data, name.size + 1);
+        weir_siphash_add(&state, bytes + sizeof record->uid, size - sizeof record->uid);
+        key.phase = weir_siphash_end(&state);
+    }
+    *ret_key = key;
+    return 0;
+}
+
+/* ---- giving back ---- */
+
+/* Holds the entry of a charge, if there is one. */
+static int hold_for(struct weir_limiter *limiter, const struct weir_charge *charge, const struct weir_time *time,
+                    const struct weir_record **ret_record, struct weir_event *ret_event, struct weir_entry *ret_entry,
+                    bool *ret_held)
+{
+    uint64_t wait_ns;
+    const struct weir_record *record = weir_record_of(limiter, charge->limit);
+    if (!record)
+        return WEIR_ENOENT;
+    struct weir_time now = time ? *time : weir_time_read();
+    if (!weir_table_in_reach(&limiter->table, now.now_ns))
+        weir_limiter_reach(limiter, now.now_ns);
+    *ret_event = weir_event_make(limiter, record, &charge->key, charge->cost, &now);
+    *ret_record = record;
+    *ret_held = weir_entry_hold(limiter, record, charge->key.hash, WEIR_ABSENT_LEAVE, ret_event, ret_entry, &wait_ns) ==
+                WEIR_HOLD_OK;
+    return 0;
+}
+
+int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t units,
+                        const struct weir_time *time, uint64_t *ret_units)
+{
+    const struct weir_record *record;
+    struct weir_event event;
+    struct weir_entry entry;
+    bool held;
+    int error = hold_for(limiter, charge, time, &record, &event, &entry, &held);
+    if (error)
+        return error;
+    *ret_units = 0;
+    if (held) {
+        *ret_units = weir_limit_refund(&record->limit, &entry.state, &event, units);
+        weir_entry_release(limiter, record, &entry);
+    }
+    return 0;
+}
+
+int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t ticket,
+                             const struct weir_time *time, bool *ret_refunded)
+{
+    const struct weir_record *record;
+    struct weir_event event;
+    struct weir_entry entry;
+    bool held;
+    int error = hold_for(limiter, charge, time, &record, &event, &entry, &held);
+    if (error)
+        return error;
+    *ret_refunded = held && weir_limit_is_bucket(&record->limit) && weir_ticket_make(entry.state.fresh_at) == ticket;
+    if (*ret_refunded)
+        (void)weir_limit_refund(&record->limit, &entry.state, &event, charge->cost);
+    if (held)
+        weir_entry_release(limiter, record, &entry);
+    return 0;
+}
+
+int weir_limiter_forget(struct weir_limiter *limiter, const struct weir_charge *charge, bool *ret_found)
+{
+    const struct weir_record *record;
+    struct weir_event event;
+    struct weir_entry entry;
+    int error = hold_for(limiter, charge, NULL, &record, &event, &entry, ret_found);
+    if (!error && *ret_found)
+        weir_entry_drop(limiter, &entry);
+    return error;
+}
+
+/* ---- counters ---- */
+
+static uint64_t load(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_stats *ret_stats)
+{
+    const struct weir_table *table = &limiter->table;
+    struct weir_limiter *unlocked = (struct weir_limiter *)(uintptr_t)limiter; /* the logs' mutex */
+    uint64_t lines = load(&table->count);
+    *ret_stats = (struct weir_limiter_stats){
+        .memory_max = limiter->memory_max,
+        .memory_used = lines * sizeof(struct weir_line) + weir_logs_used(&unlocked->logs),
+        .keys = load(&table->entries),
+        .slots_used = load(&table->slots_used),
+        .slots = lines * WEIR_LINE_SLOTS,
+        .inserted = load(&table->inserted),
+        .evicted = load(&table->evicted),
+        .refused_full = load(&table->refused),
+        .converted = load(&limiter->converted),
+        .clock_jumps = load(&limiter->clock_jumps),
+    };
+}
+
+int weir_limiter_limit_stats(const struct weir_limiter *limiter, weir_limit_id limit,
+                             struct weir_limit_stats *ret_stats)
+{
+    const struct weir_record *record = weir_record_of(limiter, limit);
+    if (!record)
+        return WEIR_ENOENT;
+    *ret_stats = (struct weir_limit_stats){ .evicted = load(&record->evicted),
+                                            .refused_full = load(&record->refused_full) };
+    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++)
+        ret_stats->refused += load(&limiter->refused[i][weir_id_number(limit)]);
+    return 0;
+}
