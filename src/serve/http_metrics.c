@@ -157,7 +157,7 @@ static void write_table(struct weir_prometheus *out, const struct weir_loop *loo
     one(out, "weir_table_memory_max_bytes", "gauge", "Bound on the memory of all keys.", stats.memory_max);
     one(out, "weir_table_memory_bytes", "gauge", "Memory of the table and the logs in use.", stats.memory_used);
     one(out, "weir_table_keys", "gauge", "Keys that have state.", stats.keys);
-    one(out, "weir_table_keys_room", "gauge", "Keys that the table has room for now.", stats.keys_room);
+    one(out, "weir_table_slots", "gauge", "Slots that the table has now; it grows to its memory.", stats.slots);
     one(out, "weir_table_inserted_total", "counter", "Keys that came.", stats.inserted);
     one(out, "weir_table_evicted_total", "counter", "Keys that lost their place while not yet fresh.", stats.evicted);
     one(out, "weir_table_refused_total", "counter", "Keys that found no place.", stats.refused_full);
