@@ -7,7 +7,7 @@
 static bool must_move(const struct weir_table *table, struct weir_pair pair, uint64_t number, uint64_t count)
 {
     uint64_t hash = weir_table_hash_of(table, pair, number);
-    return weir_table_home(table, hash, false, count) != number && weir_table_home(table, hash, true, count) != number;
+    return weir_table_home(table, hash, pair.tag & WEIR_TAG_SECOND, count) != number;
 }
 
 /* Locks every entry of `line` that must move; a bit each. False, with none locked, if somebody holds one. */
@@ -45,7 +45,7 @@ static bool split(struct weir_table *table, uint64_t now_ns)
     struct weir_line *line = &table->lines[number], *fresh = &table->lines[count];
     unsigned movers;
     weir_shard_lock(table, number);
-    bool locked = lock_movers(table, (struct weir_place){ line, number, 0 }, count + 1, now_ns, &movers);
+    bool locked = lock_movers(table, (struct weir_place){ line, number, 0, false }, count + 1, now_ns, &movers);
     if (locked) {
         for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
             if (!(movers >> i & 1))
@@ -133,7 +133,7 @@ bool weir_table_walk(struct weir_table *table, uint64_t *cursor, size_t lines_ma
             *cursor = 0;
             return false;
         }
-        struct weir_place place = { &table->lines[*cursor], *cursor, 0 };
+        struct weir_place place = { &table->lines[*cursor], *cursor, 0, false };
         /* Whoever was moving an entry here when the walk began is done after this. */
         weir_shard_lock(table, place.number);
         weir_shard_unlock(table, place.number);
@@ -220,14 +220,14 @@ void weir_table_rebase(struct weir_table *table, uint64_t now_ns)
     while (__atomic_exchange_n(&table->growing, 1, __ATOMIC_ACQUIRE))
         weir_relax(&spins);
     uint8_t walking = __atomic_exchange_n(&table->walking, 1, __ATOMIC_RELAXED);
-    for (uint64_t shard = 0; shard < UINT64_C(1) << table->shard_bits; shard++) {
+    for (uint64_t shard = 0; shard <= weir_table_shard_mask(table); shard++) {
         weir_shard_lock(table, shard); /* whoever was moving an entry is done after this */
         weir_shard_unlock(table, shard);
     }
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
     for (uint64_t n = 0; n < count; n++)
         for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++)
-            rebase_slot(table, (struct weir_place){ &table->lines[n], n, i }, base_ns, now_ns);
+            rebase_slot(table, (struct weir_place){ &table->lines[n], n, i, false }, base_ns, now_ns);
     __atomic_store_n(&table->base_ns, now_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&table->walking, walking, __ATOMIC_RELAXED);
     __atomic_store_n(&table->growing, 0, __ATOMIC_RELEASE);

@@ -6,11 +6,12 @@
 
 #include "table/table.h"
 
-/* An entry where it stands. */
+/* An entry where it stands, or could. */
 struct weir_place {
     struct weir_line *line;
     uint64_t number; /* of the line */
     unsigned index;  /* of the slot, or of the main slot */
+    bool second;     /* make_place: the line is the newcomer's second home */
 };
 
 static inline bool weir_tag_is_entry(uint64_t tag)
@@ -31,13 +32,33 @@ static inline bool weir_table_dead(const struct weir_table *table, struct weir_p
     return weir_table_until_fresh_ns(table, pair, now_ns) < -(int64_t)table->skew_max_ns;
 }
 
+/* ---- shards' locks ---- */
+
+#define WEIR_SHARDS_MAX 8 /* both homes of a newcomer, and one for each move that makes room for it */
+
+/* The shards that we have locked. */
+struct weir_shards {
+    uint64_t shard[WEIR_SHARDS_MAX];
+    unsigned count;
+};
+
+/* Locks the shards of both homes of `hash`. */
+void weir_shards_lock(struct weir_table *table, uint64_t hash, struct weir_shards *ret_shards);
+/* Tries to lock the shard of a line too, unless it is ours already. */
+bool weir_shards_try(struct weir_table *table, uint64_t line_number, struct weir_shards *shards);
+void weir_shards_unlock(struct weir_table *table, const struct weir_shards *shards);
+
+/* The shard of one line alone. */
 void weir_shard_lock(struct weir_table *table, uint64_t line_number);
 void weir_shard_unlock(struct weir_table *table, uint64_t line_number);
 
-/* The hash that an entry of line `number` had, as far as the table uses it. */
+/* The hash of an entry that stands in line `number`, as far as the table uses it. */
 static inline uint64_t weir_table_hash_of(const struct weir_table *table, struct weir_pair pair, uint64_t number)
 {
-    return (pair.tag & WEIR_TAG_KEY_MASK) | (number & ((UINT64_C(1) << table->shard_bits) - 1));
+    uint64_t shard = number & weir_table_shard_mask(table);
+    if (pair.tag & WEIR_TAG_SECOND)
+        shard ^= weir_table_second(pair.tag) >> 52 & weir_table_shard_mask(table);
+    return (pair.tag & WEIR_TAG_KEY_MASK) | shard;
 }
 
 /* Slots become entries only under their shard's lock, so an empty one that its holder sees stays empty. */
@@ -79,9 +100,10 @@ static inline void weir_table_count(struct weir_table *table, int64_t entries, i
 /* Takes an entry out if it still shows `seen` and nobody holds it. Tells `forgotten`. */
 bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted);
 
-/* With the shard's lock: finds `width` slots for a newcomer with the homes of `hash` and empties them. */
-enum weir_hold weir_table_make_place(struct weir_table *table, uint64_t hash, unsigned width, bool evict,
-                                     uint64_t now_ns, struct weir_place *ret_place, uint64_t *ret_wait_ns);
+/* With the shards of both homes of `hash` locked: finds `width` slots for a newcomer there and empties them. */
+enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shards *shards, uint64_t hash,
+                                     unsigned width, bool evict, uint64_t now_ns, struct weir_place *ret_place,
+                                     uint64_t *ret_wait_ns);
 
 /* Splits up to `splits` lines. Without a shard's lock held. Returns how many were. */
 unsigned weir_table_grow(struct weir_table *table, unsigned splits, uint64_t now_ns);

@@ -82,7 +82,7 @@ static int64_t cheapest(const struct weir_table *table, uint64_t number, unsigne
         int64_t cost = cost_of(table, line, i, width, now_ns);
         if (cost < best) {
             best = cost;
-            *ret_place = (struct weir_place){ line, number, i };
+            *ret_place = (struct weir_place){ line, number, i, false };
         }
     }
     return best;
@@ -93,8 +93,8 @@ static bool is_free(const struct weir_table *table, int64_t cost)
     return cost < -(int64_t)table->skew_max_ns;
 }
 
-/* Moves the entry `seen` at `from` to the empty place `to`. While it has two copies the old one is locked, so a
- * decision that still sees it waits and looks again. */
+/* Moves the entry `seen` at `from` to the empty place `to`, its other home. While it has two copies the old one is
+ * locked, so a decision that still sees it waits and looks again. */
 static bool move_entry(struct weir_table *table, struct weir_place from, struct weir_pair seen, struct weir_place to)
 {
     struct weir_slot *source = &from.line->slot[from.index], *target = &to.line->slot[to.index];
@@ -106,32 +106,47 @@ static bool move_entry(struct weir_table *table, struct weir_place from, struct 
         weir_continuation_set(target, a, b);
         weir_continuation_clear(source);
     }
-    weir_slot_set(target, seen);
+    weir_slot_set(target, weir_pair_at_home(seen, !(seen.tag & WEIR_TAG_SECOND)));
     weir_slot_set(source, WEIR_PAIR_EMPTY);
     return true;
 }
 
-/* Moves one resident of `number` to its other line; if that is full too, makes room there first the same way, up to
- * `depth` moves deep. (Cuckoo hashing: Pagh and Rodler, 2001.) */
-static bool displace_from(struct weir_table *table, uint64_t number, unsigned width, int depth, uint64_t now_ns,
-                          struct weir_place *ret_place)
+/* Who makes room, for whom. */
+struct search {
+    struct weir_table *table;
+    struct weir_shards *shards;
+    unsigned width;
+    uint64_t now_ns;
+};
+
+/* Moves one resident of line `number` (whose shard is ours) to its other home; if that is full too, makes room there
+ * first the same way, up to `depth` moves deep. (Cuckoo hashing: Pagh and Rodler, 2001.) */
+static bool displace_from(const struct search *s, uint64_t number, int depth, struct weir_place *ret_place)
 {
+    struct weir_table *table = s->table;
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i += width) {
-        struct weir_place from = { &table->lines[number], number, i }, to;
+    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i += s->width) {
+        struct weir_place from = { &table->lines[number], number, i, false }, to;
         struct weir_pair seen = weir_slot_load(&from.line->slot[i]);
-        if (!weir_tag_is_entry(seen.tag) || weir_table_kind(table, seen).wide != (width == 2))
+        if (!weir_tag_is_entry(seen.tag) || weir_table_kind(table, seen).wide != (s->width == 2))
             continue;
         uint64_t hash = weir_table_hash_of(table, seen, number);
-        uint64_t other = weir_table_home(table, hash, false, count);
-        if (other == number)
-            other = weir_table_home(table, hash, true, count);
-        if (other == number)
+        uint64_t other = weir_table_home(table, hash, !(seen.tag & WEIR_TAG_SECOND), count);
+        unsigned held_before = s->shards->count;
+        if (other == number || !weir_shards_try(table, other, s->shards))
             continue;
-        bool room = is_free(table, cheapest(table, other, width, now_ns, &to))
-                        ? empty_out(table, to, width, false, now_ns)
-                        : depth > 1 && displace_from(table, other, width, depth - 1, now_ns, &to);
-        if (room && move_entry(table, from, seen, to)) {
+        /* A walk that began meanwhile may have been at `other`; and while its shard was not ours it may have been
+         * split. */
+        bool stands = !__atomic_load_n(&table->walking, __ATOMIC_RELAXED) &&
+                      weir_table_home(table, hash, !(seen.tag & WEIR_TAG_SECOND),
+                                      __atomic_load_n(&table->count, __ATOMIC_ACQUIRE)) == other;
+        bool room = stands && (is_free(table, cheapest(table, other, s->width, s->now_ns, &to))
+                                   ? empty_out(table, to, s->width, false, s->now_ns)
+                                   : depth > 1 && displace_from(s, other, depth - 1, &to));
+        bool moved = room && move_entry(table, from, seen, to);
+        while (s->shards->count > held_before)
+            weir_shard_unlock(table, s->shards->shard[--s->shards->count]);
+        if (moved) {
             *ret_place = from;
             return true;
         }
@@ -139,48 +154,54 @@ static bool displace_from(struct weir_table *table, uint64_t number, unsigned wi
     return false;
 }
 
-static bool free_place(struct weir_table *table, const uint64_t homes[2], unsigned width, uint64_t now_ns,
-                       struct weir_place *ret_place)
+static bool free_place(const struct search *s, const uint64_t homes[2], struct weir_place *ret_place)
 {
-    for (int h = 0; h < 2; h++) {
-        struct weir_place place;
-        if (is_free(table, cheapest(table, homes[h], width, now_ns, &place)) &&
-            empty_out(table, place, width, false, now_ns)) {
-            *ret_place = place;
+    for (int h = 0; h < 2; h++)
+        if (is_free(s->table, cheapest(s->table, homes[h], s->width, s->now_ns, ret_place)) &&
+            empty_out(s->table, *ret_place, s->width, false, s->now_ns)) {
+            ret_place->second = h;
             return true;
         }
-    }
-    if (__atomic_load_n(&table->walking, __ATOMIC_RELAXED))
+    if (__atomic_load_n(&s->table->walking, __ATOMIC_RELAXED))
         return false;
     for (int depth = 1; depth <= DISPLACE_DEPTH; depth++)
         for (int h = 0; h < 2; h++)
-            if (displace_from(table, homes[h], width, depth, now_ns, ret_place))
+            if (displace_from(s, homes[h], depth, ret_place)) {
+                ret_place->second = h;
                 return true;
+            }
     return false;
 }
 
-enum weir_hold weir_table_make_place(struct weir_table *table, uint64_t hash, unsigned width, bool evict,
-                                     uint64_t now_ns, struct weir_place *ret_place, uint64_t *ret_wait_ns)
+/* The cheapest of both homes. */
+static int64_t cheapest_of(const struct search *s, const uint64_t homes[2], struct weir_place *ret_place)
 {
+    struct weir_place second;
+    int64_t cost = cheapest(s->table, homes[0], s->width, s->now_ns, ret_place);
+    int64_t cost_second = cheapest(s->table, homes[1], s->width, s->now_ns, &second);
+    if (cost_second >= cost)
+        return cost;
+    *ret_place = second;
+    ret_place->second = true;
+    return cost_second;
+}
+
+enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shards *shards, uint64_t hash,
+                                     unsigned width, bool evict, uint64_t now_ns, struct weir_place *ret_place,
+                                     uint64_t *ret_wait_ns)
+{
+    const struct search search = { table, shards, width, now_ns };
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
     uint64_t homes[2] = { weir_table_home(table, hash, false, count), weir_table_home(table, hash, true, count) };
     int64_t cost = COST_HELD;
     for (int tries = 0; tries < PLACE_TRIES; tries++) {
-        if (free_place(table, homes, width, now_ns, ret_place))
+        if (free_place(&search, homes, ret_place))
             return WEIR_HOLD_OK;
-        struct weir_place first, second;
-        cost = cheapest(table, homes[0], width, now_ns, &first);
-        int64_t cost_second = cheapest(table, homes[1], width, now_ns, &second);
-        if (cost_second < cost) {
-            cost = cost_second;
-            first = second;
-        }
+        cost = cheapest_of(&search, homes, ret_place);
         if (!evict)
             break;
-        if (cost != COST_HELD && empty_out(table, first, width, true, now_ns)) {
-            *ret_place = first;
+        if (cost != COST_HELD && empty_out(table, *ret_place, width, true, now_ns))
             return WEIR_HOLD_OK;
-        }
     }
     /* All held: nobody can say how long; the next try may find a place. */
     *ret_wait_ns = cost == COST_HELD ? 1 : weir_add_sat(cost > 0 ? (uint64_t)cost : 0, table->skew_max_ns + 1);

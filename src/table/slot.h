@@ -3,13 +3,13 @@
  * A slot: 16 bytes that are read and swapped as one, so that a swap of the state also proves that the slot still
  * belongs to the key.
  *
- *     tag   63 continuation | 62..12 fingerprint (51 bits) | 11..0 limit, high bits
+ *     tag   63 continuation | 62 in its second home | 61..12 fingerprint (50 bits) | 11..0 limit, high bits
  *     word  63 locked       | 62..59 limit, low 4 bits     | 58..0 fresh_at, ticks (core/limit/ticks.h)
  *
  * tag 0 is an empty slot: a limit's number is never 0. A wide entry (anything but a bucket) has its main slot at an
  * even place of its line and a continuation in the next: 63 bits in the tag and 64 in the word, which belong to whoever
- * holds the main slot's lock. Together with the 12 bits of the line's number that the hash also decides, 63 bits of a
- * keyed hash tell keys apart: among 10 million keys two share a counter with probability 5e-6. */
+ * holds the main slot's lock. Together with the 12 bits of the line's number that the hash also decides, 62 bits of a
+ * keyed hash tell keys apart: among 10 million keys two share a counter with probability 1e-5. */
 #ifndef WEIR_TABLE_SLOT_H
 #define WEIR_TABLE_SLOT_H
 
@@ -21,9 +21,10 @@
 #include "core/limit/ticks.h"
 
 #define WEIR_TAG_CONTINUATION (UINT64_C(1) << 63)
+#define WEIR_TAG_SECOND (UINT64_C(1) << 62)
 #define WEIR_TAG_LIMIT_BITS 12
 #define WEIR_TAG_LIMIT_MASK UINT64_C(0xfff)
-#define WEIR_TAG_KEY_MASK (~(WEIR_TAG_CONTINUATION | WEIR_TAG_LIMIT_MASK))
+#define WEIR_TAG_KEY_MASK (~(WEIR_TAG_CONTINUATION | WEIR_TAG_SECOND | WEIR_TAG_LIMIT_MASK))
 #define WEIR_WORD_LOCKED (UINT64_C(1) << 63)
 #define WEIR_SLOT_LIMIT_MAX UINT32_C(65535)
 #define WEIR_LINE_SLOTS 4
@@ -119,10 +120,18 @@ static inline struct weir_pair weir_pair_unlock(struct weir_pair pair)
     return (struct weir_pair){ pair.tag, pair.word & ~WEIR_WORD_LOCKED };
 }
 
-/* The same key, another limit's number or state. */
+/* The same key in the same home, another limit's number or state. */
 static inline struct weir_pair weir_pair_with(struct weir_pair pair, uint32_t limit, uint64_t fresh_at)
 {
-    return weir_pair_make(pair.tag, limit, fresh_at);
+    struct weir_pair next = weir_pair_make(pair.tag, limit, fresh_at);
+    next.tag |= pair.tag & WEIR_TAG_SECOND;
+    return next;
+}
+
+/* The same entry in its first or its second home. */
+static inline struct weir_pair weir_pair_at_home(struct weir_pair pair, bool second)
+{
+    return (struct weir_pair){ (pair.tag & ~WEIR_TAG_SECOND) | (second ? WEIR_TAG_SECOND : 0), pair.word };
 }
 
 /* Spinning on somebody's lock: a few pauses, then give the core away, for its holder may have been put aside. */

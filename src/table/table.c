@@ -79,6 +79,36 @@ void weir_shard_unlock(struct weir_table *table, uint64_t line_number)
     __atomic_store_n(shard_lock_of(table, line_number), 0, __ATOMIC_RELEASE);
 }
 
+void weir_shards_lock(struct weir_table *table, uint64_t hash, struct weir_shards *ret_shards)
+{
+    uint64_t mask = weir_table_shard_mask(table), first = hash & mask;
+    uint64_t second = first ^ (weir_table_second(hash) >> 52 & mask);
+    ret_shards->count = 0;
+    ret_shards->shard[ret_shards->count++] = first < second ? first : second;
+    if (first != second)
+        ret_shards->shard[ret_shards->count++] = first < second ? second : first;
+    for (unsigned i = 0; i < ret_shards->count; i++)
+        weir_shard_lock(table, ret_shards->shard[i]);
+}
+
+bool weir_shards_try(struct weir_table *table, uint64_t line_number, struct weir_shards *shards)
+{
+    uint64_t shard = line_number & weir_table_shard_mask(table);
+    for (unsigned i = 0; i < shards->count; i++)
+        if (shards->shard[i] == shard)
+            return true;
+    if (shards->count == WEIR_SHARDS_MAX || __atomic_exchange_n(shard_lock_of(table, shard), 1, __ATOMIC_ACQUIRE))
+        return false;
+    shards->shard[shards->count++] = shard;
+    return true;
+}
+
+void weir_shards_unlock(struct weir_table *table, const struct weir_shards *shards)
+{
+    for (unsigned i = 0; i < shards->count; i++)
+        weir_shard_unlock(table, shards->shard[i]);
+}
+
 int64_t weir_table_until_fresh_ns(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns)
 {
     int32_t shift = weir_table_kind(table, pair).shift;
@@ -110,6 +140,7 @@ static void place_newcomer(struct weir_table *table, struct weir_place place, ui
     struct weir_kind kind = table->kinds[limit];
     struct weir_slot *slot = &place.line->slot[place.index];
     struct weir_pair pair = weir_pair_make(hash, limit, weir_ticks_at(now_ns, kind.shift));
+    pair = weir_pair_at_home(pair, place.second);
     *ret_held = (struct weir_held){ .slot = slot, .pair = pair, .wide = kind.wide, .newcomer = true };
     if (kind.wide)
         weir_continuation_set(slot, 0, 0);
@@ -124,15 +155,16 @@ static enum weir_hold insert(struct weir_table *table, uint64_t hash, uint32_t l
 {
     struct weir_pair seen;
     struct weir_place place;
+    struct weir_shards shards;
     enum weir_hold result = WEIR_HOLD_ABSENT;
-    weir_shard_lock(table, hash);
+    weir_shards_lock(table, hash, &shards);
     if (!weir_table_find(table, hash, &seen)) {
         unsigned width = table->kinds[limit].wide ? 2 : 1;
-        result = weir_table_make_place(table, hash, width, evict, now_ns, &place, ret_wait_ns);
+        result = weir_table_make_place(table, &shards, hash, width, evict, now_ns, &place, ret_wait_ns);
         if (result == WEIR_HOLD_OK)
             place_newcomer(table, place, hash, limit, now_ns, ret_held);
     }
-    weir_shard_unlock(table, hash);
+    weir_shards_unlock(table, &shards);
     return result;
 }
 
@@ -154,10 +186,11 @@ enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t
             weir_relax(&spins);
             continue;
         }
-        if (absent == WEIR_ABSENT_LEAVE) { /* it may be on the move: only under the shard's lock is "none" sure */
-            weir_shard_lock(table, hash);
+        if (absent == WEIR_ABSENT_LEAVE) { /* it may be on the move: only under the shards' locks is "none" sure */
+            struct weir_shards shards;
+            weir_shards_lock(table, hash, &shards);
             slot = weir_table_find(table, hash, &seen);
-            weir_shard_unlock(table, hash);
+            weir_shards_unlock(table, &shards);
             if (!slot)
                 return WEIR_HOLD_ABSENT;
             continue;
@@ -203,11 +236,13 @@ bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t
     uint64_t number = (uint64_t)(held->slot - table->lines->slot) / WEIR_LINE_SLOTS, wait_ns;
     uint64_t hash = weir_table_hash_of(table, held->pair, number);
     struct weir_place place;
-    weir_shard_lock(table, number);
-    bool placed = weir_table_make_place(table, hash, 2, true, now_ns, &place, &wait_ns) == WEIR_HOLD_OK;
+    struct weir_shards shards;
+    weir_shards_lock(table, hash, &shards);
+    bool placed = weir_table_make_place(table, &shards, hash, 2, true, now_ns, &place, &wait_ns) == WEIR_HOLD_OK;
     if (placed) {
         struct weir_slot *slot = &place.line->slot[place.index];
         weir_continuation_set(slot, 0, 0);
+        held->pair = weir_pair_at_home(held->pair, place.second);
         weir_slot_set(slot, weir_pair_lock(held->pair));
         weir_slot_set(held->slot, WEIR_PAIR_EMPTY);
         weir_table_count(table, 0, 1);
@@ -215,7 +250,7 @@ bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t
         held->wide = true;
         held->a = held->b = 0;
     }
-    weir_shard_unlock(table, number);
+    weir_shards_unlock(table, &shards);
     return placed;
 }
 

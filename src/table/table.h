@@ -7,11 +7,13 @@
  * no second copy and no wasted half: a constant number of bytes a key from the first to the last. Address space is
  * reserved once, pages are touched as the table grows.
  *
- * Shards: the low bits of a line's number come from the hash and never change as the table grows; both lines of a key
- * share them. They name the lock under which entries come, go and move. A decision on a resident takes no such lock:
- * it swaps the slot, or holds the slot's own lock bit.
+ * Shards: the low bits of a line's number come from the hash and never change as the table grows. They name the lock
+ * under which entries come to the line, leave it and move: a newcomer needs those of both its lines, so none is ever
+ * inserted twice. A decision on a resident takes no such lock: it swaps the slot, or holds the slot's own lock bit.
+ * A slot's tag and its line's number together give back the key's hash, so that the key itself is not kept.
  *
- * Locks, in order: slot locks in ascending order of hash; under them a shard's lock; under that, slots are only tried.
+ * Locks, in order: slot locks in ascending order of hash; under them shards' locks in ascending order; under those,
+ * slots and further shards are only tried.
  *
  * A slot is dead, free for reuse without notice, once it has been fresh for skew_max. When all slots that could take a
  * newcomer are live, one is moved to its other line if that has room; else the table grows; else the resident with the
@@ -67,13 +69,26 @@ void weir_table_deinit(struct weir_table *table);
 
 /* ---- finding ---- */
 
-/* Line number of the first (or second) choice for `hash`, with `count` lines. */
+static inline uint64_t weir_table_shard_mask(const struct weir_table *table)
+{
+    return (UINT64_C(1) << table->shard_bits) - 1;
+}
+
+/* What the second home of a fingerprint is made of: its high part, and how its shard differs from the first's. */
+static inline uint64_t weir_table_second(uint64_t tag)
+{
+    return (tag & WEIR_TAG_KEY_MASK) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* Line number of the first or second home of `hash`, with `count` lines. */
 static inline uint64_t weir_table_home(const struct weir_table *table, uint64_t hash, bool second, uint64_t count)
 {
-    uint64_t shard = hash & ((UINT64_C(1) << table->shard_bits) - 1);
-    uint64_t high = (hash & WEIR_TAG_KEY_MASK) >> WEIR_TAG_LIMIT_BITS;
-    if (second)
-        high = (high * UINT64_C(0x9e3779b97f4a7c15)) >> 24;
+    uint64_t shard = hash & weir_table_shard_mask(table), high = (hash & WEIR_TAG_KEY_MASK) >> WEIR_TAG_LIMIT_BITS;
+    if (second) {
+        uint64_t mixed = weir_table_second(hash);
+        shard ^= mixed >> 52 & weir_table_shard_mask(table);
+        high = mixed >> 20;
+    }
     uint64_t mask = UINT64_MAX >> __builtin_clzll(count);
     uint64_t at = (high << table->shard_bits | shard) & mask;
     return at < count ? at : at & mask >> 1;
@@ -85,20 +100,9 @@ static inline void weir_table_prefetch(const struct weir_table *table, uint64_t 
     __builtin_prefetch(&table->lines[weir_table_home(table, hash, false, count)], 1, 3);
 }
 
-static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t hash, struct weir_pair *ret_seen);
-
-/* A while after weir_table_prefetch: sends for the second line where the first does not have the key. */
-static inline void weir_table_prefetch_second(const struct weir_table *table, uint64_t hash)
+/* The slot of `key`, a tag without its limit, in one line. */
+static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t key, struct weir_pair *ret_seen)
 {
-    struct weir_pair seen;
-    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    if (!weir_line_find(&table->lines[weir_table_home(table, hash, false, count)], hash, &seen))
-        __builtin_prefetch(&table->lines[weir_table_home(table, hash, true, count)], 1, 3);
-}
-
-static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t hash, struct weir_pair *ret_seen)
-{
-    uint64_t key = hash & WEIR_TAG_KEY_MASK;
     for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
         uint64_t tag = weir_slot_tag(&line->slot[i]);
         if ((tag ^ key) >> WEIR_TAG_LIMIT_BITS != 0 || tag == 0)
@@ -110,16 +114,30 @@ static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t 
     return NULL;
 }
 
+static inline struct weir_slot *weir_table_find_in(const struct weir_table *table, uint64_t hash, bool second,
+                                                   struct weir_pair *ret_seen)
+{
+    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
+    uint64_t key = (hash & WEIR_TAG_KEY_MASK) | (second ? WEIR_TAG_SECOND : 0);
+    return weir_line_find(&table->lines[weir_table_home(table, hash, second, count)], key, ret_seen);
+}
+
+/* A while after weir_table_prefetch: sends for the second line where the first does not have the key. */
+static inline void weir_table_prefetch_second(const struct weir_table *table, uint64_t hash)
+{
+    struct weir_pair seen;
+    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
+    if (!weir_table_find_in(table, hash, false, &seen))
+        __builtin_prefetch(&table->lines[weir_table_home(table, hash, true, count)], 1, 3);
+}
+
 /* The slot of a key and what it shows, locked or not; NULL if it has none (or is being moved this instant: only
  * weir_table_hold knows for sure). */
 static inline struct weir_slot *weir_table_find(const struct weir_table *table, uint64_t hash,
                                                 struct weir_pair *ret_seen)
 {
-    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    struct weir_slot *slot = weir_line_find(&table->lines[weir_table_home(table, hash, false, count)], hash, ret_seen);
-    if (!slot)
-        slot = weir_line_find(&table->lines[weir_table_home(table, hash, true, count)], hash, ret_seen);
-    return slot;
+    struct weir_slot *slot = weir_table_find_in(table, hash, false, ret_seen);
+    return slot ? slot : weir_table_find_in(table, hash, true, ret_seen);
 }
 
 /* ---- holding ---- */
