@@ -305,7 +305,7 @@ static struct weir_record *find_record(struct weir_record *const *sorted, size_t
  * number, as if it had changed. Before anything of the new set is published. */
 static void follow_removed_variants(struct weir_limiter *limiter, const struct replacement *r, uint64_t now_ns)
 {
-    static char none[] = "";
+    char none[] = "";
     for (size_t i = 0; i < limiter->current_count; i++) {
         struct weir_record *old = limiter->current[i], *base;
         if (old->variant[0] == '\0' || find_record(r->sorted, r->count, old->name, old->variant))
@@ -319,7 +319,7 @@ static void follow_removed_variants(struct weir_limiter *limiter, const struct r
 /* ... and are sent there. After all of the new set is published. */
 static void send_removed_variants(struct weir_limiter *limiter)
 {
-    static char none[] = "";
+    char none[] = "";
     for (size_t i = 0; i < limiter->retired_count; i++) {
         struct weir_record *old = limiter->records[limiter->retired[i]];
         struct weir_record *base = find_record(limiter->current, limiter->current_count, old->name, none);
