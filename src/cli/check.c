@@ -140,20 +140,28 @@ static const char *text_of(const json_t *object, const char *name)
     return text ? text : "-";
 }
 
-/* "1m 40s", "600ms", "never". */
+/* "600ms", "13s", "never": rounded up, in the smallest unit that keeps it under five digits. */
 static void wait_print(const json_t *object, const char *name, char *buffer, size_t size)
 {
+    static const struct {
+        const char *unit;
+        json_int_t ms;
+        json_int_t below_ms;
+    } units[] = { { "ms", 1, 10000 },
+                  { "s", 1000, 600 * 1000 },
+                  { "min", 60000, 600 * 60000 },
+                  { "hour", 3600000, 240 * (json_int_t)3600000 },
+                  { "day", 86400000, INT64_MAX } };
     json_int_t ms = json_integer_value(json_object_get(object, name));
+    size_t i = 0;
+    while (ms >= units[i].below_ms && i + 1 < sizeof(units) / sizeof(units[0]))
+        i++;
     if (ms < 0)
         (void)snprintf(buffer, size, "never");
     else if (ms == 0)
         (void)snprintf(buffer, size, "-");
-    else if (ms < 10000)
-        (void)snprintf(buffer, size, "%" JSON_INTEGER_FORMAT "ms", ms);
-    else if (ms < 600000)
-        (void)snprintf(buffer, size, "%" JSON_INTEGER_FORMAT "s", ms / 1000 + (ms % 1000 != 0));
     else
-        (void)snprintf(buffer, size, "%" JSON_INTEGER_FORMAT "min", ms / 60000 + (ms % 60000 != 0));
+        (void)snprintf(buffer, size, "%" JSON_INTEGER_FORMAT "%s", (ms - 1) / units[i].ms + 1, units[i].unit);
 }
 
 static void row_print(const json_t *limit, int width, bool deciding)

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import unittest
 
+from test_tls import make_certificate
 from weir_server import BUILD, ROOT, Weir
 
 CONFIG = '''
@@ -149,6 +150,27 @@ class Tokens(unittest.TestCase):
             self.assertEqual(wrong.returncode, 2)
             self.assertIn('401', wrong.stderr)
             self.assertNotIn(TOKEN, wrong.stderr)
+
+
+class Tls(unittest.TestCase):
+    def test_the_servers_certificate_is_checked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder)
+            make_certificate(path, 7)
+            config = CONFIG + f'tls: {{ cert: {path}/cert.pem, key: {path}/key.pem }}\n'
+            with Weir(config) as server:
+                ask = ['check', 'user=a', 'route=/api/x', '--server']
+                good = f'https://localhost:{server.http}'
+                result = weir(*ask, good, '--ca', str(path / 'cert.pem'))
+                self.assertEqual((result.returncode, result.stderr), (0, ''))
+                for server_name, arguments, problem in (
+                        (good, [], 'certificate'),
+                        (f'https://127.0.0.1:{server.http}', ['--ca', str(path / 'cert.pem')], 'certificate'),
+                        (good, ['--ca', str(path / 'key.pem')], 'no certificate'),
+                        (f'http://localhost:{server.http}', [], 'weir: ')):
+                    result = weir(*ask, server_name, *arguments)
+                    self.assertEqual(result.returncode, 2, server_name)
+                    self.assertIn(problem, result.stderr)
 
 
 class Offline(unittest.TestCase):
