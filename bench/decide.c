@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * bench_decide KEYS: libweir in process. One hot key, and KEYS keys at random, one call each or in batches of 32; a key
- * is written and hashed anew for every decision on many keys, as callers do. */
+ * is made and hashed anew for every decision on many keys, as callers do. */
 #include "measure.h"
 
 #include <stdio.h>
@@ -12,9 +12,6 @@
 
 #define CHUNK 4096
 #define BATCH 32
-#define KEY "user:0000000000"
-#define KEY_SIZE (sizeof KEY - 1)
-#define KEY_DIGITS 10
 #define BYTES_PER_KEY 32
 #define DAY_NS (86400 * WEIR_NS_PER_SECOND)
 #define FILL_COST 100000 /* keeps a key of `keyed` live for hours */
@@ -40,15 +37,12 @@ static void check(int error, const char *what, const struct weir_fault *fault)
     }
 }
 
+/* Keys are 16 bytes, as a UUID or an address is. */
 static struct weir_charge charge_of(const struct subject *subject, int limit, uint64_t number, uint64_t cost)
 {
     struct weir_charge charge = { .limit = subject->ids[limit], .cost = cost };
-    char key[KEY_SIZE + 1] = KEY;
-    for (size_t i = KEY_SIZE; i > KEY_SIZE - KEY_DIGITS; i--) {
-        key[i - 1] = (char)('0' + number % 10);
-        number /= 10;
-    }
-    struct weir_slice value = { key, KEY_SIZE };
+    const uint64_t key[2] = { measure_mix(number), number };
+    struct weir_slice value = { key, sizeof key };
     check(weir_limiter_key(subject->limiter, charge.limit, &value, 1, &charge.key), "key", NULL);
     return charge;
 }

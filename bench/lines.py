@@ -63,7 +63,7 @@ LINES = [
               ('go1', 'deny-2', 'x/time/rate, refused'),
               ('rust1', 'deny-2', 'governor, refused')),
     *_program('1 million keys at random',
-              ('weir1', 'key', 'weir, writing and hashing the key alone'),
+              ('weir1', 'key', 'weir, making and hashing the key alone'),
               ('weir1', 'random-own-1', 'weir, one call each, one thread'),
               ('go1', 'random-1', 'x/time/rate, mutex and map, one thread'),
               ('weir1', 'random-batch32-1', 'weir, batches of 32, one thread'),

@@ -7,6 +7,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"runtime"
@@ -18,9 +19,8 @@ import (
 )
 
 const (
-	chunk  = 4096
-	prefix = "user:"
-	digits = 10
+	chunk   = 4096
+	keySize = 16
 )
 
 // A peer is what the cases work on.
@@ -41,22 +41,16 @@ func mix(value uint64) uint64 {
 	return value ^ value>>31
 }
 
+// writeKey makes the key of 16 bytes that weir's own program makes too.
 func writeKey(key []byte, number uint64) {
-	for i := len(key) - 1; i >= len(key)-digits; i-- {
-		key[i] = byte('0' + number%10)
-		number /= 10
-	}
-}
-
-func newKey() []byte {
-	return make([]byte, len(prefix)+digits)
+	binary.LittleEndian.PutUint64(key, mix(number))
+	binary.LittleEndian.PutUint64(key[8:], number)
 }
 
 func (p *peer) fill(keys uint64) {
 	p.keys = keys
 	p.keyed = make(map[string]*rate.Limiter, keys)
-	key := newKey()
-	copy(key, prefix)
+	key := make([]byte, keySize)
 	for i := uint64(0); i < keys; i++ {
 		writeKey(key, i)
 		p.keyed[string(key)] = rate.NewLimiter(1e9, 1e9)
@@ -75,8 +69,7 @@ func hot(limiter *rate.Limiter) func(*peer, *uint64) {
 
 // random decides on random keys; looking a []byte up as a string allocates nothing.
 func random(p *peer, state *uint64) {
-	key := newKey()
-	copy(key, prefix)
+	key := make([]byte, keySize)
 	for i := 0; i < chunk; i++ {
 		*state++
 		writeKey(key, mix(*state)%p.keys)
