@@ -5,7 +5,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 600
 ARGS ?=
 
-.PHONY: all run test soak bench fuzz lint format install clean help
+.PHONY: all run test soak bench algorithms fuzz lint format install clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -22,8 +22,13 @@ test: ## everything that scripts/test does, without setting the machine up
 soak: ## the full counts of the long suites (scripts/test runs a short slice)
 	python3 tests/run.py --build $(BUILD) --soak
 
-bench: all ## measure, and print the table of docs/performance.md
-	ninja -C $(BUILD) bench
+bench: ## measure against floors and peers; ARGS="--write docs/performance.md" keeps the table
+	scripts/bootstrap bench
+	$(MAKE) --no-print-directory all
+	python3 bench/run.py --build $(BUILD) $(ARGS)
+
+algorithms: all ## measure the five algorithms and write docs/algorithms.md with its pictures
+	python3 bench/algorithms.py --build $(BUILD) $(ARGS)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS
 	python3 tests/run.py --build $(BUILD) --only fuzz --fuzz-seconds $(FUZZ_SECONDS)

@@ -40,10 +40,13 @@ static void check(int error, const char *what)
 static void begin(struct subject *subject, const char *algorithm, uint64_t count, uint64_t period_ns)
 {
     struct weir_limit_def def = { .name = algorithm, .spec = { .count = count, .period_ns = period_ns } };
-    struct weir_limiter_options options = { .memory_max = (size_t)1 << 30, .log_memory_max = (size_t)1 << 29 };
+    struct weir_limiter_options options = { .memory_max = (size_t)256 << 20 };
     while (weir_algorithm_name(def.spec.algorithm) != NULL &&
            strcmp(weir_algorithm_name(def.spec.algorithm), algorithm) != 0) {
         def.spec.algorithm++;
+    }
+    if (def.spec.algorithm == WEIR_SLIDING_LOG) {
+        options.log_memory_max = options.memory_max / 2;
     }
     subject->period_ns = period_ns;
     subject->time = (struct weir_time){ BEGIN_NS, BEGIN_NS };
