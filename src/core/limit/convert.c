@@ -8,10 +8,19 @@
 #include "core/limit/limit.h"
 #include "core/limit/ticks.h"
 
+/* What is used under `from`. The event's window is one of `to`: a calendar window of `from` goes by its end. */
+static uint64_t used_before(const struct weir_limit *from, const struct weir_state *state,
+                            const struct weir_event *event)
+{
+    if (!from->calendar || weir_limit_jumped(from, state, event->now_ns))
+        return weir_limit_used(from, state, event);
+    return weir_ticks_until(state->fresh_at, weir_ticks_at(event->now_ns, from->shift)) > 0 ? state->count : 0;
+}
+
 uint64_t weir_limit_carried(const struct weir_limit *from, const struct weir_limit *to, enum weir_on_change on_change,
                             const struct weir_state *state, const struct weir_event *event)
 {
-    uint64_t used = weir_limit_used(from, state, event);
+    uint64_t used = used_before(from, state, event);
     if (on_change == WEIR_ON_CHANGE_PROPORTIONAL)
         return from->capacity > 0 ? weir_mul_div_ceil(used, to->capacity, from->capacity) : to->capacity;
     uint64_t remaining = weir_sub_sat(from->capacity, used);
@@ -34,11 +43,12 @@ static void convert_bucket(const struct weir_limit *from, const struct weir_limi
                                      weir_min_u64(carried, WEIR_TICKS_DEBT_MAX));
 }
 
-/* The same windows, another number in them: the state stays, and what is used is brought to `carried`. */
+/* The same windows, another number in them: the state stays, and what is used is brought to `carried`. Not on the
+ * calendar: two limits of one length may differ in zone or unit. Their state is one number, which moves over anyway. */
 static bool same_windows(const struct weir_limit *from, const struct weir_limit *to)
 {
     return from->algorithm == to->algorithm && !weir_limit_is_bucket(from) && from->period_ns == to->period_ns &&
-           from->calendar == to->calendar;
+           !from->calendar && !to->calendar;
 }
 
 static void bring_to(const struct weir_limit *to, struct weir_state *state, const struct weir_event *event,

@@ -111,7 +111,7 @@ bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *s
     *ret_verdict = (struct weir_verdict){ .capacity = limit->capacity };
     if (jumped && limit->algorithm == WEIR_SLIDING_LOG) { /* as if `capacity` entries lay at now */
         ret_verdict->admitted = event->cost == 0;
-        ret_verdict->reset_after_ns = ret_verdict->next_after_ns = limit->period_ns;
+        ret_verdict->reset_after_ns = ret_verdict->next_after_ns = limit->capacity > 0 ? limit->period_ns : 0;
         if (event->cost > 0)
             ret_verdict->retry_after_ns = event->cost > limit->capacity ? WEIR_NEVER : limit->period_ns;
         return ret_verdict->admitted;

@@ -114,7 +114,8 @@ void weir_limit_drain(const struct weir_limit *limit, struct weir_state *state, 
 uint64_t weir_limit_refund(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
                            uint64_t units);
 
-/* Units that a key of `from` will have used under `to`, by on_change (never RESET). */
+/* Units that a key of `from` will have used under `to`, by on_change (never RESET). The event's window is one of
+ * `to`'s calendar, here and below. */
 uint64_t weir_limit_carried(const struct weir_limit *from, const struct weir_limit *to, enum weir_on_change on_change,
                             const struct weir_state *state, const struct weir_event *event);
 

@@ -123,6 +123,8 @@ static void init_bucket(struct weir_limit *limit, uint64_t count, uint64_t perio
         uint64_t scale = UINT64_C(1) << (limit->shift > 0 ? limit->shift : 0);
         weir_u128 divisor = (weir_u128)count * unit, scaled = (weir_u128)period_ns * scale;
         weir_u128 emission = scaled / divisor + (scaled % divisor != 0);
+        /* In ticks of more than 1 ns a charge's time is rounded down: a unit must last that much longer. */
+        emission += limit->shift < 0;
         weir_assert(emission <= WEIR_TICKS_SPAN_MAX * 4);
         limit->emission = (uint64_t)emission;
         if (emission * limit->capacity <= WEIR_TICKS_SPAN_MAX)
@@ -139,7 +141,8 @@ static void init_window(struct weir_limit *limit, uint64_t period_ns)
     limit->emission = 1;
     while (weir_ticks_of(period_ns, limit->shift, UINT64_MAX) > WEIR_TICKS_SPAN_MAX)
         limit->shift--;
-    limit->span = weir_ticks_of(period_ns, limit->shift, WEIR_TICKS_SPAN_MAX);
+    /* As for a bucket's unit: a first hit's time is rounded down. */
+    limit->span = weir_ticks_of(period_ns, limit->shift, WEIR_TICKS_SPAN_MAX) + (limit->shift < 0);
     limit->ahead_max = limit->span;
     if (limit->algorithm == WEIR_SLIDING_COUNTER)
         limit->ahead_max *= 2;

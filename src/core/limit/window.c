@@ -19,7 +19,8 @@ static bool fixed_open(const struct weir_limit *limit, const struct weir_state *
         return true;
     if (limit->calendar && state->window < event->window.id)
         return false;
-    return ahead_of(limit, state, event->now_ns) > 0;
+    /* From the first hit, and all given back: the key is fresh, and the next hit is the first again. */
+    return (limit->calendar || state->count > 0) && ahead_of(limit, state, event->now_ns) > 0;
 }
 
 static uint64_t fixed_used(const struct weir_limit *limit, const struct weir_state *state,
@@ -78,7 +79,9 @@ struct counter_view {
 static struct counter_view counter_view_at(const struct weir_limit *limit, const struct weir_state *state,
                                            uint64_t now_ns)
 {
-    uint64_t period = limit->span, ahead = ahead_of(limit, state, now_ns);
+    uint64_t period = limit->span;
+    /* Without units there is no window to be in: a fresh state's fresh_at is any time, not one of the grid. */
+    uint64_t ahead = state->count + state->previous > 0 ? ahead_of(limit, state, now_ns) : 0;
     if (ahead > period) /* in the current window; a stale event counts as at its start */
         return (struct counter_view){ state->previous, state->count, weir_min_u64(ahead - period, period),
                                       state->fresh_at };
