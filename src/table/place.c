@@ -72,18 +72,22 @@ static bool empty_out(struct weir_table *table, struct weir_place place, unsigne
     return true;
 }
 
-/* The cheapest place for `width` slots in one line. */
+/* The cheapest place for `width` slots in one line. Of empty ones a narrow entry takes one whose neighbour is taken, and
+ * leaves pairs to wide ones. */
 static int64_t cheapest(const struct weir_table *table, uint64_t number, unsigned width, uint64_t now_ns,
                         struct weir_place *ret_place)
 {
     int64_t best = COST_HELD;
     struct weir_line *line = &table->lines[number];
-    for (unsigned i = 0; i < WEIR_LINE_SLOTS && best != COST_EMPTY; i += width) {
+    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i += width) {
         int64_t cost = cost_of(table, line, i, width, now_ns);
-        if (cost < best) {
+        bool fits_snugly = cost == COST_EMPTY && (width == 2 || weir_slot_tag(&line->slot[i ^ 1]) != 0);
+        if (cost < best || fits_snugly) {
             best = cost;
             *ret_place = (struct weir_place){ line, number, i, false };
         }
+        if (fits_snugly)
+            break;
     }
     return best;
 }
@@ -111,62 +115,77 @@ static bool move_entry(struct weir_table *table, struct weir_place from, struct 
     return true;
 }
 
-/* Who makes room, for whom. */
+/* Who makes room. */
 struct search {
     struct weir_table *table;
     struct weir_shards *shards;
-    unsigned width;
     uint64_t now_ns;
 };
 
-/* Moves one resident of line `number` (whose shard is ours) to its other home; if that is full too, makes room there
- * first the same way, up to `depth` moves deep. (Cuckoo hashing: Pagh and Rodler, 2001.) */
-static bool displace_from(const struct search *s, uint64_t number, int depth, struct weir_place *ret_place)
+static bool displace_from(const struct search *s, uint64_t number, unsigned width, int depth,
+                          struct weir_place *ret_place);
+
+/* Moves the entry `seen` at `from` (whose shard is ours) to its other home; if that is full too, makes room there
+ * first, up to `depth` moves deep. */
+static bool vacate(const struct search *s, struct weir_place from, struct weir_pair seen, int depth)
 {
     struct weir_table *table = s->table;
-    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i += s->width) {
-        struct weir_place from = { &table->lines[number], number, i, false }, to;
-        struct weir_pair seen = weir_slot_load(&from.line->slot[i]);
-        if (!weir_tag_is_entry(seen.tag) || weir_table_kind(table, seen).wide != (s->width == 2))
-            continue;
-        uint64_t hash = weir_table_hash_of(table, seen, number);
-        uint64_t other = weir_table_home(table, hash, !(seen.tag & WEIR_TAG_SECOND), count);
-        unsigned held_before = s->shards->count;
-        if (other == number || !weir_shards_try(table, other, s->shards))
-            continue;
-        /* A walk that began meanwhile may have been at `other`; and while its shard was not ours it may have been
-         * split. */
-        bool stands = !__atomic_load_n(&table->walking, __ATOMIC_RELAXED) &&
-                      weir_table_home(table, hash, !(seen.tag & WEIR_TAG_SECOND),
-                                      __atomic_load_n(&table->count, __ATOMIC_ACQUIRE)) == other;
-        bool room = stands && (is_free(table, cheapest(table, other, s->width, s->now_ns, &to))
-                                   ? empty_out(table, to, s->width, false, s->now_ns)
-                                   : depth > 1 && displace_from(s, other, depth - 1, &to));
-        bool moved = room && move_entry(table, from, seen, to);
-        while (s->shards->count > held_before)
-            weir_shard_unlock(table, s->shards->shard[--s->shards->count]);
-        if (moved) {
-            *ret_place = from;
+    struct weir_place to;
+    unsigned width = weir_table_kind(table, seen).wide ? 2 : 1, held_before = s->shards->count;
+    bool second = !(seen.tag & WEIR_TAG_SECOND);
+    uint64_t hash = weir_table_hash_of(table, seen, from.number);
+    uint64_t other = weir_table_home(table, hash, second, __atomic_load_n(&table->count, __ATOMIC_ACQUIRE));
+    if (other == from.number || !weir_shards_try(table, other, s->shards))
+        return false;
+    /* A walk that began meanwhile may have been at `other`; and while its shard was not ours it may have been split. */
+    bool stands = !__atomic_load_n(&table->walking, __ATOMIC_RELAXED) &&
+                  weir_table_home(table, hash, second, __atomic_load_n(&table->count, __ATOMIC_ACQUIRE)) == other;
+    bool room = stands && (is_free(table, cheapest(table, other, width, s->now_ns, &to))
+                               ? empty_out(table, to, width, false, s->now_ns)
+                               : depth > 1 && displace_from(s, other, width, depth - 1, &to));
+    bool moved = room && move_entry(table, from, seen, to);
+    while (s->shards->count > held_before)
+        weir_shard_unlock(table, s->shards->shard[--s->shards->count]);
+    return moved;
+}
+
+/* Makes `width` slots of line `number` empty by moving who stands there. (Cuckoo hashing: Pagh and Rodler, 2001.) */
+static bool displace_from(const struct search *s, uint64_t number, unsigned width, int depth,
+                          struct weir_place *ret_place)
+{
+    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i += width) {
+        struct weir_place place = { &s->table->lines[number], number, i, false };
+        bool empty = true;
+        for (unsigned k = i; k < i + width && empty; k++) {
+            struct weir_place entry = place;
+            struct weir_pair seen = entry_over(place.line, k, &entry.index);
+            empty = seen.tag == 0 || vacate(s, entry, seen, depth);
+        }
+        /* Room for the second may have been made by moving somebody to where the first was. */
+        if (empty && cost_of(s->table, place.line, i, width, s->now_ns) == COST_EMPTY) {
+            *ret_place = place;
             return true;
         }
     }
     return false;
 }
 
-static bool free_place(const struct search *s, const uint64_t homes[2], struct weir_place *ret_place)
+static bool free_place(const struct search *s, const uint64_t homes[2], unsigned width, struct weir_place *ret_place)
 {
+    struct weir_table *table = s->table;
     for (int h = 0; h < 2; h++)
-        if (is_free(s->table, cheapest(s->table, homes[h], s->width, s->now_ns, ret_place)) &&
-            empty_out(s->table, *ret_place, s->width, false, s->now_ns)) {
+        if (is_free(table, cheapest(table, homes[h], width, s->now_ns, ret_place)) &&
+            empty_out(table, *ret_place, width, false, s->now_ns)) {
             ret_place->second = h;
             return true;
         }
-    if (__atomic_load_n(&s->table->walking, __ATOMIC_RELAXED))
+    if (__atomic_load_n(&table->walking, __ATOMIC_RELAXED))
         return false;
-    for (int depth = 1; depth <= DISPLACE_DEPTH; depth++)
+    /* A table that has all its lines is full anyway: one move is tried, no more, for a flood of newcomers. */
+    bool grown = __atomic_load_n(&table->count, __ATOMIC_RELAXED) >= table->lines_max;
+    for (int depth = 1; depth <= (grown ? 1 : DISPLACE_DEPTH); depth++)
         for (int h = 0; h < 2; h++)
-            if (displace_from(s, homes[h], depth, ret_place)) {
+            if (displace_from(s, homes[h], width, depth, ret_place)) {
                 ret_place->second = h;
                 return true;
             }
@@ -174,11 +193,12 @@ static bool free_place(const struct search *s, const uint64_t homes[2], struct w
 }
 
 /* The cheapest of both homes. */
-static int64_t cheapest_of(const struct search *s, const uint64_t homes[2], struct weir_place *ret_place)
+static int64_t cheapest_of(const struct search *s, const uint64_t homes[2], unsigned width,
+                           struct weir_place *ret_place)
 {
     struct weir_place second;
-    int64_t cost = cheapest(s->table, homes[0], s->width, s->now_ns, ret_place);
-    int64_t cost_second = cheapest(s->table, homes[1], s->width, s->now_ns, &second);
+    int64_t cost = cheapest(s->table, homes[0], width, s->now_ns, ret_place);
+    int64_t cost_second = cheapest(s->table, homes[1], width, s->now_ns, &second);
     if (cost_second >= cost)
         return cost;
     *ret_place = second;
@@ -190,14 +210,14 @@ enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shard
                                      unsigned width, bool evict, uint64_t now_ns, struct weir_place *ret_place,
                                      uint64_t *ret_wait_ns)
 {
-    const struct search search = { table, shards, width, now_ns };
+    const struct search search = { table, shards, now_ns };
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
     uint64_t homes[2] = { weir_table_home(table, hash, false, count), weir_table_home(table, hash, true, count) };
     int64_t cost = COST_HELD;
     for (int tries = 0; tries < PLACE_TRIES; tries++) {
-        if (free_place(&search, homes, ret_place))
+        if (free_place(&search, homes, width, ret_place))
             return WEIR_HOLD_OK;
-        cost = cheapest_of(&search, homes, ret_place);
+        cost = cheapest_of(&search, homes, width, ret_place);
         if (!evict)
             break;
         if (cost != COST_HELD && empty_out(table, *ret_place, width, true, now_ns))
