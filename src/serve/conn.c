@@ -22,6 +22,34 @@ const struct weir_setup *weir_conn_setup(const struct weir_conn *conn)
     return conn->loop->setup;
 }
 
+/* ---- rights ---- */
+
+/* As the setup in force has it, which a reload may have changed. */
+static void refresh_rights(struct weir_conn *conn)
+{
+    const struct weir_setup *setup = conn->loop->setup;
+    conn->setup_number = conn->loop->setup_number;
+    conn->rights = conn->has_token ? weir_auth_check_digest(&setup->auth, &conn->token)
+                                   : weir_auth_anonymous(setup->config->auth_required, conn->loopback);
+}
+
+bool weir_conn_authenticate(struct weir_conn *conn, const void *token, size_t size)
+{
+    struct weir_auth_digest digest;
+    if (weir_auth_digest(token, size, &digest) || !weir_auth_check_digest(&conn->loop->setup->auth, &digest))
+        return false;
+    conn->has_token = true;
+    conn->token = digest;
+    refresh_rights(conn);
+    return true;
+}
+
+void weir_conn_forget_token(struct weir_conn *conn)
+{
+    conn->has_token = false;
+    refresh_rights(conn);
+}
+
 /* ---- the socket, plain or TLS ---- */
 
 static ssize_t socket_recv(struct weir_conn *conn, void *data, size_t size)
@@ -201,6 +229,8 @@ static void take_input(struct weir_conn *conn, const struct weir_time *time)
     }
     conn->stalled = false;
     conn->yielded = false;
+    if (conn->setup_number != conn->loop->setup_number)
+        refresh_rights(conn);
     size_t used = conn->protocol->on_input(conn, conn->in.data, conn->in.size, time);
     if (conn->closed)
         return;
@@ -370,8 +400,8 @@ int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener,
     conn->protocol = listener->protocol;
     conn->loop_state = listener->state;
     conn->fd = fd;
-    conn->rights_at_first = weir_auth_anonymous(setup->config->auth_required, listener->loopback);
-    conn->rights = conn->rights_at_first;
+    conn->loopback = listener->loopback;
+    refresh_rights(conn);
     conn->output_max = server->output_bytes_max;
     size_t input_max = listener->http ? (size_t)server->header_bytes_max + server->body_bytes_max
                                       : server->command_bytes_max;

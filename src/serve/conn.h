@@ -13,6 +13,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "serve/auth.h"
 #include "serve/buffer.h"
 #include "serve/protocol.h"
 
@@ -32,22 +33,24 @@ struct weir_conn {
     int events; /* what poll waits for now */
     SSL *ssl;   /* NULL = plain */
     struct weir_buffer in, out;
-    size_t out_sent;            /* of out, from the front */
-    unsigned rights_at_first;   /* of a caller that shows no token */
-    unsigned rights;            /* what the caller may do (enum weir_right); RESP's AUTH changes it */
-    size_t input_max;           /* bytes not yet understood */
-    uint64_t active_ns;         /* when a request was last taken */
-    uint64_t partial_ns;        /* when the request that is not yet whole began; 0 = none */
-    uint64_t stuck_ns;          /* when the client last took bytes while some waited; 0 = none wait */
-    size_t linger_bytes;        /* how many more are dropped */
-    size_t output_max;          /* bytes not yet taken */
-    struct weir_waiter *waiter; /* the request on hold (hold.h) */
-    bool held;                  /* weir_conn_hold: answers wait for their turn */
-    bool finishing;             /* close when `out` is empty; nothing more is read as a request */
-    bool lingering;             /* our side is shut: what still comes is dropped until the client closes */
-    bool closed;                /* gone; only its handle is still closing */
-    bool ready;                 /* is in the loop's ready list */
-    bool stalled;               /* was blocked or has yielded: on_input is called when that passes */
+    size_t out_sent; /* of out, from the front */
+    unsigned rights; /* what the caller may do (enum weir_right) */
+    bool loopback, has_token;
+    struct weir_auth_digest token; /* that it has shown */
+    uint64_t setup_number;         /* that `rights` are of */
+    size_t input_max;              /* bytes not yet understood */
+    uint64_t active_ns;            /* when a request was last taken */
+    uint64_t partial_ns;           /* when the request that is not yet whole began; 0 = none */
+    uint64_t stuck_ns;             /* when the client last took bytes while some waited; 0 = none wait */
+    size_t linger_bytes;           /* how many more are dropped */
+    size_t output_max;             /* bytes not yet taken */
+    struct weir_waiter *waiter;    /* the request on hold (hold.h) */
+    bool held;                     /* weir_conn_hold: answers wait for their turn */
+    bool finishing;                /* close when `out` is empty; nothing more is read as a request */
+    bool lingering;                /* our side is shut: what still comes is dropped until the client closes */
+    bool closed;                   /* gone; only its handle is still closing */
+    bool ready;                    /* is in the loop's ready list */
+    bool stalled;                  /* was blocked or has yielded: on_input is called when that passes */
     bool yielded;
     bool mid_request;                            /* weir_conn_request_begin */
     bool failed;                                 /* weir_conn_abort: ends with this turn */
@@ -125,6 +128,11 @@ static inline void weir_conn_request_end(struct weir_conn *conn)
 {
     conn->mid_request = false;
 }
+
+/* The caller shows a token for all that follows on this connection (RESP's AUTH): false and nothing changes if it gives
+ * no right. A reload that takes the token away takes its rights away. */
+bool weir_conn_authenticate(struct weir_conn *conn, const void *token, size_t size);
+void weir_conn_forget_token(struct weir_conn *conn);
 
 /* The certificate, tokens and bounds in force: see setup.h. */
 const struct weir_setup *weir_conn_setup(const struct weir_conn *conn);

@@ -146,6 +146,7 @@ static void on_wake(uv_async_t *wake)
     const struct weir_setup *newest = atomic_load(&shared->setup);
     if (loop->setup != newest) {
         loop->setup = newest;
+        loop->setup_number++;
         map_slots(loop);
         if (atomic_fetch_sub(&shared->setup_pending, 1) == 1)
             uv_async_send(shared->moved);

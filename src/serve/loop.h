@@ -67,6 +67,7 @@ struct weir_loop {
     struct weir_shared *shared;
     struct weir_limiter *limiter;
     const struct weir_setup *setup; /* moves between turns only: read it anew for each batch, keep nothing from it */
+    uint64_t setup_number;          /* counts the moves */
     uint32_t *slots;                /* in the metrics, of the limits of `setup`; NULL: memory was out */
     size_t number;                  /* of this loop, from 0 */
     struct weir_counters counters;

@@ -32,7 +32,7 @@ void weir_resp_reset(const struct weir_resp_call *call)
     weir_resp_queue_reset(session);
     session->resp3 = false;
     session->name[0] = '\0';
-    call->conn->rights = call->conn->rights_at_first;
+    weir_conn_forget_token(call->conn);
     weir_resp_reply_simple(call, "RESET");
 }
 
@@ -59,11 +59,7 @@ static const char *authenticate(const struct weir_resp_call *call, struct weir_s
         return wrong_pass;
     if (auth->count == 0)
         return NULL;
-    unsigned rights = weir_auth_check(auth, token.data, token.size);
-    if (rights == 0)
-        return wrong_pass;
-    call->conn->rights = rights;
-    return NULL;
+    return weir_conn_authenticate(call->conn, token.data, token.size) ? NULL : wrong_pass;
 }
 
 void weir_resp_auth(const struct weir_resp_call *call)

@@ -8,7 +8,8 @@
 
 static int make_auth(struct weir_auth *auth, const struct weir_config *config, struct weir_config_fault *ret_fault)
 {
-    int error = weir_auth_init(auth);
+    int error = 0;
+    weir_auth_init(auth);
     for (size_t i = 0; !error && i < config->tokens_count; i++) {
         const struct weir_config_token *token = &config->tokens[i];
         error = weir_auth_add(auth, token->secret.data, token->secret.size, token->rights);

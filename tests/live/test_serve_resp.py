@@ -281,6 +281,16 @@ auth:
             self.assertEqual(client.ask('HELLO', 2, 'AUTH', 'default', 'reader-0123456789')[5], 2)
             self.assertEqual(client.ask('PING'), 'PONG')
 
+    def test_a_token_that_is_taken_away_ends_with_the_reload(self):
+        with Weir(self.CONFIG) as weir, Resp(weir.resp) as client:
+            self.assertEqual(client.ask('AUTH', 'reader-0123456789'), 'OK')
+            for kept, answer in ((True, 'PONG'), (False, 'NOAUTH Authentication required.')):
+                before = weir.output().count('reloaded')
+                weir.config.write_text(self.CONFIG if kept else self.CONFIG.replace('reader-0', 'other-0'))
+                weir.process.send_signal(signal.SIGHUP)
+                wait_for(lambda: weir.output().count('reloaded') > before)
+                wait_for(lambda: str(client.ask('PING')) == answer)
+
     def test_strangers_get_little_room(self):
         with Weir(self.CONFIG) as weir:
             for data in (resp_encode(*['ECHO'] * 11), b'*2\r\n$4\r\nECHO\r\n$20000\r\n'):
