@@ -26,7 +26,7 @@ static struct weir_log log_unpack(const struct weir_limiter *limiter, uint64_t a
 {
     struct weir_log log = { NULL, 0, (uint32_t)(b >> 32), (uint32_t)b };
     if (a & 31) {
-        log.room = WEIR_LOGS_ENTRIES_MIN << ((a & 31) - 1);
+        log.room = (uint32_t)WEIR_LOGS_ENTRIES_MIN << ((a & 31) - 1);
         log.times = weir_logs_times(&limiter->logs, (uint32_t)(a >> 5));
     }
     return log;
