@@ -139,10 +139,12 @@ static int tls_start(struct client *client, const struct target *target, const c
     client->ssl = SSL_new(client->context);
     if (!client->ssl || SSL_set_fd(client->ssl, client->fd) != 1)
         return fail_tls(client);
+    char name[sizeof(target->host)]; /* OpenSSL's macro wants it writable */
+    memcpy(name, target->host, sizeof(name));
     /* A certificate is for an address or for a name, never for whichever matches. */
     X509_VERIFY_PARAM *param = SSL_get0_param(client->ssl);
     if (X509_VERIFY_PARAM_set1_ip_asc(param, target->host) != 1 &&
-        (SSL_set1_host(client->ssl, target->host) != 1 || SSL_set_tlsext_host_name(client->ssl, target->host) != 1))
+        (SSL_set1_host(client->ssl, target->host) != 1 || SSL_set_tlsext_host_name(client->ssl, name) != 1))
         return fail_tls(client);
     ERR_clear_error(); /* of the host that was no address */
     return SSL_connect(client->ssl) == 1 ? 0 : fail_tls(client);
