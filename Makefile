@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 600
 ARGS ?=
+# Debian's, for its python3-redis; another may stand before it in PATH.
+PYTHON ?= /usr/bin/python3
 
 .PHONY: all run test soak bench algorithms fuzz lint format install clean help
 
@@ -17,10 +19,10 @@ run: all ## build and serve; more arguments in ARGS
 	$(BUILD)/weir serve $(ARGS)
 
 test: ## everything that scripts/test does, without setting the machine up
-	python3 tests/run.py --build $(BUILD)
+	$(PYTHON) tests/run.py --build $(BUILD)
 
 soak: ## the full counts of the long suites (scripts/test runs a short slice)
-	python3 tests/run.py --build $(BUILD) --soak
+	$(PYTHON) tests/run.py --build $(BUILD) --soak
 
 bench: ## measure against floors and peers; ARGS="--write docs/performance.md" keeps the table
 	scripts/bootstrap bench
@@ -31,10 +33,10 @@ algorithms: all ## measure the five algorithms and write docs/algorithms.md with
 	python3 bench/algorithms.py --build $(BUILD) $(ARGS)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS
-	python3 tests/run.py --build $(BUILD) --only fuzz --fuzz-seconds $(FUZZ_SECONDS)
+	$(PYTHON) tests/run.py --build $(BUILD) --only fuzz --fuzz-seconds $(FUZZ_SECONDS)
 
 lint: all ## floors, sizes, headers, formatting, clang-tidy
-	python3 tests/run.py --build $(BUILD) --only lint
+	$(PYTHON) tests/run.py --build $(BUILD) --only lint
 
 format: ## clang-format over all C files
 	git ls-files '*.c' '*.h' | xargs clang-format-14 -i
