@@ -22,6 +22,15 @@ struct fixture {
     struct weir_rules *rules;
 };
 
+/* For texts that are put together; a test that has no memory has nothing to say. */
+static inline char *fixture_alloc(size_t size)
+{
+    char *text = malloc(size);
+    if (!text)
+        abort();
+    return text;
+}
+
 static inline struct fixture fixture_make(const char *text)
 {
     struct fixture fixture = { 0 };

@@ -107,7 +107,7 @@ static void test_a_time_zone_without_effect(void **state)
 static void test_warnings_are_bounded_and_in_order(void **state)
 {
     (void)state;
-    char *text = malloc(200000);
+    char *text = fixture_alloc(200000);
     size_t used = (size_t)sprintf(text, "limits:\n");
     for (int i = 0; i < WEIR_CONFIG_WARNINGS_MAX + 5; i++)
         used += (size_t)sprintf(text + used, "- { name: l%d, rate: 1/s, mode: off, key: [a%d] }\n", i, i);
