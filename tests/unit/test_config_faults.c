@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -245,6 +246,23 @@ static void test_huge_input_is_bounded(void **state)
     free(text);
 }
 
+/* A file of a gigabyte, and one without end, are read no further than the bound. */
+static void test_huge_files_are_bounded(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/weir-config-XXXXXX";
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)1 << 30), 0);
+    assert_int_equal(weir_config_load(path, &config, &fault), WEIR_ELIMIT);
+    assert_string_equal(fault.text, "larger than 16 MiB");
+    assert_int_equal(weir_config_load("/dev/zero", &config, &fault), WEIR_ELIMIT);
+    close(fd);
+    remove(path);
+}
+
 static void test_too_many_limits_are_refused(void **state)
 {
     (void)state;
@@ -272,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_bad_overrides_are_refused_with_their_place),
         cmocka_unit_test(test_bad_sections_are_refused_with_their_range),
         cmocka_unit_test(test_huge_input_is_bounded),
+        cmocka_unit_test(test_huge_files_are_bounded),
         cmocka_unit_test(test_too_many_limits_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
