@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "wire/http.h"
+#include "wire/forwarded.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -36,6 +36,26 @@ static void check_request(const struct weir_http_request *request, const uint8_t
     }
 }
 
+/* What /v1/auth would make of it. */
+static void check_forwarded(const struct weir_http_request *request)
+{
+    static struct weir_forwarded forwarded;
+    struct weir_http_refusal refusal;
+    volatile uint8_t sum = 0; /* every byte of it can be read */
+    if (!weir_forwarded_read(request, false, &forwarded, &refusal)) {
+        weir_assert(refusal.status >= 400 && refusal.text[0]);
+        return;
+    }
+    weir_assert(forwarded.count <= WEIR_FORWARDED_MAX && (forwarded.refused == 429 || forwarded.refused == 403));
+    for (size_t i = 0; i < forwarded.count; i++) {
+        const struct weir_slice both[] = { forwarded.attributes[i].name, forwarded.attributes[i].value };
+        for (size_t j = 0; j < both[0].size; j++)
+            sum = (uint8_t)(sum + ((const uint8_t *)both[0].data)[j]);
+        for (size_t j = 0; j < both[1].size; j++)
+            sum = (uint8_t)(sum + ((const uint8_t *)both[1].data)[j]);
+    }
+}
+
 /* Shows the first `cut` bytes, then all; returns how many bytes were taken as requests. */
 static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requests)
 {
@@ -53,6 +73,7 @@ static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requ
         enum weir_http_event event = weir_http_parse(&http, &bounds, copy, come, &request, &refusal);
         if (event == WEIR_HTTP_REQUEST) {
             check_request(&request, copy, come, http.chunked != NULL);
+            check_forwarded(&request);
             used += request.size;
             ++*ret_requests;
             weir_http_next(&http);

@@ -7,11 +7,9 @@
 #include "serve/conn.h"
 #include "serve/decide.h"
 #include "wire/check.h"
+#include "wire/forwarded.h"
 #include "wire/http.h"
 #include "wire/http_answer.h"
-
-/* Decoded names and values of one request; more is 431. */
-#define WEIR_HTTP_SCRATCH ((size_t)64 << 10)
 
 /* Of one connection. */
 struct weir_http_session {
@@ -26,10 +24,10 @@ struct weir_http_session {
 struct weir_http_work {
     struct weir_http_request request;
     struct weir_check_request check;
+    struct weir_forwarded forwarded;
     struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX];
     struct weir_outcome outcome;
     struct weir_told told[WEIR_CHARGES_MAX];
-    uint8_t scratch[WEIR_HTTP_SCRATCH];
 };
 
 /* One request being answered. */
@@ -67,13 +65,10 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
 void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
-/* ---- handlers ---- */
+/* ---- handlers: http_check.c, http_metrics.c ---- */
 
-void weir_http_check(struct weir_http_call *call);   /* http_check.c */
-void weir_http_auth(struct weir_http_call *call);    /* http_auth.c */
-void weir_http_metrics(struct weir_http_call *call); /* http_metrics.c */
-
-/* Decides and answers: 200, or `refused` where a limit refuses. work->attributes holds the first `count`. */
-void weir_http_decide(struct weir_http_call *call, size_t count, uint64_t cost, bool peek, int refused, bool with_body);
+void weir_http_check(struct weir_http_call *call);
+void weir_http_auth(struct weir_http_call *call);
+void weir_http_metrics(struct weir_http_call *call);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /v1/check, and what it shares with /v1/auth: from attributes to the answer. */
+ * POST /v1/check and GET /v1/auth: from attributes to the answer. */
 #include "serve/hold.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
 
-void weir_http_decide(struct weir_http_call *call, size_t count, uint64_t cost, bool peek, int refused, bool with_body)
+/* Decides on the first `count` of work->attributes and answers: 200, or `refused` where a limit refuses. */
+static void decide(struct weir_http_call *call, size_t count, uint64_t cost, bool peek, int refused, bool with_body)
 {
     struct weir_http_work *work = call->work;
     const struct weir_question question = {
@@ -43,6 +44,21 @@ void weir_http_check(struct weir_http_call *call)
     }
     for (size_t i = 0; i < check->count; i++)
         work->attributes[i] = (struct weir_attribute){ check->attributes[i].name, check->attributes[i].value };
-    weir_http_decide(call, check->count, check->cost, check->peek, 429, true);
+    decide(call, check->count, check->cost, check->peek, 429, true);
     weir_check_deinit(check);
+}
+
+void weir_http_auth(struct weir_http_call *call)
+{
+    struct weir_http_work *work = call->work;
+    struct weir_forwarded *forwarded = &work->forwarded;
+    struct weir_http_refusal refusal;
+    _Static_assert(WEIR_FORWARDED_MAX == WEIR_ATTRIBUTES_MAX, "what is read can be asked");
+    if (!weir_forwarded_read(call->request, call->authorization_used, forwarded, &refusal)) {
+        weir_http_reply_problem(call, refusal.status, "", refusal.text);
+        return;
+    }
+    for (size_t i = 0; i < forwarded->count; i++)
+        work->attributes[i] = (struct weir_attribute){ forwarded->attributes[i].name, forwarded->attributes[i].value };
+    decide(call, forwarded->count, 1, false, forwarded->refused, false);
 }

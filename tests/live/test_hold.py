@@ -57,8 +57,7 @@ class Hold(unittest.TestCase):
         raise AssertionError(f'no {name} in\n{text}')
 
     def at_once(self, port, request, count):
-        """Sends it on `count` connections at once; returns [(seconds until the answer, first bytes of it)], in order,
-        and how long sending took."""
+        """Sends it on `count` connections at once; returns [(seconds until the answer, first bytes of it)], in order."""
         socks = [socket.create_connection(('127.0.0.1', port)) for _ in range(count)]
         answers, selector = [], selectors.DefaultSelector()
         for sock in socks:
@@ -66,7 +65,6 @@ class Hold(unittest.TestCase):
         start = time.monotonic()
         for sock in socks:
             sock.sendall(request)
-        sent_s = time.monotonic() - start
         while len(answers) < count and time.monotonic() < start + 20:
             for key, _ in selector.select(1):
                 data = key.fileobj.recv(4096)
@@ -75,15 +73,15 @@ class Hold(unittest.TestCase):
         for sock in socks:
             sock.close()
         self.assertEqual(len(answers), count)
-        return answers, sent_s
+        return answers
 
-    def judge(self, answers, sent_s, admitted_is):
+    def judge(self, answers, admitted_is):
         admitted = [at for at, data in answers if admitted_is(data)]
         refused = [at for at, data in answers if not admitted_is(data)]
         # While the thousand were on their way the bucket leaked one per 20 ms.
         self.assertGreaterEqual(len(admitted), 100)
-        self.assertLessEqual(len(admitted), 100 + int(sent_s / 0.02) + 1)
-        self.assertLess(max(refused), sent_s + 0.5, 'refused at once')
+        self.assertLessEqual(len(admitted), 100 + int(max(refused) / 0.02) + 1)
+        self.assertLess(max(refused), max(admitted) / 2, 'refused at once')
         self.assertGreaterEqual(max(admitted), 0.02 * (len(admitted) - 1) - 0.01)
         gap_s = self.metric('weir_hold_gap_min_seconds{limit="mail"}')
         self.assertGreaterEqual(gap_s, 0.02)
@@ -93,12 +91,12 @@ class Hold(unittest.TestCase):
               f'{max(admitted) - min(admitted):.3f} s, shortest gap in the server {gap_s:.6f} s')
 
     def test_a_thousand_at_once_over_http(self):
-        answers, sent_s = self.at_once(self.weir.http, check('mail-1'), 1000)
-        self.judge(answers, sent_s, lambda data: b' 200 OK' in data)
+        answers = self.at_once(self.weir.http, check('mail-1'), 1000)
+        self.judge(answers, lambda data: b' 200 OK' in data)
 
     def test_a_thousand_at_once_over_resp(self):
-        answers, sent_s = self.at_once(self.weir.resp, resp_encode('WEIR.CHECK', 1, 'queue', 'mail-1'), 1000)
-        self.judge(answers, sent_s, lambda data: data.startswith(b'*7\r\n:1\r\n'))
+        answers = self.at_once(self.weir.resp, resp_encode('WEIR.CHECK', 1, 'queue', 'mail-1'), 1000)
+        self.judge(answers, lambda data: data.startswith(b'*7\r\n:1\r\n'))
 
     def test_auth_is_held_too(self):
         with connect(self.weir.http) as sock:

@@ -1,11 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * GET /v1/auth: the attributes of a request that a proxy has and asks about. Three sources, the first of which wins
- * where they name the same attribute: the query string, which only the proxy's configuration writes; X-Weir-<Name>
- * fields; the fields that proxies send by themselves. */
-#include <openssl/evp.h>
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/forwarded.h"
 
-#include "serve/http_call.h"
+#include <openssl/evp.h>
 
 static const struct weir_slice route_name = { "route", 5 };
 static const struct weir_slice method_name = { "method", 6 };
@@ -14,12 +10,11 @@ static const struct weir_slice authorization_name = { "authorization", 13 };
 
 /* The attributes so far, and where their decoded texts go. */
 struct gathering {
-    const struct weir_http_call *call;
-    struct weir_attribute *attributes;
-    size_t count;
-    size_t asked; /* of them from the query string */
+    const struct weir_http_request *request;
+    bool skip_authorization;
+    struct weir_forwarded *out;
+    size_t asked; /* attributes from the query string */
     struct weir_text text;
-    int refused;       /* status of a refusal */
     const char *wrong; /* what is wrong with the request; NULL = nothing */
 };
 
@@ -30,17 +25,18 @@ static bool same(struct weir_slice a, struct weir_slice b)
 
 static void add(struct gathering *all, struct weir_slice name, struct weir_slice value)
 {
-    if (all->count == WEIR_ATTRIBUTES_MAX)
+    struct weir_forwarded *out = all->out;
+    if (out->count == WEIR_FORWARDED_MAX)
         all->wrong = "more than 64 attributes";
     else
-        all->attributes[all->count++] = (struct weir_attribute){ name, value };
+        out->attributes[out->count++] = (struct weir_forwarded_attribute){ name, value };
 }
 
 /* Has one of the first `before` attributes that name? */
 static bool has(const struct gathering *all, size_t before, struct weir_slice name)
 {
     for (size_t i = 0; i < before; i++) {
-        if (same(all->attributes[i].name, name))
+        if (same(all->out->attributes[i].name, name))
             return true;
     }
     return false;
@@ -97,7 +93,7 @@ static void take_parameter(struct gathering *all, struct weir_slice part)
     } else if (!same(name, (struct weir_slice){ "deny", 4 })) {
         add(all, name, value);
     } else if (same(value, (struct weir_slice){ "403", 3 })) {
-        all->refused = 403;
+        all->out->refused = 403;
     } else if (!same(value, (struct weir_slice){ "429", 3 })) {
         all->wrong = "deny must be 403 or 429";
     }
@@ -105,7 +101,7 @@ static void take_parameter(struct gathering *all, struct weir_slice part)
 
 static void take_query(struct gathering *all)
 {
-    const char *at = all->call->request->query.data, *end = at + all->call->request->query.size;
+    const char *at = all->request->query.data, *end = at + all->request->query.size;
     while (at < end && !all->wrong) {
         const char *stop = memchr(at, '&', (size_t)(end - at));
         if (!stop)
@@ -114,7 +110,7 @@ static void take_query(struct gathering *all)
             take_parameter(all, (struct weir_slice){ at, (size_t)(stop - at) });
         at = stop + 1;
     }
-    all->asked = all->count;
+    all->asked = all->out->count;
 }
 
 /* ---- header fields ---- */
@@ -187,8 +183,8 @@ static const struct weir_http_header *find_last(const struct weir_http_request *
  * client's, and nobody can tell which. */
 static void take_route(struct gathering *all, size_t before)
 {
-    const struct weir_http_header *original = find_last(all->call->request, "x-original-uri");
-    const struct weir_http_header *forwarded = find_last(all->call->request, "x-forwarded-uri");
+    const struct weir_http_header *original = find_last(all->request, "x-original-uri");
+    const struct weir_http_header *forwarded = find_last(all->request, "x-forwarded-uri");
     const struct weir_http_header *uri = original ? original : forwarded;
     if (!uri || has(all, before, route_name))
         return;
@@ -200,37 +196,43 @@ static void take_route(struct gathering *all, size_t before)
 
 static void take_forwarded(struct gathering *all)
 {
-    const struct weir_http_request *request = all->call->request;
+    const struct weir_http_request *request = all->request;
     const struct weir_http_header *method = find_last(request, "x-forwarded-method");
     const struct weir_http_header *addresses = find_last(request, "x-forwarded-for");
     const struct weir_http_header *authorization = find_last(request, "authorization");
-    size_t before = all->count;
+    size_t before = all->out->count;
     take_route(all, before);
     if (method)
         add_weaker(all, before, method_name, method->value);
     if (addresses)
         add_weaker(all, before, ip_name, last_of(addresses->value));
-    if (authorization && !all->call->authorization_used)
+    if (authorization && !all->skip_authorization)
         add_weaker(all, before, authorization_name, hash_of(all, authorization->value));
 }
 
-void weir_http_auth(struct weir_http_call *call)
+static bool refuse(struct weir_http_refusal *refusal, int status, const char *text)
+{
+    *refusal = (struct weir_http_refusal){ .status = status, .text = text };
+    return false;
+}
+
+bool weir_forwarded_read(const struct weir_http_request *request, bool skip_authorization,
+                         struct weir_forwarded *ret_forwarded, struct weir_http_refusal *ret_refusal)
 {
     struct gathering all = {
-        .call = call,
-        .attributes = call->work->attributes,
-        .text = weir_text_init(call->work->scratch, WEIR_HTTP_SCRATCH),
-        .refused = 429,
+        .request = request,
+        .skip_authorization = skip_authorization,
+        .out = ret_forwarded,
+        .text = weir_text_init(ret_forwarded->text, sizeof(ret_forwarded->text)),
     };
+    ret_forwarded->count = 0;
+    ret_forwarded->refused = 429;
     take_query(&all);
-    for (size_t i = 0; i < call->request->header_count && !all.wrong; i++)
-        take_named(&all, &call->request->headers[i]);
+    for (size_t i = 0; i < request->header_count && !all.wrong; i++)
+        take_named(&all, &request->headers[i]);
     if (!all.wrong)
         take_forwarded(&all);
     if (all.wrong)
-        weir_http_reply_problem(call, 400, "", all.wrong);
-    else if (all.text.overflow)
-        weir_http_reply_problem(call, 431, "", "the attributes are too long");
-    else
-        weir_http_decide(call, all.count, 1, false, all.refused, false);
+        return refuse(ret_refusal, 400, all.wrong);
+    return !all.text.overflow || refuse(ret_refusal, 431, "the attributes are too long");
 }
