@@ -31,6 +31,15 @@ static inline char *fixture_alloc(size_t size)
     return text;
 }
 
+/* printf to the end of a text. */
+__attribute__((format(printf, 3, 4))) static inline void fixture_add(char *text, size_t *used, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    *used += (size_t)vsprintf(text + *used, format, list);
+    va_end(list);
+}
+
 static inline struct fixture fixture_make(const char *text)
 {
     struct fixture fixture = { 0 };

@@ -11,14 +11,6 @@
 
 static struct test_random rng;
 
-__attribute__((format(printf, 3, 4))) static void text_add(char *text, size_t *used, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    *used += (size_t)vsprintf(text + *used, format, list);
-    va_end(list);
-}
-
 /* Few names and short values of few letters, so that conditions often hold and patterns often nest. */
 static void value_add(char *text, size_t *used, bool pattern)
 {
@@ -32,24 +24,24 @@ static void conditions_add(char *text, size_t *used, const char *names, uint64_t
     for (; *names; names++) {
         if (test_random_below(&rng, share) != 0)
             continue;
-        text_add(text, used, "%c: \"", *names);
+        fixture_add(text, used, "%c: \"", *names);
         value_add(text, used, true);
-        text_add(text, used, "\", ");
+        fixture_add(text, used, "\", ");
     }
 }
 
 static void overrides_add(char *text, size_t *used, const char *key)
 {
     uint64_t count = test_random_below(&rng, 5);
-    text_add(text, used, "overrides: [");
+    fixture_add(text, used, "overrides: [");
     for (uint64_t i = 0; i < count && *key; i++) {
-        text_add(text, used, "{ ");
+        fixture_add(text, used, "{ ");
         conditions_add(text, used, key + 1, 2);
-        text_add(text, used, "%c: \"", *key);
+        fixture_add(text, used, "%c: \"", *key);
         value_add(text, used, true);
-        text_add(text, used, "\", %s }, ", test_random_below(&rng, 3) ? "burst: 2" : "mode: off");
+        fixture_add(text, used, "\", %s }, ", test_random_below(&rng, 3) ? "burst: 2" : "mode: off");
     }
-    text_add(text, used, "]");
+    fixture_add(text, used, "]");
 }
 
 static void set_make(char *text)
@@ -57,17 +49,17 @@ static void set_make(char *text)
     static const char *const keys[] = { "", "u", "uv", "v", "vw", "uvw" };
     uint64_t count = 1 + test_random_below(&rng, 40);
     size_t used = 0;
-    text_add(text, &used, "limits:\n");
+    fixture_add(text, &used, "limits:\n");
     for (uint64_t i = 0; i < count; i++) {
         const char *key = keys[test_random_below(&rng, sizeof(keys) / sizeof(keys[0]))];
-        text_add(text, &used, "  - { name: l%d, rate: 5/s, match: { ", (int)i);
+        fixture_add(text, &used, "  - { name: l%d, rate: 5/s, match: { ", (int)i);
         conditions_add(text, &used, "ruvw", 2);
-        text_add(text, &used, "}, mode: %s, key: [", test_random_below(&rng, 6) ? "enforce" : "off");
+        fixture_add(text, &used, "}, mode: %s, key: [", test_random_below(&rng, 6) ? "enforce" : "off");
         for (const char *name = key; *name; name++)
-            text_add(text, &used, "%c, ", *name);
-        text_add(text, &used, "], ");
+            fixture_add(text, &used, "%c, ", *name);
+        fixture_add(text, &used, "], ");
         overrides_add(text, &used, key);
-        text_add(text, &used, " }\n");
+        fixture_add(text, &used, " }\n");
         assert_true(used < TEXT_MAX - 2000);
     }
 }
@@ -143,20 +135,20 @@ static size_t steps_with(int count)
 {
     char *text = fixture_alloc((size_t)count * 128 + 4096);
     size_t used = 0;
-    text_add(text, &used,
-             "limits:\n  - { name: all, rate: 5/s }\n"
-             "  - { name: api, match: { route: \"/api/*\" }, key: [user], rate: 5/s,\n"
-             "      overrides: [{ user: ada, burst: 2 }");
+    fixture_add(text, &used,
+                "limits:\n  - { name: all, rate: 5/s }\n"
+                "  - { name: api, match: { route: \"/api/*\" }, key: [user], rate: 5/s,\n"
+                "      overrides: [{ user: ada, burst: 2 }");
     for (int i = 0; i < count / 5; i++)
-        text_add(text, &used, ", { user: u%d, burst: 2 }", i);
-    text_add(text, &used, "] }\n");
+        fixture_add(text, &used, ", { user: u%d, burst: 2 }", i);
+    fixture_add(text, &used, "] }\n");
     for (int i = 0; i < count / 5; i++)
-        text_add(text, &used,
-                 "  - { name: tenant%d, match: { tenant: t%d }, key: [user], rate: 5/s }\n"
-                 "  - { name: route%d, match: { route: \"/api/r%d/*\" }, rate: 5/s }\n"
-                 "  - { name: both%d, match: { tenant: t%d, route: \"*/x%d\" }, rate: 5/s }\n"
-                 "  - { name: same%d, match: { method: GET, route: \"/api/x\", tenant: s%d }, rate: 5/s }\n",
-                 i, i, i, i, i, i, i, i, i);
+        fixture_add(text, &used,
+                    "  - { name: tenant%d, match: { tenant: t%d }, key: [user], rate: 5/s }\n"
+                    "  - { name: route%d, match: { route: \"/api/r%d/*\" }, rate: 5/s }\n"
+                    "  - { name: both%d, match: { tenant: t%d, route: \"*/x%d\" }, rate: 5/s }\n"
+                    "  - { name: same%d, match: { method: GET, route: \"/api/x\", tenant: s%d }, rate: 5/s }\n",
+                    i, i, i, i, i, i, i, i, i);
     struct fixture f = fixture_make(text);
     struct fixture_request request = REQUEST("tenant", "t1", "user", "ada", "method", "GET", "route", "/api/x", "ip",
                                              "1.2.3.4");
