@@ -120,6 +120,15 @@ static json_t *explanation_json(const struct weir_explanation *explanation, cons
     return object;
 }
 
+/* What no single limit shows: a request that would be answered with an error. */
+static void errors_note(const struct weir_rules *rules, const struct weir_cli_attributes *attributes)
+{
+    struct weir_match match;
+    struct weir_fault fault;
+    if (weir_rules_match(rules, attributes->list, attributes->count, 1, &match, &fault) != 0)
+        fprintf(stderr, "weir: such a request would be an error: %s %s\n", fault.field, fault.text);
+}
+
 static int explain_all(const struct weir_rules *rules, const struct weir_cli_attributes *attributes, bool json)
 {
     json_t *list = json_array();
@@ -183,6 +192,8 @@ int weir_cli_explain(int argc, char **argv)
         return WEIR_EXIT_ERROR;
     }
     int code = explain_all(ruleset.rules, &attributes, json);
+    if (code == WEIR_EXIT_OK)
+        errors_note(ruleset.rules, &attributes);
     weir_ruleset_deinit(&ruleset);
     return code;
 }

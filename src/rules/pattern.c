@@ -41,32 +41,29 @@ bool weir_pattern_is_any(struct weir_slice pattern)
     return pattern.size == 1 && bytes_of(pattern)[0] == '*';
 }
 
-/* On a mismatch only the latest `*` has to give way: an earlier one could win nothing that this one cannot. */
+/* Between the first and the last `*` each text is taken at its first place: a later one would leave less for the rest. */
 bool weir_pattern_matches(struct weir_slice pattern, struct weir_slice value)
 {
-    const char *p = bytes_of(pattern);
-    const char *v = bytes_of(value);
-    size_t i = 0;
-    size_t j = 0;
-    size_t star = SIZE_MAX;
-    size_t resume = 0;
-    while (j < value.size) {
-        if (i < pattern.size && p[i] == '*') {
-            star = i++;
-            resume = j;
-        } else if (i < pattern.size && p[i] == v[j]) {
-            i++;
-            j++;
-        } else if (star != SIZE_MAX) {
-            i = star + 1;
-            j = ++resume;
-        } else {
+    if (weir_pattern_is_exact(pattern))
+        return weir_slice_equal(pattern, value);
+    struct weir_slice prefix = weir_pattern_prefix(pattern);
+    struct weir_slice suffix = weir_pattern_suffix(pattern);
+    if (prefix.size + suffix.size > value.size || !weir_slice_starts_with(value, prefix) ||
+        !weir_slice_ends_with(value, suffix))
+        return false;
+    const char *text = bytes_of(pattern) + prefix.size + 1; /* behind a `*` */
+    const char *last = bytes_of(suffix);                    /* behind the last one */
+    const char *at = bytes_of(value) + prefix.size;
+    const char *end = bytes_of(value) + value.size - suffix.size;
+    while (text < last) {
+        const char *star = memchr(text, '*', (size_t)(last - text));
+        const char *found = memmem(at, (size_t)(end - at), text, (size_t)(star - text));
+        if (!found)
             return false;
-        }
+        at = found + (star - text);
+        text = star + 1;
     }
-    while (i < pattern.size && p[i] == '*')
-        i++;
-    return i == pattern.size;
+    return true;
 }
 
 size_t weir_pattern_fold(char *pattern, size_t size)

@@ -13,7 +13,7 @@ bool weir_pattern_is_exact(struct weir_slice pattern);
 /* "*": anything, as long as the attribute is there. */
 bool weir_pattern_is_any(struct weir_slice pattern);
 
-/* In time pattern times value at worst, and linear where there is one `*`. */
+/* In time linear in both: nobody who chooses a value can make this slow. */
 bool weir_pattern_matches(struct weir_slice pattern, struct weir_slice value);
 
 /* Folds `**` into `*` in place, so that equal sets have equal patterns; returns the new size. */

@@ -45,7 +45,7 @@ int weir_request_init(struct weir_request *request, const struct weir_rules *rul
             continue; /* no limit looks at it */
         struct weir_request_value *value = &request->values[request->count];
         value->attribute = attribute;
-        value->value = attributes[i].value;
+        value->value = attributes[i].value.size ? attributes[i].value : (struct weir_slice){ "", 0 }; /* never NULL */
         value->six = false;
         if (weir_literal_parse(attributes[i].value, &value->literal)) {
             value->six = value->literal.six;

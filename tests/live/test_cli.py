@@ -186,6 +186,12 @@ class Offline(unittest.TestCase):
         self.assertRegex(result.stdout, r'(?m)^login-failures +no: the request lacks "event"')
         self.assertRegex(result.stdout, r'(?m)^uploads-per-address +no: "route" does not match "/upload/\*"')
 
+    def test_explain_says_what_would_be_an_error(self):
+        result = weir('explain', 'tenant=acme', 'model=x')
+        self.assertEqual(result.returncode, 0)
+        self.assertIn('would be an error: tokens must be there', result.stderr)
+        self.assertEqual(weir('explain', 'tenant=acme', 'model=x', 'tokens=3').stderr, '')
+
     def test_explain_as_json_names_the_override(self):
         result = weir('explain', '--config', str(ROOT / 'examples/weir.yaml'), '--json', 'user=monitoring',
                       'route=/api/x')

@@ -46,7 +46,10 @@ static void test_binary_values_are_legal(void **state)
     struct weir_match match;
     assert_int_equal(weir_rules_match(f.rules, &attribute, 1, 1, &match, NULL), 0);
     assert_int_equal(match.count, 1);
-    attribute.value.size = 1;
+    attribute.value = (struct weir_slice){ NULL, 0 };
+    assert_int_equal(weir_rules_match(f.rules, &attribute, 1, 1, &match, NULL), 0);
+    assert_int_equal(match.count, 0);
+    attribute.value = (struct weir_slice){ "x", 1 };
     assert_int_equal(weir_rules_match(f.rules, &attribute, 1, 1, &match, NULL), 0);
     assert_int_equal(match.count, 0);
     fixture_free(&f);

@@ -2,6 +2,7 @@
  *
  * The index against plain loops on random rule sets, explain against match, and what a match costs as limits grow. */
 #include "random.h"
+#include "rules/pattern.h"
 #include "rules_fixture.h"
 #include "rules_naive.h"
 
@@ -130,6 +131,25 @@ static void test_the_index_agrees_with_plain_loops(void **state)
     free(text);
 }
 
+static void test_patterns_agree_with_recursion(void **state)
+{
+    (void)state;
+    rng.state = test_random_seed();
+    for (int i = 0; i < 200000; i++) {
+        char pattern[16], value[16];
+        size_t pattern_size = test_random_below(&rng, 9);
+        size_t value_size = test_random_below(&rng, 12);
+        for (size_t j = 0; j < pattern_size; j++)
+            pattern[j] = "aab*"[test_random_below(&rng, 4)];
+        for (size_t j = 0; j < value_size; j++)
+            value[j] = "ab"[test_random_below(&rng, 2)];
+        if (weir_pattern_matches((struct weir_slice){ pattern, pattern_size },
+                                 (struct weir_slice){ value, value_size }) !=
+            naive_glob(pattern, pattern_size, value, value_size))
+            fail_msg("\"%.*s\" and \"%.*s\"", (int)pattern_size, pattern, (int)value_size, value);
+    }
+}
+
 /* `count` limits of the kinds that people have by the thousands, of which one request meets the same few. */
 static size_t steps_with(int count)
 {
@@ -177,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_index_agrees_with_plain_loops),
+        cmocka_unit_test(test_patterns_agree_with_recursion),
         cmocka_unit_test(test_the_cost_of_a_match_does_not_grow_with_the_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
