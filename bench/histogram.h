@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Durations in ns, counted in buckets at most 1/32 of their value wide: percentiles of any number of samples in 16 KB. */
+ * Durations in ns, counted in buckets at most 1/32 of their value wide: percentiles of any number of samples in 16
+ * KB. */
 #ifndef BENCH_HISTOGRAM_H
 #define BENCH_HISTOGRAM_H
 

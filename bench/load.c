@@ -3,7 +3,8 @@
  * bench_load PORT|PATH CONNECTIONS DEPTH MILLISECONDS KEYS VERDICT COMMAND...: loads a RESP server from one thread.
  *
  * Each connection sends DEPTH commands at once, waits for all their replies and sends the next; "@word"
- * in COMMAND becomes one of KEYS keys at random: word:0123456789. VERDICT says how a reply tells that it was admitted: "first-0" or "first-1"
+ * in COMMAND becomes one of KEYS keys at random: word:0123456789. VERDICT says how a reply tells that it was admitted:
+ * "first-0" or "first-1"
  * (its first integer is that), or "none". Prints one line of figures; latencies are those of a whole pipeline. */
 #include "histogram.h"
 #include "measure.h"

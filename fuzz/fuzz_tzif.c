@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_day(const struct weir_zone *zone, uint64_t wall_ns)
 {
-    struct weir_calendar_rule rule = {.unit = WEIR_CALENDAR_DAY, .count = 1, .zone = zone};
+    struct weir_calendar_rule rule = { .unit = WEIR_CALENDAR_DAY, .count = 1, .zone = zone };
     struct weir_calendar_window day = weir_calendar_at(&rule, 0, wall_ns);
     if (day.start_wall_ns > wall_ns || (day.end_wall_ns <= wall_ns && wall_ns != UINT64_MAX)) {
         abort();

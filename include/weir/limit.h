@@ -4,7 +4,8 @@
  *
  * Ranges. A rate runs from 1 per 366 days to 10^9 per second; n = 0 blocks every cost >= 1; p = 0 is an error. b runs
  * from 1 to 10^12 (0 means "the same as n"). The time to fill an empty bucket, b*p/n, and the period of a window are at
- * most 10 years (3650 days). sliding_log: n at most 65,536. Anything else is WEIR_ERANGE, and the fault names the field.
+ * most 10 years (3650 days). sliding_log: n at most 65,536. Anything else is WEIR_ERANGE, and the fault names the
+ * field.
  *
  * Thread rule: plain values, no shared state.
  * Sources: GCRA is ITU-T I.371 annex A (virtual scheduling); token and leaky bucket: Turner, "New directions in
@@ -22,8 +23,8 @@ extern "C" {
 #endif
 
 #define WEIR_NS_PER_SECOND UINT64_C(1000000000)
-#define WEIR_BURST_MAX UINT64_C(1000000000000)           /* 10^12 */
-#define WEIR_RATE_MAX_PER_SECOND UINT64_C(1000000000)    /* 10^9 */
+#define WEIR_BURST_MAX UINT64_C(1000000000000)                  /* 10^12 */
+#define WEIR_RATE_MAX_PER_SECOND UINT64_C(1000000000)           /* 10^9 */
 #define WEIR_EMISSION_MAX_NS (366 * 86400 * WEIR_NS_PER_SECOND) /* 1 per 366 days */
 #define WEIR_FILL_MAX_NS (3650 * 86400 * WEIR_NS_PER_SECOND)    /* 10 years */
 #define WEIR_LOG_MAX UINT64_C(65536)
@@ -77,14 +78,14 @@ enum weir_on_change {
 /* One limit. Zero-initialise, then set what differs: a zeroed rest means the defaults named first above. */
 struct weir_limit_spec {
     enum weir_algorithm algorithm;
-    uint64_t count;     /* n */
-    uint64_t period_ns; /* p; for calendar months 30 days, for years 365 days each */
-    uint64_t burst;     /* b, buckets only; 0 = n */
-    enum weir_align align;        /* fixed_window */
-    enum weir_calendar calendar;  /* fixed_window aligned to the calendar */
-    uint32_t calendar_count;      /* windows of so many units; 0 = 1 */
-    const char *tz;               /* IANA name, NULL = "UTC"; copied by whoever keeps the spec */
-    uint64_t spread_ns;           /* fixed_window aligned to the calendar: per-key phase in [0, spread); at most p/2 */
+    uint64_t count;              /* n */
+    uint64_t period_ns;          /* p; for calendar months 30 days, for years 365 days each */
+    uint64_t burst;              /* b, buckets only; 0 = n */
+    enum weir_align align;       /* fixed_window */
+    enum weir_calendar calendar; /* fixed_window aligned to the calendar */
+    uint32_t calendar_count;     /* windows of so many units; 0 = 1 */
+    const char *tz;              /* IANA name, NULL = "UTC"; copied by whoever keeps the spec */
+    uint64_t spread_ns;          /* fixed_window aligned to the calendar: per-key phase in [0, spread); at most p/2 */
     enum weir_count count_mode;
     enum weir_mode mode;
     enum weir_on_full on_full;
@@ -95,11 +96,11 @@ struct weir_limit_spec {
 
 /* What one limit says. */
 struct weir_verdict {
-    bool admitted;      /* this limit alone admits (a limit in shadow: would it have) */
-    bool shadow;        /* the limit is in shadow: it did not count in the decision */
-    bool full;          /* refused because the table had no place for a newcomer (on_full: refuse) */
-    uint64_t capacity;  /* what a fresh key can admit at once */
-    uint64_t remaining; /* 0 to capacity, after the charge if there was one */
+    bool admitted;           /* this limit alone admits (a limit in shadow: would it have) */
+    bool shadow;             /* the limit is in shadow: it did not count in the decision */
+    bool full;               /* refused because the table had no place for a newcomer (on_full: refuse) */
+    uint64_t capacity;       /* what a fresh key can admit at once */
+    uint64_t remaining;      /* 0 to capacity, after the charge if there was one */
     uint64_t retry_after_ns; /* 0 if admitted; WEIR_NEVER if cost > capacity; else the smallest wait, > 0 */
     uint64_t reset_after_ns; /* until the state equals a fresh one */
     uint64_t next_after_ns;  /* until `remaining` can grow; 0 if it is the capacity */

@@ -35,10 +35,10 @@ struct weir_limiter;
 #define WEIR_SKEW_DEFAULT_NS WEIR_NS_PER_SECOND
 #define WEIR_MEMORY_MIN ((size_t)64 << 10)
 #define WEIR_MEMORY_DEFAULT ((size_t)256 << 20)
-#define WEIR_CHARGES_MAX 64    /* limits decided together in one request */
-#define WEIR_BATCH_MAX 4096    /* decisions in one call of decide_many; more is WEIR_ERANGE */
-#define WEIR_LIMITS_MAX 32000  /* limits and overrides in one limiter */
-#define WEIR_KEY_VALUES_MAX 16 /* values that make one key */
+#define WEIR_CHARGES_MAX 64     /* limits decided together in one request */
+#define WEIR_BATCH_MAX 4096     /* decisions in one call of decide_many; more is WEIR_ERANGE */
+#define WEIR_LIMITS_MAX 32000   /* limits and overrides in one limiter */
+#define WEIR_KEY_VALUES_MAX 16  /* values that make one key */
 #define WEIR_KEY_BYTES_MAX 4096 /* their total length */
 #define WEIR_LIMIT_NAME_MAX 128
 
@@ -60,11 +60,11 @@ struct weir_time weir_time_read(void);
 
 /* Zero-initialise, then set what differs. */
 struct weir_limiter_options {
-    size_t memory_max;         /* bytes for all keys together; 0 = WEIR_MEMORY_DEFAULT; at least WEIR_MEMORY_MIN */
-    size_t log_memory_max;     /* how much of it sliding logs may take; 0 = an eighth */
-    uint64_t skew_max_ns;      /* how far callers' clocks may disagree; 0 = WEIR_SKEW_DEFAULT_NS; at most 1 hour */
-    bool skew_none;            /* callers' clocks never disagree: skew_max_ns is 0 */
-    const uint8_t *secret;     /* 16 bytes that place keys in the table; NULL = random */
+    size_t memory_max;             /* bytes for all keys together; 0 = WEIR_MEMORY_DEFAULT; at least WEIR_MEMORY_MIN */
+    size_t log_memory_max;         /* how much of it sliding logs may take; 0 = an eighth */
+    uint64_t skew_max_ns;          /* how far callers' clocks may disagree; 0 = WEIR_SKEW_DEFAULT_NS; at most 1 hour */
+    bool skew_none;                /* callers' clocks never disagree: skew_max_ns is 0 */
+    const uint8_t *secret;         /* 16 bytes that place keys in the table; NULL = random */
     const uint8_t *cluster_secret; /* 16 bytes for what must agree across nodes (spread); NULL = zeros */
 };
 
@@ -86,8 +86,8 @@ struct weir_limit_def {
 
 /* Replaces the whole set of limits with `defs`, atomically: on failure the old set stays as it was and
  * ret_fault->field is "NAME.FIELD" cut to fit. ret_ids[i] is the id of defs[i]: the old one where nothing changed, else
- * a new one; keys are converted (on_change) when next decided and by weir_limiter_maintain. Ids of the previous set stay
- * valid for decisions until the next call, which first completes the conversion (so no slot is ever more than one
+ * a new one; keys are converted (on_change) when next decided and by weir_limiter_maintain. Ids of the previous set
+ * stay valid for decisions until the next call, which first completes the conversion (so no slot is ever more than one
  * generation behind): no decision with an id two sets old may still be running then. One begun later answers
  * WEIR_ENOENT.
  * Errors: WEIR_ERANGE, WEIR_EINVAL (a bad spec, an unknown time zone), WEIR_EEXIST (twice the same name and variant),
@@ -191,16 +191,16 @@ int weir_limiter_bucket_forget(struct weir_limiter *limiter, const struct weir_k
 /* ---- counters ---- */
 
 struct weir_limiter_stats {
-    uint64_t memory_max;     /* bytes, as asked */
-    uint64_t memory_used;    /* bytes of the table and the logs in use now */
-    uint64_t keys;           /* keys that have state */
-    uint64_t slots_used;     /* a bucket's key takes one slot of 16 bytes, a window's two */
-    uint64_t slots;          /* how many the table has now; it grows to memory_max */
-    uint64_t inserted;       /* newcomers since create */
-    uint64_t evicted;        /* residents that lost their place while not yet fresh */
-    uint64_t refused_full;   /* newcomers refused for want of a place */
-    uint64_t converted;      /* keys converted after a change of their limit */
-    uint64_t clock_jumps;    /* keys found too far ahead and set to empty */
+    uint64_t memory_max;   /* bytes, as asked */
+    uint64_t memory_used;  /* bytes of the table and the logs in use now */
+    uint64_t keys;         /* keys that have state */
+    uint64_t slots_used;   /* a bucket's key takes one slot of 16 bytes, a window's two */
+    uint64_t slots;        /* how many the table has now; it grows to memory_max */
+    uint64_t inserted;     /* newcomers since create */
+    uint64_t evicted;      /* residents that lost their place while not yet fresh */
+    uint64_t refused_full; /* newcomers refused for want of a place */
+    uint64_t converted;    /* keys converted after a change of their limit */
+    uint64_t clock_jumps;  /* keys found too far ahead and set to empty */
 };
 void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_stats *ret_stats);
 

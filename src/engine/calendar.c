@@ -76,15 +76,14 @@ static struct weir_calendar_window fixed_at(uint64_t period_ns, uint64_t phase_n
 {
     weir_assert(period_ns > 0 && phase_ns < period_ns);
     if (wall_ns < phase_ns) {
-        return (struct weir_calendar_window){ID_OF_ORIGIN - 1, 0, phase_ns};
+        return (struct weir_calendar_window){ ID_OF_ORIGIN - 1, 0, phase_ns };
     }
     uint64_t index = (wall_ns - phase_ns) / period_ns;
     uint64_t start_ns = index * period_ns + phase_ns; /* at most wall_ns */
-    return (struct weir_calendar_window){index + ID_OF_ORIGIN, start_ns, weir_add_sat(start_ns, period_ns)};
+    return (struct weir_calendar_window){ index + ID_OF_ORIGIN, start_ns, weir_add_sat(start_ns, period_ns) };
 }
 
-struct weir_calendar_window weir_calendar_at(const struct weir_calendar_rule *rule, uint64_t phase_ns,
-                                             uint64_t wall_ns)
+struct weir_calendar_window weir_calendar_at(const struct weir_calendar_rule *rule, uint64_t phase_ns, uint64_t wall_ns)
 {
     if (rule->unit == WEIR_CALENDAR_FIXED) {
         return fixed_at(rule->period_ns, phase_ns, wall_ns);

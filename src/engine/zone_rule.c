@@ -93,7 +93,7 @@ static bool take_month_week(struct cursor *cursor, struct weir_zone_rule_date *d
 /* ,date[/time] */
 static bool take_date(struct cursor *cursor, struct weir_zone_rule_date *ret_date)
 {
-    struct weir_zone_rule_date date = {.time_s = 2 * 3600};
+    struct weir_zone_rule_date date = { .time_s = 2 * 3600 };
     if (!take(cursor, ',')) {
         return false;
     }
@@ -116,8 +116,8 @@ static bool take_date(struct cursor *cursor, struct weir_zone_rule_date *ret_dat
 
 int weir_zone_rule_parse(struct weir_zone_rule *rule, const char *text, size_t size)
 {
-    struct cursor cursor = {text, text + size};
-    struct weir_zone_rule parsed = {.has_dst = false};
+    struct cursor cursor = { text, text + size };
+    struct weir_zone_rule parsed = { .has_dst = false };
     int32_t west_s = 0;
     if (!take_name(&cursor) || !take_time(&cursor, 24, &west_s)) {
         return WEIR_EPROTO;
@@ -183,8 +183,8 @@ static int64_t date_local_s(const struct weir_zone_rule_date *date, int64_t year
 void weir_zone_rule_year(const struct weir_zone_rule *rule, int64_t year, struct weir_zone_change ret_changes[2])
 {
     weir_assert(rule->has_dst);
-    struct weir_zone_change to_dst = {date_local_s(&rule->to_dst, year) - rule->standard_s, rule->dst_s};
-    struct weir_zone_change to_standard = {date_local_s(&rule->to_standard, year) - rule->dst_s, rule->standard_s};
+    struct weir_zone_change to_dst = { date_local_s(&rule->to_dst, year) - rule->standard_s, rule->dst_s };
+    struct weir_zone_change to_standard = { date_local_s(&rule->to_standard, year) - rule->dst_s, rule->standard_s };
     bool dst_first = to_dst.at_s < to_standard.at_s;
     ret_changes[0] = dst_first ? to_dst : to_standard;
     ret_changes[1] = dst_first ? to_standard : to_dst;

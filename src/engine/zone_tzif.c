@@ -120,7 +120,7 @@ static bool read_version_2(struct cursor *cursor, struct block *ret_block)
         (c.isstd != 0 && c.isstd != c.type)) {
         return false;
     }
-    struct block block = {.counts = c};
+    struct block block = { .counts = c };
     block.times = take(cursor, c.time * 8);
     block.indices = take(cursor, c.time);
     block.types = take(cursor, c.type * TYPE_SIZE);
@@ -188,7 +188,7 @@ static int32_t type_offset_s(const struct block *block, size_t type)
 
 int weir_zone_tzif_parse(const void *tzif, size_t size, struct weir_zone **ret_zone)
 {
-    struct cursor cursor = {tzif, size};
+    struct cursor cursor = { tzif, size };
     struct block block;
     struct weir_zone_rule rule;
     bool has_rule = false;
@@ -209,8 +209,8 @@ int weir_zone_tzif_parse(const void *tzif, size_t size, struct weir_zone **ret_z
     /* Section 3.2: without transitions the footer holds for all times; else type 0 holds before the first. */
     zone->first_offset_s = times == 0 && has_rule ? rule.standard_s : type_offset_s(&block, 0);
     for (size_t i = 0; i < times; i++) {
-        zone->changes[i] = (struct weir_zone_change){load_i64(block.times + i * 8),
-                                                     type_offset_s(&block, block.indices[i])};
+        zone->changes[i] = (struct weir_zone_change){ load_i64(block.times + i * 8),
+                                                      type_offset_s(&block, block.indices[i]) };
     }
     zone->count = times;
     if (has_rule && rule.has_dst) {

@@ -2,8 +2,8 @@
  *
  * The inside of a zone, and how a TZif file becomes one. Only zone.c and this module look at it.
  *
- * The footer's rule is written out into changes up to WEIR_ZONE_YEAR_MAX when the zone is read, so that a look-up is one
- * binary search: uint64 nanoseconds end in 2554. */
+ * The footer's rule is written out into changes up to WEIR_ZONE_YEAR_MAX when the zone is read, so that a look-up is
+ * one binary search: uint64 nanoseconds end in 2554. */
 #ifndef WEIR_ENGINE_ZONE_TZIF_H
 #define WEIR_ENGINE_ZONE_TZIF_H
 

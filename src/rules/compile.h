@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a configuration to the index of it: attributes and conditions get numbers, limits and overrides become entries on
- * the paths of their conditions. Touches no limiter. */
+ * From a configuration to the index of it: attributes and conditions get numbers, limits and overrides become entries
+ * on the paths of their conditions. Touches no limiter. */
 #ifndef WEIR_RULES_COMPILE_H
 #define WEIR_RULES_COMPILE_H
 

@@ -5,8 +5,8 @@
  * They are grouped by the text before the first `*`, inside that by the text after the last. In a sorted list of texts,
  * those that are prefixes of a value are all on the chain "longest other text that is a prefix of me" of the value's
  * predecessor: one binary search, then a walk. So the cost grows with the logarithm of the number of patterns and with
- * how many of them are prefixes of one another. Patterns with more than one `*` that have both texts in common are tried
- * one by one: at most WEIR_GLOBS_INNER_MAX of them.
+ * how many of them are prefixes of one another. Patterns with more than one `*` that have both texts in common are
+ * tried one by one: at most WEIR_GLOBS_INNER_MAX of them.
  *
  * Thread rule: any number of readers once made. Nothing is allocated by match. */
 #ifndef WEIR_RULES_GLOBS_H

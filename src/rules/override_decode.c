@@ -64,8 +64,8 @@ static int setting_read(struct weir_decode *decode, const struct weir_yaml_node 
     return 0;
 }
 
-/* "Any" says nothing: the attributes of a key are always there. Length-prefixed, so that no two sets of conditions have one text; in the order of the limit's key, so that the order
- * in the file does not matter. */
+/* "Any" says nothing: the attributes of a key are always there. Length-prefixed, so that no two sets of conditions have
+ * one text; in the order of the limit's key, so that the order in the file does not matter. */
 static int variant_make(struct weir_decode *decode, const struct weir_config_limit *limit,
                         struct weir_config_override *override)
 {

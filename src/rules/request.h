@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request as the rules see it: only the attributes that some limit looks at, sorted by their number, each value in its
- * canonical form. Lives on the stack of one match. */
+ * A request as the rules see it: only the attributes that some limit looks at, sorted by their number, each value in
+ * its canonical form. Lives on the stack of one match. */
 #ifndef WEIR_RULES_REQUEST_H
 #define WEIR_RULES_REQUEST_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What in one limit is legal and yet hardly meant: a burst that lets more than a second's worth through at once, a limit
- * or an override that can never apply, a setting without effect. */
+ * What in one limit is legal and yet hardly meant: a burst that lets more than a second's worth through at once, a
+ * limit or an override that can never apply, a setting without effect. */
 #ifndef WEIR_RULES_WARNINGS_H
 #define WEIR_RULES_WARNINGS_H
 

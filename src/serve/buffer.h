@@ -26,7 +26,8 @@ struct weir_buffer {
 
 void weir_pool_deinit(struct weir_pool *pool);
 
-/* Room for `size` more bytes at data + size; false when that would pass `size_max` or memory is out (nothing changes).*/
+/* Room for `size` more bytes at data + size; false when that would pass `size_max` or memory is out (nothing
+ * changes). */
 bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_pool *pool, size_t size, size_t size_max);
 
 /* Drops `size` bytes from the front; an empty buffer gives its memory back. */

@@ -2,7 +2,8 @@
  *
  * `throttle: hold`: an answer waits in the server until its turn in the leaky bucket.
  *
- * How many wait (hold_max, per limit, over all loops) and for how long (hold_timeout) is bounded. What would pass either
+ * How many wait (hold_max, per limit, over all loops) and for how long (hold_timeout) is bounded. What would pass
+ * either
  * bound is refused at once and its charge given back. Nobody goes before the nanosecond at which the bucket says it is
  * due. Timers are late, though, and never equally late: so that two outputs of one key are not closer than the time
  * that the first one takes in the bucket, the time of a key's last output is remembered (hold_lane.h) and the next one

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * When keys under `throttle: hold` had their last output. A table of fixed size that forgets the key whose next output
- * may come soonest when it has no room: what is forgotten is a matter of the timer's lateness only, for the bucket alone
- * keeps the turns. All loops share it under one lock, taken once per output of such a limit. */
+ * may come soonest when it has no room: what is forgotten is a matter of the timer's lateness only, for the bucket
+ * alone keeps the turns. All loops share it under one lock, taken once per output of such a limit. */
 #ifndef WEIR_SERVE_HOLD_LANE_H
 #define WEIR_SERVE_HOLD_LANE_H
 

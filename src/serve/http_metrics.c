@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GET /metrics: what the loops and the table count, in the Prometheus text format. Labels are names of the configuration
- * and words of ours, never anything that came with a request. */
+ * GET /metrics: what the loops and the table count, in the Prometheus text format. Labels are names of the
+ * configuration and words of ours, never anything that came with a request. */
 #include "observe/metrics.h"
 
 #include "observe/prometheus.h"

@@ -72,8 +72,8 @@ static bool empty_out(struct weir_table *table, struct weir_place place, unsigne
     return true;
 }
 
-/* The cheapest place for `width` slots in one line. Of empty ones a narrow entry takes one whose neighbour is taken, and
- * leaves pairs to wide ones. */
+/* The cheapest place for `width` slots in one line. Of empty ones a narrow entry takes one whose neighbour is taken,
+ * and leaves pairs to wide ones. */
 static int64_t cheapest(const struct weir_table *table, uint64_t number, unsigned width, uint64_t now_ns,
                         struct weir_place *ret_place)
 {

@@ -3,7 +3,8 @@
  * The concurrent, bounded, keyed memory under the memory engine.
  *
  * Shape: lines of four 16-byte slots. A key has two lines to live in, both decided by its hash. The table grows by
- * linear hashing (Litwin, 1980), one line at a time: line N - 2^k is split into itself and line N. So there is no pause,
+ * linear hashing (Litwin, 1980), one line at a time: line N - 2^k is split into itself and line N. So there is no
+ * pause,
  * no second copy and no wasted half: a constant number of bytes a key from the first to the last. Address space is
  * reserved once, pages are touched as the table grows.
  *

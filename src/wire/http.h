@@ -86,7 +86,8 @@ enum weir_http_event {
     WEIR_HTTP_REFUSED,
 };
 
-/* Parses the request that begins at data[0]. While it answers MORE or CONTINUE the caller shows the same bytes again, at
+/* Parses the request that begins at data[0]. While it answers MORE or CONTINUE the caller shows the same bytes again,
+ * at
  * the same or another address, with more behind them; after REQUEST it calls weir_http_next, drops request->size bytes
  * and may go on. */
 enum weir_http_event weir_http_parse(struct weir_http *http, const struct weir_http_bounds *bounds, const uint8_t *data,

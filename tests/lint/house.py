@@ -11,6 +11,7 @@ import re
 FLOORS = {'base': 0, 'core': 1, 'wire': 2, 'table': 3, 'engine': 4, 'observe': 4, 'rules': 5, 'serve': 6, 'cli': 7}
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
+COLUMNS_MAX = 120  # of C files, where clang-format leaves long comments alone
 
 # What core/ may include, besides base/ and core/: nothing that needs a library at run time.
 CORE_PUBLIC = {'weir/limit.h', 'weir/error.h'}
@@ -148,13 +149,15 @@ def check_cycles(graph):
 
 
 def check_marks(relative, text):
-    """Licences that are missing, and what says that something else is."""
+    """Licences that are missing, what says that something else is, and lines too long to read."""
     found = []
     if relative.endswith(C_NAMES) and 'SPDX-License-Identifier: Apache-2.0' not in text.split('\n', 1)[0]:
         found.append(f'{relative}:1: the first line names no licence')
     for number, line in enumerate(text.splitlines(), 1):
         if re.search(r'\b(TO' r'DO|FIX' r'ME|X' r'XX|HA' r'CK)\b', line):
             found.append(f'{relative}:{number}: unfinished')
+        if len(line) > COLUMNS_MAX and relative.endswith(C_NAMES):
+            found.append(f'{relative}:{number}: {len(line)} columns ({COLUMNS_MAX} at most)')
     return found
 
 

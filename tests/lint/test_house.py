@@ -134,6 +134,12 @@ class Planted(unittest.TestCase):
     def test_no_licence(self):
         self.expect('src/wire/planted.c', 'names no licence', 'int planted;\n', '')
 
+    def test_line_of_121_columns(self):
+        self.expect('src/wire/planted.c', '121 columns (120 at most)', f'/* {"x" * 115} */\n')
+
+    def test_line_of_120_columns(self):
+        self.nothing('src/wire/planted.c', f'/* {"x" * 114} */\n')
+
     def test_unfinished(self):
         self.expect('src/wire/planted.c', 'unfinished', 'int planted; /* TO' 'DO */\n')
 

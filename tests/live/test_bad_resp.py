@@ -77,8 +77,8 @@ class BadResp(unittest.TestCase):
                 self.closed(b'*1\r\n$' + length + b'\r\nPING\r\n')
 
     def test_counts_that_are_none(self):
-        for count in (b'9223372036854775808', b'9223372036854775807', b'18446744073709551616', b'-2', b'x', b'1x', b'+1',
-                      b'2147483648'):
+        for count in (b'9223372036854775808', b'9223372036854775807', b'18446744073709551616', b'-2', b'x', b'1x',
+                      b'+1', b'2147483648'):
             with self.subTest(count=count):
                 self.closed(b'*' + count + b'\r\n$4\r\nPING\r\n')
 

@@ -3,7 +3,8 @@
  * The promises of semantics.md in exact rationals: the second reference of the model test. It is told what was admitted
  * and says whether it may have been, and told what was refused and says whether it had to be.
  *
- * Buckets: the time until full as a whole number of 1/n ns (never above) and, with each unit taking 1.001 times as long,
+ * Buckets: the time until full as a whole number of 1/n ns (never above) and, with each unit taking 1.001 times as
+ * long,
  * of 1/(1000 n) ns (at most 0.1 % below). Windows: a list of hits, counted anew each time. 128 bits suffice: times stay
  * below 2^60 ns, n below 2^46, 1001 below 2^10; costs below 2^40 and periods below 2^59. */
 #ifndef WEIR_TESTS_EXACT_H

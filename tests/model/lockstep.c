@@ -119,8 +119,8 @@ static bool sane(const struct lockstep *l, const struct op *op, const struct wei
 static bool kept(struct lockstep *l, const struct op *op, const struct reference_window *window,
                  const struct weir_verdict *v)
 {
-    /* Where ticks are longer than 1 ns a window from the first hit may end a tick later: then it is not known whose a hit
-     * in that tick is, and the first reference has to do. */
+    /* Where ticks are longer than 1 ns a window from the first hit may end a tick later: then it is not known whose a
+     * hit in that tick is, and the first reference has to do. */
     bool blurred = l->exact.tick_ns > 0 && l->stream.spec.align == WEIR_ALIGN_FIRST;
     if (l->tainted || blurred) {
         return true;
@@ -312,8 +312,8 @@ static bool step_reload(struct lockstep *l, const struct op *op, const struct re
     return compare_state(l, op, &event, &next, "state after reload differs", ret_verdict);
 }
 
-/* A host may forget a key that has been fresh for skew_max, unnoticed, and must before its times are too old to compare.
- * (Who then turns the clock back by more than skew_max does notice; so not just before that.) */
+/* A host may forget a key that has been fresh for skew_max, unnoticed, and must before its times are too old to
+ * compare. (Who then turns the clock back by more than skew_max does notice; so not just before that.) */
 static void forget(struct lockstep *l, const struct op *op)
 {
     bool must = op->now_ns > l->last_ns && op->now_ns - l->last_ns > horizon_ns(&l->limit) / 2;

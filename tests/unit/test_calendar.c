@@ -17,9 +17,10 @@
 #define YEAR_2100_S INT64_C(4102444800)
 
 static const char *const zones[] = {
-    "UTC",                 "Europe/Berlin",     "America/New_York", "Asia/Kolkata",     "Australia/Lord_Howe",
-    "Africa/Casablanca",   "Pacific/Apia",      "America/Sao_Paulo", "America/St_Johns", "Asia/Gaza",
-    "America/Scoresbysund", "Africa/Monrovia",
+    "UTC",          "Europe/Berlin",        "America/New_York",
+    "Asia/Kolkata", "Australia/Lord_Howe",  "Africa/Casablanca",
+    "Pacific/Apia", "America/Sao_Paulo",    "America/St_Johns",
+    "Asia/Gaza",    "America/Scoresbysund", "Africa/Monrovia",
 };
 #define ZONES (sizeof(zones) / sizeof(zones[0]))
 
@@ -64,8 +65,8 @@ static int64_t first_second_of(struct tm date)
 static void window_dates(enum weir_calendar unit, int count, const struct tm *date, struct tm *ret_from,
                          struct tm *ret_to)
 {
-    struct tm day = {.tm_year = date->tm_year, .tm_mon = date->tm_mon, .tm_mday = date->tm_mday};
-    struct tm from = {.tm_year = 70, .tm_mday = 1};
+    struct tm day = { .tm_year = date->tm_year, .tm_mon = date->tm_mon, .tm_mday = date->tm_mday };
+    struct tm from = { .tm_year = 70, .tm_mday = 1 };
     time_t days = timegm(&day) / DAY_S; /* from 1970-01-01 */
     int months = (day.tm_year - 70) * 12 + day.tm_mon;
     if (unit == WEIR_CALENDAR_WEEK) {
@@ -166,7 +167,7 @@ static int64_t draw_instant(struct test_random *random, const struct weir_zone *
 static void calendar__windows_agree_with_libc_in_odd_zones_from_1971_to_2099(void **state)
 {
     (void)state;
-    struct test_random random = {test_random_seed()};
+    struct test_random random = { test_random_seed() };
     for (size_t i = 0; i < ZONES; i++) {
         struct weir_zone *zone = NULL;
         use_zone(zones[i]);
@@ -186,7 +187,7 @@ static void calendar__windows_agree_with_libc_in_odd_zones_from_1971_to_2099(voi
 static void calendar__weeks_start_on_monday(void **state)
 {
     (void)state;
-    struct weir_calendar_rule rule = {.unit = WEIR_CALENDAR_WEEK, .count = 1};
+    struct weir_calendar_rule rule = { .unit = WEIR_CALENDAR_WEEK, .count = 1 };
     struct weir_calendar_window week = weir_calendar_at(&rule, 0, UINT64_C(1792022400) * SECOND); /* Thu 2026-10-15 */
     assert_window(&week, UINT64_C(1791763200) * SECOND, UINT64_C(1792368000) * SECOND); /* Mon 12th to Mon 19th */
 }
@@ -194,7 +195,7 @@ static void calendar__weeks_start_on_monday(void **state)
 static void calendar__months_and_years_are_real(void **state)
 {
     (void)state;
-    struct weir_calendar_rule rule = {.unit = WEIR_CALENDAR_MONTH, .count = 1};
+    struct weir_calendar_rule rule = { .unit = WEIR_CALENDAR_MONTH, .count = 1 };
     struct weir_calendar_window february = weir_calendar_at(&rule, 0, UINT64_C(1709164800) * SECOND); /* 2024-02-29 */
     assert_int_equal(february.end_wall_ns - february.start_wall_ns, 29 * DAY_S * (int64_t)SECOND);
     rule.unit = WEIR_CALENDAR_YEAR;
@@ -207,7 +208,7 @@ static void calendar__daylight_saving_makes_days_of_23_and_25_hours(void **state
     (void)state;
     struct weir_zone *zone = NULL;
     assert_int_equal(weir_zone_create("Europe/Berlin", &zone), 0);
-    struct weir_calendar_rule rule = {.unit = WEIR_CALENDAR_DAY, .count = 1, .zone = zone};
+    struct weir_calendar_rule rule = { .unit = WEIR_CALENDAR_DAY, .count = 1, .zone = zone };
     struct weir_calendar_window spring = weir_calendar_at(&rule, 0, UINT64_C(1774747800) * SECOND); /* 2026-03-29 */
     struct weir_calendar_window autumn = weir_calendar_at(&rule, 0, UINT64_C(1792891800) * SECOND); /* 2026-10-25 */
     assert_int_equal(spring.end_wall_ns - spring.start_wall_ns, 23 * 3600 * (int64_t)SECOND);
@@ -220,7 +221,7 @@ static void calendar__a_skipped_day_has_no_window(void **state)
     (void)state;
     struct weir_zone *zone = NULL;
     assert_int_equal(weir_zone_create("Pacific/Apia", &zone), 0);
-    struct weir_calendar_rule rule = {.unit = WEIR_CALENDAR_DAY, .count = 1, .zone = zone};
+    struct weir_calendar_rule rule = { .unit = WEIR_CALENDAR_DAY, .count = 1, .zone = zone };
     uint64_t jump = UINT64_C(1325239200) * SECOND; /* the end of 2011-12-29, the start of 2011-12-31 */
     struct weir_calendar_window before = weir_calendar_at(&rule, 0, jump - 1);
     struct weir_calendar_window after = weir_calendar_at(&rule, 0, jump);
@@ -237,7 +238,7 @@ static void calendar__a_day_begun_twice_is_one_window(void **state)
     (void)state;
     struct weir_zone *zone = NULL;
     assert_int_equal(weir_zone_create("America/St_Johns", &zone), 0);
-    struct weir_calendar_rule rule = {.unit = WEIR_CALENDAR_DAY, .count = 1, .zone = zone};
+    struct weir_calendar_rule rule = { .unit = WEIR_CALENDAR_DAY, .count = 1, .zone = zone };
     uint64_t change = UINT64_C(1289097060) * SECOND;
     struct weir_calendar_window day = weir_calendar_at(&rule, 0, change - 60 * SECOND);
     struct weir_calendar_window later = weir_calendar_at(&rule, 0, change + 1800 * SECOND);
@@ -250,12 +251,12 @@ static void calendar__a_day_begun_twice_is_one_window(void **state)
 static void calendar__fixed_windows_count_from_the_utc_epoch(void **state)
 {
     (void)state;
-    struct test_random random = {test_random_seed()};
+    struct test_random random = { test_random_seed() };
     for (int round = 0; round < 100000; round++) {
         uint64_t period = 1 + (test_random_u64(&random) >> (6 + test_random_below(&random, 58)));
         uint64_t phase = test_random_below(&random, period / 2);
         uint64_t wall = test_random_u64(&random) >> test_random_below(&random, 64);
-        struct weir_calendar_rule rule = {.unit = WEIR_CALENDAR_FIXED, .period_ns = period};
+        struct weir_calendar_rule rule = { .unit = WEIR_CALENDAR_FIXED, .period_ns = period };
         struct weir_calendar_window window = weir_calendar_at(&rule, phase, wall);
         assert_true(window.start_wall_ns <= wall && (wall < window.end_wall_ns || wall == UINT64_MAX));
         if (wall >= phase) {
@@ -275,10 +276,10 @@ static void calendar__extreme_times_do_not_wrap(void **state)
     (void)state;
     struct weir_zone *zone = NULL;
     assert_int_equal(weir_zone_create("America/New_York", &zone), 0);
-    const uint32_t counts[] = {0, 1, 3650, UINT32_MAX};
+    const uint32_t counts[] = { 0, 1, 3650, UINT32_MAX };
     for (int unit = WEIR_CALENDAR_DAY; unit <= WEIR_CALENDAR_YEAR; unit++) {
         for (size_t i = 0; i < 4; i++) {
-            struct weir_calendar_rule rule = {(enum weir_calendar)unit, counts[i], 0, zone};
+            struct weir_calendar_rule rule = { (enum weir_calendar)unit, counts[i], 0, zone };
             struct weir_calendar_window first = weir_calendar_at(&rule, 0, 0);
             struct weir_calendar_window phased = weir_calendar_at(&rule, DAY_S * SECOND / 2, 0);
             struct weir_calendar_window last = weir_calendar_at(&rule, 0, UINT64_MAX);

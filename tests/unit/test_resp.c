@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The RESP codec: what it takes, what it refuses and with which text, and that how the bytes are cut changes nothing. */
+ * The RESP codec: what it takes, what it refuses and with which text, and that how the bytes are cut changes
+ * nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -78,7 +78,8 @@ static void request_make(struct fixture_request *request, char *text)
     }
 }
 
-/* What the index says of limit `index` must be what plain loops say; and explain must agree. Returns whether it applies. */
+/* What the index says of limit `index` must be what plain loops say; and explain must agree. Returns whether it
+ * applies. */
 static bool limit_agrees(const struct fixture *f, const struct fixture_request *request, const struct weir_match *match,
                          size_t index, size_t position)
 {

@@ -54,7 +54,8 @@ static enum weir_hold put(struct weir_table *table, uint64_t hash, uint32_t limi
     return result;
 }
 
-/* A swap with what was seen fails once the slot belongs to somebody else, even in the same place with the same state. */
+/* A swap with what was seen fails once the slot belongs to somebody else, even in the same place with the same
+ * state. */
 static void a_slot_reused_between_find_and_swap_is_not_swapped(void **state)
 {
     struct weir_table table;

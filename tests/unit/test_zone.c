@@ -12,8 +12,18 @@
 #include "random.h"
 
 static const char *const zones[] = {
-    "UTC",        "Europe/Berlin", "Europe/Dublin",     "America/New_York",  "Asia/Kolkata",        "Australia/Lord_Howe",
-    "Asia/Tokyo", "Pacific/Apia",  "America/Sao_Paulo", "Africa/Casablanca", "America/Scoresbysund", "Africa/Monrovia",
+    "UTC",
+    "Europe/Berlin",
+    "Europe/Dublin",
+    "America/New_York",
+    "Asia/Kolkata",
+    "Australia/Lord_Howe",
+    "Asia/Tokyo",
+    "Pacific/Apia",
+    "America/Sao_Paulo",
+    "Africa/Casablanca",
+    "America/Scoresbysund",
+    "Africa/Monrovia",
 };
 #define ZONES (sizeof(zones) / sizeof(zones[0]))
 
@@ -36,7 +46,7 @@ static struct weir_zone *open_zone(const char *name)
 static void zone__offsets_agree_with_libc_from_1970_to_2550(void **state)
 {
     (void)state;
-    struct test_random random = {test_random_seed()};
+    struct test_random random = { test_random_seed() };
     for (size_t i = 0; i < ZONES; i++) {
         assert_int_equal(setenv("TZ", zones[i], 1), 0);
         tzset();
@@ -102,7 +112,7 @@ static void zone__a_time_in_an_overlap_is_its_first_occurrence(void **state)
 static void zone__utc_needs_no_file(void **state)
 {
     (void)state;
-    const char *const names[] = {NULL, "UTC"};
+    const char *const names[] = { NULL, "UTC" };
     for (size_t i = 0; i < 2; i++) {
         struct weir_zone *utc = open_zone(names[i]);
         assert_int_equal(weir_zone_offset_s(utc, 1792890000), 0);
@@ -117,8 +127,19 @@ static void zone__names_that_leave_the_folder_are_refused(void **state)
 {
     (void)state;
     const char *const names[] = {
-        "", "/etc/passwd", "../passwd", "Europe/../UTC", "Europe//Berlin", "Europe/", "/", ".", "Europe", "No/Such",
-        "tzdata.zi", "Europe/Berlin ", "Eur\xc3\xb6pe",
+        "",
+        "/etc/passwd",
+        "../passwd",
+        "Europe/../UTC",
+        "Europe//Berlin",
+        "Europe/",
+        "/",
+        ".",
+        "Europe",
+        "No/Such",
+        "tzdata.zi",
+        "Europe/Berlin ",
+        "Eur\xc3\xb6pe",
         "Aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -143,7 +164,7 @@ static void put(struct file *file, const void *bytes, size_t size)
 
 static void put_header(struct file *file, char version, uint8_t leap, uint8_t times, uint8_t types)
 {
-    uint8_t header[44] = {'T', 'Z', 'i', 'f', (uint8_t)version};
+    uint8_t header[44] = { 'T', 'Z', 'i', 'f', (uint8_t)version };
     header[31] = leap;
     header[35] = times;
     header[39] = types;
@@ -151,11 +172,11 @@ static void put_header(struct file *file, char version, uint8_t leap, uint8_t ti
     put(file, header, sizeof(header));
 }
 
-static const uint8_t one_type[6] = {0, 0, 14, 16, 0, 0}; /* +01:00 */
+static const uint8_t one_type[6] = { 0, 0, 14, 16, 0, 0 }; /* +01:00 */
 
 static struct file make_file(char version, uint8_t leap, const char *footer)
 {
-    struct file file = {.size = 0};
+    struct file file = { .size = 0 };
     put_header(&file, version, 0, 0, 1);
     put(&file, one_type, 6);
     put(&file, "CET", 4);
@@ -199,9 +220,22 @@ static void zone__malformed_files_are_errors(void **state)
 {
     (void)state;
     const char *const footers[] = {
-        "", "\n", "CET-1\n", "\nCET-1", "\nCET\n", "\nCE-1\n", "\nCET-1CEST\n", "\nCET-1CEST,M3.5.0\n",
-        "\nCET-25\n", "\nCET-1CEST,M13.5.0,M10.5.0\n", "\nCET-1CEST,M3.6.0,M10.5.0\n", "\nCET-1CEST,J0,J3\n",
-        "\nCET-1CEST,366,3\n", "\nCET-1CEST,M3.5.0/168,M10.5.0\n", "\n<+01-1\n", "\nCET-1CEST,M3.5.0,M10.5.0x\n",
+        "",
+        "\n",
+        "CET-1\n",
+        "\nCET-1",
+        "\nCET\n",
+        "\nCE-1\n",
+        "\nCET-1CEST\n",
+        "\nCET-1CEST,M3.5.0\n",
+        "\nCET-25\n",
+        "\nCET-1CEST,M13.5.0,M10.5.0\n",
+        "\nCET-1CEST,M3.6.0,M10.5.0\n",
+        "\nCET-1CEST,J0,J3\n",
+        "\nCET-1CEST,366,3\n",
+        "\nCET-1CEST,M3.5.0/168,M10.5.0\n",
+        "\n<+01-1\n",
+        "\nCET-1CEST,M3.5.0,M10.5.0x\n",
     };
     for (size_t i = 0; i < sizeof(footers) / sizeof(footers[0]); i++) {
         struct weir_zone *zone = NULL;

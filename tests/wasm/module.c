@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the WebAssembly module exports: the stream. A module's memory belongs to one instance, so the stream in it does. */
+ * What the WebAssembly module exports: the stream. A module's memory belongs to one instance, so the stream in it
+ * does. */
 #include "stream.h"
 
 #define EXPORT(name) __attribute__((export_name(name), visibility("default")))

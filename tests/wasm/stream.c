@@ -95,7 +95,8 @@ void weir_stream_init(struct weir_stream *stream, uint64_t seed)
     }
 }
 
-/* Each key has a clock of its own, so that a rate of 10^9 per second is as busy as one of 1 per year. Mostly steps small
+/* Each key has a clock of its own, so that a rate of 10^9 per second is as busy as one of 1 per year. Mostly steps
+ * small
  * beside the time that the limit takes to recover; sometimes to the nanosecond at which a refused key was told to come
  * back, or one beside it; sometimes far, backwards, or forwards and back again. Slow keys run through all 2^64 ns. */
 static uint64_t advance(struct weir_stream *stream, struct weir_stream_key *key)

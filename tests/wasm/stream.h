@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A long random use of core/limit, the same wherever it runs: the seed alone decides every operation, and a 64-bit
- * digest of every verdict and every state tells whether two builds of the core ever differed. No libc, no allocation. */
+ * digest of every verdict and every state tells whether two builds of the core ever differed. No libc, no
+ * allocation. */
 #ifndef WEIR_TESTS_WASM_STREAM_H
 #define WEIR_TESTS_WASM_STREAM_H
 
