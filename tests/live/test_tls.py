@@ -69,6 +69,17 @@ class Tls(unittest.TestCase):
                 for _ in range(50):
                     self.assertEqual(client.read(), text)
 
+    def test_many_records_in_one_read(self):
+        """TLS takes them all from the socket, which then shows no more, and hands them out one by one."""
+        with TlsResp(self.weir.resp, self.context()) as client:
+            self.assertEqual(client.ask('PING'), 'PONG')
+            self.weir.process.send_signal(signal.SIGSTOP)
+            for i in range(20):
+                client.send(resp_encode('PING', str(i)))
+            self.weir.process.send_signal(signal.SIGCONT)
+            for i in range(20):
+                self.assertEqual(client.read(), str(i).encode())
+
     def test_byte_by_byte(self):
         with TlsResp(self.weir.resp, self.context()) as client:
             for byte in resp_encode('PING', 'x'):
