@@ -244,6 +244,7 @@ static void malformed_chunks_are_refused(void **state)
         CHUNKED "\r\n0\r\n\r\n",
         CHUNKED "10000000000000000\r\nabc\r\n0\r\n\r\n",
         CHUNKED "0\r\n\n",
+        CHUNKED "3\r\nabc\r\n0\r\n\n",
         CHUNKED "0\n\r\n",
         CHUNKED "0\n\n",
         CHUNKED "3\r\nabc\r\n0;x\n\r\n",
