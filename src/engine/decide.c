@@ -172,42 +172,59 @@ static void decide_together(struct weir_limiter *limiter, struct job *jobs, cons
 
 /* ---- one charge ---- */
 
-static void decide_one(struct weir_limiter *limiter, const struct weir_record *record, const struct weir_charge *charge,
-                       const struct weir_time *time, unsigned flags, struct weir_verdict *v)
+/* Limits that are off are not there: admitted, fresh. */
+static void judge_off(const struct weir_record *record, struct weir_verdict *v)
 {
-    if (weir_limit_is_bucket(&record->limit)) {
-        bool drains = record->count_mode == WEIR_COUNT_ATTEMPTS, charges = !(flags & WEIR_PEEK);
-        enum weir_step step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id),
-                                            charge->key.hash, charge->cost, time->now_ns, charges, drains, v);
-        if (step != WEIR_STEP_LONG_WAY) {
-            v->shadow = record->mode == WEIR_MODE_SHADOW;
-            if (!v->admitted && charges)
-                weir_count_refused(limiter, weir_id_number(record->id));
-            return;
-        }
-    }
+    *v = (struct weir_verdict){
+        .admitted = true, .shadow = true, .capacity = record->limit.capacity, .remaining = record->limit.capacity
+    };
+}
+
+__attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *limiter,
+                                                          const struct weir_record *record,
+                                                          const struct weir_charge *charge,
+                                                          const struct weir_time *time, unsigned flags,
+                                                          struct weir_verdict *v)
+{
     static const uint8_t first = 0;
     struct weir_decision decision;
     struct job job = { .record = record, .charge = charge, .verdict = v };
+    if (record->mode == WEIR_MODE_OFF) {
+        judge_off(record, v);
+        return;
+    }
     job.event = weir_event_make(limiter, record, &charge->key, charge->cost, time);
     decide_together(limiter, &job, &first, 1, flags, &decision);
 }
 
-static void combine_one(const struct weir_verdict *v, struct weir_decision *d)
+/* Whether the limit admits. What the verdict says is not read back: that would wait for its stores. */
+static inline __attribute__((always_inline)) bool decide_one(struct weir_limiter *limiter,
+                                                             const struct weir_record *record,
+                                                             const struct weir_charge *charge,
+                                                             const struct weir_time *time, unsigned flags,
+                                                             struct weir_verdict *v)
 {
-    bool admitted = v->admitted || v->shadow;
-    *d = (struct weir_decision){ .admitted = admitted,
-                                 .deciding = v->shadow ? 1 : 0,
-                                 .retry_after_ns = admitted ? 0 : v->retry_after_ns,
-                                 .delay_ns = admitted && !v->shadow ? v->delay_ns : 0 };
+    bool drains = record->count_mode == WEIR_COUNT_ATTEMPTS, charges = !(flags & WEIR_PEEK);
+    enum weir_step step = WEIR_STEP_LONG_WAY;
+    if (weir_limit_is_bucket(&record->limit) && record->mode != WEIR_MODE_OFF)
+        step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id), charge->key.hash,
+                             charge->cost, time->now_ns, charges, drains, v);
+    if (step == WEIR_STEP_LONG_WAY) {
+        decide_the_long_way(limiter, record, charge, time, flags, v);
+        return v->admitted;
+    }
+    v->shadow = record->mode == WEIR_MODE_SHADOW;
+    if (step == WEIR_STEP_REFUSED && charges)
+        weir_count_refused(limiter, weir_id_number(record->id));
+    return step == WEIR_STEP_ADMITTED;
 }
 
 /* ---- what callers see ---- */
 
-/* The caller's time, or ours; and the table within reach of it. */
-static struct weir_time time_of(struct weir_limiter *limiter, const struct weir_time *time)
+/* The caller's time, or ours (the wall's only where it is wanted); and the table within reach of it. */
+static inline struct weir_time time_of(struct weir_limiter *limiter, const struct weir_time *time, bool wants_wall)
 {
-    struct weir_time now = time ? *time : weir_time_read();
+    struct weir_time now = time ? *time : wants_wall ? weir_time_read() : weir_time_read_monotonic();
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
     return now;
@@ -238,24 +255,11 @@ static int sort_by_hash(const struct weir_charge *charges, size_t count, uint8_t
     return 0;
 }
 
-/* Limits that are off are not there: admitted, fresh. */
-static void judge_off(const struct weir_record *record, struct weir_verdict *v)
+__attribute__((noinline)) static int decide_several(struct weir_limiter *limiter, const struct weir_charge *charges,
+                                                    size_t count, const struct weir_time *time, unsigned flags,
+                                                    struct weir_decision *ret_decision,
+                                                    struct weir_verdict *ret_verdicts)
 {
-    *v = (struct weir_verdict){
-        .admitted = true, .shadow = true, .capacity = record->limit.capacity, .remaining = record->limit.capacity
-    };
-}
-
-int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
-                        const struct weir_time *time, unsigned flags, struct weir_decision *ret_decision,
-                        struct weir_verdict *ret_verdicts)
-{
-    if (count == 1) {
-        int error = weir_limiter_decide_many(limiter, charges, 1, time, flags, ret_verdicts);
-        if (!error)
-            combine_one(ret_verdicts, ret_decision);
-        return error;
-    }
     uint8_t order[WEIR_CHARGES_MAX], jobs_order[WEIR_CHARGES_MAX], job_of[WEIR_CHARGES_MAX];
     struct job jobs[WEIR_CHARGES_MAX];
     size_t jobs_count = 0, charge_of[WEIR_CHARGES_MAX];
@@ -266,7 +270,7 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
         error = sort_by_hash(charges, count, order);
     if (error)
         return error;
-    struct weir_time now = time_of(limiter, time);
+    struct weir_time now = time_of(limiter, time, true);
     for (size_t i = 0; i < count; i++) {
         const struct weir_record *record = weir_record_of(limiter, charges[i].limit);
         if (record->mode == WEIR_MODE_OFF) {
@@ -287,6 +291,25 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
     return 0;
 }
 
+int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
+                        const struct weir_time *time, unsigned flags, struct weir_decision *ret_decision,
+                        struct weir_verdict *ret_verdicts)
+{
+    if (count != 1)
+        return decide_several(limiter, charges, count, time, flags, ret_decision, ret_verdicts);
+    const struct weir_record *record = weir_record_of(limiter, charges->limit);
+    if (charges->cost > WEIR_COST_MAX || !record)
+        return record ? WEIR_ERANGE : WEIR_ENOENT;
+    struct weir_time now = time_of(limiter, time, record->limit.calendar);
+    bool counts = record->mode == WEIR_MODE_ENFORCE;
+    bool admitted = decide_one(limiter, record, charges, &now, flags, ret_verdicts) || !counts;
+    ret_decision->admitted = admitted;
+    ret_decision->deciding = !counts;
+    ret_decision->retry_after_ns = admitted ? 0 : ret_verdicts->retry_after_ns;
+    ret_decision->delay_ns = counts ? ret_verdicts->delay_ns : 0;
+    return 0;
+}
+
 int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
                              const struct weir_time *time, unsigned flags, struct weir_verdict *ret_verdicts)
 {
@@ -295,20 +318,16 @@ int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_cha
     int error = check_charges(limiter, charges, count);
     if (error)
         return error;
-    struct weir_time now = time_of(limiter, time);
+    struct weir_time now = time_of(limiter, time, true);
     for (size_t from = 0; from < count; from += PREFETCH_AHEAD) {
         size_t to = weir_min_u64(count, from + PREFETCH_AHEAD);
-        for (size_t i = from; i < to && count > 1; i++)
+        for (size_t i = from; i < to; i++)
             weir_table_prefetch(&limiter->table, charges[i].key.hash);
-        for (size_t i = from; i < to && count > 1; i++)
+        for (size_t i = from; i < to; i++)
             weir_table_prefetch_second(&limiter->table, charges[i].key.hash);
-        for (size_t i = from; i < to; i++) {
-            const struct weir_record *record = weir_record_of(limiter, charges[i].limit);
-            if (record->mode == WEIR_MODE_OFF)
-                judge_off(record, &ret_verdicts[i]);
-            else
-                decide_one(limiter, record, &charges[i], &now, flags, &ret_verdicts[i]);
-        }
+        for (size_t i = from; i < to; i++)
+            (void)decide_one(limiter, weir_record_of(limiter, charges[i].limit), &charges[i], &now, flags,
+                             &ret_verdicts[i]);
     }
     return 0;
 }

@@ -9,13 +9,21 @@
 
 #include "engine/one_step.h"
 
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
+}
+
 struct weir_time weir_time_read(void)
 {
-    struct timespec now, wall;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    clock_gettime(CLOCK_REALTIME, &wall);
-    return (struct weir_time){ (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec,
-                               (uint64_t)wall.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)wall.tv_nsec };
+    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME) };
+}
+
+struct weir_time weir_time_read_monotonic(void)
+{
+    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), 0 };
 }
 
 static int fault(struct weir_fault *ret_fault, int error, const char *field, const char *text)

@@ -9,8 +9,9 @@
 #include "engine/memory.h"
 
 enum weir_step {
-    WEIR_STEP_DONE,
-    /* absent, held, written under another limit, a clock that jumped, or an attempt to be charged */
+    WEIR_STEP_ADMITTED,
+    WEIR_STEP_REFUSED,
+    /* absent, held, written under another limit, a clock that jumped, an attempt to be charged, or ticks of over 1 ns */
     WEIR_STEP_LONG_WAY,
 };
 
@@ -20,29 +21,40 @@ static inline uint64_t weir_ticket_make(uint64_t fresh_at)
     return fresh_at | UINT64_C(1) << 63;
 }
 
-static inline enum weir_step weir_one_step(struct weir_table *table, const struct weir_limit *limit, uint32_t number,
-                                           uint64_t hash, uint64_t cost, uint64_t now_ns, bool charges, bool drains,
-                                           struct weir_verdict *v)
+static inline __attribute__((always_inline)) enum weir_step weir_one_step(struct weir_table *table,
+                                                                          const struct weir_limit *shared,
+                                                                          uint32_t number, uint64_t hash, uint64_t cost,
+                                                                          uint64_t now_ns, bool charges, bool drains,
+                                                                          struct weir_verdict *v)
 {
-    uint64_t now = weir_ticks_at(now_ns, limit->shift);
+    const struct weir_limit limit = *shared; /* a copy, so that stores to *v leave it in registers */
+    if (limit.shift < 0)
+        return WEIR_STEP_LONG_WAY;
+    uint64_t now = weir_ticks_at(now_ns, limit.shift);
     for (;;) {
         struct weir_pair seen;
         struct weir_slot *slot = weir_table_find(table, hash, &seen);
-        if (!slot || weir_pair_locked(seen) || weir_pair_limit(seen) != number)
+        if (!slot || !weir_pair_is_free_and_of(seen, number))
             return WEIR_STEP_LONG_WAY;
         uint64_t ahead = weir_ticks_until(weir_pair_fresh_at(seen), now);
-        if (ahead > limit->ahead_max)
+        if (ahead > limit.ahead_max)
             return WEIR_STEP_LONG_WAY;
-        if (!weir_bucket_judge(limit, ahead, now_ns, cost, v))
-            return charges && drains && cost <= limit->capacity ? WEIR_STEP_LONG_WAY : WEIR_STEP_DONE;
-        if (!charges || cost == 0)
-            return WEIR_STEP_DONE;
-        ahead += cost * limit->emission;
-        struct weir_pair next = weir_pair_with(seen, number, now + ahead);
-        if (weir_slot_swap(slot, seen, next)) {
-            weir_bucket_numbers(limit, ahead, now_ns, v);
-            v->ticket = weir_ticket_make(weir_pair_fresh_at(next));
-            return WEIR_STEP_DONE;
+        uint64_t remaining = weir_bucket_remaining(&limit, ahead);
+        if (cost > remaining) {
+            if (charges && drains && cost <= limit.capacity)
+                return WEIR_STEP_LONG_WAY;
+            weir_bucket_refuse(&limit, ahead, remaining, now_ns, cost, v);
+            return WEIR_STEP_REFUSED;
+        }
+        if (!charges || cost == 0) {
+            weir_bucket_admit(&limit, ahead, ahead, remaining, now_ns, v);
+            return WEIR_STEP_ADMITTED;
+        }
+        uint64_t after = ahead + cost * limit.emission, fresh_at = weir_ticks_add(now, after);
+        if (weir_slot_swap(slot, seen, weir_pair_at(seen, fresh_at))) {
+            weir_bucket_admit(&limit, ahead, after, remaining - cost, now_ns, v);
+            v->ticket = weir_ticket_make(fresh_at);
+            return WEIR_STEP_ADMITTED;
         }
     }
 }

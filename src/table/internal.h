@@ -56,9 +56,10 @@ void weir_shard_unlock(struct weir_table *table, uint64_t line_number);
 static inline uint64_t weir_table_hash_of(const struct weir_table *table, struct weir_pair pair, uint64_t number)
 {
     uint64_t shard = number & weir_table_shard_mask(table);
-    if (pair.tag & WEIR_TAG_SECOND)
-        shard ^= weir_table_second(pair.tag) >> 52 & weir_table_shard_mask(table);
-    return (pair.tag & WEIR_TAG_KEY_MASK) | shard;
+    uint64_t hash = (pair.tag & WEIR_TAG_KEY_MASK) | shard << (WEIR_TABLE_SHARD_BITS - table->shard_bits);
+    /* The second's shard differs from the first's by the same bits that the first's does from the second's. */
+    return pair.tag & WEIR_TAG_SECOND ? (hash & ~WEIR_TAG_LIMIT_MASK) | (weir_table_second(hash) & WEIR_TAG_LIMIT_MASK)
+                                      : hash;
 }
 
 /* Slots become entries only under their shard's lock, so an empty one that its holder sees stays empty. */

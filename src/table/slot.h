@@ -128,6 +128,18 @@ static inline struct weir_pair weir_pair_with(struct weir_pair pair, uint32_t li
     return next;
 }
 
+/* The same entry, another state. */
+static inline struct weir_pair weir_pair_at(struct weir_pair pair, uint64_t fresh_at)
+{
+    return (struct weir_pair){ pair.tag, (pair.word & ~WEIR_TICKS_MASK) | fresh_at };
+}
+
+/* Whether an entry is of `limit` and not locked. */
+static inline bool weir_pair_is_free_and_of(struct weir_pair pair, uint32_t limit)
+{
+    return (pair.tag & WEIR_TAG_LIMIT_MASK) == limit >> 4 && pair.word >> WEIR_TICKS_BITS == (limit & 15);
+}
+
 /* The same entry in its first or its second home. */
 static inline struct weir_pair weir_pair_at_home(struct weir_pair pair, bool second)
 {

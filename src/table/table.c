@@ -81,8 +81,7 @@ void weir_shard_unlock(struct weir_table *table, uint64_t line_number)
 
 void weir_shards_lock(struct weir_table *table, uint64_t hash, struct weir_shards *ret_shards)
 {
-    uint64_t mask = weir_table_shard_mask(table), first = hash & mask;
-    uint64_t second = first ^ (weir_table_second(hash) >> 52 & mask);
+    uint64_t first = weir_table_shard_of(table, hash), second = weir_table_shard_of(table, weir_table_second(hash));
     ret_shards->count = 0;
     ret_shards->shard[ret_shards->count++] = first < second ? first : second;
     if (first != second)

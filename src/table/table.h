@@ -70,28 +70,30 @@ void weir_table_deinit(struct weir_table *table);
 
 /* ---- finding ---- */
 
+/* The number of a line ends in the last bits of the hash: of its 12 lowest those that name a shard. */
 static inline uint64_t weir_table_shard_mask(const struct weir_table *table)
 {
     return (UINT64_C(1) << table->shard_bits) - 1;
 }
 
-/* What the second home of a fingerprint is made of: its high part, and how its shard differs from the first's. */
-static inline uint64_t weir_table_second(uint64_t tag)
+static inline uint64_t weir_table_shard_of(const struct weir_table *table, uint64_t hash)
 {
-    return (tag & WEIR_TAG_KEY_MASK) * UINT64_C(0x9e3779b97f4a7c15);
+    return (hash & WEIR_TAG_LIMIT_MASK) >> (WEIR_TABLE_SHARD_BITS - table->shard_bits);
+}
+
+/* The hash that decides the second home: other bits above, and a shard that differs by some of the fingerprint's. */
+static inline uint64_t weir_table_second(uint64_t hash)
+{
+    uint64_t mixed = (hash & WEIR_TAG_KEY_MASK) * UINT64_C(0x9e3779b97f4a7c15);
+    return (mixed >> 8 & ~WEIR_TAG_LIMIT_MASK) | ((hash ^ mixed >> 52) & WEIR_TAG_LIMIT_MASK);
 }
 
 /* Line number of the first or second home of `hash`, with `count` lines. */
 static inline uint64_t weir_table_home(const struct weir_table *table, uint64_t hash, bool second, uint64_t count)
 {
-    uint64_t shard = hash & weir_table_shard_mask(table), high = (hash & WEIR_TAG_KEY_MASK) >> WEIR_TAG_LIMIT_BITS;
-    if (second) {
-        uint64_t mixed = weir_table_second(hash);
-        shard ^= mixed >> 52 & weir_table_shard_mask(table);
-        high = mixed >> 20;
-    }
-    uint64_t mask = UINT64_MAX >> __builtin_clzll(count);
-    uint64_t at = (high << table->shard_bits | shard) & mask;
+    uint64_t bits = (second ? weir_table_second(hash) : hash) >> (WEIR_TABLE_SHARD_BITS - table->shard_bits);
+    uint64_t mask = (UINT64_C(2) << (63 - __builtin_clzll(count))) - 1;
+    uint64_t at = bits & mask;
     return at < count ? at : at & mask >> 1;
 }
 

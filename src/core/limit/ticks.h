@@ -53,12 +53,12 @@ static inline uint64_t weir_ticks_of(uint64_t ns, int32_t shift, uint64_t max)
 }
 
 /* The smallest wait after which the clock, now at now_ns, shows `ticks` more. */
-static inline uint64_t weir_ticks_wait_ns(uint64_t ticks, uint64_t now_ns, int32_t shift)
+static inline __attribute__((always_inline)) uint64_t weir_ticks_wait_ns(uint64_t ticks, uint64_t now_ns, int32_t shift)
 {
-    if (ticks == 0)
-        return 0;
     if (shift >= 0)
         return (ticks + (UINT64_C(1) << shift) - 1) >> shift; /* ticks < 2^59: the sum fits */
+    if (ticks == 0)
+        return 0;
     return weir_mul_sat(ticks, UINT64_C(1) << -shift) - (now_ns & ((UINT64_C(1) << -shift) - 1));
 }
 
