@@ -11,7 +11,7 @@
 enum weir_step {
     WEIR_STEP_ADMITTED,
     WEIR_STEP_REFUSED,
-    /* absent, held, written under another limit, a clock that jumped, an attempt to be charged, or ticks of over 1 ns */
+    /* absent, held, written under another limit, a clock that jumped, an attempt to charge, or ticks of over 1 ns */
     WEIR_STEP_LONG_WAY,
 };
 

@@ -146,16 +146,16 @@ static uint64_t draw_cost(struct stream *stream)
 {
     uint64_t capacity = weir_limit_capacity(&stream->spec);
     uint64_t kind = below(stream, 100);
-    if (kind < 65) {
+    if (kind < 45) {
         return 1;
     }
-    if (kind < 68) {
+    if (kind < 48) {
         return 0;
     }
-    if (kind < 85) {
+    if (kind < 66) {
         return 1 + below(stream, min_u64(capacity, 8));
     }
-    if (kind < 95) {
+    if (kind < 93) {
         return 1 + below(stream, capacity);
     }
     if (kind < 97) {
@@ -187,7 +187,7 @@ static void draw_time(struct stream *stream, struct op *op)
     } else if (!stream->honest && kind < 20) {
         op->stale = true;
         op->now_ns = stream->newest_ns - (percent(stream, 30) ? 1 : 1 + below(stream, stream->skew_max_ns));
-    } else if (kind < 55 && stream->aims_count > 0) {
+    } else if (kind < 48 && stream->aims_count > 0) {
         op->now_ns = stream->aims[below(stream, (uint64_t)stream->aims_count)] + below(stream, 3) - 1;
         op->cost = percent(stream, 80) ? stream->aim_cost : op->cost;
     } else {
@@ -228,7 +228,7 @@ static void aim(struct stream *stream, uint64_t now_ns, uint64_t wait_ns)
 void stream_tell(struct stream *stream, const struct op *op, const struct weir_verdict *verdict)
 {
     if (op->kind == OP_CHARGE || op->kind == OP_PEEK) {
-        int step = verdict->admitted ? -2 : 1;
+        int step = verdict->admitted ? -4 : 1;
         if (op->cost > 0 && verdict->retry_after_ns != WEIR_NEVER && stream->step_log2 + step >= -40 &&
             stream->step_log2 + step <= 40) {
             stream->step_log2 += step;
