@@ -41,7 +41,7 @@ bool weir_pattern_is_any(struct weir_slice pattern)
     return pattern.size == 1 && bytes_of(pattern)[0] == '*';
 }
 
-/* Between the first and the last `*` each text is taken at its first place: a later one would leave less for the rest. */
+/* Each text between two `*` is taken at its first place: a later one would leave less for the rest. */
 bool weir_pattern_matches(struct weir_slice pattern, struct weir_slice value)
 {
     if (weir_pattern_is_exact(pattern))
