@@ -25,6 +25,7 @@ static int limits_read(struct weir_decode *decode, const struct weir_yaml_node *
     if (value->count && !config->limits)
         return weir_decode_nomem(decode);
     size_t definitions = 0;
+    size_t always = 0; /* limits that every request meets */
     for (const struct weir_yaml_node *item = value->first; item; item = item->next) {
         struct weir_config_limit *limit = &config->limits[config->limits_count];
         error = weir_limit_decode(decode, item, limit);
@@ -32,6 +33,10 @@ static int limits_read(struct weir_decode *decode, const struct weir_yaml_node *
             return error;
         config->limits_count++;
         definitions += 1 + limit->overrides_count;
+        always += limit->match_count == 0 && limit->key_count == 0 && limit->spec.mode != WEIR_MODE_OFF;
+        if (always > WEIR_CHARGES_MAX)
+            return weir_config_fail(decode->fault, WEIR_ELIMIT, item->mark, "more than %d limits match every request",
+                                    WEIR_CHARGES_MAX);
         if (definitions > WEIR_LIMITS_MAX)
             return weir_config_fail(decode->fault, WEIR_ELIMIT, item->mark, "more than %d limits and overrides",
                                     WEIR_LIMITS_MAX);

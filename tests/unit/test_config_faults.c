@@ -267,17 +267,23 @@ static void test_too_many_limits_are_refused(void **state)
 {
     (void)state;
     size_t size = 0;
-    char *text = malloc((WEIR_LIMITS_MAX + 2) * 32);
+    char *text = malloc((WEIR_LIMITS_MAX + 2) * 40);
     if (!text)
         abort();
     size += (size_t)sprintf(text, "limits:\n");
     for (int i = 0; i <= WEIR_LIMITS_MAX; i++)
-        size += (size_t)sprintf(text + size, "- {name: l%d, rate: 1/s}\n", i);
+        size += (size_t)sprintf(text + size, "- {name: l%d, key: [u], rate: 1/s}\n", i);
     struct weir_config *config = NULL;
     struct weir_config_fault fault;
     assert_int_equal(weir_config_parse(text, size, &config, &fault), WEIR_ELIMIT);
     assert_non_null(strstr(fault.text, "more than 32000 limits"));
     assert_int_equal(fault.mark.line, WEIR_LIMITS_MAX + 2);
+    size = (size_t)sprintf(text, "limits:\n");
+    for (int i = 0; i <= WEIR_CHARGES_MAX; i++) /* no request could be answered */
+        size += (size_t)sprintf(text + size, "- {name: l%d, rate: 1/s}\n", i);
+    assert_int_equal(weir_config_parse(text, size, &config, &fault), WEIR_ELIMIT);
+    assert_string_equal(fault.text, "more than 64 limits match every request");
+    assert_int_equal(fault.mark.line, WEIR_CHARGES_MAX + 2);
     free(text);
 }
 

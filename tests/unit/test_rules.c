@@ -228,16 +228,17 @@ static void test_too_many_limits_for_one_request(void **state)
     char text[20000] = "limits:\n  - { name: off, rate: 1/s, mode: off }\n";
     size_t used = strlen(text);
     struct weir_match match;
-    struct fixture_request request = NO_ATTRIBUTES;
+    struct fixture_request request = REQUEST("u", "x");
     for (int i = 0; i < WEIR_CHARGES_MAX; i++)
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "  - { name: l%d, rate: %d/s }\n", i, i + 1);
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "  - { name: l%d, key: [u], rate: %d/s }\n", i,
+                                 i + 1);
     struct fixture f = fixture_make(text);
     assert_int_equal(fixture_match(&f, &request, 1, &match), 0);
     assert_int_equal(match.count, WEIR_CHARGES_MAX);
     assert_string_equal(match.rules[0]->name, "l0"); /* in the order of the file */
     assert_string_equal(match.rules[WEIR_CHARGES_MAX - 1]->name, "l63");
     fixture_free(&f);
-    snprintf(text + used, sizeof(text) - used, "  - { name: one-more, rate: 1/s }\n");
+    snprintf(text + used, sizeof(text) - used, "  - { name: one-more, key: [u], rate: 1/s }\n");
     f = fixture_make(text);
     assert_int_equal(fixture_match(&f, &request, 1, &match), WEIR_ELIMIT);
     assert_int_equal(match.count, 0);
