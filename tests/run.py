@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every test and ends with one line: N passed, N failed.
 
-Stages, in order: lint, unit (and the library as installed), asan (unit tests under ASan and UBSan), tsan (the tests of
+Stages, in order: lint, unit (and the library as installed), asan (unit tests and the
+server's input under ASan and UBSan), tsan (the tests of
 suite 'threads' under TSan), fuzz (a short slice of each target), live (real servers and clients). Each builds what it
 needs: build/, build-asan/, build-tsan/, build-fuzz/.
 """
@@ -21,6 +22,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STAGES = ('lint', 'unit', 'asan', 'tsan', 'fuzz', 'live')
 LIVE_TIMEOUT_S = 300
+LIVE_UNDER_ASAN = ('bad_http', 'bad_resp', 'http', 'serve_resp')  # what strangers can send
 FUZZ_INPUT_TIMEOUT_S = 10
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:detect_leaks=1:strict_string_checks=1',
@@ -127,17 +129,17 @@ def meson_test(tally, stage, folder, suites, env=None, multiplier=1):
         tally.add(f'{stage} {name}', *count_cases(result, output), test['duration'], output)
 
 
-def programs(tally, stage, pattern, arguments, env=None, timeout_s=LIVE_TIMEOUT_S):
+def programs(tally, stage, pattern, env):
     for path in sorted(glob.glob(str(ROOT / pattern))):
         start = time.monotonic()
-        process = run([sys.executable, path, *arguments], timeout_s, env)
+        process = run([sys.executable, path], LIVE_TIMEOUT_S, env)
         counts = count_cases('ok' if process.returncode == 0 else 'fail', process.stdout)
         tally.add(f'{stage} {pathlib.Path(path).stem}', *counts, time.monotonic() - start, process.stdout)
 
 
 def stage_lint(tally, options):
     if build(tally, options.build):
-        programs(tally, 'lint', 'tests/lint/test_*.py', [], {'WEIR_BUILD': str(options.build)})
+        programs(tally, 'lint', 'tests/lint/test_*.py', {'WEIR_BUILD': str(options.build)})
 
 
 def stage_unit(tally, options):
@@ -150,6 +152,8 @@ def stage_asan(tally, options):
     folder = options.build.with_name(options.build.name + '-asan')
     if build(tally, folder, '-Dbuildtype=debugoptimized', '-Db_sanitize=address,undefined', '-Dwasm=disabled'):
         meson_test(tally, 'asan', folder, ['unit'], SANITIZER_ENV, 5)
+        for name in LIVE_UNDER_ASAN:
+            programs(tally, 'asan live', f'tests/live/test_{name}.py', dict(SANITIZER_ENV, WEIR_BUILD=str(folder)))
 
 
 def stage_tsan(tally, options):
@@ -184,7 +188,7 @@ def stage_fuzz(tally, options):
 
 def stage_live(tally, options):
     if build(tally, options.build):
-        programs(tally, 'live', 'tests/live/test_*.py', [], {'WEIR_BUILD': str(options.build)})
+        programs(tally, 'live', 'tests/live/test_*.py', {'WEIR_BUILD': str(options.build)})
 
 
 def main():
