@@ -81,6 +81,8 @@ static void write_latency(struct weir_prometheus *out, const struct weir_shared 
                     offsetof(struct weir_metrics_loop, turn_ns[WEIR_METRICS_HTTP]));
     weir_prometheus_metric(out, "weir_hold_seconds", "histogram", "How long answers were held (throttle: hold).");
     write_histogram(out, shared, "weir_hold_seconds", no_label, offsetof(struct weir_metrics_loop, hold_ns));
+    one(out, "weir_holds_begun_total", "counter", "Answers held.",
+        sum_holds(shared, offsetof(struct weir_metrics_loop, holds_begun)));
     weir_prometheus_metric(out, "weir_holds_total", "counter", "Held answers, by how they ended.");
     weir_prometheus_sample(out, "weir_holds_total", (struct weir_label){ "end", "released" }, no_label,
                            sum_holds(shared, offsetof(struct weir_metrics_loop, holds_ended)));

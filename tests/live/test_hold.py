@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """throttle: hold. Answers wait in the server for their turn, on HTTP and RESP; who does not fit is refused at once."""
 import json
+import os
+import random
 import re
 import selectors
+import signal
 import socket
 import time
 import unittest
 
 from weir_server import Resp, Weir, connect, read_until, resp_encode
 
+CHAOS_S = float(os.environ.get('WEIR_CHAOS_S', 2))
 CONFIG = '''
 server: { drain_timeout: 5s }
 limits:
@@ -195,6 +199,37 @@ class Hold(unittest.TestCase):
             self.assertEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], before)
             self.assertEqual(c.read()[0], 1)
             self.assertGreater(time.monotonic() - start, 0.3, 'the turn of the one behind was promised')
+
+    def test_clients_that_come_and_go(self):
+        """Random questions, departures and reloads; in the end nobody waits and every hold has ended one way."""
+        seed = int(os.environ.get('WEIR_SEED', time.time_ns()))
+        print(f'WEIR_SEED={seed}')
+        chance, socks, end = random.Random(seed), [], time.monotonic() + CHAOS_S
+        while time.monotonic() < end:
+            queue = chance.choice(['mail-1', 'mail-2', 'few', 'brief', 'told'])
+            if chance.random() < 0.5:
+                sock = socket.create_connection(('127.0.0.1', self.weir.http))
+                sock.sendall(check(queue, cost=chance.randint(0, 5)) * chance.randint(1, 3))
+            else:
+                sock = socket.create_connection(('127.0.0.1', self.weir.resp))
+                sock.sendall(resp_encode('WEIR.CHECK', chance.randint(0, 5), 'queue', queue) * chance.randint(1, 3))
+            socks.append(sock)
+            time.sleep(chance.choice((0, 0.005)))  # some live long enough to have their turn
+            while len(socks) > 100 or (socks and chance.random() < 0.1):
+                socks.pop(chance.randrange(len(socks))).close()
+            if chance.random() < 0.01:
+                self.weir.process.send_signal(signal.SIGHUP)
+        for sock in socks:
+            sock.close()
+        deadline = time.monotonic() + 10
+        while self.metric('weir_connections') > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for limit in ('mail', 'few', 'brief'):
+            self.assertEqual(self.metric(f'weir_hold_waiting{{limit="{limit}"}}'), 0)
+        released, left = (self.metric(f'weir_holds_total{{end="{way}"}}') for way in ('released', 'left'))
+        print(f"{released:.0f} released, {left:.0f} left")
+        self.assertGreater(min(released, left), 0)
+        self.assertEqual(self.metric('weir_holds_begun_total'), released + left)
 
     def test_a_transaction_is_not_held(self):
         with Resp(self.weir.resp) as client:
