@@ -73,6 +73,7 @@ static void decide_the_long_way(struct weir_limiter *limiter, const struct weir_
         if (result == WEIR_HOLD_FULL) {
             v->admitted = false;
             v->full = true;
+            weir_count_full(limiter, number);
             v->retry_after_ns = wait_ns;
         }
         return;

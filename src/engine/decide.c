@@ -23,45 +23,60 @@ static void judge_fresh(struct job *job)
     weir_limit_judge(&job->record->limit, &fresh, &job->event, job->verdict);
 }
 
-/* A newcomer that finds no place. Shown as fresh, but refused. */
-static void judge_full(struct weir_limiter *limiter, struct job *job, uint64_t wait_ns)
+/* A newcomer that finds no place, or no room for its log. Shown as it stands, but refused. */
+static void refuse_full(struct weir_verdict *v, uint64_t wait_ns)
 {
-    struct weir_record *record = weir_record_at(limiter, weir_id_number(job->record->id));
-    judge_fresh(job);
-    job->verdict->admitted = false;
-    job->verdict->full = true;
-    job->verdict->delay_ns = 0;
-    job->verdict->retry_after_ns = wait_ns;
-    if (record)
-        __atomic_fetch_add(&record->refused_full, 1, __ATOMIC_RELAXED);
+    v->admitted = false;
+    v->full = true;
+    v->delay_ns = 0;
+    v->retry_after_ns = wait_ns;
+}
+
+/* Whether a charge would find room in a log: where others may be evicted for it, yes. */
+static bool has_room(struct weir_limiter *limiter, struct job *job, struct weir_entry *entry)
+{
+    return job->record->on_full == WEIR_ON_FULL_EVICT ||
+           weir_entry_room(limiter, job->record, &job->event, job->event.cost, entry);
+}
+
+/* Judges the key that has no entry, or, `absent` saying so, only finds out whether it could have one. */
+static void look_at_entry(struct weir_limiter *limiter, struct job *job, enum weir_absent absent)
+{
+    struct weir_entry entry;
+    uint64_t wait_ns;
+    switch (weir_entry_hold(limiter, job->record, job->charge->key.hash, absent, &job->event, &entry, &wait_ns)) {
+    case WEIR_HOLD_ABSENT:
+        judge_fresh(job);
+        if (job->verdict->admitted && job->event.cost > 0 && job->record->on_full == WEIR_ON_FULL_REFUSE)
+            look_at_entry(limiter, job, WEIR_ABSENT_INSERT_FREE);
+        break;
+    case WEIR_HOLD_FULL:
+        judge_fresh(job);
+        refuse_full(job->verdict, wait_ns);
+        break;
+    case WEIR_HOLD_OK:
+        if (weir_limit_judge(&job->record->limit, &entry.state, &job->event, job->verdict) &&
+            !has_room(limiter, job, &entry))
+            refuse_full(job->verdict, weir_max_u64(job->verdict->reset_after_ns, 1));
+        if (entry.held.newcomer)
+            weir_entry_drop(limiter, &entry);
+        else
+            weir_entry_release(limiter, job->record, &entry);
+    }
 }
 
 /* Judges without charging: what a peek shows, and a first look before anything is inserted. */
 static void look(struct weir_limiter *limiter, struct job *job)
 {
     struct weir_pair seen;
-    struct weir_entry entry;
-    uint64_t wait_ns;
     const struct weir_limit *limit = &job->record->limit;
     struct weir_slot *slot = weir_table_find(&limiter->table, job->charge->key.hash, &seen);
-    if (slot && !weir_pair_locked(seen) && weir_limit_is_bucket(limit) &&
-        weir_pair_limit(seen) == weir_id_number(job->record->id)) {
+    if (slot && weir_limit_is_bucket(limit) && weir_pair_is_free_and_of(seen, weir_id_number(job->record->id))) {
         struct weir_state state = { .fresh_at = weir_pair_fresh_at(seen) };
         weir_limit_judge(limit, &state, &job->event, job->verdict);
         return;
     }
-    switch (weir_entry_hold(limiter, job->record, job->charge->key.hash, WEIR_ABSENT_LEAVE, &job->event, &entry,
-                            &wait_ns)) {
-    case WEIR_HOLD_ABSENT:
-        judge_fresh(job);
-        break;
-    case WEIR_HOLD_FULL: /* converting it needs room that there is not */
-        judge_full(limiter, job, wait_ns);
-        break;
-    case WEIR_HOLD_OK:
-        weir_limit_judge(limit, &entry.state, &job->event, job->verdict);
-        weir_entry_release(limiter, job->record, &entry);
-    }
+    look_at_entry(limiter, job, WEIR_ABSENT_LEAVE);
 }
 
 /* Whether every limit that counts admits; and which one decides. */
@@ -104,11 +119,14 @@ static void hold_one(struct weir_limiter *limiter, struct job *job)
                                             &job->entry, &wait_ns);
     job->held = result == WEIR_HOLD_OK;
     if (!job->held) {
-        judge_full(limiter, job, wait_ns);
+        judge_fresh(job);
+        refuse_full(job->verdict, wait_ns);
     } else if (weir_limit_judge(&job->record->limit, &job->entry.state, &job->event, job->verdict) &&
                !weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry)) {
-        judge_full(limiter, job, weir_max_u64(job->verdict->reset_after_ns, 1));
+        refuse_full(job->verdict, weir_max_u64(job->verdict->reset_after_ns, 1));
     }
+    if (job->verdict->full)
+        weir_count_full(limiter, weir_id_number(job->record->id));
     job->verdict->shadow = job->record->mode == WEIR_MODE_SHADOW;
 }
 

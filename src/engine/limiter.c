@@ -256,7 +256,7 @@ void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_
         .slots = lines * WEIR_LINE_SLOTS,
         .inserted = load(&table->inserted),
         .evicted = load(&table->evicted),
-        .refused_full = load(&table->refused),
+        .refused_full = load(&limiter->refused_full),
         .converted = load(&limiter->converted),
         .clock_jumps = load(&limiter->clock_jumps),
     };

@@ -52,8 +52,8 @@ struct weir_limiter {
     struct weir_sip_key key, cluster_key;
     uint64_t skew_max_ns;
     size_t memory_max;
-    uint64_t log_cursor; /* atomic: where the search for a log to evict goes on */
-    uint64_t converted, clock_jumps;
+    uint64_t log_cursor;                           /* atomic: where the search for a log to evict goes on */
+    uint64_t converted, clock_jumps, refused_full; /* atomic */
     /* define and maintain */
     pthread_mutex_t background;
     struct weir_record **current; /* sorted by name and variant */
@@ -92,6 +92,15 @@ static inline void weir_count_refused(struct weir_limiter *limiter, uint32_t num
     uintptr_t thread = (uintptr_t)pthread_self();
     uint64_t *stripe = limiter->refused[(thread >> 12 ^ thread >> 20) % WEIR_REFUSED_STRIPES];
     __atomic_fetch_add(&stripe[number], 1, __ATOMIC_RELAXED);
+}
+
+/* Counts a newcomer that found no place. */
+static inline void weir_count_full(struct weir_limiter *limiter, uint32_t number)
+{
+    struct weir_record *record = weir_record_at(limiter, number);
+    __atomic_fetch_add(&limiter->refused_full, 1, __ATOMIC_RELAXED);
+    if (record)
+        __atomic_fetch_add(&record->refused_full, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- entry.c: an entry of the table as a state of the core ---- */

@@ -205,10 +205,8 @@ enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t
         }
         if (result == WEIR_HOLD_ABSENT)
             continue;
-        if (result == WEIR_HOLD_FULL)
-            __atomic_fetch_add(&table->refused, 1, __ATOMIC_RELAXED);
-        else if (__atomic_load_n(&table->slots_used, __ATOMIC_RELAXED) * LOAD_DENOMINATOR >
-                 __atomic_load_n(&table->count, __ATOMIC_RELAXED) * LOAD_NUMERATOR)
+        if (result == WEIR_HOLD_OK && __atomic_load_n(&table->slots_used, __ATOMIC_RELAXED) * LOAD_DENOMINATOR >
+                                          __atomic_load_n(&table->count, __ATOMIC_RELAXED) * LOAD_NUMERATOR)
             weir_table_grow(table, GROW_USUAL, now_ns);
         return result;
     }

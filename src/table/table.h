@@ -58,7 +58,7 @@ struct weir_table {
     weir_table_forgotten *forgotten;
     void *context;
     _Alignas(64) uint64_t slots_used; /* atomic, as all below */
-    uint64_t entries, inserted, evicted, refused;
+    uint64_t entries, inserted, evicted;
     uint8_t growing; /* one grower at a time */
     uint8_t walking; /* entries must not move to where the walk has been */
 };
