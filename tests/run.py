@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every test and ends with one line: N passed, N failed.
 
-Stages, in order: lint, unit (and the library as installed), asan (unit tests and the
-server's input under ASan and UBSan), tsan (the tests of
-suite 'threads' under TSan), fuzz (a short slice of each target), live (real servers and clients). Each builds what it
-needs: build/, build-asan/, build-tsan/, build-fuzz/.
+Stages, in order: lint, unit (and the library as installed), asan (unit tests, and the server's input, under ASan and
+UBSan), tsan (the tests of suite 'threads' under TSan), fuzz (a short slice of each target), live (real servers and
+clients). Each builds what it needs: build/, build-asan/, build-tsan/, build-fuzz/.
 """
 import argparse
 import concurrent.futures
@@ -75,11 +74,12 @@ def run(arguments, timeout_s=None, env=None):
 
 
 def build(tally, folder, *options, env=None):
+    """Configures too, each time: what a folder was configured without, cmocka say, may be there now."""
     start = time.monotonic()
-    if not (folder / 'build.ninja').exists():
-        process = run(['meson', 'setup', folder, *options], env=env)
-        if not tally.add_step(f'meson setup {folder.name}', process, time.monotonic() - start):
-            return False
+    again = ['--reconfigure'] if (folder / 'build.ninja').exists() else []
+    process = run(['meson', 'setup', *again, folder, *options], env=env)
+    if not tally.add_step(f'meson setup {folder.name}', process, time.monotonic() - start):
+        return False
     process = run(['ninja', '-C', folder], env=env)
     ok = tally.add_step(f'ninja {folder.name}', process, time.monotonic() - start)
     if ok:
@@ -111,13 +111,13 @@ def count_cases(result, output):
 
 
 def meson_test(tally, stage, folder, suites, env=None, multiplier=1):
+    log = folder / 'meson-logs' / f'{stage}.json'
+    log.unlink(missing_ok=True)
     names = [argument for suite in suites for argument in ('--suite', suite)]
     process = run(['meson', 'test', '-C', folder, '--no-rebuild', '--logbase', stage, '-t', multiplier, *names],
                   env=env)
-    log = folder / 'meson-logs' / f'{stage}.json'
     if not log.exists():
-        if 'No suitable tests' not in process.stdout:
-            tally.add(stage, 0, 1, 0, 0, process.stdout)
+        tally.add(f'{stage}: no test', 0, 1, 0, 0, process.stdout)
         return
     for line in log.read_text(encoding='utf-8', errors='replace').splitlines():
         test = json.loads(line)
