@@ -41,7 +41,7 @@ static void check(int error, const char *what, const struct weir_fault *fault)
 static struct weir_charge charge_of(const struct subject *subject, int limit, uint64_t number, uint64_t cost)
 {
     struct weir_charge charge = { .limit = subject->ids[limit], .cost = cost };
-    const uint64_t key[2] = { measure_mix(number), number };
+    const uint64_t key[2] = { number * UINT64_C(0x9e3779b97f4a7c15), number };
     struct weir_slice value = { key, sizeof key };
     check(weir_limiter_key(subject->limiter, charge.limit, &value, 1, &charge.key), "key", NULL);
     return charge;

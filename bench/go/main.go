@@ -43,7 +43,7 @@ func mix(value uint64) uint64 {
 
 // writeKey makes the key of 16 bytes that weir's own program makes too.
 func writeKey(key []byte, number uint64) {
-	binary.LittleEndian.PutUint64(key, mix(number))
+	binary.LittleEndian.PutUint64(key, number*0x9e3779b97f4a7c15)
 	binary.LittleEndian.PutUint64(key[8:], number)
 }
 
