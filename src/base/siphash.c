@@ -32,21 +32,18 @@ static inline void mix_word(struct weir_siphash_state *s, uint64_t word)
 /* Up to 8 bytes, little endian on any machine. */
 static inline uint64_t load_bytes(const uint8_t *data, size_t size)
 {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (size >= 4) { /* two halves that overlap where both say the same */
+        uint32_t low, high;
+        memcpy(&low, data, sizeof low);
+        memcpy(&high, data + size - sizeof high, sizeof high);
+        return low | (uint64_t)high << (8 * (size - sizeof high));
+    }
+#endif
     uint64_t word = 0;
     for (size_t i = 0; i < size; i++)
         word |= (uint64_t)data[i] << (8 * i);
     return word;
-}
-
-static inline uint64_t load_word(const uint8_t *data)
-{
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    uint64_t word;
-    memcpy(&word, data, sizeof word);
-    return word;
-#else
-    return load_bytes(data, 8);
-#endif
 }
 
 struct weir_sip_key weir_sip_key_load(const uint8_t secret[16])
@@ -80,7 +77,7 @@ void weir_siphash_add(struct weir_siphash_state *s, const void *data, size_t siz
         s->tail = 0;
     }
     for (; size >= 8; p += 8, size -= 8)
-        mix_word(s, load_word(p));
+        mix_word(s, load_bytes(p, 8));
     s->tail = load_bytes(p, size);
 }
 
@@ -99,5 +96,16 @@ uint64_t weir_siphash(const struct weir_sip_key *key, const void *data, size_t s
     struct weir_siphash_state s;
     weir_siphash_start(&s, key);
     weir_siphash_add(&s, data, size);
+    return weir_siphash_end(&s);
+}
+
+uint64_t weir_siphash_joined(const struct weir_sip_key *key, const void *head, size_t head_size, const void *data,
+                             size_t size)
+{
+    struct weir_siphash_state s;
+    weir_siphash_start(&s, key);
+    weir_siphash_add(&s, head, head_size);
+    if (size > 0) /* data may be NULL */
+        weir_siphash_add(&s, data, size);
     return weir_siphash_end(&s);
 }

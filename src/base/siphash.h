@@ -18,6 +18,9 @@ struct weir_sip_key weir_sip_key_load(const uint8_t secret[16]);
 
 /* The hash of `size` bytes. */
 uint64_t weir_siphash(const struct weir_sip_key *key, const void *data, size_t size);
+/* The same of `head` and `data` one behind the other. */
+uint64_t weir_siphash_joined(const struct weir_sip_key *key, const void *head, size_t head_size, const void *data,
+                             size_t size);
 
 /* The same in pieces: start, any number of adds, end. The value depends on the bytes only, not on how they were cut. */
 struct weir_siphash_state {

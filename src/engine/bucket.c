@@ -3,8 +3,6 @@
  * Token buckets without a definition (CL.THROTTLE): the parameters come with the request, the time at which the bucket
  * is full stays. Their slots carry one of a few limit numbers, which only say how fine their ticks are; so nothing can
  * be told about a clock that came back. */
-#include <string.h>
-
 #include "engine/one_step.h"
 
 #define PREFETCH_AHEAD 32
@@ -40,11 +38,8 @@ int weir_limiter_bucket_key(const struct weir_limiter *limiter, struct weir_slic
     static const uint8_t no_name[8] = { 0 }; /* where the keys of limits have their limit's */
     if (value.size > WEIR_KEY_BYTES_MAX)
         return WEIR_ERANGE;
-    uint8_t bytes[sizeof no_name + WEIR_KEY_BYTES_MAX];
-    memcpy(bytes, no_name, sizeof no_name);
-    if (value.size > 0)
-        memcpy(bytes + sizeof no_name, value.data, value.size);
-    *ret_key = (struct weir_key){ .hash = weir_siphash(&limiter->key, bytes, sizeof no_name + value.size) };
+    *ret_key = (struct weir_key){ .hash = weir_siphash_joined(&limiter->key, no_name, sizeof no_name, value.data,
+                                                              value.size) };
     return 0;
 }
 
@@ -100,21 +95,22 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
     for (size_t i = 0; i < count; i++)
         if (costs[i] > WEIR_COST_MAX)
             return WEIR_ERANGE;
-    uint64_t now_ns = time ? time->now_ns : weir_time_read().now_ns;
+    uint64_t now_ns = time ? time->now_ns : weir_time_read_monotonic().now_ns;
     bool charges = !(flags & WEIR_PEEK);
     if (!weir_table_in_reach(&limiter->table, now_ns))
         weir_limiter_reach(limiter, now_ns);
+    struct weir_look looks[PREFETCH_AHEAD];
     for (size_t from = 0; from < count; from += PREFETCH_AHEAD) {
         size_t to = weir_min_u64(count, from + PREFETCH_AHEAD);
         for (size_t i = from; i < to && count > 1; i++)
             weir_table_prefetch(&limiter->table, keys[i].hash);
         for (size_t i = from; i < to && count > 1; i++)
-            weir_table_prefetch_second(&limiter->table, keys[i].hash);
+            looks[i - from] = weir_table_look(&limiter->table, keys[i].hash);
         for (size_t i = from; i < to; i++) {
             struct weir_limit limit = limit_of(&buckets[i]);
             uint32_t number = number_of(limit.shift);
-            if (weir_one_step(&limiter->table, &limit, number, keys[i].hash, costs[i], now_ns, charges, false,
-                              &ret_verdicts[i]) == WEIR_STEP_LONG_WAY) {
+            if (weir_one_step(&limiter->table, &limit, number, keys[i].hash, count > 1 ? &looks[i - from] : NULL,
+                              costs[i], now_ns, charges, false, &ret_verdicts[i]) == WEIR_STEP_LONG_WAY) {
                 struct weir_event event = { .now_ns = now_ns, .cost = costs[i] };
                 decide_the_long_way(limiter, &limit, keys[i].hash, &event, charges, &ret_verdicts[i]);
             }

@@ -219,13 +219,13 @@ __attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *l
 static inline __attribute__((always_inline)) bool decide_one(struct weir_limiter *limiter,
                                                              const struct weir_record *record,
                                                              const struct weir_charge *charge,
-                                                             const struct weir_time *time, unsigned flags,
-                                                             struct weir_verdict *v)
+                                                             const struct weir_look *look, const struct weir_time *time,
+                                                             unsigned flags, struct weir_verdict *v)
 {
     bool drains = record->count_mode == WEIR_COUNT_ATTEMPTS, charges = !(flags & WEIR_PEEK);
     enum weir_step step = WEIR_STEP_LONG_WAY;
     if (weir_limit_is_bucket(&record->limit) && record->mode != WEIR_MODE_OFF)
-        step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id), charge->key.hash,
+        step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id), charge->key.hash, look,
                              charge->cost, time->now_ns, charges, drains, v);
     if (step == WEIR_STEP_LONG_WAY) {
         decide_the_long_way(limiter, record, charge, time, flags, v);
@@ -320,7 +320,7 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
         return record ? WEIR_ERANGE : WEIR_ENOENT;
     struct weir_time now = time_of(limiter, time, record->limit.calendar);
     bool counts = record->mode == WEIR_MODE_ENFORCE;
-    bool admitted = decide_one(limiter, record, charges, &now, flags, ret_verdicts) || !counts;
+    bool admitted = decide_one(limiter, record, charges, NULL, &now, flags, ret_verdicts) || !counts;
     ret_decision->admitted = admitted;
     ret_decision->deciding = !counts;
     ret_decision->retry_after_ns = admitted ? 0 : ret_verdicts->retry_after_ns;
@@ -337,15 +337,16 @@ int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_cha
     if (error)
         return error;
     struct weir_time now = time_of(limiter, time, true);
+    struct weir_look looks[PREFETCH_AHEAD];
     for (size_t from = 0; from < count; from += PREFETCH_AHEAD) {
         size_t to = weir_min_u64(count, from + PREFETCH_AHEAD);
         for (size_t i = from; i < to; i++)
             weir_table_prefetch(&limiter->table, charges[i].key.hash);
         for (size_t i = from; i < to; i++)
-            weir_table_prefetch_second(&limiter->table, charges[i].key.hash);
+            looks[i - from] = weir_table_look(&limiter->table, charges[i].key.hash);
         for (size_t i = from; i < to; i++)
-            (void)decide_one(limiter, weir_record_of(limiter, charges[i].limit), &charges[i], &now, flags,
-                             &ret_verdicts[i]);
+            (void)decide_one(limiter, weir_record_of(limiter, charges[i].limit), &charges[i], &looks[i - from], &now,
+                             flags, &ret_verdicts[i]);
     }
     return 0;
 }

@@ -21,11 +21,10 @@ static inline uint64_t weir_ticket_make(uint64_t fresh_at)
     return fresh_at | UINT64_C(1) << 63;
 }
 
-static inline __attribute__((always_inline)) enum weir_step weir_one_step(struct weir_table *table,
-                                                                          const struct weir_limit *shared,
-                                                                          uint32_t number, uint64_t hash, uint64_t cost,
-                                                                          uint64_t now_ns, bool charges, bool drains,
-                                                                          struct weir_verdict *v)
+/* `look` says where the key was seen a moment ago; NULL: nowhere yet. */
+static inline __attribute__((always_inline)) enum weir_step weir_one_step(
+    struct weir_table *table, const struct weir_limit *shared, uint32_t number, uint64_t hash,
+    const struct weir_look *look, uint64_t cost, uint64_t now_ns, bool charges, bool drains, struct weir_verdict *v)
 {
     const struct weir_limit limit = *shared; /* a copy, so that stores to *v leave it in registers */
     if (limit.shift < 0)
@@ -33,7 +32,7 @@ static inline __attribute__((always_inline)) enum weir_step weir_one_step(struct
     uint64_t now = weir_ticks_at(now_ns, limit.shift);
     for (;;) {
         struct weir_pair seen;
-        struct weir_slot *slot = weir_table_find(table, hash, &seen);
+        struct weir_slot *slot = look ? weir_table_see(table, hash, *look, &seen) : weir_table_find(table, hash, &seen);
         if (!slot || !weir_pair_is_free_and_of(seen, number))
             return WEIR_STEP_LONG_WAY;
         uint64_t ahead = weir_ticks_until(weir_pair_fresh_at(seen), now);

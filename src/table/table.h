@@ -125,15 +125,6 @@ static inline struct weir_slot *weir_table_find_in(const struct weir_table *tabl
     return weir_line_find(&table->lines[weir_table_home(table, hash, second, count)], key, ret_seen);
 }
 
-/* A while after weir_table_prefetch: sends for the second line where the first does not have the key. */
-static inline void weir_table_prefetch_second(const struct weir_table *table, uint64_t hash)
-{
-    struct weir_pair seen;
-    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    if (!weir_table_find_in(table, hash, false, &seen))
-        __builtin_prefetch(&table->lines[weir_table_home(table, hash, true, count)], 1, 3);
-}
-
 /* The slot of a key and what it shows, locked or not; NULL if it has none (or is being moved this instant: only
  * weir_table_hold knows for sure). */
 static inline struct weir_slot *weir_table_find(const struct weir_table *table, uint64_t hash,
@@ -141,6 +132,50 @@ static inline struct weir_slot *weir_table_find(const struct weir_table *table, 
 {
     struct weir_slot *slot = weir_table_find_in(table, hash, false, ret_seen);
     return slot ? slot : weir_table_find_in(table, hash, true, ret_seen);
+}
+
+/* ---- finding many ----
+ *
+ * weir_table_prefetch for each, then weir_table_look for each, then weir_table_see for each. Without a branch on what
+ * the lines hold: which slot of which line it is cannot be guessed, and a wrong guess costs more than every look. */
+
+static inline unsigned weir_line_match(const struct weir_line *line, uint64_t key)
+{
+    unsigned match = 0;
+    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++)
+        match |= (unsigned)((weir_slot_tag(&line->slot[i]) ^ key) >> WEIR_TAG_LIMIT_BITS == 0) << i;
+    return match;
+}
+
+/* Where a key is, as far as its first line tells. */
+struct weir_look {
+    struct weir_line *line;
+    uint64_t key; /* its tag there, without the limit */
+};
+
+/* The first line if that has the key, else the second, which is sent for. */
+static inline struct weir_look weir_table_look(const struct weir_table *table, uint64_t hash)
+{
+    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE), key = hash & WEIR_TAG_KEY_MASK;
+    uint64_t first = weir_table_home(table, hash, false, count), second = weir_table_home(table, hash, true, count);
+    bool here = weir_line_match(&table->lines[first], key) != 0;
+    struct weir_look look = { &table->lines[here ? first : second], key | (here ? 0 : WEIR_TAG_SECOND) };
+    __builtin_prefetch(look.line, 1, 3);
+    return look;
+}
+
+/* weir_table_find, by what weir_table_look found a moment ago. */
+static inline struct weir_slot *weir_table_see(const struct weir_table *table, uint64_t hash, struct weir_look look,
+                                               struct weir_pair *ret_seen)
+{
+    unsigned match = weir_line_match(look.line, look.key);
+    if (match != 0) {
+        struct weir_slot *slot = &look.line->slot[__builtin_ctz(match)];
+        *ret_seen = weir_slot_load(slot);
+        if ((ret_seen->tag ^ look.key) >> WEIR_TAG_LIMIT_BITS == 0 && ret_seen->tag != 0)
+            return slot;
+    }
+    return weir_table_find(table, hash, ret_seen);
 }
 
 /* ---- holding ---- */
