@@ -27,6 +27,12 @@ class House(unittest.TestCase):
         for name in ('include/weir/limit.h', 'src/base/siphash.c', 'tests/run.py', 'scripts/run', '.ci/run'):
             self.assertIn(name, names)
 
+    def test_npm_lockfile_names_no_place(self):
+        """Where a package comes from is the machine's business; what it must be is the lockfile's."""
+        text = (ROOT / 'tests/live/package-lock.json').read_text(encoding='utf-8')
+        self.assertIn('"integrity"', text)
+        self.assertNotIn('"resolved"', text)
+
 
 class Planted(unittest.TestCase):
     """One violation in a copy of the tree gives one finding that names the file and the rule."""
