@@ -37,6 +37,14 @@ struct weir_resp_compiled {
     struct weir_bucket bucket; /* burst 0: nothing yet */
 };
 
+/* How the last parameters were written ("15\r\n$2\r\n30\r\n$2\r\n60"): the same bytes mean the same bucket, without
+ * reading a number. size 0: none. */
+struct weir_resp_recent {
+    size_t size;
+    uint8_t text[48];
+    struct weir_bucket bucket;
+};
+
 struct weir_resp_batch {
     size_t count;
     struct weir_bucket buckets[WEIR_RESP_BATCH];
@@ -52,6 +60,7 @@ struct weir_resp_work {
     struct weir_resp_command command;
     struct weir_resp_batch batch;
     struct weir_resp_compiled compiled[WEIR_RESP_COMPILED];
+    struct weir_resp_recent recent;
     struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX];
     struct weir_outcome outcome;
 };

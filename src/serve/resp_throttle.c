@@ -126,14 +126,53 @@ static bool read_arguments(const struct weir_resp_call *call, struct weir_resp_c
     return false;
 }
 
-void weir_resp_throttle(const struct weir_resp_call *call)
+/* The bytes from the first parameter to the end of the last, with RESP's own between them, which make clear where each
+ * begins; a line has none. */
+static struct weir_slice written(const struct weir_resp_call *call)
 {
-    struct weir_resp_batch *batch = &call->work->batch;
+    const uint8_t *start = call->args[2].data;
+    const uint8_t *end = (const uint8_t *)call->args[4].data + call->args[4].size;
+    bool array = call->count == 5 && !call->in_exec && !call->work->command.line;
+    return (struct weir_slice){ start, array ? (size_t)(end - start) : 0 };
+}
+
+static bool is_recent(const struct weir_resp_recent *recent, struct weir_slice text)
+{
+    return text.size == recent->size && text.size > 0 && memcmp(text.data, recent->text, text.size) == 0;
+}
+
+static void remember(struct weir_resp_recent *recent, struct weir_slice text, const struct weir_bucket *bucket)
+{
+    recent->size = text.size <= sizeof(recent->text) ? text.size : 0;
+    memcpy(recent->text, text.data, recent->size);
+    recent->bucket = *bucket;
+}
+
+/* The bucket and quantity of a call; NULL when it has been refused. */
+static const struct weir_bucket *read_call(const struct weir_resp_call *call, uint64_t *ret_quantity)
+{
+    struct weir_resp_recent *recent = &call->work->recent;
+    struct weir_slice text = written(call);
+    *ret_quantity = 1;
+    if (is_recent(recent, text))
+        return &recent->bucket;
+
     struct weir_resp_compiled wanted;
     int64_t quantity;
     if (!read_arguments(call, &wanted, &quantity) || !check_ranges(call, &wanted, quantity))
-        return;
+        return NULL;
     const struct weir_bucket *bucket = find_bucket(call, &wanted);
+    if (bucket && text.size > 0)
+        remember(recent, text, bucket);
+    *ret_quantity = (uint64_t)quantity;
+    return bucket;
+}
+
+void weir_resp_throttle(const struct weir_resp_call *call)
+{
+    struct weir_resp_batch *batch = &call->work->batch;
+    uint64_t quantity;
+    const struct weir_bucket *bucket = read_call(call, &quantity);
     if (!bucket)
         return;
     size_t place = batch->count;
@@ -142,7 +181,7 @@ void weir_resp_throttle(const struct weir_resp_call *call)
         return;
     }
     batch->buckets[place] = *bucket;
-    batch->costs[place] = (uint64_t)quantity;
+    batch->costs[place] = quantity;
     if (++batch->count == WEIR_RESP_BATCH)
         weir_resp_batch_flush(call);
 }

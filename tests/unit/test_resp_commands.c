@@ -153,6 +153,29 @@ static void throttle_keeps_its_time_under_new_parameters(void **state)
     expect_throttle(bench, "p 19 10 10 5", "0 20 5 -1 15");
 }
 
+#define ARRAY(burst, count, period) "*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\ns\r\n" burst count period
+
+/* As clients write them: parameters that repeat are known by their bytes, and only those that repeat. */
+static void throttle_parameters_seen_before(void **state)
+{
+    struct bench *bench = *state;
+    for (int i = 0; i < 3; i++)
+        expect_bytes(bench, ARRAY("$1\r\n9\r\n", "$2\r\n10\r\n", "$2\r\n10\r\n"),
+                     i == 0   ? "*5\r\n:0\r\n:10\r\n:9\r\n:-1\r\n:1\r\n"
+                     : i == 1 ? "*5\r\n:0\r\n:10\r\n:8\r\n:-1\r\n:2\r\n"
+                              : "*5\r\n:0\r\n:10\r\n:7\r\n:-1\r\n:3\r\n");
+    expect_bytes(bench, ARRAY("$1\r\n8\r\n", "$2\r\n10\r\n", "$2\r\n10\r\n"), "*5\r\n:0\r\n:9\r\n:5\r\n:-1\r\n:4\r\n");
+    expect_bytes(bench, ARRAY("$1\r\n9\r\n", "$2\r\n10\r\n", "$2\r\n10\r\n"), "*5\r\n:0\r\n:10\r\n:5\r\n:-1\r\n:5\r\n");
+    expect_bytes(bench, ARRAY("$1\r\n9\r\n", "$2\r\n10\r\n", "$2\r\nx0\r\n"),
+                 "-ERR value is not an integer or out of range\r\n");
+    expect_bytes(bench, "*6\r\n$11\r\ncl.throttle\r\n$1\r\ns\r\n$1\r\n9\r\n$2\r\n10\r\n$2\r\n10\r\n$1\r\n3\r\n",
+                 "*5\r\n:0\r\n:10\r\n:2\r\n:-1\r\n:8\r\n");
+    /* The first parameter holds the bytes of the first two of the call that is remembered, and of RESP between them. */
+    expect_bytes(bench, ARRAY("$9\r\n9\r\n$2\r\n10\r\n", "$2\r\n10\r\n", "$2\r\n10\r\n"),
+                 "-ERR value is not an integer or out of range\r\n");
+    expect_bytes(bench, ARRAY("$1\r\n9\r\n", "$2\r\n10\r\n", "$2\r\n10\r\n"), "*5\r\n:0\r\n:10\r\n:1\r\n:-1\r\n:9\r\n");
+}
+
 static void throttle_errors(void **state)
 {
     struct bench *bench = *state;
@@ -287,6 +310,7 @@ int main(void)
         CASE(throttle_rounds_seconds_up),
         CASE(throttle_quantities),
         CASE(throttle_keeps_its_time_under_new_parameters),
+        CASE(throttle_parameters_seen_before),
         CASE(throttle_errors),
         CASE(batches_keep_the_order),
         CASE(checks_and_refunds),
