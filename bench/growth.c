@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_growth KEYS: a table from its first key to KEYS keys that all stay live. Prints one line: the bytes of memory
+ * bench_growth KEYS: a table from its first key to KEYS keys that all stay live, with weir_limiter_maintain called from a
+ * timer as its header asks. Prints one line: the bytes of memory
  * that a key has cost at the end and at worst on the way (of the whole process, from what it took before the limiter
  * was made; counted from a tenth of KEYS on), how many keys are held, and the longest single decisions by the wall
  * clock and by this thread's own processor time (which other processes cannot lengthen). */
@@ -8,9 +9,12 @@
 #include "measure.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "weir/limiter.h"
 
@@ -30,6 +34,21 @@ static void check(int error, const char *what)
         fprintf(stderr, "%s: %s\n", what, weir_error_text(error));
         exit(1);
     }
+}
+
+struct upkeep {
+    struct weir_limiter *limiter;
+    atomic_bool done;
+};
+
+static void *maintain(void *argument)
+{
+    struct upkeep *upkeep = argument;
+    while (!atomic_load(&upkeep->done)) {
+        weir_limiter_maintain(upkeep->limiter, NULL, 4096);
+        usleep(10000);
+    }
+    return NULL;
 }
 
 static bool insert(struct weir_limiter *limiter, weir_limit_id limit, uint64_t number, struct worst *worst)
@@ -58,6 +77,8 @@ int main(int argc, char **argv)
     struct weir_limit_def def = { .name = "daily", .spec = { .count = 10, .period_ns = DAY_NS } };
     struct weir_limiter_options options = { .memory_max = keys * BYTES_PER_KEY };
     struct weir_limiter_stats stats;
+    struct upkeep upkeep = { 0 };
+    pthread_t thread;
     struct weir_limiter *limiter;
     weir_limit_id limit;
     double most = 0;
@@ -69,6 +90,11 @@ int main(int argc, char **argv)
     }
     check(weir_limiter_create(&options, &limiter, NULL), "create");
     check(weir_limiter_define(limiter, &def, 1, NULL, &limit, NULL), "define");
+    upkeep.limiter = limiter;
+    if (pthread_create(&thread, NULL, maintain, &upkeep) != 0) {
+        perror("pthread_create");
+        return 1;
+    }
     for (uint64_t i = 1; i <= keys; i++) {
         if (!insert(limiter, limit, i, &worst)) {
             fputs("a fresh key was refused\n", stderr);
@@ -79,6 +105,8 @@ int main(int argc, char **argv)
             most = bytes > most ? bytes : most;
         }
     }
+    atomic_store(&upkeep.done, true);
+    pthread_join(thread, NULL);
     weir_limiter_stats(limiter, &stats);
     printf("bytes %.4g bytes_most %.4g held %" PRIu64 " evicted %" PRIu64
            " worst_us %.4g worst_cpu_us %.4g p9999_us %.4g\n",

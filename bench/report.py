@@ -76,7 +76,7 @@ def table_of_ratios(samples):
             out.append(f'| {ratio.text} | – | not measured | | | | |')
             continue
         # A longest time is only ever lengthened by a disturbance: the least of all rounds is the nearest to the truth.
-        value = min(values) if ratio.above.endswith('worst_us') else statistics.median(values)
+        value = min(values) if ratio.above.endswith('worst_cpu_us') else statistics.median(values)
         sign = '≥ ' if ratio.least else '≤ '
         marks = [sign + number(m) if m is not None else '' for m in (ratio.must, ratio.gate, ratio.stretch)]
         out.append(f'| {ratio.text} | {number(value)} | {spread(values)} | {" | ".join(marks)} | '
