@@ -7,6 +7,7 @@ round. A sample during which other processes took too much of the machine is tak
 import argparse
 import json
 import pathlib
+import signal
 import sys
 import tempfile
 import time
@@ -18,7 +19,7 @@ from subjects import Failed
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NOISE_MAX = 0.15  # of a core
-RETAKES_MAX = 3
+TAKES_MAX = 2
 WARM_UP_ROUNDS = 1
 TIME_MAX_S = 14 * 60
 SIZES = {'full': (1000000, 10000000), 'quick': (2000, 20000)}
@@ -124,7 +125,7 @@ class Bench:
     def take_calm(self, line):
         """The sample during which others took the least, of as many as it takes to find a calm one."""
         best = None
-        for _ in range(1 if self.options.quick or line.source[0] == 'growth' else RETAKES_MAX):
+        for _ in range(1 if self.options.quick or line.source[0] == 'growth' else TAKES_MAX):
             pids = [process.pid for process in [*self.programs.values(), *self.servers.values()]]
             with subjects.Meter(pids) as meter:
                 value = self.take(line)
@@ -187,6 +188,7 @@ def parse():
 
 def main():
     options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the servers are stopped then, too
     wanted = options.only.split(',')
     lines.LINES[:] = [line for line in lines.LINES if any(word in line.name for word in wanted)]
     with tempfile.TemporaryDirectory(prefix='weir-bench-') as scratch:

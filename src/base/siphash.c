@@ -51,7 +51,7 @@ struct weir_sip_key weir_sip_key_load(const uint8_t secret[16])
     return (struct weir_sip_key){ load_bytes(secret, 8), load_bytes(secret + 8, 8) };
 }
 
-void weir_siphash_start(struct weir_siphash_state *s, const struct weir_sip_key *key)
+static inline void start(struct weir_siphash_state *s, const struct weir_sip_key *key)
 {
     s->v0 = UINT64_C(0x736f6d6570736575) ^ key->k0;
     s->v1 = UINT64_C(0x646f72616e646f6d) ^ key->k1;
@@ -61,7 +61,13 @@ void weir_siphash_start(struct weir_siphash_state *s, const struct weir_sip_key 
     s->size = 0;
 }
 
-void weir_siphash_add(struct weir_siphash_state *s, const void *data, size_t size)
+void weir_siphash_start(struct weir_siphash_state *s, const struct weir_sip_key *key)
+{
+    start(s, key);
+}
+
+/* Inlined where the parts are known: calls would cost as much as the rounds. */
+static inline __attribute__((always_inline)) void add(struct weir_siphash_state *s, const void *data, size_t size)
 {
     const uint8_t *p = data;
     size_t have = s->size % 8;
@@ -81,7 +87,12 @@ void weir_siphash_add(struct weir_siphash_state *s, const void *data, size_t siz
     s->tail = load_bytes(p, size);
 }
 
-uint64_t weir_siphash_end(struct weir_siphash_state *s)
+void weir_siphash_add(struct weir_siphash_state *s, const void *data, size_t size)
+{
+    add(s, data, size);
+}
+
+static inline __attribute__((always_inline)) uint64_t end(struct weir_siphash_state *s)
 {
     mix_word(s, s->tail | s->size << 56);
     s->v2 ^= 0xff;
@@ -91,21 +102,26 @@ uint64_t weir_siphash_end(struct weir_siphash_state *s)
     return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
 }
 
+uint64_t weir_siphash_end(struct weir_siphash_state *s)
+{
+    return end(s);
+}
+
 uint64_t weir_siphash(const struct weir_sip_key *key, const void *data, size_t size)
 {
     struct weir_siphash_state s;
-    weir_siphash_start(&s, key);
-    weir_siphash_add(&s, data, size);
-    return weir_siphash_end(&s);
+    start(&s, key);
+    add(&s, data, size);
+    return end(&s);
 }
 
 uint64_t weir_siphash_joined(const struct weir_sip_key *key, const void *head, size_t head_size, const void *data,
                              size_t size)
 {
     struct weir_siphash_state s;
-    weir_siphash_start(&s, key);
-    weir_siphash_add(&s, head, head_size);
+    start(&s, key);
+    add(&s, head, head_size);
     if (size > 0) /* data may be NULL */
-        weir_siphash_add(&s, data, size);
-    return weir_siphash_end(&s);
+        add(&s, data, size);
+    return end(&s);
 }
