@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_growth KEYS: a table from its first key to KEYS keys that all stay live, with weir_limiter_maintain called from a
- * timer as its header asks. Prints one line: the bytes of memory
- * that a key has cost at the end and at worst on the way (of the whole process, from what it took before the limiter
- * was made; counted from a tenth of KEYS on), how many keys are held, and the longest single decisions by the wall
- * clock and by this thread's own processor time (which other processes cannot lengthen). */
+ * bench_growth KEYS: a table from its first key to KEYS keys that all stay live, with weir_limiter_maintain called
+ * from a timer as its header asks. Prints one line: the bytes of memory that a key has cost at the end and at worst on
+ * the way (of the whole process, from what it took before the limiter was made; counted from a tenth of KEYS on), how
+ * many keys are held, and the longest single decisions by the wall clock and by this thread's own processor time
+ * (which other processes cannot lengthen). */
 #include "histogram.h"
 #include "measure.h"
 
