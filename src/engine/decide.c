@@ -200,9 +200,8 @@ static void judge_off(const struct weir_record *record, struct weir_verdict *v)
 
 __attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *limiter,
                                                           const struct weir_record *record,
-                                                          const struct weir_charge *charge,
-                                                          const struct weir_time *time, unsigned flags,
-                                                          struct weir_verdict *v)
+                                                          const struct weir_charge *charge, struct weir_time time,
+                                                          unsigned flags, struct weir_verdict *v)
 {
     static const uint8_t first = 0;
     struct weir_decision decision;
@@ -211,7 +210,7 @@ __attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *l
         judge_off(record, v);
         return;
     }
-    job.event = weir_event_make(limiter, record, &charge->key, charge->cost, time);
+    job.event = weir_event_make(limiter, record, &charge->key, charge->cost, &time);
     decide_together(limiter, &job, &first, 1, flags, &decision);
 }
 
@@ -219,14 +218,14 @@ __attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *l
 static inline __attribute__((always_inline)) bool decide_one(struct weir_limiter *limiter,
                                                              const struct weir_record *record,
                                                              const struct weir_charge *charge,
-                                                             const struct weir_look *look, const struct weir_time *time,
+                                                             const struct weir_look *look, struct weir_time time,
                                                              unsigned flags, struct weir_verdict *v)
 {
     bool drains = record->count_mode == WEIR_COUNT_ATTEMPTS, charges = !(flags & WEIR_PEEK);
     enum weir_step step = WEIR_STEP_LONG_WAY;
     if (weir_limit_is_bucket(&record->limit) && record->mode != WEIR_MODE_OFF)
         step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id), charge->key.hash, look,
-                             charge->cost, time->now_ns, charges, drains, v);
+                             charge->cost, time.now_ns, charges, drains, v);
     if (step == WEIR_STEP_LONG_WAY) {
         decide_the_long_way(limiter, record, charge, time, flags, v);
         return v->admitted;
@@ -320,7 +319,7 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
         return record ? WEIR_ERANGE : WEIR_ENOENT;
     struct weir_time now = time_of(limiter, time, record->limit.calendar);
     bool counts = record->mode == WEIR_MODE_ENFORCE;
-    bool admitted = decide_one(limiter, record, charges, NULL, &now, flags, ret_verdicts) || !counts;
+    bool admitted = decide_one(limiter, record, charges, NULL, now, flags, ret_verdicts) || !counts;
     ret_decision->admitted = admitted;
     ret_decision->deciding = !counts;
     ret_decision->retry_after_ns = admitted ? 0 : ret_verdicts->retry_after_ns;
@@ -345,7 +344,7 @@ int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_cha
         for (size_t i = from; i < to; i++)
             looks[i - from] = weir_table_look(&limiter->table, charges[i].key.hash);
         for (size_t i = from; i < to; i++)
-            (void)decide_one(limiter, weir_record_of(limiter, charges[i].limit), &charges[i], &looks[i - from], &now,
+            (void)decide_one(limiter, weir_record_of(limiter, charges[i].limit), &charges[i], &looks[i - from], now,
                              flags, &ret_verdicts[i]);
     }
     return 0;
