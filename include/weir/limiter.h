@@ -164,6 +164,7 @@ int weir_limiter_forget(struct weir_limiter *limiter, const struct weir_charge *
 /* The compiled numbers of a token bucket; treat as opaque. */
 struct weir_bucket {
     uint64_t emission; /* one unit's time, in 2^-shift ns, rounded up */
+    uint64_t inverse;  /* floor((2^64 - 1) / emission): a division by multiplication */
     uint64_t capacity; /* burst * emission */
     uint64_t burst;
     int32_t shift;

@@ -13,6 +13,7 @@ static struct weir_limit limit_of(const struct weir_bucket *bucket)
                                 .shift = bucket->shift,
                                 .capacity = bucket->burst,
                                 .emission = bucket->emission,
+                                .inverse = bucket->inverse,
                                 .span = bucket->capacity,
                                 .ahead_max = UINT64_MAX };
 }
@@ -29,7 +30,11 @@ int weir_bucket_init(struct weir_bucket *bucket, const struct weir_limit_spec *s
     int error = weir_limit_init(&limit, &plain, 0, ret_fault);
     if (error)
         return error;
-    *bucket = (struct weir_bucket){ limit.emission, limit.span, limit.capacity, limit.shift, 0 };
+    *bucket = (struct weir_bucket){ .emission = limit.emission,
+                                    .inverse = limit.inverse,
+                                    .capacity = limit.span,
+                                    .burst = limit.capacity,
+                                    .shift = limit.shift };
     return 0;
 }
 
@@ -52,8 +57,8 @@ static uint64_t change_ticks(uint64_t fresh_at, int32_t from, int32_t to, uint64
 }
 
 /* Absent, held, or in other ticks. */
-static void decide_the_long_way(struct weir_limiter *limiter, const struct weir_limit *limit, uint64_t hash,
-                                const struct weir_event *event, bool charges, struct weir_verdict *v)
+static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const struct weir_limit *limit, uint64_t hash,
+                                          const struct weir_event *event, bool charges, struct weir_verdict *v)
 {
     struct weir_held held;
     uint64_t wait_ns;
@@ -71,7 +76,7 @@ static void decide_the_long_way(struct weir_limiter *limiter, const struct weir_
             weir_count_full(limiter, number);
             v->retry_after_ns = wait_ns;
         }
-        return;
+        return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
     }
     int32_t shift = limiter->table.kinds[weir_pair_limit(held.pair)].shift;
     state.fresh_at = weir_pair_fresh_at(held.pair);
@@ -84,6 +89,7 @@ static void decide_the_long_way(struct weir_limiter *limiter, const struct weir_
     } else {
         weir_table_release(&held, weir_pair_limit(held.pair), weir_pair_fresh_at(held.pair));
     }
+    return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
 }
 
 int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct weir_bucket *buckets,
@@ -109,12 +115,15 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
         for (size_t i = from; i < to; i++) {
             struct weir_limit limit = limit_of(&buckets[i]);
             uint32_t number = number_of(limit.shift);
-            if (weir_one_step(&limiter->table, &limit, number, keys[i].hash, count > 1 ? &looks[i - from] : NULL,
-                              costs[i], now_ns, charges, false, &ret_verdicts[i]) == WEIR_STEP_LONG_WAY) {
+            enum weir_step step = WEIR_STEP_LONG_WAY;
+            if (charges && costs[i] > 0)
+                step = weir_one_step(&limiter->table, &limit, number, keys[i].hash, count > 1 ? &looks[i - from] : NULL,
+                                     costs[i], now_ns, &ret_verdicts[i]);
+            if (step == WEIR_STEP_LONG_WAY) {
                 struct weir_event event = { .now_ns = now_ns, .cost = costs[i] };
-                decide_the_long_way(limiter, &limit, keys[i].hash, &event, charges, &ret_verdicts[i]);
+                step = decide_the_long_way(limiter, &limit, keys[i].hash, &event, charges, &ret_verdicts[i]);
             }
-            if (!ret_verdicts[i].admitted && charges)
+            if (step == WEIR_STEP_REFUSED && charges)
                 weir_count_refused(limiter, number);
         }
     }

@@ -221,17 +221,15 @@ static inline __attribute__((always_inline)) bool decide_one(struct weir_limiter
                                                              const struct weir_look *look, struct weir_time time,
                                                              unsigned flags, struct weir_verdict *v)
 {
-    bool drains = record->count_mode == WEIR_COUNT_ATTEMPTS, charges = !(flags & WEIR_PEEK);
     enum weir_step step = WEIR_STEP_LONG_WAY;
-    if (weir_limit_is_bucket(&record->limit) && record->mode != WEIR_MODE_OFF)
+    if (record->plain && !(flags & WEIR_PEEK) && charge->cost > 0)
         step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id), charge->key.hash, look,
-                             charge->cost, time.now_ns, charges, drains, v);
+                             charge->cost, time.now_ns, v);
     if (step == WEIR_STEP_LONG_WAY) {
         decide_the_long_way(limiter, record, charge, time, flags, v);
         return v->admitted;
     }
-    v->shadow = record->mode == WEIR_MODE_SHADOW;
-    if (step == WEIR_STEP_REFUSED && charges)
+    if (step == WEIR_STEP_REFUSED)
         weir_count_refused(limiter, weir_id_number(record->id));
     return step == WEIR_STEP_ADMITTED;
 }

@@ -87,6 +87,7 @@ static int record_create(struct weir_limiter *limiter, const struct weir_limit_d
     r->mode = def->spec.mode;
     r->count_mode = def->spec.count_mode;
     r->on_full = def->spec.on_full;
+    r->plain = weir_limit_is_bucket(&r->limit) && r->mode == WEIR_MODE_ENFORCE && r->count_mode == WEIR_COUNT_ADMITTED;
     r->spread_ns = def->spec.spread_ns;
     r->rule = (struct weir_calendar_rule){ def->spec.calendar, def->spec.calendar_count, def->spec.period_ns, NULL };
     if (!error && r->limit.calendar && strcmp(r->tz, "UTC") != 0) {

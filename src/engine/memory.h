@@ -24,6 +24,7 @@
 struct weir_record {
     struct weir_limit limit;
     weir_limit_id id; /* number | generation << 16 */
+    bool plain;       /* a bucket that is enforced and counts what it admits: nearly all, and the hot path */
     enum weir_mode mode;
     enum weir_count count_mode;
     enum weir_on_full on_full;

@@ -11,8 +11,7 @@
 enum weir_step {
     WEIR_STEP_ADMITTED,
     WEIR_STEP_REFUSED,
-    /* absent, held, written under another limit, a clock that jumped, an attempt to charge, or ticks of over 1 ns */
-    WEIR_STEP_LONG_WAY,
+    WEIR_STEP_LONG_WAY, /* absent, held, written under another limit, a clock that jumped, or ticks of over 1 ns */
 };
 
 /* A bucket's state after a charge, told apart from "none". */
@@ -21,32 +20,29 @@ static inline uint64_t weir_ticket_make(uint64_t fresh_at)
     return fresh_at | UINT64_C(1) << 63;
 }
 
-/* `look` says where the key was seen a moment ago; NULL: nowhere yet. */
-static inline __attribute__((always_inline)) enum weir_step weir_one_step(
-    struct weir_table *table, const struct weir_limit *limit, uint32_t number, uint64_t hash,
-    const struct weir_look *look, uint64_t cost, uint64_t now_ns, bool charges, bool drains, struct weir_verdict *v)
+/* Charges cost >= 1. `look` says where the key was seen a moment ago; NULL: nowhere yet. */
+static inline __attribute__((always_inline)) enum weir_step weir_one_step(struct weir_table *table,
+                                                                          const struct weir_limit *limit,
+                                                                          uint32_t number, uint64_t hash,
+                                                                          const struct weir_look *look, uint64_t cost,
+                                                                          uint64_t now_ns, struct weir_verdict *v)
 {
     if (limit->shift < 0)
         return WEIR_STEP_LONG_WAY;
     uint64_t now = weir_ticks_at(now_ns, limit->shift);
     for (;;) {
         struct weir_pair seen;
-        struct weir_slot *slot = look ? weir_table_see(table, hash, *look, &seen) : weir_table_find(table, hash, &seen);
-        if (!slot || !weir_pair_is_free_and_of(seen, number))
+        struct weir_slot *slot = look ? weir_table_see(table, hash, *look, &seen)
+                                      : weir_table_find_free(table, hash, number, &seen);
+        if (!slot || (look && !weir_pair_is_free_and_of(seen, number)))
             return WEIR_STEP_LONG_WAY;
         uint64_t ahead = weir_ticks_until(weir_pair_fresh_at(seen), now);
         if (ahead > limit->ahead_max)
             return WEIR_STEP_LONG_WAY;
         uint64_t remaining = weir_bucket_remaining(limit, ahead);
         if (cost > remaining) {
-            if (charges && drains && cost <= limit->capacity)
-                return WEIR_STEP_LONG_WAY;
             weir_bucket_refuse(limit, ahead, remaining, now_ns, cost, v);
             return WEIR_STEP_REFUSED;
-        }
-        if (!charges || cost == 0) {
-            weir_bucket_admit(limit, ahead, ahead, remaining, now_ns, v);
-            return WEIR_STEP_ADMITTED;
         }
         uint64_t after = ahead + cost * limit->emission, fresh_at = weir_ticks_add(now, after);
         if (weir_slot_swap(slot, seen, weir_pair_at(seen, fresh_at))) {

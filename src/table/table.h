@@ -117,6 +117,22 @@ static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t 
     return NULL;
 }
 
+/* The slot of a key if it shows `limit` and nobody holds it. Compared whole, so that one look at a tag is enough; and
+ * confirmed with both halves as of one instant. */
+static inline __attribute__((always_inline)) struct weir_slot *weir_line_find_free(struct weir_line *line,
+                                                                                   struct weir_pair like,
+                                                                                   struct weir_pair *ret_seen)
+{
+    for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
+        if (weir_slot_tag(&line->slot[i]) != like.tag)
+            continue;
+        *ret_seen = weir_slot_load(&line->slot[i]);
+        if (ret_seen->tag == like.tag && ret_seen->word >> WEIR_TICKS_BITS == like.word >> WEIR_TICKS_BITS)
+            return &line->slot[i];
+    }
+    return NULL;
+}
+
 static inline struct weir_slot *weir_table_find_in(const struct weir_table *table, uint64_t hash, bool second,
                                                    struct weir_pair *ret_seen)
 {
@@ -132,6 +148,22 @@ static inline struct weir_slot *weir_table_find(const struct weir_table *table, 
 {
     struct weir_slot *slot = weir_table_find_in(table, hash, false, ret_seen);
     return slot ? slot : weir_table_find_in(table, hash, true, ret_seen);
+}
+
+/* In its second home: out of line, as its arithmetic is worth doing only when the first one failed. */
+struct weir_slot *weir_table_find_free_second(const struct weir_table *table, uint64_t hash, struct weir_pair like,
+                                              struct weir_pair *ret_seen);
+
+/* In either home. */
+static inline __attribute__((always_inline)) struct weir_slot *weir_table_find_free(const struct weir_table *table,
+                                                                                    uint64_t hash, uint32_t limit,
+                                                                                    struct weir_pair *ret_seen)
+{
+    uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
+    struct weir_pair like = weir_pair_make(hash, limit, 0);
+    struct weir_slot *slot = weir_line_find_free(&table->lines[weir_table_home(table, hash, false, count)], like,
+                                                 ret_seen);
+    return slot ? slot : weir_table_find_free_second(table, hash, like, ret_seen);
 }
 
 /* ---- finding many ----

@@ -9,10 +9,15 @@
 #include "core/limit/limit.h"
 #include "core/limit/ticks.h"
 
+/* floor((span - ahead) / emission), by multiplication: a division would take a quarter of a whole decision. With i =
+ * floor((2^64 - 1) / e) and n < 2^57, floor(n * i / 2^64) is the quotient or one less. */
 static inline __attribute__((always_inline)) uint64_t weir_bucket_remaining(const struct weir_limit *limit,
                                                                             uint64_t ahead)
 {
-    return ahead < limit->span ? (limit->span - ahead) / limit->emission : 0;
+    if (ahead >= limit->span)
+        return 0;
+    uint64_t left = limit->span - ahead, quotient = (uint64_t)((weir_u128)left * limit->inverse >> 64);
+    return quotient + (left - quotient * limit->emission >= limit->emission);
 }
 
 /* The numbers of a bucket that is `ahead` ticks from fresh, with `remaining` units. Every field of the verdict is

@@ -30,6 +30,7 @@ struct weir_limit {
     int32_t shift;      /* a tick is 2^-shift ns */
     uint64_t capacity;  /* b, or n for windows; 0 if n is 0 */
     uint64_t emission;  /* buckets: ticks of one unit, rounded up, > 0 */
+    uint64_t inverse;   /* buckets: floor((2^64 - 1) / emission) */
     uint64_t span;      /* buckets: capacity * emission; windows: the period; ticks */
     uint64_t ahead_max; /* fresh_at further ahead than this many ticks tells of a clock that came back */
     uint64_t skew_max_ns;
