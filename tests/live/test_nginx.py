@@ -68,12 +68,13 @@ class Nginx:
 
     def stop(self):
         """Lets the requests under way end, so that the log is whole; returns what it complained of."""
-        self.process.send_signal(signal.SIGQUIT)
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.terminate()
-            self.process.wait()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGQUIT)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.terminate()
+                self.process.wait()
         return self.errors()
 
 
@@ -94,6 +95,7 @@ class NginxInFront(unittest.TestCase):
         self.addCleanup(self.stop_weir)
         self.nginx = Nginx(self.weir.http, **options)
         self.addCleanup(shutil.rmtree, self.nginx.folder)
+        self.addCleanup(self.nginx.stop)
 
     def stop_weir(self):
         self.assertEqual(self.weir.stop(), 0)
