@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * semantics.md, "Reconfiguration" (docs/semantics-tests.md). */
+#include "fixture.h"
+#include "random.h"
+
+/* Key "k" of a limit with capacity 10 that used some, under a new capacity: what remains at once. */
+static uint64_t remaining_after(enum weir_algorithm algorithm, enum weir_on_change on_change, uint64_t used,
+                                uint64_t new_count)
+{
+    struct fixture f = one_limit(algorithm, 10, HOUR, 0);
+    struct weir_limit_spec spec = limit_of(algorithm, new_count, HOUR, 0);
+    spec.on_change = on_change;
+    ask(&f, used, T0);
+    fixture_define(&f, &spec, 1, T0);
+    uint64_t remaining = peek(&f, 0, T0).remaining;
+    fixture_destroy(&f);
+    return remaining;
+}
+
+static void reconfiguration__an_unchanged_limit_keeps_its_id(void **state)
+{
+    (void)state;
+    struct weir_limit_spec specs[2] = { limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0),
+                                        limit_of(WEIR_TOKEN_BUCKET, 20, HOUR, 0) };
+    struct fixture f = fixture_create(specs, 2);
+    weir_limit_id first = f.ids[0], second = f.ids[1];
+    specs[1].count = 30;
+    fixture_define(&f, specs, 2, T0);
+    assert_int_equal(f.ids[0], first);
+    assert_true(f.ids[1] != second);
+    fixture_destroy(&f);
+}
+
+/* Ids of the set before stay valid until the next one; older ones are refused. */
+static void reconfiguration__an_id_is_good_for_one_reload(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    struct weir_charge charge = charge_of(&f, 0, "k", 1);
+    struct weir_time time = at(T0);
+    struct weir_verdict verdict;
+    spec.count = 20;
+    fixture_define(&f, &spec, 1, T0);
+    assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, &verdict), 0);
+    spec.count = 30;
+    fixture_define(&f, &spec, 1, T0);
+    assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, &verdict), WEIR_ENOENT);
+    fixture_destroy(&f);
+}
+
+static void reconfiguration__a_decision_converts_an_old_slot_first(void **state)
+{
+    (void)state;
+    for (int algorithm = 0; algorithm <= WEIR_SLIDING_COUNTER; algorithm++) {
+        struct fixture f = one_limit((enum weir_algorithm)algorithm, 10, HOUR, 0);
+        struct weir_limit_spec spec = limit_of((enum weir_algorithm)algorithm, 7, HOUR, 0);
+        ask(&f, 5, T0);
+        fixture_define(&f, &spec, 1, T0);
+        struct weir_verdict v = ask(&f, 1, T0);
+        assert_int_equal(v.capacity, 7);
+        assert_int_equal(v.remaining, 1);
+        fixture_destroy(&f);
+    }
+}
+
+static void reconfiguration__a_background_walk_converts_the_rest(void **state)
+{
+    (void)state;
+    enum { KEYS = 3000 };
+    struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 8, HOUR, 0);
+    struct weir_time time = at(T0);
+    char key[16];
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof(key), "%d", i);
+        ask_at(&f, key, 4, time, 0);
+    }
+    fixture_define(&f, &spec, 1, T0);
+    for (int i = 0; weir_limiter_maintain(f.limiter, &time, 64); i++) {
+        assert_true(i < 1000000);
+    }
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(f.limiter, &stats);
+    assert_int_equal(stats.converted, KEYS);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof(key), "%d", i);
+        assert_int_equal(ask_at(&f, key, 0, time, 0).remaining, 4);
+    }
+    weir_limiter_stats(f.limiter, &stats);
+    assert_int_equal(stats.converted, KEYS); /* not once more */
+    fixture_destroy(&f);
+}
+
+/* No walk in between: define itself does the rest, so that no slot is ever two generations behind. */
+static void reconfiguration__no_slot_is_more_than_one_generation_behind(void **state)
+{
+    (void)state;
+    struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    ask(&f, 4, T0);
+    for (uint64_t count = 11; count < 60; count++) {
+        struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, count, HOUR, 0);
+        fixture_define(&f, &spec, 1, T0);
+    }
+    assert_int_equal(peek(&f, 0, T0).capacity, 59);
+    assert_int_equal(peek(&f, 0, T0).remaining, 6);
+    fixture_destroy(&f);
+}
+
+static void reconfiguration__keep_leaves_what_the_new_limit_has_beyond_what_is_used(void **state)
+{
+    (void)state;
+    for (int algorithm = 0; algorithm <= WEIR_SLIDING_COUNTER; algorithm++) {
+        assert_int_equal(remaining_after((enum weir_algorithm)algorithm, WEIR_ON_CHANGE_KEEP, 3, 5), 2);
+        assert_int_equal(remaining_after((enum weir_algorithm)algorithm, WEIR_ON_CHANGE_KEEP, 8, 5), 0);
+        assert_int_equal(remaining_after((enum weir_algorithm)algorithm, WEIR_ON_CHANGE_KEEP, 10, 1), 0);
+    }
+}
+
+static void reconfiguration__a_raise_is_felt_through_refill(void **state)
+{
+    (void)state;
+    for (int algorithm = 0; algorithm <= WEIR_SLIDING_COUNTER; algorithm++) {
+        for (uint64_t used = 1; used <= 10; used += 3) {
+            assert_int_equal(remaining_after((enum weir_algorithm)algorithm, WEIR_ON_CHANGE_KEEP, used, 20), 10 - used);
+        }
+    }
+    struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 10, SECOND, 0);
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 20, SECOND, 0);
+    ask(&f, 10, T0);
+    fixture_define(&f, &spec, 1, T0);
+    struct weir_time time = at(T0);
+    while (weir_limiter_maintain(f.limiter, &time, 4096)) {
+    }
+    assert_int_equal(peek(&f, 0, T0 + 500 * MS).remaining, 10);
+    assert_int_equal(peek(&f, 0, T0 + SECOND).remaining, 20);
+    fixture_destroy(&f);
+}
+
+static void reconfiguration__proportional_leaves_the_same_share(void **state)
+{
+    (void)state;
+    for (int algorithm = 0; algorithm <= WEIR_SLIDING_COUNTER; algorithm++) {
+        assert_int_equal(remaining_after((enum weir_algorithm)algorithm, WEIR_ON_CHANGE_PROPORTIONAL, 4, 20), 12);
+        assert_int_equal(remaining_after((enum weir_algorithm)algorithm, WEIR_ON_CHANGE_PROPORTIONAL, 4, 5), 3);
+        assert_int_equal(remaining_after((enum weir_algorithm)algorithm, WEIR_ON_CHANGE_PROPORTIONAL, 10, 20), 0);
+    }
+}
+
+static void reconfiguration__reset_starts_fresh(void **state)
+{
+    (void)state;
+    for (int algorithm = 0; algorithm <= WEIR_SLIDING_COUNTER; algorithm++) {
+        assert_int_equal(remaining_after((enum weir_algorithm)algorithm, WEIR_ON_CHANGE_RESET, 10, 5), 5);
+    }
+}
+
+/* From every algorithm to every other, what was used stays used. */
+static void reconfiguration__another_algorithm_keeps_what_is_used(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 25; i++) {
+        struct fixture f = one_limit((enum weir_algorithm)(i / 5), 10, HOUR, 0);
+        struct weir_limit_spec spec = limit_of((enum weir_algorithm)(i % 5), 8, HOUR, 0);
+        ask(&f, 5, T0);
+        fixture_define(&f, &spec, 1, T0);
+        assert_int_equal(peek(&f, 0, T0).remaining, 3);
+        assert_int_equal(admitted_of(&f, 9, T0), 3);
+        fixture_destroy(&f);
+    }
+}
+
+/* Back and forth at random, asking for all there is: never more than the setting that is larger in rate and burst. */
+static void reconfiguration__alternating_never_grants_more_than_the_larger(void **state)
+{
+    (void)state;
+    struct test_random random = { test_random_seed() };
+    for (int round = 0; round < 40; round++) {
+        enum weir_algorithm algorithm = round % 2 ? WEIR_TOKEN_BUCKET : WEIR_LEAKY_BUCKET;
+        struct weir_limit_spec large = limit_of(algorithm, 10, SECOND, 10);
+        struct weir_limit_spec small = limit_of(algorithm, 1 + test_random_below(&random, 10), SECOND,
+                                                1 + test_random_below(&random, 10));
+        large.on_change = small.on_change = WEIR_ON_CHANGE_KEEP;
+        struct fixture f = fixture_create(&large, 1);
+        uint64_t now = T0, admitted = 0;
+        for (int step = 0; step < 500; step++) {
+            fixture_define(&f, test_random_below(&random, 2) ? &small : &large, 1, now);
+            admitted += admitted_of(&f, 11, now);
+            assert_true(admitted * 100 * MS <= 10 * 100 * MS + (now - T0));
+            now += test_random_below(&random, 300 * MS);
+        }
+        fixture_destroy(&f);
+    }
+}
+
+/* A set with one bad limit changes nothing. */
+static void reconfiguration__a_bad_set_leaves_the_old_one(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    struct weir_limit_spec specs[2] = { limit_of(WEIR_TOKEN_BUCKET, 5, HOUR, 0), limit_of(WEIR_TOKEN_BUCKET, 5, 0, 0) };
+    struct fixture other = f;
+    struct weir_fault fault;
+    ask(&f, 4, T0);
+    assert_int_equal(fixture_try_define(&other, specs, 2, T0, &fault), WEIR_ERANGE);
+    assert_string_equal(fault.field, "1.period");
+    assert_int_equal(peek(&f, 0, T0).capacity, 10);
+    assert_int_equal(peek(&f, 0, T0).remaining, 6);
+    fixture_destroy(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reconfiguration__an_unchanged_limit_keeps_its_id),
+        cmocka_unit_test(reconfiguration__an_id_is_good_for_one_reload),
+        cmocka_unit_test(reconfiguration__a_decision_converts_an_old_slot_first),
+        cmocka_unit_test(reconfiguration__a_background_walk_converts_the_rest),
+        cmocka_unit_test(reconfiguration__no_slot_is_more_than_one_generation_behind),
+        cmocka_unit_test(reconfiguration__keep_leaves_what_the_new_limit_has_beyond_what_is_used),
+        cmocka_unit_test(reconfiguration__a_raise_is_felt_through_refill),
+        cmocka_unit_test(reconfiguration__proportional_leaves_the_same_share),
+        cmocka_unit_test(reconfiguration__reset_starts_fresh),
+        cmocka_unit_test(reconfiguration__another_algorithm_keeps_what_is_used),
+        cmocka_unit_test(reconfiguration__alternating_never_grants_more_than_the_larger),
+        cmocka_unit_test(reconfiguration__a_bad_set_leaves_the_old_one),
+    };
+    return cmocka_run_group_tests_name("semantics: reconfiguration", tests, NULL, NULL);
+}
