@@ -7,6 +7,9 @@
 /* How many lines are on their way to the cache at once. */
 #define PREFETCH_AHEAD 32
 
+/* How often several limits are looked at again because a newcomer came in between. Each try meets another newcomer. */
+#define LOOK_TRIES 16
+
 /* One charge of a request on its way. */
 struct job {
     const struct weir_record *record;
@@ -39,12 +42,15 @@ static bool has_room(struct weir_limiter *limiter, struct job *job, struct weir_
            weir_entry_room(limiter, job->record, &job->event, job->event.cost, entry);
 }
 
-/* Judges the key that has no entry, or, `absent` saying so, only finds out whether it could have one. */
+/* Judges the key that has no entry, or, `absent` saying so, only finds out whether it could have one. Holds what it
+ * finds. */
 static void look_at_entry(struct weir_limiter *limiter, struct job *job, enum weir_absent absent)
 {
-    struct weir_entry entry;
     uint64_t wait_ns;
-    switch (weir_entry_hold(limiter, job->record, job->charge->key.hash, absent, &job->event, &entry, &wait_ns)) {
+    enum weir_hold result = weir_entry_hold(limiter, job->record, job->charge->key.hash, absent, &job->event,
+                                            &job->entry, &wait_ns);
+    job->held = result == WEIR_HOLD_OK;
+    switch (result) {
     case WEIR_HOLD_ABSENT:
         judge_fresh(job);
         if (job->verdict->admitted && job->event.cost > 0 && job->record->on_full == WEIR_ON_FULL_REFUSE)
@@ -55,14 +61,21 @@ static void look_at_entry(struct weir_limiter *limiter, struct job *job, enum we
         refuse_full(job->verdict, wait_ns);
         break;
     case WEIR_HOLD_OK:
-        if (weir_limit_judge(&job->record->limit, &entry.state, &job->event, job->verdict) &&
-            !has_room(limiter, job, &entry))
+        if (weir_limit_judge(&job->record->limit, &job->entry.state, &job->event, job->verdict) &&
+            !has_room(limiter, job, &job->entry))
             refuse_full(job->verdict, weir_max_u64(job->verdict->reset_after_ns, 1));
-        if (entry.held.newcomer)
-            weir_entry_drop(limiter, &entry);
-        else
-            weir_entry_release(limiter, job->record, &entry);
     }
+}
+
+static void let_go(struct weir_limiter *limiter, struct job *job)
+{
+    if (!job->held)
+        return;
+    job->held = false;
+    if (job->entry.held.newcomer)
+        weir_entry_drop(limiter, &job->entry);
+    else
+        weir_entry_release(limiter, job->record, &job->entry);
 }
 
 /* Judges without charging: what a peek shows, and a first look before anything is inserted. */
@@ -77,6 +90,23 @@ static void look(struct weir_limiter *limiter, struct job *job)
         return;
     }
     look_at_entry(limiter, job, WEIR_ABSENT_LEAVE);
+    let_go(limiter, job);
+}
+
+/* Looks at several, all held at once, so that what they say together is of one instant. Returns false when one that was
+ * absent came meanwhile. */
+static bool look_together(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count)
+{
+    bool same_instant = true;
+    for (size_t i = 0; i < count; i++)
+        look_at_entry(limiter, &jobs[order[i]], WEIR_ABSENT_LEAVE);
+    for (size_t i = 0; i < count; i++) {
+        struct weir_pair seen;
+        struct job *job = &jobs[order[i]];
+        same_instant = same_instant && (job->held || !weir_table_find(&limiter->table, job->charge->key.hash, &seen));
+        let_go(limiter, job);
+    }
+    return same_instant;
 }
 
 /* Whether every limit that counts admits; and which one decides. */
@@ -101,12 +131,15 @@ static void combine(const struct job *jobs, size_t count, struct weir_decision *
     }
 }
 
-static void look_at_all(struct weir_limiter *limiter, struct job *jobs, size_t count, struct weir_decision *d)
+static void look_at_all(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
+                        struct weir_decision *d)
 {
-    for (size_t i = 0; i < count; i++) {
-        look(limiter, &jobs[i]);
+    if (count == 1)
+        look(limiter, jobs);
+    for (int tries = 0; count > 1 && tries < LOOK_TRIES && !look_together(limiter, jobs, order, count); tries++)
+        ;
+    for (size_t i = 0; i < count; i++)
         jobs[i].verdict->shadow = jobs[i].record->mode == WEIR_MODE_SHADOW;
-    }
     combine(jobs, count, d);
 }
 
@@ -179,7 +212,7 @@ static void decide_together(struct weir_limiter *limiter, struct job *jobs, cons
                                           jobs->event.cost <= jobs->record->limit.capacity;
     d->admitted = true;
     if (peek || !sure)
-        look_at_all(limiter, jobs, count, d);
+        look_at_all(limiter, jobs, order, count, d);
     bool never = !d->admitted && d->retry_after_ns == WEIR_NEVER;
     if (!peek && (d->admitted || (!never && wants_attempts(jobs, count))))
         charge_all(limiter, jobs, order, count, d);

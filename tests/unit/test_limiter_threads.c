@@ -16,7 +16,8 @@ struct work {
     uint64_t tries;
     uint64_t seed;
     uint64_t admitted;
-    bool broken; /* what must never be seen was */
+    bool broken;               /* what must never be seen was */
+    struct weir_charge charge; /* one of limit 0, made before other threads change it */
     void (*run)(struct work *work);
 };
 
@@ -25,24 +26,6 @@ static void *thread_main(void *argument)
     struct work *work = argument;
     work->run(work);
     return NULL;
-}
-
-/* All threads at once; returns what they admitted together. */
-static uint64_t run_threads(const struct fixture *f, uint64_t tries, void (*run)(struct work *))
-{
-    pthread_t threads[THREADS];
-    static struct work works[THREADS];
-    uint64_t admitted = 0;
-    for (uint64_t i = 0; i < THREADS; i++) {
-        works[i] = (struct work){ f, tries, i * 1000003 + 1, 0, false, run };
-        assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &works[i]), 0);
-    }
-    for (size_t i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_false(works[i].broken);
-        admitted += works[i].admitted;
-    }
-    return admitted;
 }
 
 /* cmocka's assertions are for the main thread: the others say `broken`. */
@@ -54,6 +37,24 @@ static struct weir_charge quiet_charge(const struct fixture *f, size_t limit, ui
         abort();
     }
     return charge;
+}
+
+/* All threads at once; returns what they admitted together. */
+static uint64_t run_threads(const struct fixture *f, uint64_t tries, void (*run)(struct work *))
+{
+    pthread_t threads[THREADS];
+    static struct work works[THREADS];
+    uint64_t admitted = 0;
+    for (uint64_t i = 0; i < THREADS; i++) {
+        works[i] = (struct work){ f, tries, i * 1000003 + 1, 0, false, quiet_charge(f, 0, 1, 1), run };
+        assert_int_equal(pthread_create(&threads[i], NULL, thread_main, &works[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_false(works[i].broken);
+        admitted += works[i].admitted;
+    }
+    return admitted;
 }
 
 static void run_one_key(struct work *work)
@@ -257,7 +258,7 @@ static void *reload_main(void *argument)
 
 static void run_reloaded(struct work *work)
 {
-    struct weir_charge charge = quiet_charge(work->fixture, 0, 1, 1);
+    struct weir_charge charge = work->charge;
     struct weir_time time = at(T0);
     for (uint64_t i = 0; i < work->tries; i++) {
         struct weir_verdict verdict;

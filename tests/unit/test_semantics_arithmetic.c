@@ -164,19 +164,8 @@ static void arithmetic__errors_name_the_field_and_its_range(void **state)
 static void arithmetic__no_argument_turns_a_limit_off(void **state)
 {
     (void)state;
-    static const uint64_t extremes[] = { 0,
-                                         1,
-                                         2,
-                                         1000,
-                                         SECOND,
-                                         366 * DAY,
-                                         3650 * DAY,
-                                         UINT32_MAX,
-                                         INT64_MAX,
-                                         UINT64_MAX - 1,
-                                         UINT64_MAX,
-                                         65536,
-                                         WEIR_BURST_MAX };
+    static const uint64_t extremes[] = { 0,         1,          SECOND, 366 * DAY,     3650 * DAY,
+                                         INT64_MAX, UINT64_MAX, 65536,  WEIR_BURST_MAX };
     const size_t n = sizeof(extremes) / sizeof(extremes[0]);
     struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 1, SECOND, 1);
     for (size_t i = 0; i < n * n * n * 5; i++) {

@@ -226,7 +226,7 @@ static void limits__a_sliding_counter_admits_at_most_n_per_aligned_window(void *
     fixture_destroy(&f);
 }
 
-/* n in the last tick of a window: by the end of the next the overlap is gone, and n more went through in less than p. */
+/* n in the last tick of a window: by the end of the next the overlap is gone, and n more went through within p. */
 static void limits__a_sliding_counter_can_reach_2n_in_a_rolling_window(void **state)
 {
     (void)state;

@@ -172,7 +172,7 @@ static void retry_after__is_the_smallest_wait_that_admits(void **state)
     (void)state;
     struct test_random random = { test_random_seed() };
     for (int algorithm = 0; algorithm <= WEIR_SLIDING_COUNTER; algorithm++) {
-        for (int round = 0; round < 300; round++) {
+        for (int round = 0; round < 60; round++) {
             uint64_t count = 1 + test_random_below(&random, 40);
             uint64_t period = count + test_random_below(&random, UINT64_C(1) << (5 + test_random_below(&random, 45)));
             struct weir_limit_spec spec = any_algorithm(algorithm, count, period);
@@ -198,7 +198,7 @@ static void reset_after__is_when_the_state_equals_a_fresh_one(void **state)
     (void)state;
     struct test_random random = { test_random_seed() };
     for (int algorithm = 0; algorithm <= WEIR_SLIDING_COUNTER; algorithm++) {
-        for (int round = 0; round < 300; round++) {
+        for (int round = 0; round < 60; round++) {
             uint64_t count = 1 + test_random_below(&random, 40);
             uint64_t period = count + test_random_below(&random, UINT64_C(1) << (5 + test_random_below(&random, 45)));
             struct weir_limit_spec spec = any_algorithm(algorithm, count, period);
