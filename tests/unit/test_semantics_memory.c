@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * semantics.md, "Memory": a bounded table, full and overfull (docs/semantics-tests.md). WEIR_TEST_EFFORT=soak floods with
- * 10 million keys. */
+ * semantics.md, "Memory": a bounded table, full and overfull (docs/semantics-tests.md). WEIR_TEST_EFFORT=soak floods
+ * with 10 million keys. */
 #include <stdlib.h>
 #include <unistd.h>
 
