@@ -101,7 +101,8 @@ struct weir_verdict {
     bool full;               /* refused because the table had no place for a newcomer (on_full: refuse) */
     uint64_t capacity;       /* what a fresh key can admit at once */
     uint64_t remaining;      /* 0 to capacity, after the charge if there was one */
-    uint64_t retry_after_ns; /* 0 if admitted; WEIR_NEVER if cost > capacity; else the smallest wait, > 0 */
+    uint64_t retry_after_ns; /* 0 if admitted (unless a refused attempt was charged); WEIR_NEVER if cost > capacity;
+                                else the smallest wait, > 0 */
     uint64_t reset_after_ns; /* until the state equals a fresh one */
     uint64_t next_after_ns;  /* until `remaining` can grow; 0 if it is the capacity */
     uint64_t delay_ns;       /* leaky_bucket: wait so long before going on; else 0 */

@@ -130,7 +130,7 @@ struct weir_decision {
     bool admitted;
     size_t deciding; /* index of the charge that refused (never first, then the longest wait), or, admitted, of the
                         enforced limit with the least remaining; count if there is none */
-    uint64_t retry_after_ns; /* of the deciding limit */
+    uint64_t retry_after_ns; /* the longest */
     uint64_t delay_ns;       /* the longest */
 };
 

@@ -207,30 +207,6 @@ static struct weir_setup *reload(void *context)
     return setup;
 }
 
-/* `weir serve --check FILE`: everything that a start would find wrong, short of listening. */
-static int check(struct flags *flags)
-{
-    flags->config_file = flags->check_file;
-    struct serving serving = { .flags = *flags };
-    const struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN };
-    struct weir_fault fault = { 0 };
-    struct weir_config *config = load_config(flags);
-    if (!config)
-        return WEIR_EXIT_ERROR;
-    if (weir_limiter_create(&options, &serving.limiter, &fault)) {
-        weir_config_destroy(config);
-        return complain("--check", flags->check_file, &fault);
-    }
-    struct weir_setup *setup = make_setup(&serving, config);
-    if (setup)
-        printf("weir: %s is fine, %zu limits\n", flags->check_file, weir_rules_count(setup->rules));
-    weir_setup_destroy(setup);
-    weir_limiter_destroy(serving.limiter);
-    return setup ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
-}
-
-/* ---- serving ---- */
-
 static int make_limiter(const struct flags *flags, const struct weir_config *config, struct weir_limiter **ret_limiter)
 {
     struct weir_fault fault = { 0 };
@@ -247,6 +223,28 @@ static int make_limiter(const struct flags *flags, const struct weir_config *con
                 fault.text[0] ? fault.text : weir_error_text(error));
     return error;
 }
+
+/* `weir serve --check FILE`: everything that a start would find wrong, short of listening. */
+static int check(struct flags *flags)
+{
+    flags->config_file = flags->check_file;
+    struct serving serving = { .flags = *flags };
+    struct weir_config *config = load_config(flags);
+    if (!config)
+        return WEIR_EXIT_ERROR;
+    if (make_limiter(flags, config, &serving.limiter)) {
+        weir_config_destroy(config);
+        return WEIR_EXIT_ERROR;
+    }
+    struct weir_setup *setup = make_setup(&serving, config);
+    if (setup)
+        printf("weir: %s is fine, %zu limits\n", flags->check_file, weir_rules_count(setup->rules));
+    weir_setup_destroy(setup);
+    weir_limiter_destroy(serving.limiter);
+    return setup ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+}
+
+/* ---- serving ---- */
 
 static int run(struct serving *serving, struct weir_setup *setup)
 {

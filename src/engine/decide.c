@@ -36,10 +36,10 @@ static void refuse_full(struct weir_verdict *v, uint64_t wait_ns)
 }
 
 /* Whether a charge would find room in a log: where others may be evicted for it, yes. */
-static bool has_room(struct weir_limiter *limiter, struct job *job, struct weir_entry *entry)
+static bool has_room(struct weir_limiter *limiter, struct job *job, uint64_t *ret_wait_ns)
 {
     return job->record->on_full == WEIR_ON_FULL_EVICT ||
-           weir_entry_room(limiter, job->record, &job->event, job->event.cost, entry);
+           weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry, ret_wait_ns);
 }
 
 /* Judges the key that has no entry, or, `absent` saying so, only finds out whether it could have one. Holds what it
@@ -62,8 +62,8 @@ static void look_at_entry(struct weir_limiter *limiter, struct job *job, enum we
         break;
     case WEIR_HOLD_OK:
         if (weir_limit_judge(&job->record->limit, &job->entry.state, &job->event, job->verdict) &&
-            !has_room(limiter, job, &job->entry))
-            refuse_full(job->verdict, weir_max_u64(job->verdict->reset_after_ns, 1));
+            !has_room(limiter, job, &wait_ns))
+            refuse_full(job->verdict, wait_ns);
     }
 }
 
@@ -86,8 +86,10 @@ static void look(struct weir_limiter *limiter, struct job *job)
     struct weir_slot *slot = weir_table_find(&limiter->table, job->charge->key.hash, &seen);
     if (slot && weir_limit_is_bucket(limit) && weir_pair_is_free_and_of(seen, weir_id_number(job->record->id))) {
         struct weir_state state = { .fresh_at = weir_pair_fresh_at(seen) };
-        weir_limit_judge(limit, &state, &job->event, job->verdict);
-        return;
+        if (!weir_limit_jumped(limit, &state, job->event.now_ns)) {
+            weir_limit_judge(limit, &state, &job->event, job->verdict);
+            return;
+        }
     }
     look_at_entry(limiter, job, WEIR_ABSENT_LEAVE);
     let_go(limiter, job);
@@ -124,11 +126,11 @@ static void combine(const struct job *jobs, size_t count, struct weir_decision *
             d->deciding = i;
         d->admitted = d->admitted && v->admitted;
         d->delay_ns = weir_max_u64(d->delay_ns, v->delay_ns);
+        /* Those that admit wait too, if the refused attempt was charged to them. */
+        d->retry_after_ns = weir_max_u64(d->retry_after_ns, v->retry_after_ns);
     }
-    if (!d->admitted) {
+    if (!d->admitted)
         d->delay_ns = 0;
-        d->retry_after_ns = jobs[d->deciding].verdict->retry_after_ns;
-    }
 }
 
 static void look_at_all(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
@@ -155,8 +157,8 @@ static void hold_one(struct weir_limiter *limiter, struct job *job)
         judge_fresh(job);
         refuse_full(job->verdict, wait_ns);
     } else if (weir_limit_judge(&job->record->limit, &job->entry.state, &job->event, job->verdict) &&
-               !weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry)) {
-        refuse_full(job->verdict, weir_max_u64(job->verdict->reset_after_ns, 1));
+               !weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry, &wait_ns)) {
+        refuse_full(job->verdict, wait_ns);
     }
     if (job->verdict->full)
         weir_count_full(limiter, weir_id_number(job->record->id));
@@ -174,7 +176,7 @@ static void settle_one(struct weir_limiter *limiter, struct job *job, bool admit
         if (weir_limit_is_bucket(limit))
             v->ticket = weir_ticket_make(job->entry.state.fresh_at);
     } else if (attempts && (!admitted || v->shadow) && job->event.cost <= limit->capacity &&
-               weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry)) {
+               weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry, NULL)) {
         weir_limit_drain(limit, &job->entry.state, &job->event, v);
     } else if (job->entry.held.newcomer) {
         weir_entry_drop(limiter, &job->entry);
@@ -200,9 +202,12 @@ static void charge_all(struct weir_limiter *limiter, struct job *jobs, const uin
             hold_one(limiter, &jobs[order[i]]);
     combine(jobs, count, d);
     bool never = !d->admitted && d->retry_after_ns == WEIR_NEVER;
+    bool admitted = d->admitted;
     for (size_t i = 0; i < count; i++)
         if (jobs[i].held)
-            settle_one(limiter, &jobs[i], d->admitted, never);
+            settle_one(limiter, &jobs[i], admitted, never);
+    if (!admitted) /* attempts that were charged make the wait longer */
+        combine(jobs, count, d);
 }
 
 static void decide_together(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
@@ -238,6 +243,7 @@ __attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *l
 {
     static const uint8_t first = 0;
     struct weir_decision decision;
+    record = weir_record_now(limiter, record);
     struct job job = { .record = record, .charge = charge, .verdict = v };
     if (record->mode == WEIR_MODE_OFF) {
         judge_off(record, v);
@@ -255,7 +261,7 @@ static inline __attribute__((always_inline)) bool decide_one(struct weir_limiter
                                                              unsigned flags, struct weir_verdict *v)
 {
     enum weir_step step = WEIR_STEP_LONG_WAY;
-    if (record->plain && !(flags & WEIR_PEEK) && charge->cost > 0)
+    if (weir_record_plain(record) && !(flags & WEIR_PEEK) && charge->cost > 0)
         step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id), charge->key.hash, look,
                              charge->cost, time.now_ns, v);
     if (step == WEIR_STEP_LONG_WAY) {
@@ -320,7 +326,7 @@ __attribute__((noinline)) static int decide_several(struct weir_limiter *limiter
         return error;
     struct weir_time now = time_of(limiter, time, true);
     for (size_t i = 0; i < count; i++) {
-        const struct weir_record *record = weir_record_of(limiter, charges[i].limit);
+        const struct weir_record *record = weir_record_now(limiter, weir_record_of(limiter, charges[i].limit));
         if (record->mode == WEIR_MODE_OFF) {
             judge_off(record, &ret_verdicts[i]);
             job_of[i] = UINT8_MAX;
@@ -348,9 +354,13 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
     const struct weir_record *record = weir_record_of(limiter, charges->limit);
     if (charges->cost > WEIR_COST_MAX || !record)
         return record ? WEIR_ERANGE : WEIR_ENOENT;
-    struct weir_time now = time_of(limiter, time, record->limit.calendar);
+    struct weir_time now = time_of(limiter, time, !weir_record_plain(record));
+    bool admitted = decide_one(limiter, record, charges, NULL, now, flags, ret_verdicts);
     bool counts = record->mode == WEIR_MODE_ENFORCE;
-    bool admitted = decide_one(limiter, record, charges, NULL, now, flags, ret_verdicts) || !counts;
+    if (!weir_record_plain(record)) { /* what took the long way may have been decided by its successor */
+        counts = !ret_verdicts->shadow;
+        admitted = admitted || !counts;
+    }
     ret_decision->admitted = admitted;
     ret_decision->deciding = !counts;
     ret_decision->retry_after_ns = admitted ? 0 : ret_verdicts->retry_after_ns;

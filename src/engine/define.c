@@ -132,6 +132,7 @@ static bool same_spec(const struct weir_record *a, const struct weir_record *b)
 struct walk {
     struct weir_limiter *limiter;
     struct weir_time time;
+    bool last; /* the retired limits' numbers are given away after this */
 };
 
 static bool walk_wants(void *context, uint32_t number)
@@ -155,14 +156,19 @@ static void convert_visited(void *context, struct weir_held *held)
             weir_entry_release(walk->limiter, to, &entry);
             return;
         }
+        if (!walk->last) { /* no room for its log: it stays under the old number while it may */
+            weir_entry_put_back(walk->limiter, &entry);
+            return;
+        }
+        weir_count_evicted(walk->limiter, weir_pair_limit(entry.held.pair));
     }
     weir_entry_drop(walk->limiter, &entry);
 }
 
 /* Goes on with the walk that is due, or begins it. True while lines are left. */
-static bool walk_on(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max)
+static bool walk_on(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max, bool last)
 {
-    struct walk walk = { limiter, *time };
+    struct walk walk = { limiter, *time, last };
     if (limiter->walk_cursor == 0)
         limiter->walk_began_ns = time->now_ns;
     if (weir_table_walk(&limiter->table, &limiter->walk_cursor, lines_max, time->now_ns, walk_wants, convert_visited,
@@ -182,9 +188,10 @@ bool weir_limiter_maintain(struct weir_limiter *limiter, const struct weir_time 
         return true;
     weir_table_prefault(&limiter->table);
     uint64_t base = __atomic_load_n(&limiter->table.base_ns, __ATOMIC_RELAXED);
-    bool due = limiter->walk_due || limiter->walk_cursor > 0 || (now.now_ns > base && now.now_ns - base > BASE_OLD_NS);
+    bool due = __atomic_exchange_n(&limiter->logs_short, false, __ATOMIC_RELAXED) || limiter->walk_due ||
+               limiter->walk_cursor > 0 || (now.now_ns > base && now.now_ns - base > BASE_OLD_NS);
     if (due)
-        due = walk_on(limiter, &now, lines_max);
+        due = walk_on(limiter, &now, lines_max, false);
     pthread_mutex_unlock(&limiter->background);
     return due;
 }
@@ -192,9 +199,29 @@ bool weir_limiter_maintain(struct weir_limiter *limiter, const struct weir_time 
 void weir_limiter_reach(struct weir_limiter *limiter, uint64_t now_ns)
 {
     pthread_mutex_lock(&limiter->background);
-    if (!weir_table_in_reach(&limiter->table, now_ns))
+    if (!weir_table_in_reach(&limiter->table, now_ns)) {
         weir_table_rebase(&limiter->table, now_ns);
+        if (limiter->walk_cursor > 0) { /* a walk under way began at a time that is no longer a base: again */
+            limiter->walk_cursor = 0;
+            limiter->walk_due = true;
+        }
+    }
     pthread_mutex_unlock(&limiter->background);
+}
+
+/* Records outlive their numbers by one set: a decision that began long ago may still read them. */
+static int bury(struct weir_limiter *limiter)
+{
+    for (size_t i = 0; i < limiter->buried_count; i++)
+        record_destroy(limiter->buried[i]);
+    limiter->buried_count = 0;
+    if (limiter->retired_count == 0)
+        return 0;
+    struct weir_record **more = realloc(limiter->buried, limiter->retired_count * sizeof *more);
+    if (!more)
+        return WEIR_ENOMEM;
+    limiter->buried = more;
+    return 0;
 }
 
 /* No entry of a retired limit is left: their numbers may be given away. */
@@ -203,13 +230,15 @@ static void finish_retired(struct weir_limiter *limiter, const struct weir_time 
     if (limiter->retired_count == 0)
         return;
     limiter->walk_cursor = 0;
-    while (walk_on(limiter, time, SIZE_MAX)) {
+    while (walk_on(limiter, time, SIZE_MAX, true)) {
     }
     for (size_t i = 0; i < limiter->retired_count; i++) {
         struct weir_record *record = limiter->records[limiter->retired[i]];
         __atomic_store_n(&limiter->records[limiter->retired[i]], NULL, __ATOMIC_RELEASE);
-        record_destroy(record);
+        record->next = 0;
+        limiter->buried[i] = record;
     }
+    limiter->buried_count = limiter->retired_count;
     limiter->retired_count = 0;
 }
 
@@ -273,6 +302,13 @@ static uint32_t number_take(struct weir_limiter *limiter)
     }
 }
 
+/* From now on `old` decides by its successor. */
+static void succeed(struct weir_record *old, uint32_t number)
+{
+    __atomic_store_n(&old->next, number, __ATOMIC_RELEASE);
+    __atomic_store_n(&old->plain, false, __ATOMIC_RELAXED);
+}
+
 static void publish(struct weir_limiter *limiter, struct weir_record *record, struct weir_record *old, uint64_t now_ns)
 {
     uint32_t number = number_take(limiter);
@@ -285,7 +321,6 @@ static void publish(struct weir_limiter *limiter, struct weir_record *record, st
     if (old) {
         record->evicted = __atomic_load_n(&old->evicted, __ATOMIC_RELAXED);
         record->refused_full = __atomic_load_n(&old->refused_full, __ATOMIC_RELAXED);
-        old->next = number;
     }
     limiter->table.kinds[number] = (struct weir_kind){
         .shift = (int8_t)record->limit.shift,
@@ -293,6 +328,8 @@ static void publish(struct weir_limiter *limiter, struct weir_record *record, st
         .notified = record->limit.algorithm == WEIR_SLIDING_LOG,
     };
     __atomic_store_n(&limiter->records[number], record, __ATOMIC_RELEASE);
+    if (old)
+        succeed(old, number);
 }
 
 static struct weir_record *find_record(struct weir_record *const *sorted, size_t count, char *name, char *variant)
@@ -325,7 +362,7 @@ static void send_removed_variants(struct weir_limiter *limiter)
         struct weir_record *old = limiter->records[limiter->retired[i]];
         struct weir_record *base = find_record(limiter->current, limiter->current_count, old->name, none);
         if (old->next == 0 && base)
-            old->next = weir_id_number(base->id);
+            succeed(old, weir_id_number(base->id));
     }
 }
 
@@ -359,8 +396,10 @@ static void commit(struct weir_limiter *limiter, struct replacement *r, uint64_t
     limiter->retired = r->retired;
     limiter->retired_count = r->retired_count;
     send_removed_variants(limiter);
-    limiter->walk_due = r->retired_count > 0;
-    limiter->walk_cursor = 0;
+    if (r->retired_count > 0) {
+        limiter->walk_due = true;
+        limiter->walk_cursor = 0;
+    }
 }
 
 int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
@@ -378,6 +417,8 @@ int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_de
         weir_limiter_reach(limiter, now.now_ns);
     pthread_mutex_lock(&limiter->background);
     int error = prepare(limiter, defs, count, &r, ret_fault);
+    if (!error)
+        error = bury(limiter);
     if (!error) {
         finish_retired(limiter, &now);
         commit(limiter, &r, now.now_ns);
@@ -397,6 +438,9 @@ void weir_limiter_undefine_all(struct weir_limiter *limiter)
         weir_zone_destroy(limiter->zones[i].zone);
         free(limiter->zones[i].name);
     }
+    for (size_t i = 0; i < limiter->buried_count; i++)
+        record_destroy(limiter->buried[i]);
+    free(limiter->buried);
     free(limiter->zones);
     free(limiter->current);
     free(limiter->retired);

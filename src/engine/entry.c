@@ -3,9 +3,10 @@
  * An entry of the table as a state of the core: packing, converting, rings for logs. */
 #include "engine/memory.h"
 
-/* How many logs may be evicted for one that needs room, and how many lines are searched for each. */
+/* How many live logs may be evicted for one that needs room; how many lines are searched for each, and how often. */
 #define LOG_EVICTIONS 8
 #define LOG_SEARCH_LINES 256
+#define LOG_SEARCHES 64
 
 struct weir_event weir_event_make(struct weir_limiter *limiter, const struct weir_record *record,
                                   const struct weir_key *key, uint64_t cost, const struct weir_time *time)
@@ -44,50 +45,61 @@ static void ring_give(struct weir_limiter *limiter, struct weir_log *log)
     *log = (struct weir_log){ 0 };
 }
 
-/* Evicts the log closest to fresh among some, not ours (which is held). */
-static bool evict_a_log(struct weir_limiter *limiter, uint64_t now_ns)
+/* Of some lines' logs, ours (which is held) aside: forgets the one closest to fresh, if it is dead or may be evicted.
+ * Else ret_wait_ns is at most how long until it is dead. */
+static bool forget_a_log(struct weir_limiter *limiter, bool evict, uint64_t now_ns, uint64_t *ret_wait_ns, bool *ret_live)
 {
     struct weir_entry entry;
     uint64_t cursor = __atomic_fetch_add(&limiter->log_cursor, LOG_SEARCH_LINES, __ATOMIC_RELAXED);
     if (!weir_table_hold_any(&limiter->table, &cursor, LOG_SEARCH_LINES, now_ns, &entry.held))
         return false;
-    struct weir_record *record = weir_record_at(limiter, weir_pair_limit(entry.held.pair));
+    uint32_t number = weir_pair_limit(entry.held.pair);
+    uint64_t wait_ns = weir_table_dead_after_ns(&limiter->table, entry.held.pair, now_ns);
+    if (wait_ns > 0 && !evict) {
+        weir_table_release(&entry.held, number, weir_pair_fresh_at(entry.held.pair));
+        *ret_wait_ns = weir_min_u64(*ret_wait_ns, wait_ns);
+        return false;
+    }
     entry.state.log = log_unpack(limiter, entry.held.a, entry.held.b);
-    ring_give(limiter, &entry.state.log);
-    weir_table_drop(&limiter->table, &entry.held);
-    __atomic_fetch_add(&limiter->table.evicted, 1, __ATOMIC_RELAXED);
-    if (record)
-        __atomic_fetch_add(&record->evicted, 1, __ATOMIC_RELAXED);
+    weir_entry_drop(limiter, &entry);
+    *ret_live = wait_ns > 0;
+    if (wait_ns > 0)
+        weir_count_evicted(limiter, number);
     return true;
 }
 
-static uint32_t ring_take(struct weir_limiter *limiter, uint32_t room, bool evict, uint64_t now_ns)
+static uint32_t ring_take(struct weir_limiter *limiter, uint32_t room, bool evict, uint64_t now_ns,
+                          uint64_t *ret_wait_ns)
 {
     uint32_t block = weir_logs_take(&limiter->logs, room);
-    uint64_t lines = __atomic_load_n(&limiter->table.count, __ATOMIC_RELAXED);
-    uint64_t searches = lines / LOG_SEARCH_LINES + 1;
-    for (unsigned evicted = 0; block == WEIR_LOGS_NONE && evict && evicted < LOG_EVICTIONS && searches > 0;
-         searches--) {
-        if (!evict_a_log(limiter, now_ns))
-            continue;
-        evicted++;
-        block = weir_logs_take(&limiter->logs, room);
+    unsigned evicted = 0;
+    for (unsigned i = 0; block == WEIR_LOGS_NONE && i < LOG_SEARCHES; i++) {
+        bool live = false;
+        if (forget_a_log(limiter, evict && evicted < LOG_EVICTIONS, now_ns, ret_wait_ns, &live))
+            block = weir_logs_take(&limiter->logs, room);
+        evicted += live;
     }
+    if (block == WEIR_LOGS_NONE)
+        __atomic_store_n(&limiter->logs_short, true, __ATOMIC_RELAXED);
     return block;
 }
 
 bool weir_entry_room(struct weir_limiter *limiter, const struct weir_record *record, const struct weir_event *event,
-                     uint64_t units, struct weir_entry *entry)
+                     uint64_t units, struct weir_entry *entry, uint64_t *ret_wait_ns)
 {
     struct weir_log *log = &entry->state.log;
+    uint64_t wait_ns = record->limit.period_ns + limiter->skew_max_ns + 1;
     uint32_t need = weir_limit_room(&record->limit, &entry->state, event, units);
     if (need == 0 || (need <= log->room && need >= log->room / 4))
         return true;
     if (need < log->used) /* not yet popped; the next charge will shrink it */
         return need <= log->room;
-    uint32_t block = ring_take(limiter, need, record->on_full == WEIR_ON_FULL_EVICT, event->now_ns);
-    if (block == WEIR_LOGS_NONE)
+    uint32_t block = ring_take(limiter, need, record->on_full == WEIR_ON_FULL_EVICT, event->now_ns, &wait_ns);
+    if (block == WEIR_LOGS_NONE) {
+        if (ret_wait_ns)
+            *ret_wait_ns = wait_ns;
         return need <= log->room;
+    }
     struct weir_log old = *log;
     weir_log_move(log, weir_logs_times(&limiter->logs, block), need);
     ring_give(limiter, &old);
@@ -166,7 +178,7 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_record *
     bool reset = !from || to->spec.on_change == WEIR_ON_CHANGE_RESET;
     if (!reset && to->limit.algorithm == WEIR_SLIDING_LOG) {
         uint64_t units = weir_limit_carried(&from->limit, &to->limit, to->spec.on_change, &entry->state, event);
-        if (!weir_entry_room(limiter, to, event, units, entry))
+        if (!weir_entry_room(limiter, to, event, units, entry, NULL))
             return false;
     }
     if (!fit_width(limiter, to, event->now_ns, entry))
@@ -184,10 +196,11 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_record *
     return true;
 }
 
-/* Puts a held entry back as it was found, a ring it may have got since aside. */
-static void put_back(struct weir_limiter *limiter, struct weir_entry *entry)
+void weir_entry_put_back(struct weir_limiter *limiter, struct weir_entry *entry)
 {
     const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry->held.pair));
+    if (!from || from->limit.algorithm != WEIR_SLIDING_LOG)
+        ring_give(limiter, &entry->state.log);
     if (from)
         pack(limiter, &from->limit, entry);
     weir_table_release(&entry->held, weir_pair_limit(entry->held.pair), weir_pair_fresh_at(entry->held.pair));
@@ -206,14 +219,14 @@ enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_r
     const struct weir_record *from = weir_record_at(limiter, written_under);
     weir_entry_unpack(limiter, from ? &from->limit : &record->limit, ret_entry);
     if (written_under != number && !weir_entry_convert(limiter, record, event, ret_entry)) {
-        put_back(limiter, ret_entry);
+        weir_entry_put_back(limiter, ret_entry);
         *ret_wait_ns = 1;
         return WEIR_HOLD_FULL;
     }
     if (!weir_limit_jumped(&record->limit, &ret_entry->state, event->now_ns))
         return WEIR_HOLD_OK;
     /* Without room for a full log the key stays as it is, which is refused too. */
-    if (weir_entry_room(limiter, record, event, record->limit.capacity, ret_entry)) {
+    if (weir_entry_room(limiter, record, event, record->limit.capacity, ret_entry, NULL)) {
         weir_limit_settle(&record->limit, &ret_entry->state, event);
         __atomic_fetch_add(&limiter->clock_jumps, 1, __ATOMIC_RELAXED);
     }

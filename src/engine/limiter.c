@@ -194,6 +194,7 @@ static int hold_for(struct weir_limiter *limiter, const struct weir_charge *char
     const struct weir_record *record = weir_record_of(limiter, charge->limit);
     if (!record)
         return WEIR_ENOENT;
+    record = weir_record_now(limiter, record);
     struct weir_time now = time ? *time : weir_time_read();
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
@@ -240,15 +241,21 @@ int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_cha
     return 0;
 }
 
+/* What is there is forgotten, whenever that may be: no clock is asked. */
 int weir_limiter_forget(struct weir_limiter *limiter, const struct weir_charge *charge, bool *ret_found)
 {
-    const struct weir_record *record;
-    struct weir_event event;
     struct weir_entry entry;
-    int error = hold_for(limiter, charge, NULL, &record, &event, &entry, ret_found);
-    if (!error && *ret_found)
+    uint64_t wait_ns;
+    if (!weir_record_of(limiter, charge->limit))
+        return WEIR_ENOENT;
+    *ret_found = weir_table_hold(&limiter->table, charge->key.hash, 0, WEIR_ABSENT_LEAVE, 0, &entry.held, &wait_ns) ==
+                 WEIR_HOLD_OK;
+    if (*ret_found) {
+        const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry.held.pair));
+        weir_entry_unpack(limiter, &from->limit, &entry);
         weir_entry_drop(limiter, &entry);
-    return error;
+    }
+    return 0;
 }
 
 /* ---- counters ---- */

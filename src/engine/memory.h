@@ -24,7 +24,7 @@
 struct weir_record {
     struct weir_limit limit;
     weir_limit_id id; /* number | generation << 16 */
-    bool plain;       /* a bucket that is enforced and counts what it admits: nearly all, and the hot path */
+    bool plain;       /* atomic: a bucket, enforced, counting what it admits, not retired: the hot path */
     enum weir_mode mode;
     enum weir_count count_mode;
     enum weir_on_full on_full;
@@ -33,8 +33,8 @@ struct weir_record {
     uint64_t uid; /* of the name: what keys begin with */
     struct weir_limit_spec spec;
     char *name, *variant, *tz;
-    uint32_t next;    /* define: number of the successor once retired; 0 if the limit was removed */
-    bool retired;     /* define; atomic */
+    uint32_t next;    /* atomic: number of the successor once retired; 0 if the limit was removed */
+    bool retired;     /* define */
     uint64_t evicted; /* atomic */
     uint64_t refused_full;
 };
@@ -53,7 +53,8 @@ struct weir_limiter {
     struct weir_sip_key key, cluster_key;
     uint64_t skew_max_ns;
     size_t memory_max;
-    uint64_t log_cursor;                           /* atomic: where the search for a log to evict goes on */
+    uint64_t log_cursor;                           /* atomic: where the search for a log to forget goes on */
+    bool logs_short;                               /* atomic: a walk should forget dead logs */
     uint64_t converted, clock_jumps, refused_full; /* atomic */
     /* define and maintain */
     pthread_mutex_t background;
@@ -61,6 +62,8 @@ struct weir_limiter {
     size_t current_count;
     uint32_t *retired; /* numbers, of the previous set */
     size_t retired_count;
+    struct weir_record **buried; /* of the set before that: their numbers are given away */
+    size_t buried_count;
     struct weir_zone_entry *zones;
     size_t zones_count;
     uint32_t generation, number_hint;
@@ -87,6 +90,19 @@ static inline struct weir_record *weir_record_of(const struct weir_limiter *limi
     return record && record->id == id ? record : NULL;
 }
 
+/* A retired limit decides by its successor at once: nothing is ever converted back. */
+static inline const struct weir_record *weir_record_now(const struct weir_limiter *limiter,
+                                                        const struct weir_record *record)
+{
+    uint32_t next = __atomic_load_n(&record->next, __ATOMIC_ACQUIRE);
+    return next ? weir_record_at(limiter, next) : record;
+}
+
+static inline bool weir_record_plain(const struct weir_record *record)
+{
+    return __atomic_load_n(&record->plain, __ATOMIC_RELAXED);
+}
+
 /* Counts a refusal; threads spread over the stripes. */
 static inline void weir_count_refused(struct weir_limiter *limiter, uint32_t number)
 {
@@ -102,6 +118,15 @@ static inline void weir_count_full(struct weir_limiter *limiter, uint32_t number
     __atomic_fetch_add(&limiter->refused_full, 1, __ATOMIC_RELAXED);
     if (record)
         __atomic_fetch_add(&record->refused_full, 1, __ATOMIC_RELAXED);
+}
+
+/* Counts a resident that lost its place other than through the table. */
+static inline void weir_count_evicted(struct weir_limiter *limiter, uint32_t number)
+{
+    struct weir_record *record = weir_record_at(limiter, number);
+    __atomic_fetch_add(&limiter->table.evicted, 1, __ATOMIC_RELAXED);
+    if (record)
+        __atomic_fetch_add(&record->evicted, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- entry.c: an entry of the table as a state of the core ---- */
@@ -129,9 +154,13 @@ void weir_entry_unpack(const struct weir_limiter *limiter, const struct weir_lim
 bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_record *to, const struct weir_event *event,
                         struct weir_entry *entry);
 
-/* Room in a log for `units` more. False if there is none, not even by evicting another log. */
+/* Puts a held entry back as it was found: a conversion that found no room. */
+void weir_entry_put_back(struct weir_limiter *limiter, struct weir_entry *entry);
+
+/* Room in a log for `units` more. False if there is none, not even by forgetting dead logs or, by on_full, evicting a
+ * live one; ret_wait_ns, if not NULL: until another log met on the way is dead. */
 bool weir_entry_room(struct weir_limiter *limiter, const struct weir_record *record, const struct weir_event *event,
-                     uint64_t units, struct weir_entry *entry);
+                     uint64_t units, struct weir_entry *entry, uint64_t *ret_wait_ns);
 
 /* The table's word that an entry is gone. */
 weir_table_forgotten weir_entry_forgotten;

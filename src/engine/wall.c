@@ -32,7 +32,7 @@ static void fall(struct weir_wall *wall, uint64_t now_ns, uint64_t wall_ns)
 static uint64_t highest(struct weir_wall *wall, uint64_t now_ns, uint64_t wall_ns)
 {
     uint64_t high = load(&wall->high_ns);
-    while (wall_ns > high + WALL_STEP_NS &&
+    while (wall_ns > high && wall_ns - high > WALL_STEP_NS &&
            !__atomic_compare_exchange_n(&wall->high_ns, &high, wall_ns, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
     }
     if (wall_ns >= high)
@@ -57,5 +57,6 @@ struct weir_window weir_wall_window(struct weir_wall *wall, const struct weir_ca
         }
     }
     struct weir_calendar_window window = weir_calendar_at(rule, phase_ns, seen);
-    return (struct weir_window){ .id = window.id, .end_after_ns = window.end_wall_ns - seen };
+    return (struct weir_window){ .id = window.id,
+                                 .end_after_ns = window.end_wall_ns > seen ? window.end_wall_ns - seen : 1 };
 }

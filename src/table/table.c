@@ -128,6 +128,12 @@ int64_t weir_table_until_fresh_ns(const struct weir_table *table, struct weir_pa
     return ahead < -(INT64_MAX / 2 / unit) ? -INT64_MAX / 2 : ahead * unit;
 }
 
+uint64_t weir_table_dead_after_ns(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns)
+{
+    int64_t until = weir_table_until_fresh_ns(table, pair, now_ns) + (int64_t)table->skew_max_ns;
+    return until >= 0 ? (uint64_t)until + 1 : 0;
+}
+
 /* Takes the lock bit of an entry that shows `seen`. */
 static bool hold_seen(struct weir_table *table, struct weir_slot *slot, struct weir_pair seen,
                       struct weir_held *ret_held)

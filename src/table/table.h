@@ -253,6 +253,9 @@ void weir_table_narrow(struct weir_table *table, struct weir_held *held);
 bool weir_table_hold_any(struct weir_table *table, uint64_t *cursor, size_t lines, uint64_t now_ns,
                          struct weir_held *ret_held);
 
+/* How long until the entry is dead; 0 if it is. */
+uint64_t weir_table_dead_after_ns(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns);
+
 /* ---- the background ---- */
 
 /* Called with an entry held, to be changed in place (weir_table_widen included) and released or dropped. */

@@ -147,7 +147,7 @@ void weir_limit_drain(const struct weir_limit *limit, struct weir_state *state, 
             weir_algorithm_of(limit)->add(limit, state, event, weir_min_u64(left, event->cost));
     }
     fill_numbers(limit, state, event, verdict);
-    if (!verdict->admitted && event->cost <= limit->capacity)
+    if (event->cost <= limit->capacity)
         verdict->retry_after_ns = wait_until(limit, state, event, used_now(limit, state, event),
                                              limit->capacity - event->cost);
 }

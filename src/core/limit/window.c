@@ -34,7 +34,7 @@ static uint64_t fixed_wait(const struct weir_limit *limit, const struct weir_sta
                            const struct weir_event *event, uint64_t most)
 {
     (void)most;
-    if (limit->calendar && state->window <= event->window.id)
+    if (limit->calendar && (event->window.closed || state->window <= event->window.id))
         return event->window.end_after_ns;
     return weir_ticks_wait_ns(ahead_of(limit, state, event->now_ns), event->now_ns, limit->shift);
 }
