@@ -47,7 +47,8 @@ static void ring_give(struct weir_limiter *limiter, struct weir_log *log)
 
 /* Of some lines' logs, ours (which is held) aside: forgets the one closest to fresh, if it is dead or may be evicted.
  * Else ret_wait_ns is at most how long until it is dead. */
-static bool forget_a_log(struct weir_limiter *limiter, bool evict, uint64_t now_ns, uint64_t *ret_wait_ns, bool *ret_live)
+static bool forget_a_log(struct weir_limiter *limiter, bool evict, uint64_t now_ns, uint64_t *ret_wait_ns,
+                         bool *ret_live)
 {
     struct weir_entry entry;
     uint64_t cursor = __atomic_fetch_add(&limiter->log_cursor, LOG_SEARCH_LINES, __ATOMIC_RELAXED);
