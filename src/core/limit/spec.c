@@ -131,6 +131,7 @@ static void init_bucket(struct weir_limit *limit, uint64_t count, uint64_t perio
             break;
         weir_assert(limit->shift > WEIR_TICKS_SHIFT_MIN);
     }
+    weir_assert(limit->emission > 0);
     limit->inverse = UINT64_MAX / limit->emission;
     limit->span = limit->capacity * limit->emission;
     limit->ahead_max = limit->span;
