@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What was once wrong in the limiter, each found by attacking it: one test a finding. */
+#include <stdlib.h>
+
+#include "fixture.h"
+
+/* It used to read the process's clock and move the whole table to it. */
+static void forgetting_a_key_asks_no_clock(void **state)
+{
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    uint64_t far = UINT64_C(1790000000) * SECOND; /* the caller's clock: any origin */
+    (void)state;
+    assert_int_equal(admitted_of(&f, 11, far), 10);
+    struct weir_charge other = charge_of(&f, 0, "other", 0);
+    bool found = true;
+    assert_int_equal(weir_limiter_forget(f.limiter, &other, &found), 0);
+    assert_false(found);
+    assert_false(ask(&f, 1, far + 1).admitted);
+    fixture_destroy(&f);
+}
+
+/* A first look at several limits saw the key empty as of ever later nows. */
+static void a_clock_jump_heals_under_several_limits_too(void **state)
+{
+    struct weir_limit_spec specs[2] = { limit_of(WEIR_TOKEN_BUCKET, 10, SECOND, 0),
+                                        limit_of(WEIR_TOKEN_BUCKET, 10, SECOND, 0) };
+    struct fixture f = fixture_create(specs, 2);
+    struct weir_verdict verdicts[2];
+    (void)state;
+    assert_true(ask_all(&f, "k", 1, T0 + DAY, 0, verdicts).admitted);
+    assert_false(ask_all(&f, "k", 1, T0, 0, verdicts).admitted);
+    assert_true(ask_all(&f, "k", 1, T0 + SECOND / 10, 0, verdicts).admitted);
+    fixture_destroy(&f);
+}
+
+/* What the refused attempt itself was charged was left out of the wait. */
+static void the_wait_counts_attempts_that_were_charged(void **state)
+{
+    struct weir_limit_spec specs[2] = { limit_of(WEIR_TOKEN_BUCKET, 10, 1000 * SECOND, 0),
+                                        limit_of(WEIR_TOKEN_BUCKET, 10, 10 * SECOND, 0) };
+    specs[0].count_mode = WEIR_COUNT_ATTEMPTS;
+    struct fixture f = fixture_create(specs, 2);
+    struct weir_verdict verdicts[2];
+    (void)state;
+    assert_true(ask_all(&f, "k", 4, T0, 0, verdicts).admitted);
+    /* The second holds 6, the first too: both would admit 6, but 7 is refused, and drains the first. */
+    struct weir_decision refused = ask_all(&f, "k", 7, T0, 0, verdicts);
+    assert_false(refused.admitted);
+    assert_int_equal(refused.retry_after_ns, 700 * SECOND);
+    assert_false(ask_all(&f, "k", 7, T0 + 700 * SECOND - 1, WEIR_PEEK, verdicts).admitted);
+    assert_true(ask_all(&f, "k", 7, T0 + 700 * SECOND, WEIR_PEEK, verdicts).admitted);
+    fixture_destroy(&f);
+}
+
+/* Rings of logs long dead were never given back where newcomers must not evict. */
+static void dead_logs_give_their_rings_to_newcomers(void **state)
+{
+    struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN };
+    struct weir_limit_spec spec = limit_of(WEIR_SLIDING_LOG, 8, SECOND, 0);
+    spec.on_full = WEIR_ON_FULL_REFUSE;
+    struct fixture f = fixture_create_with(&options, &spec, 1);
+    struct weir_verdict verdict = { .admitted = true };
+    char key[16];
+    unsigned held = 0;
+    (void)state;
+    for (; verdict.admitted && held < 10000; held++) {
+        snprintf(key, sizeof key, "a%u", held);
+        verdict = ask_at(&f, key, 1, at(T0), 0);
+    }
+    assert_true(verdict.full && verdict.retry_after_ns > 0);
+    uint64_t later = T0 + verdict.retry_after_ns;
+    for (unsigned i = 0; i < 50; i++) {
+        snprintf(key, sizeof key, "b%u", i);
+        assert_true(ask_at(&f, key, 1, at(later), WEIR_PEEK).admitted);
+        assert_true(ask_at(&f, key, 1, at(later), 0).admitted);
+    }
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(f.limiter, &stats);
+    assert_int_equal(stats.evicted, 0); /* dead is not evicted */
+    fixture_destroy(&f);
+}
+
+/* Deciding by the old number converted the slot back, and took what was left. */
+static void an_old_number_decides_by_its_successor(void **state)
+{
+    struct weir_limit_spec small = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct weir_limit_spec large = limit_of(WEIR_TOKEN_BUCKET, 20, HOUR, 0);
+    struct fixture f = fixture_create(&small, 1);
+    (void)state;
+    assert_int_equal(ask(&f, 1, T0).remaining, 9);
+    struct fixture old = f;
+    fixture_define(&f, &large, 1, T0);
+    assert_int_equal(ask(&f, 1, T0).remaining, 8);
+    assert_int_equal(ask(&old, 1, T0).remaining, 7);
+    assert_int_equal(ask(&old, 1, T0).capacity, 20);
+    assert_int_equal(ask(&f, 1, T0).remaining, 5);
+    fixture_destroy(&f);
+}
+
+/* A peek did not ask whether a newcomer would find a place. */
+static void a_peek_refuses_where_a_full_table_would(void **state)
+{
+    struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN };
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 1, HOUR, 0);
+    spec.on_full = WEIR_ON_FULL_REFUSE;
+    struct fixture f = fixture_create_with(&options, &spec, 1);
+    unsigned full = 0;
+    (void)state;
+    for (unsigned i = 0; i < 6000; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", i);
+        struct weir_verdict peeked = ask_at(&f, key, 1, at(T0), WEIR_PEEK), charged = ask_at(&f, key, 1, at(T0), 0);
+        assert_int_equal(peeked.admitted, charged.admitted);
+        full += charged.full;
+    }
+    assert_true(full > 1000);
+    fixture_destroy(&f);
+}
+
+/* The end of wall time: a wait of 0, and a fall that went unnoticed. */
+static void wall_time_at_its_end_is_judged_too(void **state)
+{
+    struct weir_limit_spec spec = limit_of(WEIR_FIXED_WINDOW, 2, HOUR, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    (void)state;
+    struct weir_time end = { T0, UINT64_MAX }, fallen = { T0 + 1, T0 };
+    assert_true(ask_at(&f, "k", 2, end, 0).admitted);
+    assert_true(ask_at(&f, "k", 1, end, 0).retry_after_ns > 0);
+    assert_false(ask_at(&f, "k", 1, fallen, 0).admitted);
+    assert_false(ask_at(&f, "fresh", 1, fallen, 0).admitted);
+    fixture_destroy(&f);
+}
+
+/* A rebase in the middle of a walk was undone at the walk's end. */
+static void a_walk_that_time_overtook_begins_again(void **state)
+{
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 1000000000, SECOND, 1000000000000);
+    struct weir_limit_spec changed = limit_of(WEIR_TOKEN_BUCKET, 1000000000, SECOND, 999999999999);
+    struct fixture f = fixture_create(&spec, 1);
+    (void)state;
+    assert_true(ask(&f, 1, T0).admitted);
+    fixture_define(&f, &changed, 1, T0);
+    struct weir_time time = at(T0);
+    assert_true(weir_limiter_maintain(f.limiter, &time, 1));
+    time = at(T0 + 82 * HOUR);
+    assert_true(ask(&f, 999999999999, time.now_ns).admitted);
+    while (weir_limiter_maintain(f.limiter, &time, 4096)) {
+    }
+    assert_int_equal(ask(&f, 1000, time.now_ns + 1).remaining, 1);
+    fixture_destroy(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forgetting_a_key_asks_no_clock),
+        cmocka_unit_test(a_clock_jump_heals_under_several_limits_too),
+        cmocka_unit_test(the_wait_counts_attempts_that_were_charged),
+        cmocka_unit_test(dead_logs_give_their_rings_to_newcomers),
+        cmocka_unit_test(an_old_number_decides_by_its_successor),
+        cmocka_unit_test(a_peek_refuses_where_a_full_table_would),
+        cmocka_unit_test(wall_time_at_its_end_is_judged_too),
+        cmocka_unit_test(a_walk_that_time_overtook_begins_again),
+    };
+    return cmocka_run_group_tests_name("limiter findings", tests, NULL, NULL);
+}
