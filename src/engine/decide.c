@@ -255,13 +255,13 @@ __attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *l
 
 /* Whether the limit admits. What the verdict says is not read back: that would wait for its stores. */
 static inline __attribute__((always_inline)) bool decide_one(struct weir_limiter *limiter,
-                                                             const struct weir_record *record,
+                                                             const struct weir_record *record, bool plain,
                                                              const struct weir_charge *charge,
                                                              const struct weir_look *look, struct weir_time time,
                                                              unsigned flags, struct weir_verdict *v)
 {
     enum weir_step step = WEIR_STEP_LONG_WAY;
-    if (weir_record_plain(record) && !(flags & WEIR_PEEK) && charge->cost > 0)
+    if (plain && !(flags & WEIR_PEEK) && charge->cost > 0)
         step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id), charge->key.hash, look,
                              charge->cost, time.now_ns, v);
     if (step == WEIR_STEP_LONG_WAY) {
@@ -354,10 +354,11 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
     const struct weir_record *record = weir_record_of(limiter, charges->limit);
     if (charges->cost > WEIR_COST_MAX || !record)
         return record ? WEIR_ERANGE : WEIR_ENOENT;
-    struct weir_time now = time_of(limiter, time, !weir_record_plain(record));
-    bool admitted = decide_one(limiter, record, charges, NULL, now, flags, ret_verdicts);
-    bool counts = record->mode == WEIR_MODE_ENFORCE;
-    if (!weir_record_plain(record)) { /* what took the long way may have been decided by its successor */
+    bool plain = weir_record_plain(record);
+    struct weir_time now = time_of(limiter, time, !plain);
+    bool admitted = decide_one(limiter, record, plain, charges, NULL, now, flags, ret_verdicts);
+    bool counts = true;
+    if (!plain) { /* what took the long way may have been decided by its successor */
         counts = !ret_verdicts->shadow;
         admitted = admitted || !counts;
     }
@@ -384,9 +385,11 @@ int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_cha
             weir_table_prefetch(&limiter->table, charges[i].key.hash);
         for (size_t i = from; i < to; i++)
             looks[i - from] = weir_table_look(&limiter->table, charges[i].key.hash);
-        for (size_t i = from; i < to; i++)
-            (void)decide_one(limiter, weir_record_of(limiter, charges[i].limit), &charges[i], &looks[i - from], now,
-                             flags, &ret_verdicts[i]);
+        for (size_t i = from; i < to; i++) {
+            const struct weir_record *record = weir_record_of(limiter, charges[i].limit);
+            (void)decide_one(limiter, record, weir_record_plain(record), &charges[i], &looks[i - from], now, flags,
+                             &ret_verdicts[i]);
+        }
     }
     return 0;
 }
