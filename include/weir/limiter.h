@@ -6,8 +6,9 @@
  * and all are charged, or none is). What it does not: which limits apply to a request, and what to do with a refusal.
  *
  * Thread rule: after create, every function may be called from any thread at any time, but destroy, and but that calls
- * of weir_limiter_define must not overlap each other. A decision never allocates and never sleeps; it may yield while
- * another thread holds the same key.
+ * of weir_limiter_define must not overlap each other. A decision never allocates; it may yield while another thread
+ * holds the same key, and sleeps only after 39 hours without weir_limiter_maintain or a clock that jumped 19 hours or
+ * more: then one thread walks the table (about 15 ms for 10 million keys) and the others wait.
  *
  * Time: every decision takes a `struct weir_time` or NULL for the limiter's own clock. Callers that pass their own must
  * agree with each other within `skew_max_ns`. A stale time is never judged more generously than the key's newest. Read
@@ -87,9 +88,9 @@ struct weir_limit_def {
 /* Replaces the whole set of limits with `defs`, atomically: on failure the old set stays as it was and
  * ret_fault->field is "NAME.FIELD" cut to fit. ret_ids[i] is the id of defs[i]: the old one where nothing changed, else
  * a new one; keys are converted (on_change) when next decided and by weir_limiter_maintain. Ids of the previous set
- * stay valid for decisions until the next call, which first completes the conversion (so no slot is ever more than one
- * generation behind): no decision with an id two sets old may still be running then. One begun later answers
- * WEIR_ENOENT.
+ * stay valid until the next call: one whose limit was replaced decides by its successor at once. The next call first
+ * completes the conversion (so no slot is ever more than one generation behind): no decision with an id two sets old
+ * may still be running then. One begun later answers WEIR_ENOENT.
  * Errors: WEIR_ERANGE, WEIR_EINVAL (a bad spec, an unknown time zone), WEIR_EEXIST (twice the same name and variant),
  * WEIR_ELIMIT (more than WEIR_LIMITS_MAX), WEIR_ENOMEM. */
 int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
