@@ -21,7 +21,11 @@ extern "C" {
     X(EAGAIN, 7, "more input is needed")                                                                               \
     X(EPROTO, 8, "malformed input")                                                                                    \
     X(EDUP, 9, "the same key twice in one request")                                                                    \
-    X(EIO, 10, "input or output failed")
+    X(EIO, 10, "input or output failed")                                                                               \
+    X(EDOWN, 11, "the engine cannot be asked: nothing was charged")                                                    \
+    X(EUNKNOWN, 12, "the engine was asked and did not answer: charged or not")                                         \
+    X(ECORRUPT, 13, "a value that is not ours lies under our key")                                                     \
+    X(EBUSY, 14, "others changed the same key first, again and again: nothing was charged")
 
 enum weir_error {
     WEIR_OK = 0,

@@ -68,6 +68,13 @@ static void log_add(const struct weir_limit *limit, struct weir_state *state, co
     struct weir_log *log = &state->log;
     uint64_t t = judged_at(log, event->now_ns);
     forget_expired(limit, log, event->now_ns);
+    /* What is charged beyond the capacity (a debt) may pass the longest log. The newest entries decide all by then. */
+    units = weir_min_u64(units, WEIR_LOG_MAX);
+    if (log->used + units > WEIR_LOG_MAX) {
+        uint32_t oldest = (uint32_t)(log->used + units - WEIR_LOG_MAX);
+        log->head = (log->head + oldest) & (log->room - 1);
+        log->used -= oldest;
+    }
     weir_assert(units <= log->room - log->used);
     for (uint64_t i = 0; i < units; i++)
         log->times[(log->head + log->used++) & (log->room - 1)] = t;

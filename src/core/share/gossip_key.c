@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One gossiped key: what may be admitted here, and what is learned from others. The letters G, H, V, W are those of
+ * gossip.h. */
+#include <string.h>
+
+#include "core/limit/algorithm.h"
+#include "core/limit/ticks.h"
+#include "core/share/gossip.h"
+#include "core/share/gossip_parts.h"
+
+static bool is_bucket(const struct weir_gossip_key *key)
+{
+    return weir_limit_is_bucket(&key->limit->limit);
+}
+
+static uint64_t *mine(const struct weir_gossip *node, const struct weir_gossip_key *key)
+{
+    return &key->about[node->self].entry.count;
+}
+
+/* One unit in the measure of `spent`: p * N. In a nanosecond n of these come back. */
+static weir_u128 unit(const struct weir_gossip *node, const struct weir_gossip_key *key)
+{
+    weir_assert(key->limit->period_ns > 0 && node->nodes > 0);
+    return (weir_u128)key->limit->period_ns * node->nodes;
+}
+
+static void add(struct weir_gossip_key *key, struct weir_state *state, const struct weir_event *event, uint64_t units)
+{
+    if (units > 0)
+        weir_algorithm_of(&key->limit->limit)->add(&key->limit->limit, state, event, units);
+}
+
+/* What all nodes may admit in `ns` of one node's share: n * ns / (pN) units. */
+static uint64_t share_units(const struct weir_gossip *node, const struct weir_gossip_key *key, uint64_t ns)
+{
+    weir_u128 product = (weir_u128)key->limit->count * ns;
+    weir_u128 one = unit(node, key), units;
+    weir_assert(one > 0);
+    units = product / one + (product % one != 0);
+    return (uint64_t)(units < WEIR_COST_MAX ? units : WEIR_COST_MAX);
+}
+
+/* The same as a bucket's ticks, not rounded to units. */
+static uint64_t share_ticks(const struct weir_gossip *node, const struct weir_gossip_key *key, uint64_t ns)
+{
+    const struct weir_limit *limit = &key->limit->limit;
+    weir_u128 product = (weir_u128)limit->emission * key->limit->count * ns; /* < 2^70 * 2^56 */
+    weir_u128 one = unit(node, key), ticks;
+    weir_assert(one > 0);
+    ticks = product / one + (product % one != 0);
+    return (uint64_t)(ticks < WEIR_TICKS_DEBT_MAX ? ticks : WEIR_TICKS_DEBT_MAX);
+}
+
+/* ---- ageing ---- */
+
+/* How far the bucket is from fresh, `ns` later; `unheard` of them were a node's time beyond W. */
+static uint64_t later(const struct weir_gossip *node, const struct weir_gossip_key *key, uint64_t ahead, uint64_t ns,
+                      uint64_t unheard_ns)
+{
+    if (ahead == 0)
+        return 0;
+    int32_t shift = key->limit->limit.shift;
+    uint64_t slower = weir_ticks_of(unheard_ns / node->nodes, shift, WEIR_TICKS_DEBT_MAX);
+    uint64_t gone = shift >= 0 ? weir_ticks_of(ns, shift, WEIR_TICKS_DEBT_MAX * 2) : ns >> -shift;
+    return weir_min_u64(weir_sub_sat(ahead + slower, gone), WEIR_TICKS_DEBT_MAX);
+}
+
+static void age_bucket(const struct weir_gossip *node, struct weir_gossip_key *key, uint64_t now_ns)
+{
+    const struct weir_gossip_limit *limit = key->limit;
+    int32_t shift = limit->limit.shift;
+    uint64_t at_ns = key->at_ns, unheard_ns = key->unheard_ns;
+    uint64_t ahead = weir_ticks_until(key->state.fresh_at, weir_ticks_at(at_ns, shift));
+    if (limit->losses_count - key->losses > WEIR_GOSSIP_LOSSES) {
+        ahead = weir_max_u64(ahead, limit->limit.span);
+        key->losses = limit->losses_count - WEIR_GOSSIP_LOSSES;
+    }
+    for (; key->losses < limit->losses_count; key->losses++) {
+        const struct weir_gossip_loss *loss = &limit->losses[key->losses % WEIR_GOSSIP_LOSSES];
+        if (loss->at_ns > at_ns) {
+            ahead = later(node, key, ahead, loss->at_ns - at_ns, weir_sub_sat(loss->unheard_ns, unheard_ns));
+            at_ns = loss->at_ns;
+            unheard_ns = weir_max_u64(unheard_ns, loss->unheard_ns);
+        }
+        uint64_t lost_ns = weir_min_u64(loss->at_ns - loss->from_ns, limit->written_ns);
+        ahead = weir_min_u64(ahead + share_ticks(node, key, lost_ns), WEIR_TICKS_DEBT_MAX);
+    }
+    uint64_t sum_ns = weir_gossip_unheard(node, limit, now_ns), part_ns = weir_sub_sat(sum_ns, unheard_ns);
+    ahead = later(node, key, ahead, now_ns - at_ns, part_ns);
+    key->unheard_ns = sum_ns - part_ns % node->nodes; /* what was too little to count stays for the next time */
+    key->state.fresh_at = weir_ticks_add(weir_ticks_at(now_ns, shift), ahead);
+}
+
+/* When the window that the event falls into began here, at the earliest; now, if none is open. Real calendar windows
+ * are up to a sixteenth longer than the period, and clocks differ. */
+static uint64_t window_start(const struct weir_gossip_key *key, const struct weir_event *event)
+{
+    const struct weir_limit *limit = &key->limit->limit;
+    uint64_t now_ns = event->now_ns, period_ns = limit->period_ns;
+    if (limit->calendar)
+        return weir_sub_sat(weir_add_sat(now_ns, event->window.end_after_ns), period_ns + period_ns / 16 + 1);
+    if (limit->algorithm == WEIR_SLIDING_COUNTER)
+        return now_ns - now_ns % period_ns;
+    uint64_t ahead = weir_ticks_until(key->state.fresh_at, weir_ticks_at(now_ns, limit->shift));
+    if (key->state.count == 0 || ahead == 0)
+        return now_ns;
+    return weir_sub_sat(now_ns + weir_ticks_wait_ns(ahead, now_ns, limit->shift), period_ns);
+}
+
+static void age_window(const struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
+{
+    const struct weir_gossip_limit *limit = key->limit;
+    int32_t shift = limit->limit.shift;
+    uint64_t now = weir_ticks_at(event->now_ns, shift), at = weir_ticks_at(key->at_ns, shift);
+    uint64_t ahead = weir_ticks_until(key->state.fresh_at, at);
+    if (weir_ticks_of(event->now_ns - key->at_ns, shift, WEIR_TICKS_DEBT_MAX) >= ahead) { /* or it would wrap */
+        key->state.fresh_at = now;
+        if (!limit->limit.calendar)
+            key->state.count = key->state.previous = 0;
+    }
+    if (limit->limit.calendar && event->window.id > key->window) {
+        key->window = event->window.id;
+        for (uint32_t j = 0; j < node->nodes; j++)
+            key->about[j].entry.base = key->about[j].entry.count;
+        key->former.base = key->former.count;
+    }
+    uint64_t start_ns = window_start(key, event);
+    uint64_t missed = limit->losses_count - key->losses;
+    if (missed > WEIR_GOSSIP_LOSSES) {
+        add(key, &key->state, event, limit->limit.capacity);
+        key->losses = limit->losses_count - WEIR_GOSSIP_LOSSES;
+    }
+    for (; key->losses < limit->losses_count; key->losses++) {
+        const struct weir_gossip_loss *loss = &limit->losses[key->losses % WEIR_GOSSIP_LOSSES];
+        uint64_t lost_ns = weir_sub_sat(loss->at_ns, weir_max_u64(loss->from_ns, start_ns));
+        add(key, &key->state, event, share_units(node, key, lost_ns));
+    }
+}
+
+/* Brings everything of the key that changes with time up to now. */
+static void age(const struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
+{
+    uint64_t now_ns = event->now_ns;
+    weir_assert(now_ns >= key->at_ns);
+    weir_u128 back = (weir_u128)key->limit->count * (now_ns - key->at_ns), least = key->reserved * unit(node, key);
+    key->spent = key->spent > back + least ? key->spent - back : least;
+    if (is_bucket(key))
+        age_bucket(node, key, now_ns);
+    else
+        age_window(node, key, event);
+    key->at_ns = now_ns;
+    struct weir_gossip_entry *own = &key->about[node->self].entry;
+    if (!key->limit->limit.calendar && now_ns - key->mark_ns >= key->limit->fill_ns) {
+        own->base = key->mark_count;
+        key->mark_count = own->count;
+        key->mark_ns = now_ns;
+    }
+}
+
+void weir_gossip_key_init(struct weir_gossip *node, struct weir_gossip_key *key, const uint64_t id[2],
+                          struct weir_gossip_limit *limit, struct weir_gossip_about *about, uint64_t now_ns)
+{
+    memset(about, 0, node->nodes * sizeof *about);
+    about[node->self].entry = (struct weir_gossip_entry){ node->epoch, node->floor, node->floor };
+    *key = (struct weir_gossip_key){
+        .id = { id[0], id[1] },
+        .limit = limit,
+        .state = weir_state_fresh(&limit->limit, now_ns),
+        .born = node->floor,
+        .mark_count = node->floor,
+        .mark_ns = now_ns,
+        .at_ns = now_ns,
+        .unheard_ns = weir_gossip_unheard(node, limit, now_ns),
+        .losses = limit->losses_count,
+        .about = about,
+    };
+    /* Losses of the last fill time count for it, too. */
+    for (uint64_t k = 0; k < WEIR_GOSSIP_LOSSES && key->losses > 0; k++, key->losses--)
+        if (now_ns - limit->losses[(key->losses - 1) % WEIR_GOSSIP_LOSSES].at_ns >= limit->fill_ns)
+            break;
+    if (key->losses < limit->losses_count && is_bucket(key)) {
+        const struct weir_gossip_loss *first = &limit->losses[key->losses % WEIR_GOSSIP_LOSSES];
+        key->at_ns = first->at_ns;
+        key->unheard_ns = first->unheard_ns;
+        key->state = weir_state_fresh(&limit->limit, first->at_ns);
+    }
+}
+
+void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *key, struct weir_gossip_limit *limit,
+                            const struct weir_event *event)
+{
+    struct weir_gossip_limit *from = key->limit;
+    struct weir_event before = *event;
+    before.window.id = key->window; /* of a calendar that is left: it goes on as it was */
+    age(node, key, &before);
+    weir_limit_convert(&from->limit, &limit->limit, WEIR_ON_CHANGE_KEEP, &key->state, event);
+    weir_u128 old = unit(node, key), units = key->spent / old + (key->spent % old != 0);
+    key->limit = limit;
+    key->spent = units * unit(node, key);
+    key->unheard_ns = weir_gossip_unheard(node, limit, event->now_ns);
+    key->losses = limit->losses_count;
+    if (limit->limit.calendar)
+        key->window = event->window.id;
+}
+
+/* ---- H and V ---- */
+
+uint64_t weir_gossip_unacked(const struct weir_gossip *node, const struct weir_gossip_key *key)
+{
+    uint64_t least = *mine(node, key);
+    for (uint32_t j = 0; j < node->nodes; j++) {
+        const struct weir_gossip_about *about = &key->about[j];
+        if (j != node->self)
+            least = weir_min_u64(least, about->ack_generation == node->peers[j].generation ? about->ack : 0);
+    }
+    return *mine(node, key) - weir_max_u64(least, key->born) + key->reserved;
+}
+
+/* Restores H by what is acknowledged. */
+static void restore(struct weir_gossip *node, struct weir_gossip_key *key)
+{
+    weir_u128 unacked = weir_gossip_unacked(node, key) * unit(node, key);
+    if (unacked < key->spent)
+        key->spent = unacked;
+    weir_gossip_heat(node, key, key->spent * 2 >= key->limit->slack * unit(node, key) && key->spent > 0);
+}
+
+/* The time, summed over the others, in which they may have admitted what is not known here. */
+static uint64_t behind_ns(const struct weir_gossip *node, const struct weir_gossip_key *key,
+                          const struct weir_event *event)
+{
+    bool bucket = is_bucket(key);
+    uint64_t now_ns = event->now_ns, sum_ns = 0;
+    uint64_t start_ns = bucket ? weir_sub_sat(now_ns, key->limit->written_ns) : window_start(key, event);
+    for (uint32_t j = 0; j < node->nodes; j++) {
+        const struct weir_gossip_peer *peer = &node->peers[j];
+        if (j == node->self)
+            continue;
+        uint64_t known_ns = weir_max_u64(peer->known ? peer->known_ns : 0, key->about[j].known_ns);
+        sum_ns += bucket && known_ns == 0 ? key->limit->written_ns
+                                          : weir_sub_sat(now_ns, weir_max_u64(known_ns, start_ns));
+    }
+    return sum_ns;
+}
+
+/* G with V added. */
+static struct weir_state feared(const struct weir_gossip *node, struct weir_gossip_key *key,
+                                const struct weir_event *event)
+{
+    struct weir_state state = key->state;
+    uint64_t ns = behind_ns(node, key, event);
+    if (is_bucket(key))
+        state.fresh_at = weir_ticks_add(state.fresh_at, share_ticks(node, key, ns));
+    else
+        add(key, &state, event, share_units(node, key, ns));
+    return state;
+}
+
+/* ---- decisions ---- */
+
+/* A node that does not know what went on before it started takes the key as empty as of then. */
+static void start_empty(const struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
+{
+    const struct weir_gossip_limit *limit = key->limit;
+    uint64_t since_ns = event->now_ns - node->started_ns;
+    if (key->emptied || node->synced)
+        return;
+    key->emptied = true;
+    if (since_ns >= limit->fill_ns || (limit->limit.calendar && window_start(key, event) >= node->started_ns))
+        return;
+    uint64_t units = limit->limit.capacity;
+    if (is_bucket(key))
+        units -= weir_ticks_of(since_ns, limit->limit.shift, limit->limit.span) / limit->limit.emission;
+    add(key, &key->state, event, units);
+}
+
+/* H says no: what then? */
+static void refuse_by_slack(const struct weir_gossip *node, const struct weir_gossip_key *key, uint64_t cost,
+                            struct weir_verdict *v)
+{
+    weir_u128 one = unit(node, key), slack = key->limit->slack * one, left = slack - key->spent;
+    v->admitted = false;
+    if (key->spent > slack)
+        left = 0;
+    v->remaining = weir_min_u64(v->remaining, (uint64_t)(left / one));
+    if (cost > key->limit->slack) {
+        v->retry_after_ns = WEIR_NEVER;
+        return;
+    }
+    weir_u128 missing = key->spent + cost * one - slack;
+    weir_u128 wait = missing / key->limit->count + (missing % key->limit->count != 0);
+    uint64_t wait_ns = (uint64_t)(wait < UINT64_MAX ? wait : UINT64_MAX - 1);
+    v->retry_after_ns = weir_max_u64(v->retry_after_ns, wait_ns);
+    v->next_after_ns = weir_max_u64(v->next_after_ns, 1);
+}
+
+enum weir_share_say weir_gossip_reserve(struct weir_gossip *node, struct weir_gossip_key *key,
+                                        const struct weir_event *event, bool peek, struct weir_verdict *ret_verdict)
+{
+    const struct weir_limit *limit = &key->limit->limit;
+    uint64_t cost = event->cost;
+    age(node, key, event);
+    start_empty(node, key, event);
+    struct weir_state with_v = feared(node, key, event);
+    bool yes = weir_limit_judge(limit, &with_v, event, ret_verdict);
+    if (cost == 0)
+        return WEIR_SHARE_YES;
+    if (yes && node->superseded) {
+        ret_verdict->admitted = yes = false;
+        ret_verdict->remaining = 0;
+        ret_verdict->retry_after_ns = ret_verdict->next_after_ns = WEIR_NS_PER_SECOND;
+    }
+    weir_u128 one = unit(node, key);
+    if (yes && node->nodes > 1 && key->spent + cost * one > key->limit->slack * one) {
+        refuse_by_slack(node, key, cost, ret_verdict);
+        yes = false;
+    }
+    if (!yes || peek)
+        return yes ? WEIR_SHARE_YES : WEIR_SHARE_NO;
+    weir_limit_charge(limit, &with_v, event, ret_verdict); /* for its numbers */
+    add(key, &key->state, event, cost);
+    key->reserved += cost;
+    key->spent += cost * one;
+    return WEIR_SHARE_YES;
+}
+
+void weir_gossip_commit(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
+{
+    weir_assert(event->cost <= key->reserved);
+    if (event->cost == 0)
+        return;
+    age(node, key, event);
+    key->reserved -= event->cost;
+    *mine(node, key) += event->cost;
+    weir_gossip_touch(node, key);
+    restore(node, key);
+}
+
+void weir_gossip_cancel(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
+{
+    weir_assert(event->cost <= key->reserved);
+    age(node, key, event);
+    key->reserved -= event->cost;
+    weir_u128 back = event->cost * unit(node, key);
+    key->spent = key->spent > back ? key->spent - back : 0;
+    weir_limit_refund(&key->limit->limit, &key->state, event, event->cost);
+}
+
+bool weir_gossip_idle(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event,
+                      bool *ret_acked)
+{
+    age(node, key, event);
+    *ret_acked = true;
+    for (uint32_t j = 0; j < node->nodes; j++)
+        *ret_acked &= j == node->self || key->change <= node->peers[j].acked;
+    return key->reserved == 0 && key->spent == 0 && weir_limit_used(&key->limit->limit, &key->state, event) == 0;
+}
+
+/* ---- words ---- */
+
+void weir_gossip_word(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event,
+                      struct weir_gossip_word *ret_word)
+{
+    age(node, key, event);
+    *ret_word = (struct weir_gossip_word){
+        .id = { key->id[0], key->id[1] },
+        .limit = key->limit->id,
+        .window = key->window,
+        .used = weir_limit_used(&key->limit->limit, &key->state, event),
+    };
+    for (uint32_t j = 0; j < node->nodes; j++)
+        if (key->about[j].entry.epoch > 0)
+            ret_word->entries[j] = &key->about[j].entry;
+}
+
+/* Merges what is said about a node's admissions into what is known; returns the units that are new. */
+static uint64_t learn(struct weir_gossip_entry *known, const struct weir_gossip_entry *said, bool old, bool *changed)
+{
+    uint64_t base = old ? said->count : weir_min_u64(said->base, said->count);
+    if (said->epoch < known->epoch)
+        return 0;
+    if (said->epoch > known->epoch)
+        *known = (struct weir_gossip_entry){ .epoch = said->epoch };
+    else if (said->count <= known->count)
+        return 0;
+    uint64_t from = weir_max_u64(known->count, base);
+    *changed = true;
+    known->base = weir_max_u64(known->base, base);
+    known->count = said->count;
+    return said->count - from;
+}
+
+/* Units that are known here and not to the sender of the word. */
+static uint64_t ahead_of_sender(const struct weir_gossip *node, const struct weir_gossip_key *key,
+                                const struct weir_gossip_word *word)
+{
+    uint64_t sum = key->reserved;
+    for (uint32_t j = 0; j < node->nodes; j++) {
+        const struct weir_gossip_entry *known = &key->about[j].entry, *said = word->entries[j];
+        uint64_t told = said && said->epoch == known->epoch ? said->count : 0;
+        if (!said || said->epoch <= known->epoch)
+            sum = weir_add_sat(sum, weir_sub_sat(known->count, weir_max_u64(told, known->base)));
+    }
+    return sum;
+}
+
+static void hear_ack(struct weir_gossip *node, struct weir_gossip_key *key, uint32_t from,
+                     const struct weir_gossip_entry *said)
+{
+    struct weir_gossip_about *about = &key->about[from];
+    if (about->ack_generation != node->peers[from].generation)
+        about->ack = 0;
+    about->ack_generation = node->peers[from].generation;
+    if (!said || said->epoch != node->epoch)
+        return;
+    if (said->count > *mine(node, key)) /* another process counts in our name, from the same start */
+        node->twins++;
+    else
+        about->ack = weir_max_u64(about->ack, said->count);
+}
+
+bool weir_gossip_hear_word(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_gossip_head *head,
+                           const struct weir_gossip_word *word, const struct weir_event *event)
+{
+    age(node, key, event);
+    if (key->limit->limit.calendar && word->window > key->window)
+        return false;
+    bool old = key->limit->limit.calendar && word->window < key->window, changed = false;
+    uint64_t ahead = ahead_of_sender(node, key, word), units = 0;
+    for (uint32_t j = 0; j < node->nodes; j++) {
+        const struct weir_gossip_entry *said = word->entries[j];
+        if (!said || said->epoch == 0)
+            continue;
+        if (j != node->self) {
+            units = weir_add_sat(units, learn(&key->about[j].entry, said, old, &changed));
+        } else if (said->epoch > node->epoch) {
+            node->twins++;
+            node->superseded = true;
+        } else if (said->epoch < node->epoch) {
+            units = weir_add_sat(units, learn(&key->former, said, old, &changed));
+        }
+    }
+    add(key, &key->state, event, units);
+    if (!node->synced && head->synced && !old) { /* it knows what earlier starts admitted, too */
+        uint64_t used = weir_limit_used(&key->limit->limit, &key->state, event);
+        add(key, &key->state, event, weir_sub_sat(weir_add_sat(word->used, ahead), used));
+    }
+    hear_ack(node, key, head->from, word->entries[node->self]);
+    if (head->echo_epoch == node->epoch)
+        key->about[head->from].known_ns = weir_max_u64(key->about[head->from].known_ns, head->echo_ns);
+    if (changed || key->change == 0)
+        weir_gossip_touch(node, key);
+    restore(node, key);
+    return true;
+}

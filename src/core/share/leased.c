@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/share/leased.h"
+
+#include "base/checked.h"
+
+void weir_leased_init(struct weir_leased *key, uint64_t stint)
+{
+    weir_assert(stint > 0);
+    *key = (struct weir_leased){ .stint = stint };
+}
+
+/* ---- time ---- */
+
+/* The engine charges all that it holds for the stint: what is reserved is as good as spent, the pocket is lost. An ask
+ * under way stays so, for its answer frees the way for the next; but it speaks of a stint that is over. */
+static void begin_stint(struct weir_leased *key)
+{
+    key->stint++;
+    key->dead = weir_add_sat(key->dead, key->reserved);
+    key->pocket = key->reserved = key->spent = key->known = 0;
+    key->deadline_ns = key->renew_ns = key->retry_ns = key->window = 0;
+}
+
+static uint64_t interval_of(const struct weir_leased_options *options)
+{
+    return weir_max_u64(options->ttl_ns / 3, 1);
+}
+
+/* Demand, per third of a ttl: the mean of the last interval and of all before it. */
+static void count_demand(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns)
+{
+    uint64_t interval_ns = interval_of(options);
+    if (key->begun_ns == 0)
+        key->begun_ns = now_ns;
+    for (int i = 0; i < 64 && now_ns >= weir_add_sat(key->begun_ns, interval_ns); i++) {
+        key->rate = key->rate / 2 + key->demand / 2 + (key->rate & key->demand & 1);
+        key->demand = 0;
+        key->begun_ns += interval_ns;
+    }
+    if (now_ns >= weir_add_sat(key->begun_ns, interval_ns)) /* long idle */
+        key->begun_ns = now_ns;
+}
+
+static void lose(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns)
+{
+    key->sent_ns = 0;
+    key->waiting = key->again = key->least = 0;
+    key->retry_ns = weir_add_sat(now_ns, weir_max_u64(options->lost_ns, 1));
+}
+
+static void pass_time(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns)
+{
+    if (key->deadline_ns > 0 && now_ns >= key->deadline_ns) {
+        /* With nothing held and nothing owed there is nothing to give up, and what an ask under way brings stays. */
+        if (key->pocket > 0 || key->reserved > 0 || key->spent != key->known)
+            begin_stint(key);
+        key->deadline_ns = key->renew_ns = 0;
+    }
+    if (key->sent_ns > 0 && now_ns >= weir_add_sat(key->sent_ns, options->lost_ns))
+        lose(key, options, now_ns);
+    count_demand(key, options, now_ns);
+}
+
+/* ---- asking ---- */
+
+/* How much to have: what is spent in a third of the ttl, but of what remains no more than a quarter, so that one node
+ * does not take all. A burst is followed as it grows. */
+static uint64_t chunk_of(const struct weir_leased *key, const struct weir_leased_options *options)
+{
+    uint64_t remaining = options->capacity;
+    if (key->last_ns > 0)
+        remaining = weir_add_sat(weir_sub_sat(key->last.capacity, key->last.used), key->pocket);
+    return weir_min_u64(weir_max_u64(key->rate, key->demand), remaining / 4);
+}
+
+static void send_ask(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns, uint64_t want,
+                     struct weir_share_effects *effects)
+{
+    weir_assert(key->sent_ns == 0);
+    key->sent_ns = now_ns;
+    key->sent_spent = key->spent;
+    key->sent_want = want;
+    key->sent_least = weir_min_u64(key->least, want);
+    key->waiting = key->again = key->least = 0;
+    key->retry_ns = key->renew_ns = 0;
+    effects->send = true;
+    effects->ask = (struct weir_share_ask){
+        .stint = key->stint,
+        .seq = ++key->seq,
+        .spent = key->spent,
+        .known = key->known,
+        .hold = weir_add_sat(key->pocket, key->reserved),
+        .want = want,
+        .least = key->sent_least,
+        .ttl_ns = options->ttl_ns,
+        .window = key->window,
+    };
+}
+
+static void ask_for_chunk(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns,
+                          struct weir_share_effects *effects)
+{
+    /* Those who waited for the last ask have not all asked again yet: this one speaks for them too. */
+    uint64_t waiting = weir_max_u64(key->waiting, weir_sub_sat(key->again, key->pocket));
+    uint64_t chunk = now_ns < key->refused_until_ns ? 0 : weir_sub_sat(chunk_of(key, options), key->pocket);
+    send_ask(key, options, now_ns, weir_max_u64(waiting, chunk), effects);
+}
+
+static void give_back(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns,
+                      struct weir_share_effects *effects)
+{
+    key->pocket = 0;
+    send_ask(key, options, now_ns, 0, effects);
+}
+
+/* ---- events ---- */
+
+/* The numbers as this node knows them: the engine's last word, and what is in the pocket. */
+static void fill_verdict(const struct weir_leased *key, const struct weir_leased_options *options, bool admitted,
+                         uint64_t now_ns, struct weir_verdict *v)
+{
+    uint64_t since_ns = weir_sub_sat(now_ns, key->last_ns);
+    uint64_t remaining = key->last_ns > 0 ? weir_sub_sat(key->last.capacity, key->last.used) : 0;
+    uint64_t retry_ns = key->last.retry_after_ns > 0 ? key->last.retry_after_ns : key->last.reset_after_ns;
+    *v = (struct weir_verdict){
+        .admitted = admitted,
+        .capacity = options->capacity,
+        .remaining = weir_min_u64(weir_add_sat(remaining, key->pocket), options->capacity),
+    };
+    if (!admitted)
+        v->retry_after_ns = weir_max_u64(weir_sub_sat(retry_ns, since_ns), 1);
+    if (v->remaining < v->capacity) {
+        v->next_after_ns = weir_max_u64(weir_sub_sat(retry_ns, since_ns), 1);
+        v->reset_after_ns = weir_max_u64(weir_sub_sat(key->last.reset_after_ns, since_ns), v->next_after_ns);
+    }
+}
+
+static void wait_for_engine(struct weir_leased *key, const struct weir_leased_options *options, uint64_t units,
+                            uint64_t now_ns, struct weir_share_effects *effects)
+{
+    effects->say = WEIR_SHARE_WAIT;
+    if (key->least == 0)
+        key->least = units - key->pocket; /* the rest of it is here */
+    key->waiting = weir_min_u64(weir_add_sat(key->waiting, units), options->capacity);
+    if (key->sent_ns == 0)
+        ask_for_chunk(key, options, now_ns, effects);
+}
+
+static void reserve(struct weir_leased *key, const struct weir_leased_options *options, uint64_t units, uint64_t now_ns,
+                    struct weir_share_effects *effects)
+{
+    bool refused = now_ns < key->refused_until_ns && units >= key->refused_units;
+    key->used_ns = now_ns;
+    key->leaving = false;
+    key->demand = weir_min_u64(weir_add_sat(key->demand, units), options->capacity);
+    if (units > options->capacity) {
+        effects->say = WEIR_SHARE_NO;
+        fill_verdict(key, options, false, now_ns, &effects->verdict);
+        effects->verdict.retry_after_ns = WEIR_NEVER;
+    } else if (units <= key->pocket) {
+        effects->say = WEIR_SHARE_YES;
+        key->pocket -= units;
+        key->reserved += units;
+        fill_verdict(key, options, true, now_ns, &effects->verdict);
+    } else if (refused) {
+        effects->say = WEIR_SHARE_NO;
+        fill_verdict(key, options, false, now_ns, &effects->verdict);
+    } else {
+        wait_for_engine(key, options, units, now_ns, effects);
+        return;
+    }
+    key->again = weir_sub_sat(key->again, units);
+}
+
+/* Units set aside before a deadline that has passed are told from younger ones by the stricter guess: a commit is of a
+ * younger one, which is charged; a cancel is of an older one, which returns nothing. */
+static enum weir_share_say commit(struct weir_leased *key, uint64_t units)
+{
+    uint64_t live = weir_min_u64(units, key->reserved);
+    key->reserved -= live;
+    key->spent = weir_add_sat(key->spent, live);
+    weir_assert(units - live <= key->dead);
+    key->dead -= units - live;
+    return live == units ? WEIR_SHARE_YES : WEIR_SHARE_NO;
+}
+
+static void cancel(struct weir_leased *key, uint64_t units)
+{
+    uint64_t dead = weir_min_u64(units, key->dead);
+    key->dead -= dead;
+    weir_assert(units - dead <= key->reserved);
+    key->reserved -= units - dead;
+    key->pocket += units - dead;
+}
+
+/* A part of what was asked for means that nothing more is to be had; nothing, that `least` was not. */
+static void note_refusal(struct weir_leased *key, const struct weir_leased_options *options,
+                         const struct weir_share_answer *answer, uint64_t now_ns)
+{
+    if (key->sent_want == 0)
+        return;
+    key->refused_until_ns = 0;
+    if (answer->granted >= key->sent_want)
+        return;
+    key->refused_units = answer->granted > 0 ? 0 : weir_add_sat(weir_max_u64(key->sent_least, 1), key->pocket);
+    uint64_t wait_ns = weir_min_u64(answer->retry_after_ns, options->refused_ns);
+    key->refused_until_ns = weir_add_sat(now_ns, weir_max_u64(wait_ns, 1));
+}
+
+static void hear(struct weir_leased *key, const struct weir_leased_options *options,
+                 const struct weir_share_answer *answer, uint64_t now_ns)
+{
+    if (key->sent_ns == 0 || answer->seq != key->seq)
+        return;
+    if (answer->stint != key->stint || answer->stale) { /* it speaks of a stint that is over */
+        lose(key, options, now_ns);
+        return;
+    }
+    uint64_t margin_ns = weir_max_u64(answer->hold_ns / 10, 1);
+    uint64_t usable_ns = weir_sub_sat(answer->hold_ns, margin_ns);
+    key->deadline_ns = weir_add_sat(key->sent_ns, usable_ns);
+    key->renew_ns = weir_add_sat(key->sent_ns, usable_ns / 3);
+    key->pocket = weir_add_sat(key->pocket, answer->granted);
+    key->known = key->sent_spent;
+    key->window = answer->window;
+    key->last = *answer;
+    key->last_ns = now_ns;
+    note_refusal(key, options, answer, now_ns);
+    key->sent_ns = 0;
+    key->again = key->waiting; /* who waits asks again, one after the other; the first sends for all */
+    key->waiting = key->least = 0;
+    if (now_ns >= key->deadline_ns)
+        begin_stint(key);
+}
+
+/* What is to be said unasked: give back when idle or leaving, renew a chunk that runs out or ages, and speak again
+ * after a loss. */
+static void speak(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns,
+                  struct weir_share_effects *effects)
+{
+    bool owing = key->pocket > 0 || key->spent != key->known;
+    bool idle = now_ns >= weir_add_sat(key->used_ns, options->ttl_ns / 2);
+    bool lost = key->retry_ns > 0 && now_ns >= key->retry_ns;
+    if (key->sent_ns > 0 || (key->retry_ns > 0 && !lost))
+        return;
+    if (key->leaving || idle) {
+        if (lost || owing)
+            give_back(key, options, now_ns, effects);
+        return;
+    }
+    bool aged = key->renew_ns > 0 && now_ns >= key->renew_ns && owing;
+    bool low = key->deadline_ns > 0 && key->pocket < chunk_of(key, options) / 2 && now_ns >= key->refused_until_ns;
+    if (lost || aged || low)
+        ask_for_chunk(key, options, now_ns, effects);
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a == 0 || (b > 0 && b < a) ? b : a;
+}
+
+static uint64_t wake_of(const struct weir_leased *key, const struct weir_leased_options *options)
+{
+    if (key->sent_ns > 0)
+        return sooner(key->deadline_ns, weir_add_sat(key->sent_ns, options->lost_ns));
+    if (key->retry_ns > 0)
+        return sooner(key->deadline_ns, key->retry_ns);
+    if (key->pocket == 0 && key->spent == key->known)
+        return key->reserved > 0 ? key->deadline_ns : 0;
+    uint64_t idle_ns = weir_add_sat(key->used_ns, options->ttl_ns / 2);
+    return sooner(sooner(key->deadline_ns, key->renew_ns), idle_ns);
+}
+
+void weir_leased_step(struct weir_leased *key, const struct weir_leased_options *options,
+                      const struct weir_share_event *event, uint64_t now_ns, struct weir_share_effects *ret_effects)
+{
+    weir_assert(now_ns > 0 && options->lost_ns > 0);
+    *ret_effects = (struct weir_share_effects){ .say = WEIR_SHARE_NOTHING };
+    pass_time(key, options, now_ns);
+    switch (event->kind) {
+    case WEIR_SHARE_RESERVE:
+        reserve(key, options, event->units, now_ns, ret_effects);
+        break;
+    case WEIR_SHARE_COMMIT:
+        ret_effects->say = commit(key, event->units);
+        break;
+    case WEIR_SHARE_CANCEL:
+        cancel(key, event->units);
+        break;
+    case WEIR_SHARE_HEARD:
+        hear(key, options, event->answer, now_ns);
+        break;
+    case WEIR_SHARE_LOST:
+        if (key->sent_ns > 0 && event->seq == key->seq)
+            lose(key, options, now_ns);
+        break;
+    case WEIR_SHARE_LEAVE:
+        key->leaving = true;
+        break;
+    case WEIR_SHARE_TICK:
+        break;
+    }
+    /* After an answer those who waited come first: what they still need belongs into the next ask. */
+    if (event->kind != WEIR_SHARE_HEARD || key->leaving)
+        speak(key, options, now_ns, ret_effects);
+    ret_effects->wake_ns = wake_of(key, options);
+    ret_effects->idle = key->sent_ns == 0 && key->retry_ns == 0 && key->pocket == 0 && key->reserved == 0 &&
+                        key->dead == 0 && key->spent == key->known;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/share/ledger.h"
+
+#include "base/checked.h"
+#include "core/limit/algorithm.h"
+#include "core/limit/ticks.h"
+
+/* The limit as this key meets it: a key in debt lies further ahead than any clock's jump would have to explain. */
+static struct weir_limit limit_in_debt(const struct weir_limit *limit, const struct weir_ledger *ledger)
+{
+    struct weir_limit own = *limit;
+    if (weir_limit_is_bucket(limit))
+        own.ahead_max += weir_min_u64(weir_mul_sat(ledger->debt, limit->emission), WEIR_TICKS_DEBT_MAX);
+    return own;
+}
+
+/* Fixed windows count what is held as if it were spent; the others count it beside the state. */
+static bool counts_holds(const struct weir_limit *limit)
+{
+    return limit->algorithm == WEIR_FIXED_WINDOW;
+}
+
+uint64_t weir_ledger_held(const struct weir_ledger *ledger)
+{
+    uint64_t held = 0;
+    for (uint32_t i = 0; i < ledger->stints_count; i++)
+        held = weir_add_sat(held, ledger->stints[i].held);
+    return held;
+}
+
+/* Held, and not counted in the state. */
+static uint64_t held_beside(const struct weir_limit *limit, const struct weir_ledger *ledger)
+{
+    return counts_holds(limit) ? 0 : weir_ledger_held(ledger);
+}
+
+static uint64_t available(const struct weir_limit *limit, const struct weir_ledger *ledger,
+                          const struct weir_event *event)
+{
+    uint64_t used = weir_limit_used(limit, &ledger->state, event);
+    return weir_sub_sat(limit->capacity, weir_add_sat(used, held_beside(limit, ledger)));
+}
+
+/* Charges, whatever is left. */
+static void charge_always(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
+                          uint64_t units)
+{
+    if (units == 0)
+        return;
+    weir_algorithm_of(limit)->add(limit, &ledger->state, event, units);
+    uint64_t over = weir_sub_sat(weir_algorithm_of(limit)->used(limit, &ledger->state, event), limit->capacity);
+    ledger->debt = over > 0 ? weir_max_u64(ledger->debt, over) : 0;
+}
+
+/* ---- what time does ---- */
+
+static void forget_stint(struct weir_ledger *ledger, uint32_t index)
+{
+    ledger->stints_count--;
+    for (uint32_t i = index; i < ledger->stints_count; i++)
+        ledger->stints[i] = ledger->stints[i + 1];
+}
+
+/* Charged as of its deadline, which no event since has passed: each does this first. What the node tells of it later is
+ * charged again: it knows its deadline, and speaks under a new stint from then on. */
+static void forfeit(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
+                    struct weir_ledger_stint *stint)
+{
+    struct weir_event then = { .now_ns = weir_min_u64(stint->until_ns, event->now_ns), .window = event->window };
+    if (!counts_holds(limit))
+        charge_always(limit, ledger, &then, stint->held);
+    stint->held = 0;
+    stint->until_ns = weir_add_sat(then.now_ns, WEIR_LEDGER_MEMORY_NS);
+}
+
+static uint32_t first_overdue(const struct weir_ledger *ledger, uint64_t now_ns)
+{
+    uint32_t first = ledger->stints_count;
+    for (uint32_t i = 0; i < ledger->stints_count; i++) {
+        uint64_t until_ns = ledger->stints[i].until_ns;
+        if (until_ns <= now_ns && (first == ledger->stints_count || until_ns < ledger->stints[first].until_ns))
+            first = i;
+    }
+    return first;
+}
+
+/* A clock that came back leaves deadlines that nobody gave. */
+static void cut_deadlines(struct weir_ledger *ledger, uint64_t now_ns)
+{
+    uint64_t latest = weir_add_sat(now_ns, WEIR_LEDGER_TTL_MAX_NS);
+    for (uint32_t i = 0; i < ledger->stints_count; i++)
+        ledger->stints[i].until_ns = weir_min_u64(ledger->stints[i].until_ns, latest);
+}
+
+void weir_ledger_expire(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event)
+{
+    weir_assert(ledger->stints_count <= ledger->stints_max);
+    struct weir_limit own = limit_in_debt(limit, ledger);
+    weir_limit_settle(&own, &ledger->state, event);
+    cut_deadlines(ledger, event->now_ns);
+    bool closed = limit->calendar && ledger->state.window < event->window.id;
+    for (uint32_t i = 0; closed && i < ledger->stints_count; i++)
+        ledger->stints[i].held = 0;
+    for (;;) {
+        uint32_t index = first_overdue(ledger, event->now_ns);
+        if (index == ledger->stints_count)
+            return;
+        if (ledger->stints[index].held > 0)
+            forfeit(limit, ledger, event, &ledger->stints[index]);
+        else
+            forget_stint(ledger, index);
+    }
+}
+
+uint32_t weir_ledger_room(const struct weir_limit *limit, const struct weir_ledger *ledger,
+                          const struct weir_event *event, uint64_t units)
+{
+    struct weir_limit own = limit_in_debt(limit, ledger);
+    uint64_t more = weir_add_sat(weir_ledger_held(ledger), units);
+    if (weir_limit_jumped(&own, &ledger->state, event->now_ns))
+        more = weir_add_sat(more, limit->capacity);
+    return weir_limit_room(&own, &ledger->state, event, more);
+}
+
+/* ---- numbers ---- */
+
+/* When the first hold ends; when the last does. */
+static uint64_t hold_ends_ns(const struct weir_ledger *ledger, uint64_t now_ns, bool last)
+{
+    uint64_t ends_ns = 0;
+    for (uint32_t i = 0; i < ledger->stints_count; i++) {
+        const struct weir_ledger_stint *stint = &ledger->stints[i];
+        uint64_t in_ns = weir_max_u64(weir_sub_sat(stint->until_ns, now_ns), 1);
+        if (stint->held > 0 && (ends_ns == 0 || (in_ns > ends_ns) == last))
+            ends_ns = in_ns;
+    }
+    return ends_ns;
+}
+
+/* The wait until `units` fit, if holders neither spend nor return; if they would not even then, until one must. */
+static uint64_t wait_for(const struct weir_limit *limit, const struct weir_ledger *ledger,
+                         const struct weir_event *event, uint64_t units)
+{
+    uint64_t taken = weir_add_sat(units, held_beside(limit, ledger));
+    if (units > limit->capacity)
+        return WEIR_NEVER;
+    if (taken > limit->capacity)
+        return hold_ends_ns(ledger, event->now_ns, false);
+    uint64_t most = limit->capacity - taken;
+    if (weir_limit_used(limit, &ledger->state, event) <= most)
+        return 0;
+    return weir_max_u64(weir_algorithm_of(limit)->wait_ns(limit, &ledger->state, event, most), 1);
+}
+
+static uint64_t reset_after(const struct weir_limit *limit, const struct weir_ledger *ledger,
+                            const struct weir_event *event)
+{
+    uint64_t reset_ns = hold_ends_ns(ledger, event->now_ns, true);
+    if (weir_limit_used(limit, &ledger->state, event) > 0)
+        reset_ns = weir_max_u64(reset_ns, weir_algorithm_of(limit)->wait_ns(limit, &ledger->state, event, 0));
+    return reset_ns;
+}
+
+static void add_holds(const struct weir_limit *limit, const struct weir_ledger *ledger, const struct weir_event *event,
+                      struct weir_verdict *v)
+{
+    v->remaining = available(limit, ledger, event);
+    v->admitted = event->cost <= v->remaining || event->cost == 0;
+    v->retry_after_ns = v->admitted ? 0 : wait_for(limit, ledger, event, event->cost);
+    v->reset_after_ns = reset_after(limit, ledger, event);
+    v->next_after_ns = v->remaining < limit->capacity ? wait_for(limit, ledger, event, v->remaining + 1) : 0;
+}
+
+bool weir_ledger_decide(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
+                        bool peek, struct weir_verdict *ret_verdict)
+{
+    weir_ledger_expire(limit, ledger, event);
+    struct weir_limit own = limit_in_debt(limit, ledger);
+    bool holds = held_beside(limit, ledger) > 0;
+    weir_limit_judge(&own, &ledger->state, event, ret_verdict);
+    if (holds)
+        add_holds(&own, ledger, event, ret_verdict);
+    if (!ret_verdict->admitted || peek || event->cost == 0)
+        return ret_verdict->admitted;
+    ledger->debt = 0;
+    weir_limit_charge(&own, &ledger->state, event, ret_verdict);
+    if (holds) {
+        uint64_t delay_ns = ret_verdict->delay_ns;
+        struct weir_event after = *event;
+        after.cost = 0;
+        add_holds(&own, ledger, &after, ret_verdict);
+        ret_verdict->delay_ns = delay_ns;
+    }
+    return true;
+}
+
+/* ---- asks ---- */
+
+/* The fixed window that is open as of the event; 0 if none is. */
+static uint64_t window_of(const struct weir_limit *limit, const struct weir_ledger *ledger,
+                          const struct weir_event *event)
+{
+    if (!counts_holds(limit))
+        return 0;
+    if (limit->calendar)
+        return weir_max_u64(ledger->state.window, event->window.id) + 1;
+    return weir_limit_used(limit, &ledger->state, event) > 0 ? ledger->state.fresh_at + 1 : 0;
+}
+
+static uint64_t window_ends_ns(const struct weir_limit *limit, const struct weir_ledger *ledger,
+                               const struct weir_event *event)
+{
+    if (limit->calendar && ledger->state.window <= event->window.id)
+        return event->window.end_after_ns;
+    if (window_of(limit, ledger, event) == 0)
+        return UINT64_MAX;
+    uint64_t now = weir_ticks_at(event->now_ns, limit->shift);
+    return weir_max_u64(weir_ticks_wait_ns(weir_ticks_until(ledger->state.fresh_at, now), event->now_ns, limit->shift),
+                        1);
+}
+
+static struct weir_ledger_stint *find_stint(struct weir_ledger *ledger, uint64_t name)
+{
+    for (uint32_t i = 0; i < ledger->stints_count; i++) {
+        if (ledger->stints[i].stint == name)
+            return &ledger->stints[i];
+    }
+    return NULL;
+}
+
+/* A place for a new one, if need be that of the one that holds nothing and would be forgotten first. */
+static bool make_place(struct weir_ledger *ledger)
+{
+    if (ledger->stints_count < ledger->stints_max)
+        return true;
+    uint32_t goes = ledger->stints_count;
+    for (uint32_t i = 0; i < ledger->stints_count; i++) {
+        const struct weir_ledger_stint *stint = &ledger->stints[i];
+        if (stint->held == 0 && (goes == ledger->stints_count || stint->until_ns < ledger->stints[goes].until_ns))
+            goes = i;
+    }
+    if (goes == ledger->stints_count)
+        return false;
+    forget_stint(ledger, goes);
+    return true;
+}
+
+/* NULL if all places are taken by stints that hold something. */
+static struct weir_ledger_stint *add_stint(struct weir_ledger *ledger, const struct weir_share_ask *ask)
+{
+    if (!make_place(ledger))
+        return NULL;
+    uint32_t at = ledger->stints_count++;
+    for (; at > 0 && ledger->stints[at - 1].stint > ask->stint; at--)
+        ledger->stints[at] = ledger->stints[at - 1];
+    ledger->stints[at] = (struct weir_ledger_stint){ .stint = ask->stint,
+                                                     .spent = weir_min_u64(ask->known, ask->spent) };
+    return &ledger->stints[at];
+}
+
+/* A stint that was forgotten and told of again by a late ask may know less than was confirmed before. */
+uint64_t weir_ledger_owed(const struct weir_ledger *ledger, const struct weir_share_ask *ask)
+{
+    uint64_t charged = ask->known;
+    for (uint32_t i = 0; i < ledger->stints_count; i++) {
+        if (ledger->stints[i].stint == ask->stint)
+            charged = weir_min_u64(charged, ledger->stints[i].spent);
+    }
+    return weir_sub_sat(ask->spent, charged);
+}
+
+/* The node's word: what it spent is charged, what it does not keep comes back. */
+static void hear_word(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
+                      const struct weir_share_ask *ask, struct weir_ledger_stint *stint)
+{
+    bool late = ask->window != 0 && ask->window != window_of(limit, ledger, event);
+    uint64_t spent = late ? 0 : weir_sub_sat(ask->spent, stint->spent);
+    uint64_t keeps = weir_min_u64(ask->hold, stint->held), gone = stint->held - keeps;
+    if (!counts_holds(limit)) {
+        charge_always(limit, ledger, event, spent);
+    } else if (spent >= gone) {
+        charge_always(limit, ledger, event, spent - gone);
+    } else {
+        weir_algorithm_of(limit)->take(limit, &ledger->state, event, gone - spent);
+    }
+    stint->spent = weir_max_u64(stint->spent, ask->spent);
+    stint->held = keeps;
+}
+
+static uint64_t grant(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
+                      const struct weir_share_ask *ask, struct weir_ledger_stint *stint)
+{
+    uint64_t granted = weir_min_u64(ask->want, available(limit, ledger, event));
+    if (granted < weir_max_u64(ask->least, 1))
+        return 0;
+    if (counts_holds(limit))
+        weir_algorithm_of(limit)->add(limit, &ledger->state, event, granted);
+    stint->held += granted;
+    return granted;
+}
+
+static void extend(const struct weir_limit *limit, const struct weir_ledger *ledger, const struct weir_event *event,
+                   const struct weir_share_ask *ask, struct weir_ledger_stint *stint)
+{
+    uint64_t ttl_ns = weir_min_u64(ask->ttl_ns, WEIR_LEDGER_TTL_MAX_NS);
+    ttl_ns = weir_min_u64(ttl_ns, window_ends_ns(limit, ledger, event));
+    stint->until_ns = weir_add_sat(event->now_ns, weir_max_u64(ttl_ns, 1));
+}
+
+static void answer_numbers(const struct weir_limit *limit, const struct weir_ledger *ledger,
+                           const struct weir_event *event, const struct weir_share_ask *ask,
+                           struct weir_share_answer *answer)
+{
+    answer->window = window_of(limit, ledger, event);
+    answer->capacity = limit->capacity;
+    answer->used = weir_add_sat(weir_limit_used(limit, &ledger->state, event), held_beside(limit, ledger));
+    answer->reset_after_ns = reset_after(limit, ledger, event);
+    if (answer->granted < ask->want)
+        answer->retry_after_ns = weir_max_u64(wait_for(limit, ledger, event, weir_max_u64(ask->least, 1)), 1);
+}
+
+void weir_ledger_ask(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
+                     const struct weir_share_ask *ask, struct weir_share_answer *ret_answer)
+{
+    weir_assert(ask->stint > 0 && ask->seq > 0);
+    weir_ledger_expire(limit, ledger, event);
+    *ret_answer = (struct weir_share_answer){ .stint = ask->stint, .seq = ask->seq };
+    struct weir_ledger_stint *stint = find_stint(ledger, ask->stint), none;
+    if (stint && ask->seq < stint->seq) {
+        ret_answer->stale = true;
+        return;
+    }
+    bool repeated = stint && ask->seq == stint->seq, kept = true;
+    if (!stint)
+        stint = add_stint(ledger, ask);
+    if (!stint) {
+        none = (struct weir_ledger_stint){ .stint = ask->stint, .spent = weir_min_u64(ask->known, ask->spent) };
+        stint = &none;
+        kept = false;
+    }
+    if (!repeated) {
+        stint->seq = ask->seq;
+        hear_word(limit, ledger, event, ask, stint);
+        stint->granted = kept ? grant(limit, ledger, event, ask, stint) : 0;
+        extend(limit, ledger, event, ask, stint);
+    }
+    struct weir_limit own = limit_in_debt(limit, ledger);
+    ret_answer->granted = weir_min_u64(stint->granted, stint->held);
+    ret_answer->hold_ns = weir_sub_sat(stint->until_ns, event->now_ns);
+    answer_numbers(&own, ledger, event, ask, ret_answer);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/share/split.h"
+
+uint64_t weir_split_units(uint64_t units, uint32_t nodes, uint32_t index)
+{
+    return units / nodes + (index < units % nodes);
+}
+
+struct weir_limit_spec weir_split_spec(const struct weir_limit_spec *spec, uint32_t nodes, uint32_t index)
+{
+    struct weir_limit_spec share = *spec;
+    share.count = weir_split_units(spec->count, nodes, index);
+    share.burst = weir_split_units(spec->burst, nodes, index);
+    if (spec->burst && !share.burst) /* a burst of 0 would mean "as many as count" */
+        share.count = 0;
+    return share;
+}
+
+uint64_t weir_split_slack(uint64_t count, uint32_t nodes)
+{
+    uint64_t slack = count / (10 * (uint64_t)nodes);
+    return slack ? slack : 1;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An engine elsewhere for tests, in this process and in virtual time: ledgers (core/share/ledger.h) behind
+ * engine/remote.h, over a network that delays, loses and repeats as it is told. */
+#ifndef WEIR_TESTS_LEDGER_REMOTE_H
+#define WEIR_TESTS_LEDGER_REMOTE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/share/ledger.h"
+#include "engine/remote.h"
+#include "random.h"
+
+#define MS UINT64_C(1000000)
+#define SECOND WEIR_NS_PER_SECOND
+#define MINUTE (60 * SECOND)
+#define T0 (1000 * SECOND)
+#define LEDGERS_MAX 64
+#define FLIGHTS_MAX 256
+
+struct ledger_key {
+    uint64_t id[2];
+    struct weir_ledger ledger;
+    struct weir_ledger_stint stints[WEIR_LEDGER_STINTS_MAX];
+};
+
+/* One request on its way: the engine runs it at arrive_ns (and again at repeat_ns), its caller hears at answer_ns. */
+struct ledger_flight {
+    struct weir_remote_request *request;
+    struct weir_remote_op op; /* as it was sent: a repeat comes when the caller has forgotten it */
+    uint64_t arrive_ns, repeat_ns, answer_ns;
+};
+
+struct ledger_remote {
+    struct weir_remote remote;
+    uint64_t now_ns;
+    uint64_t delay_ns;       /* one way */
+    uint64_t jitter_ns;      /* up to so much more */
+    unsigned lost, repeated; /* of 1000, each way */
+    bool down;               /* submit refuses */
+    struct test_random random;
+    struct ledger_key *keys;
+    size_t keys_count;
+    struct ledger_flight flights[FLIGHTS_MAX];
+    size_t flights_count;
+    uint64_t asks, refused;
+};
+
+static inline uint64_t ledger_remote_delay(struct ledger_remote *r)
+{
+    return r->delay_ns + (r->jitter_ns ? test_random_below(&r->random, r->jitter_ns) : 0);
+}
+
+static inline bool ledger_remote_chance(struct ledger_remote *r, unsigned of_1000)
+{
+    return of_1000 > 0 && test_random_below(&r->random, 1000) < of_1000;
+}
+
+static inline int ledger_remote_submit(struct weir_remote *remote, struct weir_remote_request *request)
+{
+    struct ledger_remote *r = (struct ledger_remote *)remote;
+    r->refused += r->down;
+    if (r->down)
+        return WEIR_EDOWN;
+    assert_true(r->flights_count < FLIGHTS_MAX);
+    assert_int_equal(request->count, 1);
+    struct ledger_flight *flight = &r->flights[r->flights_count++];
+    *flight = (struct ledger_flight){ request, request->ops[0], WEIR_NEVER, WEIR_NEVER, WEIR_NEVER };
+    r->asks++;
+    if (ledger_remote_chance(r, r->lost))
+        return 0;
+    flight->arrive_ns = r->now_ns + ledger_remote_delay(r);
+    if (ledger_remote_chance(r, r->repeated))
+        flight->repeat_ns = flight->arrive_ns + ledger_remote_delay(r);
+    if (!ledger_remote_chance(r, r->lost))
+        flight->answer_ns = flight->arrive_ns + ledger_remote_delay(r);
+    return 0;
+}
+
+static const struct weir_remote_ops ledger_remote_ops = { .name = "ledger", .submit = ledger_remote_submit };
+
+static inline void ledger_remote_init(struct ledger_remote *r, uint64_t seed)
+{
+    *r = (struct ledger_remote){ .remote = { &ledger_remote_ops }, .now_ns = T0, .delay_ns = MS };
+    r->random.state = seed;
+    r->keys = calloc(LEDGERS_MAX, sizeof(r->keys[0]));
+    assert_non_null(r->keys);
+}
+
+static inline void ledger_remote_deinit(struct ledger_remote *r)
+{
+    free(r->keys);
+}
+
+static inline struct weir_ledger *ledger_remote_of(struct ledger_remote *r, const struct weir_limit *limit,
+                                                   const struct weir_remote_key *key)
+{
+    for (size_t i = 0; i < r->keys_count; i++) {
+        if (memcmp(r->keys[i].id, key->id, sizeof(key->id)) == 0)
+            return &r->keys[i].ledger;
+    }
+    assert_true(r->keys_count < LEDGERS_MAX);
+    struct ledger_key *made = &r->keys[r->keys_count++];
+    memcpy(made->id, key->id, sizeof(key->id));
+    made->ledger = (struct weir_ledger){ .state = weir_state_fresh(limit, r->now_ns),
+                                         .stints = made->stints,
+                                         .stints_max = WEIR_LEDGER_STINTS_MAX };
+    return &made->ledger;
+}
+
+static inline void ledger_remote_run_op(struct ledger_remote *r, struct weir_remote_op *op)
+{
+    const struct weir_limit *limit = &op->limit->limit;
+    const struct weir_event event = { .now_ns = r->now_ns };
+    weir_ledger_ask(limit, ledger_remote_of(r, limit, &op->key), &event, &op->ask, &op->answer);
+}
+
+/* What happens next to flight `f`, and when. */
+static inline uint64_t ledger_remote_next_of(const struct ledger_flight *f)
+{
+    uint64_t at_ns = f->arrive_ns < f->repeat_ns ? f->arrive_ns : f->repeat_ns;
+    uint64_t told_ns = WEIR_NEVER;
+    if (f->request)
+        told_ns = f->answer_ns < f->request->deadline_ns ? f->answer_ns : f->request->deadline_ns;
+    return at_ns < told_ns ? at_ns : told_ns;
+}
+
+static inline void ledger_remote_step(struct ledger_remote *r, struct ledger_flight *f)
+{
+    if (f->arrive_ns <= r->now_ns) {
+        ledger_remote_run_op(r, &f->op);
+        f->arrive_ns = WEIR_NEVER;
+    } else if (f->repeat_ns <= r->now_ns) {
+        struct weir_remote_op again = f->op;
+        ledger_remote_run_op(r, &again);
+        f->repeat_ns = WEIR_NEVER;
+    } else {
+        struct weir_remote_request *request = f->request;
+        f->request = NULL;
+        request->status = f->answer_ns <= r->now_ns ? 0 : WEIR_EUNKNOWN;
+        if (!request->status)
+            request->ops[0].answer = f->op.answer;
+        request->done(request);
+    }
+}
+
+/* When something happens next here; WEIR_NEVER. */
+static inline uint64_t ledger_remote_next_ns(const struct ledger_remote *r)
+{
+    uint64_t next_ns = WEIR_NEVER;
+    for (size_t i = 0; i < r->flights_count; i++) {
+        uint64_t at_ns = ledger_remote_next_of(&r->flights[i]);
+        next_ns = at_ns < next_ns ? at_ns : next_ns;
+    }
+    return next_ns;
+}
+
+/* Everything that is due now. */
+static inline void ledger_remote_turn(struct ledger_remote *r)
+{
+    for (size_t i = 0; i < r->flights_count;) {
+        if (ledger_remote_next_of(&r->flights[i]) > r->now_ns)
+            i++;
+        else
+            ledger_remote_step(r, &r->flights[i]); /* may add flights behind */
+        while (i < r->flights_count && ledger_remote_next_of(&r->flights[i]) == WEIR_NEVER && !r->flights[i].request)
+            r->flights[i] = r->flights[--r->flights_count];
+    }
+}
+
+/* As an engine's close: whoever waits is told at once, within this call. */
+static inline void ledger_remote_close(struct ledger_remote *r)
+{
+    r->down = true;
+    for (size_t i = 0; i < r->flights_count; i++) {
+        struct weir_remote_request *request = r->flights[i].request;
+        r->flights[i].request = NULL;
+        if (!request)
+            continue;
+        request->status = WEIR_EUNKNOWN;
+        request->done(request);
+    }
+    r->flights_count = 0;
+}
+
+#endif

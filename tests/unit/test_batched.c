@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `sharing: batched`, a node's side, with the ledger beside it. */
+#include "share_attack.h"
+
+static struct world world;
+
+static const struct weir_limit_spec hourly = { .algorithm = WEIR_FIXED_WINDOW,
+                                               .count = 100,
+                                               .period_ns = 3600 * SECOND };
+static const struct weir_limit_spec bucket = {
+    .algorithm = WEIR_TOKEN_BUCKET, .count = 10, .period_ns = SECOND, .burst = 100
+};
+
+/* ---- one machine by hand ---- */
+
+static struct weir_batched key;
+static struct weir_batched_options options;
+
+static struct weir_share_effects step(enum weir_share_event_kind kind, uint64_t units, uint64_t now_ns)
+{
+    struct weir_share_event event = { .kind = kind, .units = units, .seq = key.seq };
+    struct weir_share_effects effects;
+    weir_batched_step(&key, &options, &event, now_ns, &effects);
+    return effects;
+}
+
+static struct weir_share_effects hear(uint64_t granted, uint64_t used, uint64_t now_ns)
+{
+    struct weir_share_answer answer = { .stint = key.stint,
+                                        .seq = key.seq,
+                                        .granted = granted,
+                                        .hold_ns = 60 * SECOND,
+                                        .capacity = 100,
+                                        .used = used,
+                                        .retry_after_ns = granted < key.sent_want ? 30 * MS : 0,
+                                        .reset_after_ns = SECOND };
+    struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = key.seq, .answer = &answer };
+    struct weir_share_effects effects;
+    weir_batched_step(&key, &options, &event, now_ns, &effects);
+    return effects;
+}
+
+/* A key that heard at SECOND + MS that `used` are used, with a slack of 10. */
+static void begin_with(const struct weir_limit_spec *spec, uint64_t used)
+{
+    options = (struct weir_batched_options){
+        .slack = 10, .interval_ns = 100 * MS, .ttl_ns = 60 * SECOND, .lost_ns = 20 * MS
+    };
+    assert_int_equal(weir_limit_init(&options.limit, spec, 0, NULL), 0);
+    weir_batched_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND).say,
+                     WEIR_SHARE_WAIT); /* nothing is known: the engine is asked */
+    hear(1, used, SECOND + MS);
+    step(WEIR_SHARE_RESERVE, 1, SECOND + MS);
+    step(WEIR_SHARE_COMMIT, 1, SECOND + MS);
+}
+
+static bool take(uint64_t units, uint64_t now_ns, struct weir_share_effects *ret_effects)
+{
+    *ret_effects = step(WEIR_SHARE_RESERVE, units, now_ns);
+    if (ret_effects->say != WEIR_SHARE_YES)
+        return false;
+    *ret_effects = step(WEIR_SHARE_COMMIT, units, now_ns);
+    return true;
+}
+
+static void batched__decides_here_up_to_the_slack_those_under_way_included(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    for (int i = 0; i < 10; i++) {
+        assert_true(take(1, SECOND + 2 * MS, &effects));
+        assert_int_equal(effects.send, i == 4); /* half of the slack: it settles early */
+    }
+    assert_false(take(1, SECOND + 2 * MS, &effects)); /* 5 under way, 5 more: the slack is used */
+    assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+    effects = hear(0, 6, SECOND + 3 * MS);
+    assert_int_equal(key.unsettled, 5);
+    assert_true(take(1, SECOND + 3 * MS, &effects));
+}
+
+static void batched__settles_every_interval(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    uint64_t due_ns = SECOND + 101 * MS;
+    assert_true(take(1, SECOND + 50 * MS, &effects));
+    assert_int_equal(effects.wake_ns, due_ns);
+    effects = step(WEIR_SHARE_TICK, 0, due_ns);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.spent, 2);
+    assert_int_equal(effects.ask.want, 0);
+    effects = hear(0, 2, due_ns + MS);
+    assert_true(effects.idle);
+    assert_int_equal(effects.wake_ns, 0);
+}
+
+static void batched__what_does_not_fit_the_slack_is_the_engines(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    effects = step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.want, 30);
+    hear(30, 31, SECOND + 3 * MS);
+    assert_true(take(30, SECOND + 3 * MS, &effects));
+    assert_int_equal(key.unsettled, 0); /* held by the engine until it is told */
+    assert_int_equal(key.spent, 31);
+}
+
+static void batched__a_slack_of_nothing_leaves_every_decision_to_the_engine(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    options.slack = 0;
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS).say, WEIR_SHARE_WAIT);
+    hear(0, 100, SECOND + 3 * MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 3 * MS).say, WEIR_SHARE_NO);
+}
+
+static void batched__refuses_only_by_what_it_heard_within_the_interval(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 100);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, SECOND + 100 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_NO);
+    assert_int_equal(effects.verdict.remaining, 0);
+    step(WEIR_SHARE_TICK, 0, SECOND + 101 * MS);
+    hear(0, 100, SECOND + 102 * MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 202 * MS).say, WEIR_SHARE_WAIT);
+}
+
+static void batched__a_word_that_nothing_is_left_holds_until_the_engine_said_there_may_be_more(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 50, SECOND + 2 * MS).say, WEIR_SHARE_WAIT);
+    hear(0, 100, SECOND + 3 * MS); /* retry_after: 30 ms; the interval is 100 ms */
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 33 * MS - 1).say, WEIR_SHARE_NO);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, SECOND + 33 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+    assert_true(effects.send);
+    effects = step(WEIR_SHARE_RESERVE, 1, SECOND + 33 * MS); /* one ask speaks for all */
+    assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+    assert_false(effects.send);
+}
+
+static void batched__is_held_units_no_longer_than_it_needs_to_fetch_them(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    effects = step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    assert_int_equal(effects.ask.ttl_ns, WEIR_BATCHED_HOLD_NS);
+    hear(30, 31, SECOND + 3 * MS);
+    assert_true(take(20, SECOND + 3 * MS, &effects));
+    step(WEIR_SHARE_RESERVE, 10, SECOND + 4 * MS); /* set aside, not yet spent */
+    effects = step(WEIR_SHARE_TICK, 0, SECOND + 110 * MS);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.hold, 10);
+    assert_int_equal(effects.ask.ttl_ns, WEIR_BATCHED_HOLD_NS);
+    hear(0, 31, SECOND + 111 * MS);
+    step(WEIR_SHARE_COMMIT, 10, SECOND + 112 * MS);
+    effects = step(WEIR_SHARE_TICK, 0, SECOND + 220 * MS);
+    assert_int_equal(effects.ask.hold, 0);
+    assert_int_equal(effects.ask.ttl_ns, 60 * SECOND);
+}
+
+static void batched__a_bucket_refills_here_too(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&bucket, 100);
+    effects = step(WEIR_SHARE_RESERVE, 1, SECOND + 100 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_NO);
+    assert_int_equal(effects.verdict.retry_after_ns, MS);
+    assert_true(take(1, SECOND + 101 * MS, &effects));
+}
+
+static void batched__after_a_loss_units_stay_unsettled_and_are_told_again(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    for (int i = 0; i < 8; i++)
+        take(1, SECOND + 2 * MS, &effects);
+    effects = step(WEIR_SHARE_LOST, 0, SECOND + 3 * MS);
+    assert_int_equal(key.unsettled, 8);
+    assert_false(effects.send);
+    effects = step(WEIR_SHARE_TICK, 0, effects.wake_ns);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.spent, 9);
+    assert_int_equal(effects.ask.known, 0);
+}
+
+static void batched__after_its_deadline_tells_again_what_was_not_confirmed(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    step(WEIR_SHARE_RESERVE, 2, SECOND + 2 * MS);
+    hear(30, 31, SECOND + 3 * MS);
+    step(WEIR_SHARE_COMMIT, 2, SECOND + 3 * MS);
+    step(WEIR_SHARE_RESERVE, 30, SECOND + 3 * MS);
+    uint64_t old = key.stint;
+    for (uint64_t now_ns = 2 * SECOND; now_ns < 60 * SECOND; now_ns += SECOND)
+        step(WEIR_SHARE_LOST, 0, now_ns);
+    step(WEIR_SHARE_RESERVE, 20, 60 * SECOND); /* the 30 set aside are forfeited: the engine charges them */
+    assert_int_equal(key.stint, old + 1);
+    assert_int_equal(key.spent, 2);
+    assert_int_equal(key.known, 0);
+    step(WEIR_SHARE_COMMIT, 30, 60 * SECOND);
+    assert_int_equal(key.spent, 2);
+}
+
+static void batched__knows_nothing_of_a_window_that_may_have_begun(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    key.valid_ns = 2 * SECOND;
+    assert_true(take(1, 2 * SECOND - 1, &effects));
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, 2 * SECOND).say, WEIR_SHARE_WAIT);
+}
+
+static void batched__a_node_that_leaves_settles_and_returns_everything(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    take(3, SECOND + 2 * MS, &effects);
+    effects = step(WEIR_SHARE_LEAVE, 0, SECOND + 3 * MS);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.spent, 4);
+    assert_int_equal(effects.ask.hold, 0);
+    assert_true(hear(0, 4, SECOND + 4 * MS).idle);
+}
+
+/* ---- nodes and the ledger, on a network that works ---- */
+
+static void batched__admits_the_whole_limit(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &hourly, false);
+    uint64_t admitted = 0;
+    for (int i = 0; i < 2000; i++) {
+        for (size_t node = 0; node < 3; node++)
+            world_take(&world, node, 1);
+        world_run(&world, MS);
+    }
+    for (size_t i = 0; i < world.spends_count; i++)
+        admitted += world.spends[i].units;
+    assert_in_range(admitted, 100, 100 + 3 * world.slack);
+}
+
+/* ---- promises under attack ---- */
+
+static void batched__overshoots_by_at_most_the_slack_of_each_node_and_crash(void **state)
+{
+    (void)state;
+    uint64_t seed = test_random_seed(), over = 0, closest = 0;
+    for (uint64_t run = 0; run < 300; run++) {
+        world_init(&world, seed + run, &world_specs[run % WORLD_SPECS], false);
+        world.nodes_count = 2 + test_random_below(&world.random, WORLD_NODES - 1);
+        world.slack = test_random_below(&world.random, 6);
+        world.loss = (unsigned)test_random_below(&world.random, 20);
+        world.repeat = (unsigned)test_random_below(&world.random, 20);
+        world.late = (unsigned)test_random_below(&world.random, 10);
+        world_attack(&world, 1500);
+        uint64_t peak = world_peak(&world), bound = world.limit.capacity + world.nodes_count * world.slack;
+        over += peak > world.limit.capacity;
+        closest += peak > world.limit.capacity + world.nodes_count * world.slack / 2;
+        if (peak > bound)
+            fail_msg("seed %llu: %s: %llu admitted, at most %llu are promised", (unsigned long long)(seed + run),
+                     weir_algorithm_name(world.spec.algorithm), (unsigned long long)peak, (unsigned long long)bound);
+    }
+    printf("%llu of 300 runs overshot, %llu by more than half of the bound\n", (unsigned long long)over,
+           (unsigned long long)closest);
+    assert_true(over > 30); /* the attack is one */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batched__decides_here_up_to_the_slack_those_under_way_included),
+        cmocka_unit_test(batched__settles_every_interval),
+        cmocka_unit_test(batched__what_does_not_fit_the_slack_is_the_engines),
+        cmocka_unit_test(batched__a_slack_of_nothing_leaves_every_decision_to_the_engine),
+        cmocka_unit_test(batched__refuses_only_by_what_it_heard_within_the_interval),
+        cmocka_unit_test(batched__a_word_that_nothing_is_left_holds_until_the_engine_said_there_may_be_more),
+        cmocka_unit_test(batched__is_held_units_no_longer_than_it_needs_to_fetch_them),
+        cmocka_unit_test(batched__a_bucket_refills_here_too),
+        cmocka_unit_test(batched__after_a_loss_units_stay_unsettled_and_are_told_again),
+        cmocka_unit_test(batched__after_its_deadline_tells_again_what_was_not_confirmed),
+        cmocka_unit_test(batched__knows_nothing_of_a_window_that_may_have_begun),
+        cmocka_unit_test(batched__a_node_that_leaves_settles_and_returns_everything),
+        cmocka_unit_test(batched__admits_the_whole_limit),
+        cmocka_unit_test(batched__overshoots_by_at_most_the_slack_of_each_node_and_crash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `sharing: leased`, a node's side, with the ledger beside it. */
+#include "share_attack.h"
+
+static struct world world;
+
+static const struct weir_limit_spec hourly = { .algorithm = WEIR_FIXED_WINDOW,
+                                               .count = 100,
+                                               .period_ns = 3600 * SECOND };
+static const struct weir_limit_spec busy = { .algorithm = WEIR_TOKEN_BUCKET, .count = 1000000, .period_ns = SECOND };
+static const struct weir_leased_options options = {
+    .capacity = 100, .ttl_ns = 2 * SECOND, .lost_ns = 20 * MS, .refused_ns = 50 * MS
+};
+
+/* ---- one machine by hand ---- */
+
+static struct weir_leased key;
+
+static struct weir_share_effects step(enum weir_share_event_kind kind, uint64_t units, uint64_t now_ns)
+{
+    struct weir_share_event event = { .kind = kind, .units = units, .seq = key.seq };
+    struct weir_share_effects effects;
+    weir_leased_step(&key, &options, &event, now_ns, &effects);
+    return effects;
+}
+
+static struct weir_share_effects hear(uint64_t seq, uint64_t granted, uint64_t hold_ns, uint64_t used, uint64_t now_ns)
+{
+    struct weir_share_answer answer = { .stint = key.stint,
+                                        .seq = seq,
+                                        .granted = granted,
+                                        .hold_ns = hold_ns,
+                                        .capacity = 100,
+                                        .used = used,
+                                        .retry_after_ns = 30 * MS,
+                                        .reset_after_ns = SECOND };
+    struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = seq, .answer = &answer };
+    struct weir_share_effects effects;
+    weir_leased_step(&key, &options, &event, now_ns, &effects);
+    return effects;
+}
+
+/* A key that got `units` at SECOND, by an ask sent then. */
+static void begin_with(uint64_t units)
+{
+    weir_leased_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND).say, WEIR_SHARE_WAIT);
+    hear(1, units, 2 * SECOND, units, SECOND + MS);
+}
+
+static void leased__what_is_held_is_spent_without_asking(void **state)
+{
+    (void)state;
+    begin_with(10);
+    for (int i = 0; i < 5; i++) {
+        struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS);
+        assert_int_equal(effects.say, WEIR_SHARE_YES);
+        assert_int_equal(effects.verdict.remaining, 100 - 10 + 10 - 1 - i);
+        assert_false(effects.send);
+        step(WEIR_SHARE_COMMIT, 1, SECOND + 2 * MS);
+    }
+    assert_int_equal(key.spent, 5);
+    assert_int_equal(key.pocket, 5);
+}
+
+/* All was spent and said, so the end of the last hold ends nothing: the ask under way is answered to the same stint. */
+static void leased__what_is_granted_while_an_old_hold_ends_is_kept(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+    step(WEIR_SHARE_RESERVE, 1, SECOND);
+    hear(1, 1, 2 * SECOND, 100, SECOND + MS); /* nothing remains: no chunk in advance */
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS).say, WEIR_SHARE_YES);
+    step(WEIR_SHARE_COMMIT, 1, SECOND + 2 * MS);
+    assert_true(step(WEIR_SHARE_TICK, 0, 1700 * MS).send);
+    hear(key.seq, 0, 2 * SECOND, 100, 1701 * MS); /* held until 3.5 s, less the margin */
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, 3495 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+    assert_true(effects.send);
+    step(WEIR_SHARE_TICK, 0, 3502 * MS);
+    assert_true(key.stint == effects.ask.stint);
+    hear(key.seq, 1, 2 * SECOND, 100, 3505 * MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, 3505 * MS).say, WEIR_SHARE_YES);
+}
+
+static void leased__above_the_capacity_is_never_and_the_engine_is_not_asked(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, 1);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 101, SECOND);
+    assert_int_equal(effects.say, WEIR_SHARE_NO);
+    assert_true(effects.verdict.retry_after_ns == WEIR_NEVER);
+    assert_false(effects.send);
+}
+
+static void leased__one_ask_is_under_way_and_what_waits_goes_into_the_next(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, 1);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 2, SECOND);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.want, 2);
+    assert_int_equal(effects.ask.least, 2);
+    for (int i = 0; i < 5; i++) {
+        effects = step(WEIR_SHARE_RESERVE, 3, SECOND + 1);
+        assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+        assert_false(effects.send);
+    }
+    assert_int_equal(key.waiting, 15);
+    assert_false(hear(1, 2, 2 * SECOND, 2, SECOND + MS).send); /* those who wait come first */
+    effects = step(WEIR_SHARE_RESERVE, 3, SECOND + MS);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.least, 1); /* two of three are here */
+    assert_true(effects.ask.want >= 15);
+}
+
+static void leased__a_cost_may_be_met_from_pocket_and_engine_together(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, 1);
+    step(WEIR_SHARE_RESERVE, 1, SECOND);
+    hear(1, 3, 2 * SECOND, 3, SECOND + MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + MS).say, WEIR_SHARE_YES);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 9, SECOND + 2 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+    assert_true(effects.send && effects.ask.hold >= 2);
+    assert_int_equal(effects.ask.least, 9 - 2);
+}
+
+static void leased__all_who_wait_are_asked_for_when_little_is_left(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, 1);
+    step(WEIR_SHARE_RESERVE, 1, SECOND);
+    for (int i = 0; i < 50; i++)
+        step(WEIR_SHARE_RESERVE, 1, SECOND + 1);
+    hear(1, 1, 2 * SECOND, 99, SECOND + MS); /* no chunk in advance any more */
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + MS).say, WEIR_SHARE_YES);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, SECOND + MS);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.want, 49);
+    assert_int_equal(effects.ask.least, 1);
+}
+
+static void leased__a_chunk_is_spent_only_before_its_deadline(void **state)
+{
+    (void)state;
+    begin_with(10);
+    uint64_t deadline_ns = SECOND + 2 * SECOND - SECOND / 5; /* sent + hold - a tenth of it */
+    step(WEIR_SHARE_RESERVE, 4, deadline_ns - 1);
+    assert_int_equal(key.pocket, 6);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, deadline_ns);
+    assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+    assert_int_equal(key.pocket, 0);
+}
+
+static void leased__after_its_deadline_a_node_speaks_under_a_new_stint(void **state)
+{
+    (void)state;
+    begin_with(10);
+    uint64_t old = key.stint;
+    step(WEIR_SHARE_RESERVE, 4, 2 * SECOND);
+    step(WEIR_SHARE_LOST, 0, 2 * SECOND);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, 4 * SECOND);
+    assert_int_equal(key.stint, old + 1);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.hold, 0);
+    /* Set aside before: the engine has charged them then. */
+    assert_int_equal(step(WEIR_SHARE_COMMIT, 4, 4 * SECOND).say, WEIR_SHARE_NO);
+    assert_int_equal(key.spent, 0);
+    assert_int_equal(key.dead, 0);
+}
+
+static void leased__a_late_or_repeated_answer_changes_nothing(void **state)
+{
+    (void)state;
+    begin_with(10);
+    hear(1, 10, 2 * SECOND, 10, SECOND + 2 * MS);
+    assert_int_equal(key.pocket, 10);
+    step(WEIR_SHARE_RESERVE, 20, SECOND + 3 * MS);
+    uint64_t seq = key.seq;
+    step(WEIR_SHARE_LOST, 0, SECOND + 4 * MS);
+    hear(seq, 20, 2 * SECOND, 30, SECOND + 5 * MS);
+    assert_int_equal(key.pocket, 10);
+}
+
+static void leased__after_a_loss_the_engine_is_told_what_is_held(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, 1);
+    step(WEIR_SHARE_RESERVE, 5, SECOND);
+    struct weir_share_effects effects = step(WEIR_SHARE_LOST, 0, SECOND + MS);
+    assert_false(effects.idle);
+    effects = step(WEIR_SHARE_TICK, 0, effects.wake_ns);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.seq, 2);
+    assert_int_equal(effects.ask.hold, 0);
+}
+
+static void leased__a_refusal_is_kept_for_a_while(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, 1);
+    step(WEIR_SHARE_RESERVE, 5, SECOND);
+    hear(1, 0, 2 * SECOND, 98, SECOND + MS);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 5, SECOND + 2 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_NO);
+    assert_int_equal(effects.verdict.retry_after_ns, 29 * MS);
+    assert_int_equal(effects.verdict.remaining, 2);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 2, SECOND + 2 * MS).say, WEIR_SHARE_WAIT); /* less may fit */
+    hear(2, 2, 2 * SECOND, 100, SECOND + 3 * MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 5, SECOND + 32 * MS).say, WEIR_SHARE_WAIT);
+}
+
+static void leased__gives_back_when_idle_for_half_a_ttl(void **state)
+{
+    (void)state;
+    begin_with(10);
+    step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS);
+    struct weir_share_effects effects = step(WEIR_SHARE_COMMIT, 1, SECOND + 2 * MS);
+    for (int i = 0; i < 5 && !(effects.send && effects.ask.want == 0 && effects.ask.hold == 0); i++) {
+        uint64_t now_ns = effects.wake_ns;
+        assert_true(now_ns > 0 && now_ns <= 2 * SECOND + 2 * MS);
+        effects = step(WEIR_SHARE_TICK, 0, now_ns);
+        if (effects.send && effects.ask.hold > 0)
+            effects = hear(key.seq, 0, 2 * SECOND, 10, now_ns + MS);
+    }
+    assert_true(effects.send && effects.ask.hold == 0);
+    assert_int_equal(effects.ask.spent, 1);
+    effects = hear(key.seq, 0, 2 * SECOND, 1, 2 * SECOND + 3 * MS);
+    assert_true(effects.idle);
+    assert_int_equal(effects.wake_ns, 0);
+}
+
+static void leased__a_node_that_leaves_returns_everything(void **state)
+{
+    (void)state;
+    begin_with(10);
+    step(WEIR_SHARE_RESERVE, 3, SECOND + 2 * MS);
+    step(WEIR_SHARE_COMMIT, 3, SECOND + 2 * MS);
+    struct weir_share_effects effects = step(WEIR_SHARE_LEAVE, 0, SECOND + 3 * MS);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.spent, 3);
+    assert_int_equal(effects.ask.hold, 0);
+    assert_int_equal(effects.ask.want, 0);
+    assert_true(hear(key.seq, 0, 2 * SECOND, 3, SECOND + 4 * MS).idle);
+}
+
+/* ---- nodes and the ledger, on a network that works ---- */
+
+static void leased__admits_the_whole_limit_less_what_is_held(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &hourly, true);
+    uint64_t admitted = 0;
+    for (int i = 0; i < 2000; i++) {
+        for (size_t node = 0; node < 3; node++)
+            world_take(&world, node, 1);
+        world_run(&world, MS);
+    }
+    for (size_t i = 0; i < world.spends_count; i++)
+        admitted += world.spends[i].units;
+    assert_int_equal(admitted, 100);
+}
+
+static void leased__unspent_units_move_to_where_demand_is(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &hourly, true);
+    for (int i = 0; i < 20; i++) {
+        world_take(&world, 0, 1);
+        world_run(&world, MS);
+    }
+    assert_true(world.nodes[0].leased.pocket > 0);
+    uint64_t first = world.nodes[0].yes, second = 0;
+    for (int i = 0; i < 500; i++) {
+        second += world_take(&world, 1, 1);
+        world_run(&world, 5 * MS);
+    }
+    assert_int_equal(first + world.nodes[1].yes, 100);
+    assert_true(second > 0);
+}
+
+static void leased__a_hot_key_rarely_asks(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &busy, true);
+    uint64_t yes = 0;
+    for (int i = 0; i < 6000; i++) { /* 20,000 a second for 3 s at one node */
+        for (int j = 0; j < 10; j++)
+            yes += world_take(&world, 0, 1);
+        world_run(&world, MS / 2);
+    }
+    assert_true(yes > 59000);
+    assert_true(world.asks < 60);
+    assert_true(world.limit.capacity >= world_peak(&world));
+}
+
+static void leased__one_node_does_not_take_all(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &hourly, true);
+    for (int i = 0; i < 10; i++) {
+        for (int j = 0; j < 3; j++)
+            world_take(&world, 0, 1);
+        world_run(&world, MS);
+    }
+    uint64_t left = 100 - world.nodes[0].yes;
+    assert_true(world.nodes[0].leased.pocket <= left / 2);
+}
+
+/* ---- promises under attack ---- */
+
+static void leased__never_overshoots_whatever_the_network_does(void **state)
+{
+    (void)state;
+    uint64_t seed = test_random_seed(), closest = 0;
+    for (uint64_t run = 0; run < 300; run++) {
+        world_init(&world, seed + run, &world_specs[run % WORLD_SPECS], true);
+        world.nodes_count = 2 + test_random_below(&world.random, WORLD_NODES - 1);
+        world.loss = (unsigned)test_random_below(&world.random, 20);
+        world.repeat = (unsigned)test_random_below(&world.random, 20);
+        world.late = (unsigned)test_random_below(&world.random, 10);
+        world_attack(&world, 1500);
+        uint64_t peak = world_peak(&world);
+        closest += peak == world.limit.capacity;
+        if (peak > world.limit.capacity)
+            fail_msg("seed %llu: %s %llu: %llu admitted", (unsigned long long)(seed + run),
+                     weir_algorithm_name(world.spec.algorithm), (unsigned long long)world.limit.capacity,
+                     (unsigned long long)peak);
+    }
+    printf("%llu of 300 runs used their limit up\n", (unsigned long long)closest);
+    assert_true(closest > 100); /* the attack is one */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(leased__what_is_held_is_spent_without_asking),
+        cmocka_unit_test(leased__above_the_capacity_is_never_and_the_engine_is_not_asked),
+        cmocka_unit_test(leased__one_ask_is_under_way_and_what_waits_goes_into_the_next),
+        cmocka_unit_test(leased__a_cost_may_be_met_from_pocket_and_engine_together),
+        cmocka_unit_test(leased__all_who_wait_are_asked_for_when_little_is_left),
+        cmocka_unit_test(leased__a_chunk_is_spent_only_before_its_deadline),
+        cmocka_unit_test(leased__after_its_deadline_a_node_speaks_under_a_new_stint),
+        cmocka_unit_test(leased__a_late_or_repeated_answer_changes_nothing),
+        cmocka_unit_test(leased__after_a_loss_the_engine_is_told_what_is_held),
+        cmocka_unit_test(leased__a_refusal_is_kept_for_a_while),
+        cmocka_unit_test(leased__gives_back_when_idle_for_half_a_ttl),
+        cmocka_unit_test(leased__a_node_that_leaves_returns_everything),
+        cmocka_unit_test(leased__admits_the_whole_limit_less_what_is_held),
+        cmocka_unit_test(leased__what_is_granted_while_an_old_hold_ends_is_kept),
+        cmocka_unit_test(leased__unspent_units_move_to_where_demand_is),
+        cmocka_unit_test(leased__a_hot_key_rarely_asks),
+        cmocka_unit_test(leased__one_node_does_not_take_all),
+        cmocka_unit_test(leased__never_overshoots_whatever_the_network_does),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
