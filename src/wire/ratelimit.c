@@ -107,8 +107,20 @@ uint64_t weir_ratelimit_retry_after_s(const struct weir_answer *answer)
     return weir_max_u64(seconds_up(ns), 1);
 }
 
+bool weir_ratelimit_failed(const struct weir_answer *answer)
+{
+    size_t deciding = answer->decision->deciding;
+    return !answer->decision->admitted && deciding < answer->count && answer->limits[deciding].fallback &&
+           strcmp(answer->limits[deciding].fallback, "closed") == 0;
+}
+
 void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer)
 {
+    if (weir_ratelimit_failed(answer)) {
+        weir_text_lit(text, "\"type\":\"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity\","
+                            "\"title\":\"The limits cannot be decided now\",\"status\":503");
+        return;
+    }
     weir_text_lit(text, "\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
                         "\"title\":\"Too many requests\",\"status\":429,\"violated-policies\":[");
     const char *before = "";

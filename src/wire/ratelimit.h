@@ -12,11 +12,22 @@
 #include "weir/limiter.h"
 #include "wire/text.h"
 
+/* How a limit is shared over nodes, and what that is worth, in units. */
+struct weir_told_sharing {
+    const char *mode;       /* "exact", "leased", "batched", "split", "gossip" */
+    uint64_t nodes;         /* N */
+    uint64_t share;         /* capacity of this node's share */
+    uint64_t slack;         /* batched, gossip: units a node may be ahead; so many more per crash; else 0 */
+    uint64_t overshoot_max; /* N * slack: what all nodes together may admit beyond the limit, once */
+};
+
 /* One limit of an answer. */
 struct weir_told {
     const char *name;
     const struct weir_limit_spec *spec;
     const struct weir_verdict *verdict;
+    const struct weir_told_sharing *sharing; /* NULL: it is kept by this process alone */
+    const char *fallback;                    /* NULL, or the on_failure that decided because the engine failed */
 };
 
 /* A decision as it is told: limits[i] is of charge i. */
@@ -45,7 +56,11 @@ size_t weir_ratelimit_fields_max(const struct weir_answer *answer);
  * none, the request is admitted or can never be. */
 uint64_t weir_ratelimit_retry_after_s(const struct weir_answer *answer);
 
-/* The members of a problem detail (RFC 9457) without the braces around them: type, title, status, violated-policies. */
+/* Refused because the engine behind the deciding limit failed (on_failure: closed), not because of the limit. */
+bool weir_ratelimit_failed(const struct weir_answer *answer);
+
+/* The members of a problem detail (RFC 9457) without the braces around them: type, title, status, violated-policies; of
+ * a failed engine without the last. */
 void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer);
 
 #endif

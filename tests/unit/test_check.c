@@ -166,7 +166,7 @@ static void an_admission(void **state)
     const struct weir_verdict verdict = {
         .admitted = true, .capacity = 20, .remaining = 19, .reset_after_ns = 599000001, .next_after_ns = 599000001
     };
-    const struct weir_told told = { "api-per-user", &spec, &verdict };
+    const struct weir_told told = { .name = "api-per-user", .spec = &spec, .verdict = &verdict };
     const struct weir_decision decision = { .admitted = true, .deciding = 0 };
     assert_string_equal(written(&(struct weir_answer){ &decision, &told, 1 }),
                         "{\"admitted\":true,\"limit\":\"api-per-user\",\"remaining\":19,\"retry_after_ms\":0,"
@@ -179,7 +179,7 @@ static void a_refusal_is_a_problem_with_the_same_members(void **state)
 {
     (void)state;
     const struct weir_verdict verdict = { .capacity = 20, .retry_after_ns = WEIR_NEVER };
-    const struct weir_told told = { "a\"b", &spec, &verdict };
+    const struct weir_told told = { .name = "a\"b", .spec = &spec, .verdict = &verdict };
     const struct weir_decision decision = { .deciding = 0, .retry_after_ns = WEIR_NEVER };
     assert_string_equal(written(&(struct weir_answer){ &decision, &told, 1 }),
                         "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
@@ -188,6 +188,22 @@ static void a_refusal_is_a_problem_with_the_same_members(void **state)
                         "\"reset_after_ms\":0,\"delay_ms\":0,\"limits\":[{\"limit\":\"a\\\"b\",\"admitted\":false,"
                         "\"shadow\":false,\"capacity\":20,\"remaining\":0,\"retry_after_ms\":-1,\"reset_after_ms\":0,"
                         "\"delay_ms\":0}]}");
+}
+
+/* How nodes share the limit and what that is worth, and that the engine failed: each limit says so itself. */
+static void a_shared_limit_says_how_and_what_decided(void **state)
+{
+    (void)state;
+    const struct weir_verdict verdict = { .admitted = true, .capacity = 20, .remaining = 19 };
+    const struct weir_told_sharing sharing = { "batched", 3, 7, 2, 6 };
+    struct weir_told told = { .name = "a", .spec = &spec, .verdict = &verdict, .sharing = &sharing };
+    const struct weir_decision decision = { .admitted = true, .deciding = 0 };
+    assert_non_null(strstr(written(&(struct weir_answer){ &decision, &told, 1 }),
+                           "\"delay_ms\":0,\"sharing\":\"batched\",\"nodes\":3,\"share\":7,\"slack\":2,"
+                           "\"overshoot_max\":6}]}"));
+    told.fallback = "local";
+    assert_non_null(
+        strstr(written(&(struct weir_answer){ &decision, &told, 1 }), "\"overshoot_max\":6,\"fallback\":\"local\"}]}"));
 }
 
 static void where_no_limit_applies(void **state)
@@ -209,9 +225,12 @@ static void the_longest_answer_keeps_its_bound(void **state)
                                           .retry_after_ns = INT64_MAX,
                                           .reset_after_ns = INT64_MAX,
                                           .delay_ns = INT64_MAX };
+    const struct weir_told_sharing sharing = { "batched", INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
     struct weir_told told[WEIR_CHARGES_MAX];
     for (size_t i = 0; i < WEIR_CHARGES_MAX; i++)
-        told[i] = (struct weir_told){ name, &spec, &verdict };
+        told[i] = (struct weir_told){
+            .name = name, .spec = &spec, .verdict = &verdict, .sharing = &sharing, .fallback = "closed"
+        };
     const struct weir_decision decision = { .retry_after_ns = INT64_MAX, .delay_ns = INT64_MAX };
     for (size_t count = 1; count <= 16; count++)
         written(&(struct weir_answer){ &decision, told, count });
@@ -227,6 +246,7 @@ int main(void)
         cmocka_unit_test(depth_and_number_are_bounded),
         cmocka_unit_test(an_admission),
         cmocka_unit_test(a_refusal_is_a_problem_with_the_same_members),
+        cmocka_unit_test(a_shared_limit_says_how_and_what_decided),
         cmocka_unit_test(where_no_limit_applies),
         cmocka_unit_test(the_longest_answer_keeps_its_bound),
     };

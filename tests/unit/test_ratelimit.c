@@ -37,8 +37,10 @@ static void set_up(struct fixture *fixture, size_t count)
                       { .admitted = true, .capacity = 1000, .remaining = 1000 } },
         .decision = { .admitted = true, .deciding = 0 },
     };
-    fixture->told[0] = (struct weir_told){ "burst", &fixture->specs[0], &fixture->verdicts[0] };
-    fixture->told[1] = (struct weir_told){ "daily", &fixture->specs[1], &fixture->verdicts[1] };
+    fixture->told[0] =
+        (struct weir_told){ .name = "burst", .spec = &fixture->specs[0], .verdict = &fixture->verdicts[0] };
+    fixture->told[1] =
+        (struct weir_told){ .name = "daily", .spec = &fixture->specs[1], .verdict = &fixture->verdicts[1] };
     fixture->answer = (struct weir_answer){ &fixture->decision, fixture->told, count };
 }
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/nodes.h"
+
+#define NUMBER_MAX 20
+#define MS_NS (WEIR_NS_PER_SECOND / 1000)
+
+enum weir_breaker_state weir_nodes_breaker(const struct weir_nodes_server *server)
+{
+    if (server->breakers[WEIR_BREAKER_OPEN] > 0)
+        return WEIR_BREAKER_OPEN;
+    return server->breakers[WEIR_BREAKER_HALF_OPEN] > 0 ? WEIR_BREAKER_HALF_OPEN : WEIR_BREAKER_CLOSED;
+}
+
+static void string(struct weir_text *text, const char *value)
+{
+    if (value)
+        weir_text_json(text, value, strlen(value));
+    else
+        weir_text_lit(text, "null");
+}
+
+/* Durations are rounded down: so long at least. */
+static void milliseconds(struct weir_text *text, uint64_t ns)
+{
+    if (ns == WEIR_NEVER)
+        weir_text_lit(text, "null");
+    else
+        weir_text_u64(text, ns / MS_NS);
+}
+
+static void number(struct weir_text *text, const char *name, uint64_t value)
+{
+    if (text->size && text->data[text->size - 1] != '{')
+        weir_text_lit(text, ",");
+    string(text, name);
+    weir_text_lit(text, ":");
+    weir_text_u64(text, value);
+}
+
+/* Each member of a list. */
+#define WRITE(member, type, help) number(text, #member, list->member);
+#define WRITE_MAX(member, type, help) max += sizeof(",\"" #member "\":") + NUMBER_MAX;
+
+static void write_server(struct weir_text *text, const struct weir_nodes_server *server)
+{
+    weir_text_lit(text, "{\"address\":");
+    string(text, server->address);
+    weir_text_lit(text, ",\"role\":");
+    string(text, server->role);
+    weir_text_lit(text, ",\"state\":");
+    string(text, server->state);
+    weir_text_lit(text, ",\"breaker\":");
+    string(text, weir_breaker_name(weir_nodes_breaker(server)));
+    weir_text_lit(text, ",\"since_ms\":");
+    milliseconds(text, server->since_ns);
+    weir_text_lit(text, ",\"loops\":{");
+    for (unsigned i = WEIR_BREAKER_CLOSED; i <= WEIR_BREAKER_HALF_OPEN; i++)
+        number(text, weir_breaker_name((enum weir_breaker_state)i), server->breakers[i]);
+    weir_text_lit(text, "}}");
+}
+
+static void write_engine(struct weir_text *text, const struct weir_nodes_engine *list)
+{
+    weir_text_lit(text, "{\"name\":");
+    string(text, list->name);
+    weir_text_lit(text, ",\"ready\":");
+    weir_text_str(text, list->ready ? "true" : "false");
+    weir_text_lit(text, ",\"servers\":[");
+    for (size_t i = 0; i < list->servers_count; i++) {
+        weir_text_str(text, i ? "," : "");
+        write_server(text, &list->servers[i]);
+    }
+    weir_text_lit(text, "],\"last_error\":");
+    string(text, list->last_error);
+    weir_text_lit(text, ",\"last_error_ms_ago\":");
+    milliseconds(text, list->last_error ? list->last_error_after_ns : WEIR_NEVER);
+    WEIR_NODES_ENGINE_LIST(WRITE)
+    weir_text_lit(text, "}");
+}
+
+static void write_member(struct weir_text *text, const struct weir_nodes_member *member)
+{
+    weir_text_lit(text, "{\"name\":");
+    string(text, member->name);
+    weir_text_lit(text, ",\"state\":");
+    string(text, member->state);
+    weir_text_lit(text, ",\"epoch\":\""); /* beyond 2^53, so as text */
+    weir_text_u64(text, member->epoch);
+    weir_text_lit(text, "\",\"heard_ms_ago\":");
+    milliseconds(text, member->heard_after_ns);
+    weir_text_lit(text, "}");
+}
+
+static void write_gossip(struct weir_text *text, const struct weir_nodes_gossip *list)
+{
+    weir_text_lit(text, "{\"members\":[");
+    for (size_t i = 0; i < list->members_count; i++) {
+        weir_text_str(text, i ? "," : "");
+        write_member(text, &list->members[i]);
+    }
+    weir_text_lit(text, "]");
+    WEIR_NODES_GOSSIP_LIST(WRITE)
+    weir_text_lit(text, "}");
+}
+
+void weir_nodes_json(struct weir_text *text, const struct weir_nodes *nodes)
+{
+    const struct weir_nodes_sharing *list = &nodes->sharing;
+    weir_text_lit(text, "{\"node\":");
+    string(text, nodes->node);
+    weir_text_lit(text, ",\"nodes\":");
+    weir_text_u64(text, nodes->count);
+    weir_text_lit(text, ",\"engine\":");
+    if (nodes->engine)
+        write_engine(text, nodes->engine);
+    else
+        weir_text_lit(text, "null");
+    weir_text_lit(text, ",\"gossip\":");
+    if (nodes->gossip)
+        write_gossip(text, nodes->gossip);
+    else
+        weir_text_lit(text, "null");
+    weir_text_lit(text, ",\"sharing\":{");
+    WEIR_NODES_SHARING_LIST(WRITE)
+    weir_text_lit(text, "}}");
+}
+
+static size_t string_max(const char *value)
+{
+    return value ? 6 * strlen(value) + 2 : sizeof("null");
+}
+
+size_t weir_nodes_json_max(const struct weir_nodes *nodes)
+{
+    size_t max = 256 + string_max(nodes->node);
+    WEIR_NODES_SHARING_LIST(WRITE_MAX)
+    const struct weir_nodes_engine *engine = nodes->engine;
+    if (engine) {
+        max += 256 + string_max(engine->name) + string_max(engine->last_error);
+        WEIR_NODES_ENGINE_LIST(WRITE_MAX)
+    }
+    for (size_t i = 0; engine && i < engine->servers_count; i++) {
+        const struct weir_nodes_server *server = &engine->servers[i];
+        max += 256 + string_max(server->address) + string_max(server->role) + string_max(server->state);
+    }
+    const struct weir_nodes_gossip *gossip = nodes->gossip;
+    if (gossip) {
+        max += 64;
+        WEIR_NODES_GOSSIP_LIST(WRITE_MAX)
+    }
+    for (size_t i = 0; gossip && i < gossip->members_count; i++)
+        max += 128 + string_max(gossip->members[i].name) + string_max(gossip->members[i].state);
+    return max;
+}
