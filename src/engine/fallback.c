@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/fallback.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "core/limit/ticks.h"
+
+#define WAYS 8
+#define LOCKS 64
+
+/* A limit's outages. */
+struct outage {
+    _Atomic bool on;       /* there has been a fallback since the last outage ended */
+    _Atomic bool answered; /* and an answer since */
+    bool empty;            /* it began with empty shares */
+    uint64_t start_ns;
+    uint64_t last_ns; /* of the last fallback; 0 = never */
+};
+
+struct place {
+    uint64_t id[2];
+    uint64_t fresh_at; /* ticks of 2^-shift ns */
+    int32_t shift;
+    uint64_t fresh_ns; /* the same as a time; 0 = nobody is here */
+};
+
+struct weir_fallback {
+    pthread_mutex_t limits_lock;
+    struct outage *outages;
+    struct place *places;
+    size_t sets_mask;
+    pthread_mutex_t locks[LOCKS]; /* of sets */
+};
+
+int weir_fallback_create(size_t limits, size_t keys_max, struct weir_fallback **ret_fallback)
+{
+    struct weir_fallback *fallback = calloc(1, sizeof(*fallback));
+    if (!fallback)
+        return WEIR_ENOMEM;
+    size_t sets = LOCKS;
+    while (2 * sets * WAYS <= keys_max)
+        sets *= 2;
+    fallback->sets_mask = sets - 1;
+    fallback->outages = calloc(limits, sizeof(fallback->outages[0]));
+    fallback->places = calloc(sets * WAYS, sizeof(fallback->places[0]));
+    pthread_mutex_init(&fallback->limits_lock, NULL);
+    for (size_t i = 0; i < LOCKS; i++)
+        pthread_mutex_init(&fallback->locks[i], NULL);
+    if (!fallback->outages || !fallback->places) {
+        weir_fallback_destroy(fallback);
+        return WEIR_ENOMEM;
+    }
+    *ret_fallback = fallback;
+    return 0;
+}
+
+void weir_fallback_destroy(struct weir_fallback *fallback)
+{
+    if (!fallback)
+        return;
+    pthread_mutex_destroy(&fallback->limits_lock);
+    for (size_t i = 0; i < LOCKS; i++)
+        pthread_mutex_destroy(&fallback->locks[i]);
+    free(fallback->outages);
+    free(fallback->places);
+    free(fallback);
+}
+
+/* ---- outages ---- */
+
+void weir_fallback_answered(struct weir_fallback *fallback, size_t limit)
+{
+    struct outage *outage = &fallback->outages[limit];
+    if (atomic_load_explicit(&outage->on, memory_order_relaxed))
+        atomic_store_explicit(&outage->answered, true, memory_order_relaxed);
+}
+
+/* Notes a fallback now. True: shares of this outage began empty, at *ret_start_ns. */
+static bool note(struct weir_fallback *fallback, size_t limit, uint64_t fill_ns, uint64_t now_ns,
+                 uint64_t *ret_start_ns)
+{
+    struct outage *outage = &fallback->outages[limit];
+    pthread_mutex_lock(&fallback->limits_lock);
+    uint64_t calm_ns = weir_sub_sat(now_ns, outage->last_ns);
+    bool over = atomic_load_explicit(&outage->answered, memory_order_relaxed) && calm_ns > WEIR_FALLBACK_CALM_NS;
+    if (outage->last_ns == 0 || over) {
+        outage->empty = outage->last_ns != 0 && calm_ns < fill_ns;
+        outage->start_ns = now_ns;
+    }
+    outage->last_ns = weir_max_u64(outage->last_ns, weir_max_u64(now_ns, 1));
+    atomic_store_explicit(&outage->on, true, memory_order_relaxed);
+    atomic_store_explicit(&outage->answered, false, memory_order_relaxed);
+    bool empty = outage->empty;
+    *ret_start_ns = outage->start_ns;
+    pthread_mutex_unlock(&fallback->limits_lock);
+    return empty;
+}
+
+/* ---- keys ---- */
+
+static size_t set_of(const struct weir_fallback *fallback, const struct weir_remote_key *key)
+{
+    return key->id[1] & fallback->sets_mask;
+}
+
+/* The key's place, or the one of its set that it may have. */
+static struct place *find(struct weir_fallback *fallback, const struct weir_remote_key *key)
+{
+    struct place *set = &fallback->places[set_of(fallback, key) * WAYS];
+    struct place *soonest = set;
+    for (size_t i = 0; i < WAYS; i++) {
+        if (set[i].fresh_ns && set[i].id[0] == key->id[0] && set[i].id[1] == key->id[1])
+            return &set[i];
+        if (set[i].fresh_ns < soonest->fresh_ns)
+            soonest = &set[i];
+    }
+    return soonest;
+}
+
+static bool is_of(const struct place *place, const struct weir_remote_key *key)
+{
+    return place->fresh_ns && place->id[0] == key->id[0] && place->id[1] == key->id[1];
+}
+
+static int compile(const struct weir_limit_spec *share, struct weir_limit *ret_limit)
+{
+    const struct weir_limit_spec bucket = { .algorithm = WEIR_TOKEN_BUCKET,
+                                            .count = share->count,
+                                            .period_ns = share->period_ns,
+                                            .burst = share->count ? weir_limit_capacity(share) : 0 };
+    struct weir_fault fault;
+    return weir_limit_init(ret_limit, &bucket, WEIR_NS_PER_SECOND, &fault);
+}
+
+/* What the key has used: what is stored, and all of it as of an outage that began empty. */
+static struct weir_state load(const struct weir_limit *limit, const struct place *place,
+                              const struct weir_remote_key *key, bool empty, uint64_t start_ns, uint64_t now_ns)
+{
+    const uint64_t now = weir_ticks_at(now_ns, limit->shift);
+    uint64_t ahead = 0;
+    if (is_of(place, key) && place->fresh_ns > now_ns) /* in other ticks since a reload: as if empty */
+        ahead = place->shift == limit->shift ? weir_ticks_until(place->fresh_at, now) : limit->span;
+    if (empty) {
+        uint64_t end = weir_ticks_add(weir_ticks_at(start_ns, limit->shift), limit->span);
+        ahead = weir_max_u64(ahead, weir_ticks_until(end, now));
+    }
+    return (struct weir_state){ .fresh_at = weir_ticks_add(now, ahead) };
+}
+
+static void store(const struct weir_limit *limit, struct place *place, const struct weir_remote_key *key,
+                  const struct weir_state *state, uint64_t reset_after_ns, uint64_t now_ns)
+{
+    *place = (struct place){ .id = { key->id[0], key->id[1] },
+                             .fresh_at = state->fresh_at,
+                             .shift = limit->shift,
+                             .fresh_ns = weir_max_u64(weir_add_sat(now_ns, reset_after_ns), 1) };
+}
+
+int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const struct weir_limit_spec *share,
+                         const struct weir_remote_key *key, uint64_t cost, bool peek, uint64_t now_ns,
+                         struct weir_verdict *ret_verdict)
+{
+    struct weir_limit bucket;
+    uint64_t start_ns = 0;
+    int error = compile(share, &bucket);
+    if (error)
+        return error;
+    uint64_t fill_ns = share->count ? weir_mul_div_ceil(bucket.capacity, share->period_ns, share->count) : 0;
+    bool empty = note(fallback, limit, fill_ns, now_ns, &start_ns) && weir_sub_sat(now_ns, start_ns) < fill_ns;
+    const struct weir_event event = { .now_ns = now_ns, .cost = cost };
+    pthread_mutex_t *lock = &fallback->locks[set_of(fallback, key) % LOCKS];
+    pthread_mutex_lock(lock);
+    struct place *place = find(fallback, key);
+    struct weir_state state = load(&bucket, place, key, empty, start_ns, now_ns);
+    if (weir_limit_judge(&bucket, &state, &event, ret_verdict) && !peek && cost > 0) {
+        weir_limit_charge(&bucket, &state, &event, ret_verdict);
+        store(&bucket, place, key, &state, ret_verdict->reset_after_ns, now_ns);
+    }
+    pthread_mutex_unlock(lock);
+    return 0;
+}
+
+void weir_fallback_refund(struct weir_fallback *fallback, const struct weir_limit_spec *share,
+                          const struct weir_remote_key *key, uint64_t units, uint64_t now_ns)
+{
+    struct weir_limit bucket;
+    if (compile(share, &bucket))
+        return;
+    const struct weir_event event = { .now_ns = now_ns };
+    pthread_mutex_t *lock = &fallback->locks[set_of(fallback, key) % LOCKS];
+    pthread_mutex_lock(lock);
+    struct place *place = find(fallback, key);
+    if (is_of(place, key) && place->shift == bucket.shift && place->fresh_ns > now_ns) {
+        struct weir_state state = load(&bucket, place, key, false, 0, now_ns);
+        weir_limit_refund(&bucket, &state, &event, units);
+        place->fresh_at = state.fresh_at;
+    }
+    pthread_mutex_unlock(lock);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `on_failure: local`: what a node decides by its share of a limit while the engine behind it cannot answer.
+ *
+ * A share is a token bucket of the share's rate and capacity, whatever the limit's algorithm: an outage adds at most
+ * the sum of the nodes' capacities plus their refill. An outage of a limit begins with its first fallback and ends when
+ * the engine has answered since and no fallback was needed for WEIR_FALLBACK_CALM_NS. If the node had fallen back
+ * within the time that the share takes to fill, the next outage begins with every key's share empty, so that outages
+ * that come and go never add up.
+ *
+ * Bounds: `keys_max` keys; where a newcomer finds no place, the key that is fresh soonest of its set goes, which
+ * forgives at most one share. Thread rule: any thread. */
+#ifndef WEIR_ENGINE_FALLBACK_H
+#define WEIR_ENGINE_FALLBACK_H
+
+#include <stddef.h>
+
+#include "engine/remote.h"
+
+#define WEIR_FALLBACK_CALM_NS WEIR_NS_PER_SECOND
+
+struct weir_fallback;
+
+/* `limits`: how many numbers of limits there are. WEIR_ENOMEM. */
+int weir_fallback_create(size_t limits, size_t keys_max, struct weir_fallback **ret_fallback);
+void weir_fallback_destroy(struct weir_fallback *fallback); /* NULL is allowed */
+
+/* The engine has answered for limit number `limit`. Cheap: called for every answer. */
+void weir_fallback_answered(struct weir_fallback *fallback, size_t limit);
+
+/* One decision by `share`; it is charged if admitted and not `peek`. WEIR_ERANGE: `share` is no limit. */
+int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const struct weir_limit_spec *share,
+                         const struct weir_remote_key *key, uint64_t cost, bool peek, uint64_t now_ns,
+                         struct weir_verdict *ret_verdict);
+
+/* Gives back what was charged for a request that was refused after all. */
+void weir_fallback_refund(struct weir_fallback *fallback, const struct weir_limit_spec *share,
+                          const struct weir_remote_key *key, uint64_t units, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/remote.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/siphash.h"
+
+static uint64_t hash_calendar(const struct weir_limit_spec *spec)
+{
+    static const struct weir_sip_key key = { 0, 0 };
+    const uint32_t words[2] = { (uint32_t)spec->calendar, spec->calendar_count > 0 ? spec->calendar_count : 1 };
+    const char *tz = spec->tz ? spec->tz : "UTC";
+    return weir_siphash_joined(&key, words, sizeof words, tz, strlen(tz));
+}
+
+int weir_remote_limit_init(struct weir_remote_limit *limit, const char *name, const struct weir_limit_spec *spec,
+                           struct weir_fault *ret_fault)
+{
+    struct weir_remote_limit made = { .spec = *spec, .holders = 1 };
+    size_t size = strlen(name);
+    if (size == 0 || size > WEIR_LIMIT_NAME_MAX)
+        return WEIR_ERANGE;
+    memcpy(made.name, name, size);
+    int error = weir_limit_init(&made.limit, spec, 0, ret_fault);
+    if (error)
+        return error;
+    if (made.limit.calendar && spec->tz) {
+        error = weir_zone_create(spec->tz, &made.zone);
+        if (error)
+            return error;
+    }
+    made.rule = (struct weir_calendar_rule){ spec->calendar, spec->calendar_count, spec->period_ns, made.zone };
+    if (made.limit.calendar)
+        made.calendar_hash = hash_calendar(spec);
+    made.spec.tz = NULL; /* the caller's */
+    *limit = made;
+    return 0;
+}
+
+void weir_remote_limit_deinit(struct weir_remote_limit *limit)
+{
+    weir_zone_destroy(limit->zone);
+    *limit = (struct weir_remote_limit){ 0 };
+}
+
+int weir_remote_limit_create(const char *name, uint64_t variant, const struct weir_limit_spec *spec,
+                             const struct weir_remote_limit **ret_limit, struct weir_fault *ret_fault)
+{
+    struct weir_remote_limit *limit = malloc(sizeof(*limit));
+    if (!limit)
+        return WEIR_ENOMEM;
+    int error = weir_remote_limit_init(limit, name, spec, ret_fault);
+    if (error) {
+        free(limit);
+        return error;
+    }
+    limit->variant = variant;
+    *ret_limit = limit;
+    return 0;
+}
+
+/* Immutable but for the count of its holders. */
+static struct weir_remote_limit *counted(const struct weir_remote_limit *limit)
+{
+    return (struct weir_remote_limit *)(uintptr_t)limit;
+}
+
+const struct weir_remote_limit *weir_remote_limit_hold(const struct weir_remote_limit *limit)
+{
+    atomic_fetch_add_explicit(&counted(limit)->holders, 1, memory_order_relaxed);
+    return limit;
+}
+
+void weir_remote_limit_drop(const struct weir_remote_limit *limit)
+{
+    if (!limit || atomic_fetch_sub_explicit(&counted(limit)->holders, 1, memory_order_acq_rel) > 1)
+        return;
+    weir_remote_limit_deinit(counted(limit));
+    free(counted(limit));
+}
+
+/* Each value with its length before it, so that no two tuples make the same bytes. */
+static int append_values(uint8_t *bytes, size_t *size, const struct weir_slice *values, size_t count,
+                         size_t *ret_first_size)
+{
+    size_t total = 0, begin = *size;
+    if (count > WEIR_KEY_VALUES_MAX)
+        return WEIR_ERANGE;
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].size > WEIR_KEY_BYTES_MAX - total)
+            return WEIR_ERANGE;
+        total += values[i].size;
+        for (size_t j = 0; j < 4; j++)
+            bytes[(*size)++] = (uint8_t)(values[i].size >> 8 * j);
+        if (values[i].size > 0)
+            memcpy(bytes + *size, values[i].data, values[i].size);
+        *size += values[i].size;
+        if (i == 0)
+            *ret_first_size = *size - begin;
+    }
+    return 0;
+}
+
+/* What the hashes of one tuple are for: each has a key of its own. */
+enum purpose { PURPOSE_LOW, PURPOSE_HIGH, PURPOSE_TAG };
+
+static uint64_t hash(const struct weir_sip_key *key, enum purpose purpose, const void *bytes, size_t size)
+{
+    const struct weir_sip_key own = { key->k0 ^ (uint64_t)purpose, key->k1 };
+    return weir_siphash(&own, bytes, size);
+}
+
+int weir_remote_key_init(const uint8_t *secret, const char *limit, const struct weir_slice *values, size_t count,
+                         struct weir_remote_key *ret_key)
+{
+    static const uint8_t zeros[16] = { 0 };
+    uint8_t bytes[WEIR_LIMIT_NAME_MAX + 1 + WEIR_KEY_BYTES_MAX + WEIR_KEY_VALUES_MAX * 4];
+    const struct weir_sip_key key = weir_sip_key_load(secret ? secret : zeros);
+    size_t name_size = strlen(limit) + 1, size = name_size, first_size = 0;
+    weir_assert(name_size <= WEIR_LIMIT_NAME_MAX + 1);
+    memcpy(bytes, limit, name_size);
+    int error = append_values(bytes, &size, values, count, &first_size);
+    if (error)
+        return error;
+    uint64_t high = hash(&key, PURPOSE_HIGH, bytes, size);
+    *ret_key = (struct weir_remote_key){
+        .id = { hash(&key, PURPOSE_LOW, bytes, size), high },
+        /* Limits of one tenant, whatever their names, share the tag of its value. */
+        .tag = count > 0 ? hash(&key, PURPOSE_TAG, bytes + name_size, first_size)
+                         : hash(&key, PURPOSE_TAG, bytes, name_size),
+        .phase = high, /* any bits that nodes agree on */
+    };
+    return 0;
+}

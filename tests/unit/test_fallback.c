@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `on_failure: local`: what outages may add, and when a share starts empty. */
+#include "engine/fallback.h"
+#include "fixture.h"
+#include "random.h"
+
+static const struct weir_limit_spec share = { .count = 10, .period_ns = 10 * SECOND }; /* a unit a second */
+
+static struct weir_fallback *make(void)
+{
+    struct weir_fallback *fallback = NULL;
+    assert_int_equal(weir_fallback_create(4, 1000, &fallback), 0);
+    return fallback;
+}
+
+static struct weir_remote_key key_of(uint64_t number)
+{
+    struct weir_remote_key key;
+    const struct weir_slice slice = { &number, sizeof(number) };
+    assert_int_equal(weir_remote_key_init(NULL, "api", &slice, 1, &key), 0);
+    return key;
+}
+
+static bool try(struct weir_fallback *fallback, uint64_t number, uint64_t cost, uint64_t now_ns)
+{
+    struct weir_remote_key key = key_of(number);
+    struct weir_verdict verdict;
+    assert_int_equal(weir_fallback_decide(fallback, 1, &share, &key, cost, false, now_ns, &verdict), 0);
+    assert_int_equal(verdict.capacity, 10);
+    assert_true(verdict.admitted || verdict.retry_after_ns > 0);
+    return verdict.admitted;
+}
+
+static uint64_t drain(struct weir_fallback *fallback, uint64_t number, uint64_t now_ns)
+{
+    uint64_t admitted = 0;
+    while (try(fallback, number, 1, now_ns))
+        admitted++;
+    return admitted;
+}
+
+static void an_outage_adds_one_share_and_its_refill(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make();
+    assert_int_equal(drain(fallback, 1, T0), 10);
+    assert_int_equal(drain(fallback, 2, T0), 10);
+    assert_int_equal(drain(fallback, 1, T0 + 3 * SECOND), 3);
+    assert_false(try(fallback, 3, 11, T0));
+    weir_fallback_destroy(fallback);
+}
+
+static void a_long_outage_stays_one_though_few_requests_come(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make();
+    for (uint64_t i = 0; i < 5; i++)
+        assert_true(try(fallback, 1, 1, T0 + i * 5 * SECOND));
+    assert_int_equal(drain(fallback, 2, T0 + 21 * SECOND), 10);
+    weir_fallback_destroy(fallback);
+}
+
+static void the_next_outage_within_the_fill_time_starts_empty(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make();
+    assert_int_equal(drain(fallback, 1, T0), 10);
+    weir_fallback_answered(fallback, 1);
+    uint64_t second = T0 + 6 * SECOND;
+    assert_int_equal(drain(fallback, 1, second), 0);
+    assert_int_equal(drain(fallback, 2, second), 0); /* keys that had no part in the first, too */
+    assert_int_equal(drain(fallback, 2, second + 4 * SECOND), 4);
+    weir_fallback_destroy(fallback);
+}
+
+static void an_outage_after_the_fill_time_starts_full(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make();
+    assert_int_equal(drain(fallback, 1, T0), 10);
+    weir_fallback_answered(fallback, 1);
+    assert_int_equal(drain(fallback, 1, T0 + 10 * SECOND), 10);
+    weir_fallback_destroy(fallback);
+}
+
+/* One answer among failures, while a breaker feels its way back, is not the end of an outage. */
+static void an_outage_ends_when_it_has_been_calm(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make();
+    assert_true(try(fallback, 1, 1, T0));
+    weir_fallback_answered(fallback, 1);
+    assert_true(try(fallback, 1, 1, T0 + WEIR_FALLBACK_CALM_NS));
+    weir_fallback_answered(fallback, 1);
+    assert_false(try(fallback, 1, 1, T0 + 2 * WEIR_FALLBACK_CALM_NS + 1));
+    weir_fallback_destroy(fallback);
+}
+
+static void a_peek_and_a_refund_leave_the_share_as_it_was(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make();
+    struct weir_remote_key key = key_of(1);
+    struct weir_verdict verdict;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(weir_fallback_decide(fallback, 1, &share, &key, 10, true, T0, &verdict), 0);
+    assert_true(verdict.admitted);
+    assert_true(try(fallback, 1, 10, T0));
+    weir_fallback_refund(fallback, &share, &key, 10, T0);
+    assert_int_equal(drain(fallback, 1, T0), 10);
+    weir_fallback_destroy(fallback);
+}
+
+static void a_share_of_nothing_admits_nothing(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make();
+    const struct weir_limit_spec nothing = { .count = 0, .period_ns = SECOND };
+    struct weir_remote_key key = key_of(1);
+    struct weir_verdict verdict;
+    assert_int_equal(weir_fallback_decide(fallback, 1, &nothing, &key, 1, false, T0, &verdict), 0);
+    assert_false(verdict.admitted);
+    weir_fallback_destroy(fallback);
+}
+
+/* Outages of every length, one after the other: together they add one capacity each time the share could have filled,
+ * and what refills. */
+static void outages_that_come_and_go_never_add_up(void **state)
+{
+    (void)state;
+    struct test_random random = { test_random_seed() };
+    struct weir_fallback *fallback = make();
+    uint64_t now_ns = T0, first_ns = T0, admitted = 0;
+    for (int i = 0; i < 2000; i++) {
+        now_ns += test_random_below(&random, 3 * SECOND); /* never calm for as long as it takes to fill */
+        if (test_random_below(&random, 3) == 0)
+            weir_fallback_answered(fallback, 1);
+        admitted += drain(fallback, 1, now_ns);
+        uint64_t bound = 10 + (now_ns - first_ns) / SECOND;
+        assert_true(admitted <= bound);
+    }
+    weir_fallback_destroy(fallback);
+}
+
+static void memory_is_bounded(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make();
+    for (uint64_t i = 0; i < 20000; i++)
+        try(fallback, i, 1, T0);
+    weir_fallback_destroy(fallback);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_outage_adds_one_share_and_its_refill),
+        cmocka_unit_test(a_long_outage_stays_one_though_few_requests_come),
+        cmocka_unit_test(the_next_outage_within_the_fill_time_starts_empty),
+        cmocka_unit_test(an_outage_after_the_fill_time_starts_full),
+        cmocka_unit_test(an_outage_ends_when_it_has_been_calm),
+        cmocka_unit_test(a_peek_and_a_refund_leave_the_share_as_it_was),
+        cmocka_unit_test(a_share_of_nothing_admits_nothing),
+        cmocka_unit_test(outages_that_come_and_go_never_add_up),
+        cmocka_unit_test(memory_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine/gossip_host: real datagrams between hosts of one process, on a clock of the test's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/gossip_host.h"
+#include "fixture.h"
+#include "wire/gossip.h"
+
+#define NODES 3
+#define MAIL 20000
+
+struct mail {
+    uint32_t from, to;
+    size_t size;
+    uint8_t bytes[WEIR_GOSSIP_DATAGRAM_MAX];
+};
+
+struct net {
+    struct weir_gossip_host *hosts[NODES + 1]; /* and a twin, or whom a test likes */
+    struct place {
+        struct net *net;
+        uint32_t node;
+    } place[NODES + 1];
+    bool cut[NODES + 1]; /* sends nothing, hears nothing */
+    struct mail *mail;
+    size_t mail_count;
+    uint64_t now_ns, epoch, keys_max, bytes_per_s;
+    struct weir_remote_limit limit, other; /* an override, or what a reload makes of the limit */
+    bool with_limit, with_other;
+    uint64_t slack;
+};
+
+static const uint8_t secret[16] = "sixteen bytes :)";
+static const char *const names[NODES] = { "a", "b", "c" };
+
+static void on_send(void *context, uint32_t node, const void *datagram, size_t size)
+{
+    struct place *place = context;
+    struct net *net = place->net;
+    if (net->cut[place->node])
+        return;
+    assert_true(net->mail_count < MAIL);
+    struct mail *mail = &net->mail[net->mail_count++];
+    mail->from = place->node;
+    mail->to = node;
+    mail->size = size;
+    memcpy(mail->bytes, datagram, size);
+}
+
+static struct weir_time now(const struct net *net)
+{
+    return (struct weir_time){ .now_ns = net->now_ns, .wall_ns = net->now_ns };
+}
+
+static void reload(struct net *net, uint32_t slot)
+{
+    const struct weir_remote_limit *limits[2];
+    const uint64_t slacks[] = { net->slack, net->slack };
+    struct weir_time time = now(net);
+    size_t count = 0;
+    if (net->with_limit)
+        limits[count++] = &net->limit;
+    if (net->with_other)
+        limits[count++] = &net->other;
+    weir_gossip_host_limits(net->hosts[slot], limits, slacks, count, &time);
+}
+
+static void start(struct net *net, uint32_t slot, uint32_t node, uint32_t nodes)
+{
+    net->place[slot] = (struct place){ net, slot };
+    struct weir_gossip_host_options options = { .secret = secret,
+                                                .nodes = nodes,
+                                                .node = node,
+                                                .names = names,
+                                                .keys_max = net->keys_max,
+                                                .bytes_per_s = net->bytes_per_s,
+                                                .now_ns = net->now_ns,
+                                                .epoch = ++net->epoch,
+                                                .send = on_send,
+                                                .context = &net->place[slot] };
+    assert_int_equal(weir_gossip_host_create(&options, &net->hosts[slot], NULL), 0);
+    reload(net, slot);
+}
+
+static struct weir_limit_spec spec_of(const char *rate)
+{
+    struct weir_limit_spec spec = { .count = 0 };
+    unsigned count, period;
+    assert_int_equal(sscanf(rate, "%u/%us", &count, &period), 2);
+    spec.count = count;
+    spec.period_ns = period * SECOND;
+    return spec;
+}
+
+static struct net *net_create(const char *rate, uint64_t slack)
+{
+    struct net *net = calloc(1, sizeof *net);
+    struct weir_limit_spec spec = spec_of(rate);
+    net->mail = calloc(MAIL, sizeof *net->mail);
+    net->now_ns = T0;
+    net->slack = slack;
+    net->with_limit = true;
+    assert_int_equal(weir_remote_limit_init(&net->limit, "shared", &spec, NULL), 0);
+    return net;
+}
+
+static void start_all(struct net *net)
+{
+    for (uint32_t i = 0; i < NODES; i++)
+        start(net, i, i, NODES);
+}
+
+static void net_destroy(struct net *net)
+{
+    for (uint32_t i = 0; i <= NODES; i++)
+        weir_gossip_host_destroy(net->hosts[i]);
+    weir_remote_limit_deinit(&net->limit);
+    weir_remote_limit_deinit(&net->other);
+    free(net->mail);
+    free(net);
+}
+
+/* Everything under way arrives, and what it brings about. */
+static void deliver(struct net *net)
+{
+    struct weir_time time = now(net);
+    for (size_t m = 0; m < net->mail_count; m++) {
+        struct mail *mail = &net->mail[m];
+        if (net->hosts[mail->to] && !net->cut[mail->to])
+            weir_gossip_host_heard(net->hosts[mail->to], mail->bytes, mail->size, &time);
+    }
+    net->mail_count = 0;
+}
+
+static void pass(struct net *net, uint64_t ns)
+{
+    for (uint64_t end_ns = net->now_ns + ns; net->now_ns < end_ns; net->now_ns += 10 * MS) {
+        struct weir_time time = now(net);
+        for (uint32_t i = 0; i <= NODES; i++)
+            if (net->hosts[i])
+                weir_gossip_host_turn(net->hosts[i], &time);
+        deliver(net);
+    }
+}
+
+static struct weir_remote_key key_of(unsigned number)
+{
+    struct weir_remote_key key;
+    struct weir_slice value = { &number, sizeof number };
+    assert_int_equal(weir_remote_key_init(secret, "shared", &value, 1, &key), 0);
+    return key;
+}
+
+/* Asks `times` times for one unit; how often it was admitted. */
+static unsigned take_of(struct net *net, const struct weir_remote_limit *limit, uint32_t i, unsigned number,
+                        unsigned times)
+{
+    unsigned admitted = 0;
+    struct weir_remote_key key = key_of(number);
+    struct weir_time time = now(net);
+    for (unsigned n = 0; n < times; n++) {
+        enum weir_share_say say;
+        struct weir_verdict verdict;
+        assert_int_equal(
+            weir_gossip_host_reserve(net->hosts[i], limit, net->slack, &key, 1, false, &time, &say, &verdict), 0);
+        if (say != WEIR_SHARE_YES)
+            continue;
+        weir_gossip_host_commit(net->hosts[i], &key, 1, &time);
+        admitted++;
+    }
+    return admitted;
+}
+
+static unsigned take(struct net *net, uint32_t i, unsigned number, unsigned times)
+{
+    return take_of(net, &net->limit, i, number, times);
+}
+
+static struct weir_gossip_stats stats_of(struct net *net, uint32_t i)
+{
+    struct weir_gossip_stats stats;
+    weir_gossip_host_stats(net->hosts[i], &stats);
+    return stats;
+}
+
+static const char *state_of(struct net *net, uint32_t i, uint32_t of)
+{
+    struct weir_gossip_member members[NODES];
+    struct weir_time time = now(net);
+    assert_int_equal(weir_gossip_host_members(net->hosts[i], &time, members, NODES), NODES);
+    return members[of].state;
+}
+
+/* What one admits, the others count. */
+static void test_nodes_share_a_limit(void **state)
+{
+    (void)state;
+    struct net *net = net_create("300/3600s", 10);
+    start_all(net);
+    pass(net, 3 * SECOND);
+    assert_string_equal(state_of(net, 0, 1), "alive");
+    assert_string_equal(state_of(net, 0, 0), "self");
+    unsigned total = 0;
+    for (unsigned round = 0; round < 200; round++) {
+        total += take(net, round % NODES, 1, 5);
+        pass(net, 300 * MS);
+    }
+    assert_true(total >= 290 && total <= 300 + 2 * 10 + 6); /* and 60 s of refill are 5 */
+    assert_int_equal(take(net, 0, 1, 1) + take(net, 1, 1, 1) + take(net, 2, 1, 1) <= 3, 1);
+    for (uint32_t i = 0; i < NODES; i++) {
+        struct weir_gossip_stats stats = stats_of(net, i);
+        assert_true(stats.received > 100 && stats.forged + stats.malformed + stats.foreign + stats.replayed == 0);
+    }
+    net_destroy(net);
+}
+
+/* Cut off, a node admits its slack, and then its share; it is dead to the others, and still counts. */
+static void test_cut_off_a_node_admits_its_share(void **state)
+{
+    (void)state;
+    struct net *net = net_create("3600/3600s", 10);
+    start_all(net);
+    pass(net, 3 * SECOND);
+    net->cut[2] = true;
+    pass(net, 10 * SECOND);
+    assert_string_equal(state_of(net, 0, 2), "dead");
+    assert_string_equal(state_of(net, 2, 0), "dead");
+    assert_int_equal(take(net, 2, 1, 100), 10);
+    pass(net, 30 * SECOND);
+    assert_int_equal(take(net, 2, 1, 100), 10); /* 30 s of a third of 1 per second */
+    assert_true(take(net, 0, 1, 100) <= 10);
+    net->cut[2] = false;
+    pass(net, 3 * SECOND);
+    assert_string_equal(state_of(net, 0, 2), "alive");
+    assert_int_equal(stats_of(net, 2).unacked, 0);
+    assert_int_equal(take(net, 2, 1, 100), 10);
+    net_destroy(net);
+}
+
+/* A forged datagram, one heard before, one for another cluster size and one of another process of our name: each is
+ * counted and changes nothing. */
+static void test_bad_datagrams_are_counted(void **state)
+{
+    (void)state;
+    struct net *net = net_create("300/3600s", 10);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    take(net, 0, 1, 1);
+    net->now_ns += 100 * MS;
+    struct weir_time time = now(net);
+    weir_gossip_host_turn(net->hosts[0], &time);
+    struct mail mail = net->mail[0];
+    assert_true(net->mail_count > 0);
+    deliver(net);
+    struct weir_gossip_stats before = stats_of(net, mail.to);
+    weir_gossip_host_heard(net->hosts[mail.to], mail.bytes, mail.size, &time);
+    assert_int_equal(stats_of(net, mail.to).replayed, before.replayed + 1);
+    uint32_t third = 3 - mail.to; /* sent on to another node: it is not to it */
+    weir_gossip_host_heard(net->hosts[third], mail.bytes, mail.size, &time);
+    assert_int_equal(stats_of(net, third).foreign, 1);
+    mail.bytes[40] ^= 1;
+    weir_gossip_host_heard(net->hosts[mail.to], mail.bytes, mail.size, &time);
+    assert_int_equal(stats_of(net, mail.to).forged, 1);
+    weir_gossip_host_heard(net->hosts[mail.to], "x", 1, &time);
+    assert_int_equal(stats_of(net, mail.to).forged, 2);
+    start(net, NODES, 1, 2); /* somebody who believes that there are two nodes */
+    pass(net, 2 * SECOND);
+    assert_true(stats_of(net, 0).foreign > 0);
+    net_destroy(net);
+}
+
+/* A second process of one name: both are told by their peers' words, the older one stops admitting. */
+static void test_the_older_of_two_twins_stops(void **state)
+{
+    (void)state;
+    struct net *net = net_create("300/3600s", 10);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    assert_int_equal(take(net, 1, 1, 1), 1);
+    start(net, NODES, 1, NODES); /* what is sent to b comes to the older one */
+    pass(net, 5 * SECOND);
+    assert_true(stats_of(net, 1).twins > 0);
+    assert_int_equal(take(net, 1, 1, 5), 0);
+    net_destroy(net);
+}
+
+/* A node that starts again, cut off, is not given a fresh limit; in touch, it learns what is used. */
+static void test_a_restart_is_no_fresh_allowance(void **state)
+{
+    (void)state;
+    struct net *net = net_create("3600/3600s", 100);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    for (unsigned round = 0; round < 40; round++) {
+        take(net, round % NODES, 1, 100);
+        pass(net, 300 * MS);
+    }
+    weir_gossip_host_destroy(net->hosts[2]);
+    start(net, 2, 2, NODES);
+    net->cut[2] = true;
+    pass(net, 10 * SECOND);
+    assert_true(take(net, 2, 2, 100) <= 10); /* a key that nobody has asked for: empty as of its start */
+    net->cut[2] = false;
+    pass(net, 3 * SECOND);
+    assert_true(take(net, 2, 1, 100) <= 16); /* what has refilled, at most */
+    assert_true(take(net, 2, 3, 50) == 50);  /* synced: a new key is fresh */
+    net_destroy(net);
+}
+
+/* What a node hears of a key that nobody asked it for, it counts by the override that the sender knows to apply, also
+ * when that is slower than the limit: else it would have forgotten it all when it is asked. */
+static void test_a_word_is_counted_under_its_override(void **state)
+{
+    (void)state;
+    struct net *net = net_create("30/1s", 10);
+    struct weir_limit_spec slow = spec_of("30/86400s");
+    assert_int_equal(weir_remote_limit_init(&net->other, "shared", &slow, NULL), 0);
+    net->other.variant = 1;
+    net->with_other = true;
+    start_all(net);
+    pass(net, 2 * SECOND);
+    unsigned total = 0;
+    for (uint32_t i = 0; i < NODES; i++)
+        for (unsigned round = 0; round < 10; round++) {
+            total += take_of(net, &net->other, i, 1, 30);
+            pass(net, SECOND);
+        }
+    assert_in_range(total, 30, 30 + 2 * 10);
+    net_destroy(net);
+}
+
+/* The same for a limit that a reload made slower, and for an override that it took away. */
+static void test_keys_that_are_only_heard_of_follow_a_reload(void **state)
+{
+    (void)state;
+    for (uint64_t variant = 0; variant < 2; variant++) {
+        struct net *net = net_create("30/1s", 10);
+        net->limit.variant = variant;
+        start_all(net);
+        pass(net, 2 * SECOND);
+        assert_int_equal(take(net, 0, 1, 1), 1);
+        pass(net, 2 * SECOND);
+        struct weir_limit_spec slow = spec_of("30/86400s");
+        assert_int_equal(weir_remote_limit_init(&net->other, "shared", &slow, NULL), 0);
+        net->with_limit = false;
+        net->with_other = true;
+        for (uint32_t i = 0; i < NODES; i++)
+            reload(net, i);
+        unsigned total = 0;
+        for (uint32_t i = 0; i < NODES; i++)
+            for (unsigned round = 0; round < 10; round++) {
+                total += take_of(net, &net->other, i, 1, 30);
+                pass(net, SECOND);
+            }
+        assert_in_range(total, 29, 30 + 2 * 10);
+        net_destroy(net);
+    }
+}
+
+/* What c hears from the others while it starts with nothing to be told; `synced`: from those who know all there is. */
+static void keep_first(struct net *net, bool synced, struct mail kept[NODES])
+{
+    for (size_t m = 0; m < net->mail_count; m++) {
+        struct mail *mail = &net->mail[m];
+        struct weir_gossip_reader reader;
+        struct weir_gossip_head head;
+        struct weir_gossip_probe probe;
+        assert_int_equal(weir_gossip_read(&reader, mail->bytes, mail->size, secret, &head, &probe), 0);
+        if (mail->to == 2 && head.complete && head.until == 0 && head.synced == synced)
+            kept[mail->from] = *mail;
+    }
+}
+
+static void start_and_keep(struct net *net, bool synced, struct mail kept[NODES])
+{
+    for (unsigned turn = 0; turn < 200; turn++, net->now_ns += 10 * MS) {
+        struct weir_time time = now(net);
+        for (uint32_t i = 0; i < NODES; i++)
+            weir_gossip_host_turn(net->hosts[i], &time);
+        keep_first(net, synced, kept);
+        deliver(net);
+    }
+}
+
+static unsigned take_for_long(struct net *net, uint32_t i, unsigned rounds)
+{
+    unsigned total = 0;
+    for (unsigned round = 0; round < rounds; round++) {
+        total += take(net, i, 1, 10);
+        pass(net, 300 * MS);
+    }
+    return total;
+}
+
+/* Datagrams captured when a node started are sent to it again at a later start, ahead of all others. They are from
+ * before it, so they do not say what there is to know now: what its earlier starts admitted stays charged. */
+static void test_old_datagrams_do_not_tell_a_new_start(void **state)
+{
+    (void)state;
+    for (int synced = 0; synced < 2; synced++) {
+        struct net *net = net_create("1000/86400s", 10);
+        struct mail kept[NODES] = { { 0 } };
+        start_all(net);
+        start_and_keep(net, synced, kept);
+        weir_gossip_host_destroy(net->hosts[2]);
+        start(net, 2, 2, NODES);
+        start_and_keep(net, synced, kept);
+        unsigned total = take_for_long(net, 2, 60);
+        assert_int_equal(total, 600);
+        for (unsigned crashes = 0; crashes < 2; crashes++) {
+            weir_gossip_host_destroy(net->hosts[2]);
+            start(net, 2, 2, NODES);
+            for (uint32_t from = 0; from < 2; from++) {
+                struct weir_time time = now(net);
+                assert_true(kept[from].size > 0);
+                weir_gossip_host_heard(net->hosts[2], kept[from].bytes, kept[from].size, &time);
+            }
+            pass(net, 3 * SECOND);
+            total += take_for_long(net, 2, 1 + crashes * 150);
+        }
+        assert_in_range(total, 900, 1000 + (2 + 3) * 10);
+        net_destroy(net);
+    }
+}
+
+/* No more than keys_max; a place is made by a fresh key only. Bytes stay within what is allowed. */
+static void test_memory_and_bandwidth_are_bounded(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    net->keys_max = 50;
+    net->bytes_per_s = 20000;
+    start_all(net);
+    pass(net, 2 * SECOND);
+    for (unsigned k = 0; k < 50; k++)
+        assert_int_equal(take(net, 0, k, 1), 1);
+    struct weir_remote_key key = key_of(1000);
+    struct weir_time time = now(net);
+    enum weir_share_say say;
+    struct weir_verdict verdict;
+    assert_int_equal(
+        weir_gossip_host_reserve(net->hosts[0], &net->limit, net->slack, &key, 1, false, &time, &say, &verdict),
+        WEIR_ELIMIT);
+    assert_int_equal(stats_of(net, 0).refused_full, 1);
+    uint64_t bytes = stats_of(net, 0).bytes_sent;
+    pass(net, 10 * SECOND);
+    assert_true(stats_of(net, 0).bytes_sent - bytes <= 10 * 20000 + 4096);
+    assert_int_equal(stats_of(net, 0).unacked, 0);
+    assert_int_equal(take(net, 0, 1000, 1), 1);
+    struct weir_gossip_stats stats = stats_of(net, 0);
+    assert_true(stats.keys == 50 && stats.evicted == 1);
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nodes_share_a_limit),
+        cmocka_unit_test(test_cut_off_a_node_admits_its_share),
+        cmocka_unit_test(test_bad_datagrams_are_counted),
+        cmocka_unit_test(test_the_older_of_two_twins_stops),
+        cmocka_unit_test(test_a_word_is_counted_under_its_override),
+        cmocka_unit_test(test_keys_that_are_only_heard_of_follow_a_reload),
+        cmocka_unit_test(test_old_datagrams_do_not_tell_a_new_start),
+        cmocka_unit_test(test_a_restart_is_no_fresh_allowance),
+        cmocka_unit_test(test_memory_and_bandwidth_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
