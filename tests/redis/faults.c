@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What lies under our keys and is not ours; requests that come twice, or after they were given back; numbers beyond
+ * 2^53; keys that must not live for ever.
+ *
+ *     redis_faults SOCKET */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random.h"
+#include "server.h"
+
+#define NOW_NS (UINT64_C(1750000000) * WEIR_NS_PER_SECOND)
+
+static int failures;
+
+static void check(bool good, const char *what)
+{
+    printf("%s %s\n", good ? "ok  " : "FAIL", what);
+    failures += !good;
+}
+
+static const struct weir_remote_limit *limit_of(struct weir_limit_spec spec)
+{
+    const struct weir_remote_limit *limit;
+    if (weir_remote_limit_create("api", 0, &spec, &limit, NULL))
+        abort();
+    return limit;
+}
+
+static struct weir_remote_op op_of(const struct weir_remote_limit *limit, const char *value, uint64_t units)
+{
+    struct weir_slice slice = { value, strlen(value) };
+    struct weir_remote_op op = { .limit = limit, .units = units };
+    if (weir_remote_key_init(NULL, limit->name, &slice, 1, &op.key))
+        abort();
+    return op;
+}
+
+static int ask(struct server *server, enum weir_remote_verb verb, struct weir_remote_op *ops, size_t count,
+               const uint64_t *id, struct weir_script_call *ret_call)
+{
+    struct weir_remote_request request = { .verb = verb, .ops = ops, .count = count, .test_now_ns = NOW_NS };
+    int status;
+    weir_script_call_init(ret_call, &request, "faults", NOW_NS);
+    if (id)
+        memcpy(ret_call->id, id, sizeof ret_call->id);
+    for (size_t i = 0; i < count; i++)
+        weir_script_call_add(ret_call, i);
+    server_run(server, &ret_call, 1, &status);
+    weir_script_call_deinit(ret_call);
+    return status;
+}
+
+static int decide(struct server *server, struct weir_remote_op *op)
+{
+    struct weir_script_call call;
+    return ask(server, WEIR_REMOTE_DECIDE, op, 1, NULL, &call);
+}
+
+/* A reply's number, or its length where it is a string; -100 for anything else. */
+static long long command(struct server *server, const char *name, const struct weir_remote_op *op, const void *value,
+                         size_t size)
+{
+    char key[WEIR_SCRIPT_KEY_MAX];
+    size_t key_size = weir_script_key("faults", op, key);
+    const char *argv[] = { name, key, value };
+    const size_t sizes[] = { strlen(name), key_size, size };
+    redisReply *reply = redisCommandArgv(server->context, value ? 3 : 2, argv, sizes);
+    long long result = -100;
+    if (reply && reply->type == REDIS_REPLY_INTEGER)
+        result = reply->integer;
+    else if (reply && reply->type == REDIS_REPLY_STRING)
+        result = (long long)reply->len;
+    freeReplyObject(reply);
+    return result;
+}
+
+static void foreign_values(struct server *server)
+{
+    static const char garbage[300] = "WEI1 but not really";
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op op = op_of(limit, "list", 1), both[2] = { op_of(limit, "list", 1), op };
+    struct weir_script_call call;
+    command(server, "RPUSH", &op, "x", 1);
+    check(decide(server, &op) == WEIR_ECORRUPT, "a list under our key");
+    check(command(server, "LLEN", &op, NULL, 0) == 1, "it is left as it is");
+    check(ask(server, WEIR_REMOTE_PEEK, &op, 1, NULL, &call) == WEIR_ECORRUPT, "a peek tells too");
+    check(ask(server, WEIR_REMOTE_REFUND, &op, 1, NULL, &call) == WEIR_ECORRUPT, "a refund tells too");
+    check(ask(server, WEIR_REMOTE_FORGET, &op, 1, NULL, &call) == WEIR_ECORRUPT, "it is not forgotten either");
+    both[1] = op_of(limit, "good", 1);
+    both[1].key.tag = both[0].key.tag;
+    check(ask(server, WEIR_REMOTE_DECIDE, both, 2, NULL, &call) == WEIR_ECORRUPT, "one of two is not ours");
+    check(command(server, "EXISTS", &both[1], NULL, 0) == 0, "and the other is not charged");
+    const struct {
+        const char *name;
+        size_t size;
+    } strings[] = { { "empty", 0 }, { "short", 5 }, { "long", sizeof garbage } };
+    for (size_t i = 0; i < 3; i++) {
+        op = op_of(limit, strings[i].name, 1);
+        command(server, "SET", &op, garbage, strings[i].size);
+        check(decide(server, &op) == WEIR_ECORRUPT, strings[i].name);
+        check(command(server, "STRLEN", &op, NULL, 0) == (long long)strings[i].size, "is left as it is");
+    }
+    op = op_of(limit, "cut", 1);
+    check(decide(server, &op) == 0, "a value of ours");
+    char key[WEIR_SCRIPT_KEY_MAX];
+    size_t size = weir_script_key("faults", &op, key);
+    redisReply *value = redisCommand(server->context, "GET %b", key, size);
+    command(server, "SET", &op, value->str, (size_t)value->len - 1);
+    check(decide(server, &op) == WEIR_ECORRUPT, "cut by one byte");
+    value->str[107] = 1;
+    command(server, "SET", &op, value->str, (size_t)value->len);
+    check(decide(server, &op) == WEIR_ECORRUPT, "of more stints than there are");
+    value->str[107] = 0;
+    value->str[64] ^= (char)0x80;
+    command(server, "SET", &op, value->str, (size_t)value->len);
+    check(decide(server, &op) == WEIR_ECORRUPT, "of a time beyond 2^59 ticks");
+    value->str[64] ^= (char)0x80;
+    /* Other parameters make it a changed limit, which core looks at: an algorithm that is none. */
+    value->str[4] = 77;
+    command(server, "SET", &op, value->str, (size_t)value->len);
+    check(decide(server, &op) == WEIR_ECORRUPT, "of an algorithm that is none");
+    freeReplyObject(value);
+    weir_remote_limit_drop(limit);
+}
+
+/* Values of ours with a few bytes changed, met by a limit of other parameters, so that core reads them: any answer will
+ * do, but one there must be. */
+static void damaged_values(struct server *server)
+{
+    struct test_random random = { test_random_seed() };
+    bool good = true;
+    for (int i = 0; i < 1000; i++) {
+        struct weir_limit_spec spec = { .algorithm = (enum weir_algorithm)(i % 5),
+                                        .count = 10,
+                                        .period_ns = 60000000000 };
+        const struct weir_remote_limit *limit = limit_of(spec);
+        spec.count = 20;
+        spec.algorithm = (enum weir_algorithm)(i / 5 % 5);
+        const struct weir_remote_limit *other = limit_of(spec);
+        struct weir_remote_op op = op_of(limit, "damaged", 4);
+        char key[WEIR_SCRIPT_KEY_MAX];
+        size_t size = weir_script_key("faults", &op, key);
+        command(server, "DEL", &op, NULL, 0);
+        good = good && decide(server, &op) == 0;
+        redisReply *value = redisCommand(server->context, "GET %b", key, size);
+        for (uint64_t n = 1 + test_random_below(&random, 3); n > 0; n--)
+            value->str[4 + test_random_below(&random, value->len - 4)] = (char)test_random_u64(&random);
+        command(server, "SET", &op, value->str, (size_t)value->len);
+        freeReplyObject(value);
+        op.limit = other;
+        int status = decide(server, &op);
+        good = good && (status == 0 || status == WEIR_ECORRUPT);
+        weir_remote_limit_drop(limit);
+        weir_remote_limit_drop(other);
+    }
+    check(good, "values with bytes changed are answered");
+}
+
+static void request_ids(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op op = op_of(limit, "id", 3), *ops = &op;
+    struct weir_script_call call, back, *calls = &back;
+    const uint64_t id[2] = { 1, 2 }, late[2] = { 3, 4 };
+    int status;
+    check(ask(server, WEIR_REMOTE_DECIDE, ops, 1, id, &call) == 0 && op.verdict.remaining == 7, "charged once");
+    check(ask(server, WEIR_REMOTE_DECIDE, ops, 1, id, &call) == 0 && op.verdict.admitted && call.again &&
+              op.verdict.remaining == 7,
+          "the same request again is charged no second time");
+    for (int i = 0; i < 2; i++) {
+        struct weir_remote_request request = {
+            .verb = WEIR_REMOTE_DECIDE, .ops = ops, .count = 1, .test_now_ns = NOW_NS
+        };
+        weir_script_call_init(&back, &request, "faults", NOW_NS);
+        memcpy(back.id, id, sizeof id);
+        weir_script_call_add(&back, 0);
+        weir_script_call_give_back(&back, server->sha1, false);
+        server_run(server, &calls, 1, &status);
+        weir_script_call_deinit(&back);
+        op.units = 0;
+        check(status == 0 && decide(server, ops) == 0 && op.verdict.remaining == 10, "given back, once");
+        op.units = 3;
+        if (i == 0)
+            check(decide(server, ops) == 0 && op.verdict.remaining == 7, "another's charge");
+        if (i == 0) /* the second give back must not touch it */
+            check(ask(server, WEIR_REMOTE_REFUND, ops, 1, NULL, &call) == 0 && op.units == 3, "refunded");
+    }
+    check(ask(server, WEIR_REMOTE_DECIDE, ops, 1, id, &call) == WEIR_EUNKNOWN, "not charged after it was given back");
+    struct weir_remote_request request = { .verb = WEIR_REMOTE_DECIDE, .ops = ops, .count = 1, .test_now_ns = NOW_NS };
+    weir_script_call_init(&back, &request, "faults", NOW_NS);
+    memcpy(back.id, late, sizeof late);
+    weir_script_call_add(&back, 0);
+    weir_script_call_give_back(&back, server->sha1, false);
+    server_run(server, &calls, 1, &status);
+    weir_script_call_deinit(&back);
+    check(status == 0, "a give back that overtook its charge");
+    check(ask(server, WEIR_REMOTE_DECIDE, ops, 1, late, &call) == WEIR_EUNKNOWN, "which is then refused");
+    weir_remote_limit_drop(limit);
+}
+
+/* What core computed is written only where nobody was faster: asks of one key that cross on their way. */
+static void crossing_asks(struct server *server)
+{
+    enum { NODES = 6 };
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op ops[NODES];
+    struct weir_remote_request requests[NODES];
+    struct weir_script_call calls[NODES], *pointers[NODES];
+    int status[NODES];
+    uint64_t granted = 0;
+    bool good = true;
+    for (size_t i = 0; i < NODES; i++) {
+        ops[i] = op_of(limit, "crossing", 0);
+        ops[i].ask = (struct weir_share_ask){ .stint = i + 1, .seq = 1, .want = 3, .ttl_ns = 1000000000 };
+        requests[i] =
+            (struct weir_remote_request){ .verb = WEIR_REMOTE_ASK, .ops = &ops[i], .count = 1, .test_now_ns = NOW_NS };
+        weir_script_call_init(&calls[i], &requests[i], "faults", NOW_NS);
+        weir_script_call_add(&calls[i], 0);
+        pointers[i] = &calls[i];
+    }
+    server_run(server, pointers, NODES, status);
+    for (size_t i = 0; i < NODES; i++) {
+        good = good && status[i] == 0;
+        granted += ops[i].answer.granted;
+        weir_script_call_deinit(&calls[i]);
+    }
+    check(good, "asks of one key that cross are all answered");
+    check(granted == 10, "and together are granted no more than there is");
+    struct weir_remote_op op = op_of(limit, "crossing", 1);
+    check(decide(server, &op) == 0 && !op.verdict.admitted, "nothing is left for a decision");
+    weir_remote_limit_drop(limit);
+}
+
+static void big_numbers(struct server *server)
+{
+    const uint64_t big = (UINT64_C(1) << 53) + 1;
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){
+        .algorithm = WEIR_FIXED_WINDOW, .align = WEIR_ALIGN_FIRST, .count = big + 1, .period_ns = WEIR_FILL_MAX_NS });
+    struct weir_remote_op op = op_of(limit, "big", big);
+    check(decide(server, &op) == 0 && op.verdict.admitted && op.verdict.remaining == 1, "2^53 + 1 of 2^53 + 2");
+    op.units = 2;
+    check(decide(server, &op) == 0 && !op.verdict.admitted, "2 more are too many");
+    op.units = 1;
+    check(decide(server, &op) == 0 && op.verdict.admitted && op.verdict.remaining == 0, "1 is not");
+    struct weir_script_call call;
+    op.units = big;
+    check(ask(server, WEIR_REMOTE_REFUND, &op, 1, NULL, &call) == 0 && op.units == big, "2^53 + 1 back");
+    op.units = 0;
+    check(decide(server, &op) == 0 && op.verdict.remaining == big, "leave 1 used");
+    weir_remote_limit_drop(limit);
+}
+
+/* Production's text takes no time from anybody. */
+static void test_time(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op op = op_of(limit, "time", 1);
+    struct weir_remote_request request = { .verb = WEIR_REMOTE_DECIDE, .ops = &op, .count = 1, .test_now_ns = NOW_NS };
+    struct weir_script_call call;
+    redisReply *reply = redisCommand(server->context, "SCRIPT LOAD %b", weir_script_text, weir_script_text_size);
+    check(reply->type == REDIS_REPLY_STRING && strcmp(reply->str, weir_script_sha1) == 0, "the SHA1 is the text's");
+    freeReplyObject(reply);
+    weir_script_call_init(&call, &request, "faults", NOW_NS);
+    weir_script_call_add(&call, 0);
+    for (int i = 0; i < 2; i++) {
+        weir_script_call_encode(&call, weir_script_sha1);
+        reply = redisCommandArgv(server->context, call.argc, call.argv, call.sizes);
+        if (i == 0)
+            check(reply->type == REDIS_REPLY_ERROR, "a test's time is refused outside tests");
+        else
+            check(reply->type == REDIS_REPLY_STRING &&
+                      weir_script_call_decode(&call, reply->str, (size_t)reply->len) == 0 &&
+                      request.engine_now_ns > NOW_NS,
+                  "the server's own is taken");
+        freeReplyObject(reply);
+        request.test_now_ns = 0;
+    }
+    weir_script_call_deinit(&call);
+    long long ttl_ms = command(server, "PTTL", &op, NULL, 0);
+    check(ttl_ms > 6000 && ttl_ms <= 7001, "the key goes when it is fresh, and a second later");
+    weir_remote_limit_drop(limit);
+}
+
+int main(int argc, char **argv)
+{
+    struct server server;
+    if (argc != 2) {
+        fprintf(stderr, "usage: redis_faults SOCKET\n");
+        return 2;
+    }
+    server_open(&server, argv[1]);
+    foreign_values(&server);
+    damaged_values(&server);
+    request_ids(&server);
+    crossing_asks(&server);
+    big_numbers(&server);
+    test_time(&server);
+    server_close(&server);
+    return failures > 0;
+}
