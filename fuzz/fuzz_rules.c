@@ -32,6 +32,7 @@ static void agreement_check(const struct weir_rules *rules, const struct weir_at
     struct weir_match match;
     struct weir_fault fault;
     size_t at = 0;
+    size_t remote = 0;
     if (weir_rules_match(rules, attributes, count, 1, &match, &fault) != 0) {
         weir_assert(match.count == 0 && fault.text[0]);
         return;
@@ -42,9 +43,11 @@ static void agreement_check(const struct weir_rules *rules, const struct weir_at
         bool matched = at < match.count && match.rules[at]->index == i;
         weir_assert(matched == (explanation.reason == WEIR_REASON_APPLIES));
         weir_assert(!matched || match.rules[at] == explanation.rule);
+        remote += matched && match.rules[at]->remote;
+        weir_assert(!matched || !match.rules[at]->remote == (match.charges[at].limit != 0));
         at += matched;
     }
-    weir_assert(at == match.count);
+    weir_assert(at == match.count && remote == match.remote_count);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

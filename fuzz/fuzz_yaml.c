@@ -17,11 +17,23 @@ static void limit_check(const struct weir_config_limit *limit)
     weir_assert(limit->match_count <= WEIR_MATCH_MAX && limit->key_count <= WEIR_KEY_VALUES_MAX);
     weir_assert(limit->ipv6_prefix >= 1 && limit->ipv6_prefix <= 128);
     weir_assert(limit->cost >= 1 || limit->cost_attribute);
+    weir_assert(limit->slack <= WEIR_BURST_MAX && limit->deadline_ns >= 1000000 && limit->interval_ns >= 1000000);
     for (size_t i = 0; i < limit->overrides_count; i++) {
         const struct weir_config_override *override = &limit->overrides[i];
         weir_assert(weir_limit_check(&override->spec, NULL) == 0);
         weir_assert(override->conditions_count >= 1 && override->conditions_count <= limit->key_count);
         weir_assert(strlen(override->variant) <= WEIR_LIMIT_NAME_MAX);
+    }
+}
+
+/* Nodes have names of their own, in order; each of them can read the file. */
+static void nodes_check(struct weir_config *config)
+{
+    weir_assert(config->redis.servers_count <= WEIR_SERVERS_MAX && config->nodes_count <= WEIR_NODES_MAX);
+    weir_assert(weir_config_nodes(config) >= 1);
+    for (size_t i = 0; i < config->nodes_count; i++) {
+        weir_assert(i == 0 || strcmp(config->nodes[i - 1].name, config->nodes[i].name) < 0);
+        weir_assert(weir_config_be(config, config->nodes[i].name, NULL) == 0 && config->node == i);
     }
 }
 
@@ -36,6 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     weir_assert(!error || (fault.text[0] && strlen(fault.text) < sizeof(fault.text)));
     for (size_t i = 0; config && i < config->limits_count; i++)
         limit_check(&config->limits[i]);
+    if (config)
+        nodes_check(config);
     weir_config_destroy(config);
     return 0;
 }

@@ -179,6 +179,24 @@ static void row_print(const json_t *limit, int width, bool deciding)
            json_integer_value(json_object_get(limit, "capacity")), retry, reset, delay);
 }
 
+/* Of a limit that nodes share: how, and what that is worth. */
+static void sharing_print(const json_t *limit, int width)
+{
+    const char *mode = json_string_value(json_object_get(limit, "sharing"));
+    const char *fallback = json_string_value(json_object_get(limit, "fallback"));
+    if (!mode)
+        return;
+    printf("  %-*s  %s over %" JSON_INTEGER_FORMAT " nodes, this node's share %" JSON_INTEGER_FORMAT, width, "", mode,
+           json_integer_value(json_object_get(limit, "nodes")), json_integer_value(json_object_get(limit, "share")));
+    json_int_t slack = json_integer_value(json_object_get(limit, "slack"));
+    if (slack)
+        printf(", slack %" JSON_INTEGER_FORMAT, slack);
+    printf(", overshoot at most %" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(limit, "overshoot_max")));
+    if (fallback)
+        printf("; the engine failed: decided by on_failure: %s", fallback);
+    putchar('\n');
+}
+
 static void verdict_print(const json_t *verdict)
 {
     json_t *limits = json_object_get(verdict, "limits");
@@ -197,7 +215,11 @@ static void verdict_print(const json_t *verdict)
         return;
     printf("\n  %-*s  %-8s  %12s  %12s  %10s  %10s  %8s\n", width, "limit", "says", "remaining", "capacity", "retry in",
            "reset in", "delay");
-    json_array_foreach(limits, index, limit) row_print(limit, width, strcmp(deciding, text_of(limit, "limit")) == 0);
+    json_array_foreach(limits, index, limit)
+    {
+        row_print(limit, width, strcmp(deciding, text_of(limit, "limit")) == 0);
+        sharing_print(limit, width);
+    }
 }
 
 /* What an error answer says: the detail or title of a problem (RFC 9457), else nothing that could be shown. */
@@ -214,7 +236,8 @@ static int answer_print(const struct flags *flags, const struct weir_client_answ
     json_t *body = json_loadb(answer->body, answer->size, JSON_REJECT_DUPLICATES, NULL);
     json_t *admitted = json_object_get(body, "admitted");
     int code;
-    if ((answer->status != 200 && answer->status != 429) || !json_is_boolean(admitted)) {
+    bool verdict = answer->status == 200 || answer->status == 429 || answer->status == 503; /* 503: the engine failed */
+    if (!verdict || !json_is_boolean(admitted)) {
         code = refusal_print(answer, body);
     } else {
         code = json_is_true(admitted) ? WEIR_EXIT_OK : WEIR_EXIT_REFUSED;

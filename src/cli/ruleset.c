@@ -3,13 +3,16 @@
 
 #include <stdio.h>
 
-int weir_ruleset_init(struct weir_ruleset *ret_ruleset, const char *file, struct weir_config_fault *ret_fault)
+int weir_ruleset_init(struct weir_ruleset *ret_ruleset, const char *file, const char *node,
+                      struct weir_config_fault *ret_fault)
 {
     struct weir_ruleset ruleset = { 0 };
     struct weir_fault fault = { "", "" };
     const struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN };
     int error = file ? weir_config_load(file, &ruleset.config, ret_fault)
                      : weir_config_example(&ruleset.config, ret_fault);
+    if (!error && node)
+        error = weir_config_be(ruleset.config, node, ret_fault);
     if (!error) {
         error = weir_limiter_create(&options, &ruleset.limiter, &fault);
         if (error) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/siphash.h"
 #include "cli/verbs.h"
 #include "serve/http.h"
 #include "serve/resp.h"
@@ -20,6 +21,7 @@ static const char help[] =
     "                  ADDR is HOST:PORT, unix:/path, or off\n"
     "  --memory SIZE   for all keys together (256MiB)\n"
     "  --threads N     event loops (one per core)\n"
+    "  --node NAME     which of the nodes in cluster: this one is; wins over node: there\n"
     "  --insecure      ask nobody for a token, wherever it listens\n"
     "  --check FILE    only say whether FILE is a good configuration: exit code 0 or 2\n"
     "\n"
@@ -37,6 +39,7 @@ static const char help[] =
 struct flags {
     const char *config_file;
     const char *check_file;
+    const char *node;
     bool insecure;
     bool resp_given, http_given;
     struct weir_address resp, http;
@@ -47,6 +50,8 @@ struct flags {
 struct serving {
     struct flags flags;
     struct weir_limiter *limiter;
+    uint64_t engine; /* what the engine was at the start: fingerprint */
+    uint8_t cluster_secret[16];
 };
 
 /* ---- command line ---- */
@@ -81,6 +86,9 @@ static int read_option(struct flags *flags, int option, const char *value)
     case 'i':
         flags->insecure = true;
         return 0;
+    case 'n':
+        flags->node = value;
+        return 0;
     case 't':
         return read_threads(value, &flags->threads);
     case 'm':
@@ -102,15 +110,11 @@ static int read_option(struct flags *flags, int option, const char *value)
 static int read_flags(int argc, char **argv, struct flags *ret_flags, bool *ret_help)
 {
     static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' },
-        { "resp", required_argument, NULL, 'r' },
-        { "http", required_argument, NULL, 'w' },
-        { "memory", required_argument, NULL, 'm' },
-        { "threads", required_argument, NULL, 't' },
-        { "check", required_argument, NULL, 'k' },
-        { "insecure", no_argument, NULL, 'i' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        { "config", required_argument, NULL, 'c' },  { "resp", required_argument, NULL, 'r' },
+        { "http", required_argument, NULL, 'w' },    { "memory", required_argument, NULL, 'm' },
+        { "threads", required_argument, NULL, 't' }, { "check", required_argument, NULL, 'k' },
+        { "node", required_argument, NULL, 'n' },    { "insecure", no_argument, NULL, 'i' },
+        { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
     };
     *ret_flags = (struct flags){ 0 };
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
@@ -165,8 +169,12 @@ static struct weir_config *load_config(const struct flags *flags)
     struct weir_config_fault fault = { 0 };
     int error = flags->config_file ? weir_config_load(flags->config_file, &config, &fault)
                                    : weir_config_example(&config, &fault);
+    /* A file for all nodes is fine as it is; a node that starts must know which one it is. */
+    if (!error && (flags->node || !flags->check_file))
+        error = weir_config_be(config, flags->node, &fault);
     if (error) {
         print_fault(flags->config_file, &fault);
+        weir_config_destroy(config);
         return NULL;
     }
     if (flags->config_file)
@@ -195,12 +203,58 @@ static struct weir_setup *make_setup(const struct serving *serving, struct weir_
     return setup;
 }
 
+static void add_text(struct weir_siphash_state *state, const char *text)
+{
+    weir_siphash_add(state, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+static void add_address(struct weir_siphash_state *state, const struct weir_address *address)
+{
+    add_text(state, address->host);
+    add_text(state, address->path);
+    weir_siphash_add(state, &address->port, sizeof(address->port));
+}
+
+/* Of what a reload cannot change: connections to the engine, the socket of gossip, and how keys are hashed. */
+static uint64_t fingerprint(const struct weir_config *config)
+{
+    const struct weir_config_redis *redis = &config->redis;
+    const uint8_t flags[] = { redis->cluster, redis->tls };
+    struct weir_siphash_state state;
+    weir_siphash_start(&state, &(struct weir_sip_key){ 0 });
+    for (size_t i = 0; i < redis->servers_count; i++)
+        add_address(&state, &redis->servers[i]);
+    weir_siphash_add(&state, flags, sizeof(flags));
+    add_text(&state, redis->sentinel);
+    add_text(&state, redis->username);
+    add_text(&state, redis->prefix);
+    add_text(&state, redis->tls_ca_file);
+    add_text(&state, redis->tls_name);
+    weir_siphash_add(&state, redis->password.data, redis->password.size);
+    weir_siphash_add(&state, redis->sentinel_password.data, redis->sentinel_password.size);
+    weir_siphash_add(&state, &redis->connect_timeout_ns, sizeof(redis->connect_timeout_ns));
+    for (size_t i = 0; i < config->nodes_count; i++) {
+        add_text(&state, config->nodes[i].name);
+        add_address(&state, &config->nodes[i].gossip);
+    }
+    add_text(&state, config->node_name);
+    weir_siphash_add(&state, config->cluster_secret, sizeof(config->cluster_secret));
+    return weir_siphash_end(&state);
+}
+
 static struct weir_setup *reload(void *context)
 {
     struct serving *serving = context;
-    struct weir_setup *setup = make_setup(serving, load_config(&serving->flags));
+    struct weir_config *config = load_config(&serving->flags);
+    bool same = config && fingerprint(config) == serving->engine;
+    if (config) /* under another secret every key would start afresh */
+        memcpy(config->cluster_secret, serving->cluster_secret, sizeof(config->cluster_secret));
+    struct weir_setup *setup = make_setup(serving, config);
     if (setup)
-        printf("weir: reloaded, %zu limits\n", weir_rules_count(setup->rules));
+        printf("weir: reloaded, %zu limits%s\n", weir_rules_count(setup->rules),
+               same ? ""
+                    : "; engine:, cluster: or cluster_secret: have changed, which takes a restart: the old connections "
+                      "and secret stay");
     else
         fputs("weir: the old limits stay in force\n", stderr);
     fflush(stdout);
@@ -246,6 +300,22 @@ static int check(struct flags *flags)
 
 /* ---- serving ---- */
 
+static void print_engine(const struct weir_config *config)
+{
+    const struct weir_config_redis *redis = &config->redis;
+    const struct weir_address *first = redis->servers;
+    if (redis->servers_count > 0 && first->kind == WEIR_ADDRESS_UNIX)
+        printf("weir: engine redis at unix:%s", first->path);
+    else if (redis->servers_count > 0)
+        printf("weir: engine redis at %s:%u", first->host, first->port);
+    if (redis->servers_count > 1)
+        printf(" and %zu more", redis->servers_count - 1);
+    if (redis->servers_count > 0)
+        putchar('\n');
+    if (config->nodes_count > 0)
+        printf("weir: node %s, one of %zu\n", config->node_name, config->nodes_count);
+}
+
 static int run(struct serving *serving, struct weir_setup *setup)
 {
     const struct weir_config *config = setup->config;
@@ -272,6 +342,9 @@ static int run(struct serving *serving, struct weir_setup *setup)
         if (where)
             printf("weir: %s listening on %s\n", options.listens[i].protocol->name, where);
     }
+    print_engine(config);
+    serving->engine = fingerprint(config);
+    memcpy(serving->cluster_secret, config->cluster_secret, sizeof(serving->cluster_secret));
     fflush(stdout);
     if (weir_server_connections_max(server) < config->server.connections_max)
         fprintf(stderr, "weir: warning: there are descriptors for %zu connections only (ulimit -n)\n",

@@ -15,6 +15,7 @@
 /* Counters of some slots of one loop; made by that loop when it needs the first of them. */
 struct page {
     _Atomic uint64_t counts[PAGE_SLOTS][WEIR_METRICS_VERDICTS];
+    _Atomic uint64_t fallbacks[PAGE_SLOTS][WEIR_FALLBACK_POLICIES];
 };
 
 /* Loops do not share a cache line. */
@@ -85,19 +86,35 @@ struct weir_metrics_loop *weir_metrics_of_loop(struct weir_metrics *metrics, siz
     return &metrics->loops[loop].open;
 }
 
-void weir_metrics_decided(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_metrics_verdict verdict,
-                          uint64_t count)
+/* The page of a slot, made if need be; NULL: memory is out. */
+static struct page *page_of(struct weir_metrics *metrics, size_t loop, uint32_t slot)
 {
-    weir_assert(loop < metrics->loop_count && slot < WEIR_METRICS_LIMITS_MAX && verdict < WEIR_METRICS_VERDICTS);
+    weir_assert(loop < metrics->loop_count && slot < WEIR_METRICS_LIMITS_MAX);
     _Atomic(struct page *) *place = &metrics->loops[loop].pages[slot / PAGE_SLOTS];
     struct page *page = atomic_load_explicit(place, memory_order_relaxed);
     if (!page) {
         page = calloc(1, sizeof(*page));
-        if (!page)
-            return;
-        atomic_store_explicit(place, page, memory_order_release);
+        if (page)
+            atomic_store_explicit(place, page, memory_order_release);
     }
-    weir_count(&page->counts[slot % PAGE_SLOTS][verdict], count);
+    return page;
+}
+
+void weir_metrics_fell_back(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_fallback_policy policy)
+{
+    struct page *page = page_of(metrics, loop, slot);
+    weir_assert(policy < WEIR_FALLBACK_POLICIES);
+    if (page)
+        weir_count(&page->fallbacks[slot % PAGE_SLOTS][policy], 1);
+}
+
+void weir_metrics_decided(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_metrics_verdict verdict,
+                          uint64_t count)
+{
+    struct page *page = page_of(metrics, loop, slot);
+    weir_assert(verdict < WEIR_METRICS_VERDICTS);
+    if (page)
+        weir_count(&page->counts[slot % PAGE_SLOTS][verdict], count);
 }
 
 enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict)
@@ -134,6 +151,27 @@ void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_
                                                        memory_order_acquire);
         for (size_t verdict = 0; page && verdict < WEIR_METRICS_VERDICTS; verdict++)
             ret_counts[verdict] += weir_counted(&page->counts[slot % PAGE_SLOTS][verdict]);
+    }
+}
+
+const char *weir_fallback_policy_name(enum weir_fallback_policy policy)
+{
+    static const char *const names[] = {
+#define WEIR_FALLBACK_POLICY_NAME(name, text) text,
+        WEIR_FALLBACK_POLICY_LIST(WEIR_FALLBACK_POLICY_NAME)
+#undef WEIR_FALLBACK_POLICY_NAME
+    };
+    return names[policy];
+}
+
+void weir_metrics_fallbacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_FALLBACK_POLICIES])
+{
+    memset(ret_counts, 0, WEIR_FALLBACK_POLICIES * sizeof(ret_counts[0]));
+    for (size_t i = 0; i < metrics->loop_count; i++) {
+        const struct page *page = atomic_load_explicit(&metrics->loops[i].pages[slot / PAGE_SLOTS],
+                                                       memory_order_acquire);
+        for (size_t policy = 0; page && policy < WEIR_FALLBACK_POLICIES; policy++)
+            ret_counts[policy] += weir_counted(&page->fallbacks[slot % PAGE_SLOTS][policy]);
     }
 }
 

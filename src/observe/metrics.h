@@ -31,6 +31,20 @@ enum weir_metrics_verdict {
         WEIR_METRICS_VERDICTS
 };
 
+/* Who answered for an engine that failed: a limit's on_failure. */
+#define WEIR_FALLBACK_POLICY_LIST(X)                                                                                   \
+    X(NONE, "")                                                                                                        \
+    X(LOCAL, "local")                                                                                                  \
+    X(OPEN, "open")                                                                                                    \
+    X(CLOSED, "closed")
+
+enum weir_fallback_policy {
+#define WEIR_FALLBACK_POLICY_ENUM(name, text) WEIR_FALLBACK_##name,
+    WEIR_FALLBACK_POLICY_LIST(WEIR_FALLBACK_POLICY_ENUM)
+#undef WEIR_FALLBACK_POLICY_ENUM
+        WEIR_FALLBACK_POLICIES
+};
+
 enum weir_metrics_protocol { WEIR_METRICS_RESP, WEIR_METRICS_HTTP, WEIR_METRICS_PROTOCOLS };
 
 /* Of one loop. */
@@ -56,6 +70,9 @@ struct weir_metrics_loop *weir_metrics_of_loop(struct weir_metrics *metrics, siz
 void weir_metrics_decided(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_metrics_verdict verdict,
                           uint64_t count);
 
+/* Counts one verdict of a limit that the engine behind it did not give. */
+void weir_metrics_fell_back(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_fallback_policy policy);
+
 /* What a limit's verdict counts as. */
 enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict);
 
@@ -65,6 +82,8 @@ size_t weir_metrics_loops(const struct weir_metrics *metrics);
 size_t weir_metrics_slots(struct weir_metrics *metrics); /* in use: 0 to this - 1 */
 const char *weir_metrics_name(struct weir_metrics *metrics, uint32_t slot);
 const char *weir_metrics_verdict_name(enum weir_metrics_verdict verdict);
+const char *weir_fallback_policy_name(enum weir_fallback_policy policy);
+void weir_metrics_fallbacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_FALLBACK_POLICIES]);
 void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_METRICS_VERDICTS]);
 
 #endif

@@ -9,6 +9,8 @@
 #define LOOKS_LIKE                                                                                                     \
     "must be HOST:PORT with an IP address or localhost, such as 127.0.0.1:8080 or [::1]:8080, "                        \
     "unix:/path, or off"
+#define SERVER_LOOKS_LIKE                                                                                              \
+    "must be HOST:PORT, such as 127.0.0.1:6379, redis.example.org:6379 or [::1]:6379, or unix:/path"
 
 static int fail(int error, struct weir_fault *fault, const char *text)
 {
@@ -31,6 +33,14 @@ static int unix_parse(const char *path, struct weir_address *ret_address, struct
     return 0;
 }
 
+/* What getaddrinfo may be asked: letters, digits, hyphens, dots and underscores, beginning with none of the signs. */
+static bool host_is_name(const char *host)
+{
+    static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    size_t size = strlen(host);
+    return strspn(host, legal) == size && !strchr("-._", host[0]) && strspn(host, "0123456789.") < size;
+}
+
 static bool host_is_known(const char *host, bool *ret_loopback)
 {
     struct in_addr four;
@@ -43,29 +53,32 @@ static bool host_is_known(const char *host, bool *ret_loopback)
         *ret_loopback = IN6_IS_ADDR_LOOPBACK(&six) != 0;
         return true;
     }
-    *ret_loopback = true;
-    return strcmp(host, "localhost") == 0;
+    *ret_loopback = strcmp(host, "localhost") == 0;
+    return *ret_loopback;
 }
 
-static int tcp_parse(const char *text, struct weir_address *ret_address, struct weir_fault *ret_fault)
+/* `names`: a host may be a name that somebody else resolves. */
+static int tcp_parse(const char *text, bool names, struct weir_address *ret_address, struct weir_fault *ret_fault)
 {
+    const char *looks_like = names ? SERVER_LOOKS_LIKE : LOOKS_LIKE;
     struct weir_address address = { .kind = WEIR_ADDRESS_TCP };
     const char *colon = strrchr(text, ':');
     uint64_t port;
     if (!colon)
-        return fail(WEIR_EINVAL, ret_fault, LOOKS_LIKE);
+        return fail(WEIR_EINVAL, ret_fault, looks_like);
     size_t size = (size_t)(colon - text);
     bool bracketed = size >= 2 && text[0] == '[' && colon[-1] == ']';
     const char *host = bracketed ? text + 1 : text;
     size -= bracketed ? 2 : 0;
     if (size == 0 || size >= sizeof(address.host) || (!bracketed && memchr(host, ':', size)))
-        return fail(WEIR_EINVAL, ret_fault, LOOKS_LIKE);
+        return fail(WEIR_EINVAL, ret_fault, looks_like);
     memcpy(address.host, host, size);
-    if (!host_is_known(address.host, &address.loopback) || bracketed != (strchr(address.host, ':') != NULL))
-        return fail(WEIR_EINVAL, ret_fault, LOOKS_LIKE);
+    bool known = host_is_known(address.host, &address.loopback) || (names && host_is_name(address.host));
+    if (!known || bracketed != (strchr(address.host, ':') != NULL))
+        return fail(WEIR_EINVAL, ret_fault, looks_like);
     int error = weir_number_parse(colon + 1, strlen(colon + 1), &port);
     if (error == WEIR_EINVAL)
-        return fail(error, ret_fault, LOOKS_LIKE);
+        return fail(error, ret_fault, looks_like);
     if (error || port > UINT16_MAX)
         return fail(WEIR_ERANGE, ret_fault, "the port must be 0 to 65535");
     address.port = (uint16_t)port;
@@ -81,5 +94,18 @@ int weir_address_parse(const char *text, struct weir_address *ret_address, struc
     }
     if (strncmp(text, "unix:", 5) == 0)
         return unix_parse(text + 5, ret_address, ret_fault);
-    return tcp_parse(text, ret_address, ret_fault);
+    return tcp_parse(text, false, ret_address, ret_fault);
+}
+
+int weir_address_parse_server(const char *text, struct weir_address *ret_address, struct weir_fault *ret_fault)
+{
+    struct weir_address address;
+    if (strncmp(text, "unix:", 5) == 0)
+        return unix_parse(text + 5, ret_address, ret_fault);
+    int error = tcp_parse(text, true, &address, ret_fault);
+    if (!error && address.port == 0)
+        error = fail(WEIR_ERANGE, ret_fault, "the port must be 1 to 65535");
+    if (!error)
+        *ret_address = address;
+    return error;
 }

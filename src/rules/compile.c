@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/siphash.h"
+#include "core/share/split.h"
 #include "rules/pattern.h"
+#include "rules/sharing_decode.h"
 #include "rules/yaml_node.h"
 
 /* A pattern with a `*`, kept until all of its attribute's are known. */
@@ -16,6 +19,7 @@ struct glob_item {
 
 struct compiler {
     struct weir_rules *rules;
+    const struct weir_config *config;
     struct weir_map patterns; /* (attribute, pattern) to condition */
     struct glob_item **globs; /* by attribute */
     uint32_t conditions_count;
@@ -202,6 +206,55 @@ static uint64_t rank_of(const struct weir_config_override *override, size_t inde
     return exact << 48 | literal_bytes << 24 | (0xffffff - index);
 }
 
+static bool is_remote(const struct weir_config *config, enum weir_sharing sharing)
+{
+    bool engine = config->redis.servers_count > 0;
+    return sharing == WEIR_SHARING_EXACT ? engine : sharing != WEIR_SHARING_SPLIT;
+}
+
+/* The same on every node. */
+static uint64_t variant_of(const struct weir_rule *rule)
+{
+    static const struct weir_sip_key fixed = { 0, 0 };
+    return rule->variant[0] ? weir_siphash(&fixed, rule->variant, strlen(rule->variant)) : 0;
+}
+
+/* How nodes share the rule, whose spec is there. Sharing was checked with the configuration. */
+static int rule_share(struct compiler *compiler, const struct weir_config_limit *limit, struct weir_rule *rule)
+{
+    const struct weir_config *config = compiler->config;
+    uint32_t nodes = weir_config_nodes(config);
+    bool slack = limit->sharing == WEIR_SHARING_BATCHED || limit->sharing == WEIR_SHARING_GOSSIP;
+    rule->sharing = limit->sharing;
+    rule->interval_ns = limit->interval_ns;
+    rule->chunk_ttl_ns = limit->chunk_ttl_ns;
+    rule->deadline_ns = limit->deadline_ns;
+    rule->on_failure = limit->on_failure;
+    rule->whole = rule->spec;
+    rule->share = nodes > 1 ? weir_split_spec(&rule->spec, nodes, (uint32_t)config->node) : rule->spec;
+    if (slack)
+        rule->slack = limit->slack ? limit->slack : weir_split_slack(rule->spec.count, nodes);
+    if (limit->sharing == WEIR_SHARING_SPLIT)
+        rule->spec = rule->share;
+    if (is_remote(config, limit->sharing) || limit->sharing == WEIR_SHARING_SPLIT)
+        rule->terms = (struct weir_told_sharing){
+            .mode = weir_sharing_words[limit->sharing],
+            .nodes = nodes,
+            .share = weir_limit_capacity(&rule->share),
+            .slack = rule->slack,
+            .overshoot_max = rule->slack * nodes, /* at most 10^12 * 256 */
+        };
+    if (!is_remote(config, limit->sharing))
+        return 0;
+    struct weir_fault fault = { "", "" };
+    int error = weir_remote_limit_create(rule->name, variant_of(rule), &rule->spec, &rule->remote, &fault);
+    if (error == WEIR_ENOMEM)
+        return nomem(compiler);
+    return error ? weir_config_fail(compiler->fault, error, limit->mark_rate, "%s.%s %s", rule->name, fault.field,
+                                    fault.text[0] ? fault.text : weir_error_text(error))
+                 : 0;
+}
+
 static int rule_make(struct compiler *compiler, const struct weir_config_limit *limit,
                      const struct weir_config_override *override, struct weir_rule *rule)
 {
@@ -216,7 +269,9 @@ static int rule_make(struct compiler *compiler, const struct weir_config_limit *
     rule->hold_timeout_ns = limit->hold_timeout_ns;
     if (rule->spec.tz)
         rule->spec.tz = weir_arena_copy(arena, limit->spec.tz, strlen(limit->spec.tz));
-    return rule->name && rule->variant && (rule->spec.tz || !limit->spec.tz) ? 0 : nomem(compiler);
+    if (!rule->name || !rule->variant || (!rule->spec.tz && limit->spec.tz))
+        return nomem(compiler);
+    return rule_share(compiler, limit, rule);
 }
 
 /* `wanted` has the limit's match and key in front; an override adds its own. */
@@ -317,11 +372,12 @@ static int limits_compile(struct compiler *compiler, const struct weir_config *c
 
 int weir_rules_compile(struct weir_rules *rules, const struct weir_config *config, struct weir_config_fault *ret_fault)
 {
-    struct compiler compiler = { .rules = rules, .fault = ret_fault };
+    struct compiler compiler = { .rules = rules, .config = config, .fault = ret_fault };
     /* A secret of its own is not needed: what is looked up here is the configuration's. */
     int error = weir_map_init(&compiler.patterns, &rules->names.key) || weir_paths_init(&rules->paths)
                     ? nomem(&compiler)
                     : 0;
+    memcpy(rules->secret, config->cluster_secret, sizeof(rules->secret));
     if (!error)
         error = attributes_compile(&compiler, config);
     if (!error)

@@ -56,6 +56,7 @@ struct weir_rules {
     struct weir_compiled_attribute *attributes;
     struct weir_compiled_entry *entries;
     struct weir_compiled_limit *limits;
+    uint8_t secret[16]; /* cluster_secret: keys elsewhere are hashed with it */
     size_t attributes_count;
     size_t entries_count;
     size_t limits_count;

@@ -10,17 +10,23 @@
 #include "rules/limit_decode.h"
 #include "rules/overlaps.h"
 #include "rules/section_decode.h"
+#include "rules/sharing_decode.h"
 #include "rules/warnings.h"
 
 #define SECOND WEIR_NS_PER_SECOND
 
-static int limits_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                       void *target)
+/* Read last, by limits_decode: limits need the engine and the nodes, wherever those stand. */
+static int later_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                      void *target)
 {
-    struct weir_config *config = target;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
-    if (error)
-        return error;
+    (void)target;
+    return weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+}
+
+static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node *value)
+{
+    struct weir_config *config = decode->config;
+    int error = 0;
     config->limits = weir_arena_alloc(decode->arena, value->count, sizeof(*config->limits));
     if (value->count && !config->limits)
         return weir_decode_nomem(decode);
@@ -53,7 +59,9 @@ static const struct weir_field config_fields[] = {
     { "server", weir_server_decode, offsetof(struct weir_config, server), false, 0, 0, NULL },
     { "headers", weir_headers_decode, 0, false, 0, 0, NULL },
     { "cluster_secret", weir_cluster_secret_decode, 0, false, 0, 0, NULL },
-    { "limits", limits_read, 0, false, 0, 0, NULL },
+    { "engine", weir_engine_decode, 0, false, 0, 0, NULL },
+    { "cluster", weir_cluster_decode, 0, false, 0, 0, NULL },
+    { "limits", later_read, 0, false, 0, 0, NULL },
 };
 
 static int defaults_set(struct weir_config *config)
@@ -84,6 +92,11 @@ static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *
     if (!error)
         error = weir_decode_map(decode, root, "the configuration", config_fields,
                                 sizeof(config_fields) / sizeof(config_fields[0]), decode->config);
+    const struct weir_yaml_node *limits = error ? NULL : weir_yaml_find(root, "limits");
+    if (limits)
+        error = limits_decode(decode, limits->value);
+    if (!error)
+        error = weir_sharing_warn(decode);
     if (!error)
         error = weir_overlaps_find(decode);
     return error ? error : weir_warnings_find(decode);

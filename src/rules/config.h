@@ -45,17 +45,21 @@ enum weir_address_kind {
     WEIR_ADDRESS_UNIX,
 };
 
-/* "HOST:PORT" (an IPv4 address, [IPv6 address] or "localhost"), "unix:/path" (at most 107 bytes), or "off". */
+/* "HOST:PORT" (an IPv4 address, [IPv6 address] or "localhost"), "unix:/path" (at most 107 bytes), or "off". Of servers
+ * that we connect to HOST may be any name. */
 struct weir_address {
     enum weir_address_kind kind;
-    bool loopback; /* 127.0.0.0/8, ::1, localhost, or a Unix socket: nobody else's machine can connect */
-    uint16_t port; /* 0: any free one */
-    char host[64]; /* without brackets */
+    bool loopback;  /* 127.0.0.0/8, ::1, localhost, or a Unix socket: nobody else's machine can connect */
+    uint16_t port;  /* 0: any free one */
+    char host[128]; /* without brackets */
     char path[108];
 };
 
 /* WEIR_EINVAL or WEIR_ERANGE, and the fault says what an address looks like. */
 int weir_address_parse(const char *text, struct weir_address *ret_address, struct weir_fault *ret_fault);
+
+/* The same of a server to connect to: never "off", the port is 1 to 65535, and the host may be a name. */
+int weir_address_parse_server(const char *text, struct weir_address *ret_address, struct weir_fault *ret_fault);
 
 /* ---- small texts, for flags too ---- */
 
@@ -98,6 +102,21 @@ enum weir_throttle {
     WEIR_THROTTLE_HOLD,  /* the answer waits for its turn */
 };
 
+/* How nodes share a limit (core/share). */
+enum weir_sharing {
+    WEIR_SHARING_EXACT,   /* one atomic step at the engine; without an engine: in this process's memory */
+    WEIR_SHARING_LEASED,  /* units taken in chunks in advance */
+    WEIR_SHARING_BATCHED, /* decided here, settled every interval */
+    WEIR_SHARING_SPLIT,   /* n / N for each node */
+    WEIR_SHARING_GOSSIP,  /* nodes tell each other */
+};
+
+enum weir_on_failure {
+    WEIR_ON_FAILURE_LOCAL,  /* by this node's share of the limit */
+    WEIR_ON_FAILURE_OPEN,   /* admitted */
+    WEIR_ON_FAILURE_CLOSED, /* refused */
+};
+
 /* An attribute and what its value must look like; `*` stands for any bytes, also none. */
 struct weir_condition {
     struct weir_mark mark;
@@ -131,8 +150,41 @@ struct weir_config_limit {
     uint64_t cost;              /* units per unit of the request's cost */
     const char *cost_attribute; /* the attribute that carries it; NULL = `cost` */
     unsigned ipv6_prefix;
+    enum weir_sharing sharing;
+    uint64_t slack;        /* batched, gossip: units per node; 0 = max(1, n / (10 N)) */
+    uint64_t interval_ns;  /* batched: 100 ms; 1 ms to 1 min */
+    uint64_t chunk_ttl_ns; /* leased: 2 s; 100 ms to 1 hour */
+    enum weir_on_failure on_failure;
+    uint64_t deadline_ns; /* for the engine's answer: 20 ms; 1 ms to 10 s */
     struct weir_config_override *overrides;
     size_t overrides_count;
+};
+
+/* ---- the engine that nodes share, and the nodes ---- */
+
+#define WEIR_SERVERS_MAX 64
+#define WEIR_NODES_MAX 256
+
+/* engine: { redis: { … } } */
+struct weir_config_redis {
+    struct weir_address *servers; /* one server; or seeds of a cluster; or sentinels */
+    size_t servers_count;         /* 0: there is no engine elsewhere */
+    bool cluster;
+    const char *sentinel;       /* the primary's name as the sentinels know it; NULL = not through sentinels */
+    const char *username;       /* NULL = "default" */
+    struct weir_slice password; /* size 0: none */
+    struct weir_slice sentinel_password;
+    const char *prefix; /* of every key and nothing else: "weir"; 1 to 32 of A-Z a-z 0-9 _ - . : */
+    bool tls;
+    const char *tls_ca_file;     /* NULL = the system's */
+    const char *tls_name;        /* expected in the certificate; NULL = the address */
+    uint64_t connect_timeout_ns; /* 1 s */
+};
+
+/* cluster: { node: a, nodes: [ { name: a, gossip: 127.0.0.1:7946 }, … ] } */
+struct weir_config_node {
+    const char *name;           /* 1 to 64 of A-Z a-z 0-9 _ - . */
+    struct weir_address gossip; /* kind OFF: takes no part in gossip */
 };
 
 /* ---- all of it ---- */
@@ -175,6 +227,14 @@ struct weir_config {
     /* cluster_secret: */
     bool cluster_secret_set;
     uint8_t cluster_secret[16];
+    /* engine: */
+    struct weir_config_redis redis;
+    /* cluster: nodes in the order of their names, so that every node counts them alike */
+    struct weir_config_node *nodes;
+    size_t nodes_count;    /* 0 = this node alone: N is 1 */
+    size_t node;           /* which of them this one is (weir_config_be); 0 until that is known */
+    const char *node_name; /* NULL until it is known, or where there are no nodes */
+    struct weir_mark mark_cluster, mark_engine;
     /* limits: */
     struct weir_config_limit *limits;
     size_t limits_count;
@@ -196,6 +256,14 @@ int weir_config_load(const char *path, struct weir_config **ret_config, struct w
 /* What `weir serve` runs without --config: examples/weir.yaml, as it was when this was built. */
 int weir_config_example(struct weir_config **ret_config, struct weir_config_fault *ret_fault);
 struct weir_slice weir_config_example_text(void);
+
+/* Says which of the nodes this one is: `name` (the flag --node), or where that is NULL what `node:` says. One file
+ * serves all nodes that way. Call it before weir_rules_create. WEIR_ENOENT: it is none of them; WEIR_EINVAL: nobody
+ * said. */
+int weir_config_be(struct weir_config *config, const char *name, struct weir_config_fault *ret_fault);
+
+/* N: at least 1. */
+uint32_t weir_config_nodes(const struct weir_config *config);
 
 void weir_config_destroy(struct weir_config *config); /* NULL is allowed */
 

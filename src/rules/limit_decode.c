@@ -9,6 +9,7 @@
 #include "rules/literal.h"
 #include "rules/number.h"
 #include "rules/pattern.h"
+#include "rules/sharing_decode.h"
 
 #define SECOND WEIR_NS_PER_SECOND
 #define HOLD_MAX 1000000
@@ -30,18 +31,6 @@ static int algorithm_read(struct weir_decode *decode, const struct weir_yaml_nod
         return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
                                 "this version of weir does not have algorithm \"concurrency\" yet");
     return weir_decode_word(decode, value, field, target);
-}
-
-static int sharing_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                        void *target)
-{
-    (void)target; /* exact is all there is, so nothing has to be kept */
-    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
-    if (!error && strcmp(value->text.data, "exact") != 0)
-        error = weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
-                                 "this version of weir does not have sharing \"%.40s\" yet: must be exact",
-                                 (const char *)value->text.data);
-    return error;
 }
 
 int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -224,13 +213,13 @@ static const struct weir_field limit_fields[] = {
     { "on_full", weir_decode_word, OF(spec.on_full), false, 0, 0, on_full_words },
     { "on_change", weir_decode_word, OF(spec.on_change), false, 0, 0, on_change_words },
     { "ipv6_prefix", weir_decode_u32, OF(ipv6_prefix), false, 1, 128, NULL },
-    { "sharing", sharing_read, 0, false, 0, 0, NULL },
+    { "sharing", weir_decode_word, OF(sharing), false, 0, 0, weir_sharing_words },
+    { "slack", weir_decode_u64, OF(slack), false, 1, WEIR_BURST_MAX, NULL },
+    { "interval", weir_decode_duration, OF(interval_ns), false, SECOND / 1000, 60 * SECOND, NULL },
+    { "chunk_ttl", weir_decode_duration, OF(chunk_ttl_ns), false, SECOND / 10, 3600 * SECOND, NULL },
+    { "on_failure", weir_decode_word, OF(on_failure), false, 0, 0, weir_on_failure_words },
+    { "deadline", weir_decode_duration, OF(deadline_ns), false, SECOND / 1000, 10 * SECOND, NULL },
     { "lease", weir_decode_absent, 0, false, 0, 0, NULL },
-    { "slack", weir_decode_absent, 0, false, 0, 0, NULL },
-    { "interval", weir_decode_absent, 0, false, 0, 0, NULL },
-    { "chunk_ttl", weir_decode_absent, 0, false, 0, 0, NULL },
-    { "on_failure", weir_decode_absent, 0, false, 0, 0, NULL },
-    { "deadline", weir_decode_absent, 0, false, 0, 0, NULL },
 };
 
 /* Which keys make sense only with which settings. */
@@ -305,7 +294,14 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
                       struct weir_config_limit *ret_limit)
 {
     struct weir_config_limit limit = {
-        .mark = node->mark, .cost = 1, .ipv6_prefix = 64, .hold_max = 1000, .hold_timeout_ns = 10 * SECOND
+        .mark = node->mark,
+        .cost = 1,
+        .ipv6_prefix = 64,
+        .hold_max = 1000,
+        .hold_timeout_ns = 10 * SECOND,
+        .interval_ns = SECOND / 10,
+        .chunk_ttl_ns = 2 * SECOND,
+        .deadline_ns = SECOND / 50,
     };
     int error = weir_decode_map(decode, node, "a limit", limit_fields, sizeof(limit_fields) / sizeof(limit_fields[0]),
                                 &limit);
@@ -320,6 +316,8 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
     const struct weir_yaml_node *overrides = weir_yaml_find(node, "overrides");
     if (!error && overrides)
         error = weir_overrides_decode(decode, overrides->value, &limit);
+    if (!error)
+        error = weir_sharing_check(decode, node, &limit);
     if (!error)
         *ret_limit = limit;
     return error;

@@ -156,8 +156,9 @@ static int cost_of(const struct weir_compiled_limit *limit, const struct weir_ru
     return 0;
 }
 
+/* The key of a charge: for the limiter, or where the rule is kept elsewhere, for there. */
 static int key_of(const struct weir_compiled_limit *limit, const struct weir_rule *rule, const struct weir_rules *rules,
-                  const struct weir_request *request, struct weir_key *ret_key, struct weir_fault *fault)
+                  const struct weir_request *request, struct weir_match *match, struct weir_fault *fault)
 {
     struct weir_slice values[WEIR_KEY_VALUES_MAX];
     char cut[WEIR_KEY_VALUES_MAX][WEIR_LITERAL_TEXT_MAX];
@@ -168,7 +169,10 @@ static int key_of(const struct weir_compiled_limit *limit, const struct weir_rul
         if (value->six && limit->ipv6_prefix < 128)
             values[i] = (struct weir_slice){ cut[i], weir_literal_cut(&value->literal, limit->ipv6_prefix, cut[i]) };
     }
-    int error = weir_limiter_key(rules->limiter, rule->id, values, limit->key_count, ret_key);
+    int error = rule->remote ? weir_remote_key_init(rules->secret, rule->name, values, limit->key_count,
+                                                    &match->remote_keys[match->count])
+                             : weir_limiter_key(rules->limiter, rule->id, values, limit->key_count,
+                                                &match->charges[match->count].key);
     if (error == WEIR_ERANGE)
         return weir_request_fail(fault, error, "key",
                                  "the values of the key of limit \"%.64s\" must be at most %d bytes", rule->name,
@@ -191,10 +195,11 @@ static int charges_make(const struct matcher *matcher, const struct weir_request
                                      WEIR_CHARGES_MAX);
         int error = cost_of(limit, rule, rules, request, cost, &charge->cost, fault);
         if (!error)
-            error = key_of(limit, rule, rules, request, &charge->key, fault);
+            error = key_of(limit, rule, rules, request, match, fault);
         if (error)
             return error;
         charge->limit = rule->id;
+        match->remote_count += rule->remote != NULL;
         match->rules[match->count++] = rule;
     }
     return 0;
@@ -205,7 +210,8 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
 {
     struct weir_request request;
     struct matcher matcher;
-    ret_match->count = 0; /* it is built in place: 2.5 KB are not worth a copy */
+    ret_match->count = 0; /* it is built in place: 4.5 KB are not worth a copy */
+    ret_match->remote_count = 0;
     int error = weir_request_init(&request, rules, attributes, count, ret_fault);
     if (error)
         return error;
@@ -225,6 +231,6 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
     ret_match->steps = matcher.steps;
     error = charges_make(&matcher, &request, cost, ret_match, ret_fault);
     if (error)
-        ret_match->count = 0;
+        ret_match->count = ret_match->remote_count = 0;
     return error;
 }

@@ -31,18 +31,21 @@ static struct weir_mark place_of(const struct weir_config *config, const char *f
 static int define(struct weir_rules *rules, const struct weir_config *config, struct weir_config_fault *ret_fault)
 {
     struct weir_fault fault = { "", "" };
-    size_t count = rules->entries_count;
-    struct weir_limit_def *defs = calloc(count + 1, sizeof(*defs));
-    weir_limit_id *ids = calloc(count + 1, sizeof(*ids));
+    size_t count = 0;
+    struct weir_limit_def *defs = calloc(rules->entries_count + 1, sizeof(*defs));
+    weir_limit_id *ids = calloc(rules->entries_count + 1, sizeof(*ids));
     int error = defs && ids ? 0 : WEIR_ENOMEM;
-    for (size_t i = 0; i < count && !error; i++) {
-        const struct weir_rule *rule = &rules->entries[i + 1].rule;
-        defs[i] = (struct weir_limit_def){ rule->name, rule->variant, rule->spec };
+    for (size_t i = 1; i <= rules->entries_count && !error; i++) {
+        const struct weir_rule *rule = &rules->entries[i].rule;
+        if (!rule->remote)
+            defs[count++] = (struct weir_limit_def){ rule->name, rule->variant, rule->spec };
     }
     if (!error)
         error = weir_limiter_define(rules->limiter, defs, count, NULL, ids, &fault);
-    for (size_t i = 0; i < count && !error; i++)
-        rules->entries[i + 1].rule.id = ids[i];
+    count = 0;
+    for (size_t i = 1; i <= rules->entries_count && !error; i++)
+        if (!rules->entries[i].rule.remote)
+            rules->entries[i].rule.id = ids[count++];
     free(defs);
     free(ids);
     if (error && fault.text[0])
@@ -85,6 +88,8 @@ void weir_rules_destroy(struct weir_rules *rules)
 {
     if (!rules)
         return;
+    for (size_t i = 1; i <= rules->entries_count; i++)
+        weir_remote_limit_drop(rules->entries[i].rule.remote);
     weir_paths_deinit(&rules->paths);
     weir_map_deinit(&rules->names);
     weir_map_deinit(&rules->exacts);
@@ -95,6 +100,17 @@ void weir_rules_destroy(struct weir_rules *rules)
 size_t weir_rules_count(const struct weir_rules *rules)
 {
     return rules->limits_count;
+}
+
+size_t weir_rules_variants(const struct weir_rules *rules)
+{
+    return rules->entries_count;
+}
+
+const struct weir_rule *weir_rules_variant(const struct weir_rules *rules, size_t index)
+{
+    weir_assert(index < rules->entries_count);
+    return &rules->entries[index + 1].rule;
 }
 
 const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t index)

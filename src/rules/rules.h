@@ -24,7 +24,9 @@
 #ifndef WEIR_RULES_RULES_H
 #define WEIR_RULES_RULES_H
 
+#include "engine/remote.h"
 #include "rules/config.h"
+#include "wire/ratelimit.h"
 
 #define WEIR_ATTRIBUTES_MAX 64
 #define WEIR_MATCH_STEPS_MAX 65536
@@ -43,7 +45,17 @@ struct weir_rule {
     uint32_t index;      /* of the limit, 0 to weir_rules_count() - 1 in the order of the file; overrides share it */
     const char *name;    /* of the limit */
     const char *variant; /* of the override; "" for the limit itself */
+    /* How nodes share it. `remote` is NULL where the limiter keeps it; else (exact at an engine elsewhere, leased,
+     * batched, gossip) `id` is 0, and the set holds `remote`. split: `spec` is this node's share. */
+    const struct weir_remote_limit *remote;
     struct weir_limit_spec spec;
+    enum weir_sharing sharing;
+    enum weir_on_failure on_failure;
+    struct weir_limit_spec whole; /* of all nodes together, as configured */
+    struct weir_limit_spec share; /* this node's, by which on_failure: local decides; `whole` where N is 1 */
+    uint64_t slack;               /* batched, gossip: units of this node; else 0 */
+    uint64_t interval_ns, chunk_ttl_ns, deadline_ns;
+    struct weir_told_sharing terms; /* for those who ask; mode NULL: this process alone keeps it */
     enum weir_throttle throttle;
     uint32_t hold_max;
     uint64_t hold_timeout_ns;
@@ -55,6 +67,8 @@ struct weir_match {
     size_t steps; /* look-ups and comparisons it took */
     struct weir_charge charges[WEIR_CHARGES_MAX];
     const struct weir_rule *rules[WEIR_CHARGES_MAX];
+    size_t remote_count; /* of them, those with rules[i]->remote: charges[i] has a cost, but no `limit` and no `key` */
+    struct weir_remote_key remote_keys[WEIR_CHARGES_MAX]; /* [i] of charge i, only where rules[i]->remote */
 };
 
 /* Compiles the limits of `config` and defines them in `limiter`, all or nothing. `config` may be destroyed afterwards,
@@ -66,6 +80,9 @@ void weir_rules_destroy(struct weir_rules *rules); /* NULL is allowed */
 /* Limits, without overrides; and limit number `index` itself. */
 size_t weir_rules_count(const struct weir_rules *rules);
 const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t index);
+/* Limits and overrides together, each limit before its overrides. */
+size_t weir_rules_variants(const struct weir_rules *rules);
+const struct weir_rule *weir_rules_variant(const struct weir_rules *rules, size_t index);
 
 /* The charges of a request of `cost`; none (count 0) means that no limit applies. Each limit charges `cost` times its
  * own `cost`.

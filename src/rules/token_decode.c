@@ -1,77 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/token_decode.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
-#define SECRET_MIN 16
-#define SECRET_MAX 512
-
-static int secret_check(struct weir_decode *decode, struct weir_mark mark, struct weir_slice secret)
-{
-    const unsigned char *bytes = secret.data;
-    bool legal = secret.size >= SECRET_MIN && secret.size <= SECRET_MAX;
-    for (size_t i = 0; legal && i < secret.size; i++)
-        legal = bytes[i] > ' ' && bytes[i] < 0x7f;
-    if (legal)
-        return 0;
-    return weir_config_fail(decode->fault, WEIR_ERANGE, mark,
-                            "a secret must be %d to %d printable ASCII characters without spaces", SECRET_MIN,
-                            SECRET_MAX);
-}
+#include "rules/secret_decode.h"
 
 static int secret_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                        void *target)
 {
-    struct weir_slice secret = { NULL, value->text.size };
-    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
-    if (!error)
-        error = secret_check(decode, value->mark, value->text);
-    if (error)
-        return error;
-    secret.data = weir_arena_copy(decode->arena, value->text.data, value->text.size);
-    if (!secret.data)
-        return weir_decode_nomem(decode);
-    memcpy(target, &secret, sizeof(secret));
-    return 0;
+    return weir_secret_decode(decode, value, field->name, WEIR_SECRET_TOKEN, target);
 }
 
-/* The first line of a file, so that `echo secret > file` works. */
 static int secret_file_read(struct weir_decode *decode, const struct weir_yaml_node *value,
                             const struct weir_field *field, void *target)
 {
-    char path[PATH_MAX];
-    char text[SECRET_MAX + 2];
-    const char *name = value->text.data;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
-    if (error)
-        return error;
-    bool relative = name[0] != '/' && decode->directory;
-    int size = snprintf(path, sizeof(path), "%s%s", relative ? decode->directory : "", name);
-    if (size < 0 || (size_t)size >= sizeof(path) || memchr(name, '\0', value->text.size))
-        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark, "secret_file must be a path");
-    FILE *file = fopen(path, "rbe");
-    size_t length = file ? fread(text, 1, sizeof(text), file) : 0;
-    bool failed = !file || ferror(file);
-    if (failed)
-        error = weir_config_fail(decode->fault, WEIR_EIO, value->mark, "secret_file \"%.200s\" cannot be read: %s",
-                                 path, strerror(errno));
-    if (file)
-        (void)fclose(file);
-    if (error)
-        return error;
-    const char *newline = memchr(text, '\n', length);
-    struct weir_slice secret = { text, newline ? (size_t)(newline - text) : length };
-    error = secret_check(decode, value->mark, secret);
-    if (!error) {
-        secret.data = weir_arena_copy(decode->arena, text, secret.size);
-        memcpy(target, &secret, sizeof(secret));
-        error = secret.data ? 0 : weir_decode_nomem(decode);
-    }
-    explicit_bzero(text, sizeof(text));
-    return error;
+    return weir_secret_file_decode(decode, value, field->name, WEIR_SECRET_TOKEN, target);
 }
 
 static int rights_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,

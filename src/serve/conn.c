@@ -199,7 +199,7 @@ static void flush(struct weir_conn *conn)
         conn->out_sent = 0;
         conn->stuck_ns = 0;
     }
-    if (conn->finishing && !conn->held && !conn->lingering)
+    if (conn->finishing && !conn->held && conn->asks == 0 && !conn->lingering)
         begin_lingering(conn);
 }
 
@@ -238,6 +238,8 @@ static void take_input(struct weir_conn *conn, const struct weir_time *time)
     weir_buffer_consume(&conn->in, &conn->loop->pool, used);
     if (used > 0)
         conn->active_ns = time->now_ns;
+    if (conn->asks > 0 && conn->in.size >= conn->input_max)
+        conn->gated = true; /* too large or not: it is answered after those before it */
     conn->stalled = weir_conn_blocked(conn) || conn->yielded;
     note_partial(conn, used > 0, time->now_ns);
     if (!conn->stalled && conn->in.size >= conn->input_max)
@@ -258,7 +260,7 @@ static void drop_input(struct weir_conn *conn)
 /* The client will send no more. What it has sent is answered; a request that waits for its turn has lost its caller. */
 static void end_of_input(struct weir_conn *conn)
 {
-    if (conn->held || weir_conn_pending(conn) == 0)
+    if (conn->held || (weir_conn_pending(conn) == 0 && conn->asks == 0))
         end(conn);
     else
         weir_conn_close_after_flush(conn);
@@ -378,12 +380,26 @@ void weir_conn_hold(struct weir_conn *conn)
 {
     weir_assert(!conn->held);
     conn->held = true;
+    conn->stalled = true;
 }
 
 void weir_conn_resume(struct weir_conn *conn)
 {
     weir_assert(conn->held && !conn->closed);
     conn->held = false;
+    weir_loop_ready_add(conn->loop, conn);
+}
+
+void weir_conn_ask_begin(struct weir_conn *conn)
+{
+    conn->asks++;
+}
+
+void weir_conn_ask_end(struct weir_conn *conn)
+{
+    weir_assert(conn->asks > 0 && !conn->closed);
+    conn->asks--;
+    conn->gated = false;
     weir_loop_ready_add(conn->loop, conn);
 }
 
@@ -452,7 +468,7 @@ void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns)
         end(conn);
         return;
     }
-    if (conn->held || weir_conn_pending(conn) > 0 || conn->finishing)
+    if (conn->held || conn->asks > 0 || weir_conn_pending(conn) > 0 || conn->finishing)
         return;
     bool slow = conn->partial_ns && past(now_ns, conn->partial_ns, bounds->request_timeout_ns);
     bool idle = past(now_ns, conn->active_ns, bounds->idle_timeout_ns);

@@ -45,7 +45,9 @@ struct weir_conn {
     size_t linger_bytes;           /* how many more are dropped */
     size_t output_max;             /* bytes not yet taken */
     struct weir_waiter *waiter;    /* the request on hold (hold.h) */
+    size_t asks;                   /* answers that come later: weir_conn_ask_begin */
     bool held;                     /* weir_conn_hold: answers wait for their turn */
+    bool gated;                    /* weir_conn_gate */
     bool finishing;                /* close when `out` is empty; nothing more is read as a request */
     bool lingering;                /* our side is shut: what still comes is dropped until the client closes */
     bool closed;                   /* gone; only its handle is still closing */
@@ -74,10 +76,11 @@ static inline size_t weir_conn_pending(const struct weir_conn *conn)
     return conn->out.size - conn->out_sent;
 }
 
-/* No request may be taken now: one is on hold, or the client does not take its answers, or the end is near. */
+/* No request may be taken now: one is on hold, or must be answered before the next is taken, or the client does not
+ * take its answers, or the end is near. */
 static inline bool weir_conn_blocked(const struct weir_conn *conn)
 {
-    return conn->held || conn->finishing || conn->closed || weir_conn_pending(conn) >= conn->output_max;
+    return conn->held || conn->gated || conn->finishing || conn->closed || weir_conn_pending(conn) >= conn->output_max;
 }
 
 /* Room for `size` bytes of answer (write, then commit what was used). NULL when the connection is gone or memory is
@@ -109,6 +112,18 @@ void weir_conn_abort(struct weir_conn *conn);
  * called again. If the client goes away first, on_close is called. */
 void weir_conn_hold(struct weir_conn *conn);
 void weir_conn_resume(struct weir_conn *conn);
+
+/* The answer of the request being taken comes later, though others may be taken meanwhile: the protocol keeps them in
+ * order. `end` after it is written; on_close may be called first. */
+void weir_conn_ask_begin(struct weir_conn *conn);
+void weir_conn_ask_end(struct weir_conn *conn);
+
+/* The next request is not taken before one of the answers that come later has come: on_input returns, and is called
+ * again. */
+static inline void weir_conn_gate(struct weir_conn *conn)
+{
+    conn->gated = true;
+}
 
 /* on_input stops here though it could go on: it is called again in the next turn, when others have had theirs. */
 static inline void weir_conn_yield(struct weir_conn *conn)

@@ -4,6 +4,7 @@
 #ifndef WEIR_SERVE_DECIDE_H
 #define WEIR_SERVE_DECIDE_H
 
+#include "observe/metrics.h"
 #include "rules/rules.h"
 #include "serve/loop.h"
 
@@ -12,10 +13,11 @@ struct weir_question {
     size_t count;
     uint64_t cost;
     bool peek;
-    bool can_wait; /* the answer may come later: see outcome->waiter */
+    bool can_wait; /* the answer may be held: see outcome->waiter */
 };
 
 struct weir_waiter;
+struct weir_ask;
 
 /* About 8 KiB: keep one per loop, not one per request. The rules it points to live as long as loop->setup: look at
  * them within the turn only. */
@@ -23,14 +25,21 @@ struct weir_outcome {
     struct weir_match match; /* count 0: no limit applies, the request is admitted */
     struct weir_decision decision;
     struct weir_verdict verdicts[WEIR_CHARGES_MAX];
+    uint8_t fallbacks[WEIR_CHARGES_MAX]; /* enum weir_fallback_policy; only where match.remote_count > 0 */
     struct weir_waiter *waiter; /* not NULL: once the answer is written, the caller calls weir_hold_begin (hold.h) */
     uint64_t wait_ns;           /* how long that will take */
     bool shed;                  /* it fitted into the bucket, but its wait passed a bound of `throttle: hold` */
 };
 
-/* Errors: of weir_rules_match and weir_limiter_decide; nothing is charged then. */
+/* Errors: of weir_rules_match and weir_limiter_decide; nothing is charged then.
+ * *ret_ask is NULL, or the request meets limits shared with other nodes and the outcome comes later (serve/ask.h); such
+ * a request is never held: `throttle: hold` is `delay` for it. */
 int weir_decide(struct weir_loop *loop, const struct weir_question *question, const struct weir_time *time,
-                struct weir_outcome *ret_outcome, struct weir_fault *ret_fault);
+                struct weir_outcome *ret_outcome, struct weir_fault *ret_fault, struct weir_ask **ret_ask);
+
+/* Gives back up to each charge's cost; ret_units[i] is of charge i. *ret_ask as above, and then that has the units. */
+void weir_refund(struct weir_loop *loop, const struct weir_match *match, const struct weir_time *time,
+                 uint64_t *ret_units, struct weir_ask **ret_ask);
 
 /* The rule that decided; NULL when none applies. */
 static inline const struct weir_rule *weir_outcome_rule(const struct weir_outcome *outcome)
@@ -41,6 +50,11 @@ static inline const struct weir_rule *weir_outcome_rule(const struct weir_outcom
 static inline const struct weir_verdict *weir_outcome_verdict(const struct weir_outcome *outcome)
 {
     return outcome->decision.deciding < outcome->match.count ? &outcome->verdicts[outcome->decision.deciding] : NULL;
+}
+
+static inline enum weir_fallback_policy weir_outcome_fallback(const struct weir_outcome *outcome, size_t i)
+{
+    return outcome->match.remote_count > 0 ? (enum weir_fallback_policy)outcome->fallbacks[i] : WEIR_FALLBACK_NONE;
 }
 
 /* ns as whole ms, rounded up; WEIR_NEVER as -1. */

@@ -264,7 +264,8 @@ void weir_hold_judge(struct weir_loop *loop, const struct weir_time *time, struc
 static void end(struct weir_waiter *waiter)
 {
     leave_places(waiter);
-    waiter->conn->waiter = NULL;
+    if (waiter->conn)
+        waiter->conn->waiter = NULL;
     free(waiter->answer);
     free(waiter);
 }
@@ -335,12 +336,18 @@ void weir_hold_begin(struct weir_waiter *waiter, struct weir_conn *conn, size_t 
 
 void weir_hold_leave(struct weir_conn *conn)
 {
-    struct weir_waiter *waiter = conn->waiter;
+    if (!conn->waiter)
+        return;
+    weir_count(&weir_metrics_of_loop(conn->loop->shared->metrics, conn->loop->number)->holds_left, 1);
+    weir_hold_drop(conn->waiter);
+}
+
+void weir_hold_drop(struct weir_waiter *waiter)
+{
     if (!waiter)
         return;
     const struct weir_time time = weir_time_read();
     weir_timer_stop(&waiter->loop->timers, &waiter->timer);
     (void)give_back(waiter->loop->limiter, waiter->parts, waiter->count, &time);
-    weir_count(&weir_metrics_of_loop(waiter->loop->shared->metrics, waiter->loop->number)->holds_left, 1);
     end(waiter);
 }

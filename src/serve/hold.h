@@ -35,6 +35,9 @@ void weir_hold_begin(struct weir_waiter *waiter, struct weir_conn *conn, size_t 
 /* The connection of a waiter ends. */
 void weir_hold_leave(struct weir_conn *conn);
 
+/* The connection of a waiter that has not begun ends. NULL is allowed. */
+void weir_hold_drop(struct weir_waiter *waiter);
+
 /* ---- reading ---- */
 
 /* The shortest time seen between two outputs of one key of a limit, one of them held; 0 = none yet. */

@@ -60,7 +60,14 @@ static void healthz(struct weir_http_call *call)
 static void readyz(struct weir_http_call *call)
 {
     bool draining = call->conn->loop->draining || atomic_load(&call->conn->loop->shared->draining);
-    weir_http_reply(call, draining ? 503 : 200, WEIR_HTTP_PLAIN, "", draining ? "draining\n" : "ready\n");
+    /* Without its engine a node decides by on_failure: it is ready, and says so. */
+    bool alone = false;
+    for (size_t i = 0; i < call->conn->loop->shared->loop_count; i++)
+        alone = alone || weir_sharer_alone(&call->conn->loop->shared->loops[i].sharer);
+    weir_http_reply(call, draining ? 503 : 200, WEIR_HTTP_PLAIN, "",
+                    draining ? "draining\n"
+                    : alone  ? "ready, without the engine: on_failure decides\n"
+                             : "ready\n");
 }
 
 enum methods {
@@ -80,6 +87,7 @@ static const struct route {
     { "/healthz", READ, 0, healthz },
     { "/readyz", READ, 0, readyz },
     { "/metrics", READ, WEIR_RIGHT_METRICS, weir_http_metrics },
+    { "/v1/nodes", READ, WEIR_RIGHT_METRICS, weir_http_nodes },
 };
 
 static bool method_fits(enum weir_http_method method, enum methods methods)
@@ -101,7 +109,8 @@ static void answer(struct weir_http_call *call)
             routes[i].handle(call);
         return;
     }
-    weir_http_reply_problem(call, 404, "", "no such path; there are /v1/check, /v1/auth, /healthz, /readyz, /metrics");
+    weir_http_reply_problem(call, 404, "",
+                            "no such path; there are /v1/check, /v1/auth, /v1/nodes, /healthz, /readyz, /metrics");
 }
 
 /* ---- the protocol ---- */
@@ -192,6 +201,7 @@ static void on_close(struct weir_conn *conn)
 {
     struct weir_http_session *session = weir_conn_state(conn);
     weir_http_next(&session->codec);
+    weir_http_check_drop(session);
     free(session->rest);
     session->rest = NULL;
 }

@@ -17,7 +17,11 @@ struct weir_http_session {
     uint8_t *rest; /* of an answer too long to be written at once; NULL = none */
     size_t rest_size;
     size_t rest_sent;
-    bool rest_closes; /* the connection ends with it */
+    bool rest_closes;     /* the connection ends with it */
+    struct weir_ask *ask; /* the request being decided (serve/ask.h); NULL = none. Its answer: */
+    int refused;
+    bool with_body, keep_alive, version_10;
+    enum weir_http_method method;
 };
 
 /* Of one loop. */
@@ -65,10 +69,12 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
 void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
-/* ---- handlers: http_check.c, http_metrics.c ---- */
+/* ---- handlers: http_check.c, http_metrics.c, http_nodes.c ---- */
 
+void weir_http_check_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_check(struct weir_http_call *call);
 void weir_http_auth(struct weir_http_call *call);
 void weir_http_metrics(struct weir_http_call *call);
+void weir_http_nodes(struct weir_http_call *call);
 
 #endif

@@ -1,9 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * POST /v1/check and GET /v1/auth: from attributes to the answer. */
+#include "serve/ask.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
+
+static void reply(struct weir_http_call *call, int refused, bool with_body)
+{
+    struct weir_http_work *work = call->work;
+    struct weir_outcome *outcome = &work->outcome;
+    for (size_t i = 0; i < outcome->match.count; i++) {
+        const struct weir_rule *rule = outcome->match.rules[i];
+        const enum weir_fallback_policy fallback = weir_outcome_fallback(outcome, i);
+        work->told[i] = (struct weir_told){
+            .name = rule->name,
+            .spec = &rule->spec,
+            .verdict = &outcome->verdicts[i],
+            .sharing = rule->terms.mode ? &rule->terms : NULL,
+            .fallback = fallback ? weir_fallback_policy_name(fallback) : NULL,
+        };
+    }
+    const struct weir_answer answer = { &outcome->decision, work->told, outcome->match.count };
+    /* 403 was asked for by a proxy that passes nothing else on. */
+    int status = outcome->decision.admitted ? 200 : refused == 429 && weir_ratelimit_failed(&answer) ? 503 : refused;
+    call->wait_ns = outcome->wait_ns;
+    size_t pending = weir_conn_pending(call->conn);
+    weir_http_reply_verdict(call, status, &answer, with_body);
+    if (outcome->waiter)
+        weir_hold_begin(outcome->waiter, call->conn, pending);
+}
+
+/* The input that the request pointed into has gone: what its answer needs was kept. */
+static void on_done(struct weir_ask *ask, void *context)
+{
+    struct weir_conn *conn = context;
+    struct weir_http_session *session = weir_conn_state(conn);
+    struct weir_http_work *work = weir_conn_loop_state(conn);
+    const struct weir_time time = weir_time_read();
+    struct weir_http_call call = {
+        .conn = conn, .session = session, .work = work, .request = &work->request, .time = &time
+    };
+    work->request.method = session->method;
+    work->request.keep_alive = session->keep_alive;
+    work->request.version_10 = session->version_10;
+    session->ask = NULL;
+    int error = weir_ask_outcome(ask, &work->outcome);
+    if (error)
+        weir_http_reply_fault(&call, error, &(struct weir_fault){ 0 });
+    else
+        reply(&call, session->refused, session->with_body);
+    weir_ask_end(ask);
+    weir_conn_ask_end(conn);
+}
+
+static void reply_later(struct weir_http_call *call, struct weir_ask *ask, int refused, bool with_body)
+{
+    struct weir_http_session *session = call->session;
+    session->ask = ask;
+    session->refused = refused;
+    session->with_body = with_body;
+    session->method = call->request->method;
+    session->keep_alive = call->request->keep_alive;
+    session->version_10 = call->request->version_10;
+    weir_ask_then(ask, on_done, call->conn);
+    weir_conn_ask_begin(call->conn);
+    weir_conn_gate(call->conn);
+}
+
+void weir_http_check_drop(struct weir_http_session *session)
+{
+    if (session->ask)
+        weir_ask_abandon(session->ask);
+    session->ask = NULL;
+}
 
 /* Decides on the first `count` of work->attributes and answers: 200, or `refused` where a limit refuses. */
 static void decide(struct weir_http_call *call, size_t count, uint64_t cost, bool peek, int refused, bool with_body)
@@ -12,23 +82,15 @@ static void decide(struct weir_http_call *call, size_t count, uint64_t cost, boo
     const struct weir_question question = {
         .attributes = work->attributes, .count = count, .cost = cost, .peek = peek, .can_wait = true
     };
-    struct weir_outcome *outcome = &work->outcome;
     struct weir_fault fault = { 0 };
-    int error = weir_decide(call->conn->loop, &question, call->time, outcome, &fault);
-    if (error) {
+    struct weir_ask *ask = NULL;
+    int error = weir_decide(call->conn->loop, &question, call->time, &work->outcome, &fault, &ask);
+    if (error)
         weir_http_reply_fault(call, error, &fault);
-        return;
-    }
-    for (size_t i = 0; i < outcome->match.count; i++) {
-        const struct weir_rule *rule = outcome->match.rules[i];
-        work->told[i] = (struct weir_told){ rule->name, &rule->spec, &outcome->verdicts[i] };
-    }
-    const struct weir_answer answer = { &outcome->decision, work->told, outcome->match.count };
-    call->wait_ns = outcome->wait_ns;
-    size_t pending = weir_conn_pending(call->conn);
-    weir_http_reply_verdict(call, outcome->decision.admitted ? 200 : refused, &answer, with_body);
-    if (outcome->waiter)
-        weir_hold_begin(outcome->waiter, call->conn, pending);
+    else if (ask)
+        reply_later(call, ask, refused, with_body);
+    else
+        reply(call, refused, with_body);
 }
 
 void weir_http_check(struct weir_http_call *call)

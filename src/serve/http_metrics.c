@@ -5,9 +5,11 @@
 #include "observe/metrics.h"
 
 #include "observe/prometheus.h"
+#include "observe/sharing.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
+#include "serve/nodes.h"
 #include "weir/version.h"
 
 #define METRICS_TEXT_MAX ((size_t)256 << 20) /* 65,536 limits take less */
@@ -114,6 +116,37 @@ static void write_decisions(struct weir_prometheus *out, struct weir_metrics *me
     }
 }
 
+static void write_fallbacks(struct weir_prometheus *out, const struct weir_shared *shared)
+{
+    size_t slots = weir_metrics_slots(shared->metrics);
+    weir_prometheus_metric(out, "weir_fallback_total", "counter",
+                           "Verdicts that the engine behind a limit did not give, by limit and on_failure.");
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        uint64_t counts[WEIR_FALLBACK_POLICIES];
+        weir_metrics_fallbacks(shared->metrics, slot, counts);
+        for (size_t i = WEIR_FALLBACK_NONE + 1; i < WEIR_FALLBACK_POLICIES; i++) {
+            if (counts[i] > 0)
+                weir_prometheus_sample(
+                    out, "weir_fallback_total",
+                    (struct weir_label){ "limit", weir_metrics_name(shared->metrics, slot) },
+                    (struct weir_label){ "policy", weir_fallback_policy_name((enum weir_fallback_policy)i) },
+                    counts[i]);
+        }
+    }
+    one(out, "weir_unknown_charges_total", "counter",
+        "Exact decisions that the engine may have charged without our hearing of it: they decay.",
+        SUM(shared, unknown_charges));
+}
+
+static void write_sharing(struct weir_prometheus *out, struct weir_loop *loop)
+{
+    struct weir_nodes_view *view = NULL;
+    write_fallbacks(out, loop->shared);
+    if (weir_nodes_view_create(loop, &view) == 0)
+        weir_sharing_metrics(out, weir_nodes_view_of(view));
+    weir_nodes_view_destroy(view);
+}
+
 static void write_holds(struct weir_prometheus *out, const struct weir_loop *loop)
 {
     struct weir_shared *shared = loop->shared;
@@ -174,7 +207,7 @@ static void write_table(struct weir_prometheus *out, const struct weir_loop *loo
 
 void weir_http_metrics(struct weir_http_call *call)
 {
-    const struct weir_loop *loop = call->conn->loop;
+    struct weir_loop *loop = call->conn->loop;
     struct weir_prometheus out = weir_prometheus_init(METRICS_TEXT_MAX);
     size_t size = 0;
     weir_prometheus_metric(&out, "weir_info", "gauge", "Which weir this is.");
@@ -185,6 +218,7 @@ void weir_http_metrics(struct weir_http_call *call)
     write_holds(&out, loop);
     write_connections(&out, loop->shared);
     write_table(&out, loop);
+    write_sharing(&out, loop);
     uint8_t *text = weir_prometheus_take(&out, &size);
     if (text)
         weir_http_reply_long(call, "text/plain; version=0.0.4; charset=utf-8", text, size);

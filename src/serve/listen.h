@@ -8,7 +8,7 @@
 
 #include "rules/config.h"
 
-#define WEIR_LISTEN_NAME_MAX 128
+#define WEIR_LISTEN_NAME_MAX 144
 
 /* Opens `count` non-blocking sockets that listen on `address` (not "off") and says in `ret_name` where: as given, with
  * the port that was chosen for port 0. A second server on the same address fails here, with a fault that says so; a

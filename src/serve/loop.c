@@ -114,7 +114,12 @@ void weir_loop_conn_closed(struct weir_loop *loop)
         return;
     uv_timer_stop(&loop->check);
     if (loop->draining)
-        close_loop(loop);
+        weir_sharer_close(loop);
+}
+
+void weir_loop_shared_closed(struct weir_loop *loop)
+{
+    close_loop(loop);
 }
 
 static void drain(struct weir_loop *loop)
@@ -126,7 +131,7 @@ static void drain(struct weir_loop *loop)
     for (struct weir_conn *conn = loop->conns; conn; conn = conn->next)
         weir_loop_ready_add(loop, conn);
     if (loop->conn_count == 0)
-        close_loop(loop);
+        weir_sharer_close(loop);
 }
 
 /* Where the limits of the setup in force are counted. Without memory they count as "(other)" until the next reload. */
@@ -139,6 +144,19 @@ static void map_slots(struct weir_loop *loop)
         loop->slots[i] = weir_metrics_slot(loop->shared->metrics, weir_rules_limit(loop->setup->rules, i)->name);
 }
 
+/* Tells the server once no request of the old setup is under way here. */
+void weir_loop_moved(struct weir_loop *loop)
+{
+    struct weir_shared *shared = loop->shared;
+    if (loop->moving && loop->sharer.asks_of[(loop->setup_number - 1) % 2] == 0) {
+        loop->moving = false;
+        if (atomic_fetch_sub(&shared->setup_pending, 1) == 1)
+            uv_async_send(shared->moved);
+    }
+    if (loop->sharer.closing && loop->sharer.asks == 0)
+        weir_sharer_close(loop);
+}
+
 static void on_wake(uv_async_t *wake)
 {
     struct weir_loop *loop = wake->data;
@@ -148,8 +166,9 @@ static void on_wake(uv_async_t *wake)
         loop->setup = newest;
         loop->setup_number++;
         map_slots(loop);
-        if (atomic_fetch_sub(&shared->setup_pending, 1) == 1)
-            uv_async_send(shared->moved);
+        weir_sharer_retire(loop);
+        loop->moving = true;
+        weir_loop_moved(loop);
     }
     if (atomic_load(&shared->hurry))
         loop->drain_until_ns = 0;
@@ -212,7 +231,7 @@ static int give_up(struct weir_loop *loop, int error)
     return error;
 }
 
-int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared)
+int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared, struct weir_fault *ret_fault)
 {
     *loop = (struct weir_loop){ .shared = shared, .limiter = shared->limiter };
     loop->setup = atomic_load(&shared->setup);
@@ -232,7 +251,10 @@ int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared)
     uv_idle_init(&loop->uv, &loop->ready);
     uv_timer_init(&loop->uv, &loop->check);
     loop->wake.data = loop->ready.data = loop->check.data = loop;
-    return 0;
+    error = weir_sharer_init(loop, loop->setup->config, ret_fault);
+    if (error)
+        weir_loop_deinit(loop);
+    return error;
 }
 
 int weir_loop_listen(struct weir_loop *loop, const struct weir_listener *like, int fd)
@@ -286,12 +308,13 @@ void weir_loop_join(struct weir_loop *loop)
 
 void weir_loop_deinit(struct weir_loop *loop)
 {
-    close_loop(loop);
+    weir_sharer_close(loop);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     int closed = uv_loop_close(&loop->uv);
     weir_assert(closed == 0);
     for (size_t i = 0; i < loop->listener_count; i++)
         free(loop->listeners[i].state);
+    weir_sharer_deinit(loop);
     weir_timers_deinit(&loop->timers);
     weir_pool_deinit(&loop->pool);
     free(loop->slots);

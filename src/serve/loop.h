@@ -10,9 +10,12 @@
 #include <uv.h>
 
 #include "observe/counter.h"
+#include "observe/metrics.h"
 #include "serve/buffer.h"
 #include "serve/conn.h"
+#include "serve/recent.h"
 #include "serve/setup.h"
+#include "serve/sharer.h"
 #include "serve/timer.h"
 #include "weir/limiter.h"
 
@@ -27,12 +30,14 @@ struct weir_counters {
     _Atomic uint64_t protocol_errors;     /* closed for what they sent */
     _Atomic uint64_t bytes_in;
     _Atomic uint64_t bytes_out;
-    _Atomic uint64_t commands; /* RESP commands taken */
-    _Atomic uint64_t requests; /* HTTP requests taken */
+    _Atomic uint64_t commands;                          /* RESP commands taken */
+    _Atomic uint64_t requests;                          /* HTTP requests taken */
+    _Atomic uint64_t fallbacks[WEIR_FALLBACK_POLICIES]; /* verdicts that an engine did not give */
+    _Atomic uint64_t unknown_charges; /* exact decisions that the engine may have charged without our hearing of it */
 };
 
-struct weir_metrics; /* observe/metrics.h */
-struct weir_holds;   /* serve/hold.h */
+struct weir_holds;       /* serve/hold.h */
+struct weir_gossip_host; /* engine/gossip_host.h */
 
 struct weir_listener {
     struct weir_loop *loop;
@@ -49,6 +54,8 @@ struct weir_shared {
     struct weir_limiter *limiter;
     struct weir_metrics *metrics;
     struct weir_holds *holds;
+    struct weir_fallback *fallback;  /* this node's shares while an engine fails */
+    struct weir_gossip_host *gossip; /* NULL: no limit is gossiped */
     struct weir_loop *loops;
     size_t loop_count;
     size_t connections_room;                  /* for which there are descriptors */
@@ -68,10 +75,13 @@ struct weir_loop {
     struct weir_limiter *limiter;
     const struct weir_setup *setup; /* moves between turns only: read it anew for each batch, keep nothing from it */
     uint64_t setup_number;          /* counts the moves */
-    uint32_t *slots;                /* in the metrics, of the limits of `setup`; NULL: memory was out */
-    size_t number;                  /* of this loop, from 0 */
+    bool moving;                    /* requests of the setup before this one are still under way */
+    struct weir_recent recent;
+    uint32_t *slots; /* in the metrics, of the limits of `setup`; NULL: memory was out */
+    size_t number;   /* of this loop, from 0 */
     struct weir_counters counters;
     struct weir_timers timers;
+    struct weir_sharer sharer;
     struct weir_pool pool;
     struct weir_listener listeners[WEIR_LISTENERS_MAX];
     size_t listener_count;
@@ -93,7 +103,8 @@ static inline uint32_t weir_loop_slot(const struct weir_loop *loop, uint32_t ind
     return loop->slots ? loop->slots[index] : 0; /* WEIR_METRICS_OTHER */
 }
 
-int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared);
+/* The fault says what is wrong with the engine of the configuration. */
+int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared, struct weir_fault *ret_fault);
 
 /* Serves on a listening socket as `like` says (protocol, http, loopback); the loop owns
  * the socket from then on. Before weir_loop_start. */
@@ -107,5 +118,10 @@ void weir_loop_deinit(struct weir_loop *loop); /* one that was not started, or h
 void weir_loop_ready_add(struct weir_loop *loop, struct weir_conn *conn);
 void weir_loop_ready_remove(struct weir_loop *loop, struct weir_conn *conn);
 void weir_loop_conn_closed(struct weir_loop *loop);
+
+/* A request under way has ended: the last of an old setup lets it go, the last of all lets the loop drain. */
+void weir_loop_moved(struct weir_loop *loop);
+void weir_loop_shared_closed(
+    struct weir_loop *loop); /* what was shared with other nodes is settled: the loop may end */
 
 #endif

@@ -14,6 +14,7 @@ enum flags {
     ANYBODY = 1, /* before AUTH, too */
     AT_ONCE = 2, /* not queued by MULTI */
     BATCHED = 4, /* its answer waits in the batch, so it needs not wait for the batch */
+    ASKS = 8,    /* may be under way together with others like it */
 };
 
 struct command {
@@ -27,9 +28,9 @@ struct command {
 static const struct command commands[] = {
     { "cl.throttle", 5, 6, WEIR_RIGHT_CHECK, BATCHED, weir_resp_throttle },
     { "ping", 1, 2, 0, 0, weir_resp_ping },
-    { "weir.check", 2, 0, WEIR_RIGHT_CHECK, 0, weir_resp_check },
-    { "weir.peek", 2, 0, WEIR_RIGHT_CHECK, 0, weir_resp_peek },
-    { "weir.refund", 2, 0, WEIR_RIGHT_REFUND, 0, weir_resp_refund },
+    { "weir.check", 2, 0, WEIR_RIGHT_CHECK, ASKS, weir_resp_check },
+    { "weir.peek", 2, 0, WEIR_RIGHT_CHECK, ASKS, weir_resp_peek },
+    { "weir.refund", 2, 0, WEIR_RIGHT_REFUND, ASKS, weir_resp_refund },
     { "del", 2, 0, WEIR_RIGHT_RESET, 0, weir_resp_del },
     { "multi", 1, 1, 0, AT_ONCE, weir_resp_multi },
     { "exec", 1, 1, 0, AT_ONCE, weir_resp_exec },
@@ -84,10 +85,22 @@ static bool is_fine(const struct weir_resp_call *call, const struct command *com
            (conn->rights & command->right) == command->right && (conn->rights != 0 || (command->flags & ANYBODY));
 }
 
-void weir_resp_run(const struct weir_resp_call *call)
+/* Answers keep the order of their commands, and AUTH, say, is not taken before what came before it was answered. */
+static bool must_wait(const struct weir_resp_session *session, const struct command *command, bool fine)
+{
+    if (session->later_count == 0)
+        return false;
+    return !fine || session->queueing || !(command->flags & ASKS) || session->later_count >= WEIR_RESP_LATER_MAX;
+}
+
+bool weir_resp_run(const struct weir_resp_call *call)
 {
     const struct command *command = find(call->args[0]);
     bool fine = is_fine(call, command);
+    if (must_wait(call->session, command, fine)) {
+        weir_conn_gate(call->conn);
+        return false;
+    }
     if (!fine || call->session->queueing || !(command->flags & BATCHED))
         weir_resp_batch_flush(call);
     if (!fine) {
@@ -98,6 +111,7 @@ void weir_resp_run(const struct weir_resp_call *call)
     } else {
         command->run(call);
     }
+    return true;
 }
 
 /* A web page can make a browser send us HTTP; its lines must not be taken for commands. */
@@ -128,7 +142,9 @@ static bool take_one(struct weir_resp_call *call, const uint8_t *data, size_t si
     struct weir_resp_command *command = &call->work->command;
     const struct weir_resp_bounds bounds = bounds_for(call->conn);
     int error = weir_resp_parse(&call->session->progress, data, size, &bounds, command);
-    if (error == WEIR_EPROTO)
+    if (error == WEIR_EPROTO && call->session->later_count > 0)
+        weir_conn_gate(call->conn); /* and it is found again */
+    else if (error == WEIR_EPROTO)
         end_in_error(call);
     if (error)
         return false;
@@ -141,8 +157,7 @@ static bool take_one(struct weir_resp_call *call, const uint8_t *data, size_t si
     }
     call->args = command->args;
     call->count = command->count;
-    weir_resp_run(call);
-    return true;
+    return weir_resp_run(call);
 }
 
 static size_t on_input(struct weir_conn *conn, const uint8_t *data, size_t size, const struct weir_time *time)
@@ -154,6 +169,9 @@ static size_t on_input(struct weir_conn *conn, const uint8_t *data, size_t size,
     size_t at = 0;
     size_t taken = 0;
     size_t one = 0;
+    weir_resp_later_flush(conn);
+    if (weir_conn_blocked(conn) || !weir_resp_exec_go_on(&call))
+        return 0;
     while (at < size && !weir_conn_blocked(conn)) {
         if (taken == commands_max) {
             weir_conn_yield(conn);
@@ -190,6 +208,8 @@ static void on_overdue(struct weir_conn *conn, bool too_large)
 
 static void on_close(struct weir_conn *conn)
 {
+    weir_resp_later_drop(conn);
+    weir_resp_exec_drop(weir_conn_state(conn));
     weir_resp_queue_reset(weir_conn_state(conn));
 }
 

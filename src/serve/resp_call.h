@@ -20,6 +20,11 @@ struct weir_resp_queue {
     size_t count;
 };
 
+/* An answer that must not go yet: it is being decided, or others before it are. */
+struct weir_resp_later;
+
+#define WEIR_RESP_LATER_MAX 256 /* of one connection; the next command is not taken before one of them has gone */
+
 /* Of one connection. */
 struct weir_resp_session {
     struct weir_resp_progress progress;
@@ -28,6 +33,10 @@ struct weir_resp_session {
     bool queueing;     /* MULTI has been said */
     bool queue_failed; /* a command could not be queued: EXEC will refuse */
     struct weir_resp_queue queue;
+    struct weir_resp_queue exec; /* being run by EXEC */
+    size_t exec_at, exec_left;   /* where, and how many commands are left */
+    struct weir_resp_later *later_first, *later_last;
+    size_t later_count;
     char name[WEIR_RESP_NAME_MAX];
 };
 
@@ -120,10 +129,28 @@ void weir_resp_info(const struct weir_resp_call *call);
 void weir_resp_quit(const struct weir_resp_call *call);
 void weir_resp_reset(const struct weir_resp_call *call);
 
+/* ---- answers that come later: resp_later.c ---- */
+
+struct weir_ask;
+
+/* The answer of this call comes when `ask` is done. */
+void weir_resp_later_ask(const struct weir_resp_call *call, struct weir_ask *ask);
+/* The answer has been written, to a connection that had `pending_before` bytes to send: where others must go before it,
+ * it is taken back until then. `waiter`: it is held, too (hold.h); NULL. */
+void weir_resp_later_written(const struct weir_resp_call *call, size_t pending_before, struct weir_waiter *waiter);
+/* Writes what may go now. */
+void weir_resp_later_flush(struct weir_conn *conn);
+void weir_resp_later_drop(struct weir_conn *conn); /* the connection ends */
+
+/* What a check's or a refund's outcome looks like. */
+void weir_resp_reply_outcome(const struct weir_resp_call *call, const struct weir_outcome *outcome);
+void weir_resp_reply_refunds(const struct weir_resp_call *call, const struct weir_match *match, const uint64_t *units);
+
 /* ---- running ---- */
 
-/* Runs or queues a command: finds it, checks its arguments' number and the caller's rights. */
-void weir_resp_run(const struct weir_resp_call *call);
+/* Runs or queues a command: finds it, checks its arguments' number and the caller's rights. False: not now, answers of
+ * commands before it have yet to come (weir_conn_gate). */
+bool weir_resp_run(const struct weir_resp_call *call);
 
 /* ---- MULTI: resp_queue.c ---- */
 
@@ -133,5 +160,7 @@ void weir_resp_discard(const struct weir_resp_call *call);
 void weir_resp_queue_add(const struct weir_resp_call *call);
 void weir_resp_queue_fail(struct weir_resp_session *session);
 void weir_resp_queue_reset(struct weir_resp_session *session);
+bool weir_resp_exec_go_on(const struct weir_resp_call *call); /* false: a command of EXEC is not to be run yet */
+void weir_resp_exec_drop(struct weir_resp_session *session);
 
 #endif

@@ -3,8 +3,10 @@
  * WEIR.CHECK, WEIR.PEEK and WEIR.REFUND: the limits of the configuration. */
 #include <stdio.h>
 
+#include "serve/ask.h"
 #include "serve/hold.h"
 #include "serve/resp_call.h"
+#include "wire/resp_write.h"
 
 /* `WEIR.X NUMBER attr value [attr value ...]` into call->work->attributes; false when it has been answered. */
 static bool read_question(const struct weir_resp_call *call, const char *number, struct weir_question *ret_question)
@@ -33,36 +35,51 @@ static bool read_question(const struct weir_resp_call *call, const char *number,
     return true;
 }
 
-static void reply_outcome(const struct weir_resp_call *call, const struct weir_outcome *outcome)
+void weir_resp_reply_outcome(const struct weir_resp_call *call, const struct weir_outcome *outcome)
 {
     const struct weir_rule *rule = weir_outcome_rule(outcome);
     const struct weir_verdict *verdict = weir_outcome_verdict(outcome);
-    weir_resp_reply_array(call, 7);
-    weir_resp_reply_integer(call, outcome->decision.admitted);
-    weir_resp_reply_text(call, rule ? rule->name : "");
-    weir_resp_reply_integer(call, verdict ? (int64_t)verdict->capacity : -1);
-    weir_resp_reply_integer(call, verdict ? (int64_t)verdict->remaining : -1);
-    weir_resp_reply_integer(call, weir_told_ms(outcome->decision.retry_after_ns));
-    weir_resp_reply_integer(call, verdict ? weir_told_ms(verdict->reset_after_ns) : 0);
-    weir_resp_reply_integer(call, weir_told_ms(outcome->decision.delay_ns));
+    const char *name = rule ? rule->name : "";
+    size_t name_size = strlen(name);
+    uint8_t *start = weir_conn_reserve(call->conn, 8 * WEIR_RESP_HEADER_MAX + name_size + 2), *at = start;
+    if (!at)
+        return;
+    at = weir_resp_put_array(at, 7);
+    at = weir_resp_put_integer(at, outcome->decision.admitted);
+    at = weir_resp_put_bulk(at, name, name_size);
+    at = weir_resp_put_integer(at, verdict ? (int64_t)verdict->capacity : -1);
+    at = weir_resp_put_integer(at, verdict ? (int64_t)verdict->remaining : -1);
+    at = weir_resp_put_integer(at, weir_told_ms(outcome->decision.retry_after_ns));
+    at = weir_resp_put_integer(at, verdict ? weir_told_ms(verdict->reset_after_ns) : 0);
+    at = weir_resp_put_integer(at, weir_told_ms(outcome->decision.delay_ns));
+    weir_conn_commit(call->conn, (size_t)(at - start));
 }
 
 static void decide(const struct weir_resp_call *call, bool peek)
 {
     struct weir_question question;
     struct weir_fault fault;
-    if (!read_question(call, "cost", &question))
-        return;
-    question.peek = peek;
-    question.can_wait = !call->in_exec;
     struct weir_outcome *outcome = &call->work->outcome;
+    struct weir_ask *ask = NULL;
     size_t pending = weir_conn_pending(call->conn);
-    int error = weir_decide(call->conn->loop, &question, call->time, outcome, &fault);
-    if (error)
-        weir_resp_reply_fault(call, error, &fault);
-    else
-        reply_outcome(call, outcome);
-    if (!error && outcome->waiter)
+    int error = 0;
+    outcome->waiter = NULL;
+    if (read_question(call, "cost", &question)) {
+        question.peek = peek;
+        question.can_wait = !call->in_exec;
+        error = weir_decide(call->conn->loop, &question, call->time, outcome, &fault, &ask);
+        if (ask) {
+            weir_resp_later_ask(call, ask);
+            return;
+        }
+        if (error)
+            weir_resp_reply_fault(call, error, &fault);
+        else
+            weir_resp_reply_outcome(call, outcome);
+    }
+    if (call->session->later_count > 0)
+        weir_resp_later_written(call, pending, outcome->waiter);
+    else if (outcome->waiter)
         weir_hold_begin(outcome->waiter, call->conn, pending);
 }
 
@@ -76,26 +93,44 @@ void weir_resp_peek(const struct weir_resp_call *call)
     decide(call, true);
 }
 
-void weir_resp_refund(const struct weir_resp_call *call)
+void weir_resp_reply_refunds(const struct weir_resp_call *call, const struct weir_match *match, const uint64_t *units)
+{
+    weir_resp_reply_array(call, match->count);
+    for (size_t i = 0; i < match->count; i++) {
+        weir_resp_reply_array(call, 2);
+        weir_resp_reply_text(call, match->rules[i]->name);
+        weir_resp_reply_integer(call, (int64_t)units[i]);
+    }
+}
+
+/* Answers unless the engine has to be asked. */
+static struct weir_ask *refund(const struct weir_resp_call *call)
 {
     struct weir_question question;
     struct weir_fault fault = { 0 };
     struct weir_loop *loop = call->conn->loop;
     struct weir_match *match = &call->work->outcome.match;
+    struct weir_ask *ask = NULL;
+    uint64_t units[WEIR_CHARGES_MAX] = { 0 };
     if (!read_question(call, "units", &question))
-        return;
+        return NULL;
     int error = weir_rules_match(loop->setup->rules, question.attributes, question.count, question.cost, match, &fault);
     if (error) {
         weir_resp_reply_fault(call, error, &fault);
-        return;
+        return NULL;
     }
-    weir_resp_reply_array(call, match->count);
-    for (size_t i = 0; i < match->count; i++) {
-        uint64_t units = 0;
-        /* The ids are of the rules in force: what is left to go wrong is nothing. */
-        error = weir_limiter_refund(loop->limiter, &match->charges[i], match->charges[i].cost, call->time, &units);
-        weir_resp_reply_array(call, 2);
-        weir_resp_reply_text(call, match->rules[i]->name);
-        weir_resp_reply_integer(call, error ? 0 : (int64_t)units);
-    }
+    weir_refund(loop, match, call->time, units, &ask);
+    if (!ask)
+        weir_resp_reply_refunds(call, match, units);
+    return ask;
+}
+
+void weir_resp_refund(const struct weir_resp_call *call)
+{
+    size_t pending = weir_conn_pending(call->conn);
+    struct weir_ask *ask = refund(call);
+    if (ask)
+        weir_resp_later_ask(call, ask);
+    else if (call->session->later_count > 0)
+        weir_resp_later_written(call, pending, NULL);
 }

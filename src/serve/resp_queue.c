@@ -92,24 +92,39 @@ static size_t take_size(const struct weir_resp_queue *queue, size_t *at)
     return value;
 }
 
-/* The queue is taken out of the session first: a command in it may be RESET. */
-static void run_queue(const struct weir_resp_call *call, const struct weir_resp_queue *queue)
+/* Runs what is left. The queue has left session->queue, because a command in it may be RESET. */
+bool weir_resp_exec_go_on(const struct weir_resp_call *call)
 {
+    struct weir_resp_session *session = call->session;
     struct weir_slice *args = call->work->command.args;
     struct weir_resp_call inner = *call;
+    if (session->exec_left == 0)
+        return true;
     inner.args = args;
     inner.in_exec = true;
-    size_t at = 0;
-    for (size_t i = 0; i < queue->count; i++) {
-        inner.count = take_size(queue, &at);
+    while (session->exec_left > 0) {
+        size_t at = session->exec_at;
+        inner.count = take_size(&session->exec, &at);
         for (size_t k = 0; k < inner.count; k++) {
-            args[k].size = take_size(queue, &at);
-            args[k].data = queue->bytes + at;
+            args[k].size = take_size(&session->exec, &at);
+            args[k].data = session->exec.bytes + at;
             at += args[k].size;
         }
-        weir_resp_run(&inner);
+        if (!weir_resp_run(&inner))
+            return false;
+        session->exec_at = at;
+        session->exec_left--;
     }
     weir_resp_batch_flush(&inner);
+    weir_resp_exec_drop(session);
+    return true;
+}
+
+void weir_resp_exec_drop(struct weir_resp_session *session)
+{
+    free(session->exec.bytes);
+    session->exec = (struct weir_resp_queue){ 0 };
+    session->exec_at = session->exec_left = 0;
 }
 
 void weir_resp_exec(const struct weir_resp_call *call)
@@ -124,10 +139,12 @@ void weir_resp_exec(const struct weir_resp_call *call)
         weir_resp_reply_error(call, "EXECABORT Transaction discarded because of previous errors.");
         return;
     }
-    struct weir_resp_queue queue = session->queue;
+    session->exec = session->queue;
+    session->exec_left = session->queue.count;
     session->queue = (struct weir_resp_queue){ 0 };
     session->queueing = false;
-    weir_resp_reply_array(call, queue.count);
-    run_queue(call, &queue);
-    free(queue.bytes);
+    weir_resp_reply_array(call, session->exec.count);
+    if (!weir_resp_exec_go_on(call))
+        return; /* the rest is run when what it waits for is answered */
+    weir_resp_exec_drop(session);
 }

@@ -7,15 +7,18 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "engine/fallback.h"
 #include "observe/metrics.h"
+#include "serve/gossip.h"
 #include "serve/hold.h"
 #include "serve/listen.h"
 
 #define MAINTAIN_PERIOD_MS 10
 #define MAINTAIN_LINES 4096
 #define THREADS_MAX 256
-#define DESCRIPTORS_SPARE 64   /* for files, logs and what libraries open */
-#define DESCRIPTORS_PER_LOOP 8 /* epoll, wake, timer, listeners */
+#define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
+#define DESCRIPTORS_SPARE 64    /* for files, logs and what libraries open */
+#define DESCRIPTORS_PER_LOOP 8  /* epoll, wake, timer, listeners */
 
 struct opened {
     char name[WEIR_LISTEN_NAME_MAX]; /* "" = off */
@@ -30,9 +33,10 @@ struct weir_server {
     uv_signal_t hup, term, interrupt;
     uv_timer_t maintain;
     uv_async_t moved;
-    struct weir_setup *setup;   /* in force */
-    struct weir_setup *retired; /* loops may still look at it */
-    bool reload_wanted;         /* came while loops were still moving to the one before */
+    struct weir_gossip_server *gossip; /* NULL: none */
+    struct weir_setup *setup;          /* in force */
+    struct weir_setup *retired;        /* loops may still look at it */
+    bool reload_wanted;                /* came while loops were still moving to the one before */
 };
 
 static void wake_loops(struct weir_server *server)
@@ -58,6 +62,7 @@ static void reload(struct weir_server *server)
         return;
     server->retired = server->setup;
     server->setup = next;
+    weir_gossip_server_limits(server->gossip, next->rules);
     atomic_store(&server->shared.setup_pending, server->shared.loop_count);
     atomic_store(&server->shared.setup, next);
     wake_loops(server);
@@ -70,6 +75,7 @@ static void close_handles(struct weir_server *server)
     uv_close((uv_handle_t *)&server->interrupt, NULL);
     uv_close((uv_handle_t *)&server->maintain, NULL);
     uv_close((uv_handle_t *)&server->moved, NULL);
+    weir_gossip_server_close(server->gossip);
 }
 
 static void on_moved(uv_async_t *moved)
@@ -180,13 +186,15 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
     int error = weir_metrics_create(wanted, &server->shared.metrics);
     if (!error)
         error = weir_holds_create(&server->shared.holds);
+    if (!error)
+        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, &server->shared.fallback);
     if (error)
         return error;
     server->shared.loops = aligned_alloc(_Alignof(struct weir_loop), wanted * sizeof(struct weir_loop));
     if (!server->shared.loops)
         return WEIR_ENOMEM;
     for (size_t i = 0; !error && i < wanted; i++) {
-        error = weir_loop_init(&server->shared.loops[i], &server->shared);
+        error = weir_loop_init(&server->shared.loops[i], &server->shared, ret_fault);
         server->shared.loop_count += error ? 0 : 1;
     }
     for (size_t i = 0; !error && i < server->options.listen_count; i++)
@@ -211,6 +219,10 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
         return error;
     }
     error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
+    if (!error)
+        error = weir_gossip_server_create(options->setup->config, options->setup->rules, &server->uv, &server->gossip,
+                                          ret_fault);
+    server->shared.gossip = weir_gossip_server_host(server->gossip);
     if (!error)
         error = init_loops(server, ret_fault);
     if (error) {
@@ -260,11 +272,13 @@ void weir_server_destroy(struct weir_server *server)
         weir_loop_deinit(&server->shared.loops[i]);
     free(server->shared.loops);
     weir_holds_destroy(server->shared.holds);
+    weir_fallback_destroy(server->shared.fallback);
     weir_metrics_destroy(server->shared.metrics);
     if (!uv_is_closing((uv_handle_t *)&server->moved))
         close_handles(server);
     uv_run(&server->uv, UV_RUN_DEFAULT);
     uv_loop_close(&server->uv);
+    weir_gossip_server_destroy(server->gossip);
     for (size_t i = 0; i < WEIR_LISTENERS_MAX; i++) {
         if (server->opened[i].name[0] && server->opened[i].address.kind == WEIR_ADDRESS_UNIX)
             weir_listen_close(&server->opened[i].address, 0, NULL);

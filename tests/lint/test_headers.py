@@ -11,9 +11,10 @@ STRICT = ['-Wall', '-Wextra', '-Wpedantic', '-Wconversion', '-Werror', '-fsyntax
 
 def compile_alone(compiler, header, *options):
     """Includes it twice, so that a missing guard shows too."""
-    name = header.relative_to(ROOT / ('include' if 'include' in header.parts else 'src'))
+    home = next((folder for folder in ('include', 'src') if folder in header.relative_to(ROOT).parts), '')
+    name = header.relative_to(ROOT / home)
     source = f'#include "{name}"\n#include "{name}"\nint planted_by_the_test;\n'
-    command = [*compiler, *STRICT, *options, '-I', ROOT / 'include', '-I', ROOT / 'src', '-']
+    command = [*compiler, *STRICT, *options, '-I', ROOT / 'include', '-I', ROOT / 'src', '-I', ROOT, '-']
     return subprocess.run(command, input=source, capture_output=True, text=True, check=False).stderr
 
 
@@ -30,6 +31,9 @@ class Headers(unittest.TestCase):
 
     def test_public_as_cpp(self):
         self.each('include', ['c++', '-x', 'c++'], '-std=c++11')
+
+    def test_sim_as_c(self):
+        self.each('sim', ['cc', '-x', 'c'], '-std=c11', '-D_GNU_SOURCE', '-Wshadow')
 
     def test_private_as_c(self):
         llhttp = '/usr/include/llhttp' if pathlib.Path('/usr/include/llhttp').exists() else '/usr/share/include/llhttp'

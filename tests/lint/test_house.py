@@ -90,6 +90,15 @@ class Planted(unittest.TestCase):
     def test_walks_the_tree(self):
         self.expect('src/wire/planted.c', 'walks the tree', '#include "../serve/loop.h"\n')
 
+    def test_sim_stands_on_core(self):
+        self.expect('sim/planted.c', 'sim/ may not include engine/planted.h', '#include "engine/planted.h"\n')
+
+    def test_sim_is_for_cli(self):
+        self.expect('src/serve/planted.c', 'names no floor', '#include "sim/run.h"\n')
+
+    def test_sim_in_cli(self):
+        self.nothing('src/cli/planted.c', '#include "sim/run.h"\n')
+
     def test_unknown_folder(self):
         self.expect('src/utils/planted.c', 'is no floor', 'int planted;\n')
 

@@ -15,7 +15,9 @@ from test_tls import make_certificate
 from weir_server import BUILD, ROOT, Weir
 
 CONFIG = '''
+cluster: { node: b, nodes: [ a, b, c ] }
 limits:
+  - { name: shared, match: { route: /shared }, key: [user], rate: 100/hour, sharing: split }
   - { name: per-user, match: { route: /api/* }, key: [user], rate: 100/hour, burst: 2 }
   - { name: tried, match: { route: /api/* }, rate: 1/hour, mode: shadow }
 '''
@@ -52,6 +54,14 @@ class Check(unittest.TestCase):
         self.assertRegex(lines[3], r'^\* per-user +admits +1 +2 ')
         self.assertRegex(lines[4], r'^  tried +\((admits|would)\) ')
         self.assertEqual(lines[2].index('says'), lines[3].index('admits'))
+
+    def test_a_shared_limit_says_how_and_what_that_is_worth(self):
+        lines = self.check('user=people', 'route=/shared').stdout.splitlines()
+        self.assertRegex(lines[3], r'^\* shared +admits +32 +33 ')
+        self.assertRegex(lines[4], r"^ +split over 3 nodes, this node's share 33, overshoot at most 0$")
+        limit = json.loads(self.check('--json', 'user=json', 'route=/shared').stdout)['limits'][0]
+        self.assertEqual({name: limit[name] for name in ('sharing', 'nodes', 'share', 'slack', 'overshoot_max')},
+                         {'sharing': 'split', 'nodes': 3, 'share': 33, 'slack': 0, 'overshoot_max': 0})
 
     def test_json_is_the_servers_answer(self):
         verdict = json.loads(self.check('--json', 'user=json', 'route=/api/x').stdout)
@@ -198,6 +208,58 @@ class Offline(unittest.TestCase):
         first = json.loads(result.stdout)[0]
         self.assertEqual((first['limit'], first['applies'], first['reason'], first['override']),
                          ('api-per-user', False, 'off', 'user=monitoring'))
+
+    def test_explain_states_the_bound_of_each_mode(self):
+        """Five modes, in units: examples/cluster.yaml as node b reads it."""
+        cluster = ['explain', '--config', str(ROOT / 'examples/cluster.yaml'), '--node', 'b']
+        result = weir(*cluster, 'user=ada', 'tenant=acme', 'route=/api/x')
+        self.assertEqual((result.returncode, result.stderr), (0, ''))
+        self.assertRegex(result.stdout, r'(?m)^api-per-tenant +applies: token_bucket 60000/min burst 1000 \(line \d+\)\n'
+                                        r' +leased in chunks for 2000ms: overshoot 0, .*: the share of node b, 20000/min '
+                                        r'capacity 333$')
+        self.assertRegex(result.stdout, r'(?m)^ +batched every 100ms over 3 nodes, slack 10: overshoot at most '
+                                        r'N\*slack = 30, and 10 more for each node that crashed')
+        result = weir(*cluster, 'account=7', 'route=/payments')
+        self.assertRegex(result.stdout, r'(?m)^ +exact at the engine: overshoot 0; if the engine does not answer within '
+                                        r'20ms: refused$')
+        limits = {limit['limit']: limit['sharing'] for limit in json.loads(
+            weir(*cluster, '--json', 'user=ada', 'ip=192.0.2.1', 'route=/upload/x').stdout)}
+        self.assertEqual(limits['uploads-per-address'], {
+            'mode': 'split', 'nodes': 3, 'node': 'b', 'share': {'rate': '30/hour', 'capacity': 30}, 'slack': 0,
+            'overshoot_max': 0})
+        self.assertEqual(limits['api-per-user'], {
+            'mode': 'batched', 'nodes': 3, 'node': 'b', 'share': {'rate': '200/min', 'capacity': 200}, 'slack': 10,
+            'overshoot_max': 30, 'interval_ms': 100, 'on_failure': 'local', 'deadline_ms': 50})
+        self.assertEqual((limits['searches-per-user']['mode'], limits['searches-per-user']['overshoot_max']),
+                         ('gossip', 30))
+
+    def test_nodes_without_an_engine_share_nothing(self):
+        self.file.write_text('cluster: { nodes: [ a, b ] }\nlimits: [{ name: x, rate: 5/s }]\n', encoding='utf-8')
+        result = weir('explain', '--config', str(self.file))
+        self.assertIn('exact on each of 2 nodes by itself: they share nothing without an engine', result.stdout)
+        report = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)
+        self.assertEqual([(one['limit'], one['mode'], one['overshoot_max']) for one in report['sharing']],
+                         [('x', 'exact', None)])
+
+    def test_rules_check_shows_how_limits_are_shared(self):
+        result = weir('rules', 'check', '--node', 'a', str(ROOT / 'examples/cluster.yaml'))
+        self.assertEqual(result.returncode, 0)
+        self.assertIn('limit "uploads-per-address": split: 90/hour over 3 nodes: overshoot 0; the share of node a, '
+                      '30/hour capacity 30', result.stdout)
+        self.assertIn(': 5 limits, 0 warnings', result.stdout)
+
+    def test_a_node_must_know_which_one_it_is(self):
+        cluster = str(ROOT / 'examples/cluster.yaml')
+        self.assertEqual(weir('serve', '--check', cluster).returncode, 0)
+        self.assertEqual(weir('serve', '--check', cluster, '--node', 'c').returncode, 0)
+        for arguments, words in ((['serve', '--config', cluster], 'nobody says which node this is: must be one of a, b, c'),
+                                 (['serve', '--config', cluster, '--node', 'd'], 'node "d" must be one of a, b, c'),
+                                 (['serve', '--check', cluster, '--node', 'd'], 'node "d" must be one of a, b, c'),
+                                 (['explain', '--config', cluster, '--node', 'd'], 'node "d" must be one of a, b, c'),
+                                 (['serve', '--node', 'a'], 'node "a" is not in it: there is no cluster')):
+            result = weir(*arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ''), arguments)
+            self.assertIn(words, result.stderr)
 
     def test_rules_check_says_where(self):
         self.file.write_text('limits:\n  - name: a\n    rate: 5/parsec\n', encoding='utf-8')

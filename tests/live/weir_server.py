@@ -111,8 +111,8 @@ def resp_encode(*words):
 class Resp:
     """A small RESP2 client that can be as rude as a test needs."""
 
-    def __init__(self, port, timeout_s=10):
-        self.socket = socket.create_connection(('127.0.0.1', port), timeout=timeout_s)
+    def __init__(self, port, timeout_s=10, host='127.0.0.1'):
+        self.socket = socket.create_connection((host, port), timeout=timeout_s)
         self.file = self.socket.makefile('rb')
 
     def __enter__(self):

@@ -1,28 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The configuration: what is not legal names its place and its range. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "rules/config.h"
+#include "config_bad.h"
 
 #define L                                                                                                              \
     "limits:\n  - name: a\n    rate: 10/s\n    burst: 10\n" /* ends in line 4; more of it goes to line 5, column 5 */
-
-struct bad {
-    const char *text;
-    unsigned line, column;
-    int error;
-    const char *message; /* is part of it */
-};
 
 static const struct bad bad_yaml[] = {
     { "", 1, 1, WEIR_EPROTO, "empty" },
@@ -66,11 +50,7 @@ static const struct bad bad_limits[] = {
     { L "    algorithm: gcra\n", 5, 16, WEIR_EINVAL, "must be one of token_bucket, leaky_bucket" },
     { L "    algorithm: concurrency\n", 5, 16, WEIR_EINVAL, "does not have algorithm \"concurrency\"" },
     { L "    algorithm: fixed_window\n", 4, 5, WEIR_EINVAL, "\"burst\" is only for token_bucket" },
-    { L "    sharing: leased\n", 5, 14, WEIR_EINVAL, "does not have sharing \"leased\"" },
-    { L "    on_failure: open\n", 5, 17, WEIR_EINVAL, "does not have \"on_failure\"" },
-    { L "    deadline: 20ms\n", 5, 15, WEIR_EINVAL, "does not have \"deadline\"" },
     { L "    lease: 30s\n", 5, 12, WEIR_EINVAL, "does not have \"lease\"" },
-    { L "    slack: 3\n", 5, 12, WEIR_EINVAL, "does not have \"slack\"" },
     { L "    mode: on\n", 5, 11, WEIR_EINVAL, "must be one of enforce, shadow, off" },
     { L "    count: all\n", 5, 12, WEIR_EINVAL, "must be one of admitted, attempts" },
     { L "    on_full: drop\n", 5, 14, WEIR_EINVAL, "must be one of evict, refuse" },
@@ -168,23 +148,6 @@ static const struct bad bad_sections[] = {
     { "cluster_secret: 000102030405060708090a0b0c0d0e0f0", 1, 17, WEIR_EINVAL, "must be 32 hexadecimal digits" },
     { "cluster_secret: 000102030405060708090a0b0c0d0e0g", 1, 17, WEIR_EINVAL, "must be 32 hexadecimal digits" },
 };
-
-static void expect_bad(const struct bad *bad, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct weir_config *config = (void *)&config;
-        struct weir_config_fault fault = { { 99, 99 }, "" };
-        int error = weir_config_parse(bad[i].text, strlen(bad[i].text), &config, &fault);
-        if (error != bad[i].error || fault.mark.line != bad[i].line || fault.mark.column != bad[i].column ||
-            !strstr(fault.text, bad[i].message))
-            fail_msg("%s\n  gives %s %u:%u: %s\n  not %s %u:%u: ...%s...", bad[i].text, weir_error_name(error),
-                     fault.mark.line, fault.mark.column, fault.text, weir_error_name(bad[i].error), bad[i].line,
-                     bad[i].column, bad[i].message);
-        assert_ptr_equal(config, (void *)&config); /* untouched */
-    }
-}
-
-#define EXPECT_BAD(table) expect_bad(table, sizeof(table) / sizeof((table)[0]))
 
 static void test_bad_yaml_is_refused_with_its_place(void **state)
 {

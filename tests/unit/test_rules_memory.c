@@ -47,14 +47,18 @@ void *__wrap_reallocarray(void *old, size_t count, size_t size)
 
 static char *text_make(void)
 {
-    char *text = fixture_alloc(LIMITS * 300);
+    static const char *const modes[] = { "exact", "leased", "batched", "split" };
+    char *text = fixture_alloc(LIMITS * 300 + 400);
     size_t used = 0;
-    fixture_add(text, &used, "limits:\n");
+    fixture_add(text, &used,
+                "engine: { redis: { servers: [ 127.0.0.1:1 ], username: u, password: p, tls: { name: n } } }\n"
+                "cluster: { node: b, nodes: [ c, { name: b }, { name: a, gossip: 127.0.0.1:2 } ] }\n"
+                "limits:\n");
     for (int i = 0; i < LIMITS; i++)
         fixture_add(text, &used,
-                    "- { name: l%d, match: { r: \"/a%d/*\", t: x%d }, key: [u%d], rate: 5/s,\n"
+                    "- { name: l%d, match: { r: \"/a%d/*\", t: x%d }, key: [u%d], rate: 5/s, sharing: %s,\n"
                     "    overrides: [{ u%d: a, burst: 2 }, { u%d: \"b*\", mode: off }, { u%d: a, burst: 3 }] }\n",
-                    i, i, i, i % 50, i % 50, i % 50, i % 50);
+                    i, i, i, i % 50, modes[i % 4], i % 50, i % 50, i % 50);
     return text;
 }
 

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/limit_text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "rules/sharing_decode.h"
+
+#define MS_NS (WEIR_NS_PER_SECOND / 1000)
+
+void weir_rate_format(const struct weir_limit_spec *spec, char *buffer, size_t size)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } units[] = { { "year", 365 * 86400 * WEIR_NS_PER_SECOND },
+                  { "month", 30 * 86400 * WEIR_NS_PER_SECOND },
+                  { "week", 7 * 86400 * WEIR_NS_PER_SECOND },
+                  { "day", 86400 * WEIR_NS_PER_SECOND },
+                  { "hour", 3600 * WEIR_NS_PER_SECOND },
+                  { "min", 60 * WEIR_NS_PER_SECOND },
+                  { "s", WEIR_NS_PER_SECOND },
+                  { "ms", WEIR_NS_PER_SECOND / 1000 } };
+    size_t i = 0;
+    while (i < sizeof(units) / sizeof(units[0]) - 1 && spec->period_ns % units[i].ns != 0)
+        i++;
+    uint64_t number = spec->period_ns / units[i].ns;
+    if (number == 1)
+        (void)snprintf(buffer, size, "%" PRIu64 "/%s", spec->count, units[i].name);
+    else
+        (void)snprintf(buffer, size, "%" PRIu64 "/%" PRIu64 "%s", spec->count, number, units[i].name);
+}
+
+/* Text put together, cut to fit. */
+struct line {
+    char *buffer;
+    size_t size, used;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int more = vsnprintf(line->buffer + line->used, line->size - line->used, format, list);
+    va_end(list);
+    if (more > 0)
+        line->used = line->used + (size_t)more < line->size ? line->used + (size_t)more : line->size - 1;
+}
+
+/* Whose share is shown: of this node, or where nobody said which one this is, of the first. */
+static const char *node_of(const struct weir_config *config)
+{
+    return config->nodes_count ? config->nodes[config->node].name : NULL;
+}
+
+static void add_share(struct line *line, const struct weir_rule *rule, const struct weir_config *config)
+{
+    char rate[64];
+    weir_rate_format(&rule->share, rate, sizeof(rate));
+    if (rule->terms.nodes > 1)
+        add(line, "the share of node %s, ", node_of(config));
+    add(line, "%s capacity %" PRIu64, rate, rule->terms.share);
+}
+
+static void add_failure(struct line *line, const struct weir_rule *rule, const struct weir_config *config)
+{
+    add(line, "; if the engine does not answer within %" PRIu64 "ms: ", rule->deadline_ns / MS_NS);
+    if (rule->on_failure == WEIR_ON_FAILURE_OPEN)
+        add(line, "admitted, without any bound");
+    else if (rule->on_failure == WEIR_ON_FAILURE_CLOSED)
+        add(line, "refused");
+    else
+        add_share(line, rule, config);
+}
+
+static void add_slack(struct line *line, const struct weir_told_sharing *terms)
+{
+    add(line,
+        "slack %" PRIu64 ": overshoot at most N*slack = %" PRIu64 ", and %" PRIu64
+        " more for each node that crashed while the limit refilled once",
+        terms->slack, terms->overshoot_max, terms->slack);
+}
+
+void weir_sharing_format(const struct weir_rule *rule, const struct weir_config *config, char *buffer, size_t size)
+{
+    struct line line = { buffer, size, 0 };
+    const struct weir_told_sharing *terms = &rule->terms;
+    char rate[64];
+    buffer[0] = '\0';
+    if (!terms->mode) {
+        if (weir_config_nodes(config) > 1)
+            add(&line, "exact on each of %" PRIu32 " nodes by itself: they share nothing without an engine",
+                weir_config_nodes(config));
+        return;
+    }
+    switch (rule->sharing) {
+    case WEIR_SHARING_EXACT:
+        add(&line, "exact at the engine: overshoot 0");
+        break;
+    case WEIR_SHARING_LEASED:
+        add(&line, "leased in chunks for %" PRIu64 "ms: overshoot 0, unused at most what is unspent and forfeited",
+            rule->chunk_ttl_ns / MS_NS);
+        break;
+    case WEIR_SHARING_BATCHED:
+        add(&line, "batched every %" PRIu64 "ms over %" PRIu64 " nodes, ", rule->interval_ns / MS_NS, terms->nodes);
+        add_slack(&line, terms);
+        break;
+    case WEIR_SHARING_SPLIT:
+        weir_rate_format(&rule->whole, rate, sizeof(rate));
+        add(&line, "split: %s over %" PRIu64 " nodes: overshoot 0; ", rate, terms->nodes);
+        add_share(&line, rule, config);
+        return;
+    case WEIR_SHARING_GOSSIP:
+        add(&line, "gossiped over %" PRIu64 " nodes, ", terms->nodes);
+        add_slack(&line, terms);
+        return;
+    }
+    add_failure(&line, rule, config);
+}
+
+json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config *config)
+{
+    const struct weir_told_sharing *terms = &rule->terms;
+    bool at_engine = rule->remote && rule->sharing != WEIR_SHARING_GOSSIP;
+    uint32_t nodes = weir_config_nodes(config);
+    char rate[64];
+    weir_rate_format(&rule->share, rate, sizeof(rate));
+    json_t *object = json_pack("{s:s,s:I,s:s?,s:{s:s,s:I},s:I}", "mode", weir_sharing_words[rule->sharing], "nodes",
+                               (json_int_t)nodes, "node", node_of(config), "share", "rate", rate, "capacity",
+                               (json_int_t)weir_limit_capacity(&rule->share), "slack", (json_int_t)rule->slack);
+    bool bounded = terms->mode || nodes == 1;
+    (void)json_object_set_new(object, "overshoot_max",
+                              bounded ? json_integer((json_int_t)terms->overshoot_max) : json_null());
+    if (rule->sharing == WEIR_SHARING_BATCHED)
+        (void)json_object_set_new(object, "interval_ms", json_integer((json_int_t)(rule->interval_ns / MS_NS)));
+    if (rule->sharing == WEIR_SHARING_LEASED)
+        (void)json_object_set_new(object, "chunk_ttl_ms", json_integer((json_int_t)(rule->chunk_ttl_ns / MS_NS)));
+    if (at_engine) {
+        (void)json_object_set_new(object, "on_failure", json_string(weir_on_failure_words[rule->on_failure]));
+        (void)json_object_set_new(object, "deadline_ms", json_integer((json_int_t)(rule->deadline_ns / MS_NS)));
+    }
+    return object;
+}

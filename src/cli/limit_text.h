@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A limit in words and as JSON: its rate, and how nodes share it with what that is worth in units. */
+#ifndef WEIR_CLI_LIMIT_TEXT_H
+#define WEIR_CLI_LIMIT_TEXT_H
+
+#include <jansson.h>
+
+#include "rules/rules.h"
+
+/* "100/min", "5/250ms": in the largest unit that divides the period. */
+void weir_rate_format(const struct weir_limit_spec *spec, char *buffer, size_t size);
+
+/* "batched every 100ms, slack 10 on each of 3 nodes: overshoot at most N*slack = 30, ..."; empty for a limit that this
+ * process alone keeps and no other node has. Cut to fit. */
+void weir_sharing_format(const struct weir_rule *rule, const struct weir_config *config, char *buffer, size_t size);
+
+/* {"mode":"batched","nodes":3,"node":"a","share":{"rate":"34/min","capacity":7},"slack":10,"overshoot_max":30,...};
+ * overshoot_max is null where there is no bound. NULL without memory. */
+json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config *config);
+
+#endif

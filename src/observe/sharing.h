@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sharing as metrics: weir_engine_*, weir_gossip_* and weir_sharing_*, of the value that GET /v1/nodes shows too
+ * (wire/nodes.h). Counters end in _total. Labels are addresses and names of the configuration, and words of ours.
+ *
+ * Thread rule: plain values. */
+#ifndef WEIR_OBSERVE_SHARING_H
+#define WEIR_OBSERVE_SHARING_H
+
+#include "observe/prometheus.h"
+#include "wire/nodes.h"
+
+/* Nothing of what is not there (engine or gossip NULL). */
+void weir_sharing_metrics(struct weir_prometheus *out, const struct weir_nodes *nodes);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/secret_decode.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TOKEN_MIN 16
+
+static bool is_legal(enum weir_secret_kind kind, struct weir_slice secret)
+{
+    const unsigned char *bytes = secret.data;
+    size_t min = kind == WEIR_SECRET_TOKEN ? TOKEN_MIN : 1;
+    bool legal = secret.size >= min && secret.size <= WEIR_SECRET_MAX;
+    for (size_t i = 0; legal && i < secret.size; i++)
+        legal = kind == WEIR_SECRET_TOKEN ? bytes[i] > ' ' && bytes[i] < 0x7f : bytes[i] >= ' ' && bytes[i] != 0x7f;
+    return legal;
+}
+
+static int secret_check(struct weir_decode *decode, struct weir_mark mark, enum weir_secret_kind kind,
+                        struct weir_slice secret)
+{
+    if (is_legal(kind, secret))
+        return 0;
+    if (kind == WEIR_SECRET_TOKEN)
+        return weir_config_fail(decode->fault, WEIR_ERANGE, mark,
+                                "a secret must be %d to %d printable ASCII characters without spaces", TOKEN_MIN,
+                                WEIR_SECRET_MAX);
+    return weir_config_fail(decode->fault, WEIR_ERANGE, mark,
+                            "a password must be 1 to %d bytes without control characters", WEIR_SECRET_MAX);
+}
+
+int weir_secret_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const char *name,
+                       enum weir_secret_kind kind, struct weir_slice *ret_secret)
+{
+    struct weir_slice secret = { NULL, value->text.size };
+    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, name);
+    if (!error)
+        error = secret_check(decode, value->mark, kind, value->text);
+    if (error)
+        return error;
+    secret.data = weir_arena_copy(decode->arena, value->text.data, value->text.size);
+    if (!secret.data)
+        return weir_decode_nomem(decode);
+    *ret_secret = secret;
+    return 0;
+}
+
+/* The start of a file, past any buffer of stdio's, which nobody would wipe. */
+static int file_read(struct weir_decode *decode, struct weir_mark mark, const char *name, const char *path, char *text,
+                     size_t room, size_t *ret_size)
+{
+    int error = 0;
+    FILE *file = fopen(path, "rbe");
+    if (file)
+        (void)setvbuf(file, NULL, _IONBF, 0);
+    *ret_size = file ? fread(text, 1, room, file) : 0;
+    if (!file || ferror(file))
+        error = weir_config_fail(decode->fault, WEIR_EIO, mark, "%s \"%.200s\" cannot be read: %s", name, path,
+                                 strerror(errno));
+    if (file)
+        (void)fclose(file);
+    return error;
+}
+
+int weir_secret_file_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const char *name,
+                            enum weir_secret_kind kind, struct weir_slice *ret_secret)
+{
+    char path[PATH_MAX];
+    char text[WEIR_SECRET_MAX + 2];
+    const char *written = value->text.data;
+    size_t length = 0;
+    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, name);
+    if (error)
+        return error;
+    bool relative = written[0] != '/' && decode->directory;
+    int size = snprintf(path, sizeof(path), "%s%s", relative ? decode->directory : "", written);
+    if (size < 0 || (size_t)size >= sizeof(path) || memchr(written, '\0', value->text.size))
+        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark, "%s must be a path", name);
+    error = file_read(decode, value->mark, name, path, text, sizeof(text), &length);
+    if (error)
+        return error;
+    const char *newline = memchr(text, '\n', length);
+    struct weir_slice secret = { text, newline ? (size_t)(newline - text) : length };
+    error = secret_check(decode, value->mark, kind, secret);
+    if (!error) {
+        secret.data = weir_arena_copy(decode->arena, text, secret.size);
+        error = secret.data ? 0 : weir_decode_nomem(decode);
+    }
+    if (!error)
+        *ret_secret = secret;
+    explicit_bzero(text, sizeof(text));
+    return error;
+}

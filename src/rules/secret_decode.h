@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Secrets in the configuration, written there or in a file of their own. They are copied into the arena, which wipes
+ * them, and never into a message. */
+#ifndef WEIR_RULES_SECRET_DECODE_H
+#define WEIR_RULES_SECRET_DECODE_H
+
+#include "rules/decode.h"
+
+#define WEIR_SECRET_MAX 512
+
+enum weir_secret_kind {
+    WEIR_SECRET_TOKEN,    /* goes into headers: 16 to 512 printable ASCII characters without spaces */
+    WEIR_SECRET_PASSWORD, /* 1 to 512 bytes without control characters */
+};
+
+/* Sets *ret_secret. The value is the secret itself. */
+int weir_secret_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const char *name,
+                       enum weir_secret_kind kind, struct weir_slice *ret_secret);
+
+/* The value is a path, relative to the configuration's folder: the file's first line, so that `echo secret > file`
+ * works. WEIR_EIO where it cannot be read. */
+int weir_secret_file_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const char *name,
+                            enum weir_secret_kind kind, struct weir_slice *ret_secret);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/recent.h"
+
+#include <string.h>
+
+static struct weir_slice part(const struct weir_attribute *attributes, size_t index)
+{
+    return index % 2 == 0 ? attributes[index / 2].name : attributes[index / 2].value;
+}
+
+bool weir_recent_match(const struct weir_recent *recent, uint64_t setup_number, const struct weir_attribute *attributes,
+                       size_t count, uint64_t cost, struct weir_match *match)
+{
+    if (!recent->known || recent->setup_number != setup_number || recent->cost != cost || recent->count != count)
+        return false;
+    const uint8_t *at = recent->bytes;
+    for (size_t i = 0; i < 2 * count; i++) {
+        struct weir_slice own = part(attributes, i);
+        if (own.size != recent->sizes[i] || (own.size > 0 && memcmp(own.data, at, own.size) != 0))
+            return false;
+        at += own.size;
+    }
+    match->count = 1;
+    match->steps = 0;
+    match->charges[0] = recent->charge;
+    match->rules[0] = recent->rule;
+    match->remote_count = recent->rule->remote != NULL;
+    match->remote_keys[0] = recent->remote_key;
+    return true;
+}
+
+void weir_recent_remember(struct weir_recent *recent, uint64_t setup_number, const struct weir_attribute *attributes,
+                          size_t count, uint64_t cost, const struct weir_match *match)
+{
+    size_t size = 0;
+    recent->known = false;
+    if (match->count != 1 || count > WEIR_RECENT_ATTRIBUTES)
+        return;
+    for (size_t i = 0; i < 2 * count; i++) {
+        struct weir_slice own = part(attributes, i);
+        if (own.size > WEIR_RECENT_BYTES - size)
+            return;
+        if (own.size > 0)
+            memcpy(recent->bytes + size, own.data, own.size);
+        size += own.size;
+        recent->sizes[i] = own.size;
+    }
+    recent->setup_number = setup_number;
+    recent->cost = cost;
+    recent->count = count;
+    recent->charge = match->charges[0];
+    recent->rule = match->rules[0];
+    recent->remote_key = match->rules[0]->remote ? match->remote_keys[0] : (struct weir_remote_key){ 0 };
+    recent->known = true;
+}

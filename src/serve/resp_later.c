@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Answers that come later: checks of limits that nodes share are under way together, up to WEIR_RESP_LATER_MAX of one
+ * connection, and are answered in the order in which they came. */
+#include <stdlib.h>
+
+#include "serve/ask.h"
+#include "serve/hold.h"
+#include "serve/loop.h"
+#include "serve/resp_call.h"
+
+struct weir_resp_later {
+    struct weir_resp_later *next;
+    struct weir_conn *conn;
+    struct weir_ask *ask; /* NULL: `bytes` is the answer */
+    bool ready;
+    struct weir_waiter *waiter; /* the answer is held from its turn here on; NULL */
+    size_t size;
+    uint8_t bytes[];
+};
+
+static struct weir_resp_later *add(const struct weir_resp_call *call, size_t size)
+{
+    struct weir_resp_session *session = call->session;
+    struct weir_resp_later *later = malloc(sizeof(*later) + size);
+    if (!later)
+        return NULL;
+    *later = (struct weir_resp_later){ .conn = call->conn, .size = size };
+    if (session->later_last)
+        session->later_last->next = later;
+    else
+        session->later_first = later;
+    session->later_last = later;
+    session->later_count++;
+    weir_conn_ask_begin(call->conn);
+    return later;
+}
+
+static void on_done(struct weir_ask *ask, void *context)
+{
+    struct weir_resp_later *later = context;
+    (void)ask;
+    later->ready = true;
+    weir_resp_later_flush(later->conn);
+}
+
+void weir_resp_later_ask(const struct weir_resp_call *call, struct weir_ask *ask)
+{
+    struct weir_resp_later *later = add(call, 0);
+    if (!later) {
+        weir_ask_abandon(ask);
+        weir_conn_abort(call->conn); /* memory is out */
+        return;
+    }
+    later->ask = ask;
+    weir_ask_then(ask, on_done, later);
+}
+
+void weir_resp_later_written(const struct weir_resp_call *call, size_t pending_before, struct weir_waiter *waiter)
+{
+    struct weir_conn *conn = call->conn;
+    size_t size = weir_conn_pending(conn) - pending_before;
+    struct weir_resp_later *later = add(call, size);
+    if (!later) {
+        weir_hold_drop(waiter);
+        weir_conn_abort(conn);
+        return;
+    }
+    if (size > 0)
+        memcpy(later->bytes, conn->out.data + conn->out.size - size, size);
+    conn->out.size -= size;
+    later->waiter = waiter;
+    later->ready = true;
+}
+
+static void write_ask(const struct weir_resp_call *call, struct weir_ask *ask)
+{
+    struct weir_outcome *outcome = &call->work->outcome;
+    uint64_t units[WEIR_CHARGES_MAX];
+    int error = weir_ask_outcome(ask, outcome);
+    for (size_t i = 0; i < ask->count; i++)
+        units[i] = ask->parts[i].refunded;
+    if (error)
+        weir_resp_reply_fault(call, error, NULL);
+    else if (ask->refund)
+        weir_resp_reply_refunds(call, &outcome->match, units);
+    else
+        weir_resp_reply_outcome(call, outcome);
+    weir_ask_end(ask);
+}
+
+static struct weir_resp_later *take_first(struct weir_resp_session *session)
+{
+    struct weir_resp_later *later = session->later_first;
+    session->later_first = later->next;
+    if (!later->next)
+        session->later_last = NULL;
+    session->later_count--;
+    return later;
+}
+
+void weir_resp_later_flush(struct weir_conn *conn)
+{
+    struct weir_resp_session *session = weir_conn_state(conn);
+    if (!session->later_first || !session->later_first->ready)
+        return;
+    const struct weir_time time = weir_time_read();
+    const struct weir_resp_call call = {
+        .conn = conn, .session = session, .work = weir_conn_loop_state(conn), .time = &time
+    };
+    while (!conn->held && session->later_first && session->later_first->ready) {
+        struct weir_resp_later *later = take_first(session);
+        size_t pending = weir_conn_pending(conn);
+        if (later->ask)
+            write_ask(&call, later->ask);
+        else
+            weir_conn_write(conn, later->bytes, later->size);
+        if (later->waiter)
+            weir_hold_begin(later->waiter, conn, pending);
+        weir_conn_ask_end(conn);
+        free(later);
+    }
+}
+
+void weir_resp_later_drop(struct weir_conn *conn)
+{
+    struct weir_resp_session *session = weir_conn_state(conn);
+    while (session->later_first) {
+        struct weir_resp_later *later = take_first(session);
+        if (later->ask && later->ready)
+            weir_ask_end(later->ask);
+        else if (later->ask)
+            weir_ask_abandon(later->ask);
+        weir_hold_drop(later->waiter);
+        free(later);
+    }
+}

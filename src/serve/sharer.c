@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/sharer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "engine/redis/redis.h"
+#include "serve/ask.h"
+#include "serve/loop.h"
+
+#define PICTURE_PERIOD_MS 100
+#define SETTLE_MAX_NS (2 * WEIR_NS_PER_SECOND) /* at the end: what is not settled by then decays at the engine */
+
+/* ---- pictures ---- */
+
+void weir_sharer_draw(struct weir_sharer *sharer)
+{
+    if (!sharer->host)
+        return;
+    struct weir_sharer_picture *picture = sharer->picture;
+    const struct weir_remote_ops *ops = sharer->remote->ops;
+    pthread_mutex_lock(&sharer->lock);
+    picture->ready = ops->ready(sharer->remote);
+    atomic_store_explicit(&sharer->alone, !picture->ready, memory_order_relaxed);
+    ops->stats(sharer->remote, &picture->remote);
+    picture->servers_count = ops->servers(sharer->remote, picture->servers, WEIR_SHARER_SERVERS_MAX);
+    weir_share_host_stats(sharer->host, &picture->host);
+    picture->host.waiting = sharer->asks;
+    pthread_mutex_unlock(&sharer->lock);
+}
+
+static void on_picture(uv_timer_t *timer)
+{
+    weir_sharer_draw(timer->data);
+}
+
+bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture)
+{
+    if (!sharer->picture)
+        return false;
+    pthread_mutex_lock(&sharer->lock);
+    *ret_picture = *sharer->picture;
+    pthread_mutex_unlock(&sharer->lock);
+    return true;
+}
+
+bool weir_sharer_alone(struct weir_sharer *sharer)
+{
+    return atomic_load_explicit(&sharer->alone, memory_order_relaxed);
+}
+
+/* ---- the host's turns ---- */
+
+static struct weir_sharer *of_turn(struct weir_timer *timer)
+{
+    return (struct weir_sharer *)((uint8_t *)timer - offsetof(struct weir_sharer, turn));
+}
+
+static void on_turn(struct weir_timer *timer, const struct weir_time *time)
+{
+    weir_share_host_turn(of_turn(timer)->host, time->now_ns);
+}
+
+static void wake(void *context, uint64_t at_ns)
+{
+    struct weir_loop *loop = context;
+    /* Memory for a timer runs out only with all else; then the next request brings the turn. */
+    (void)weir_timer_start(&loop->timers, &loop->sharer.turn, at_ns);
+}
+
+/* ---- life ---- */
+
+#ifdef WEIR_HAVE_REDIS
+static enum weir_redis_topology topology_of(const struct weir_config_redis *redis)
+{
+    if (redis->cluster)
+        return WEIR_REDIS_CLUSTER;
+    return redis->sentinel ? WEIR_REDIS_SENTINEL : WEIR_REDIS_SINGLE;
+}
+
+static int create_remote(struct weir_loop *loop, const struct weir_config_redis *redis, struct weir_fault *ret_fault)
+{
+    struct weir_redis_address addresses[WEIR_SERVERS_MAX];
+    uint64_t seed = 0;
+    while (seed == 0)
+        if (getrandom(&seed, sizeof(seed), 0) < 0)
+            return WEIR_EIO;
+    for (size_t i = 0; i < redis->servers_count; i++) {
+        const struct weir_address *address = &redis->servers[i];
+        addresses[i] = address->kind == WEIR_ADDRESS_UNIX
+                           ? (struct weir_redis_address){ .path = address->path }
+                           : (struct weir_redis_address){ .host = address->host, .port = address->port };
+    }
+    const struct weir_redis_options options = {
+        .topology = topology_of(redis),
+        .servers = addresses,
+        .servers_count = redis->servers_count,
+        .sentinel_name = redis->sentinel,
+        .username = redis->username,
+        .password = redis->password,
+        .sentinel_password = redis->sentinel_password,
+        .prefix = redis->prefix,
+        .tls = redis->tls,
+        .tls_ca_file = redis->tls_ca_file,
+        .tls_name = redis->tls_name,
+        .connect_timeout_ns = redis->connect_timeout_ns,
+        .seed = seed,
+    };
+    return weir_redis_create(&loop->uv, &options, &loop->sharer.remote, ret_fault);
+}
+
+#else
+static int create_remote(struct weir_loop *loop, const struct weir_config_redis *redis, struct weir_fault *ret_fault)
+{
+    (void)loop;
+    (void)redis;
+    snprintf(ret_fault->text, sizeof(ret_fault->text), "engine: this weir was built without the redis engine");
+    return WEIR_EINVAL;
+}
+#endif
+
+static int create_host(struct weir_loop *loop)
+{
+    struct weir_sharer *sharer = &loop->sharer;
+    const struct weir_share_host_options options = { .remote = sharer->remote, .wake = wake, .context = loop };
+    sharer->picture = calloc(1, sizeof(*sharer->picture));
+    if (!sharer->picture)
+        return WEIR_ENOMEM;
+    sharer->turn.on_due = on_turn;
+    return weir_share_host_create(&options, &sharer->host);
+}
+
+int weir_sharer_init(struct weir_loop *loop, const struct weir_config *config, struct weir_fault *ret_fault)
+{
+    struct weir_sharer *sharer = &loop->sharer;
+    pthread_mutex_init(&sharer->lock, NULL);
+    sharer->scratch = malloc(sizeof(*sharer->scratch) + WEIR_CHARGES_MAX * sizeof(sharer->scratch->parts[0]));
+    if (!sharer->scratch)
+        return WEIR_ENOMEM;
+    if (config->redis.servers_count == 0)
+        return 0;
+    int error = create_remote(loop, &config->redis, ret_fault);
+    if (!error)
+        error = create_host(loop);
+    if (error)
+        return error;
+    uv_timer_init(&loop->uv, &sharer->picture_timer);
+    sharer->picture_timer.data = sharer;
+    uv_timer_start(&sharer->picture_timer, on_picture, PICTURE_PERIOD_MS, PICTURE_PERIOD_MS);
+    return 0;
+}
+
+void weir_sharer_retire(struct weir_loop *loop)
+{
+    if (!loop->sharer.host)
+        return;
+    size_t count = weir_rules_count(loop->setup->rules), kept = 0;
+    const char **names = malloc((count + 1) * sizeof(names[0]));
+    for (size_t i = 0; names && i < count; i++) {
+        const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, i);
+        if (rule->remote)
+            names[kept++] = rule->name;
+    }
+    if (names) /* else they stay until they are idle */
+        (void)weir_share_host_retire(loop->sharer.host, names, kept);
+    free(names);
+}
+
+/* ---- the end ---- */
+
+static void on_settled(void *context)
+{
+    struct weir_loop *loop = context;
+    struct weir_sharer *sharer = &loop->sharer;
+    weir_sharer_draw(sharer);
+    sharer->host = NULL;
+    weir_timer_stop(&loop->timers, &sharer->turn);
+    uv_close((uv_handle_t *)&sharer->picture_timer, NULL);
+    sharer->remote->ops->close(sharer->remote);
+    sharer->remote = NULL;
+    weir_loop_shared_closed(loop);
+}
+
+void weir_sharer_close(struct weir_loop *loop)
+{
+    struct weir_sharer *sharer = &loop->sharer;
+    bool again = sharer->settling;
+    sharer->closing = true;
+    if (again || sharer->asks > 0)
+        return;
+    sharer->settling = true;
+    if (sharer->host) {
+        weir_share_host_close(sharer->host, SETTLE_MAX_NS, on_settled, loop);
+        return;
+    }
+    if (sharer->remote)
+        sharer->remote->ops->close(sharer->remote);
+    sharer->remote = NULL;
+    weir_loop_shared_closed(loop);
+}
+
+void weir_sharer_deinit(struct weir_loop *loop)
+{
+    struct weir_sharer *sharer = &loop->sharer;
+    weir_assert(!sharer->host && !sharer->remote && sharer->asks == 0);
+    pthread_mutex_destroy(&sharer->lock);
+    free(sharer->picture);
+    free(sharer->scratch);
+}

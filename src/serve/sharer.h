@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one loop has for limits that nodes share: its connection to the engine, its host of leased and batched keys, and
+ * the requests under way. Without an engine in the configuration there is none of it. */
+#ifndef WEIR_SERVE_SHARER_H
+#define WEIR_SERVE_SHARER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "engine/fallback.h"
+#include "engine/remote.h"
+#include "engine/share_host.h"
+#include "rules/config.h"
+#include "serve/timer.h"
+
+struct weir_loop;
+struct weir_ask;
+
+#define WEIR_SHARER_SERVERS_MAX 256
+
+/* What other threads may read: a picture, up to 100 ms old. */
+struct weir_sharer_picture {
+    bool ready;
+    struct weir_remote_stats remote;
+    struct weir_share_host_stats host;
+    size_t servers_count;
+    struct weir_remote_server servers[WEIR_SHARER_SERVERS_MAX];
+};
+
+/* Of one loop. */
+struct weir_sharer {
+    struct weir_remote *remote; /* NULL: no engine */
+    struct weir_share_host *host;
+    struct weir_timer turn; /* of the host */
+    uv_timer_t picture_timer;
+    struct weir_ask *scratch; /* for requests that need not wait */
+    size_t asks;              /* under way */
+    size_t asks_of[2];        /* by their setup's number: even, odd */
+    bool closing;             /* as soon as no request is under way */
+    bool settling;            /* the host gives back what it holds */
+    pthread_mutex_t lock;     /* of the picture */
+    struct weir_sharer_picture *picture;
+    _Atomic bool alone; /* as the picture has it */
+};
+
+/* Starts to connect. The fault says what is wrong with the configuration of the engine. */
+int weir_sharer_init(struct weir_loop *loop, const struct weir_config *config, struct weir_fault *ret_fault);
+
+/* The loop drains and its connections have gone: settles and gives back what is held, then weir_loop_shared_closed is
+ * called. */
+void weir_sharer_close(struct weir_loop *loop);
+void weir_sharer_deinit(struct weir_loop *loop); /* the loop has ended */
+
+/* The loop has moved to another setup: keys of limits that are no more settle. */
+void weir_sharer_retire(struct weir_loop *loop);
+
+/* There is an engine, and this loop could not ask it when the picture was drawn. From any thread. */
+bool weir_sharer_alone(struct weir_sharer *sharer);
+
+/* Draws the picture anew. The loop's thread. */
+void weir_sharer_draw(struct weir_sharer *sharer);
+
+/* From any thread. False: there is no engine. */
+bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture);
+
+#endif
