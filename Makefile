@@ -7,7 +7,7 @@ ARGS ?=
 # Debian's, for its python3-redis; another may stand before it in PATH.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all run test soak bench algorithms fuzz lint format install clean help
+.PHONY: all run test soak bench algorithms scenarios measure-sharing fuzz lint format install clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -21,8 +21,9 @@ run: all ## build and serve; more arguments in ARGS
 test: ## everything that scripts/test does, without setting the machine up
 	$(PYTHON) tests/run.py --build $(BUILD)
 
-soak: ## the full counts of the long suites (scripts/test runs a short slice)
+soak: all ## the full counts of the long suites (scripts/test runs a short slice); writes docs/soak.md
 	$(PYTHON) tests/run.py --build $(BUILD) --soak
+	$(PYTHON) tests/sim/soak.py --build $(BUILD) --write docs/soak.md $(ARGS)
 
 bench: ## measure against floors and peers; ARGS="--write docs/performance.md" keeps the table
 	scripts/bootstrap bench
@@ -31,6 +32,12 @@ bench: ## measure against floors and peers; ARGS="--write docs/performance.md" k
 
 algorithms: all ## measure the five algorithms and write docs/algorithms.md with its pictures
 	python3 bench/algorithms.py --build $(BUILD) $(ARGS)
+
+scenarios: all ## play the scenarios of the simulator and write docs/scenarios.md with its pictures
+	scripts/scenarios --build $(BUILD)
+
+measure-sharing: all ## three nodes behind nginx: write the measured tables of docs/sharing.md
+	scripts/measure-sharing --build $(BUILD)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS
 	$(PYTHON) tests/run.py --build $(BUILD) --only fuzz --fuzz-seconds $(FUZZ_SECONDS)
@@ -49,4 +56,4 @@ clean:
 	rm -rf $(BUILD) $(BUILD)-*
 
 help:
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18

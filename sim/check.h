@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The checker: by how much has the limit been passed so far, exactly, from what was admitted alone. It shares no code
+ * with core/: integers, O(1) per admission (a log: amortised).
+ *
+ * token_bucket, leaky_bucket: admitted in [s, t] <= b + n (t - s) / p for every s. The largest excess over all s is
+ *     D - b with D := max(0, D - n dt / p) + units; D is kept in units of 1/p.
+ * fixed_window, sliding_counter: units per aligned window <= n.
+ * sliding_log: units in every (t - p, t] <= n.
+ *
+ * What a mode may admit once more per event (a crash, a loss of state) is an allowance. It counts for every [s, t]
+ * with s up to `grace` after the event, and for no later one: so an overshoot is excused by what happened in its own
+ * time and never by something long ago. */
+#ifndef WEIR_SIM_CHECK_H
+#define WEIR_SIM_CHECK_H
+
+#include <stdbool.h>
+
+#include "base/checked.h"
+#include "weir/limit.h"
+
+#define WEIR_SIM_WINDOWS 64     /* remembered at once; wall clocks of nodes differ by less */
+#define WEIR_SIM_ALLOWANCES 128 /* more share the last one's place */
+
+struct weir_sim_spend {
+    uint64_t at_ns, units;
+};
+
+struct weir_sim_check {
+    struct weir_limit_spec limit;
+    uint64_t capacity;
+    weir_u128 debt; /* buckets: D * p */
+    uint64_t at_ns;
+    struct {
+        uint64_t id, units;
+    } windows[WEIR_SIM_WINDOWS];
+    struct weir_sim_spend *spends; /* log: a ring */
+    uint32_t spends_room, spends_head, spends_count;
+    uint64_t spends_units;
+    struct weir_sim_spend allowances[WEIR_SIM_ALLOWANCES]; /* at_ns: the end of its grace */
+    uint32_t allowances_count;
+};
+
+void weir_sim_check_init(struct weir_sim_check *check, const struct weir_limit_spec *limit);
+void weir_sim_check_deinit(struct weir_sim_check *check);
+
+/* `units` were admitted at `at_ns` (never going back), in `window` of the calendar. Returns by how many units the limit
+ * is passed now. */
+uint64_t weir_sim_check_admit(struct weir_sim_check *check, uint64_t at_ns, uint64_t window, uint64_t units);
+
+/* `units` more, because of something that happened now. */
+void weir_sim_check_allow(struct weir_sim_check *check, uint64_t at_ns, uint64_t grace_ns, uint64_t units);
+/* Allowances that count now. */
+uint64_t weir_sim_check_allowed(const struct weir_sim_check *check);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The world from inside: what world.c (places, clocks, network, requests) and run.c (clients, faults, the loop) share.
+ * Nobody else includes it. */
+#ifndef WEIR_SIM_INSIDE_H
+#define WEIR_SIM_INSIDE_H
+
+#include "sim/check.h"
+#include "sim/pool.h"
+#include "sim/queue.h"
+#include "sim/run.h"
+
+#define WEIR_SIM_WALL_NS (UINT64_C(1700000000) * WEIR_NS_PER_SECOND) /* wall time when a run begins */
+#define WEIR_SIM_WAITING_MAX 65536                                   /* requests that wait at once, of all nodes */
+#define WEIR_SIM_HOLD_MAX_NS (20 * WEIR_NS_PER_SECOND / 1000)
+#define WEIR_SIM_NONE UINT32_MAX
+
+struct weir_sim_waiting {
+    uint32_t next, previous; /* at its node, oldest first */
+    uint32_t node;
+    uint32_t turn; /* how often this place was used: part of the id */
+    uint64_t cost, since_ns;
+    bool used;
+};
+
+struct weir_sim_place {
+    uint8_t *state;
+    uint64_t base_ns;      /* a node's monotonic clock when the run begins */
+    int64_t rate;          /* it runs faster by so many 2^-20 */
+    uint64_t wall_off_ns;  /* its wall clock is ahead by so much */
+    uint64_t wall_high_ns; /* the highest wall time it has seen */
+    uint64_t paused_until_ns;
+    uint32_t life;       /* + 1 with each crash */
+    uint32_t downed_by;  /* fault + 1; 0 = up */
+    uint64_t wake_ns;    /* wanted; 0 = none */
+    uint64_t pending_ns; /* the true time of the earliest timer event under way; 0 = none */
+    uint32_t first, last;
+};
+
+struct weir_sim {
+    const struct weir_sim_plan *plan;
+    struct weir_limit limit;
+    struct weir_sim_queue queue;
+    struct weir_sim_pool pool;
+    struct weir_sim_random random;
+    struct weir_sim_check check;
+    struct weir_sim_result *result;
+    struct weir_sim_trace *trace;
+    uint64_t now_ns; /* true */
+    uint64_t number;
+    int64_t stepped_ns;    /* the engine's clock, in all */
+    uint64_t forward_ns;   /* of it, forward ones */
+    uint64_t fastest_rate; /* of the nodes' clocks, 2^-20 */
+    uint64_t active;       /* faults, as a mask */
+    uint8_t *saved;        /* the engine's state as it was before a failover */
+    uint64_t bound, bound_crash;
+    struct weir_sim_place nodes[WEIR_SIM_NODES_MAX];
+    struct weir_sim_place engine;
+    struct weir_sim_waiting *waiting;
+    uint32_t waiting_count, waiting_free;
+};
+
+_Static_assert(WEIR_SIM_FAULTS_MAX <= 64, "faults fit a mask");
+
+/* world.c */
+struct weir_sim_place *weir_sim_place_of(struct weir_sim *sim, uint32_t place);
+void weir_sim_start_node(struct weir_sim *sim, uint32_t node);
+void weir_sim_crash_node(struct weir_sim *sim, uint32_t node);
+void weir_sim_arrive(struct weir_sim *sim, uint32_t node, uint64_t cost);
+/* `window` that the decision fell into; a later one counts as of it. */
+void weir_sim_finish(struct weir_sim *sim, uint32_t node, uint64_t cost, uint64_t window, bool admitted);
+void weir_sim_timer_due(struct weir_sim *sim, uint32_t node);
+/* Requests that have waited for longer than this, of nodes that are up. */
+uint32_t weir_sim_stuck(const struct weir_sim *sim, uint64_t longer_than_ns);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/modes.h"
+
+#include <string.h>
+
+const struct weir_sim_mode *weir_sim_mode_at(size_t index)
+{
+    static const struct weir_sim_mode *const modes[] = { &weir_sim_exact, &weir_sim_leased, &weir_sim_batched,
+                                                         &weir_sim_split, &weir_sim_gossip };
+    return index < sizeof modes / sizeof modes[0] ? modes[index] : NULL;
+}
+
+const struct weir_sim_mode *weir_sim_mode_find(const char *name)
+{
+    const struct weir_sim_mode *mode;
+    for (size_t i = 0; (mode = weir_sim_mode_at(i)) && strcmp(mode->name, name) != 0;)
+        i++;
+    return mode;
+}

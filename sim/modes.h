@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The five ways of sharing, as modes of the simulator: each hosts the code of core/share as a server does. */
+#ifndef WEIR_SIM_MODES_H
+#define WEIR_SIM_MODES_H
+
+#include "sim/world.h"
+
+extern const struct weir_sim_mode weir_sim_exact;
+extern const struct weir_sim_mode weir_sim_leased;
+extern const struct weir_sim_mode weir_sim_batched;
+extern const struct weir_sim_mode weir_sim_split;
+extern const struct weir_sim_mode weir_sim_gossip;
+
+/* By its name; NULL if there is none. */
+const struct weir_sim_mode *weir_sim_mode_find(const char *name);
+/* All of them, in the order of the table in semantics.md; NULL beyond the last. */
+const struct weir_sim_mode *weir_sim_mode_at(size_t index);
+
+#endif

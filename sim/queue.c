@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/queue.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+
+void weir_sim_queue_init(struct weir_sim_queue *queue)
+{
+    *queue = (struct weir_sim_queue){ .order = 1 };
+}
+
+void weir_sim_queue_deinit(struct weir_sim_queue *queue)
+{
+    free(queue->heap);
+    free(queue->events);
+    free(queue->free);
+    *queue = (struct weir_sim_queue){ 0 };
+}
+
+static void grow(struct weir_sim_queue *queue)
+{
+    uint32_t room = queue->room ? queue->room * 2 : 256;
+    queue->heap = realloc(queue->heap, room * sizeof *queue->heap);
+    queue->events = realloc(queue->events, room * sizeof *queue->events);
+    queue->free = realloc(queue->free, room * sizeof *queue->free);
+    weir_assert(queue->heap && queue->events && queue->free);
+    for (uint32_t i = room; i > queue->room; i--)
+        queue->free[queue->free_count++] = i - 1;
+    queue->room = room;
+}
+
+void weir_sim_queue_push(struct weir_sim_queue *queue, uint64_t at_ns, const struct weir_sim_event *event)
+{
+    weir_assert(at_ns < WEIR_SIM_TIME_MAX);
+    if (queue->count == queue->room)
+        grow(queue);
+    uint32_t slot = queue->free[--queue->free_count];
+    queue->events[slot] = *event;
+    uint64_t order = queue->order++ & ((UINT64_C(1) << WEIR_SIM_ORDER_BITS) - 1);
+    struct weir_sim_entry entry = { at_ns << WEIR_SIM_ORDER_BITS | order, slot };
+    uint32_t i = queue->count++;
+    for (; i > 0 && entry.key < queue->heap[(i - 1) / 4].key; i = (i - 1) / 4)
+        queue->heap[i] = queue->heap[(i - 1) / 4];
+    queue->heap[i] = entry;
+}
+
+/* The least of the children first, ..., below `end`. */
+static uint32_t least_of(const struct weir_sim_entry *heap, uint32_t first, uint32_t end)
+{
+    uint32_t least = first;
+    for (uint32_t i = first + 1; i < end; i++)
+        least = heap[i].key < heap[least].key ? i : least;
+    return least;
+}
+
+bool weir_sim_queue_pop(struct weir_sim_queue *queue, uint64_t *ret_at_ns, struct weir_sim_event *ret_event)
+{
+    if (queue->count == 0)
+        return false;
+    struct weir_sim_entry *heap = queue->heap;
+    *ret_at_ns = heap[0].key >> WEIR_SIM_ORDER_BITS;
+    *ret_event = queue->events[heap[0].event];
+    queue->free[queue->free_count++] = heap[0].event;
+    struct weir_sim_entry last = heap[--queue->count];
+    uint32_t i = 0, count = queue->count;
+    for (uint32_t first; (first = 4 * i + 1) < count;) {
+        uint32_t child = first + 4 <= count ? least_of(heap, first, first + 4) : least_of(heap, first, count);
+        if (heap[child].key >= last.key)
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = last;
+    return true;
+}

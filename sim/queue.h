@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is yet to happen, in the order of virtual time; what is due at the same instant, in the order it was pushed.
+ * A heap of four children a node, so that a node's children share a cache line, over a pool: no malloc per event once
+ * the pool has grown. */
+#ifndef WEIR_SIM_QUEUE_H
+#define WEIR_SIM_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum weir_sim_event_kind {
+    WEIR_SIM_EVENT_ARRIVE,  /* a load's next request */
+    WEIR_SIM_EVENT_FINISH,  /* a request held at a node is committed or cancelled */
+    WEIR_SIM_EVENT_MESSAGE, /* a message comes to a place */
+    WEIR_SIM_EVENT_TIMER,   /* a node's wake time */
+    WEIR_SIM_EVENT_FAULT,   /* a fault begins, or ends (more) */
+};
+
+struct weir_sim_event {
+    enum weir_sim_event_kind kind;
+    uint32_t place;          /* where it happens; for ARRIVE and FAULT, which one */
+    uint32_t from;           /* MESSAGE: who sent it */
+    uint32_t life;           /* of the node, when it was pushed: a node that crashed has another */
+    uint64_t number, window; /* FINISH: the cost, and the window of the decision */
+    uint32_t size;           /* of `data`; 0 = none */
+    uint32_t slot;           /* of `data`, in the pool */
+};
+
+/* `key`: the time, and below it the low bits of the order, which tell apart what is due at the same instant. */
+#define WEIR_SIM_ORDER_BITS 22
+#define WEIR_SIM_TIME_MAX (UINT64_C(1) << (64 - WEIR_SIM_ORDER_BITS)) /* 73 min */
+
+struct weir_sim_entry {
+    uint64_t key;
+    uint32_t event;
+};
+
+struct weir_sim_queue {
+    struct weir_sim_entry *heap;
+    struct weir_sim_event *events;
+    uint32_t *free;
+    uint32_t count, room, free_count;
+    uint64_t order;
+};
+
+void weir_sim_queue_init(struct weir_sim_queue *queue);
+void weir_sim_queue_deinit(struct weir_sim_queue *queue);
+/* Memory that cannot be had ends the program: a simulation cannot go on without. */
+void weir_sim_queue_push(struct weir_sim_queue *queue, uint64_t at_ns, const struct weir_sim_event *event);
+bool weir_sim_queue_pop(struct weir_sim_queue *queue, uint64_t *ret_at_ns, struct weir_sim_event *ret_event);
+
+#endif

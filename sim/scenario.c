@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/scenario.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/modes.h"
+#include "sim/naive/naive.h"
+
+struct reader {
+    struct weir_scenario *scenario;
+    const char *path;
+    unsigned line;
+    char *error;
+    size_t error_size;
+};
+
+static int fail(const struct reader *reader, const char *what, const char *word)
+{
+    snprintf(reader->error, reader->error_size, "%s:%u: %s: %s", reader->path, reader->line, what, word);
+    return WEIR_EPROTO;
+}
+
+/* ---- values ---- */
+
+static int read_number(const struct reader *reader, const char *text, uint64_t *ret_number)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || text[0] == '-')
+        return fail(reader, "no number", text);
+    *ret_number = number;
+    return 0;
+}
+
+/* "400ms", "90s", "2min", "0". */
+static int read_duration(const struct reader *reader, const char *text, uint64_t *ret_ns)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } units[] = { { "us", 1000 },
+                  { "ms", 1000000 },
+                  { "s", WEIR_NS_PER_SECOND },
+                  { "min", 60 * WEIR_NS_PER_SECOND },
+                  { "h", 3600 * WEIR_NS_PER_SECOND } };
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (end == text || errno != 0 || text[0] == '-' || number > 1000000000)
+        return fail(reader, "no duration", text);
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(end, units[i].name) == 0 || (number == 0 && *end == '\0')) {
+            *ret_ns = number * units[i].ns;
+            return 0;
+        }
+    }
+    return fail(reader, "a duration in us, ms, s, min or h is missing", text);
+}
+
+/* "all", "2", "0,3-5" */
+static int read_nodes(const struct reader *reader, const char *text, uint64_t *ret_mask)
+{
+    uint64_t mask = 0;
+    if (strcmp(text, "all") == 0) {
+        *ret_mask = WEIR_SIM_ALL;
+        return 0;
+    }
+    for (const char *at = text; *at;) {
+        char *end = NULL;
+        unsigned long first = strtoul(at, &end, 10), last = first;
+        if (end != at && *end == '-') {
+            at = end + 1;
+            last = strtoul(at, &end, 10);
+        }
+        if (end == at || last >= WEIR_SIM_NODES_MAX || first > last || (*end != ',' && *end != '\0'))
+            return fail(reader, "no nodes", text);
+        for (; first <= last; first++)
+            mask |= UINT64_C(1) << first;
+        at = *end == ',' ? end + 1 : end;
+    }
+    *ret_mask = mask;
+    return 0;
+}
+
+static int read_algorithm(const struct reader *reader, const char *text, enum weir_algorithm *ret_algorithm)
+{
+    for (int i = 0; weir_algorithm_name((enum weir_algorithm)i); i++) {
+        if (strcmp(text, weir_algorithm_name((enum weir_algorithm)i)) == 0) {
+            *ret_algorithm = (enum weir_algorithm)i;
+            return 0;
+        }
+    }
+    return fail(reader, "no algorithm", text);
+}
+
+/* "100/s", "1000/min", "5/250ms" */
+static int read_rate(const struct reader *reader, const char *text, struct weir_limit_spec *spec)
+{
+    char count[32], period[32];
+    size_t size = strcspn(text, "/");
+    if (text[size] != '/' || size >= sizeof(count))
+        return fail(reader, "no rate", text);
+    snprintf(count, sizeof(count), "%.*s", (int)size, text);
+    const char *rest = text + size + 1;
+    snprintf(period, sizeof(period), "%s%s", rest[0] >= '0' && rest[0] <= '9' ? "" : "1", rest);
+    int error = read_number(reader, count, &spec->count);
+    return error == 0 ? read_duration(reader, period, &spec->period_ns) : error;
+}
+
+static int read_ppm(const struct reader *reader, const char *text, uint32_t *ret_ppm)
+{
+    uint64_t number;
+    int error = read_number(reader, text, &number);
+    if (error == 0 && number > 1000000)
+        return fail(reader, "more than a million in a million", text);
+    if (error == 0)
+        *ret_ppm = (uint32_t)number;
+    return error;
+}
+
+static int read_count(const struct reader *reader, const char *text, uint32_t most, uint32_t *ret_count)
+{
+    uint64_t number;
+    int error = read_number(reader, text, &number);
+    if (error == 0 && (number == 0 || number > most))
+        return fail(reader, "out of range", text);
+    if (error == 0)
+        *ret_count = (uint32_t)number;
+    return error;
+}
+
+/* ---- words: name=value ---- */
+
+struct duration_word {
+    const char *name;
+    uint64_t *ns;
+};
+
+/* True when `name` is one of the durations; then *ret_error says how it went. */
+static bool set_duration(const struct reader *reader, const struct duration_word *words, size_t count, const char *name,
+                         const char *value, int *ret_error)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(words[i].name, name) == 0) {
+            *ret_error = read_duration(reader, value, words[i].ns);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int set_plan(const struct reader *reader, struct weir_sim_plan *plan, const char *name, const char *value)
+{
+    const struct duration_word durations[] = {
+        { "span", &plan->duration_ns },     { "interval", &plan->interval_ns }, { "chunk_ttl", &plan->chunk_ttl_ns },
+        { "deadline", &plan->deadline_ns }, { "skew", &plan->skew_ns },         { "far_by", &plan->far_ns },
+    };
+    int error = 0;
+    if (set_duration(reader, durations, sizeof(durations) / sizeof(durations[0]), name, value, &error))
+        return error;
+    if (strcmp(name, "latency") == 0) {
+        error = read_duration(reader, value, &plan->latency_min_ns);
+        plan->latency_max_ns = plan->latency_min_ns;
+        return error;
+    }
+    if (strcmp(name, "algorithm") == 0)
+        return read_algorithm(reader, value, &plan->limit.algorithm);
+    if (strcmp(name, "rate") == 0)
+        return read_rate(reader, value, &plan->limit);
+    if (strcmp(name, "burst") == 0)
+        return read_number(reader, value, &plan->limit.burst);
+    if (strcmp(name, "nodes") == 0)
+        return read_count(reader, value, WEIR_SIM_NODES_MAX, &plan->nodes);
+    if (strcmp(name, "seed") == 0)
+        return read_number(reader, value, &plan->seed);
+    if (strcmp(name, "slack") == 0)
+        return read_number(reader, value, &plan->slack);
+    if (strcmp(name, "far") == 0)
+        return read_nodes(reader, value, &plan->far);
+    if (strcmp(name, "drift_ppm") == 0)
+        return read_ppm(reader, value, &plan->drift_ppm);
+    if (strcmp(name, "loss_ppm") == 0)
+        return read_ppm(reader, value, &plan->loss_ppm);
+    return fail(reader, "no such setting", name);
+}
+
+static int set_load(const struct reader *reader, struct weir_sim_load *load, const char *name, const char *value)
+{
+    const struct duration_word durations[] = { { "from", &load->from_ns },
+                                               { "until", &load->until_ns },
+                                               { "every", &load->every_ns } };
+    int error = 0;
+    if (set_duration(reader, durations, sizeof(durations) / sizeof(durations[0]), name, value, &error))
+        return error;
+    if (strcmp(name, "nodes") == 0)
+        return read_nodes(reader, value, &load->nodes);
+    if (strcmp(name, "rate") == 0)
+        return read_number(reader, value, &load->rate_per_s);
+    if (strcmp(name, "burst") == 0)
+        return read_number(reader, value, &load->burst);
+    return fail(reader, "no such word of a load", name);
+}
+
+static int set_fault(const struct reader *reader, struct weir_sim_fault *broken, const char *name, const char *value)
+{
+    const struct duration_word durations[] = { { "from", &broken->from_ns }, { "until", &broken->until_ns } };
+    int error = 0;
+    if (set_duration(reader, durations, sizeof(durations) / sizeof(durations[0]), name, value, &error))
+        return error;
+    if (strcmp(name, "nodes") == 0)
+        return read_nodes(reader, value, &broken->nodes);
+    if (strcmp(name, "step") == 0) {
+        uint64_t step_ns = 0;
+        error = read_duration(reader, value, &step_ns);
+        broken->step_ns = (int64_t)step_ns;
+        return error;
+    }
+    return fail(reader, "no such word of a fault", name);
+}
+
+/* Cuts name=value in two. */
+static int split_word(const struct reader *reader, char *word, char **ret_value)
+{
+    char *equals = strchr(word, '=');
+    if (equals == NULL)
+        return fail(reader, "name=value is missing", word);
+    *equals = '\0';
+    *ret_value = equals + 1;
+    return 0;
+}
+
+/* ---- lines ---- */
+
+static int line_set(const struct reader *reader, char *rest)
+{
+    int error = 0;
+    char *value, *next = NULL;
+    for (char *word = strtok_r(rest, " \t", &next); word && error == 0; word = strtok_r(NULL, " \t", &next)) {
+        error = split_word(reader, word, &value);
+        if (error == 0)
+            error = set_plan(reader, &reader->scenario->plan, word, value);
+    }
+    return error;
+}
+
+static struct weir_scenario_group *open_group(struct weir_scenario *scenario, const char *name, uint32_t keys)
+{
+    struct weir_scenario_group *group = &scenario->groups[scenario->groups_count++];
+    *group = (struct weir_scenario_group){ .keys = keys };
+    snprintf(group->name, sizeof(group->name), "%s", name);
+    return group;
+}
+
+static int line_group(const struct reader *reader, char *rest)
+{
+    char *next = NULL;
+    const char *name = strtok_r(rest, " \t", &next), *keys = strtok_r(NULL, " \t", &next);
+    uint32_t count = 0;
+    if (name == NULL || keys == NULL || reader->scenario->groups_count == WEIR_SCENARIO_GROUPS_MAX)
+        return fail(reader, "a group has a name and a number of keys, and there are at most 4", rest);
+    int error = read_count(reader, keys, 10000, &count);
+    if (error == 0)
+        open_group(reader->scenario, name, count);
+    return error;
+}
+
+static int line_load(const struct reader *reader, char *rest)
+{
+    struct weir_scenario *scenario = reader->scenario;
+    struct weir_scenario_group *group = scenario->groups_count > 0 ? &scenario->groups[scenario->groups_count - 1]
+                                                                   : open_group(scenario, "", 1);
+    if (group->loads_count == WEIR_SIM_LOADS_MAX)
+        return fail(reader, "too many loads", rest);
+    struct weir_sim_load *load = &group->loads[group->loads_count++];
+    *load = (struct weir_sim_load){ .nodes = WEIR_SIM_ALL, .until_ns = scenario->plan.duration_ns };
+    int error = 0;
+    char *value, *next = NULL;
+    for (char *word = strtok_r(rest, " \t", &next); word && error == 0; word = strtok_r(NULL, " \t", &next)) {
+        error = split_word(reader, word, &value);
+        if (error == 0)
+            error = set_load(reader, load, word, value);
+    }
+    if (error == 0 && (load->rate_per_s == 0) == (load->burst == 0))
+        return fail(reader, "a load has either rate, or burst and every", "load");
+    return error;
+}
+
+static int line_fault(const struct reader *reader, char *rest)
+{
+    struct weir_sim_plan *plan = &reader->scenario->plan;
+    char *value, *next = NULL;
+    const char *name = strtok_r(rest, " \t", &next);
+    int kind = 0;
+    while (name && kind < WEIR_SIM_FAULT_KINDS &&
+           strcmp(weir_sim_fault_name((enum weir_sim_fault_kind)kind), name) != 0)
+        kind++;
+    if (name == NULL || kind == WEIR_SIM_FAULT_KINDS || plan->faults_count == WEIR_SIM_FAULTS_MAX)
+        return fail(reader, "no such fault, or too many", name ? name : "");
+    struct weir_sim_fault *broken = &plan->faults[plan->faults_count++];
+    *broken = (struct weir_sim_fault){ .kind = (enum weir_sim_fault_kind)kind, .until_ns = plan->duration_ns };
+    int error = 0;
+    for (char *word = strtok_r(NULL, " \t", &next); word && error == 0; word = strtok_r(NULL, " \t", &next)) {
+        error = split_word(reader, word, &value);
+        if (error == 0)
+            error = set_fault(reader, broken, word, value);
+    }
+    return error;
+}
+
+/* "exact" or, with groups, "exact+leased". */
+static int read_modes(const struct reader *reader, struct weir_scenario_way *way, char *names)
+{
+    uint32_t groups = reader->scenario->groups_count, count = 0;
+    char *next = NULL;
+    for (char *name = strtok_r(names, "+", &next); name; name = strtok_r(NULL, "+", &next)) {
+        const struct weir_sim_mode *mode = weir_sim_mode_find(name);
+        if (mode == NULL)
+            mode = weir_naive_find(name);
+        if (mode == NULL)
+            return fail(reader, "no such way", name);
+        if (count < groups)
+            way->modes[count] = mode;
+        count++;
+    }
+    return count == groups && groups > 0 ? 0 : fail(reader, "one way for each group, after their loads", names);
+}
+
+static int line_way(const struct reader *reader, char *rest)
+{
+    struct weir_scenario *scenario = reader->scenario;
+    if (scenario->ways_count == WEIR_SCENARIO_WAYS_MAX)
+        return fail(reader, "too many ways", rest);
+    struct weir_scenario_way *way = &scenario->ways[scenario->ways_count++];
+    *way = (struct weir_scenario_way){ .plan = scenario->plan };
+    char *colon = strstr(rest, " : ");
+    if (colon == NULL)
+        return fail(reader, "a way ends with \" : label\"", rest);
+    *colon = '\0';
+    snprintf(way->label, sizeof(way->label), "%s", colon + 3);
+    char *value, *next = NULL, *names = strtok_r(rest, " \t", &next);
+    int error = names ? read_modes(reader, way, names) : fail(reader, "a way has a name", "way");
+    for (char *word = strtok_r(NULL, " \t", &next); word && error == 0; word = strtok_r(NULL, " \t", &next)) {
+        error = split_word(reader, word, &value);
+        if (error == 0)
+            error = set_plan(reader, &way->plan, word, value);
+    }
+    return error;
+}
+
+static int line_say(const struct reader *reader, char *rest)
+{
+    struct weir_scenario *scenario = reader->scenario;
+    if (scenario->says_count == WEIR_SCENARIO_SAYS_MAX)
+        return fail(reader, "too much to say", rest);
+    snprintf(scenario->says[scenario->says_count++], WEIR_SCENARIO_LINE_MAX, "%s", rest);
+    return 0;
+}
+
+static int line_title(const struct reader *reader, char *rest)
+{
+    snprintf(reader->scenario->title, sizeof(reader->scenario->title), "%s", rest);
+    return 0;
+}
+
+static int read_line(const struct reader *reader, char *line)
+{
+    static const struct {
+        const char *word;
+        int (*read)(const struct reader *reader, char *rest);
+    } words[] = { { "title", line_title }, { "set", line_set },     { "load", line_load }, { "way", line_way },
+                  { "fault", line_fault }, { "group", line_group }, { "say", line_say } };
+    line[strcspn(line, "#\r\n")] = '\0';
+    line += strspn(line, " \t");
+    size_t size = strcspn(line, " \t");
+    if (size == 0)
+        return 0;
+    char *rest = line + size + strspn(line + size, " \t");
+    line[size] = '\0';
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(words[i].word, line) == 0)
+            return words[i].read(reader, rest);
+    }
+    return fail(reader, "no such line", line);
+}
+
+int weir_scenario_load(const char *path, struct weir_scenario *ret_scenario, char *error, size_t error_size)
+{
+    struct weir_scenario *scenario = calloc(1, sizeof(*scenario));
+    FILE *file = fopen(path, "re");
+    int status = 0;
+    if (file == NULL || scenario == NULL) {
+        snprintf(error, error_size, "%s: %s", path, strerror(errno));
+        status = WEIR_EIO;
+    }
+    char line[WEIR_SCENARIO_LINE_MAX];
+    struct reader reader = { .scenario = scenario, .path = path, .error = error, .error_size = error_size };
+    if (status == 0)
+        weir_sim_plan_init(&scenario->plan, NULL);
+    while (status == 0 && fgets(line, sizeof(line), file)) {
+        reader.line++;
+        status = read_line(&reader, line);
+    }
+    if (status == 0 && scenario->ways_count == 0)
+        status = fail(&reader, "there is no way", "way");
+    if (status == 0)
+        *ret_scenario = *scenario;
+    if (file)
+        fclose(file);
+    free(scenario);
+    return status;
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/sim_report.h"
+#include "cli/verbs.h"
+#include "rules/config.h"
+#include "sim/modes.h"
+#include "sim/picture.h"
+#include "sim/scenario.h"
+
+static const char help[] =
+    "Usage: weir sim [OPTION ...]\n"
+    "       weir sim [--plot FILE] SCENARIO\n"
+    "\n"
+    "Runs N nodes, an engine, clients and a network in virtual time on the code that weir serve runs, and checks "
+    "after\n"
+    "every admission that the stated bound of the mode holds. What the options leave open follows from the seed; the\n"
+    "same seed always gives the same run.\n"
+    "\n"
+    "  --mode MODE         exact, leased, batched, split or gossip (leased)\n"
+    "  --seed N            chooses nodes, limit, network, faults and demand (1)\n"
+    "  --nodes N           1 to 64\n"
+    "  --limit RATE        such as 100/s; --burst N; --algorithm NAME (token_bucket)\n"
+    "  --slack N           units of one node (batched, gossip)\n"
+    "  --seconds N         how long; what liveness is judged by is in the last seconds of the drawn length\n"
+    "  --clients N         instead of the drawn demand: N requests a second at each node, steadily\n"
+    "  --latency TIME      one way, at most;  --loss N  messages in a million that are lost\n"
+    "  --faults none       no drawn faults\n"
+    "  --partition F-U:N   nodes N (0,3-5) cut off from F to U seconds; may be given several times\n"
+    "  --plot FILE         a picture of the run or the scenario, SVG\n"
+    "  --json              the result as JSON\n"
+    "  --soak --from A --to B   the seeds from A up to and without B; a failing one is shrunk\n"
+    "  --plant NAME        a mistake that the check must find: sequence, epoch, return, overwrite\n"
+    "  --only-nodes N, --without-faults LIST, --without-loads LIST, --until-ns N   of a shrunk run\n"
+    "\n"
+    "Exit code: 0 the bound held, 1 it was broken, 2 wrong arguments.\n"
+    "\n"
+    "Examples:\n"
+    "  weir sim --mode gossip --nodes 50 --seed 7 --plot gossip.svg\n"
+    "  weir sim --mode batched --limit 100/s --burst 50 --clients 40 --partition 2-4:0,1\n"
+    "  weir sim --soak --mode leased --from 1 --to 1001\n"
+    "  weir sim sim/scenarios/stale-cache\n";
+
+enum {
+    OPTION_MODE = 1,
+    OPTION_SEED,
+    OPTION_NODES,
+    OPTION_LIMIT,
+    OPTION_BURST,
+    OPTION_ALGORITHM,
+    OPTION_SLACK,
+    OPTION_SECONDS,
+    OPTION_CLIENTS,
+    OPTION_LATENCY,
+    OPTION_LOSS,
+    OPTION_FAULTS,
+    OPTION_PARTITION,
+    OPTION_PLOT,
+    OPTION_JSON,
+    OPTION_SOAK,
+    OPTION_FROM,
+    OPTION_TO,
+    OPTION_PLANT,
+    OPTION_ONLY_NODES,
+    OPTION_WITHOUT_FAULTS,
+    OPTION_WITHOUT_LOADS,
+    OPTION_UNTIL,
+    OPTION_HELP
+};
+
+struct flags {
+    const struct weir_sim_mode *mode;
+    struct weir_sim_fixed fixed;
+    struct weir_sim_reduction reduction;
+    struct weir_limit_spec limit; /* as far as it was given */
+    enum weir_sim_plant plant;
+    uint64_t seed, from, to, seconds, clients, latency_ns, loss_ppm;
+    bool algorithm, no_faults, json, soak, loss, help;
+    const char *plot;
+    struct weir_sim_fault partitions[8];
+    uint32_t partitions_count;
+    char options[512]; /* what shapes a plan besides mode and seed, to be repeated */
+};
+
+static int complain(const char *option, const char *value, const char *what)
+{
+    fprintf(stderr, "weir: --%s %s: %s\n", option, value, what);
+    return WEIR_EXIT_ERROR;
+}
+
+static int number_read(const char *option, const char *text, uint64_t low, uint64_t high, uint64_t *ret_number)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < low || value > high) {
+        fprintf(stderr, "weir: --%s %s: must be a whole number, %" PRIu64 " to %" PRIu64 "\n", option, text, low, high);
+        return WEIR_EXIT_ERROR;
+    }
+    *ret_number = value;
+    return 0;
+}
+
+/* "0,3-5" */
+static int mask_read(const char *option, const char *text, uint64_t *ret_mask)
+{
+    uint64_t mask = 0;
+    for (const char *at = text;; at++) {
+        char *end = NULL;
+        unsigned long first = strtoul(at, &end, 10), last = first;
+        if (end != at && *end == '-') {
+            at = end + 1;
+            last = strtoul(at, &end, 10);
+        }
+        if (end == at || *at < '0' || *at > '9' || last > 63 || first > last)
+            return complain(option, text, "must be numbers below 64, such as 0,3-5");
+        for (; first <= last; first++)
+            mask |= UINT64_C(1) << first;
+        at = end;
+        if (*at != ',')
+            break;
+    }
+    *ret_mask = mask;
+    return 0;
+}
+
+/* "2-4:0,1" */
+static int partition_read(struct flags *flags, const char *text)
+{
+    static const char what[] = "must be FROM-UNTIL:NODES in seconds, such as 2-4.5:0,1";
+    char *end = NULL;
+    double from = strtod(text, &end), until = *end == '-' ? strtod(end + 1, &end) : -1;
+    if (*end != ':' || !(from >= 0 && from < until && until < 4000))
+        return complain("partition", text, what);
+    if (flags->partitions_count == sizeof(flags->partitions) / sizeof(flags->partitions[0]))
+        return complain("partition", text, "there are eight already");
+    struct weir_sim_fault *fault = &flags->partitions[flags->partitions_count];
+    *fault = (struct weir_sim_fault){ .from_ns = (uint64_t)(from * 1e9), .until_ns = (uint64_t)(until * 1e9) };
+    if (mask_read("partition", end + 1, &fault->nodes) != 0)
+        return WEIR_EXIT_ERROR;
+    flags->partitions_count++;
+    return 0;
+}
+
+static int algorithm_read(struct flags *flags, const char *text)
+{
+    const char *name;
+    for (int i = 0; (name = weir_algorithm_name((enum weir_algorithm)i)); i++) {
+        if (strcmp(name, text) != 0)
+            continue;
+        flags->limit.algorithm = (enum weir_algorithm)i;
+        return 0;
+    }
+    return complain("algorithm", text, "there is no such algorithm");
+}
+
+static int limit_read(struct flags *flags, const char *text)
+{
+    struct weir_limit_spec parsed = { .count = 0 };
+    struct weir_fault fault;
+    if (weir_rate_parse(text, &parsed, &fault) != 0)
+        return complain("limit", text, fault.text);
+    flags->limit.count = parsed.count;
+    flags->limit.period_ns = parsed.period_ns;
+    return 0;
+}
+
+static int plant_read(struct flags *flags, const char *text)
+{
+    for (int i = 0; i < WEIR_SIM_PLANTS; i++) {
+        if (strcmp(weir_sim_plant_name((enum weir_sim_plant)i), text) != 0)
+            continue;
+        flags->plant = (enum weir_sim_plant)i;
+        return 0;
+    }
+    return complain("plant", text, "must be sequence, epoch, return or overwrite");
+}
+
+static int latency_read(struct flags *flags, const char *text)
+{
+    struct weir_fault fault;
+    if (weir_duration_parse(text, &flags->latency_ns, &fault) != 0)
+        return complain("latency", text, fault.text);
+    if (flags->latency_ns == 0 || flags->latency_ns > 600 * WEIR_NS_PER_SECOND)
+        return complain("latency", text, "must be 1ms to 10min");
+    return 0;
+}
+
+/* Options that are no plain number. */
+static int option_read(struct flags *flags, int option, const char *name, const char *value)
+{
+    switch (option) {
+    case OPTION_MODE:
+        flags->mode = weir_sim_mode_find(value);
+        return flags->mode ? 0 : complain(name, value, "must be exact, leased, batched, split or gossip");
+    case OPTION_LIMIT:
+        return limit_read(flags, value);
+    case OPTION_ALGORITHM:
+        return algorithm_read(flags, value);
+    case OPTION_LATENCY:
+        return latency_read(flags, value);
+    case OPTION_FAULTS:
+        flags->no_faults = strcmp(value, "none") == 0;
+        return flags->no_faults ? 0 : complain(name, value, "must be none");
+    case OPTION_PARTITION:
+        return partition_read(flags, value);
+    case OPTION_PLANT:
+        return plant_read(flags, value);
+    case OPTION_WITHOUT_FAULTS:
+        return mask_read(name, value, &flags->reduction.faults);
+    case OPTION_WITHOUT_LOADS:
+        return mask_read(name, value, &flags->reduction.loads);
+    case OPTION_PLOT:
+        flags->plot = value;
+        return 0;
+    case OPTION_JSON:
+        flags->json = true;
+        return 0;
+    case OPTION_SOAK:
+        flags->soak = true;
+        return 0;
+    case OPTION_HELP:
+        flags->help = true;
+        return 0;
+    default:
+        return WEIR_EXIT_ERROR;
+    }
+}
+
+static int number_option_read(struct flags *flags, int option, const char *name, const char *value)
+{
+    uint64_t number = 0;
+    int failed = 0;
+    switch (option) {
+    case OPTION_SEED:
+        return number_read(name, value, 0, UINT64_MAX, &flags->seed);
+    case OPTION_FROM:
+        return number_read(name, value, 0, UINT64_MAX, &flags->from);
+    case OPTION_TO:
+        return number_read(name, value, 0, UINT64_MAX, &flags->to);
+    case OPTION_NODES:
+        failed = number_read(name, value, 1, WEIR_SIM_NODES_MAX, &number);
+        flags->fixed.nodes = (uint32_t)number;
+        return failed;
+    case OPTION_ONLY_NODES:
+        failed = number_read(name, value, 1, WEIR_SIM_NODES_MAX, &number);
+        flags->reduction.nodes = (uint32_t)number;
+        return failed;
+    case OPTION_BURST:
+        return number_read(name, value, 1, WEIR_BURST_MAX, &flags->limit.burst);
+    case OPTION_SLACK:
+        return number_read(name, value, 1, WEIR_BURST_MAX, &flags->fixed.slack);
+    case OPTION_SECONDS:
+        return number_read(name, value, 1, 3600, &flags->seconds);
+    case OPTION_CLIENTS:
+        return number_read(name, value, 1, 1000000, &flags->clients);
+    case OPTION_LOSS:
+        flags->loss = true;
+        return number_read(name, value, 0, 1000000, &flags->loss_ppm);
+    case OPTION_UNTIL:
+        return number_read(name, value, 1, UINT64_C(1) << 41, &flags->reduction.until_ns);
+    default:
+        return option_read(flags, option, name, value);
+    }
+}
+
+static bool shapes_plan(int option)
+{
+    return (option >= OPTION_NODES && option <= OPTION_PARTITION);
+}
+
+static int flags_read(int argc, char **argv, struct flags *flags)
+{
+    static const struct option options[] = {
+        { "mode", required_argument, NULL, OPTION_MODE },
+        { "seed", required_argument, NULL, OPTION_SEED },
+        { "nodes", required_argument, NULL, OPTION_NODES },
+        { "limit", required_argument, NULL, OPTION_LIMIT },
+        { "burst", required_argument, NULL, OPTION_BURST },
+        { "algorithm", required_argument, NULL, OPTION_ALGORITHM },
+        { "slack", required_argument, NULL, OPTION_SLACK },
+        { "seconds", required_argument, NULL, OPTION_SECONDS },
+        { "clients", required_argument, NULL, OPTION_CLIENTS },
+        { "latency", required_argument, NULL, OPTION_LATENCY },
+        { "loss", required_argument, NULL, OPTION_LOSS },
+        { "faults", required_argument, NULL, OPTION_FAULTS },
+        { "partition", required_argument, NULL, OPTION_PARTITION },
+        { "plot", required_argument, NULL, OPTION_PLOT },
+        { "json", no_argument, NULL, OPTION_JSON },
+        { "soak", no_argument, NULL, OPTION_SOAK },
+        { "from", required_argument, NULL, OPTION_FROM },
+        { "to", required_argument, NULL, OPTION_TO },
+        { "plant", required_argument, NULL, OPTION_PLANT },
+        { "only-nodes", required_argument, NULL, OPTION_ONLY_NODES },
+        { "without-faults", required_argument, NULL, OPTION_WITHOUT_FAULTS },
+        { "without-loads", required_argument, NULL, OPTION_WITHOUT_LOADS },
+        { "until-ns", required_argument, NULL, OPTION_UNTIL },
+        { "help", no_argument, NULL, OPTION_HELP },
+        { NULL, 0, NULL, 0 },
+    };
+    int index = 0;
+    for (int option; (option = getopt_long(argc, argv, "", options, &index)) != -1;) {
+        if (option == '?' || number_option_read(flags, option, options[index].name, optarg) != 0)
+            return WEIR_EXIT_ERROR;
+        size_t used = strlen(flags->options);
+        if (shapes_plan(option))
+            (void)snprintf(flags->options + used, sizeof(flags->options) - used, " --%s %s", options[index].name,
+                           optarg);
+    }
+    if (flags->limit.period_ns == 0 && (flags->limit.burst > 0 || flags->limit.algorithm != WEIR_TOKEN_BUCKET))
+        return complain("burst", "", "and --algorithm need --limit");
+    uint64_t count = flags->limit.count, period_ns = flags->limit.period_ns;
+    if (period_ns > 0 && (count == 0 || count / 1000000 > period_ns / WEIR_NS_PER_SECOND + 1))
+        return complain("limit", "", "must be above 0 and at most a million a second: every request is played");
+    flags->fixed.limit = flags->limit;
+    if (flags->soak && flags->from >= flags->to)
+        return complain("to", "", "must be above --from");
+    return 0;
+}
+
+/* The plan of one seed, shaped by the options. */
+static void plan_make(const struct flags *flags, uint64_t seed, struct weir_sim_plan *plan)
+{
+    weir_sim_plan_seeded(plan, flags->mode, seed, &flags->fixed);
+    plan->plant = flags->plant;
+    if (flags->no_faults || flags->partitions_count > 0)
+        plan->faults_count = 0;
+    for (uint32_t i = 0; i < flags->partitions_count; i++) {
+        plan->faults[plan->faults_count] = flags->partitions[i];
+        plan->faults[plan->faults_count++].kind = WEIR_SIM_CUT;
+        plan->faults[plan->faults_count] = flags->partitions[i];
+        plan->faults[plan->faults_count++].kind = WEIR_SIM_SPLIT;
+    }
+    if (flags->seconds > 0) {
+        uint64_t duration_ns = flags->seconds * WEIR_NS_PER_SECOND;
+        for (uint32_t i = 0; i < plan->loads_count; i++) {
+            if (plan->loads[i].until_ns == plan->duration_ns)
+                plan->loads[i].until_ns = duration_ns;
+        }
+        plan->duration_ns = duration_ns;
+        plan->calm_ns = duration_ns > plan->calm_ns + 2 * WEIR_NS_PER_SECOND ? plan->calm_ns : 0;
+    }
+    if (flags->clients > 0) {
+        plan->loads[0] = (struct weir_sim_load){ .nodes = WEIR_SIM_ALL,
+                                                 .until_ns = plan->duration_ns,
+                                                 .rate_per_s = flags->clients };
+        plan->loads_count = 1;
+    }
+    if (flags->clients > 0 || flags->partitions_count > 0)
+        plan->calm_ns = 0; /* demand or faults are the caller's: liveness cannot be told */
+    if (flags->latency_ns > 0) {
+        plan->latency_max_ns = flags->latency_ns;
+        plan->latency_min_ns = plan->latency_min_ns < flags->latency_ns ? plan->latency_min_ns : flags->latency_ns;
+    }
+    if (flags->loss)
+        plan->loss_ppm = (uint32_t)flags->loss_ppm;
+    weir_sim_plan_reduce(plan, &flags->reduction);
+}
+
+static int file_open(const char *path, FILE **ret_file)
+{
+    *ret_file = fopen(path, "w");
+    if (*ret_file)
+        return 0;
+    fprintf(stderr, "weir: cannot write %s\n", path);
+    return WEIR_EXIT_ERROR;
+}
+
+static int file_close(const char *path, FILE *file)
+{
+    bool failed = ferror(file) != 0;
+    if (fclose(file) == 0 && !failed)
+        return 0;
+    fprintf(stderr, "weir: cannot write %s\n", path);
+    return WEIR_EXIT_ERROR;
+}
+
+static int run_one(const struct flags *flags)
+{
+    static struct weir_sim_result result;
+    struct weir_sim_plan plan;
+    struct weir_sim_trace trace = { .marks = NULL };
+    struct weir_fault fault;
+    FILE *file = NULL;
+    plan_make(flags, flags->seed, &plan);
+    if (weir_sim_run(&plan, flags->plot ? &trace : NULL, &result, &fault) != 0)
+        return complain("limit", fault.field, fault.text);
+    weir_sim_report_run(&plan, &result, flags->json);
+    int code = result.broken ? WEIR_EXIT_REFUSED : WEIR_EXIT_OK;
+    if (flags->plot && file_open(flags->plot, &file) != 0) {
+        code = WEIR_EXIT_ERROR;
+    } else if (flags->plot) {
+        weir_sim_picture_write(&plan, &trace, file);
+        code = file_close(flags->plot, file) == 0 ? code : WEIR_EXIT_ERROR;
+    }
+    free(trace.marks);
+    return code;
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)time.tv_nsec;
+}
+
+static void failure_report(const struct flags *flags, uint64_t seed, const struct weir_sim_plan *plan,
+                           enum weir_sim_break kind)
+{
+    static struct weir_sim_result result;
+    struct weir_sim_command command = { seed, flags->options, weir_sim_shrink(plan, kind) };
+    struct weir_sim_plan smaller = *plan;
+    struct weir_fault fault;
+    weir_sim_plan_reduce(&smaller, &command.reduction);
+    (void)weir_sim_run(&smaller, NULL, &result, &fault);
+    printf("seed %" PRIu64 " is broken; with what it needs to be:\n\n", seed);
+    weir_sim_report_run(&smaller, &result, false);
+    printf("\nagain:\n");
+    weir_sim_report_command(plan, &command);
+    putchar('\n');
+    (void)fflush(stdout);
+}
+
+/* Shrinks and shows the first failing run; counts the others. */
+static int soak(const struct flags *flags)
+{
+    static struct weir_sim_result result;
+    struct weir_sim_cover cover = { 0 };
+    struct weir_sim_plan plan;
+    struct weir_fault fault;
+    uint64_t began_ns = clock_ns();
+    for (uint64_t seed = flags->from; seed < flags->to; seed++) {
+        plan_make(flags, seed, &plan);
+        if (weir_sim_run(&plan, NULL, &result, &fault) != 0)
+            return complain("limit", fault.field, fault.text);
+        weir_sim_cover_add(&cover, seed, &plan, &result);
+        if (result.broken && cover.broken == 1 && !flags->json)
+            failure_report(flags, seed, &plan, result.broken);
+        if (result.broken && flags->plant != WEIR_SIM_PLANT_NONE)
+            break; /* found */
+    }
+    weir_sim_report_cover(&plan, &cover, clock_ns() - began_ns, flags->json);
+    return cover.broken > 0 ? WEIR_EXIT_REFUSED : WEIR_EXIT_OK;
+}
+
+static int run_scenario(const struct flags *flags, const char *path)
+{
+    static struct weir_scenario scenario;
+    struct weir_scenario_row rows[WEIR_SCENARIO_WAYS_MAX];
+    struct weir_fault fault;
+    char error[256];
+    FILE *file = NULL;
+    if (weir_scenario_load(path, &scenario, error, sizeof(error)) != 0) {
+        fprintf(stderr, "weir: %s\n", error);
+        return WEIR_EXIT_ERROR;
+    }
+    if (weir_scenario_run(&scenario, rows, &fault) != 0)
+        return complain("limit", fault.field, fault.text);
+    weir_scenario_print(&scenario, rows, stdout);
+    int code = WEIR_EXIT_OK;
+    for (uint32_t i = 0; i < scenario.ways_count; i++)
+        code = rows[i].kept || rows[i].naive ? code : WEIR_EXIT_REFUSED;
+    if (flags->plot && file_open(flags->plot, &file) != 0) {
+        code = WEIR_EXIT_ERROR;
+    } else if (flags->plot) {
+        weir_scenario_draw(&scenario, rows, file);
+        code = file_close(flags->plot, file) == 0 ? code : WEIR_EXIT_ERROR;
+    }
+    weir_scenario_rows_deinit(rows, scenario.ways_count);
+    return code;
+}
+
+int weir_cli_sim(int argc, char **argv)
+{
+    struct flags flags = { .mode = &weir_sim_leased, .seed = 1, .from = 1, .to = 1001 };
+    if (flags_read(argc, argv, &flags) != 0) {
+        fputs("weir: try weir sim --help\n", stderr);
+        return WEIR_EXIT_ERROR;
+    }
+    if (flags.help) {
+        fputs(help, stdout);
+        return WEIR_EXIT_OK;
+    }
+    if (argc - optind > 1) {
+        fprintf(stderr, "weir: %s: one scenario at a time\n", argv[optind + 1]);
+        return WEIR_EXIT_ERROR;
+    }
+    if (argc > optind)
+        return run_scenario(&flags, argv[optind]);
+    return flags.soak ? soak(&flags) : run_one(&flags);
+}

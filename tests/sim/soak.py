@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `weir sim` over many seeds per mode on all cores, then with planted mistakes, and writes what it saw.
+
+A range can be taken up again: --from SEED, and --modes for some of them only. Exit code 1 if a bound was broken, a
+planted mistake was not found, or what issue 3 asks of the runs was missed.
+"""
+import argparse
+import concurrent.futures
+import datetime
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODES = ('exact', 'leased', 'batched', 'split', 'gossip')
+SLICE = 250
+SPEED_RUNS = 100
+PLANT_RUNS = 1000
+PLANTS = (('leased', 'sequence'), ('leased', 'epoch'), ('leased', 'return'), ('batched', 'sequence'),
+          ('batched', 'epoch'), ('gossip', 'epoch'), ('gossip', 'overwrite'))
+LEAST = ('decisions_min', 'faults_min', 'nodes_min', 'virtual_min_ns')
+MOST = ('nodes_max', 'near_max_ppm', 'peak_max')
+BEGIN, END = '<!-- measured: begin -->', '<!-- measured: end -->'
+
+
+def simulate(build, mode, *arguments):
+    command = [build / 'weir', 'sim', '--soak', '--mode', mode, *map(str, arguments)]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding='utf-8', check=False)
+
+
+def merge(total, part):
+    for name, value in part.items():
+        if name == 'with':
+            merge(total.setdefault('with', {}), value)
+        elif name == 'mode' or name not in total:
+            total[name] = value
+        else:
+            total[name] = (min if name in LEAST or name == 'first_broken' else max if name in MOST else int.__add__)(
+                total[name], value)
+
+
+def soak(options, mode):
+    """The sum over all slices; says where it is, so that a stopped run can go on from there."""
+    total = {}
+    end = options.first + options.runs
+    slices = [(start, min(start + SLICE, end)) for start in range(options.first, end, SLICE)]
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        done = pool.map(lambda s: simulate(options.build, mode, '--json', '--from', s[0], '--to', s[1]), slices)
+        for (start, until), process in zip(slices, done):
+            if process.returncode not in (0, 1):
+                sys.exit(f'{mode} {start}: {process.stdout[-2000:]}')
+            merge(total, json.loads(process.stdout))
+            if process.returncode == 1 and total['broken'] <= 3:
+                print(simulate(options.build, mode, '--from', start, '--to', until).stdout, flush=True)
+            if until % (SLICE * 10) < SLICE:
+                print(f'{mode}: {total["runs"]} runs, {total["broken"]} broken; next seed {until}', flush=True)
+    return total
+
+
+def percent(part, whole):
+    return f'{100 * part / whole:.1f} %' if whole else '-'
+
+
+def table(totals, speeds):
+    rows = [('', *totals)]
+    both = list(totals.items())
+
+    def row(name, value):
+        rows.append((name, *(value(total) for _, total in both)))
+
+    row('runs', lambda t: f'{t["runs"]:,}')
+    row('**broken**', lambda t: f'**{t["broken"]}**')
+    row('nodes', lambda t: f'{t["nodes_min"]} to {t["nodes_max"]}')
+    row('virtual seconds of a run, at least', lambda t: f'{t["virtual_min_ns"] / 1e9:.1f}')
+    row('decisions of a run, at least', lambda t: f'{t["decisions_min"]:,}')
+    row('faults of a run, at least', lambda t: str(t['faults_min']))
+    for name in sorted(set().union(*(t['with'] for _, t in both))):
+        row(f'runs with {name}', lambda t, n=name: percent(t['with'].get(n, 0), t['runs']))
+    row('decisions in all', lambda t: f'{t["decisions"]:,}')
+    row('messages in all', lambda t: f'{t["messages"]:,}')
+    row('most units over the limit', lambda t: str(t['peak_max']))
+    row('closest to the bound', lambda t: f'{t["near_max_ppm"] / 1e4:.1f} %')
+    row('runs within half of the bound', lambda t: percent(t['near_half'], t['runs']))
+    row('virtual seconds per second of processor, 10 nodes', lambda t: f'{speeds[t["mode"]]:,.0f}')
+    lines = ['| ' + ' | '.join(cells) + ' |' for cells in rows]
+    return '\n'.join([lines[0], '|---' + '|--:' * len(both) + '|', *lines[1:]])
+
+
+def speed(options, mode):
+    """By processor time: a run is one thread and waits for nothing, and other work on the machine is not its own."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    part = json.loads(simulate(options.build, mode, '--json', '--nodes', 10, '--from', 1, '--to', SPEED_RUNS + 1).stdout)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return part['virtual_ns'] / 1e9 / (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def plants(options):
+    """What each planted mistake gave, and whether all were found."""
+    texts, found = [], True
+    for mode, plant in PLANTS:
+        process = simulate(options.build, mode, '--plant', plant, '--from', 1, '--to', PLANT_RUNS + 1)
+        found &= process.returncode == 1
+        texts.append(f'$ weir sim --soak --mode {mode} --plant {plant} --from 1 --to {PLANT_RUNS + 1}\n{process.stdout}')
+        print(f'{mode}, planted {plant}: {"found" if process.returncode == 1 else "NOT FOUND"}', flush=True)
+    return '\n'.join(texts), found
+
+
+def write(path, text):
+    page = path.read_text(encoding='utf-8')
+    head, tail = page.split(BEGIN)[0], page.split(END)[1]
+    path.write_text(f'{head}{BEGIN}\n{text}\n{END}{tail}', encoding='utf-8')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--build', default=ROOT / 'build', type=pathlib.Path)
+    parser.add_argument('--modes', default=','.join(MODES))
+    parser.add_argument('--from', dest='first', default=1, type=int, help='the first seed (default: 1)')
+    parser.add_argument('--runs', default=20000, type=int, help='per mode (default: 20000)')
+    parser.add_argument('--write', type=pathlib.Path, help='the page to put the tables into')
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    totals = {mode: soak(options, mode) for mode in options.modes.split(',')}
+    speeds = {mode: speed(options, mode) for mode in totals}
+    text, found = plants(options)
+    result = table(totals, speeds)
+    print(result)
+    if options.write:
+        seeds = f'{options.first} to {options.first + options.runs - 1}'
+        write(options.write, f'{datetime.date.today()}, seeds {seeds}, {os.cpu_count()} cores.\n\n{result}\n\n'
+                             f'### Planted mistakes\n\n```\n{text.strip()}\n```')
+    good = found and all(t['broken'] == 0 and t['decisions_min'] >= 1000 and t['faults_min'] >= 3 and
+                         t['virtual_min_ns'] >= 10e9 for t in totals.values())
+    good &= all(totals[m]['near_half'] * 100 >= totals[m]['runs'] for m in ('batched', 'gossip') if m in totals)
+    return 0 if good else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
