@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 STAGES = ('lint', 'unit', 'asan', 'tsan', 'fuzz', 'live')
 PROGRAM_TIMEOUT_S = 300
 LINT_TIMEOUT_S = 1200  # clang-tidy takes two minutes of a free core, and the core may not be free
-LIVE_UNDER_ASAN = ('bad_http', 'bad_resp', 'http', 'serve_resp')  # what strangers can send
+LIVE_UNDER_ASAN = ('bad_http', 'bad_resp', 'http', 'serve_resp', 'sharing')  # what strangers can send, and when
 FUZZ_INPUT_TIMEOUT_S = 10
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:detect_leaks=1:strict_string_checks=1',
@@ -147,6 +147,9 @@ def stage_unit(tally, options):
     if build(tally, options.build):
         env = {'WEIR_TEST_EFFORT': 'soak'} if options.soak else {}
         meson_test(tally, 'unit', options.build, ['unit', 'lib'], env, 0 if options.soak else 2)
+        if options.soak:
+            for name in ('redis_script', 'redis_faults'):
+                programs(tally, 'soak', f'tests/live/test_{name}.py', dict(env, WEIR_BUILD=str(options.build)), None)
 
 
 def stage_asan(tally, options):

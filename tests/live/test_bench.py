@@ -39,6 +39,15 @@ class Bench(unittest.TestCase):
                 self.assertIn(f'| {line.text} |', written)
 
 
+class Sharing(unittest.TestCase):
+    def test_leased_and_exact_are_measured(self):
+        run = subprocess.run([sys.executable, ROOT / 'bench/sharing.py', '--build', BUILD, '--rounds', '1', '--sample-ms',
+                              '100'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             timeout=TIMEOUT_S, encoding='utf-8', check=False)
+        self.assertRegex(run.stdout, r'(?m)^exact +[\d,]+ decisions a second')
+        self.assertRegex(run.stdout, r'(?m)^leased is [\d.]+ times as fast as exact')
+
+
 class Ratios(unittest.TestCase):
     def test_they_compare_lines_that_exist(self):
         names = {line.name for line in lines.LINES}

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Redis servers of the test's own: one, a primary with a replica and sentinels, a cluster; on free ports, with their
+files in a folder of the test's, ended by their own handles. They can be killed, stopped, flushed, failed over and (in
+a network namespace) cut off."""
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from weir_server import Resp
+
+READY_TIMEOUT_S = 20
+DURABLE = ('--appendonly', 'yes', '--appendfsync', 'always')
+
+
+def free_ports(count):
+    """Distinct ones, low enough that nobody else's rule for a second port passes 65535."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for sock in sockets:
+            sock.bind(('127.0.0.1', 0))
+        return [sock.getsockname()[1] for sock in sockets]
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def wait_for(what, text, seconds=READY_TIMEOUT_S):
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, text
+        time.sleep(0.05)
+
+
+class Redis:
+    """One redis-server. With `arguments` of its own (DURABLE: what was answered survives a kill)."""
+
+    def __init__(self, *arguments, host='127.0.0.1', port=None, prefix=(), program='redis-server', config=''):
+        self.host, self.port = host, port or free_ports(1)[0]
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='weir-redis-'))
+        path = self.folder / 'redis.conf'
+        path.write_text(f'port {self.port}\nbind {host}\ndir {self.folder}\nprotected-mode no\n{config}',
+                        encoding='utf-8')
+        self.command = [*prefix, shutil.which(program) or program, str(path), *map(str, arguments)]
+        if program == 'redis-server':
+            self.command += ['--save', '']
+        self.process = None
+        self.start()
+
+    def start(self):
+        with open(self.folder / 'log', 'ab') as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_for(self.answers, f'{self.command[0]} does not answer: {self.log()[-500:]}')
+
+    def log(self):
+        return (self.folder / 'log').read_text(encoding='utf-8', errors='replace')
+
+    def answers(self):
+        assert self.process.poll() is None, self.log()[-500:]
+        try:
+            answer = self.ask('PING')
+            return answer == 'PONG' or 'NOAUTH' in str(answer)
+        except OSError:
+            return False
+
+    def ask(self, *words):
+        with Resp(self.port, timeout_s=10, host=self.host) as client:
+            return client.ask(*words)
+
+    def info(self, name):
+        """None, too, where it closes the connection: it changes its role."""
+        try:
+            text = self.ask('INFO').decode()
+        except ConnectionError:
+            return None
+        return next((line.partition(':')[2].strip() for line in text.splitlines() if line.startswith(name + ':')), None)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Group:
+    """Several of them. A context manager."""
+
+    def __init__(self):
+        self.servers = []
+
+    def add(self, *arguments, **options):
+        self.servers.append(Redis(*arguments, **options))
+        return self.servers[-1]
+
+    def stop(self):
+        for server in self.servers:
+            server.stop()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Sentinels(Group):
+    """A primary, its replica, and three sentinels that know it as `main`."""
+
+    def __init__(self):
+        super().__init__()
+        try:
+            self.primary = self.add()
+            self.replica = self.add('--replicaof', '127.0.0.1', self.primary.port)
+            self.sentinels = [self.add('--sentinel', program='redis-sentinel', config=self.sentinel_config())
+                              for _ in range(3)]
+            wait_for(self.settled, 'replica and sentinels do not find each other')
+        except BaseException:
+            self.stop()
+            raise
+
+    def sentinel_config(self):
+        return (f'sentinel monitor main 127.0.0.1 {self.primary.port} 2\nsentinel down-after-milliseconds main 500\n'
+                'sentinel failover-timeout main 3000\n')
+
+    def settled(self):
+        return (self.replica.info('master_link_status') == 'up' and
+                all(int(s.info('sentinel_masters')) == 1 and 'sentinels=3' in s.ask('INFO', 'sentinel').decode() and
+                    'slaves=1' in s.ask('INFO', 'sentinel').decode() for s in self.sentinels))
+
+    def yaml(self):
+        return 'sentinel: main, servers: [' + ', '.join(f'"127.0.0.1:{s.port}"' for s in self.sentinels) + ']'
+
+
+class Cluster(Group):
+    """Three primaries and a replica of each; servers[0:3] are the primaries."""
+
+    def __init__(self):
+        super().__init__()
+        try:
+            for _ in range(6):
+                port, bus = free_ports(2)
+                self.add('--cluster-enabled', 'yes', '--cluster-port', bus, '--cluster-node-timeout', 1000,
+                         '--cluster-config-file', 'nodes.conf', '--cluster-require-full-coverage', 'no', port=port)
+            self.join()
+            wait_for(self.settled, 'the cluster does not settle')
+        except BaseException:
+            self.stop()
+            raise
+
+    def join(self):
+        addresses = [f'127.0.0.1:{s.port}' for s in self.servers]
+        subprocess.run(['redis-cli', '--cluster', 'create', *addresses, '--cluster-replicas', '1', '--cluster-yes'],
+                       check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
+
+    def settled(self):
+        return all('cluster_state:ok' in s.ask('CLUSTER', 'INFO').decode() for s in self.servers) and all(
+            s.info('master_link_status') in (None, 'up') for s in self.servers)
+
+    def yaml(self):
+        return 'cluster: true, servers: [' + ', '.join(f'"127.0.0.1:{s.port}"' for s in self.servers[:3]) + ']'
+
+
+class Namespace:
+    """A network namespace of its own, joined to this one by a cable that can be cut. Needs root: PermissionError."""
+
+    def __init__(self, number=231):
+        self.name, self.outside, self.inside = f'weir{number}', f'weiro{number}', f'weiri{number}'
+        self.here, self.there = f'10.231.{number}.1', f'10.231.{number}.2'
+        try:
+            self.ip('netns', 'add', self.name)
+        except (subprocess.CalledProcessError, FileNotFoundError) as error:
+            raise PermissionError(f'no network namespace: {error}') from error
+        try:
+            self.ip('link', 'add', self.outside, 'type', 'veth', 'peer', 'name', self.inside, 'netns', self.name)
+            self.ip('address', 'add', f'{self.here}/30', 'dev', self.outside)
+            self.ip('link', 'set', self.outside, 'up')
+            self.ip('-n', self.name, 'address', 'add', f'{self.there}/30', 'dev', self.inside)
+            self.ip('-n', self.name, 'link', 'set', self.inside, 'up')
+            self.ip('-n', self.name, 'link', 'set', 'lo', 'up')
+        except subprocess.CalledProcessError as error:
+            self.close()
+            raise PermissionError(f'no pair of network devices: {error}') from error
+
+    @staticmethod
+    def ip(*words):
+        subprocess.run(['ip', *words], check=True, capture_output=True, timeout=10)
+
+    def prefix(self):
+        return ['ip', 'netns', 'exec', self.name]
+
+    def cut(self):
+        """What is sent from now on is lost; connections stay open and silent."""
+        self.ip('-n', self.name, 'link', 'set', self.inside, 'down')
+
+    def heal(self):
+        self.ip('-n', self.name, 'link', 'set', self.inside, 'up')
+
+    def close(self):
+        self.ip('netns', 'del', self.name)

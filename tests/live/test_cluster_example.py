@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""examples/cluster.yaml as README says: three nodes, one Redis, one count; and what is told when Redis goes."""
+import json
+import subprocess
+import time
+import unittest
+import urllib.request
+
+from redis_server import Redis, free_ports
+from weir_server import BUILD, ROOT, Weir
+
+EXAMPLE = (ROOT / 'examples/cluster.yaml').read_text(encoding='utf-8')
+NODES = ('a', 'b', 'c')
+
+
+def check(node, *arguments):
+    """What `weir check` prints."""
+    return subprocess.run([str(BUILD / 'weir'), 'check', '--server', f'127.0.0.1:{node.http}', *arguments],
+                          capture_output=True, text=True, timeout=30, check=False)
+
+
+def verdict(node, *attributes):
+    return json.loads(check(node, '--json', *attributes).stdout)
+
+
+def fetch(node, path):
+    with urllib.request.urlopen(f'http://127.0.0.1:{node.http}{path}', timeout=10) as answer:
+        return answer.read().decode()
+
+
+class ClusterExample(unittest.TestCase):
+    def setUp(self):
+        self.redis = Redis()
+        self.addCleanup(self.redis.stop)
+        text = EXAMPLE
+        places = [('127.0.0.1:6379', self.redis.port), *zip(('127.0.0.1:7946', '127.0.0.1:7947', '127.0.0.1:7948'),
+                                                            free_ports(3))]
+        for place, port in places:
+            self.assertEqual(text.count(place), 1, place)
+            text = text.replace(place, f'127.0.0.1:{port}')
+        self.nodes = []
+        for name in NODES:
+            self.nodes.append(Weir(text, threads=1, arguments=('--node', name)))
+            self.addCleanup(self.nodes[-1].stop)
+        for node in self.nodes:
+            self.wait(lambda node=node: json.loads(fetch(node, '/v1/nodes'))['engine']['ready'])
+
+    def wait(self, condition):
+        deadline = time.monotonic() + 20
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def test_three_nodes_count_one_account(self):
+        remaining = [verdict(node, 'account=7', 'route=/payments')['remaining'] for node in self.nodes]
+        self.assertEqual(remaining, [9, 8, 7])
+
+    def test_each_node_tells_what_it_sees(self):
+        for name, node in zip(NODES, self.nodes):
+            seen = json.loads(fetch(node, '/v1/nodes'))
+            self.assertEqual((seen['node'], seen['nodes']), (name, 3))
+            self.assertEqual([server['breaker'] for server in seen['engine']['servers']], ['closed'])
+            self.assertEqual(sorted(member['name'] for member in seen['gossip']['members']), list(NODES))
+            self.assertIn('\nweir_engine_ready 1\n', fetch(node, '/metrics'))
+
+    def test_a_verdict_says_that_the_engine_failed(self):
+        self.redis.stop()
+        node = self.nodes[0]
+        self.wait(lambda: not json.loads(fetch(node, '/v1/nodes'))['engine']['ready'])
+        refused = verdict(node, 'account=7', 'route=/payments')  # on_failure: closed
+        self.assertEqual((refused['admitted'], refused['status']), (False, 503))
+        self.assertEqual(refused['limits'][0]['fallback'], 'closed')
+        self.assertEqual(check(node, 'account=7', 'route=/payments').returncode, 1)
+        admitted = verdict(node, 'user=ada', 'route=/api/x')  # on_failure: local, a third of 600
+        self.assertTrue(admitted['admitted'])
+        self.assertEqual((admitted['limits'][0]['fallback'], admitted['limits'][0]['capacity']), ('local', 200))
+        self.assertIn("this node's share 200, slack 10, overshoot at most 30; the engine failed: decided by "
+                      'on_failure: local', check(node, 'user=ada', 'route=/api/x').stdout)
+
+
+if __name__ == '__main__':
+    unittest.main()

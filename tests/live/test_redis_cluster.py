@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The redis engine on a real cluster of three primaries and their replicas: requests over several slots are all or
+nothing; slots that move, primaries that fail over or die, nodes that leave."""
+import subprocess
+import time
+import unittest
+
+from redis_drive import Drive
+from redis_server import Cluster, wait_for
+from weir_server import ROOT
+
+RAMP_S = 0.7
+
+
+def slot_of(key):
+    """CRC16 of the tag, as the specification has it."""
+    crc = 0
+    for byte in key:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = ((crc << 1) ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xffff
+    return crc % 16384
+
+
+class OnCluster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.stop()
+
+    def setUp(self):
+        wait_for(self.cluster.settled, 'the cluster does not settle')
+        for server in self.primaries():
+            server.ask('FLUSHALL')
+
+    def primaries(self):
+        return [s for s in self.cluster.servers if s.process.poll() is None and s.info('role') == 'master']
+
+    def drive(self, **options):
+        seeds = [f'127.0.0.1:{s.port}' for s in self.cluster.servers[:2]]
+        return Drive(*seeds, cluster=1, **options)
+
+    def used(self, drive, capacity, keys, limit='a'):
+        """Units charged on each key, from the engine."""
+        used = []
+        for i in range(keys):
+            wait_for(lambda i=i: drive.ask('peek', f'{limit}:key-{i}:1')[0] == 'OK', 'no answer')
+            used.append(capacity - drive.ask('peek', f'{limit}:key-{i}:1')[2][0])
+        return used
+
+
+class Slots(OnCluster):
+    def test_keys_of_all_slots(self):
+        with self.drive() as drive:
+            drive.limit('a', 5)
+            drive.wait_ready()
+            load = drive.load('a', 100, per_ms=4, ms=250, deadline_ms=2000)
+            self.assertEqual((load['admitted'], load['most']), (500, 5), load)
+            self.assertEqual(sum(role == 'primary' for _, role, _, _ in drive.servers()), 3)
+            sizes = [s.ask('DBSIZE') for s in self.primaries()]
+            self.assertTrue(all(size > 10 for size in sizes), sizes)
+
+    def test_each_key_lies_where_its_tag_says(self):
+        with self.drive() as drive:
+            drive.limit('a', 5)
+            drive.wait_ready()
+            drive.load('a', 20, ms=20, deadline_ms=2000)
+            for server in self.primaries():
+                for key in server.ask('KEYS', 'weir:*'):
+                    tag = key.partition(b'{')[2].partition(b'}')[0]
+                    self.assertEqual(server.ask('CLUSTER', 'KEYSLOT', key), slot_of(tag), key)
+
+    def test_limits_of_one_tenant_are_one_slot(self):
+        with self.drive() as drive:
+            drive.limit('a', 5)
+            drive.limit('b', 5)
+            drive.wait_ready()
+            self.assertEqual(drive.ask('decide', 'a:x:1', 'b:x:1'), ('OK', True, [4, 4]))
+            self.assertFalse(any(s.ask('KEYS', 'weir:*:request:*') for s in self.primaries()))
+
+    def test_least_rights(self):
+        """What docs/redis.md says the user needs is enough, in a cluster too."""
+        page = (ROOT / 'docs' / 'redis.md').read_text(encoding='utf-8')
+        rights = [word for word in page.partition('ACL SETUSER weir')[2].partition('```')[0].split()
+                  if word.startswith('+')]
+        for server in self.cluster.servers:
+            server.ask('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', '-@all', *rights)
+        with self.drive(username='weir', password='secret') as drive:
+            drive.limit('a', 10)
+            drive.wait_ready()
+            self.assertTrue(drive.ask('decide', *(f'a:key-{i}:1' for i in range(6)))[1])
+            self.assertFalse(drive.ask('decide', 'a:key-0:10', *(f'a:key-{i}:1' for i in range(1, 6)))[1])
+            wait_for(lambda: drive.stats()['given_back'] > 0, 'nothing is given back')
+            self.assertEqual(drive.stats()['last_error'], '')
+
+    def test_several_slots_are_all_or_nothing(self):
+        """The keys of a request lie on three servers; one of them refuses: the others have nothing charged."""
+        with self.drive() as drive:
+            drive.limit('a', 10)
+            drive.limit('b', 3)
+            drive.wait_ready()
+            ops = [f'a:key-{i}:1' for i in range(6)]
+            for i in range(3):
+                self.assertEqual(drive.ask('decide', 'b:other:1', *ops), ('OK', True, [2 - i] + [9 - i] * 6))
+            status, admitted, numbers = drive.ask('decide', 'b:other:1', *ops)
+            self.assertEqual((status, admitted, numbers), ('OK', False, [0] + [7] * 6))
+            wait_for(lambda: drive.stats()['given_back'] >= 3, 'nothing is given back')
+            self.assertEqual(self.used(drive, 10, 6), [3] * 6)
+
+    def test_several_slots_under_load(self):
+        """Each request charges three keys. What the engine holds at the end is what was admitted, key by key."""
+        with self.drive() as drive:
+            drive.limit('a', 40)
+            drive.wait_ready()
+            load = drive.load('a', 20, per_ms=2, ms=1000, deadline_ms=5000, ops=3)
+            self.assertEqual(load['unknown'] + load['down'], 0, load)
+            self.assertLessEqual(load['most'], 40)
+            self.assertLessEqual(load['admitted'] * 3, 20 * 40)
+            self.assertGreater(load['refused'], 0)
+            time.sleep(0.5)
+            self.assertEqual(sum(self.used(drive, 40, 20)), load['admitted'] * 3)
+            self.assertEqual(drive.stats()['given_back_lost'], 0)
+
+    def test_slots_move_under_load(self):
+        """Half of one primary's slots go to another one: MOVED and ASK are followed and no unit is lost or invented."""
+        with self.drive() as drive:
+            drive.limit('a', 1000)
+            drive.wait_ready()
+            drive.start_load('a', 200, per_ms=1, ms=6000, deadline_ms=1000)
+            time.sleep(0.3)
+            one, two, _ = self.primaries()
+            subprocess.run(['redis-cli', '--cluster', 'reshard', f'127.0.0.1:{one.port}', '--cluster-from',
+                            one.ask('CLUSTER', 'MYID').decode(), '--cluster-to', two.ask('CLUSTER', 'MYID').decode(),
+                            '--cluster-slots', '1500', '--cluster-yes'], check=True, stdout=subprocess.DEVNULL,
+                           timeout=60)
+            load = drive.end_load()
+            self.assertEqual(load['told'], load['admitted'] + load['down'], load)
+            self.assertLess(load['down'], 200, load)
+            self.assertEqual(sum(self.used(drive, 1000, 200)), load['admitted'])
+            stats = drive.stats()
+            self.assertGreater(stats['redirects'], 0)
+            self.assertEqual(stats['losses'], 0, stats)
+
+
+class Failovers(OnCluster):
+    def test_planned(self):
+        """CLUSTER FAILOVER: nothing is lost, and no loss is counted."""
+        with self.drive() as drive:
+            drive.limit('a', 1000)
+            drive.wait_ready()
+            drive.start_load('a', 50, per_ms=1, ms=4000, deadline_ms=1000)
+            time.sleep(0.5)
+            replica = next(s for s in self.cluster.servers if s.info('role') == 'slave')
+            self.assertEqual(replica.ask('CLUSTER', 'FAILOVER'), 'OK')
+            load = drive.end_load()
+            wait_for(lambda: replica.info('role') == 'master', 'no failover')
+            total = sum(self.used(drive, 1000, 50))
+            self.assertGreaterEqual(total, load['admitted'])
+            self.assertLessEqual(total, load['admitted'] + load['unknown'])
+            self.assertEqual(drive.stats()['losses'], 0, drive.stats())
+
+    def test_a_primary_dies(self):
+        with self.drive() as drive:
+            drive.limit('a', 1000)
+            drive.wait_ready()
+            drive.load('a', 50, per_ms=1, ms=200, deadline_ms=1000)
+            victim = self.primaries()[-1]
+            victim.kill()
+            down = drive.load('a', 50, per_ms=1, ms=300, deadline_ms=20)
+            self.assertGreater(down['admitted'], 0, 'the slots of the others are answered')
+            self.assertGreater(down['down'] + down['unknown'], 0)
+            wait_for(lambda: drive.load('a', 50, ms=50, deadline_ms=200)['down'] == 0, 'no failover', 20)
+            time.sleep(RAMP_S)
+            self.assertEqual(drive.load('a', 50, ms=100, deadline_ms=1000)['admitted'], 100)
+            victim.start()
+
+    def test_flush_of_one_is_one_loss(self):
+        with self.drive() as drive:
+            drive.limit('a', 1000)
+            drive.wait_ready()
+            drive.load('a', 50, ms=100, deadline_ms=1000)
+            time.sleep(1.2)
+            before = drive.stats()['losses']
+            self.primaries()[0].ask('FLUSHALL')
+            drive.wait_error('state was lost')
+            time.sleep(1.5)
+            self.assertEqual(drive.stats()['losses'] - before, 1)
+
+    def test_what_is_reserved_at_a_server_that_stops_is_given_back(self):
+        """One of the request's servers stops: unknown, and when it is back nothing stays charged for the request."""
+        with self.drive() as drive:
+            drive.limit('a', 100)
+            drive.wait_ready()
+            victim = self.primaries()[0]
+            victim.pause()
+            answers = [drive.ask('decide', *(f'a:key-{i}:1' for i in range(6)), deadline_ms=50)[0] for _ in range(3)]
+            victim.resume()
+            self.assertIn('EUNKNOWN', answers)
+            self.assertNotIn('OK', answers)
+            wait_for(lambda: drive.ready() and drive.ask('peek', *(f'a:key-{i}:1' for i in range(6)))[0] == 'OK',
+                     'it does not come back')
+            wait_for(lambda: self.used(drive, 100, 6) == [0] * 6, 'units stay charged')
+            self.assertGreater(drive.stats()['given_back'], 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
