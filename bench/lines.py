@@ -12,6 +12,7 @@ THROTTLE = ('CL.THROTTLE', '@user', '99', '100', '1')
 THROTTLE_WIRE = ('CL.THROTTLE', 'user:0000000000', '99', '100', '1')
 THROTTLE_REPLY = '*5,:0,:100,:99,:-1,:0'
 SCRIPTS = ('bucket', 'gcra')
+CHECK = ('WEIR.CHECK', '1', 'user', '@user')
 DEPTHS = (1, 16, 64)
 CONNECTIONS = 50
 SERVER_KEYS = 1000000
@@ -24,9 +25,9 @@ def _program(section, *rows):
 def _network(depth):
     section = f'RESP over TCP, {CONNECTIONS} connections, {depth} commands in flight on each'
     rows = [('echo', 'throttle', 'floor: epoll echo of the same sizes'), ('weir', 'throttle', 'weir CL.THROTTLE'),
-            ('redis', 'bucket', 'Redis, token bucket in Lua'), ('weir', 'ping', 'weir PING'),
-            ('redis', 'gcra', 'Redis, leanest GCRA in Lua'), ('redis', 'incr', 'Redis INCR'),
-            ('redis', 'ping', 'Redis PING')]
+            ('redis', 'bucket', 'Redis, token bucket in Lua'), ('exact', 'check', 'weir, exact over Redis'),
+            ('weir', 'ping', 'weir PING'), ('redis', 'gcra', 'Redis, leanest GCRA in Lua'),
+            ('redis', 'incr', 'Redis INCR'), ('redis', 'ping', 'Redis PING')]
     return [Line(f'{server}.{command}.{depth}', section, text, '/s', ('load', server, command, CONNECTIONS, depth))
             for server, command, text in rows]
 
@@ -146,6 +147,9 @@ RATIOS = [
     Ratio('depth 64: faster than the bucket on Redis', 'weir.throttle.64', 'redis.bucket.64', True, 30, 45, 65),
     Ratio('depth 64: faster than INCR on Redis', 'weir.throttle.64', 'redis.incr.64', True, None, 5, 8),
     Ratio('depth 64: faster than the leanest Lua on Redis', 'weir.throttle.64', 'redis.gcra.64', True, None, None, None),
+    *(Ratio(f'depth {depth}: exact over Redis, share of the {text}\'s speed', f'exact.check.{depth}',
+            f'redis.{script}.{depth}', True, None, None, None)
+      for depth in DEPTHS for script, text in (('bucket', 'bucket'), ('gcra', 'leanest Lua'))),
     Ratio('round trip: of the echo\'s', 'weir.throttle.rtt', 'echo.throttle.rtt', False, None, 1.15, 1.05),
     Ratio('round trip: of the bucket on Redis', 'weir.throttle.rtt', 'redis.bucket.rtt', False, None, 0.6, 0.5),
 ]

@@ -76,9 +76,15 @@ class Bench:
                 self.servers[name] = start(*arguments)
             self.attempt(name, keep)
         self.attempt('redis', self.start_redis)
+        self.attempt('exact', self.start_exact)
 
     def start_redis(self):
         self.servers['redis'], self.digests = subjects.redis_server(self.log, lines.SCRIPTS)
+
+    def start_exact(self):
+        if 'redis' not in self.servers:
+            raise Failed('there is no Redis')
+        self.servers['exact'] = subjects.exact_server(self.build, self.log, self.scratch, self.servers['redis'])
 
     def attempt(self, name, action, *arguments):
         """What cannot be had is left out and said, not fatal."""
@@ -96,7 +102,7 @@ class Bench:
     def command(self, name):
         if name in self.digests:
             return 'first-1', ('EVALSHA', self.digests[name], '1', f'@{name}', '100', '100', '1')
-        return {'throttle': ('first-0', lines.THROTTLE), 'ping': ('none', ('PING',)),
+        return {'throttle': ('first-0', lines.THROTTLE), 'check': ('first-1', lines.CHECK), 'ping': ('none', ('PING',)),
                 'incr': ('none', ('INCR', '@incr'))}[name]
 
     def take(self, line):
@@ -114,6 +120,8 @@ class Bench:
         verdict, words = self.command(command)
         got = subjects.load(self.build, self.log, self.servers[server], connections, depth,
                             self.options.load_ms, lines.SERVER_KEYS, verdict, words)
+        if got['refused'] > 0:
+            raise Failed(f'{got["refused"]:,.0f} were refused, and nothing should be')
         return got['rate' if line.unit == '/s' else 'p50_us']
 
     def available(self, line):

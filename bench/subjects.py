@@ -123,8 +123,8 @@ class Program(Process):
 class Server(Process):
     """Listens at `target`: a port of 127.0.0.1, or the path of a Unix socket."""
 
-    def __init__(self, arguments, log, target, **options):
-        super().__init__(arguments, log, cpu=0, **options)
+    def __init__(self, arguments, log, target, cpu=0, **options):
+        super().__init__(arguments, log, cpu, **options)
         self.target = target
 
     def connect(self):
@@ -186,6 +186,18 @@ def weir_server(build, log, path=None):
     listen = f'unix:{path}' if path else f'127.0.0.1:{target}'
     server = Server([build / 'weir', 'serve', '--resp', listen, '--http', 'off', '--threads', '1'], log, target,
                     stdout=subprocess.DEVNULL)
+    server.wait_ready()
+    return server
+
+
+def exact_server(build, log, folder, redis):
+    """A node whose one limit lies in Redis, beside the generator: Redis, which nodes share, has a core of its own."""
+    port, path = free_port(), pathlib.Path(folder, 'exact.yaml')
+    path.write_text(f'engine: {{ redis: {{ servers: ["127.0.0.1:{redis.target}"] }} }}\n'
+                    'limits: [{ name: exact, key: [user], rate: 100/s, sharing: exact, on_failure: closed, '
+                    'deadline: 1s }]\n', encoding='utf-8')
+    server = Server([build / 'weir', 'serve', '--config', path, '--resp', f'127.0.0.1:{port}', '--http', 'off',
+                     '--threads', '1'], log, port, cpu=-1, stdout=subprocess.DEVNULL)
     server.wait_ready()
     return server
 
