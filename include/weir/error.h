@@ -25,7 +25,11 @@ extern "C" {
     X(EDOWN, 11, "the engine cannot be asked: nothing was charged")                                                    \
     X(EUNKNOWN, 12, "the engine was asked and did not answer: charged or not")                                         \
     X(ECORRUPT, 13, "a value that is not ours lies under our key")                                                     \
-    X(EBUSY, 14, "others changed the same key first, again and again: nothing was charged")
+    X(EBUSY, 14, "others changed the same key first, again and again: nothing was charged")                            \
+    X(EHELD, 15, "held by another")                                                                                    \
+    X(ELOST, 16, "the lease has ended: it is not yours any more")                                                      \
+    X(EFENCED, 17, "a later token is installed: you have been replaced")                                               \
+    X(ENOTINSTALLED, 18, "this token is not installed: install it before the first read")
 
 enum weir_error {
     WEIR_OK = 0,

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When a lock service must raise its incarnation, and to what. Pure.
+ *
+ * Numbers strictly increase within an incarnation only as long as the store remembers the last one. Whenever it may
+ * have gone back (a start, a restored backup, a failover that lost the tail, another cluster under the same address),
+ * the incarnation rises first, and all tokens after it are greater than all before. What cannot be seen from inside, a
+ * full restore with no restart and no change of witness, is raised by hand (`weir lock restored`) or learned from a
+ * resource.
+ *
+ * The witness is what the service last knew about its store, kept outside the store. */
+#ifndef WEIR_CORE_LEASE_INCARNATION_H
+#define WEIR_CORE_LEASE_INCARNATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEIR_INCARNATION_MAX (UINT64_C(1) << 62) /* a mark above it is no mark of ours */
+
+struct weir_witness {
+    uint64_t system;   /* which store: cluster id, system identifier, random id of the database file */
+    uint64_t timeline; /* PostgreSQL's; 0 where there is none */
+    uint64_t position; /* only grows while the store goes forward: revision, log position, number of the last grant */
+    uint64_t incarnation; /* the highest that this service has granted under */
+};
+
+/* Whether what is seen now may have forgotten grants that the witness knows of. */
+bool weir_witness_differs(const struct weir_witness *known, const struct weir_witness *now);
+
+/* max(stored + 1, wall seconds, seen + 1): `seen` is the highest incarnation at any resource or of the witness, 0 if
+ * none. At most WEIR_INCARNATION_MAX; 0 when that is used up or `seen` is above it (refuse then). */
+uint64_t weir_incarnation_raise(uint64_t stored, uint64_t wall_s, uint64_t seen);
+
+#endif

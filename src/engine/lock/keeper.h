@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper: the thread that owns a lock engine. It gathers what the loops submit into batches, keeps those who wait
+ * in order of arrival per name (core/lease/waiting.h), asks again for the first of them when a lease ends or is
+ * released, and lets nobody who does not wait pass those who do.
+ *
+ * Thread rule: submit, leave and state from any thread. `done` is called on the keeper's thread, once per request, soon
+ * and without locks held: hand it over to your own thread there.
+ *
+ * Bounds: `waiters_max` requests wait, `pending_max` are submitted and not decided; one more is answered WEIR_ELIMIT.
+ * */
+#ifndef WEIR_ENGINE_LOCK_KEEPER_H
+#define WEIR_ENGINE_LOCK_KEEPER_H
+
+#include "core/lease/waiting.h"
+#include "engine/lock/engine.h"
+
+struct weir_keeper;
+
+struct weir_keeper_options {
+    size_t waiters_max;  /* 0 = 65,536 */
+    size_t pending_max;  /* 0 = 65,536 */
+    uint64_t timeout_ns; /* for one batch of the engine; 0 = 2 s */
+};
+
+/* One request. The caller owns it and leaves it alone from submit until done. */
+struct weir_keeper_request {
+    struct weir_lock_op op;
+    uint64_t wait_ns; /* ACQUIRE: how long it may wait */
+    void (*done)(struct weir_keeper_request *request);
+    void *context;
+    size_t waiters; /* SHOW, afterwards: how many wait for it here */
+    /* the keeper's own */
+    struct weir_waiter waiter;
+    struct weir_keeper_request *next;
+    bool left;
+};
+
+/* Takes over the engine, also on failure. WEIR_ENOMEM, WEIR_EIO (no thread). */
+int weir_keeper_create(struct weir_lock_engine *engine, const struct weir_keeper_options *options,
+                       struct weir_keeper **ret_keeper);
+
+/* WEIR_ELIMIT: not taken, done will not be called. */
+int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *request);
+
+/* The client went away: done comes soon, whatever it says. If it says granted all the same, release it. */
+void weir_keeper_leave(struct weir_keeper *keeper, struct weir_keeper_request *request);
+
+struct weir_keeper_state {
+    struct weir_lock_engine_state engine;
+    size_t waiting;
+    uint64_t granted, held, lost, unknown, released; /* answers since the start */
+    uint64_t forgone;                                /* grants whose client had gone */
+};
+void weir_keeper_state(struct weir_keeper *keeper, struct weir_keeper_state *ret_state);
+
+/* Every request is done first (those who wait as HELD); then the engine is destroyed. NULL is allowed. */
+void weir_keeper_destroy(struct weir_keeper *keeper);
+
+#endif
