@@ -244,6 +244,22 @@ static void ledger__makes_room_for_all_that_an_ask_owes(void **state)
     assert_int_equal(weir_ledger_owed(&world.ledger, &told), 2);
 }
 
+/* A forfeit is charged as of its deadline, when entries were in the log that have left it by now. */
+static void ledger__makes_room_for_what_was_in_the_log_at_a_deadline(void **state)
+{
+    (void)state;
+    begin(&rolling);
+    ask_as(1, 1, 8, 0, 0); /* the ring is full until 1 s */
+    world.now_ns += SECOND / 2;
+    struct weir_share_ask brief = { .stint = 2, .seq = 1, .want = 8, .ttl_ns = SECOND / 4 };
+    assert_int_equal(world_ask(&world, &brief).granted, 8); /* forfeited at 0.75 s, when the first eight are there */
+    world.now_ns += SECOND;
+    struct weir_event event = world_event(&world, 0);
+    assert_int_equal(weir_ledger_room(&world.limit, &world.ledger, &event, 0), 16);
+    assert_int_equal(remaining(), 20 - 8);
+    assert_int_equal(weir_ledger_held(&world.ledger), 0);
+}
+
 static void ledger__without_a_place_a_stint_is_charged_and_granted_nothing(void **state)
 {
     (void)state;
@@ -314,6 +330,7 @@ int main(void)
         cmocka_unit_test(ledger__an_old_window_is_never_charged_to_a_new_one),
         cmocka_unit_test(ledger__an_engine_that_lost_a_stint_charges_what_was_not_confirmed),
         cmocka_unit_test(ledger__makes_room_for_all_that_an_ask_owes),
+        cmocka_unit_test(ledger__makes_room_for_what_was_in_the_log_at_a_deadline),
         cmocka_unit_test(ledger__without_a_place_a_stint_is_charged_and_granted_nothing),
         cmocka_unit_test(ledger__stints_are_forgotten_in_time),
         cmocka_unit_test(ledger__a_clock_that_came_back_mints_nothing_and_ends),

@@ -112,14 +112,27 @@ void weir_ledger_expire(const struct weir_limit *limit, struct weir_ledger *ledg
     }
 }
 
+/* As of when expire charges first: what has left a log by the event may not have by a deadline before it. */
+static struct weir_event first_charge(const struct weir_ledger *ledger, const struct weir_event *event)
+{
+    struct weir_event first = *event;
+    for (uint32_t i = 0; i < ledger->stints_count; i++) {
+        if (ledger->stints[i].held > 0)
+            first.now_ns = weir_min_u64(first.now_ns, ledger->stints[i].until_ns);
+    }
+    return first;
+}
+
 uint32_t weir_ledger_room(const struct weir_limit *limit, const struct weir_ledger *ledger,
                           const struct weir_event *event, uint64_t units)
 {
     struct weir_limit own = limit_in_debt(limit, ledger);
     uint64_t more = weir_add_sat(weir_ledger_held(ledger), units);
     if (weir_limit_jumped(&own, &ledger->state, event->now_ns))
-        more = weir_add_sat(more, limit->capacity);
-    return weir_limit_room(&own, &ledger->state, event, more);
+        return weir_limit_room(&own, &ledger->state, event, weir_add_sat(more, limit->capacity));
+    struct weir_event first = first_charge(ledger, event);
+    own.ahead_max = UINT64_MAX; /* a deadline before the event tells nothing of the clock */
+    return weir_limit_room(&own, &ledger->state, &first, more);
 }
 
 /* ---- numbers ---- */
