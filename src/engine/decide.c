@@ -165,6 +165,15 @@ static void hold_one(struct weir_limiter *limiter, struct job *job)
     job->verdict->shadow = job->record->mode == WEIR_MODE_SHADOW;
 }
 
+/* Room for a refused attempt. A key whose clock jumped, and that could not be made empty when it was held, first is. */
+static bool has_room_to_drain(struct weir_limiter *limiter, struct job *job)
+{
+    const struct weir_limit *limit = &job->record->limit;
+    bool jumped = weir_limit_jumped(limit, &job->entry.state, job->event.now_ns);
+    uint64_t units = jumped ? limit->capacity : job->event.cost;
+    return weir_entry_room(limiter, job->record, &job->event, units, &job->entry, NULL);
+}
+
 /* Charges, drains or leaves a held entry, and lets go. */
 static void settle_one(struct weir_limiter *limiter, struct job *job, bool admitted, bool never)
 {
@@ -176,7 +185,7 @@ static void settle_one(struct weir_limiter *limiter, struct job *job, bool admit
         if (weir_limit_is_bucket(limit))
             v->ticket = weir_ticket_make(job->entry.state.fresh_at);
     } else if (attempts && (!admitted || v->shadow) && job->event.cost <= limit->capacity &&
-               weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry, NULL)) {
+               has_room_to_drain(limiter, job)) {
         weir_limit_drain(limit, &job->entry.state, &job->event, v);
     } else if (job->entry.held.newcomer) {
         weir_entry_drop(limiter, &job->entry);

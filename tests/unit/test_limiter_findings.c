@@ -82,6 +82,30 @@ static void dead_logs_give_their_rings_to_newcomers(void **state)
     fixture_destroy(&f);
 }
 
+/* A log that had no room to be made empty was drained: which first makes it empty. */
+static void a_jumped_log_without_room_stays_as_it_is_when_attempts_count(void **state)
+{
+    struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN };
+    struct weir_limit_spec spec = limit_of(WEIR_SLIDING_LOG, 9, HOUR, 0); /* one more than the smallest ring */
+    spec.on_full = WEIR_ON_FULL_REFUSE;
+    spec.count_mode = WEIR_COUNT_ATTEMPTS;
+    struct fixture f = fixture_create_with(&options, &spec, 1);
+    struct weir_verdict verdict = ask(&f, 1, T0 + DAY);
+    char key[16];
+    (void)state;
+    for (unsigned i = 0; verdict.admitted; i++) {
+        snprintf(key, sizeof key, "a%u", i);
+        verdict = ask_at(&f, key, 1, at(T0), 0);
+    }
+    assert_true(verdict.full);
+    for (int i = 0; i < 2; i++) {
+        verdict = ask(&f, 1, T0 + 1);
+        assert_false(verdict.admitted);
+        assert_int_equal(verdict.retry_after_ns, HOUR);
+    }
+    fixture_destroy(&f);
+}
+
 /* Deciding by the old number converted the slot back, and took what was left. */
 static void an_old_number_decides_by_its_successor(void **state)
 {
@@ -159,6 +183,7 @@ int main(void)
         cmocka_unit_test(a_clock_jump_heals_under_several_limits_too),
         cmocka_unit_test(the_wait_counts_attempts_that_were_charged),
         cmocka_unit_test(dead_logs_give_their_rings_to_newcomers),
+        cmocka_unit_test(a_jumped_log_without_room_stays_as_it_is_when_attempts_count),
         cmocka_unit_test(an_old_number_decides_by_its_successor),
         cmocka_unit_test(a_peek_refuses_where_a_full_table_would),
         cmocka_unit_test(wall_time_at_its_end_is_judged_too),

@@ -97,7 +97,8 @@ bool weir_limit_jumped(const struct weir_limit *limit, const struct weir_state *
 void weir_limit_settle(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event);
 
 /* Entries that the log needs in all before `units` are charged, drained, settled or carried over; 0 for a limit
- * without a log. The caller then makes state->log.room at least that (a power of two): weir_log_move. */
+ * without a log. The caller then makes state->log.room at least that (a power of two): weir_log_move. To settle
+ * takes the capacity; to drain a jumped key settles it first. */
 uint32_t weir_limit_room(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
                          uint64_t units);
 /* Moves the entries to `times`, which has room for `room` >= log->used of them. */
