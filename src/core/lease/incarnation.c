@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/lease/incarnation.h"
+
+#include "base/checked.h"
+
+bool weir_witness_differs(const struct weir_witness *known, const struct weir_witness *now)
+{
+    return now->system != known->system || now->timeline != known->timeline || now->position < known->position ||
+           now->incarnation < known->incarnation;
+}
+
+uint64_t weir_incarnation_raise(uint64_t stored, uint64_t wall_s, uint64_t seen)
+{
+    if (stored >= WEIR_INCARNATION_MAX || seen >= WEIR_INCARNATION_MAX)
+        return 0;
+    /* One above what a resource has seen: in that incarnation a number may lie above all that we would give out. */
+    uint64_t raised = weir_max_u64(stored, seen) + 1;
+    return weir_max_u64(raised, weir_min_u64(wall_s, WEIR_INCARNATION_MAX));
+}
