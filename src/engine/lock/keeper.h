@@ -4,7 +4,8 @@
  * in order of arrival per name (core/lease/waiting.h), asks again for the first of them when a lease ends or is
  * released, and lets nobody who does not wait pass those who do.
  *
- * Thread rule: submit, leave and state from any thread. `done` is called on the keeper's thread, once per request, soon
+ * Thread rule: submit, leave and state from any thread, also from within `done`. Requests of one name are decided in the
+ * order in which they were submitted, unless they wait. `done` is called on the keeper's thread, once per request, soon
  * and without locks held: hand it over to your own thread there.
  *
  * Bounds: `waiters_max` requests wait, `pending_max` are submitted and not decided; one more is answered WEIR_ELIMIT.
@@ -30,6 +31,7 @@ struct weir_keeper_request {
     void (*done)(struct weir_keeper_request *request);
     void *context;
     size_t waiters; /* SHOW, afterwards: how many wait for it here */
+    bool waited;    /* ACQUIRE, afterwards: another held it first, so a grant is new, not its owner's from before */
     /* the keeper's own */
     struct weir_waiter waiter;
     struct weir_keeper_request *next;
@@ -43,7 +45,9 @@ int weir_keeper_create(struct weir_lock_engine *engine, const struct weir_keeper
 /* WEIR_ELIMIT: not taken, done will not be called. */
 int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *request);
 
-/* The client went away: done comes soon, whatever it says. If it says granted all the same, release it. */
+/* The client went away: done comes soon, whatever it says (HELD where it waited). If it says granted all the same, and
+ * `waited`, release it; a grant that did not wait may be the lease that its owner has from before and counts on. May be
+ * called while done is about to be called. */
 void weir_keeper_leave(struct weir_keeper *keeper, struct weir_keeper_request *request);
 
 struct weir_keeper_state {
