@@ -29,6 +29,7 @@ bench: ## measure against floors and peers; ARGS="--write docs/performance.md" k
 	scripts/bootstrap bench
 	$(MAKE) --no-print-directory all
 	python3 bench/run.py --build $(BUILD) $(ARGS)
+	python3 bench/locks.py --build $(BUILD)
 
 algorithms: all ## measure the five algorithms and write docs/algorithms.md with its pictures
 	python3 bench/algorithms.py --build $(BUILD) $(ARGS)
