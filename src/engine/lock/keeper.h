@@ -4,9 +4,9 @@
  * in order of arrival per name (core/lease/waiting.h), asks again for the first of them when a lease ends or is
  * released, and lets nobody who does not wait pass those who do.
  *
- * Thread rule: submit, leave and state from any thread, also from within `done`. Requests of one name are decided in the
- * order in which they were submitted, unless they wait. `done` is called on the keeper's thread, once per request, soon
- * and without locks held: hand it over to your own thread there.
+ * Thread rule: submit, leave and state from any thread, also from within `done`. Requests of one name are decided in
+ * the order in which they were submitted, unless they wait. `done` is called on the keeper's thread, once per request,
+ * soon and without locks held: hand it over to your own thread there.
  *
  * Bounds: `waiters_max` requests wait, `pending_max` are submitted and not decided; one more is answered WEIR_ELIMIT.
  * */
