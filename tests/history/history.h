@@ -70,7 +70,8 @@ struct history {
     unsigned faulty_line; /* and where; 0: the file itself */
 };
 
-/* 0; WEIR_EIO; WEIR_EPROTO: not as README.md has it; WEIR_ENOMEM. On failure `fault` is set and nothing else to free. */
+/* 0; WEIR_EIO; WEIR_EPROTO: not as README.md has it; WEIR_ENOMEM. On failure `fault` is set and nothing is to be freed.
+ */
 int history_load(const char *path, struct history *ret_history);
 void history_free(struct history *history);
 

@@ -4,13 +4,14 @@
  * operation and says whether the operation, taking effect now, may give that result, and the state after it.
  *
  *   mutex      owner-aware: only the owner releases and renews; who holds it may not acquire it again
- *   reentrant  the same, but the owner may acquire again, and keeps its token; one release frees it (weir does not count)
+ *   reentrant  the same, but the owner may acquire again, and keeps its token; one release frees it: weir does not
+ *              count
  *   fenced     reentrant, and the tokens of new grants strictly increase
  *   register   behind a fence: install raises the mark, a write needs the mark's own token, a read sees the last write,
  *              and no write was made `from` a value that is not there any more (a lost update)
  *
- * A lease ends by itself: not before its earliest end, and not after its latest where one is given. Each operation takes
- * effect at the earliest instant that those before it leave; that leaves most to those after it. */
+ * A lease ends by itself: not before its earliest end, and not after its latest where one is given. Each operation
+ * takes effect at the earliest instant that those before it leave; that leaves most to those after it. */
 #ifndef WEIR_TESTS_MODEL_H
 #define WEIR_TESTS_MODEL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checker accepts what correct locks may record and refuses what they may not: histories made by hand, and runs of a
- * correct lock drawn by a seed. */
+ * The checker accepts what correct locks may record and refuses what they may not: histories made by hand, and runs of
+ * a correct lock drawn by a seed. */
 #include "search.h"
 
 #include <glob.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "../unit/random.h"
+#include "random.h"
 
 #define HAND_MADE_MIN 10
 #define MEMORY_MAX ((size_t)64 << 20)
