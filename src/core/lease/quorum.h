@@ -3,7 +3,10 @@
  * Fencing at a resource of N replicas: how many must answer. Pure.
  *
  * Install on F, read R, write W, with F + W > N (a write of an older holder meets a replica that the newer one has
- * fenced) and R + W > N (a read meets the last acknowledged write). Values are ordered by (token, sequence); the new
+ * fenced) and R + W > N (a read meets the last acknowledged write). Each read carries the token and raises the mark at
+ * the replica that it reads, as each write does: else an older holder's write is completed at replicas that were read
+ * before it came and that the install did not reach, though both sums hold (proofs/quorum.pml, PLAIN_READ). A replica
+ * refuses (WEIR_EFENCED) what carries a token below its mark. Values are ordered by (token, sequence); the new
  * holder writes back what it read under its own token before its first write, else an older holder's unacknowledged
  * value can come back later. Source: semantics.md, "Locks"; Attiya, Bar-Noy and Dolev, "Sharing memory robustly in
  * message-passing systems", 1995; BookKeeper's ledger recovery. */
@@ -56,7 +59,7 @@ enum weir_round_state weir_round_end(const struct weir_round *round); /* who has
 /* What the new holder does, in this order; each step is a round. */
 enum weir_takeover {
     WEIR_TAKEOVER_INSTALL,    /* F */
-    WEIR_TAKEOVER_READ,       /* R: keep the value of the highest version */
+    WEIR_TAKEOVER_READ,       /* R, with the token: keep the value of the highest version */
     WEIR_TAKEOVER_WRITE_BACK, /* W: that value as {own token, 1} */
     WEIR_TAKEOVER_READY,      /* W for each write: {own token, 2, 3, …} */
 };
