@@ -221,6 +221,56 @@ static void ledger__an_old_window_is_never_charged_to_a_new_one(void **state)
     assert_int_equal(world_ask(&world, &told).used, 2);
 }
 
+/* What was spent in a window that was given back, and of whose end the node has not heard. */
+static void ledger__a_window_that_was_given_back_is_charged_to_the_next(void **state)
+{
+    (void)state;
+    struct weir_limit_spec first = windows;
+    first.align = WEIR_ALIGN_FIRST;
+    begin(&first);
+    struct weir_share_ask told = { .stint = 7, .seq = 1, .want = 1, .ttl_ns = SECOND };
+    told.window = world_ask(&world, &told).window;
+    told.want = 0;
+    told.seq = 2;
+    assert_int_equal(world_ask(&world, &told).window, 0); /* given back: none is open */
+    world.now_ns += SECOND;
+    assert_int_equal(ask_as(8, 1, 0, 0, 1).used, 1); /* another, until 6 s */
+    told.seq = 3;
+    told.spent = 4;
+    assert_int_equal(world_ask(&world, &told).used, 5);
+    world.now_ns += 4500 * MS; /* the first one's time is over, and lay in the other's */
+    told.seq = 4;
+    told.known = 4;
+    told.spent = 6;
+    assert_int_equal(world_ask(&world, &told).used, 7);
+    world.now_ns += SECOND; /* the other is over too */
+    ask_as(8, 2, 0, 0, 1);
+    told.seq = 5;
+    told.spent = 8;
+    assert_int_equal(world_ask(&world, &told).used, 1);
+}
+
+static void ledger__a_window_that_was_given_back_begins_again_with_what_was_spent(void **state)
+{
+    (void)state;
+    struct weir_limit_spec first = windows;
+    first.align = WEIR_ALIGN_FIRST;
+    begin(&first);
+    struct weir_share_ask told = { .stint = 7, .seq = 1, .want = 1, .ttl_ns = SECOND };
+    told.window = world_ask(&world, &told).window;
+    told.want = 0;
+    told.seq = 2;
+    world_ask(&world, &told);
+    world.now_ns += 5 * SECOND - 1;
+    told.seq = 3;
+    told.spent = 4;
+    assert_int_equal(world_ask(&world, &told).used, 4);
+    world.now_ns += 5 * SECOND; /* that one is over, and so is the first */
+    told.seq = 4;
+    told.spent = 6;
+    assert_int_equal(world_ask(&world, &told).used, 0);
+}
+
 static void ledger__an_engine_that_lost_a_stint_charges_what_was_not_confirmed(void **state)
 {
     (void)state;
@@ -328,6 +378,8 @@ int main(void)
         cmocka_unit_test(ledger__an_expired_hold_is_forfeited_as_of_its_deadline),
         cmocka_unit_test(ledger__a_chunk_ends_with_its_window),
         cmocka_unit_test(ledger__an_old_window_is_never_charged_to_a_new_one),
+        cmocka_unit_test(ledger__a_window_that_was_given_back_is_charged_to_the_next),
+        cmocka_unit_test(ledger__a_window_that_was_given_back_begins_again_with_what_was_spent),
         cmocka_unit_test(ledger__an_engine_that_lost_a_stint_charges_what_was_not_confirmed),
         cmocka_unit_test(ledger__makes_room_for_all_that_an_ask_owes),
         cmocka_unit_test(ledger__makes_room_for_what_was_in_the_log_at_a_deadline),

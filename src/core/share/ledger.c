@@ -282,12 +282,29 @@ uint64_t weir_ledger_owed(const struct weir_ledger *ledger, const struct weir_sh
     return weir_sub_sat(ask->spent, charged);
 }
 
+/* Whether what is told of `window` was spent in one that is over. One from the first hit ends before its time when all
+ * of it is given back, and the next may begin in it: a node that has not heard of that spends in the next. */
+static bool is_over(const struct weir_limit *limit, const struct weir_ledger *ledger, const struct weir_event *event,
+                    uint64_t window)
+{
+    uint64_t open = window_of(limit, ledger, event);
+    if (window == 0 || window == open)
+        return false;
+    if (limit->calendar || !counts_holds(limit))
+        return true;
+    uint64_t begun = weir_ticks_at(event->now_ns, limit->shift);
+    if (open > 0)
+        begun = (ledger->state.fresh_at - limit->span) & WEIR_TICKS_MASK;
+    uint64_t left = weir_ticks_until(window - 1, begun);
+    return left == 0 || left > limit->ahead_max;
+}
+
 /* The node's word: what it spent is charged, what it does not keep comes back. */
 static void hear_word(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
                       const struct weir_share_ask *ask, struct weir_ledger_stint *stint)
 {
-    bool late = ask->window != 0 && ask->window != window_of(limit, ledger, event);
-    uint64_t spent = late ? 0 : weir_sub_sat(ask->spent, stint->spent);
+    bool over = is_over(limit, ledger, event, ask->window);
+    uint64_t spent = over ? 0 : weir_sub_sat(ask->spent, stint->spent);
     uint64_t keeps = weir_min_u64(ask->hold, stint->held), gone = stint->held - keeps;
     if (!counts_holds(limit)) {
         charge_always(limit, ledger, event, spent);
