@@ -71,6 +71,8 @@ struct weir_lock_engine_ops {
     void (*apply)(struct weir_lock_engine *engine, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns);
     void (*state)(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state);
     void (*destroy)(struct weir_lock_engine *engine);
+    /* Optional: the keeper has had nothing to do for a second. What was put off is done now. */
+    void (*idle)(struct weir_lock_engine *engine);
     /* Others may change the store too: a wait looks again so often. 0: nobody else does. */
     uint64_t poll_ns;
 };

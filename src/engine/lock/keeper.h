@@ -8,15 +8,37 @@
  * the order in which they were submitted, unless they wait. `done` is called on the keeper's thread, once per request,
  * soon and without locks held: hand it over to your own thread there.
  *
+ * A wait survives an engine that is down for a moment: it asks again. If a wait ends while the engine cannot say, the
+ * answer is WEIR_EDOWN, or WEIR_EUNKNOWN if this request itself may have been granted.
+ *
  * Bounds: `waiters_max` requests wait, `pending_max` are submitted and not decided; one more is answered WEIR_ELIMIT.
  * */
 #ifndef WEIR_ENGINE_LOCK_KEEPER_H
 #define WEIR_ENGINE_LOCK_KEEPER_H
 
 #include "core/lease/waiting.h"
+#include "engine/lock/due.h"
 #include "engine/lock/engine.h"
+#include "engine/lock/hash.h"
 
 struct weir_keeper;
+struct weir_keeper_queue;
+
+/* What the keeper keeps in a request; zeroed by submit. */
+struct weir_keeper_own {
+    struct weir_waiter waiter; /* its place in the queue of its name */
+    struct weir_hash_node by_owner;
+    struct weir_due due; /* when its wait ends */
+    struct weir_keeper_queue *queue;
+    struct weir_keeper_request *next, *next_left;
+    bool left, finished; /* under the keeper's mutex: the client went away; done is about to be called */
+    bool gone;           /* the client went away, as the keeper knows it */
+    bool busy, overdue;  /* being asked, so that it cannot be answered now; its wait ended meanwhile */
+    bool probed;         /* it was found not to hold the lock already */
+    bool decided;        /* no longer pending */
+    bool timed;          /* its wait ends by itself: it is or was in the heap */
+    bool giving_back;
+};
 
 struct weir_keeper_options {
     size_t waiters_max;  /* 0 = 65,536 */
@@ -32,10 +54,7 @@ struct weir_keeper_request {
     void *context;
     size_t waiters; /* SHOW, afterwards: how many wait for it here */
     bool waited;    /* ACQUIRE, afterwards: another held it first, so a grant is new, not its owner's from before */
-    /* the keeper's own */
-    struct weir_waiter waiter;
-    struct weir_keeper_request *next;
-    bool left;
+    struct weir_keeper_own own;
 };
 
 /* Takes over the engine, also on failure. WEIR_ENOMEM, WEIR_EIO (no thread). */
@@ -54,7 +73,7 @@ struct weir_keeper_state {
     struct weir_lock_engine_state engine;
     size_t waiting;
     uint64_t granted, held, lost, unknown, released; /* answers since the start */
-    uint64_t forgone;                                /* grants whose client had gone */
+    uint64_t forgone;                                /* grants after a wait whose client had gone: given back */
 };
 void weir_keeper_state(struct weir_keeper *keeper, struct weir_keeper_state *ret_state);
 

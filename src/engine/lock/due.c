@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/lock/due.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "weir/error.h"
+
+int weir_due_init(struct weir_due_heap *heap, size_t max)
+{
+    struct weir_due **members = calloc(max + 1, sizeof *members);
+    if (!members)
+        return WEIR_ENOMEM;
+    *heap = (struct weir_due_heap){ .members = members, .max = max };
+    return 0;
+}
+
+void weir_due_deinit(struct weir_due_heap *heap)
+{
+    free(heap->members);
+    *heap = (struct weir_due_heap){ 0 };
+}
+
+static void put(struct weir_due_heap *heap, struct weir_due *due, size_t place)
+{
+    heap->members[place] = due;
+    due->place = place;
+}
+
+static void rise(struct weir_due_heap *heap, struct weir_due *due)
+{
+    size_t place = due->place;
+    for (; place > 1 && heap->members[place / 2]->at_ns > due->at_ns; place /= 2)
+        put(heap, heap->members[place / 2], place);
+    put(heap, due, place);
+}
+
+static void sink(struct weir_due_heap *heap, struct weir_due *due)
+{
+    size_t place = due->place;
+    for (size_t child; (child = 2 * place) <= heap->count; place = child) {
+        if (child < heap->count && heap->members[child + 1]->at_ns < heap->members[child]->at_ns)
+            child++;
+        if (heap->members[child]->at_ns >= due->at_ns)
+            break;
+        put(heap, heap->members[child], place);
+    }
+    put(heap, due, place);
+}
+
+void weir_due_set(struct weir_due_heap *heap, struct weir_due *due, uint64_t at_ns)
+{
+    due->at_ns = at_ns;
+    if (due->place == 0) {
+        weir_assert(heap->count < heap->max);
+        put(heap, due, ++heap->count);
+    }
+    rise(heap, due);
+    sink(heap, due);
+}
+
+void weir_due_remove(struct weir_due_heap *heap, struct weir_due *due)
+{
+    size_t place = due->place;
+    if (place == 0)
+        return;
+    struct weir_due *last = heap->members[heap->count--];
+    due->place = 0;
+    if (last == due)
+        return;
+    put(heap, last, place);
+    rise(heap, last);
+    sink(heap, last);
+}
+
+struct weir_due *weir_due_first(const struct weir_due_heap *heap)
+{
+    return heap->count > 0 ? heap->members[1] : NULL;
+}
+
+uint64_t weir_due_next_ns(const struct weir_due_heap *heap)
+{
+    return heap->count > 0 ? heap->members[1]->at_ns : UINT64_MAX;
+}

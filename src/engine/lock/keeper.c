@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/lock/keeper.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/checked.h"
+#include "engine/lock/keeper_inside.h"
+
+#define WAITERS_MAX 65536
+#define PENDING_MAX 65536
+#define TIMEOUT_NS UINT64_C(2000000000)
+#define IDLE_NS UINT64_C(1000000000)
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+static uint64_t now_monotonic_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * NS_PER_SECOND + (uint64_t)time.tv_nsec;
+}
+
+/* ---- rounds ---- */
+
+/* With the mutex held: until there is something to do. */
+static void sleep_until_due(struct weir_keeper *keeper)
+{
+    bool busy = keeper->backlog.first || keeper->again.first;
+    uint64_t until_ns = weir_min_u64(weir_due_next_ns(&keeper->queues_due), weir_due_next_ns(&keeper->waits_due));
+    until_ns = weir_min_u64(until_ns, keeper->idle_ns);
+    while (!busy && !keeper->submitted.first && !keeper->left && !keeper->stopping) {
+        if (until_ns == UINT64_MAX) {
+            pthread_cond_wait(&keeper->wake, &keeper->mutex);
+            continue;
+        }
+        struct timespec until = { .tv_sec = (time_t)(until_ns / NS_PER_SECOND),
+                                  .tv_nsec = (long)(until_ns % NS_PER_SECOND) };
+        if (now_monotonic_ns() >= until_ns ||
+            pthread_cond_timedwait(&keeper->wake, &keeper->mutex, &until) == ETIMEDOUT)
+            break;
+    }
+}
+
+/* Takes over what came. False: the end. */
+static bool take(struct weir_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    sleep_until_due(keeper);
+    struct weir_keeper_list submitted = keeper->submitted;
+    struct weir_keeper_request *left = keeper->left;
+    keeper->submitted = (struct weir_keeper_list){ 0 };
+    keeper->left = NULL;
+    keeper->stop = keeper->stopping;
+    pthread_mutex_unlock(&keeper->mutex);
+
+    keeper->now_ns = now_monotonic_ns();
+    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&submitted));) {
+        request->own.waiter.until_ns = weir_add_sat(keeper->now_ns, keeper->stop ? 0 : request->wait_ns);
+        weir_keeper_push(&keeper->backlog, request);
+    }
+    for (struct weir_keeper_request *request = left, *next; request; request = next) {
+        next = request->own.next_left;
+        weir_keeper_gone(keeper, request);
+    }
+    weir_keeper_overdue(keeper);
+    return !keeper->stop || keeper->backlog.first || keeper->again.first || keeper->queues.count > 0 ||
+           keeper->finished.first;
+}
+
+static void decide(struct weir_keeper *keeper)
+{
+    const struct weir_lock_engine_ops *ops = keeper->engine->ops;
+    weir_keeper_gather(keeper);
+    if (keeper->count > 0) {
+        ops->apply(keeper->engine, keeper->ops, keeper->count, weir_add_sat(keeper->now_ns, keeper->timeout_ns));
+        keeper->now_ns = now_monotonic_ns();
+        keeper->idle_ns = keeper->now_ns + IDLE_NS;
+        weir_keeper_settle(keeper);
+    } else if (keeper->now_ns >= keeper->idle_ns) {
+        if (ops->idle)
+            ops->idle(keeper->engine);
+        ops->state(keeper->engine, &keeper->counts.engine);
+        keeper->idle_ns = keeper->counts.engine.up ? UINT64_MAX : keeper->now_ns + IDLE_NS;
+        return;
+    }
+    ops->state(keeper->engine, &keeper->counts.engine);
+}
+
+static void count_answer(struct weir_keeper_state *counts, const struct weir_lock_op *op)
+{
+    bool granted = op->said == WEIR_LOCK_GRANTED;
+    if (op->status) {
+        counts->unknown += op->status == WEIR_EUNKNOWN;
+        return;
+    }
+    switch (op->verb) {
+    case WEIR_LOCK_ACQUIRE:
+        counts->granted += granted;
+        counts->held += !granted;
+        break;
+    case WEIR_LOCK_RENEW:
+        counts->lost += !granted;
+        break;
+    case WEIR_LOCK_RELEASE:
+        counts->released += granted;
+        break;
+    case WEIR_LOCK_SHOW:
+    case WEIR_LOCK_RAISE:
+        break;
+    }
+}
+
+/* With the mutex held: from here on `leave` comes too late for what is finished. */
+static struct weir_keeper_list close_round(struct weir_keeper *keeper)
+{
+    struct weir_keeper_list answers = { 0 };
+    for (struct weir_keeper_request *request = keeper->finished.first, *next; request; request = next) {
+        next = request->own.next;
+        if ((request->own.left || request->own.gone) && weir_keeper_forgo(keeper, request))
+            request->own.finished = false;
+        else
+            request->own.finished = true;
+    }
+    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->finished));) {
+        if (request->own.finished)
+            count_answer(&keeper->counts, &request->op);
+        weir_keeper_push(request->own.finished ? &answers : &keeper->again, request);
+    }
+    struct weir_keeper_request **at = &keeper->left;
+    while (*at)
+        if ((*at)->own.finished)
+            *at = (*at)->own.next_left;
+        else
+            at = &(*at)->own.next_left;
+    keeper->pending -= keeper->decided;
+    keeper->decided = 0;
+    keeper->counts.waiting = keeper->waits_due.count;
+    keeper->state = keeper->counts;
+    return answers;
+}
+
+static void answer(struct weir_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    struct weir_keeper_list answers = close_round(keeper);
+    pthread_mutex_unlock(&keeper->mutex);
+    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&answers));)
+        request->done(request);
+}
+
+static void *run(void *context)
+{
+    struct weir_keeper *keeper = context;
+    while (take(keeper)) {
+        decide(keeper);
+        answer(keeper);
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static int init(struct weir_keeper *keeper, const struct weir_keeper_options *options)
+{
+    uint8_t secret[16];
+    if (getrandom(secret, sizeof secret, 0) != sizeof secret)
+        return WEIR_EIO;
+    keeper->key = weir_sip_key_load(secret);
+    keeper->waiters_max = options->waiters_max ? options->waiters_max : WAITERS_MAX;
+    keeper->pending_max = options->pending_max ? options->pending_max : PENDING_MAX;
+    keeper->timeout_ns = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
+    keeper->idle_ns = UINT64_MAX;
+    size_t room = keeper->waiters_max + keeper->pending_max;
+    if (weir_hash_init(&keeper->queues) != 0 || weir_hash_init(&keeper->owners) != 0 ||
+        weir_due_init(&keeper->queues_due, room) != 0 || weir_due_init(&keeper->waits_due, room) != 0)
+        return WEIR_ENOMEM;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&keeper->mutex, NULL);
+    pthread_cond_init(&keeper->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    keeper->engine->ops->state(keeper->engine, &keeper->counts.engine);
+    keeper->state = keeper->counts;
+    return pthread_create(&keeper->thread, NULL, run, keeper) == 0 ? 0 : WEIR_EIO;
+}
+
+static void deinit(struct weir_keeper *keeper)
+{
+    keeper->engine->ops->destroy(keeper->engine);
+    weir_due_deinit(&keeper->waits_due);
+    weir_due_deinit(&keeper->queues_due);
+    weir_hash_deinit(&keeper->owners);
+    weir_hash_deinit(&keeper->queues);
+    free(keeper);
+}
+
+int weir_keeper_create(struct weir_lock_engine *engine, const struct weir_keeper_options *options,
+                       struct weir_keeper **ret_keeper)
+{
+    struct weir_keeper *keeper = calloc(1, sizeof *keeper);
+    if (!keeper) {
+        engine->ops->destroy(engine);
+        return WEIR_ENOMEM;
+    }
+    keeper->engine = engine;
+    int error = init(keeper, options);
+    if (error) {
+        deinit(keeper);
+        return error;
+    }
+    *ret_keeper = keeper;
+    return 0;
+}
+
+void weir_keeper_destroy(struct weir_keeper *keeper)
+{
+    if (!keeper)
+        return;
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->stopping = true;
+    pthread_cond_signal(&keeper->wake);
+    pthread_mutex_unlock(&keeper->mutex);
+    pthread_join(keeper->thread, NULL);
+    pthread_cond_destroy(&keeper->wake);
+    pthread_mutex_destroy(&keeper->mutex);
+    deinit(keeper);
+}
+
+/* ---- from any thread ---- */
+
+int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    request->own = (struct weir_keeper_own){ 0 };
+    request->waited = false;
+    request->waiters = 0;
+    request->op.status = 0;
+    request->op.holder_size = 0;
+    request->op.token = (struct weir_token){ 0 };
+    request->op.lease_ns = 0;
+    pthread_mutex_lock(&keeper->mutex);
+    bool room = keeper->pending < keeper->pending_max && !keeper->stopping;
+    if (room) {
+        keeper->pending++;
+        if (!keeper->submitted.first)
+            pthread_cond_signal(&keeper->wake);
+        weir_keeper_push(&keeper->submitted, request);
+    }
+    pthread_mutex_unlock(&keeper->mutex);
+    return room ? 0 : WEIR_ELIMIT;
+}
+
+void weir_keeper_leave(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    if (!request->own.finished && !request->own.left) {
+        request->own.left = true;
+        request->own.next_left = keeper->left;
+        keeper->left = request;
+        pthread_cond_signal(&keeper->wake);
+    }
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+void weir_keeper_state(struct weir_keeper *keeper, struct weir_keeper_state *ret_state)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    *ret_state = keeper->state;
+    pthread_mutex_unlock(&keeper->mutex);
+}

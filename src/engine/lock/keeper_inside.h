@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the keeper. It works in rounds: take what was submitted, put a batch together, let the engine decide it,
+ * answer. All of this is the keeper's thread's alone, but for what the mutex guards.
+ *
+ * Every ACQUIRE joins the queue of its name, and only the first in a queue is asked: so nobody passes those who wait.
+ * The one exception cannot be granted anew: an owner that may hold the lock already is asked for as a renewal. */
+#ifndef WEIR_ENGINE_LOCK_KEEPER_INSIDE_H
+#define WEIR_ENGINE_LOCK_KEEPER_INSIDE_H
+
+#include <pthread.h>
+
+#include "base/siphash.h"
+#include "engine/lock/keeper.h"
+
+struct weir_keeper_queue {
+    struct weir_hash_node node; /* first */
+    struct weir_waiting waiting;
+    struct weir_due due; /* when its first is asked */
+    size_t untimed;      /* of those who wait: joined before the engine had answered */
+    bool in_flight;      /* its first is in this batch */
+    bool asked;          /* the engine has answered; what follows is known */
+    int status;          /* of that answer */
+    bool held;           /* by `holder` as of known_ns, until held_until_ns if it does not renew */
+    uint64_t known_ns, held_until_ns;
+    struct weir_token token;
+    char holder[WEIR_LOCK_OWNER_MAX];
+    size_t holder_size;
+    size_t name_size;
+    char name[];
+};
+
+/* A list of requests by own.next. */
+struct weir_keeper_list {
+    struct weir_keeper_request *first, *last;
+};
+
+enum weir_keeper_role {
+    WEIR_KEEPER_PLAIN, /* as submitted: RENEW, RELEASE, SHOW, RAISE */
+    WEIR_KEEPER_FIRST, /* the ACQUIRE of the first of a queue */
+    WEIR_KEEPER_PROBE, /* an ACQUIRE, asked as RENEW: does its owner hold the lock already? */
+    WEIR_KEEPER_BACK,  /* an ACQUIRE that was granted to nobody: RELEASE */
+};
+
+struct weir_keeper {
+    struct weir_lock_engine *engine;
+    size_t waiters_max, pending_max;
+    uint64_t timeout_ns;
+    pthread_t thread;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct weir_keeper_list submitted; /* mutex */
+    struct weir_keeper_request *left;  /* mutex; by own.next_left */
+    size_t pending;                    /* mutex: submitted, not decided */
+    bool stopping;                     /* mutex */
+    struct weir_keeper_state state;    /* mutex: as of the last round */
+
+    struct weir_keeper_list backlog;  /* taken, not looked at yet */
+    struct weir_keeper_list again;    /* to be asked before all others; busy */
+    struct weir_keeper_list finished; /* to be answered at the end of the round */
+    struct weir_hash queues, owners;  /* by name; waiting requests by name and owner */
+    struct weir_sip_key key;
+    struct weir_due_heap queues_due, waits_due;
+    struct weir_keeper_state counts; /* the thread's own; copied to `state` */
+    size_t decided;                  /* in this round: no longer pending */
+    bool stop;                       /* stopping, as the thread knows it */
+    uint64_t now_ns;                 /* CLOCK_MONOTONIC, of this round */
+    uint64_t idle_ns;                /* when to call the engine's idle; UINT64_MAX: not */
+
+    struct weir_lock_op ops[WEIR_LOCK_BATCH_MAX];
+    struct weir_keeper_request *asked[WEIR_LOCK_BATCH_MAX];
+    enum weir_keeper_role roles[WEIR_LOCK_BATCH_MAX];
+    size_t count;
+};
+
+void weir_keeper_push(struct weir_keeper_list *list, struct weir_keeper_request *request);
+struct weir_keeper_request *weir_keeper_pop(struct weir_keeper_list *list);
+
+/* ---- keeper_queue.c ---- */
+
+struct weir_keeper_request *weir_keeper_request_of(struct weir_waiter *waiter);
+struct weir_keeper_queue *weir_keeper_queue_find(const struct weir_keeper *keeper, struct weir_slice name);
+struct weir_keeper_queue *weir_keeper_queue_add(struct weir_keeper *keeper, struct weir_slice name); /* NULL: memory */
+struct weir_keeper_request *weir_keeper_queue_first(const struct weir_keeper_queue *queue);
+
+/* Behind all others; behind its own owner's, if that waits here already. */
+void weir_keeper_queue_join(struct weir_keeper *keeper, struct weir_keeper_queue *queue,
+                            struct weir_keeper_request *request);
+/* Out of its queue and the heap; an empty queue is freed. One that is in no queue: nothing. */
+void weir_keeper_queue_leave(struct weir_keeper *keeper, struct weir_keeper_request *request);
+
+/* One who waits in this queue for `owner`; NULL: nobody. */
+struct weir_keeper_request *weir_keeper_queue_owner(const struct weir_keeper *keeper,
+                                                    const struct weir_keeper_queue *queue, struct weir_slice owner);
+
+bool weir_keeper_queue_holds(const struct weir_keeper_queue *queue, struct weir_slice owner);
+/* What an answer about the holder tells. */
+void weir_keeper_queue_learn(struct weir_keeper *keeper, struct weir_keeper_queue *queue, struct weir_slice holder,
+                             const struct weir_lock_op *op);
+/* Writes what is known of the holder as the answer HELD, or WEIR_EDOWN. */
+void weir_keeper_queue_say(const struct weir_keeper *keeper, const struct weir_keeper_queue *queue,
+                           struct weir_lock_op *op);
+
+/* ---- keeper_round.c ---- */
+
+void weir_keeper_gather(struct weir_keeper *keeper); /* puts the batch together */
+void weir_keeper_settle(struct weir_keeper *keeper); /* takes the engine's answers */
+void weir_keeper_overdue(struct weir_keeper *keeper);
+void weir_keeper_gone(struct weir_keeper *keeper, struct weir_keeper_request *request);
+bool weir_keeper_forgo(struct weir_keeper *keeper, struct weir_keeper_request *request); /* true: not finished yet */
+
+#endif

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The embedded engine. Memory decides (sqlite_index.h, core/lease/permits.h with n = 1), by CLOCK_BOOTTIME; the
+ * database is where it survives (sqlite_store.h). docs/locks.md tells why, and what is promised after which fault.
+ *
+ * When the store fails, what the batch granted is taken back in memory and answered as not done or as unknown. The
+ * database is not trusted from then on: it is opened anew and written anew from memory, under a raised incarnation,
+ * before the next grant. Renewals of the same length, releases and looks need no store and go on meanwhile. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/checked.h"
+#include "engine/lock/open.h"
+#include "engine/lock/sqlite_store.h"
+#include "engine/lock/witness.h"
+
+#define LAZY_NS UINT64_C(1000000000) /* a release is written so much later at most */
+#define RETRY_NS UINT64_C(100000000) /* between attempts to open a store that failed */
+
+struct engine {
+    struct weir_lock_engine base;
+    struct weir_sqlite_index index;
+    struct weir_sqlite_store store;
+    char *witness_path;
+    uint64_t incarnation, counter;
+    uint64_t retry_ns;                 /* when it is down: not before */
+    uint64_t dirty_ns;                 /* since when something is not written */
+    bool must, up;                     /* must: this batch must be durable before it is answered */
+    bool depends[WEIR_LOCK_BATCH_MAX]; /* ops that do not hold if this batch fails */
+    struct weir_lock_engine_state state;
+};
+
+static uint64_t now_boot_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_BOOTTIME, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t wall_s(void)
+{
+    time_t now = time(NULL);
+    return now > 0 ? (uint64_t)now : 0;
+}
+
+/* ---- incarnation ---- */
+
+/* Above all that this service has ever granted under, and `seen`. The witness has it before the database and long
+ * before the first grant. WEIR_ERANGE (`seen`), WEIR_ECORRUPT or WEIR_EIO (the witness). */
+static int raise_incarnation(struct engine *engine, uint64_t seen)
+{
+    struct weir_witness witness = { 0 };
+    int error = weir_witness_load(engine->witness_path, &witness);
+    if (error && error != WEIR_ENOENT)
+        return error;
+    uint64_t known = weir_max_u64(weir_max_u64(engine->incarnation, engine->store.meta.incarnation),
+                                  witness.incarnation);
+    uint64_t raised = weir_incarnation_raise(known, wall_s(), seen);
+    if (raised == 0)
+        return WEIR_ERANGE;
+    witness = (struct weir_witness){ engine->store.meta.system, 0, engine->counter, raised };
+    error = weir_witness_save(engine->witness_path, &witness);
+    if (error)
+        return error;
+    engine->incarnation = raised;
+    engine->state.raised++;
+    return 0;
+}
+
+static void note(struct engine *engine, const char *fault)
+{
+    snprintf(engine->state.fault, sizeof engine->state.fault, "%s", fault);
+}
+
+static void note_witness(struct engine *engine, int error)
+{
+    snprintf(engine->state.fault, sizeof engine->state.fault, "%.90s: %s", engine->witness_path,
+             error == WEIR_ECORRUPT ? "not a witness file of weir" : weir_error_text(error));
+}
+
+/* ---- the store ---- */
+
+static struct weir_sqlite_meta meta_of(const struct engine *engine)
+{
+    return (struct weir_sqlite_meta){ engine->store.meta.system, engine->incarnation, engine->counter };
+}
+
+static void go_down(struct engine *engine, const char *fault)
+{
+    note(engine, fault);
+    weir_sqlite_store_close(&engine->store);
+    engine->up = false;
+}
+
+/* Opens the store again and writes all from memory. */
+static int mend(struct engine *engine)
+{
+    int error = weir_sqlite_store_open(&engine->store);
+    if (error) {
+        note(engine, engine->store.fault);
+        return error;
+    }
+    engine->counter = weir_max_u64(engine->counter, engine->store.meta.counter);
+    error = raise_incarnation(engine, 0);
+    if (error) {
+        weir_sqlite_store_close(&engine->store);
+        note_witness(engine, error);
+        return error;
+    }
+    struct weir_sqlite_meta meta = meta_of(engine);
+    error = weir_sqlite_store_rewrite(&engine->store, &engine->index, &meta);
+    if (error) {
+        go_down(engine, engine->store.fault);
+        return error;
+    }
+    weir_sqlite_index_clean(&engine->index);
+    engine->up = true;
+    return 0;
+}
+
+/* Before a grant: the store is the one that we know, or made so. */
+static void look_at_store(struct engine *engine, uint64_t now_ns)
+{
+    if (engine->up && weir_sqlite_store_changed(&engine->store))
+        go_down(engine, "the database was replaced or changed by another; it is written anew from memory");
+    if (engine->up || now_ns < engine->retry_ns)
+        return;
+    mend(engine);
+    engine->retry_ns = weir_add_sat(now_boot_ns(), RETRY_NS);
+}
+
+/* Grants that did not become durable were none. */
+static void take_back(struct engine *engine)
+{
+    for (struct weir_sqlite_entry *entry = engine->index.dirty; entry; entry = entry->dirty_next)
+        if (entry->fresh) {
+            entry->permits.count = 0;
+            entry->fresh = false;
+        }
+}
+
+/* What is dirty becomes durable. 0, WEIR_EDOWN, WEIR_EUNKNOWN. */
+static int make_durable(struct engine *engine)
+{
+    int error = WEIR_EDOWN;
+    if (engine->up) {
+        struct weir_sqlite_meta meta = meta_of(engine);
+        error = weir_sqlite_store_write(&engine->store, &engine->index, &meta);
+        if (error)
+            go_down(engine, engine->store.fault);
+    }
+    if (error) {
+        engine->state.failures++;
+        take_back(engine);
+        return error;
+    }
+    weir_sqlite_index_clean(&engine->index);
+    engine->state.batches++;
+    return 0;
+}
+
+/* ---- one op ---- */
+
+static void touch(struct engine *engine, struct weir_sqlite_entry *entry, uint64_t now_ns)
+{
+    if (!engine->index.dirty)
+        engine->dirty_ns = now_ns;
+    weir_sqlite_index_touch(&engine->index, entry);
+}
+
+/* The answer is what the entry says. */
+static void say(struct weir_lock_op *op, enum weir_lock_said said, const struct weir_sqlite_entry *entry)
+{
+    op->said = said;
+    op->token = (struct weir_token){ entry->incarnation, entry->permit.number };
+    op->lease_ns = weir_sub_sat(entry->permit.end_ns, entry->permits.seen_ns);
+    memcpy(op->holder, entry->owner, entry->owner_size);
+    op->holder_size = entry->owner_size;
+}
+
+static void grant(struct engine *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
+                  uint64_t now_ns)
+{
+    engine->counter++;
+    entry->incarnation = engine->incarnation;
+    entry->ttl_ns = op->ttl_ns;
+    memcpy(entry->owner, op->owner.data, op->owner.size);
+    entry->owner_size = op->owner.size;
+    entry->permit.holder = 1;
+    entry->fresh = true;
+    touch(engine, entry, now_ns);
+    weir_sqlite_index_sweep(&engine->index, now_ns);
+    engine->must = true;
+}
+
+/* A restart gives a full lease of the stored length, so the longest that was promised must be stored. A renewal that
+ * asks for no more needs no write. */
+static void lengthen(struct engine *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
+                     uint64_t now_ns)
+{
+    if (op->ttl_ns <= entry->ttl_ns)
+        return;
+    entry->ttl_ns = op->ttl_ns;
+    touch(engine, entry, now_ns);
+    engine->must = true;
+}
+
+static bool acquire(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+{
+    if (op->seen > engine->incarnation) {
+        op->status = raise_incarnation(engine, op->seen);
+        if (op->status && op->status != WEIR_ERANGE)
+            op->status = WEIR_EDOWN;
+        if (op->status)
+            return false;
+    }
+    struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
+    if (!entry)
+        entry = weir_sqlite_index_add(&engine->index, op->name);
+    if (!entry) {
+        op->status = WEIR_EDOWN;
+        return false;
+    }
+    uint64_t holder = weir_sqlite_entry_holder(entry, op->owner);
+    /* A holder that was fenced by a later incarnation can do nothing with its token: it needs a new one. */
+    if (op->seen > entry->incarnation)
+        weir_permits_release(&entry->permits, holder, now_ns);
+    struct weir_permit permit;
+    enum weir_permits_answer answer = weir_permits_take(&entry->permits, holder, engine->counter + 1, op->ttl_ns,
+                                                        now_ns, &permit);
+    if (answer == WEIR_PERMITS_GRANTED)
+        grant(engine, op, entry, now_ns);
+    bool before = entry->fresh;
+    if (answer == WEIR_PERMITS_KEPT)
+        lengthen(engine, op, entry, now_ns);
+    say(op, answer == WEIR_PERMITS_HELD ? WEIR_LOCK_HELD : WEIR_LOCK_GRANTED, entry);
+    return before || (answer == WEIR_PERMITS_KEPT && entry->dirty);
+}
+
+static bool renew(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+{
+    struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
+    struct weir_permit permit;
+    op->said = WEIR_LOCK_FREE;
+    if (!entry ||
+        !weir_permits_renew(&entry->permits, weir_sqlite_entry_holder(entry, op->owner), op->ttl_ns, now_ns, &permit))
+        return false;
+    lengthen(engine, op, entry, now_ns);
+    say(op, WEIR_LOCK_GRANTED, entry);
+    return entry->dirty;
+}
+
+static bool release(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+{
+    struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
+    op->said = WEIR_LOCK_FREE;
+    if (!entry || !weir_permits_release(&entry->permits, weir_sqlite_entry_holder(entry, op->owner), now_ns))
+        return false;
+    say(op, WEIR_LOCK_GRANTED, entry);
+    op->lease_ns = 0;
+    touch(engine, entry, now_ns);
+    return false; /* whatever becomes of the batch, it is free */
+}
+
+static bool show(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+{
+    struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
+    op->said = WEIR_LOCK_FREE;
+    if (!entry || weir_permits_expire(&entry->permits, now_ns) == 0)
+        return false;
+    say(op, WEIR_LOCK_GRANTED, entry);
+    return entry->fresh;
+}
+
+static bool raise(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+{
+    (void)now_ns;
+    op->status = raise_incarnation(engine, op->seen);
+    if (op->status && op->status != WEIR_ERANGE)
+        op->status = WEIR_EDOWN;
+    if (op->status)
+        return false;
+    op->said = WEIR_LOCK_GRANTED;
+    op->token = (struct weir_token){ engine->incarnation, 0 };
+    engine->must = true;
+    return true;
+}
+
+/* ---- the interface ---- */
+
+static bool decide(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+{
+    static bool (*const VERBS[])(struct engine *, struct weir_lock_op *, uint64_t) = {
+        [WEIR_LOCK_ACQUIRE] = acquire, [WEIR_LOCK_RENEW] = renew, [WEIR_LOCK_RELEASE] = release,
+        [WEIR_LOCK_SHOW] = show,       [WEIR_LOCK_RAISE] = raise,
+    };
+    op->status = 0;
+    op->token = (struct weir_token){ 0 };
+    op->lease_ns = 0;
+    op->holder_size = 0;
+    return VERBS[op->verb](engine, op, now_ns);
+}
+
+static void apply(struct weir_lock_engine *base, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns)
+{
+    (void)deadline_ns; /* nobody can end an fsync early */
+    struct engine *engine = (struct engine *)base;
+    weir_assert(count <= WEIR_LOCK_BATCH_MAX);
+    uint64_t now_ns = now_boot_ns();
+    bool grants = false;
+    for (size_t i = 0; i < count; i++)
+        grants |= ops[i].verb == WEIR_LOCK_ACQUIRE || ops[i].verb == WEIR_LOCK_RAISE;
+    if (grants) {
+        look_at_store(engine, now_ns);
+        now_ns = now_boot_ns();
+    }
+    engine->must = engine->incarnation != engine->store.meta.incarnation && engine->up;
+    for (size_t i = 0; i < count; i++)
+        engine->depends[i] = decide(engine, &ops[i], now_ns);
+    if (!engine->must && !(engine->index.dirty && engine->up && now_ns - engine->dirty_ns >= LAZY_NS))
+        return;
+    int error = make_durable(engine);
+    for (size_t i = 0; error && i < count; i++)
+        if (engine->depends[i])
+            ops[i].status = error;
+}
+
+static void idle(struct weir_lock_engine *base)
+{
+    struct engine *engine = (struct engine *)base;
+    if (!engine->up)
+        look_at_store(engine, now_boot_ns());
+    else if (engine->index.dirty)
+        make_durable(engine);
+}
+
+static void state(struct weir_lock_engine *base, struct weir_lock_engine_state *ret_state)
+{
+    struct engine *engine = (struct engine *)base;
+    *ret_state = engine->state;
+    ret_state->name = "sqlite";
+    ret_state->up = engine->up;
+    ret_state->incarnation = engine->incarnation;
+}
+
+static void destroy(struct weir_lock_engine *base)
+{
+    struct engine *engine = (struct engine *)base;
+    if (engine->up && engine->index.dirty)
+        make_durable(engine);
+    if (engine->up && !weir_sqlite_store_changed(&engine->store))
+        weir_sqlite_store_checkpoint(&engine->store);
+    weir_sqlite_store_deinit(&engine->store);
+    weir_sqlite_index_deinit(&engine->index);
+    free(engine->witness_path);
+    free(engine);
+}
+
+/* ---- opening ---- */
+
+static int begin(struct engine *engine)
+{
+    int error = weir_sqlite_store_open(&engine->store);
+    if (!error)
+        error = weir_sqlite_store_load(&engine->store, &engine->index, now_boot_ns());
+    if (error) {
+        note(engine, engine->store.fault);
+        return error;
+    }
+    engine->counter = engine->store.meta.counter;
+    error = raise_incarnation(engine, 0);
+    if (error) {
+        note_witness(engine, error);
+        return error;
+    }
+    engine->up = true;
+    error = make_durable(engine);
+    return error ? WEIR_EIO : 0;
+}
+
+static struct engine *make(const struct weir_lock_sqlite_options *options)
+{
+    static const struct weir_lock_engine_ops OPS = { .apply = apply, .state = state, .destroy = destroy, .idle = idle };
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return NULL;
+    engine->base.ops = &OPS;
+    size_t size = strlen(options->path) + sizeof ".witness";
+    engine->witness_path = options->witness ? strdup(options->witness) : malloc(size);
+    if (engine->witness_path && !options->witness)
+        snprintf(engine->witness_path, size, "%s.witness", options->path);
+    if (!engine->witness_path || weir_sqlite_index_init(&engine->index) != 0 ||
+        weir_sqlite_store_init(&engine->store, options->path) != 0) {
+        destroy(&engine->base);
+        return NULL;
+    }
+    return engine;
+}
+
+int weir_lock_sqlite_open(const struct weir_lock_sqlite_options *options, struct weir_lock_engine **ret_engine,
+                          struct weir_fault *ret_fault)
+{
+    struct engine *engine = make(options);
+    if (!engine)
+        return WEIR_ENOMEM;
+    int error = begin(engine);
+    if (error) {
+        if (ret_fault) {
+            *ret_fault = (struct weir_fault){ .field = "path" };
+            snprintf(ret_fault->text, sizeof ret_fault->text, "%s", engine->state.fault);
+        }
+        engine->up = false;
+        destroy(&engine->base);
+        return error;
+    }
+    *ret_engine = &engine->base;
+    return 0;
+}

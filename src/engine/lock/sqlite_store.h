@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the sqlite engine: the database file. One connection that has the file to itself, one transaction per batch,
+ * one fsync per transaction (of the write-ahead log). It never decides anything.
+ *
+ * After any error the connection is of no use any more: close it, and open it again. What an open one has synced is not
+ * to be trusted after an fsync that failed, because the kernel drops pages it could not write; so the engine writes all
+ * anew from its memory (weir_sqlite_store_rewrite).
+ *
+ * Thread rule: one thread. */
+#ifndef WEIR_ENGINE_LOCK_SQLITE_STORE_H
+#define WEIR_ENGINE_LOCK_SQLITE_STORE_H
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include "engine/lock/sqlite_index.h"
+
+struct weir_sqlite_meta {
+    uint64_t system; /* random, of this database */
+    uint64_t incarnation;
+    uint64_t counter; /* the number of the last grant of any lock */
+};
+
+enum weir_sqlite_statement {
+    WEIR_SQLITE_BEGIN,
+    WEIR_SQLITE_COMMIT,
+    WEIR_SQLITE_ROLLBACK,
+    WEIR_SQLITE_PUT,
+    WEIR_SQLITE_DELETE,
+    WEIR_SQLITE_META,
+    WEIR_SQLITE_STATEMENTS,
+};
+
+struct weir_sqlite_store {
+    sqlite3 *db; /* NULL: closed */
+    sqlite3_stmt *statements[WEIR_SQLITE_STATEMENTS];
+    char *path, *wal_path;
+    struct weir_sqlite_meta meta; /* as it is durable */
+    struct stat seen, wal_seen;   /* the files as we left them */
+    int wal_frames;
+    char fault[160]; /* of the last error */
+};
+
+int weir_sqlite_store_init(struct weir_sqlite_store *store, const char *path); /* WEIR_ENOMEM */
+void weir_sqlite_store_deinit(struct weir_sqlite_store *store);
+
+/* Opens or creates. WEIR_EBUSY: another process has it; WEIR_ECORRUPT: not a database of ours, nothing was written to
+ * it; WEIR_EIO. */
+int weir_sqlite_store_open(struct weir_sqlite_store *store);
+void weir_sqlite_store_close(struct weir_sqlite_store *store); /* without a checkpoint: the files stay as they are */
+
+/* Reads the rows into an empty index; each gets a full lease from now. WEIR_ECORRUPT, WEIR_EIO, WEIR_ENOMEM. */
+int weir_sqlite_store_load(struct weir_sqlite_store *store, struct weir_sqlite_index *index, uint64_t now_ns);
+
+/* Makes what is dirty in the index durable, and the meta row. WEIR_EDOWN: certainly not done; WEIR_EUNKNOWN. */
+int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,
+                            const struct weir_sqlite_meta *meta);
+/* The same of everything: whatever rows there are give way to the index. */
+int weir_sqlite_store_rewrite(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,
+                              const struct weir_sqlite_meta *meta);
+
+/* Whether a file is another than the one that we left: replaced, restored over, removed. */
+bool weir_sqlite_store_changed(const struct weir_sqlite_store *store);
+
+/* All of the write-ahead log into the database. WEIR_EIO. */
+int weir_sqlite_store_checkpoint(struct weir_sqlite_store *store);
+
+#endif

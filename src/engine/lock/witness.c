@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/lock/witness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/siphash.h"
+
+#define LINE_MAX_SIZE 160
+
+/* "weir-witness 1 SYSTEM TIMELINE POSITION INCARNATION CHECKSUM\n"; the checksum is against accidents, not against
+ * people, so its key may be known. */
+static size_t format(const struct weir_witness *witness, char line[LINE_MAX_SIZE])
+{
+    static const struct weir_sip_key KEY = { 0x776974, 0x6e657373 };
+    int size = snprintf(line, LINE_MAX_SIZE, "weir-witness 1 %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+                        witness->system, witness->timeline, witness->position, witness->incarnation);
+    uint64_t sum = weir_siphash(&KEY, line, (size_t)size);
+    return (size_t)(size + snprintf(line + size, LINE_MAX_SIZE - (size_t)size, " %016" PRIx64 "\n", sum));
+}
+
+static ssize_t read_whole(int fd, char *buffer, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = read(fd, buffer + done, size - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+int weir_witness_load(const char *path, struct weir_witness *ret_witness)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? WEIR_ENOENT : WEIR_EIO;
+    char line[LINE_MAX_SIZE], again[LINE_MAX_SIZE];
+    ssize_t size = read_whole(fd, line, sizeof line - 1);
+    close(fd);
+    if (size < 0)
+        return WEIR_EIO;
+    line[size] = 0;
+    struct weir_witness witness = { 0 };
+    if (sscanf(line, "weir-witness 1 %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &witness.system, &witness.timeline,
+               &witness.position, &witness.incarnation) != 4)
+        return WEIR_ECORRUPT;
+    /* Only what we would have written ourselves is ours: spaces, signs, overflow and the checksum, all in one. */
+    if (format(&witness, again) != (size_t)size || memcmp(line, again, (size_t)size) != 0)
+        return WEIR_ECORRUPT;
+    *ret_witness = witness;
+    return 0;
+}
+
+static int write_synced(const char *path, const char *line, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return WEIR_EIO;
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = write(fd, line + done, size - done);
+        if (n < 0 && errno != EINTR)
+            break;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    int failed = done < size || fsync(fd) != 0;
+    failed |= close(fd) != 0;
+    return failed ? WEIR_EIO : 0;
+}
+
+static int sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t size = slash ? (size_t)(slash - path) : 0;
+    if (size >= sizeof folder)
+        return WEIR_EIO;
+    memcpy(folder, path, size);
+    folder[size] = 0;
+    const char *name = size ? folder : slash ? "/" : ".";
+    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return WEIR_EIO;
+    int failed = fsync(fd) != 0;
+    close(fd);
+    return failed ? WEIR_EIO : 0;
+}
+
+int weir_witness_save(const char *path, const struct weir_witness *witness)
+{
+    char line[LINE_MAX_SIZE], next[PATH_MAX];
+    size_t size = format(witness, line);
+    int length = snprintf(next, sizeof next, "%s.next", path);
+    if (length < 0 || (size_t)length >= sizeof next)
+        return WEIR_EIO;
+    if (write_synced(next, line, size) != 0 || rename(next, path) != 0) {
+        unlink(next);
+        return WEIR_EIO;
+    }
+    return sync_folder_of(path);
+}
