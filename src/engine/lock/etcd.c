@@ -263,7 +263,9 @@ static void destroy(struct weir_lock_engine *engine)
     free(etcd);
 }
 
-static const struct weir_lock_engine_ops etcd_ops = { apply, state, destroy, POLL_NS };
+static const struct weir_lock_engine_ops etcd_ops = {
+    .apply = apply, .state = state, .destroy = destroy, .poll_ns = POLL_NS
+};
 
 static int refuse(struct weir_fault *ret_fault, int error, const char *field, const char *text)
 {

@@ -97,8 +97,8 @@ static void complain(struct weir_etcd_http *http, const char *what)
     snprintf(http->fault, sizeof http->fault, "%s: %s", http->endpoints[http->endpoint], what);
 }
 
-/* Of an answer that is no success: what etcd says of it. A lease it does not know was not touched; nor was anything by a
- * caller that it does not let in. Anything else may come after the request was proposed. */
+/* Of an answer that is no success: what etcd says of it. A lease it does not know was not touched, nor was anything by
+ * a caller that it does not let in. Anything else may come after the request was proposed. */
 static void judge_refusal(struct weir_etcd_http *http, struct weir_etcd_call *call, json_t *answer)
 {
     int64_t code = weir_etcd_integer(answer, "code");

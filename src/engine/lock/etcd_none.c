@@ -5,7 +5,7 @@
 
 /* What a build without etcd says. */
 int weir_lock_etcd_open(const struct weir_lock_etcd_options *options, struct weir_lock_engine **ret_engine,
-                          struct weir_fault *ret_fault)
+                        struct weir_fault *ret_fault)
 {
     (void)options, (void)ret_engine;
     if (ret_fault) {
