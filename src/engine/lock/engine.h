@@ -40,7 +40,8 @@ struct weir_lock_op {
     struct weir_slice name, owner; /* 1 to WEIR_LOCK_NAME_MAX, _OWNER_MAX bytes: checked by whoever submits */
     uint64_t ttl_ns;               /* ACQUIRE, RENEW */
     uint64_t seen; /* ACQUIRE, RAISE: the highest incarnation seen at a resource; 0 = none. An ACQUIRE with one above
-                      the engine's raises it first */
+                      the engine's raises it first; the holder with one above its token's gets a new number, because
+                      it can write nothing under the old one */
     /* afterwards */
     int status; /* 0, and `said` is valid; WEIR_EDOWN; WEIR_EUNKNOWN; WEIR_ERANGE (`seen`) */
     enum weir_lock_said said;

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Through engine.h: what an engine says, and that it still knows it after it was killed. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/lease/incarnation.h"
+#include "lock_world.h"
+
+static int open_case(void **state)
+{
+    (void)state;
+    world_open();
+    return 0;
+}
+
+static int close_case(void **state)
+{
+    (void)state;
+    if (lock_world.engine)
+        world_close();
+    return 0;
+}
+
+static bool same(struct weir_token a, struct weir_token b)
+{
+    return weir_token_compare(a, b) == 0;
+}
+
+/* ---- who holds it ---- */
+
+static void lock__is_held_by_one_owner(void **state)
+{
+    (void)state;
+    struct weir_lock_op granted = world_acquire("one", "A", TTL);
+    struct weir_token token = world_granted(granted);
+    assert_true(token.incarnation > 0 && token.incarnation < WEIR_INCARNATION_MAX && token.number > 0);
+    assert_true(granted.lease_ns > TTL / 2 && granted.lease_ns <= TTL + SECOND);
+    struct weir_lock_op other = world_acquire("one", "B", TTL);
+    world_held_by(other, "A");
+    assert_true(same(other.token, token));
+    assert_true(other.lease_ns > 0 && other.lease_ns <= TTL + SECOND);
+    world_held_by(world_show("one"), "A");
+    world_free(world_release("one", "B"));
+    world_free(world_renew("one", "B", TTL));
+    assert_true(same(world_granted(world_renew("one", "A", TTL)), token));
+    world_granted(world_release("one", "A"));
+    world_free(world_show("one"));
+    world_free(world_release("one", "A"));
+    world_after(world_granted(world_acquire("one", "B", TTL)), token);
+    world_granted(world_release("one", "B"));
+}
+
+static void lock__reentry_and_renewal_keep_the_token(void **state)
+{
+    (void)state;
+    struct weir_token token = world_granted(world_acquire("again", "A", TTL));
+    for (int i = 0; i < 5; i++) {
+        assert_true(same(world_granted(world_acquire("again", "A", TTL)), token));
+        assert_true(same(world_granted(world_renew("again", "A", TTL)), token));
+    }
+    world_granted(world_release("again", "A"));
+}
+
+static void lock__a_lease_never_becomes_shorter(void **state)
+{
+    (void)state;
+    world_granted(world_acquire("long", "A", TTL));
+    assert_true(world_acquire("long", "A", SHORT).lease_ns > TTL / 2);
+    assert_true(world_renew("long", "A", SHORT).lease_ns > TTL / 2);
+    assert_true(world_renew("long", "A", 2 * TTL).lease_ns > TTL + TTL / 2);
+    world_granted(world_release("long", "A"));
+}
+
+static void lock__tokens_strictly_increase_through_release_and_regrant(void **state)
+{
+    (void)state;
+    struct weir_token last = { 0 };
+    for (int i = 0; i < 30; i++) {
+        const char *owner = i % 3 == 0 ? "A" : "B";
+        struct weir_token token = world_granted(world_acquire("steps", owner, TTL));
+        world_after(token, last);
+        last = token;
+        world_granted(world_release("steps", owner));
+    }
+}
+
+static void lock__names_and_owners_may_be_any_bytes(void **state)
+{
+    (void)state;
+    char long_name[WEIR_LOCK_NAME_MAX], other_name[WEIR_LOCK_NAME_MAX], owner[WEIR_LOCK_OWNER_MAX];
+    for (size_t i = 0; i < sizeof long_name; i++)
+        long_name[i] = (char)(i * 7 + lock_world.prefix);
+    memcpy(long_name, &lock_world.prefix, sizeof lock_world.prefix);
+    memcpy(other_name, long_name, sizeof long_name);
+    other_name[sizeof other_name - 1] ^= 1;
+    memset(owner, 0, sizeof owner);
+    struct weir_slice names[] = {
+        { long_name, sizeof long_name },
+        { other_name, sizeof other_name },
+        { long_name, sizeof long_name - 1 },
+        { long_name, 9 },
+        { long_name, 10 },
+    };
+    struct weir_slice zeros = { owner, sizeof owner }, fewer = { owner, sizeof owner - 1 };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct weir_token token = world_granted(world_do(WEIR_LOCK_ACQUIRE, names[i], zeros, TTL));
+        struct weir_lock_op held = world_do(WEIR_LOCK_ACQUIRE, names[i], fewer, TTL);
+        assert_int_equal(held.said, WEIR_LOCK_HELD);
+        assert_int_equal(held.holder_size, sizeof owner);
+        assert_true(same(held.token, token));
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        world_free(world_do(WEIR_LOCK_RELEASE, names[i], fewer, 0));
+        world_granted(world_do(WEIR_LOCK_RELEASE, names[i], zeros, 0));
+    }
+}
+
+/* ---- batches ---- */
+
+static void lock__a_batch_is_decided_in_its_order(void **state)
+{
+    (void)state;
+    struct weir_slice name = world_name("batch"), a = world_text("A"), b = world_text("B");
+    struct weir_lock_op ops[] = {
+        { .verb = WEIR_LOCK_SHOW, .name = name },
+        { .verb = WEIR_LOCK_ACQUIRE, .name = name, .owner = a, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_ACQUIRE, .name = name, .owner = b, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_ACQUIRE, .name = name, .owner = a, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_RELEASE, .name = name, .owner = a },
+        { .verb = WEIR_LOCK_RENEW, .name = name, .owner = a, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_ACQUIRE, .name = name, .owner = b, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_SHOW, .name = name },
+        { .verb = WEIR_LOCK_RELEASE, .name = name, .owner = b },
+    };
+    world_apply(ops, sizeof ops / sizeof ops[0]);
+    world_free(ops[0]);
+    struct weir_token token = world_granted(ops[1]);
+    world_held_by(ops[2], "A");
+    assert_true(same(world_granted(ops[3]), token));
+    world_granted(ops[4]);
+    world_free(ops[5]);
+    world_after(world_granted(ops[6]), token);
+    world_held_by(ops[7], "B");
+    world_granted(ops[8]);
+}
+
+static void lock__a_full_batch_is_granted(void **state)
+{
+    (void)state;
+    size_t count = lock_world.alone ? WEIR_LOCK_BATCH_MAX : 64;
+    static char names[WEIR_LOCK_BATCH_MAX][32];
+    struct weir_lock_op *ops = test_calloc(count, sizeof *ops);
+    for (size_t i = 0; i < count; i++) {
+        int size = snprintf(names[i], sizeof names[i], "%016llx/%zu", (unsigned long long)lock_world.prefix, i);
+        ops[i] = (struct weir_lock_op){
+            .verb = WEIR_LOCK_ACQUIRE, .name = { names[i], (size_t)size }, .owner = world_text("A"), .ttl_ns = TTL
+        };
+    }
+    world_apply(ops, count);
+    for (size_t i = 0; i < count; i++) {
+        world_granted(ops[i]);
+        ops[i].verb = WEIR_LOCK_RELEASE;
+    }
+    world_apply(ops, count);
+    for (size_t i = 0; i < count; i++)
+        world_granted(ops[i]);
+    test_free(ops);
+}
+
+/* ---- leases that end ---- */
+
+static void lock__after_its_end_a_lease_is_lost(void **state)
+{
+    (void)state;
+    struct weir_token taken = world_granted(world_acquire("taken", "A", SHORT));
+    struct weir_token again = world_granted(world_acquire("again-late", "A", SHORT));
+    world_granted(world_acquire("renew-late", "A", SHORT));
+    world_granted(world_acquire("release-late", "A", SHORT));
+    world_granted(world_acquire("kept", "A", SHORT));
+    world_granted(world_renew("kept", "A", TTL));
+    world_sleep(SHORT + SECOND + SECOND / 2); /* etcd counts whole seconds */
+    world_free(world_renew("renew-late", "A", TTL));
+    world_free(world_release("release-late", "A"));
+    world_after(world_granted(world_acquire("again-late", "A", TTL)), again);
+    world_after(world_granted(world_acquire("taken", "B", TTL)), taken);
+    world_free(world_renew("taken", "A", TTL));
+    world_held_by(world_acquire("kept", "B", TTL), "A");
+}
+
+/* ---- incarnations ---- */
+
+static void lock__a_mark_seen_raises_the_incarnation_above_it(void **state)
+{
+    (void)state;
+    struct weir_token before = world_granted(world_acquire("marks", "A", TTL));
+    struct weir_lock_op op = { .verb = WEIR_LOCK_ACQUIRE,
+                               .name = world_name("marked"),
+                               .owner = world_text("A"),
+                               .ttl_ns = TTL,
+                               .seen = before.incarnation + 1000 };
+    world_apply(&op, 1);
+    struct weir_token raised = world_granted(op);
+    assert_true(raised.incarnation > before.incarnation + 1000);
+    world_after(world_granted(world_acquire("later", "A", TTL)), raised);
+    /* Who holds on is not disturbed. */
+    assert_true(same(world_granted(world_renew("marks", "A", TTL)), before));
+    op.seen = WEIR_INCARNATION_MAX + 1;
+    world_apply(&op, 1);
+    assert_int_equal(op.status, WEIR_ERANGE);
+}
+
+static void lock__a_holder_fenced_by_a_later_incarnation_gets_a_new_token(void **state)
+{
+    (void)state;
+    struct weir_token before = world_granted(world_acquire("fenced", "A", TTL));
+    struct weir_lock_op op = { .verb = WEIR_LOCK_ACQUIRE,
+                               .name = world_name("fenced"),
+                               .owner = world_text("A"),
+                               .ttl_ns = TTL,
+                               .seen = before.incarnation + 7 };
+    world_apply(&op, 1);
+    assert_true(world_granted(op).incarnation > before.incarnation + 7);
+    world_held_by(world_acquire("fenced", "B", TTL), "A");
+}
+
+static void lock__restored_raises_the_incarnation(void **state)
+{
+    (void)state;
+    struct weir_token before = world_granted(world_acquire("restored", "A", TTL));
+    world_granted(world_release("restored", "A"));
+    struct weir_lock_op op = { .verb = WEIR_LOCK_RAISE };
+    world_apply(&op, 1);
+    assert_true(world_granted(op).incarnation > before.incarnation);
+    op.seen = op.token.incarnation + 50;
+    world_apply(&op, 1);
+    assert_true(world_granted(op).incarnation > op.seen);
+    assert_true(world_granted(world_acquire("restored", "A", TTL)).incarnation >= op.token.incarnation);
+    op.seen = WEIR_INCARNATION_MAX + 1;
+    world_apply(&op, 1);
+    assert_int_equal(op.status, WEIR_ERANGE);
+    struct weir_lock_engine_state shown;
+    lock_world.engine->ops->state(lock_world.engine, &shown);
+    assert_true(shown.up && shown.incarnation > before.incarnation && shown.raised >= 3);
+    assert_string_equal(shown.name, lock_world.kind);
+}
+
+static void lock__a_restart_raises_the_incarnation_and_keeps_what_is_held(void **state)
+{
+    (void)state;
+    struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    struct weir_token released = world_granted(world_acquire("released", "A", TTL));
+    world_granted(world_release("released", "A"));
+    for (int i = 0; i < 3; i++) {
+        world_reopen();
+        struct weir_token token = world_granted(world_acquire("released", "B", TTL));
+        assert_true(token.incarnation > released.incarnation);
+        released = token;
+        world_granted(world_release("released", "B"));
+        world_held_by(world_acquire("held", "B", TTL), "A");
+        assert_true(same(world_granted(world_acquire("held", "A", TTL)), held));
+    }
+    world_granted(world_release("held", "A"));
+}
+
+/* A child takes the locks, tells the tokens of them, and is killed before it can say goodbye. */
+static void child(int fd)
+{
+    world_open();
+    struct weir_lock_op ops[2] = {
+        { .verb = WEIR_LOCK_ACQUIRE, .name = world_name("killed"), .owner = world_text("A"), .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_ACQUIRE, .name = world_name("killed-b"), .owner = world_text("A"), .ttl_ns = TTL },
+    };
+    world_apply(ops, 2);
+    if (ops[0].status == 0 && ops[1].status == 0 &&
+        write(fd, &ops[1].token, sizeof ops[1].token) == sizeof ops[1].token)
+        kill(getpid(), SIGKILL);
+    _exit(1);
+}
+
+static void lock__a_grant_survives_kill_9_and_its_owner_gets_the_same_token(void **state)
+{
+    (void)state;
+    world_close();
+    struct weir_token last = { 0 };
+    for (int i = 0; i < 3; i++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        pid_t pid = fork();
+        if (pid == 0)
+            child(ends[1]);
+        close(ends[1]);
+        struct weir_token token = { 0 };
+        ssize_t size = read(ends[0], &token, sizeof token);
+        close(ends[0]);
+        int status = 0;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(size, sizeof token);
+        assert_true(WIFSIGNALED(status));
+        if (i > 0)
+            assert_true(same(token, last)); /* it held them when it died before, and asked again */
+        last = token;
+        world_open();
+        world_held_by(world_acquire("killed", "B", TTL), "A");
+        assert_true(same(world_granted(world_acquire("killed-b", "A", TTL)), token));
+        world_after(world_granted(world_acquire("killed-c", "A", TTL)), token);
+        world_granted(world_release("killed-c", "A"));
+        world_close();
+    }
+    world_open();
+    world_granted(world_release("killed", "A"));
+}
+
+int lock_engine_cases(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_case, close_case)
+    const struct CMUnitTest quick[] = {
+        CASE(lock__is_held_by_one_owner),
+        CASE(lock__reentry_and_renewal_keep_the_token),
+        CASE(lock__a_lease_never_becomes_shorter),
+        CASE(lock__tokens_strictly_increase_through_release_and_regrant),
+        CASE(lock__names_and_owners_may_be_any_bytes),
+        CASE(lock__a_batch_is_decided_in_its_order),
+        CASE(lock__a_full_batch_is_granted),
+        CASE(lock__a_mark_seen_raises_the_incarnation_above_it),
+        CASE(lock__a_holder_fenced_by_a_later_incarnation_gets_a_new_token),
+        CASE(lock__restored_raises_the_incarnation),
+        CASE(lock__a_restart_raises_the_incarnation_and_keeps_what_is_held),
+        CASE(lock__a_grant_survives_kill_9_and_its_owner_gets_the_same_token),
+    };
+    const struct CMUnitTest slow[] = { CASE(lock__after_its_end_a_lease_is_lost) };
+#undef CASE
+    int failed = cmocka_run_group_tests_name("engine", quick, NULL, NULL);
+    return lock_world.fast ? failed : failed + cmocka_run_group_tests_name("engine, slow", slow, NULL, NULL);
+}
