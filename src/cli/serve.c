@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/siphash.h"
+#include "cli/serve_locks.h"
 #include "cli/verbs.h"
 #include "serve/http.h"
 #include "serve/resp.h"
@@ -13,12 +14,15 @@
 static const char help[] =
     "Usage: weir serve [OPTION ...]\n"
     "\n"
-    "Answers Redis clients (CL.THROTTLE, WEIR.CHECK, ...) and HTTP (/v1/check, /v1/auth, /metrics).\n"
+    "Answers Redis clients (CL.THROTTLE, WEIR.CHECK, WEIR.LOCK, ...) and HTTP (/v1/check, /v1/auth, /v1/locks,\n"
+    "/metrics).\n"
     "\n"
     "  --config FILE   limits and settings in YAML; without it the example limits\n"
     "  --resp ADDR     where Redis clients connect (127.0.0.1:6380)\n"
     "  --http ADDR     where HTTP clients connect (127.0.0.1:8080)\n"
     "                  ADDR is HOST:PORT, unix:/path, or off\n"
+    "  --locks PATH    keep locks in this SQLite database, or off; wins over locks: in FILE\n"
+    "                  (without FILE: locks.db in $STATE_DIRECTORY, $XDG_STATE_HOME/weir or ~/.local/state/weir)\n"
     "  --memory SIZE   for all keys together (256MiB)\n"
     "  --threads N     event loops (one per core)\n"
     "  --node NAME     which of the nodes in cluster: this one is; wins over node: there\n"
@@ -40,6 +44,7 @@ struct flags {
     const char *config_file;
     const char *check_file;
     const char *node;
+    const char *locks; /* NULL = not given */
     bool insecure;
     bool resp_given, http_given;
     struct weir_address resp, http;
@@ -89,6 +94,9 @@ static int read_option(struct flags *flags, int option, const char *value)
     case 'n':
         flags->node = value;
         return 0;
+    case 'l':
+        flags->locks = value;
+        return 0;
     case 't':
         return read_threads(value, &flags->threads);
     case 'm':
@@ -110,11 +118,17 @@ static int read_option(struct flags *flags, int option, const char *value)
 static int read_flags(int argc, char **argv, struct flags *ret_flags, bool *ret_help)
 {
     static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' },  { "resp", required_argument, NULL, 'r' },
-        { "http", required_argument, NULL, 'w' },    { "memory", required_argument, NULL, 'm' },
-        { "threads", required_argument, NULL, 't' }, { "check", required_argument, NULL, 'k' },
-        { "node", required_argument, NULL, 'n' },    { "insecure", no_argument, NULL, 'i' },
-        { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
+        { "config", required_argument, NULL, 'c' },
+        { "resp", required_argument, NULL, 'r' },
+        { "http", required_argument, NULL, 'w' },
+        { "memory", required_argument, NULL, 'm' },
+        { "threads", required_argument, NULL, 't' },
+        { "check", required_argument, NULL, 'k' },
+        { "node", required_argument, NULL, 'n' },
+        { "locks", required_argument, NULL, 'l' },
+        { "insecure", no_argument, NULL, 'i' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
     };
     *ret_flags = (struct flags){ 0 };
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
@@ -185,7 +199,8 @@ static struct weir_config *load_config(const struct flags *flags)
         config->http = flags->http;
     if (flags->insecure)
         config->auth_required = WEIR_AUTH_NEVER;
-    if (check_exposed("resp", &config->resp, config) || check_exposed("http", &config->http, config)) {
+    if (weir_cli_locks_choose(config, flags->locks, !flags->config_file) ||
+        check_exposed("resp", &config->resp, config) || check_exposed("http", &config->http, config)) {
         weir_config_destroy(config);
         return NULL;
     }
@@ -215,7 +230,25 @@ static void add_address(struct weir_siphash_state *state, const struct weir_addr
     weir_siphash_add(state, &address->port, sizeof(address->port));
 }
 
-/* Of what a reload cannot change: connections to the engine, the socket of gossip, and how keys are hashed. */
+static void add_locks(struct weir_siphash_state *state, const struct weir_config_locks *locks)
+{
+    weir_siphash_add(state, &locks->engine, sizeof(locks->engine));
+    add_text(state, locks->path);
+    add_text(state, locks->witness);
+    weir_siphash_add(state, locks->conninfo.data, locks->conninfo.size);
+    add_text(state, locks->table);
+    for (size_t i = 0; i < locks->endpoints_count; i++)
+        add_text(state, locks->endpoints[i]);
+    add_text(state, locks->prefix);
+    add_text(state, locks->username);
+    weir_siphash_add(state, locks->password.data, locks->password.size);
+    add_text(state, locks->ca_file);
+    weir_siphash_add(state, &locks->waiters_max, sizeof(locks->waiters_max));
+    weir_siphash_add(state, &locks->timeout_ns, sizeof(locks->timeout_ns));
+}
+
+/* Of what a reload cannot change: connections to the engine, the store of locks, the socket of gossip, and how keys are
+ * hashed. */
 static uint64_t fingerprint(const struct weir_config *config)
 {
     const struct weir_config_redis *redis = &config->redis;
@@ -238,6 +271,7 @@ static uint64_t fingerprint(const struct weir_config *config)
         add_address(&state, &config->nodes[i].gossip);
     }
     add_text(&state, config->node_name);
+    add_locks(&state, &config->locks);
     weir_siphash_add(&state, config->cluster_secret, sizeof(config->cluster_secret));
     return weir_siphash_end(&state);
 }
@@ -253,8 +287,8 @@ static struct weir_setup *reload(void *context)
     if (setup)
         printf("weir: reloaded, %zu limits%s\n", weir_rules_count(setup->rules),
                same ? ""
-                    : "; engine:, cluster: or cluster_secret: have changed, which takes a restart: the old connections "
-                      "and secret stay");
+                    : "; engine:, cluster:, locks: or cluster_secret: have changed, which takes a restart: the old "
+                      "connections, locks and secret stay");
     else
         fputs("weir: the old limits stay in force\n", stderr);
     fflush(stdout);
@@ -331,7 +365,14 @@ static int run(struct serving *serving, struct weir_setup *setup)
     };
     struct weir_server *server = NULL;
     struct weir_fault fault = { 0 };
-    int error = weir_server_create(&options, &server, &fault);
+    bool is_example = !serving->flags.config_file && !serving->flags.locks;
+    int error = weir_cli_locks_open(config, is_example, &options.locks);
+    if (error) {
+        weir_setup_destroy(setup);
+        return WEIR_EXIT_ERROR;
+    }
+    const struct weir_lock_engine *locks = options.locks;
+    error = weir_server_create(&options, &server, &fault);
     if (error) {
         fprintf(stderr, "weir: %s\n", fault.text[0] ? fault.text : weir_error_text(error));
         weir_setup_destroy(setup);
@@ -343,6 +384,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
             printf("weir: %s listening on %s\n", options.listens[i].protocol->name, where);
     }
     print_engine(config);
+    weir_cli_locks_print(config, locks);
     serving->engine = fingerprint(config);
     memcpy(serving->cluster_secret, config->cluster_secret, sizeof(serving->cluster_secret));
     fflush(stdout);

@@ -16,6 +16,7 @@ static void one(struct weir_prometheus *out, const char *name, const char *type,
         list->member);
 #define ENGINE_METRIC(member, type, help) METRIC("engine", member, type, help)
 #define SHARING_METRIC(member, type, help) METRIC("sharing", member, type, help)
+#define LOCKS_METRIC(member, type, help) METRIC("locks", member, type, help)
 #define GOSSIP_METRIC(member, type, help) METRIC("gossip", member, type, help)
 
 static void write_breakers(struct weir_prometheus *out, const struct weir_nodes_engine *engine)
@@ -52,6 +53,13 @@ static void write_gossip(struct weir_prometheus *out, const struct weir_nodes_go
     WEIR_NODES_GOSSIP_LIST(GOSSIP_METRIC)
 }
 
+static void write_locks(struct weir_prometheus *out, const struct weir_nodes_locks *list)
+{
+    weir_prometheus_metric(out, "weir_locks_up", "gauge", "1 if the store of the locks answers.");
+    weir_prometheus_sample(out, "weir_locks_up", (struct weir_label){ "engine", list->name }, no_label, list->up);
+    WEIR_NODES_LOCKS_LIST(LOCKS_METRIC)
+}
+
 void weir_sharing_metrics(struct weir_prometheus *out, const struct weir_nodes *nodes)
 {
     const struct weir_nodes_sharing *list = &nodes->sharing;
@@ -60,5 +68,7 @@ void weir_sharing_metrics(struct weir_prometheus *out, const struct weir_nodes *
         write_engine(out, nodes->engine);
     if (nodes->gossip)
         write_gossip(out, nodes->gossip);
+    if (nodes->locks)
+        write_locks(out, nodes->locks);
     WEIR_NODES_SHARING_LIST(SHARING_METRIC)
 }

@@ -8,6 +8,7 @@
 
 #include "rules/decode.h"
 #include "rules/limit_decode.h"
+#include "rules/locks_decode.h"
 #include "rules/overlaps.h"
 #include "rules/section_decode.h"
 #include "rules/sharing_decode.h"
@@ -61,6 +62,7 @@ static const struct weir_field config_fields[] = {
     { "cluster_secret", weir_cluster_secret_decode, 0, false, 0, 0, NULL },
     { "engine", weir_engine_decode, 0, false, 0, 0, NULL },
     { "cluster", weir_cluster_decode, 0, false, 0, 0, NULL },
+    { "locks", weir_locks_decode, 0, false, 0, 0, NULL },
     { "limits", later_read, 0, false, 0, 0, NULL },
 };
 
@@ -70,6 +72,7 @@ static int defaults_set(struct weir_config *config)
     config->skew_max_ns = WEIR_SKEW_DEFAULT_NS;
     config->headers_ratelimit = true;
     config->headers_x_ratelimit = true;
+    config->locks = (struct weir_config_locks){ .waiters_max = 65536, .timeout_ns = 2 * SECOND };
     config->server = (struct weir_config_server){
         .connections_max = 10000,
         .pipeline_max = 1024,

@@ -80,7 +80,8 @@ enum weir_right {
     WEIR_RIGHT_REFUND = 2,  /* WEIR.REFUND */
     WEIR_RIGHT_RESET = 4,   /* DEL */
     WEIR_RIGHT_METRICS = 8, /* /metrics, INFO */
-    WEIR_RIGHT_ALL = 15,
+    WEIR_RIGHT_LOCK = 16,   /* acquire, renew, release and show locks */
+    WEIR_RIGHT_ALL = 31,
 };
 
 struct weir_config_token {
@@ -187,6 +188,35 @@ struct weir_config_node {
     struct weir_address gossip; /* kind OFF: takes no part in gossip */
 };
 
+/* ---- locks ---- */
+
+#define WEIR_ENDPOINTS_MAX 16
+
+enum weir_config_lock_engine {
+    WEIR_LOCKS_NONE, /* there are no locks */
+    WEIR_LOCKS_SQLITE,
+    WEIR_LOCKS_POSTGRES,
+    WEIR_LOCKS_ETCD,
+};
+const char *weir_config_lock_engine_name(enum weir_config_lock_engine engine); /* "sqlite", as in the file */
+
+/* locks: { engine: sqlite, path: … }. Secrets among these are conninfo and password: never shown, never logged. */
+struct weir_config_locks {
+    enum weir_config_lock_engine engine;
+    const char *path;           /* sqlite: of the database */
+    const char *witness;        /* outside the store; sqlite: NULL = path + ".witness" */
+    struct weir_slice conninfo; /* postgres, as libpq takes it; a NUL follows it */
+    const char *table;          /* postgres; NULL = the engine's default */
+    const char **endpoints;     /* etcd: URLs */
+    size_t endpoints_count;
+    const char *prefix; /* etcd: of every key; NULL = the engine's default */
+    const char *username;
+    struct weir_slice password; /* etcd; a NUL follows it */
+    const char *ca_file;        /* etcd; NULL = the system's */
+    uint32_t waiters_max;       /* 65,536; 1 to 1,000,000 */
+    uint64_t timeout_ns;        /* for one batch of the engine: 2 s; 100 ms to 1 min */
+};
+
 /* ---- all of it ---- */
 
 struct weir_config_server {
@@ -235,6 +265,8 @@ struct weir_config {
     size_t node;           /* which of them this one is (weir_config_be); 0 until that is known */
     const char *node_name; /* NULL until it is known, or where there are no nodes */
     struct weir_mark mark_cluster, mark_engine;
+    /* locks: */
+    struct weir_config_locks locks;
     /* limits: */
     struct weir_config_limit *limits;
     size_t limits_count;

@@ -257,10 +257,16 @@ static void drop_input(struct weir_conn *conn)
         conn->linger_bytes -= (size_t)got;
 }
 
+/* What it waits for is of use to nobody when the client has gone. */
+static bool loses_caller(const struct weir_conn *conn)
+{
+    return conn->held || conn->waits > 0;
+}
+
 /* The client will send no more. What it has sent is answered; a request that waits for its turn has lost its caller. */
 static void end_of_input(struct weir_conn *conn)
 {
-    if (conn->held || (weir_conn_pending(conn) == 0 && conn->asks == 0))
+    if (loses_caller(conn) || (weir_conn_pending(conn) == 0 && conn->asks == 0))
         end(conn);
     else
         weir_conn_close_after_flush(conn);
@@ -310,12 +316,12 @@ static void receive(struct weir_conn *conn)
 
 /* ---- turns ---- */
 
-/* May bytes be taken from the socket? A held connection is read on for one chunk, so that its end is noticed. */
+/* May bytes be taken from the socket? One that waits is read on for one chunk, so that its end is noticed. */
 static bool wants_input(const struct weir_conn *conn)
 {
     if (conn->lingering)
         return true;
-    if (conn->held)
+    if (loses_caller(conn))
         return conn->in.size < WEIR_CHUNK_SIZE;
     return !weir_conn_blocked(conn) && conn->in.size < conn->input_max;
 }
@@ -332,7 +338,7 @@ static void settle(struct weir_conn *conn)
     if ((conn->stalled && open) || (reads && conn->tls_more) || (open && conn->loop->draining))
         weir_loop_ready_add(conn->loop, conn);
 
-    int events = (reads ? UV_READABLE : 0) | (conn->held && !reads ? UV_DISCONNECT : 0);
+    int events = (reads ? UV_READABLE : 0) | (loses_caller(conn) && !reads ? UV_DISCONNECT : 0);
     if (weir_conn_pending(conn) > 0 || conn->tls_wants_write)
         events |= UV_WRITABLE;
     if (events == conn->events)
@@ -351,7 +357,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         end(conn);
         return;
     }
-    if (conn->held && (events & UV_DISCONNECT)) {
+    if (loses_caller(conn) && (events & UV_DISCONNECT)) {
         end(conn);
         return;
     }
@@ -365,10 +371,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 void weir_conn_go_on(struct weir_conn *conn)
 {
-    if (conn->stalled) {
+    if (conn->stalled && !weir_conn_blocked(conn)) {
         struct weir_time time = weir_time_read();
         take_input(conn, &time);
-    } else if ((conn->tls_more || (conn->loop->draining && !conn->held)) && wants_input(conn)) {
+    } else if ((conn->tls_more || (conn->loop->draining && !loses_caller(conn))) && wants_input(conn)) {
         receive(conn);
     }
     if (!conn->closed)

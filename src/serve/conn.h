@@ -20,7 +20,7 @@
 struct weir_loop;
 struct weir_listener;
 struct weir_setup;
-struct weir_waiter;
+struct weir_hold_waiter;
 
 struct weir_conn {
     struct weir_loop *loop;
@@ -36,23 +36,24 @@ struct weir_conn {
     size_t out_sent; /* of out, from the front */
     unsigned rights; /* what the caller may do (enum weir_right) */
     bool loopback, has_token;
-    struct weir_auth_digest token; /* that it has shown */
-    uint64_t setup_number;         /* that `rights` are of */
-    size_t input_max;              /* bytes not yet understood */
-    uint64_t active_ns;            /* when a request was last taken */
-    uint64_t partial_ns;           /* when the request that is not yet whole began; 0 = none */
-    uint64_t stuck_ns;             /* when the client last took bytes while some waited; 0 = none wait */
-    size_t linger_bytes;           /* how many more are dropped */
-    size_t output_max;             /* bytes not yet taken */
-    struct weir_waiter *waiter;    /* the request on hold (hold.h) */
-    size_t asks;                   /* answers that come later: weir_conn_ask_begin */
-    bool held;                     /* weir_conn_hold: answers wait for their turn */
-    bool gated;                    /* weir_conn_gate */
-    bool finishing;                /* close when `out` is empty; nothing more is read as a request */
-    bool lingering;                /* our side is shut: what still comes is dropped until the client closes */
-    bool closed;                   /* gone; only its handle is still closing */
-    bool ready;                    /* is in the loop's ready list */
-    bool stalled;                  /* was blocked or has yielded: on_input is called when that passes */
+    struct weir_auth_digest token;   /* that it has shown */
+    uint64_t setup_number;           /* that `rights` are of */
+    size_t input_max;                /* bytes not yet understood */
+    uint64_t active_ns;              /* when a request was last taken */
+    uint64_t partial_ns;             /* when the request that is not yet whole began; 0 = none */
+    uint64_t stuck_ns;               /* when the client last took bytes while some waited; 0 = none wait */
+    size_t linger_bytes;             /* how many more are dropped */
+    size_t output_max;               /* bytes not yet taken */
+    struct weir_hold_waiter *waiter; /* the request on hold (hold.h) */
+    size_t asks;                     /* answers that come later: weir_conn_ask_begin */
+    size_t waits;                    /* those of them that wait for other clients: weir_conn_wait_begin */
+    bool held;                       /* weir_conn_hold: answers wait for their turn */
+    bool gated;                      /* weir_conn_gate */
+    bool finishing;                  /* close when `out` is empty; nothing more is read as a request */
+    bool lingering;                  /* our side is shut: what still comes is dropped until the client closes */
+    bool closed;                     /* gone; only its handle is still closing */
+    bool ready;                      /* is in the loop's ready list */
+    bool stalled;                    /* was blocked or has yielded: on_input is called when that passes */
     bool yielded;
     bool mid_request;                            /* weir_conn_request_begin */
     bool failed;                                 /* weir_conn_abort: ends with this turn */
@@ -117,6 +118,18 @@ void weir_conn_resume(struct weir_conn *conn);
  * order. `end` after it is written; on_close may be called first. */
 void weir_conn_ask_begin(struct weir_conn *conn);
 void weir_conn_ask_end(struct weir_conn *conn);
+
+/* The same where the answer may wait for other clients, for long: the client's end is noticed meanwhile, and ends the
+ * connection, though answers were still to come. `end` before weir_conn_ask_end. */
+static inline void weir_conn_wait_begin(struct weir_conn *conn)
+{
+    conn->waits++;
+}
+
+static inline void weir_conn_wait_end(struct weir_conn *conn)
+{
+    conn->waits--;
+}
 
 /* The next request is not taken before one of the answers that come later has come: on_input returns, and is called
  * again. */

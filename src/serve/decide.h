@@ -16,7 +16,7 @@ struct weir_question {
     bool can_wait; /* the answer may be held: see outcome->waiter */
 };
 
-struct weir_waiter;
+struct weir_hold_waiter;
 struct weir_ask;
 
 /* About 8 KiB: keep one per loop, not one per request. The rules it points to live as long as loop->setup: look at
@@ -26,9 +26,10 @@ struct weir_outcome {
     struct weir_decision decision;
     struct weir_verdict verdicts[WEIR_CHARGES_MAX];
     uint8_t fallbacks[WEIR_CHARGES_MAX]; /* enum weir_fallback_policy; only where match.remote_count > 0 */
-    struct weir_waiter *waiter; /* not NULL: once the answer is written, the caller calls weir_hold_begin (hold.h) */
-    uint64_t wait_ns;           /* how long that will take */
-    bool shed;                  /* it fitted into the bucket, but its wait passed a bound of `throttle: hold` */
+    struct weir_hold_waiter
+        *waiter;      /* not NULL: once the answer is written, the caller calls weir_hold_begin (hold.h) */
+    uint64_t wait_ns; /* how long that will take */
+    bool shed;        /* it fitted into the bucket, but its wait passed a bound of `throttle: hold` */
 };
 
 /* Errors: of weir_rules_match and weir_limiter_decide; nothing is charged then.

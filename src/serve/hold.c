@@ -22,7 +22,7 @@ struct part {
     bool holds; /* its limit holds answers; else it was charged together with one that does */
 };
 
-struct weir_waiter {
+struct weir_hold_waiter {
     struct weir_timer timer;
     struct weir_loop *loop;
     struct weir_conn *conn;
@@ -173,7 +173,7 @@ static size_t take_places(struct weir_loop *loop, const struct weir_outcome *out
     return full;
 }
 
-static void leave_places(const struct weir_waiter *waiter)
+static void leave_places(const struct weir_hold_waiter *waiter)
 {
     for (size_t i = 0; i < waiter->count; i++) {
         if (waiter->parts[i].holds)
@@ -195,10 +195,10 @@ static void show_turn(struct weir_outcome *outcome, uint64_t wait_ns)
     outcome->wait_ns = wait_ns;
 }
 
-static struct weir_waiter *make_waiter(struct weir_loop *loop, const struct weir_outcome *outcome,
-                                       const struct weir_lane_claim *claims, size_t claim_count)
+static struct weir_hold_waiter *make_waiter(struct weir_loop *loop, const struct weir_outcome *outcome,
+                                            const struct weir_lane_claim *claims, size_t claim_count)
 {
-    struct weir_waiter *waiter = calloc(1, sizeof(*waiter) + outcome->match.count * sizeof(waiter->parts[0]));
+    struct weir_hold_waiter *waiter = calloc(1, sizeof(*waiter) + outcome->match.count * sizeof(waiter->parts[0]));
     if (!waiter)
         return NULL;
     waiter->loop = loop;
@@ -246,7 +246,7 @@ void weir_hold_judge(struct weir_loop *loop, const struct weir_time *time, struc
         shed(loop, time, outcome, culprit, wait_ns - outcome->match.rules[culprit]->hold_timeout_ns);
         return;
     }
-    struct weir_waiter *waiter = make_waiter(loop, outcome, claims, claim_count);
+    struct weir_hold_waiter *waiter = make_waiter(loop, outcome, claims, claim_count);
     culprit = waiter ? take_places(loop, outcome) : first_holding(outcome);
     if (culprit < outcome->match.count) {
         free(waiter);
@@ -261,7 +261,7 @@ void weir_hold_judge(struct weir_loop *loop, const struct weir_time *time, struc
 
 /* ---- waiting ---- */
 
-static void end(struct weir_waiter *waiter)
+static void end(struct weir_hold_waiter *waiter)
 {
     leave_places(waiter);
     if (waiter->conn)
@@ -270,7 +270,7 @@ static void end(struct weir_waiter *waiter)
     free(waiter);
 }
 
-static void note_release(const struct weir_waiter *waiter, uint64_t now_ns)
+static void note_release(const struct weir_hold_waiter *waiter, uint64_t now_ns)
 {
     struct weir_metrics_loop *counts = weir_metrics_of_loop(waiter->loop->shared->metrics, waiter->loop->number);
     weir_count(&counts->holds_ended, 1);
@@ -288,7 +288,7 @@ static void note_release(const struct weir_waiter *waiter, uint64_t now_ns)
 static void on_due(struct weir_timer *timer, const struct weir_time *time)
 {
     (void)time; /* read for a batch of timers: this one must not go early by what passed since */
-    struct weir_waiter *waiter = (struct weir_waiter *)timer;
+    struct weir_hold_waiter *waiter = (struct weir_hold_waiter *)timer;
     struct weir_holds *holds = waiter->loop->shared->holds;
     uint64_t now_ns = uv_hrtime();
     uint64_t ready_ns = weir_lanes_claim(&holds->lanes, waiter->claims, waiter->claim_count, now_ns);
@@ -305,7 +305,7 @@ static void on_due(struct weir_timer *timer, const struct weir_time *time)
 }
 
 /* Moves what was written since then out of the connection's output. */
-static bool take_back(struct weir_waiter *waiter, struct weir_conn *conn, size_t pending_before)
+static bool take_back(struct weir_hold_waiter *waiter, struct weir_conn *conn, size_t pending_before)
 {
     size_t pending = weir_conn_pending(conn);
     weir_assert(pending >= pending_before);
@@ -321,7 +321,7 @@ static bool take_back(struct weir_waiter *waiter, struct weir_conn *conn, size_t
     return true;
 }
 
-void weir_hold_begin(struct weir_waiter *waiter, struct weir_conn *conn, size_t pending_before)
+void weir_hold_begin(struct weir_hold_waiter *waiter, struct weir_conn *conn, size_t pending_before)
 {
     weir_assert(!conn->waiter);
     waiter->timer.on_due = on_due;
@@ -342,7 +342,7 @@ void weir_hold_leave(struct weir_conn *conn)
     weir_hold_drop(conn->waiter);
 }
 
-void weir_hold_drop(struct weir_waiter *waiter)
+void weir_hold_drop(struct weir_hold_waiter *waiter)
 {
     if (!waiter)
         return;

@@ -16,7 +16,7 @@
 
 #include "serve/decide.h"
 
-struct weir_waiter;
+struct weir_hold_waiter;
 
 /* Shared by the loops: who waits, and when each key had its last output. */
 struct weir_holds;
@@ -30,13 +30,13 @@ void weir_hold_judge(struct weir_loop *loop, const struct weir_time *time, struc
 
 /* The answer was written to `conn`, which had `pending_before` bytes to send (weir_conn_pending): takes it back until
  * its turn. No further request is taken from `conn` meanwhile. */
-void weir_hold_begin(struct weir_waiter *waiter, struct weir_conn *conn, size_t pending_before);
+void weir_hold_begin(struct weir_hold_waiter *waiter, struct weir_conn *conn, size_t pending_before);
 
 /* The connection of a waiter ends. */
 void weir_hold_leave(struct weir_conn *conn);
 
 /* The connection of a waiter that has not begun ends. NULL is allowed. */
-void weir_hold_drop(struct weir_waiter *waiter);
+void weir_hold_drop(struct weir_hold_waiter *waiter);
 
 /* ---- reading ---- */
 

@@ -96,6 +96,31 @@ static bool method_fits(enum weir_http_method method, enum methods methods)
            (methods == READ && (method == WEIR_HTTP_GET || method == WEIR_HTTP_HEAD));
 }
 
+static void refuse_method(const struct weir_http_call *call, enum methods methods)
+{
+    weir_http_reply_problem(call, 405, methods == POST ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n",
+                            "this path has another method");
+}
+
+/* False: it is none of theirs. Who may not ask is told so before what is wrong with a name. */
+static bool answer_locks(struct weir_http_call *call)
+{
+    struct weir_fault fault = { 0 };
+    int error;
+    if (!weir_http_locks_path(call, &error, &fault))
+        return false;
+    enum methods methods = weir_http_locks_reads(call) ? READ : POST;
+    if (!method_fits(call->request->method, methods))
+        refuse_method(call, methods);
+    else if (!allowed(call, weir_http_locks_right(call)))
+        return true;
+    else if (error)
+        weir_http_reply_fault(call, error, &fault);
+    else
+        weir_http_locks(call);
+    return true;
+}
+
 static void answer(struct weir_http_call *call)
 {
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
@@ -103,14 +128,15 @@ static void answer(struct weir_http_call *call)
         if (path.size != strlen(routes[i].path) || memcmp(path.data, routes[i].path, path.size) != 0)
             continue;
         if (!method_fits(call->request->method, routes[i].methods))
-            weir_http_reply_problem(call, 405, routes[i].methods == POST ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n",
-                                    "this path has another method");
+            refuse_method(call, routes[i].methods);
         else if (allowed(call, routes[i].right))
             routes[i].handle(call);
         return;
     }
-    weir_http_reply_problem(call, 404, "",
-                            "no such path; there are /v1/check, /v1/auth, /v1/nodes, /healthz, /readyz, /metrics");
+    if (!answer_locks(call))
+        weir_http_reply_problem(call, 404, "",
+                                "no such path; there are /v1/check, /v1/auth, /v1/locks/{name}/acquire, renew and "
+                                "release, /v1/locks/{name}, /v1/nodes, /healthz, /readyz, /metrics");
 }
 
 /* ---- the protocol ---- */
@@ -202,6 +228,7 @@ static void on_close(struct weir_conn *conn)
     struct weir_http_session *session = weir_conn_state(conn);
     weir_http_next(&session->codec);
     weir_http_check_drop(session);
+    weir_http_locks_drop(session);
     free(session->rest);
     session->rest = NULL;
 }

@@ -10,6 +10,9 @@
 #include "wire/forwarded.h"
 #include "wire/http.h"
 #include "wire/http_answer.h"
+#include "wire/lock.h"
+
+struct weir_lock_ask; /* serve/locks.h */
 
 /* Of one connection. */
 struct weir_http_session {
@@ -17,8 +20,9 @@ struct weir_http_session {
     uint8_t *rest; /* of an answer too long to be written at once; NULL = none */
     size_t rest_size;
     size_t rest_sent;
-    bool rest_closes;     /* the connection ends with it */
-    struct weir_ask *ask; /* the request being decided (serve/ask.h); NULL = none. Its answer: */
+    bool rest_closes;           /* the connection ends with it */
+    struct weir_lock_ask *lock; /* the lock being asked for; NULL = none */
+    struct weir_ask *ask;       /* the request being decided (serve/ask.h); NULL = none. The answer of either: */
     int refused;
     bool with_body, keep_alive, version_10;
     enum weir_http_method method;
@@ -29,6 +33,8 @@ struct weir_http_work {
     struct weir_http_request request;
     struct weir_check_request check;
     struct weir_forwarded forwarded;
+    struct weir_lock_path lock_path;
+    struct weir_lock_question lock_question;
     struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX];
     struct weir_outcome outcome;
     struct weir_told told[WEIR_CHARGES_MAX];
@@ -55,6 +61,10 @@ struct weir_http_call {
 void weir_http_reply(const struct weir_http_call *call, int status, const char *type, const char *fields,
                      const char *body);
 
+/* The same with a body of any bytes, which is copied. */
+void weir_http_reply_body(const struct weir_http_call *call, int status, const char *type, const char *fields,
+                          const struct weir_text *body);
+
 /* A problem detail that says `detail`. */
 void weir_http_reply_problem(const struct weir_http_call *call, int status, const char *fields, const char *detail);
 
@@ -69,12 +79,19 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
 void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
-/* ---- handlers: http_check.c, http_metrics.c, http_nodes.c ---- */
+/* ---- handlers: http_check.c, http_locks.c, http_metrics.c, http_nodes.c ---- */
 
 void weir_http_check_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_check(struct weir_http_call *call);
 void weir_http_auth(struct weir_http_call *call);
 void weir_http_metrics(struct weir_http_call *call);
 void weir_http_nodes(struct weir_http_call *call);
+
+/* False: the request's path is none of locks. Else an error of the path with its fault, or 0 and what follows. */
+bool weir_http_locks_path(struct weir_http_call *call, int *ret_error, struct weir_fault *ret_fault);
+bool weir_http_locks_reads(const struct weir_http_call *call); /* GET; else POST */
+unsigned weir_http_locks_right(const struct weir_http_call *call);
+void weir_http_locks(struct weir_http_call *call);
+void weir_http_locks_drop(struct weir_http_session *session); /* the connection ends */
 
 #endif

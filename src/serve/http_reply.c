@@ -32,9 +32,10 @@ static void end_answer(const struct weir_http_call *call, const struct weir_text
         weir_conn_close_after_flush(call->conn);
 }
 
-static void reply(const struct weir_http_call *call, int status, const char *type, const char *fields,
-                  const struct weir_text *body)
+void weir_http_reply_body(const struct weir_http_call *call, int status, const char *type, const char *fields,
+                          const struct weir_text *body)
 {
+    weir_assert(!body->overflow);
     size_t room = WEIR_HTTP_ANSWER_HEAD_MAX + strlen(fields) + 2 + body->size;
     struct weir_text text = weir_text_init(weir_conn_reserve(call->conn, room), room);
     if (!text.data)
@@ -54,7 +55,7 @@ void weir_http_reply(const struct weir_http_call *call, int status, const char *
     struct weir_text text = weir_text_init(copy, sizeof(copy));
     weir_text_str(&text, body);
     weir_assert(!text.overflow);
-    reply(call, status, type, fields, &text);
+    weir_http_reply_body(call, status, type, fields, &text);
 }
 
 #define DETAIL_MAX 256
@@ -65,7 +66,7 @@ void weir_http_reply_problem(const struct weir_http_call *call, int status, cons
     struct weir_text text = weir_text_init(body, sizeof(body));
     weir_http_problem(&text, status, detail);
     weir_assert(!text.overflow);
-    reply(call, status, WEIR_HTTP_PROBLEM, fields, &text);
+    weir_http_reply_body(call, status, WEIR_HTTP_PROBLEM, fields, &text);
 }
 
 void weir_http_reply_fault(const struct weir_http_call *call, int error, const struct weir_fault *fault)

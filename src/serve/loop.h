@@ -36,8 +36,9 @@ struct weir_counters {
     _Atomic uint64_t unknown_charges; /* exact decisions that the engine may have charged without our hearing of it */
 };
 
-struct weir_holds;       /* serve/hold.h */
-struct weir_gossip_host; /* engine/gossip_host.h */
+struct weir_holds;        /* serve/hold.h */
+struct weir_gossip_host;  /* engine/gossip_host.h */
+struct weir_lock_service; /* serve/locks.h */
 
 struct weir_listener {
     struct weir_loop *loop;
@@ -56,6 +57,7 @@ struct weir_shared {
     struct weir_holds *holds;
     struct weir_fallback *fallback;  /* this node's shares while an engine fails */
     struct weir_gossip_host *gossip; /* NULL: no limit is gossiped */
+    struct weir_lock_service *locks; /* NULL: there are no locks */
     struct weir_loop *loops;
     size_t loop_count;
     size_t connections_room;                  /* for which there are descriptors */

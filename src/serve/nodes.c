@@ -6,6 +6,8 @@
 
 #include "base/checked.h"
 #include "engine/gossip_host.h"
+#include "engine/lock/keeper.h"
+#include "serve/locks.h"
 
 struct weir_nodes_view {
     struct weir_nodes nodes;
@@ -17,6 +19,8 @@ struct weir_nodes_view {
     struct weir_nodes_gossip gossip;
     struct weir_gossip_member seen[WEIR_NODES_MAX];
     struct weir_nodes_member members[WEIR_NODES_MAX];
+    struct weir_nodes_locks locks;
+    struct weir_keeper_state keeper;    /* what `locks` points to */
     struct weir_sharer_picture picture; /* of the loop being added */
 };
 
@@ -130,6 +134,29 @@ static void add_gossip(struct weir_nodes_view *view, struct weir_gossip_host *ho
     view->nodes.gossip = gossip;
 }
 
+static void add_locks(struct weir_nodes_view *view, struct weir_lock_service *service)
+{
+    const struct weir_keeper_state *keeper = &view->keeper;
+    weir_lock_service_state(service, &view->keeper);
+    view->locks = (struct weir_nodes_locks){
+        .name = keeper->engine.name,
+        .up = keeper->engine.up,
+        .fault = keeper->engine.fault[0] ? keeper->engine.fault : NULL,
+        .granted = keeper->granted,
+        .held = keeper->held,
+        .lost = keeper->lost,
+        .unknown = keeper->unknown,
+        .released = keeper->released,
+        .forgone = keeper->forgone,
+        .waiters = keeper->waiting,
+        .batches = keeper->engine.batches,
+        .failures = keeper->engine.failures,
+        .raised = keeper->engine.raised,
+        .incarnation = keeper->engine.incarnation,
+    };
+    view->nodes.locks = &view->locks;
+}
+
 int weir_nodes_view_create(struct weir_loop *loop, struct weir_nodes_view **ret_view)
 {
     struct weir_nodes_view *view = calloc(1, sizeof(*view));
@@ -146,6 +173,8 @@ int weir_nodes_view_create(struct weir_loop *loop, struct weir_nodes_view **ret_
     view->engine.last_error_after_ns = since(time.now_ns, view->last_error_ns);
     if (loop->shared->gossip)
         add_gossip(view, loop->shared->gossip, &time);
+    if (loop->shared->locks)
+        add_locks(view, loop->shared->locks);
     *ret_view = view;
     return 0;
 }

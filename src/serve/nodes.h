@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What operators see of sharing, put together from all loops: for GET /v1/nodes and for /metrics. */
+ * What operators see of sharing and locks, put together from all loops: for GET /v1/nodes and for /metrics. */
 #ifndef WEIR_SERVE_NODES_H
 #define WEIR_SERVE_NODES_H
 

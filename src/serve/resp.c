@@ -15,6 +15,8 @@ enum flags {
     AT_ONCE = 2, /* not queued by MULTI */
     BATCHED = 4, /* its answer waits in the batch, so it needs not wait for the batch */
     ASKS = 8,    /* may be under way together with others like it */
+    LOCKS = 16,  /* the same, of locks */
+    WAITS = 32,  /* and may wait for other clients: WEIR.LOCK */
 };
 
 struct command {
@@ -31,6 +33,10 @@ static const struct command commands[] = {
     { "weir.check", 2, 0, WEIR_RIGHT_CHECK, ASKS, weir_resp_check },
     { "weir.peek", 2, 0, WEIR_RIGHT_CHECK, ASKS, weir_resp_peek },
     { "weir.refund", 2, 0, WEIR_RIGHT_REFUND, ASKS, weir_resp_refund },
+    { "weir.lock", 4, 8, WEIR_RIGHT_LOCK, LOCKS | WAITS, weir_resp_lock },
+    { "weir.relock", 4, 4, WEIR_RIGHT_LOCK, LOCKS, weir_resp_relock },
+    { "weir.unlock", 3, 3, WEIR_RIGHT_LOCK, LOCKS, weir_resp_unlock },
+    { "weir.locks", 2, 2, WEIR_RIGHT_LOCK, LOCKS, weir_resp_locks },
     { "del", 2, 0, WEIR_RIGHT_RESET, 0, weir_resp_del },
     { "multi", 1, 1, 0, AT_ONCE, weir_resp_multi },
     { "exec", 1, 1, 0, AT_ONCE, weir_resp_exec },
@@ -86,18 +92,23 @@ static bool is_fine(const struct weir_resp_call *call, const struct command *com
 }
 
 /* Answers keep the order of their commands, and AUTH, say, is not taken before what came before it was answered. */
-static bool must_wait(const struct weir_resp_session *session, const struct command *command, bool fine)
+static bool must_wait(const struct weir_resp_call *call, const struct command *command, bool fine)
 {
+    const struct weir_resp_session *session = call->session;
     if (session->later_count == 0)
         return false;
-    return !fine || session->queueing || !(command->flags & ASKS) || session->later_count >= WEIR_RESP_LATER_MAX;
+    if (!fine || session->queueing)
+        return true;
+    if (command->flags & LOCKS)
+        return !weir_resp_later_takes_lock(call, command->flags & WAITS);
+    return !(command->flags & ASKS) || session->later_locks > 0 || session->later_count >= WEIR_RESP_LATER_MAX;
 }
 
 bool weir_resp_run(const struct weir_resp_call *call)
 {
     const struct command *command = find(call->args[0]);
     bool fine = is_fine(call, command);
-    if (must_wait(call->session, command, fine)) {
+    if (must_wait(call, command, fine)) {
         weir_conn_gate(call->conn);
         return false;
     }

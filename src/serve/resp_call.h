@@ -37,6 +37,8 @@ struct weir_resp_session {
     size_t exec_at, exec_left;   /* where, and how many commands are left */
     struct weir_resp_later *later_first, *later_last;
     size_t later_count;
+    size_t later_locks;    /* of them: lock commands under way */
+    size_t later_acquires; /* of those: WEIR.LOCK */
     char name[WEIR_RESP_NAME_MAX];
 };
 
@@ -106,7 +108,7 @@ const char *weir_resp_show(struct weir_slice text, struct weir_resp_shown *ret_s
 /* "ERR FIELD TEXT" of a fault, or the error's own text where it has none. */
 void weir_resp_reply_fault(const struct weir_resp_call *call, int error, const struct weir_fault *fault);
 
-/* ---- commands: resp_throttle.c, resp_check.c, resp_session.c ---- */
+/* ---- commands: resp_throttle.c, resp_check.c, resp_locks.c, resp_session.c ---- */
 
 /* Joins the batch; its answer comes with weir_resp_batch_flush, which every other answer must wait for. */
 void weir_resp_throttle(const struct weir_resp_call *call);
@@ -116,6 +118,11 @@ void weir_resp_del(const struct weir_resp_call *call);
 void weir_resp_check(const struct weir_resp_call *call);
 void weir_resp_peek(const struct weir_resp_call *call);
 void weir_resp_refund(const struct weir_resp_call *call);
+
+void weir_resp_lock(const struct weir_resp_call *call);
+void weir_resp_relock(const struct weir_resp_call *call);
+void weir_resp_unlock(const struct weir_resp_call *call);
+void weir_resp_locks(const struct weir_resp_call *call);
 
 void weir_resp_ping(const struct weir_resp_call *call);
 void weir_resp_echo(const struct weir_resp_call *call);
@@ -132,12 +139,22 @@ void weir_resp_reset(const struct weir_resp_call *call);
 /* ---- answers that come later: resp_later.c ---- */
 
 struct weir_ask;
+struct weir_lock_ask;
+struct weir_lock_wish;
 
 /* The answer of this call comes when `ask` is done. */
 void weir_resp_later_ask(const struct weir_resp_call *call, struct weir_ask *ask);
+/* Asks the keeper of locks; the answer of this call comes when that has answered. Errors: as weir_lock_ask_create,
+ * and then the caller answers. */
+int weir_resp_later_lock(const struct weir_resp_call *call, const struct weir_lock_wish *wish);
+/* Whether a lock command may be under way together with those before it. Those that acquire may, unless one of them may
+ * have to wait for other clients: what came later would be done first (but more for the same name queue up behind it).
+ * Others wait until what was to be acquired before them is. */
+bool weir_resp_later_takes_lock(const struct weir_resp_call *call, bool acquires);
+void weir_resp_reply_lock(const struct weir_resp_call *call, const struct weir_lock_ask *ask); /* resp_locks.c */
 /* The answer has been written, to a connection that had `pending_before` bytes to send: where others must go before it,
  * it is taken back until then. `waiter`: it is held, too (hold.h); NULL. */
-void weir_resp_later_written(const struct weir_resp_call *call, size_t pending_before, struct weir_waiter *waiter);
+void weir_resp_later_written(const struct weir_resp_call *call, size_t pending_before, struct weir_hold_waiter *waiter);
 /* Writes what may go now. */
 void weir_resp_later_flush(struct weir_conn *conn);
 void weir_resp_later_drop(struct weir_conn *conn); /* the connection ends */

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers that come later: checks of limits that nodes share are under way together, up to WEIR_RESP_LATER_MAX of one
- * connection, and are answered in the order in which they came. */
+ * Answers that come later: checks of limits that nodes share, or lock commands, are under way together, up to
+ * WEIR_RESP_LATER_MAX of one connection, and are answered in the order in which they came. */
 #include <stdlib.h>
 
 #include "serve/ask.h"
 #include "serve/hold.h"
+#include "serve/locks.h"
 #include "serve/loop.h"
 #include "serve/resp_call.h"
 
 struct weir_resp_later {
     struct weir_resp_later *next;
     struct weir_conn *conn;
-    struct weir_ask *ask; /* NULL: `bytes` is the answer */
+    struct weir_ask *ask; /* one of these two; both NULL: `bytes` is the answer */
+    struct weir_lock_ask *lock;
+    bool acquires, waits; /* the lock; and maybe for other clients */
     bool ready;
-    struct weir_waiter *waiter; /* the answer is held from its turn here on; NULL */
+    struct weir_hold_waiter *waiter; /* the answer is held from its turn here on; NULL */
     size_t size;
     uint8_t bytes[];
 };
 
-static struct weir_resp_later *add(const struct weir_resp_call *call, size_t size)
+static void append(const struct weir_resp_call *call, struct weir_resp_later *later)
 {
     struct weir_resp_session *session = call->session;
-    struct weir_resp_later *later = malloc(sizeof(*later) + size);
-    if (!later)
-        return NULL;
-    *later = (struct weir_resp_later){ .conn = call->conn, .size = size };
     if (session->later_last)
         session->later_last->next = later;
     else
@@ -33,6 +32,15 @@ static struct weir_resp_later *add(const struct weir_resp_call *call, size_t siz
     session->later_last = later;
     session->later_count++;
     weir_conn_ask_begin(call->conn);
+}
+
+static struct weir_resp_later *add(const struct weir_resp_call *call, size_t size)
+{
+    struct weir_resp_later *later = malloc(sizeof(*later) + size);
+    if (!later)
+        return NULL;
+    *later = (struct weir_resp_later){ .conn = call->conn, .size = size };
+    append(call, later);
     return later;
 }
 
@@ -56,7 +64,46 @@ void weir_resp_later_ask(const struct weir_resp_call *call, struct weir_ask *ask
     weir_ask_then(ask, on_done, later);
 }
 
-void weir_resp_later_written(const struct weir_resp_call *call, size_t pending_before, struct weir_waiter *waiter)
+static void on_lock(struct weir_lock_ask *ask, void *context)
+{
+    struct weir_resp_later *later = context;
+    (void)ask;
+    later->ready = true;
+    weir_resp_later_flush(later->conn);
+}
+
+int weir_resp_later_lock(const struct weir_resp_call *call, const struct weir_lock_wish *wish)
+{
+    struct weir_lock_ask *ask = NULL;
+    struct weir_resp_later *later = malloc(sizeof(*later));
+    int error = later ? weir_lock_ask_create(call->conn->loop, wish, on_lock, later, &ask) : WEIR_ENOMEM;
+    if (error) {
+        free(later);
+        return error;
+    }
+    *later = (struct weir_resp_later){
+        .conn = call->conn, .lock = ask, .acquires = wish->verb == WEIR_LOCK_ACQUIRE, .waits = weir_lock_ask_waits(ask)
+    };
+    append(call, later);
+    call->session->later_locks++;
+    call->session->later_acquires += later->acquires;
+    if (later->waits)
+        weir_conn_wait_begin(call->conn);
+    return 0;
+}
+
+bool weir_resp_later_takes_lock(const struct weir_resp_call *call, bool acquires)
+{
+    const struct weir_resp_session *session = call->session;
+    if (session->later_locks < session->later_count || session->later_count >= WEIR_RESP_LATER_MAX)
+        return session->later_count == 0;
+    if (!acquires || call->conn->waits == 0)
+        return acquires || session->later_acquires == 0;
+    const struct weir_slice name = weir_lock_ask_op(session->later_last->lock)->name;
+    return name.size == call->args[1].size && memcmp(name.data, call->args[1].data, name.size) == 0;
+}
+
+void weir_resp_later_written(const struct weir_resp_call *call, size_t pending_before, struct weir_hold_waiter *waiter)
 {
     struct weir_conn *conn = call->conn;
     size_t size = weir_conn_pending(conn) - pending_before;
@@ -89,6 +136,12 @@ static void write_ask(const struct weir_resp_call *call, struct weir_ask *ask)
     weir_ask_end(ask);
 }
 
+static void write_lock(const struct weir_resp_call *call, struct weir_lock_ask *ask)
+{
+    weir_resp_reply_lock(call, ask);
+    weir_lock_ask_end(ask);
+}
+
 static struct weir_resp_later *take_first(struct weir_resp_session *session)
 {
     struct weir_resp_later *later = session->later_first;
@@ -96,6 +149,10 @@ static struct weir_resp_later *take_first(struct weir_resp_session *session)
     if (!later->next)
         session->later_last = NULL;
     session->later_count--;
+    session->later_locks -= later->lock != NULL;
+    session->later_acquires -= later->acquires;
+    if (later->waits)
+        weir_conn_wait_end(later->conn);
     return later;
 }
 
@@ -113,6 +170,8 @@ void weir_resp_later_flush(struct weir_conn *conn)
         size_t pending = weir_conn_pending(conn);
         if (later->ask)
             write_ask(&call, later->ask);
+        else if (later->lock)
+            write_lock(&call, later->lock);
         else
             weir_conn_write(conn, later->bytes, later->size);
         if (later->waiter)
@@ -131,6 +190,8 @@ void weir_resp_later_drop(struct weir_conn *conn)
             weir_ask_end(later->ask);
         else if (later->ask)
             weir_ask_abandon(later->ask);
+        else if (later->lock)
+            weir_lock_ask_abandon(later->lock);
         weir_hold_drop(later->waiter);
         free(later);
     }

@@ -12,6 +12,7 @@
 #include "serve/gossip.h"
 #include "serve/hold.h"
 #include "serve/listen.h"
+#include "serve/locks.h"
 
 #define MAINTAIN_PERIOD_MS 10
 #define MAINTAIN_LINES 4096
@@ -178,6 +179,19 @@ static int listen_on(struct weir_server *server, size_t index, struct weir_fault
     return error;
 }
 
+static int init_locks(struct weir_server *server, size_t loops)
+{
+    const struct weir_config_locks *config = &server->options.setup->config->locks;
+    const struct weir_lock_service_options options = { .engine = server->options.locks,
+                                                       .loops = loops,
+                                                       .waiters_max = config->waiters_max,
+                                                       .timeout_ns = config->timeout_ns };
+    if (!server->options.locks)
+        return 0;
+    server->options.locks = NULL;
+    return weir_lock_service_create(&options, &server->shared.locks);
+}
+
 static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
 {
     size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
@@ -188,6 +202,8 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
         error = weir_holds_create(&server->shared.holds);
     if (!error)
         error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, &server->shared.fallback);
+    if (!error)
+        error = init_locks(server, wanted);
     if (error)
         return error;
     server->shared.loops = aligned_alloc(_Alignof(struct weir_loop), wanted * sizeof(struct weir_loop));
@@ -207,17 +223,17 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
 {
     weir_assert(options->listen_count <= WEIR_LISTENERS_MAX);
     struct weir_server *server = calloc(1, sizeof(*server));
-    if (!server)
-        return WEIR_ENOMEM;
+    int error = server ? init_handles(server) : WEIR_ENOMEM;
     *ret_fault = (struct weir_fault){ 0 };
-    server->options = *options;
-    server->shared.limiter = options->limiter;
-    atomic_init(&server->shared.setup, options->setup);
-    int error = init_handles(server);
     if (error) {
+        if (options->locks)
+            options->locks->ops->destroy(options->locks);
         free(server);
         return error;
     }
+    server->options = *options;
+    server->shared.limiter = options->limiter;
+    atomic_init(&server->shared.setup, options->setup);
     error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
     if (!error)
         error = weir_gossip_server_create(options->setup->config, options->setup->rules, &server->uv, &server->gossip,
@@ -271,6 +287,9 @@ void weir_server_destroy(struct weir_server *server)
     for (size_t i = 0; i < server->shared.loop_count; i++)
         weir_loop_deinit(&server->shared.loops[i]);
     free(server->shared.loops);
+    weir_lock_service_destroy(server->shared.locks);
+    if (server->options.locks)
+        server->options.locks->ops->destroy(server->options.locks);
     weir_holds_destroy(server->shared.holds);
     weir_fallback_destroy(server->shared.fallback);
     weir_metrics_destroy(server->shared.metrics);

@@ -19,9 +19,10 @@ struct weir_server_listen {
 };
 
 struct weir_server_options {
-    struct weir_limiter *limiter; /* outlives the server */
-    struct weir_setup *setup;     /* taken over on success */
-    size_t threads;               /* loops; 0 = one per core */
+    struct weir_limiter *limiter;   /* outlives the server */
+    struct weir_setup *setup;       /* taken over on success */
+    size_t threads;                 /* loops; 0 = one per core */
+    struct weir_lock_engine *locks; /* taken over, also on failure; NULL: there are no locks */
     struct weir_server_listen listens[WEIR_LISTENERS_MAX];
     size_t listen_count;
 

@@ -48,33 +48,12 @@ static void add_weaker(struct gathering *all, size_t before, struct weir_slice n
         add(all, name, value);
 }
 
-static int hex_digit(uint8_t byte)
-{
-    if (byte >= '0' && byte <= '9')
-        return byte - '0';
-    byte |= 0x20;
-    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
-
 /* Percent-decoded into `text`; false where a '%' is not followed by two hexadecimal digits. */
 static bool decode(struct weir_text *text, struct weir_slice slice, bool plus_is_space, struct weir_slice *ret_decoded)
 {
-    const uint8_t *at = slice.data;
     size_t begin = text->size;
-    for (size_t i = 0; i < slice.size; i++) {
-        uint8_t byte = at[i];
-        if (byte == '%') {
-            int high = i + 2 < slice.size ? hex_digit(at[i + 1]) : -1;
-            int low = i + 2 < slice.size ? hex_digit(at[i + 2]) : -1;
-            if (high < 0 || low < 0)
-                return false;
-            byte = (uint8_t)(high << 4 | low);
-            i += 2;
-        } else if (byte == '+' && plus_is_space) {
-            byte = ' ';
-        }
-        weir_text_bytes(text, &byte, 1);
-    }
+    if (!weir_text_percent(text, slice, plus_is_space))
+        return false;
     *ret_decoded = (struct weir_slice){ text->data + begin, text->size - begin };
     return true;
 }

@@ -12,6 +12,7 @@ static const struct {
     { 404, "Not Found" },
     { 405, "Method Not Allowed" },
     { 408, "Request Timeout" },
+    { 409, "Conflict" },
     { 413, "Content Too Large" },
     { 414, "URI Too Long" },
     { 417, "Expectation Failed" },
@@ -19,6 +20,7 @@ static const struct {
     { 431, "Request Header Fields Too Large" },
     { 500, "Internal Server Error" },
     { 503, "Service Unavailable" },
+    { 504, "Gateway Timeout" },
     { 505, "HTTP Version Not Supported" },
 };
 

@@ -103,6 +103,18 @@ static void write_gossip(struct weir_text *text, const struct weir_nodes_gossip 
     weir_text_lit(text, "}");
 }
 
+static void write_locks(struct weir_text *text, const struct weir_nodes_locks *list)
+{
+    weir_text_lit(text, "{\"name\":");
+    string(text, list->name);
+    weir_text_lit(text, ",\"up\":");
+    weir_text_str(text, list->up ? "true" : "false");
+    weir_text_lit(text, ",\"fault\":");
+    string(text, list->fault);
+    WEIR_NODES_LOCKS_LIST(WRITE)
+    weir_text_lit(text, "}");
+}
+
 void weir_nodes_json(struct weir_text *text, const struct weir_nodes *nodes)
 {
     const struct weir_nodes_sharing *list = &nodes->sharing;
@@ -118,6 +130,11 @@ void weir_nodes_json(struct weir_text *text, const struct weir_nodes *nodes)
     weir_text_lit(text, ",\"gossip\":");
     if (nodes->gossip)
         write_gossip(text, nodes->gossip);
+    else
+        weir_text_lit(text, "null");
+    weir_text_lit(text, ",\"locks\":");
+    if (nodes->locks)
+        write_locks(text, nodes->locks);
     else
         weir_text_lit(text, "null");
     weir_text_lit(text, ",\"sharing\":{");
@@ -150,5 +167,10 @@ size_t weir_nodes_json_max(const struct weir_nodes *nodes)
     }
     for (size_t i = 0; gossip && i < gossip->members_count; i++)
         max += 128 + string_max(gossip->members[i].name) + string_max(gossip->members[i].state);
+    const struct weir_nodes_locks *locks = nodes->locks;
+    if (locks) {
+        max += 64 + string_max(locks->name) + string_max(locks->fault);
+        WEIR_NODES_LOCKS_LIST(WRITE_MAX)
+    }
     return max;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What operators see of sharing: this node, the engine elsewhere with its breakers, what gossip says of the other
- * nodes, and counters. One value, filled by the server, written here as the JSON of GET /v1/nodes (docs/http.md) and by
+ * What operators see of sharing and of locks: this node, the engine elsewhere with its breakers, what gossip says of
+ * the other nodes, the store of the locks, and counters. One value, filled by the server, written here as the JSON of
+ * GET /v1/nodes (docs/http.md) and by
  * observe/sharing.h as metrics: the two never disagree about what there is.
  *
  * Thread rule: plain values. */
@@ -56,6 +57,19 @@
     X(twins, "counter", "Datagrams of another node with this node's name.")                                            \
     X(unacked, "gauge", "Units admitted here that not all nodes know of.")
 
+#define WEIR_NODES_LOCKS_LIST(X)                                                                                       \
+    X(granted, "counter", "Acquires granted.")                                                                         \
+    X(held, "counter", "Acquires refused: held by another, after the wait.")                                           \
+    X(lost, "counter", "Renewals of what was not held any more.")                                                      \
+    X(unknown, "counter", "Answers unknown: the store may have done it or not.")                                       \
+    X(released, "counter", "Locks given back.")                                                                        \
+    X(forgone, "counter", "Grants whose client had gone: given back.")                                                 \
+    X(waiters, "gauge", "Clients that wait for a lock.")                                                               \
+    X(batches, "counter", "Batches made durable.")                                                                     \
+    X(failures, "counter", "Batches of which the store failed.")                                                       \
+    X(raised, "counter", "Times the incarnation was raised, the start included.")                                      \
+    X(incarnation, "gauge", "Of the tokens granted now.")
+
 #define WEIR_NODES_MEMBER(member, type, help) uint64_t member;
 
 struct weir_nodes_server {
@@ -90,11 +104,19 @@ struct weir_nodes_gossip {
     WEIR_NODES_GOSSIP_LIST(WEIR_NODES_MEMBER)
 };
 
+struct weir_nodes_locks {
+    const char *name; /* "sqlite" */
+    bool up;
+    const char *fault; /* the last one; NULL: none so far */
+    WEIR_NODES_LOCKS_LIST(WEIR_NODES_MEMBER)
+};
+
 struct weir_nodes {
     const char *node;                       /* this one's name; NULL where the configuration names none */
     size_t count;                           /* N, at least 1 */
     const struct weir_nodes_engine *engine; /* NULL: there is none */
     const struct weir_nodes_gossip *gossip; /* NULL: no limit is gossiped */
+    const struct weir_nodes_locks *locks;   /* NULL: there are none */
     struct weir_nodes_sharing sharing;
 };
 

@@ -80,6 +80,46 @@ void weir_text_json(struct weir_text *text, const void *data, size_t size)
     weir_text_lit(text, "\"");
 }
 
+bool weir_text_is_utf8(const void *data, size_t size)
+{
+    const uint8_t *at = data;
+    for (size_t i = 0; i < size;) {
+        size_t length = at[i] < 0x80 ? 1 : utf8_length(at + i, size - i);
+        if (length == 0)
+            return false;
+        i += length;
+    }
+    return true;
+}
+
+static int hex_digit(uint8_t byte)
+{
+    if (byte >= '0' && byte <= '9')
+        return byte - '0';
+    byte |= 0x20;
+    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
+}
+
+bool weir_text_percent(struct weir_text *text, struct weir_slice slice, bool plus_is_space)
+{
+    const uint8_t *at = slice.data;
+    for (size_t i = 0; i < slice.size; i++) {
+        uint8_t byte = at[i];
+        if (byte == '%') {
+            int high = i + 2 < slice.size ? hex_digit(at[i + 1]) : -1;
+            int low = i + 2 < slice.size ? hex_digit(at[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            byte = (uint8_t)(high << 4 | low);
+            i += 2;
+        } else if (byte == '+' && plus_is_space) {
+            byte = ' ';
+        }
+        weir_text_bytes(text, &byte, 1);
+    }
+    return true;
+}
+
 void weir_text_sf_string(struct weir_text *text, const char *string)
 {
     weir_text_lit(text, "\"");

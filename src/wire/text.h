@@ -55,6 +55,12 @@ void weir_text_i64(struct weir_text *text, int64_t value);
 /* A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD. At most 6 times the length plus 2. */
 void weir_text_json(struct weir_text *text, const void *data, size_t size);
 
+/* Whether all of it is UTF-8 (RFC 3629). */
+bool weir_text_is_utf8(const void *data, size_t size);
+
+/* Percent-decoded: at most the slice's length. False where a '%' is not followed by two hexadecimal digits. */
+bool weir_text_percent(struct weir_text *text, struct weir_slice slice, bool plus_is_space);
+
 /* A String of RFC 9651 (section 4.1.6) with its quotes. It can hold printable ASCII only, so any other byte and '%' are
  * percent-encoded: distinct names stay distinct. At most 3 times the length plus 2. */
 void weir_text_sf_string(struct weir_text *text, const char *string);

@@ -31,7 +31,8 @@ class Weir:
             self.process = subprocess.Popen(
                 [str(BUILD / 'weir'), 'serve', '--resp', '127.0.0.1:0', '--http', '127.0.0.1:0',
                  '--threads', str(threads), *arguments],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env=dict(os.environ, STATE_DIRECTORY=self.folder.name))  # where the example keeps its locks
         try:
             self.resp, self.http = self.wait_ready()
         except BaseException:

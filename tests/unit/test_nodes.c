@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What operators see of sharing: the JSON of GET /v1/nodes, and the same as metrics. */
+ * What operators see of sharing and of locks: the JSON of GET /v1/nodes, and the same as metrics. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,6 +35,7 @@ static void expect(const struct weir_nodes *nodes, const char *expected)
 }
 
 #define NOTHING_SHARED                                                                                                 \
+    "\"locks\":null,"                                                                                                  \
     "\"sharing\":{\"keys\":0,\"evicted\":0,\"refused_full\":0,\"asks\":0,\"answers\":0,\"lost\":0,\"stale\":0,"        \
     "\"held\":0,\"forfeited\":0,\"unsettled\":0,\"waiting\":0,\"fallback_local\":0,\"fallback_open\":0,"               \
     "\"fallback_closed\":0}}"
@@ -112,6 +113,10 @@ static void the_longest_text_keeps_its_bound(void **state)
     struct weir_nodes_engine engine = { .servers = servers, .servers_count = 64 };
     struct weir_nodes_gossip gossip = { .members = members, .members_count = 256 };
     struct weir_nodes nodes = { .engine = &engine, .gossip = &gossip };
+    struct weir_nodes_locks locks;
+    memset(&locks, 0xff, sizeof(locks));
+    locks.name = locks.fault = "\x01\x01\x01";
+    nodes.locks = &locks;
     memset(&nodes.sharing, 0xff, sizeof(nodes.sharing));
     WEIR_NODES_ENGINE_LIST(LARGEST_OF_ENGINE)
     WEIR_NODES_GOSSIP_LIST(LARGEST_OF_GOSSIP)

@@ -13,6 +13,7 @@
 
 #include "observe/metrics.h"
 #include "serve/hold.h"
+#include "serve/locks.h"
 #include "serve/loop.h"
 #include "serve/resp.h"
 
@@ -241,8 +242,34 @@ static void checks_and_refunds(void **state)
     expect_bytes(bench, "WEIR.CHECK 1 nobody x\r\n", "*7\r\n:1\r\n$0\r\n\r\n:-1\r\n:-1\r\n:0\r\n:0\r\n:0\r\n");
     expect_bytes(bench, "WEIR.CHECK -1 user ada\r\n", "-ERR cost must be an integer from 0 to 9223372036854775807\r\n");
     expect_bytes(bench, "WEIR.CHECK 1 user\r\n", "-ERR Usage: WEIR.CHECK <cost> [<attribute> <value> ...]\r\n");
-    expect_bytes(bench, "WEIR.LOCK a b 1000\r\n", "-ERR unknown command 'WEIR.LOCK'\r\n");
+    expect_bytes(bench, "WEIR.LEASE a b 1000\r\n", "-ERR unknown command 'WEIR.LEASE'\r\n");
     expect_bytes(bench, "\xff\x1b[2J\r\n", "-ERR unknown command '??[2J'\r\n");
+}
+
+static void lock_arguments_are_named_with_their_range(void **state)
+{
+    struct bench *bench = *state;
+    char long_name[WEIR_LOCK_NAME_MAX + 32];
+    expect_bytes(bench, "WEIR.LOCK a b 1999\r\n", "-ERR ttl_ms must be an integer from 2000 to 86400000\r\n");
+    expect_bytes(bench, "WEIR.LOCK a b 86400001\r\n", "-ERR ttl_ms must be an integer from 2000 to 86400000\r\n");
+    expect_bytes(bench, "WEIR.RELOCK a b -1\r\n", "-ERR ttl_ms must be an integer from 2000 to 86400000\r\n");
+    expect_bytes(bench, "WEIR.LOCK a b 2000 WAIT 86400001\r\n", "-ERR WAIT must be an integer from 0 to 86400000\r\n");
+    expect_bytes(bench, "WEIR.LOCK a b 2000 SEEN 4611686018427387905\r\n",
+                 "-ERR SEEN must be an integer from 0 to 4611686018427387904\r\n");
+    static const char *const misused[] = { "WAIT", "SEEN 1 SEEN 1", "WAIT 1 WAIT 1", "WAIT 1 SEEN", "FOR 1" };
+    for (size_t i = 0; i < sizeof(misused) / sizeof(misused[0]); i++) {
+        char command[64];
+        snprintf(command, sizeof(command), "WEIR.LOCK a b 2000 %s\r\n", misused[i]);
+        expect_bytes(bench, command,
+                     "-ERR Usage: WEIR.LOCK <name> <owner> <ttl_ms> [WAIT <ms>] [SEEN <incarnation>]\r\n");
+    }
+    expect_bytes(bench, "WEIR.UNLOCK \"\" b\r\n", "-ERR name must be 1 to 1024 bytes\r\n");
+    expect_bytes(bench, "WEIR.UNLOCK a \"\"\r\n", "-ERR owner must be 1 to 256 bytes\r\n");
+    snprintf(long_name, sizeof(long_name), "WEIR.LOCKS %0*d\r\n", WEIR_LOCK_NAME_MAX + 1, 7);
+    expect_bytes(bench, long_name, "-ERR name must be 1 to 1024 bytes\r\n");
+    expect_bytes(bench, "WEIR.LOCK a b\r\n", "-ERR wrong number of arguments for 'weir.lock' command\r\n");
+    expect_bytes(bench, "WEIR.LOCK a b 2000\r\nWEIR.LOCKS a\r\n",
+                 "-NOLOCKS " WEIR_LOCKS_ABSENT "\r\n-NOLOCKS " WEIR_LOCKS_ABSENT "\r\n");
 }
 
 static void del_resets(void **state)
@@ -314,6 +341,7 @@ int main(void)
         CASE(throttle_errors),
         CASE(batches_keep_the_order),
         CASE(checks_and_refunds),
+        CASE(lock_arguments_are_named_with_their_range),
         CASE(del_resets),
         CASE(transactions),
         CASE(rights),

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which locks `weir serve` keeps: what the configuration, --locks or, without either, the state directory says. */
+#ifndef WEIR_CLI_SERVE_LOCKS_H
+#define WEIR_CLI_SERVE_LOCKS_H
+
+#include "engine/lock/engine.h"
+#include "rules/config.h"
+
+/* Puts --locks (PATH, "off" or NULL: not given) into the configuration, or where that is the built-in example and there
+ * is no flag, the state directory's locks.db, whose folder is made. 0 or an exit code, after it has said why. */
+int weir_cli_locks_choose(struct weir_config *config, const char *flag, bool is_example);
+
+/* Opens what was chosen. *ret_engine is NULL where there are no locks: none were chosen, or, where they are only the
+ * example's (is_example), they cannot be had, which is a warning. */
+int weir_cli_locks_open(const struct weir_config *config, bool is_example, struct weir_lock_engine **ret_engine);
+
+/* "weir: locks in sqlite at PATH"; nothing where there are none. Without secrets. */
+void weir_cli_locks_print(const struct weir_config *config, const struct weir_lock_engine *engine);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/locks_decode.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "rules/secret_decode.h"
+
+#define SECOND WEIR_NS_PER_SECOND
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define OF(member) offsetof(struct weir_config_locks, member)
+#define ENDPOINT_MAX 256
+#define PREFIX_MAX 128
+#define TABLE_MAX 63 /* PostgreSQL's NAMEDATALEN - 1 */
+#define USERNAME_MAX 512
+
+/* ---- values ---- */
+
+static int conninfo_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                         void *target)
+{
+    return weir_secret_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
+}
+
+static int secret_file_read(struct weir_decode *decode, const struct weir_yaml_node *value,
+                            const struct weir_field *field, void *target)
+{
+    return weir_secret_file_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
+}
+
+/* It goes into SQL, so nothing in it needs quotes. */
+static int table_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                      void *target)
+{
+    static const char legal[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    int error = weir_decode_text(decode, value, field, target);
+    const char *text = value->text.data;
+    if (!error && (strspn(text, legal) != value->text.size || (text[0] >= '0' && text[0] <= '9')))
+        error = weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
+                                 "table \"%.63s\" must be made of a-z, 0-9 and _, and not begin with a digit", text);
+    return error;
+}
+
+static int endpoint_read(struct weir_decode *decode, const struct weir_yaml_node *item, const char **ret_endpoint)
+{
+    static const struct weir_field field = { .name = "an endpoint", .max = ENDPOINT_MAX };
+    int error = weir_decode_text(decode, item, &field, ret_endpoint);
+    if (error)
+        return error;
+    const char *text = item->text.data;
+    bool known = strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
+    if (!known || strpbrk(text, " \t\r\n@")) /* what stands before an @ would be a password: never shown */
+        return weir_config_fail(decode->fault, WEIR_EINVAL, item->mark,
+                                "an endpoint must be http://HOST:PORT or https://HOST:PORT, without a user");
+    return 0;
+}
+
+static int endpoints_read(struct weir_decode *decode, const struct weir_yaml_node *value,
+                          const struct weir_field *field, void *target)
+{
+    struct weir_config_locks *locks = target;
+    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+    if (error)
+        return error;
+    if (value->count < 1 || value->count > WEIR_ENDPOINTS_MAX)
+        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "endpoints must be 1 to %d",
+                                WEIR_ENDPOINTS_MAX);
+    locks->endpoints = weir_arena_alloc(decode->arena, value->count, sizeof(*locks->endpoints));
+    if (!locks->endpoints)
+        return weir_decode_nomem(decode);
+    for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next)
+        error = endpoint_read(decode, item, &locks->endpoints[locks->endpoints_count++]);
+    return error;
+}
+
+/* ---- the section ---- */
+
+static const char *const engine_words[] = { "none", "sqlite", "postgres", "etcd", NULL };
+
+static int engine_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target)
+{
+    struct weir_field word = { .name = field->name, .names = engine_words + 1 };
+    unsigned index = 0;
+    int error = weir_decode_word(decode, value, &word, &index);
+    enum weir_config_lock_engine engine = (enum weir_config_lock_engine)(index + 1);
+    if (!error)
+        memcpy(target, &engine, sizeof(engine));
+    return error;
+}
+
+static const struct weir_field locks_fields[] = {
+    { "engine", engine_read, OF(engine), true, 0, 0, NULL },
+    { "path", weir_decode_text, OF(path), false, 1, PATH_MAX - 1, NULL },
+    { "witness", weir_decode_text, OF(witness), false, 1, PATH_MAX - 1, NULL },
+    { "conninfo", conninfo_read, OF(conninfo), false, 0, 0, NULL },
+    { "conninfo_file", secret_file_read, OF(conninfo), false, 0, 0, NULL },
+    { "table", table_read, OF(table), false, 1, TABLE_MAX, NULL },
+    { "endpoints", endpoints_read, 0, false, 0, 0, NULL },
+    { "prefix", weir_decode_text, OF(prefix), false, 1, PREFIX_MAX, NULL },
+    { "username", weir_decode_text, OF(username), false, 1, USERNAME_MAX, NULL },
+    { "password_file", secret_file_read, OF(password), false, 0, 0, NULL },
+    { "ca_file", weir_decode_text, OF(ca_file), false, 1, PATH_MAX - 1, NULL },
+    { "waiters_max", weir_decode_u32, OF(waiters_max), false, 1, 1000000, NULL },
+    { "timeout", weir_decode_duration, OF(timeout_ns), false, SECOND / 10, 60 * SECOND, NULL },
+};
+
+/* Which engines a key is for; what is not here is for all. */
+static const struct {
+    const char *key;
+    enum weir_config_lock_engine engine;
+} only[] = {
+    { "path", WEIR_LOCKS_SQLITE },    { "conninfo", WEIR_LOCKS_POSTGRES },  { "conninfo_file", WEIR_LOCKS_POSTGRES },
+    { "table", WEIR_LOCKS_POSTGRES }, { "endpoints", WEIR_LOCKS_ETCD },     { "prefix", WEIR_LOCKS_ETCD },
+    { "username", WEIR_LOCKS_ETCD },  { "password_file", WEIR_LOCKS_ETCD }, { "ca_file", WEIR_LOCKS_ETCD },
+};
+
+static int lacks(struct weir_decode *decode, const struct weir_yaml_node *map, const char *engine, const char *key)
+{
+    return weir_config_fail(decode->fault, WEIR_EPROTO, map->mark, "locks with engine: %s lacks the key \"%s\"", engine,
+                            key);
+}
+
+static int locks_check(struct weir_decode *decode, const struct weir_yaml_node *map,
+                       const struct weir_config_locks *locks)
+{
+    const char *engine = engine_words[locks->engine];
+    for (size_t i = 0; i < COUNT_OF(only); i++) {
+        const struct weir_yaml_node *key = weir_yaml_find(map, only[i].key);
+        if (key && only[i].engine != locks->engine)
+            return weir_config_fail(decode->fault, WEIR_EINVAL, key->mark, "%s is for engine: %s, not for %s",
+                                    only[i].key, engine_words[only[i].engine], engine);
+    }
+    const struct weir_yaml_node *file = weir_yaml_find(map, "conninfo_file");
+    if (file && weir_yaml_find(map, "conninfo"))
+        return weir_config_fail(decode->fault, WEIR_EINVAL, file->mark,
+                                "conninfo and conninfo_file exclude each other");
+    if (locks->engine == WEIR_LOCKS_SQLITE && !locks->path)
+        return lacks(decode, map, engine, "path");
+    if (locks->engine == WEIR_LOCKS_POSTGRES && !locks->conninfo.size)
+        return lacks(decode, map, engine, "conninfo");
+    if (locks->engine == WEIR_LOCKS_ETCD && !locks->endpoints_count)
+        return lacks(decode, map, engine, "endpoints");
+    if (locks->engine != WEIR_LOCKS_SQLITE && !locks->witness)
+        return lacks(decode, map, engine, "witness");
+    if (!locks->username != !locks->password.size)
+        return weir_config_fail(decode->fault, WEIR_EINVAL, map->mark, "username and password_file need each other");
+    return 0;
+}
+
+int weir_locks_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                      void *target)
+{
+    struct weir_config *config = target;
+    int error = weir_decode_map(decode, value, field->name, locks_fields, COUNT_OF(locks_fields), &config->locks);
+    return error ? error : locks_check(decode, value, &config->locks);
+}
+
+const char *weir_config_lock_engine_name(enum weir_config_lock_engine engine)
+{
+    return engine_words[engine];
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/locks.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/assert.h"
+#include "base/siphash.h"
+#include "engine/lock/keeper.h"
+#include "serve/loop.h"
+
+#define OWNERS_BUCKETS 4096 /* acquires under way, by name and owner; chains stay short up to pending_max of them */
+
+/* An answer that has come is in its inbox until the loop takes it. */
+enum stage {
+    STAGE_ASKED,
+    STAGE_ARRIVED, /* in the inbox */
+    STAGE_TOLD,    /* `then` was called */
+};
+
+struct weir_lock_ask {
+    struct weir_keeper_request request;
+    struct weir_lock_service *service;
+    struct weir_loop *loop;
+    void (*then)(struct weir_lock_ask *ask, void *context);
+    void *context;
+    struct weir_lock_ask *next, *prev;           /* all that have an asker, of one loop */
+    struct weir_lock_ask *arrived;               /* the next in the inbox */
+    struct weir_lock_ask *same_next, **same_own; /* in a bucket of owners; NULL: it is in none */
+    enum stage stage;
+    bool abandoned;
+    bool superseded; /* the same owner has asked for the same lock since */
+    char bytes[];    /* of name and owner */
+};
+
+/* Of one loop. */
+struct inbox {
+    uv_async_t async;
+    bool open;
+    bool draining;
+    struct weir_lock_ask *first, *last; /* arrived, in that order */
+    struct weir_lock_ask *asks;
+};
+
+struct weir_lock_service {
+    struct weir_keeper *keeper;
+    struct weir_sip_key key;
+    /* Of everything below and of all asks. It is held while an ask is handed to the keeper or withdrawn from it, so
+     * that what the keeper's thread answers is not freed in between; the keeper calls `done` without locks held. */
+    pthread_mutex_t lock;
+    bool closing;
+    struct weir_lock_ask *owners[OWNERS_BUCKETS];
+    size_t inbox_count;
+    struct inbox inboxes[];
+};
+
+static void settle(struct weir_lock_ask *ask);
+
+/* ---- who asks for what ---- */
+
+static size_t bucket_of(const struct weir_lock_service *service, const struct weir_lock_op *op)
+{
+    struct weir_siphash_state state;
+    weir_siphash_start(&state, &service->key);
+    weir_siphash_add(&state, &op->name.size, sizeof(op->name.size));
+    weir_siphash_add(&state, op->name.data, op->name.size);
+    weir_siphash_add(&state, op->owner.data, op->owner.size);
+    return weir_siphash_end(&state) % OWNERS_BUCKETS;
+}
+
+static bool same(struct weir_slice a, struct weir_slice b)
+{
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+/* The earlier ones of the same owner have been superseded; an acquire may be superseded itself. */
+static void owners_add(struct weir_lock_ask *ask)
+{
+    const struct weir_lock_op *op = &ask->request.op;
+    struct weir_lock_ask **bucket = &ask->service->owners[bucket_of(ask->service, op)];
+    for (struct weir_lock_ask *other = *bucket; other; other = other->same_next)
+        if (same(other->request.op.name, op->name) && same(other->request.op.owner, op->owner))
+            other->superseded = true;
+    if (op->verb != WEIR_LOCK_ACQUIRE)
+        return;
+    ask->same_next = *bucket;
+    if (ask->same_next)
+        ask->same_next->same_own = &ask->same_next;
+    ask->same_own = bucket;
+    *bucket = ask;
+}
+
+static void owners_remove(struct weir_lock_ask *ask)
+{
+    if (!ask->same_own)
+        return;
+    *ask->same_own = ask->same_next;
+    if (ask->same_next)
+        ask->same_next->same_own = ask->same_own;
+    ask->same_own = NULL;
+}
+
+/* ---- the inbox ---- */
+
+static struct inbox *inbox_of(const struct weir_lock_ask *ask)
+{
+    return &ask->service->inboxes[ask->loop->number];
+}
+
+static void asks_add(struct weir_lock_ask *ask)
+{
+    struct inbox *inbox = inbox_of(ask);
+    ask->next = inbox->asks;
+    if (ask->next)
+        ask->next->prev = ask;
+    inbox->asks = ask;
+}
+
+static void asks_remove(struct weir_lock_ask *ask)
+{
+    if (ask->prev)
+        ask->prev->next = ask->next;
+    else
+        inbox_of(ask)->asks = ask->next;
+    if (ask->next)
+        ask->next->prev = ask->prev;
+}
+
+static void arrive(struct weir_lock_ask *ask)
+{
+    struct inbox *inbox = inbox_of(ask);
+    weir_assert(inbox->open);
+    ask->stage = STAGE_ARRIVED;
+    ask->arrived = NULL;
+    if (inbox->last)
+        inbox->last->arrived = ask;
+    else
+        inbox->first = ask;
+    inbox->last = ask;
+    if (inbox->first == ask)
+        uv_async_send(&inbox->async);
+}
+
+/* Its asker went after the answer had come: a rare walk. */
+static void unarrive(struct weir_lock_ask *ask)
+{
+    struct inbox *inbox = inbox_of(ask);
+    struct weir_lock_ask *before = NULL, *at = inbox->first;
+    for (; at != ask; at = at->arrived)
+        before = at;
+    if (before)
+        before->arrived = ask->arrived;
+    else
+        inbox->first = ask->arrived;
+    if (inbox->last == ask)
+        inbox->last = before;
+}
+
+static void on_arrived(uv_async_t *async)
+{
+    struct weir_loop *loop = async->data;
+    struct weir_lock_service *service = loop->shared->locks;
+    struct inbox *inbox = &service->inboxes[loop->number];
+    for (;;) {
+        pthread_mutex_lock(&service->lock);
+        struct weir_lock_ask *ask = inbox->first;
+        if (ask) {
+            inbox->first = ask->arrived;
+            inbox->last = inbox->first ? inbox->last : NULL;
+            ask->stage = STAGE_TOLD;
+        }
+        pthread_mutex_unlock(&service->lock);
+        if (!ask)
+            return;
+        ask->then(ask, ask->context);
+    }
+}
+
+/* The keeper's thread. */
+static void on_done(struct weir_keeper_request *request)
+{
+    struct weir_lock_ask *ask = request->context;
+    struct weir_lock_service *service = ask->service;
+    pthread_mutex_lock(&service->lock);
+    bool abandoned = ask->abandoned;
+    if (!abandoned)
+        arrive(ask);
+    pthread_mutex_unlock(&service->lock);
+    if (abandoned)
+        settle(ask);
+}
+
+/* ---- the end of an ask ---- */
+
+/* A grant that nobody knows of keeps others waiting for a whole lease. One that was given without a wait may be the
+ * owner's from before, and so may one that the owner has asked for again. */
+static bool is_forgone(const struct weir_lock_ask *ask)
+{
+    const struct weir_lock_op *op = &ask->request.op;
+    return op->verb == WEIR_LOCK_ACQUIRE && op->status == 0 && op->said == WEIR_LOCK_GRANTED && ask->request.waited &&
+           !ask->superseded && !ask->service->closing;
+}
+
+/* An abandoned one that has been answered: frees it, now or when the release is done. */
+static void settle(struct weir_lock_ask *ask)
+{
+    struct weir_lock_service *service = ask->service;
+    pthread_mutex_lock(&service->lock);
+    owners_remove(ask);
+    bool released = is_forgone(ask);
+    if (released) {
+        ask->request.op.verb = WEIR_LOCK_RELEASE;
+        released = weir_keeper_submit(service->keeper, &ask->request) == 0;
+    }
+    pthread_mutex_unlock(&service->lock);
+    if (!released)
+        free(ask);
+}
+
+void weir_lock_ask_end(struct weir_lock_ask *ask)
+{
+    struct weir_lock_service *service = ask->service;
+    pthread_mutex_lock(&service->lock);
+    weir_assert(ask->stage == STAGE_TOLD);
+    asks_remove(ask);
+    owners_remove(ask);
+    pthread_mutex_unlock(&service->lock);
+    free(ask);
+}
+
+void weir_lock_ask_abandon(struct weir_lock_ask *ask)
+{
+    struct weir_lock_service *service = ask->service;
+    pthread_mutex_lock(&service->lock);
+    enum stage stage = ask->stage;
+    ask->abandoned = true;
+    asks_remove(ask);
+    if (stage == STAGE_ARRIVED)
+        unarrive(ask);
+    else if (stage == STAGE_ASKED)
+        weir_keeper_leave(service->keeper, &ask->request);
+    pthread_mutex_unlock(&service->lock);
+    if (stage != STAGE_ASKED)
+        settle(ask);
+}
+
+/* ---- asking ---- */
+
+static struct weir_lock_ask *ask_alloc(struct weir_loop *loop, const struct weir_lock_wish *wish)
+{
+    struct weir_lock_ask *ask = malloc(sizeof(*ask) + wish->name.size + wish->owner.size);
+    if (!ask)
+        return NULL;
+    *ask = (struct weir_lock_ask){ .service = loop->shared->locks, .loop = loop };
+    char *owner = ask->bytes + wish->name.size;
+    if (wish->name.size)
+        memcpy(ask->bytes, wish->name.data, wish->name.size);
+    if (wish->owner.size)
+        memcpy(owner, wish->owner.data, wish->owner.size);
+    ask->request = (struct weir_keeper_request){
+        .op = { .verb = wish->verb,
+                .name = { ask->bytes, wish->name.size },
+                .owner = { owner, wish->owner.size },
+                .ttl_ns = wish->ttl_ns,
+                .seen = wish->seen },
+        .wait_ns = wish->wait_ns,
+        .done = on_done,
+        .context = ask,
+    };
+    return ask;
+}
+
+int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wish,
+                         void (*then)(struct weir_lock_ask *ask, void *context), void *context,
+                         struct weir_lock_ask **ret_ask)
+{
+    struct weir_lock_service *service = loop->shared->locks;
+    if (!service)
+        return WEIR_ENOENT;
+    struct weir_lock_ask *ask = ask_alloc(loop, wish);
+    if (!ask)
+        return WEIR_ENOMEM;
+    ask->then = then;
+    ask->context = context;
+    pthread_mutex_lock(&service->lock);
+    if (service->inboxes[loop->number].draining)
+        ask->request.wait_ns = 0;
+    int error = weir_keeper_submit(service->keeper, &ask->request);
+    if (!error) {
+        asks_add(ask);
+        if (wish->verb == WEIR_LOCK_ACQUIRE || wish->verb == WEIR_LOCK_RENEW)
+            owners_add(ask);
+    }
+    pthread_mutex_unlock(&service->lock);
+    if (error)
+        free(ask);
+    else
+        *ret_ask = ask;
+    return error;
+}
+
+bool weir_lock_ask_waits(const struct weir_lock_ask *ask)
+{
+    return ask->request.wait_ns > 0;
+}
+
+const struct weir_lock_op *weir_lock_ask_op(const struct weir_lock_ask *ask)
+{
+    return &ask->request.op;
+}
+
+size_t weir_lock_ask_waiters(const struct weir_lock_ask *ask)
+{
+    return ask->request.waiters;
+}
+
+/* ---- of a loop ---- */
+
+int weir_lock_inbox_open(struct weir_loop *loop)
+{
+    if (!loop->shared->locks)
+        return 0;
+    struct inbox *inbox = &loop->shared->locks->inboxes[loop->number];
+    if (uv_async_init(&loop->uv, &inbox->async, on_arrived))
+        return WEIR_EIO;
+    inbox->async.data = loop;
+    inbox->open = true;
+    return 0;
+}
+
+void weir_lock_inbox_drain(struct weir_loop *loop)
+{
+    struct weir_lock_service *service = loop->shared->locks;
+    if (!service)
+        return;
+    struct inbox *inbox = &service->inboxes[loop->number];
+    pthread_mutex_lock(&service->lock);
+    inbox->draining = true;
+    for (struct weir_lock_ask *ask = inbox->asks; ask; ask = ask->next)
+        if (ask->stage == STAGE_ASKED && weir_lock_ask_waits(ask))
+            weir_keeper_leave(service->keeper, &ask->request);
+    pthread_mutex_unlock(&service->lock);
+}
+
+void weir_lock_inbox_close(struct weir_loop *loop)
+{
+    if (!loop->shared->locks)
+        return;
+    struct inbox *inbox = &loop->shared->locks->inboxes[loop->number];
+    weir_assert(!inbox->asks);
+    if (inbox->open)
+        uv_close((uv_handle_t *)&inbox->async, NULL);
+    inbox->open = false;
+}
+
+/* ---- life ---- */
+
+int weir_lock_service_create(const struct weir_lock_service_options *options, struct weir_lock_service **ret_service)
+{
+    const struct weir_keeper_options keeper = { .waiters_max = options->waiters_max,
+                                                .timeout_ns = options->timeout_ns };
+    struct weir_lock_service *service = calloc(1, sizeof(*service) + options->loops * sizeof(service->inboxes[0]));
+    bool keyed = service && getrandom(&service->key, sizeof(service->key), 0) == (ssize_t)sizeof(service->key);
+    if (!keyed) {
+        options->engine->ops->destroy(options->engine);
+        int error = service ? WEIR_EIO : WEIR_ENOMEM;
+        free(service);
+        return error;
+    }
+    int error = weir_keeper_create(options->engine, &keeper, &service->keeper);
+    if (error) {
+        free(service);
+        return error;
+    }
+    pthread_mutex_init(&service->lock, NULL);
+    service->inbox_count = options->loops;
+    *ret_service = service;
+    return 0;
+}
+
+void weir_lock_service_destroy(struct weir_lock_service *service)
+{
+    if (!service)
+        return;
+    pthread_mutex_lock(&service->lock);
+    service->closing = true; /* what is abandoned now ends with its lease */
+    pthread_mutex_unlock(&service->lock);
+    weir_keeper_destroy(service->keeper);
+    pthread_mutex_destroy(&service->lock);
+    free(service);
+}
+
+void weir_lock_service_state(struct weir_lock_service *service, struct weir_keeper_state *ret_state)
+{
+    weir_keeper_state(service->keeper, ret_state);
+}
