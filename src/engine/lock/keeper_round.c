@@ -389,10 +389,17 @@ void weir_keeper_overdue(struct weir_keeper *keeper)
         char *own = (char *)due - offsetof(struct weir_keeper_own, due);
         struct weir_keeper_request *request =
             (struct weir_keeper_request *)(void *)(own - offsetof(struct weir_keeper_request, own));
+        struct weir_keeper_queue *queue = request->own.queue;
         weir_due_remove(&keeper->waits_due, due);
         request->own.overdue = request->own.busy;
-        if (!request->own.busy)
+        if (request->own.busy)
+            continue;
+        if (!queue->held && !queue->status && !keeper->stop) { /* released since: nobody can be said to hold it */
+            queue->asked = request->own.timed = false;
+            queue->untimed++;
+        } else {
             give_up(keeper, request);
+        }
     }
 }
 

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An engine for tests of the keeper: in memory, with a gate before it, and failures on demand. */
+#ifndef WEIR_TESTS_KEEPER_WORLD_H
+#define WEIR_TESTS_KEEPER_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "core/lease/permits.h"
+#include "engine/lock/keeper.h"
+#include "random.h"
+
+#define SECOND UINT64_C(1000000000)
+#define LOCKS 8
+
+struct fake_lock {
+    struct weir_permits permits;
+    struct weir_permit permit;
+    char owner[32];
+    size_t owner_size;
+};
+
+struct fake {
+    struct weir_lock_engine base;
+    struct weir_lock_engine_ops ops;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool shut;       /* apply waits at the gate */
+    size_t passes;   /* so many batches pass it all the same */
+    size_t arrivals; /* batches that came to it */
+    int fault;       /* of every op that would need the store */
+    uint64_t number;
+    size_t asked, asked_most, idles, destroyed;
+    struct fake_lock locks[LOCKS];
+};
+
+static struct fake fake;
+static struct weir_keeper *keeper;
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
+}
+
+static void nap(uint64_t ns)
+{
+    struct timespec left = { .tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND) };
+    nanosleep(&left, NULL);
+}
+
+/* ---- the engine ---- */
+
+static uint64_t fake_holder(const struct fake_lock *lock, struct weir_slice owner)
+{
+    return lock->owner_size == owner.size && memcmp(lock->owner, owner.data, owner.size) == 0 ? 1 : 2;
+}
+
+/* With the mutex held. */
+static void fake_decide(struct weir_lock_op *op, uint64_t now)
+{
+    struct fake_lock *lock = &fake.locks[((const char *)op->name.data)[0] - 'a'];
+    uint64_t holder = fake_holder(lock, op->owner);
+    struct weir_permit permit;
+    op->status = op->verb == WEIR_LOCK_SHOW ? 0 : fake.fault;
+    op->said = WEIR_LOCK_FREE;
+    if (op->status)
+        return;
+    if (op->verb == WEIR_LOCK_ACQUIRE) {
+        enum weir_permits_answer answer = weir_permits_take(&lock->permits, holder, fake.number + 1, op->ttl_ns, now,
+                                                            &permit);
+        op->said = answer == WEIR_PERMITS_HELD ? WEIR_LOCK_HELD : WEIR_LOCK_GRANTED;
+        if (answer == WEIR_PERMITS_GRANTED) {
+            fake.number++;
+            lock->permit.holder = 1;
+            memcpy(lock->owner, op->owner.data, op->owner.size);
+            lock->owner_size = op->owner.size;
+        }
+    } else if (op->verb == WEIR_LOCK_RENEW) {
+        op->said = weir_permits_renew(&lock->permits, holder, op->ttl_ns, now, &permit) ? WEIR_LOCK_GRANTED
+                                                                                        : WEIR_LOCK_FREE;
+    } else if (op->verb == WEIR_LOCK_RELEASE) {
+        op->said = weir_permits_release(&lock->permits, holder, now) ? WEIR_LOCK_GRANTED : WEIR_LOCK_FREE;
+    } else if (weir_permits_expire(&lock->permits, now) > 0) {
+        op->said = WEIR_LOCK_GRANTED;
+    }
+    if (op->said == WEIR_LOCK_FREE)
+        return;
+    op->token = (struct weir_token){ 1, lock->permit.number };
+    op->lease_ns = lock->permit.end_ns > now ? lock->permit.end_ns - now : 0;
+    op->holder_size = lock->owner_size;
+    memcpy(op->holder, lock->owner, lock->owner_size);
+}
+
+static void fake_apply(struct weir_lock_engine *engine, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns)
+{
+    (void)engine, (void)deadline_ns;
+    pthread_mutex_lock(&fake.mutex);
+    fake.arrivals++;
+    pthread_cond_broadcast(&fake.changed);
+    while (fake.shut && fake.passes == 0)
+        pthread_cond_wait(&fake.changed, &fake.mutex);
+    fake.passes -= fake.shut ? 1 : 0;
+    fake.asked += count;
+    fake.asked_most = count > fake.asked_most ? count : fake.asked_most;
+    uint64_t now = now_ns();
+    for (size_t i = 0; i < count; i++)
+        fake_decide(&ops[i], now);
+    pthread_mutex_unlock(&fake.mutex);
+}
+
+static void fake_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
+{
+    (void)engine;
+    *ret_state = (struct weir_lock_engine_state){ .name = "fake", .up = true };
+}
+
+static void fake_destroy(struct weir_lock_engine *engine)
+{
+    (void)engine;
+    fake.destroyed++;
+}
+
+static void fake_idle(struct weir_lock_engine *engine)
+{
+    (void)engine;
+    pthread_mutex_lock(&fake.mutex);
+    fake.idles++;
+    pthread_mutex_unlock(&fake.mutex);
+}
+
+/* ---- what tests do to it ---- */
+
+static void begin(const struct weir_keeper_options *options, uint64_t poll_ns)
+{
+    fake = (struct fake){ .ops = { .apply = fake_apply,
+                                   .state = fake_state,
+                                   .destroy = fake_destroy,
+                                   .idle = fake_idle,
+                                   .poll_ns = poll_ns } };
+    fake.base.ops = &fake.ops;
+    pthread_mutex_init(&fake.mutex, NULL);
+    pthread_cond_init(&fake.changed, NULL);
+    for (size_t i = 0; i < LOCKS; i++)
+        fake.locks[i].permits = (struct weir_permits){ .out = &fake.locks[i].permit, .max = 1 };
+    assert_int_equal(weir_keeper_create(&fake.base, options, &keeper), 0);
+}
+
+static void end(void)
+{
+    weir_keeper_destroy(keeper);
+    assert_int_equal(fake.destroyed, 1);
+    pthread_cond_destroy(&fake.changed);
+    pthread_mutex_destroy(&fake.mutex);
+}
+
+static void gate(bool shut)
+{
+    pthread_mutex_lock(&fake.mutex);
+    fake.shut = shut;
+    fake.passes = fake.arrivals = 0;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.mutex);
+}
+
+/* Until the keeper stands before the shut gate with a batch: the one after those that passed. */
+static void await_at_gate(void)
+{
+    pthread_mutex_lock(&fake.mutex);
+    while (fake.arrivals == 0)
+        pthread_cond_wait(&fake.changed, &fake.mutex);
+    pthread_mutex_unlock(&fake.mutex);
+}
+
+/* Lets the batch at the gate pass, and waits for the next. */
+static void pass_one(void)
+{
+    pthread_mutex_lock(&fake.mutex);
+    fake.arrivals = 0;
+    fake.passes = 1;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.mutex);
+    await_at_gate();
+}
+
+static void set_fault(int fault)
+{
+    pthread_mutex_lock(&fake.mutex);
+    fake.fault = fault;
+    pthread_mutex_unlock(&fake.mutex);
+}
+
+/* As another weir would, which shares the store. */
+static struct weir_lock_op elsewhere(enum weir_lock_verb verb, const char *name, const char *owner, uint64_t ttl_ns)
+{
+    struct weir_lock_op op = {
+        .verb = verb, .name = { name, strlen(name) }, .owner = { owner, strlen(owner) }, .ttl_ns = ttl_ns
+    };
+    pthread_mutex_lock(&fake.mutex);
+    fake_decide(&op, now_ns());
+    pthread_mutex_unlock(&fake.mutex);
+    return op;
+}
+
+/* ---- requests ---- */
+
+struct sent {
+    struct weir_keeper_request request;
+    char owner[32];
+    unsigned done; /* how often; atomic */
+    uint64_t order;
+};
+
+static uint64_t answers;
+
+static void on_done(struct weir_keeper_request *request)
+{
+    struct sent *sent = request->context;
+    sent->order = __atomic_add_fetch(&answers, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&sent->done, 1, __ATOMIC_RELEASE);
+}
+
+static int try_send(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner, uint64_t wait_ns)
+{
+    *sent = (struct sent){ 0 };
+    snprintf(sent->owner, sizeof sent->owner, "%s", owner);
+    sent->request.op = (struct weir_lock_op){ .verb = verb,
+                                              .name = { name, strlen(name) },
+                                              .owner = { sent->owner, strlen(sent->owner) },
+                                              .ttl_ns = 60 * SECOND };
+    sent->request.wait_ns = wait_ns;
+    sent->request.done = on_done;
+    sent->request.context = sent;
+    return weir_keeper_submit(keeper, &sent->request);
+}
+
+static void send(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner, uint64_t wait_ns)
+{
+    assert_int_equal(try_send(sent, verb, name, owner, wait_ns), 0);
+}
+
+static bool is_done(const struct sent *sent)
+{
+    return __atomic_load_n(&sent->done, __ATOMIC_ACQUIRE) > 0;
+}
+
+static const struct weir_lock_op *hear(const struct sent *sent)
+{
+    while (!is_done(sent))
+        nap(50000);
+    assert_int_equal(sent->done, 1);
+    return &sent->request.op;
+}
+
+static struct weir_token assert_granted(const struct sent *sent)
+{
+    const struct weir_lock_op *op = hear(sent);
+    assert_int_equal(op->status, 0);
+    assert_int_equal(op->said, WEIR_LOCK_GRANTED);
+    return op->token;
+}
+
+static void assert_held(const struct sent *sent, const char *holder)
+{
+    const struct weir_lock_op *op = hear(sent);
+    assert_int_equal(op->status, 0);
+    assert_int_equal(op->said, WEIR_LOCK_HELD);
+    if (holder) {
+        assert_int_equal(op->holder_size, strlen(holder));
+        assert_memory_equal(op->holder, holder, op->holder_size);
+    }
+}
+
+static void assert_status(const struct sent *sent, int status)
+{
+    assert_int_equal(hear(sent)->status, status);
+}
+
+static void acquire(struct sent *sent, const char *name, const char *owner)
+{
+    send(sent, WEIR_LOCK_ACQUIRE, name, owner, 0);
+}
+
+static void queue_up(struct sent *sent, const char *name, const char *owner)
+{
+    send(sent, WEIR_LOCK_ACQUIRE, name, owner, 600 * SECOND);
+}
+
+static void release(const char *name, const char *owner)
+{
+    struct sent sent;
+    send(&sent, WEIR_LOCK_RELEASE, name, owner, 0);
+    assert_granted(&sent);
+}
+
+static struct weir_keeper_state shown(void)
+{
+    struct weir_keeper_state state;
+    weir_keeper_state(keeper, &state);
+    return state;
+}
+
+static void await_waiting(size_t count)
+{
+    while (shown().waiting != count)
+        nap(50000);
+}
+
+#endif

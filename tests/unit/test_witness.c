@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/lock/witness.h"
+
+static char folder[32], path[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/weir-witness-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof path, "%s/w", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(folder); /* fails if a file was left over */
+}
+
+static void assert_same(const struct weir_witness *a, const struct weir_witness *b)
+{
+    assert_true(a->system == b->system && a->timeline == b->timeline && a->position == b->position &&
+                a->incarnation == b->incarnation);
+}
+
+static void witness__is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    static const struct weir_witness ALL[] = {
+        { 1, 2, 3, 4 },
+        { 0 },
+        { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX },
+        { 7, 0, UINT64_MAX - 1, WEIR_INCARNATION_MAX },
+    };
+    struct weir_witness read = { 9, 9, 9, 9 };
+    assert_int_equal(weir_witness_load(path, &read), WEIR_ENOENT);
+    assert_int_equal(read.system, 9);
+    for (size_t i = 0; i < sizeof ALL / sizeof ALL[0]; i++) {
+        assert_int_equal(weir_witness_save(path, &ALL[i]), 0);
+        assert_int_equal(weir_witness_load(path, &read), 0);
+        assert_same(&read, &ALL[i]);
+    }
+    struct stat found;
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 077, 0);
+}
+
+static void put(const char *bytes, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void witness__any_other_bytes_are_not_ours(void **state)
+{
+    (void)state;
+    struct weir_witness witness = { 11, 22, 33, 44 }, read = { 9, 9, 9, 9 };
+    assert_int_equal(weir_witness_save(path, &witness), 0);
+    char line[256];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(line, 1, sizeof line, file);
+    fclose(file);
+    for (size_t i = 0; i < size; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            line[i] = (char)(line[i] ^ (1 << bit));
+            put(line, size);
+            assert_int_equal(weir_witness_load(path, &read), WEIR_ECORRUPT);
+            line[i] = (char)(line[i] ^ (1 << bit));
+        }
+    for (size_t cut = 0; cut < size; cut++) {
+        put(line, cut);
+        assert_int_equal(weir_witness_load(path, &read), WEIR_ECORRUPT);
+    }
+    line[size] = '\n';
+    put(line, size + 1);
+    assert_int_equal(weir_witness_load(path, &read), WEIR_ECORRUPT);
+    assert_int_equal(read.system, 9);
+}
+
+static void witness__that_cannot_be_written_leaves_the_old_one(void **state)
+{
+    (void)state;
+    struct weir_witness witness = { 1, 2, 3, 4 }, other = { 5, 6, 7, 8 }, read;
+    assert_int_equal(weir_witness_save(path, &witness), 0);
+    char next[80];
+    snprintf(next, sizeof next, "%s.next", path);
+    assert_int_equal(mkdir(next, 0700), 0); /* stands where the new one would be written */
+    assert_int_equal(weir_witness_save(path, &other), WEIR_EIO);
+    assert_int_equal(rmdir(next), 0);
+    assert_int_equal(weir_witness_load(path, &read), 0);
+    assert_same(&read, &witness);
+    assert_int_equal(weir_witness_save("/nonexistent/folder/w", &other), WEIR_EIO);
+    assert_int_equal(weir_witness_load(folder, &read), WEIR_EIO);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(witness__is_read_as_it_was_written),
+        CASE(witness__any_other_bytes_are_not_ours),
+        CASE(witness__that_cannot_be_written_leaves_the_old_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
