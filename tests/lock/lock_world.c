@@ -18,11 +18,19 @@ static int open_sqlite(char **arguments, struct weir_lock_engine **ret_engine, s
     return weir_lock_sqlite_open(&options, ret_engine, ret_fault);
 }
 
+static int open_etcd(char **arguments, struct weir_lock_engine **ret_engine, struct weir_fault *ret_fault)
+{
+    const char *endpoints[] = { arguments[0] };
+    struct weir_lock_etcd_options options = { .endpoints = endpoints, .endpoints_count = 1, .witness = arguments[1] };
+    return weir_lock_etcd_open(&options, ret_engine, ret_fault);
+}
+
 static const struct kind {
     const char *name;
     int (*open)(char **arguments, struct weir_lock_engine **ret_engine, struct weir_fault *ret_fault);
 } KINDS[] = {
     { "sqlite", open_sqlite },
+    { "etcd", open_etcd },
 };
 
 void world_open(void)

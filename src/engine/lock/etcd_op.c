@@ -159,7 +159,10 @@ static void heard_look(struct weir_etcd *etcd, struct weir_etcd_op *op)
         ask_lease(etcd, op);
     else if (!owners)
         say(op, WEIR_LOCK_FREE, 0);
-    else if (op->op->verb == WEIR_LOCK_RELEASE)
+    else if (acquire && op->op->seen > op->token.incarnation) {
+        op->again = true; /* its token is of no use any more: given up, and asked for anew */
+        ask_by_lease(etcd, op, WEIR_ETCD_UNDO, "/v3/lease/revoke", op->lease);
+    } else if (op->op->verb == WEIR_LOCK_RELEASE)
         ask_by_lease(etcd, op, WEIR_ETCD_REVOKE, "/v3/lease/revoke", op->lease);
     else
         ask_by_lease(etcd, op, WEIR_ETCD_KEEP, "/v3/lease/keepalive", op->lease);
