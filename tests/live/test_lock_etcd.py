@@ -14,7 +14,7 @@ import unittest
 
 from etcd_server import Etcd, cluster_of_three
 from redis_server import wait_for
-from weir_server import BUILD, Weir
+from weir_server import BUILD, Resp, Weir
 
 TTL_MS = 2000
 
@@ -28,21 +28,20 @@ class Service:
 
     def __init__(self, *urls):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='weir-etcd-lock-'))
-        self.config = self.folder / 'weir.yaml'
-        self.config.write_text(f'locks: {{ engine: etcd, endpoints: {json.dumps(urls)}, '
-                               f'witness: {self.folder}/witness, timeout: 1s }}\n', encoding='utf-8')
+        self.config = (f'locks: {{ engine: etcd, endpoints: {json.dumps(urls)}, witness: {self.folder}/witness, '
+                       'timeout: 1s }\n')
         self.weir = None
         self.start()
 
     def start(self):
-        self.weir = Weir('--config', str(self.config))
+        self.weir = Weir(self.config)
 
     def restart(self):
         self.weir.stop()
         self.start()
 
     def lock(self, name, owner, *more):
-        with self.weir.resp() as client:
+        with Resp(self.weir.resp) as client:
             return client.ask('WEIR.LOCK', name, owner, str(TTL_MS), *more)
 
     def until_granted(self, name, owner, seconds=15):
