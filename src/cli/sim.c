@@ -17,6 +17,7 @@
 static const char help[] =
     "Usage: weir sim [OPTION ...]\n"
     "       weir sim [--plot FILE] SCENARIO\n"
+    "       weir sim --locks [OPTION ...]   locks instead of limits; weir sim --locks --help\n"
     "\n"
     "Runs N nodes, an engine, clients and a network in virtual time on the code that weir serve runs, and checks "
     "after\n"
@@ -479,6 +480,8 @@ static int run_scenario(const struct flags *flags, const char *path)
 int weir_cli_sim(int argc, char **argv)
 {
     struct flags flags = { .mode = &weir_sim_leased, .seed = 1, .from = 1, .to = 1001 };
+    if (argc > 1 && strcmp(argv[1], "--locks") == 0)
+        return weir_cli_sim_locks(argc, argv);
     if (flags_read(argc, argv, &flags) != 0) {
         fputs("weir: try weir sim --help\n", stderr);
         return WEIR_EXIT_ERROR;

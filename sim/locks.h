@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Locks in virtual time: clients, a lock service on core/lease with a store behind it, and a resource of 1 to 5
+ * replicas by core/lease/quorum.h. Clients pause, in the middle of a write too; messages are late and get lost; clocks
+ * run at different rates and the service's wall clock steps; the service is killed between commit and answer; its store
+ * forgets the newest grants. All of it follows from the seed.
+ *
+ * What is checked, at every step:
+ *     tokens of new grants strictly increase
+ *     no renewal is accepted after the lease has ended
+ *     two clients never believe at the same time that they hold the lock, unless the store forgot one of them
+ *     a holder is shown every value that was acknowledged to one before it, and never overwrites one that it was not
+ *     shown
+ *     what was shown to one holder is not unseen by a later one
+ *     no write that was begun after a later install was done is acknowledged */
+#ifndef WEIR_SIM_LOCKS_H
+#define WEIR_SIM_LOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A mistake that the checks must find. */
+enum weir_sim_locks_plant {
+    WEIR_SIM_LOCKS_NONE,
+    WEIR_SIM_LOCKS_INSTALL_LATE,  /* the token is installed after the read */
+    WEIR_SIM_LOCKS_NO_RAISE,      /* the incarnation is not raised, at a start nor when the store went back */
+    WEIR_SIM_LOCKS_RENEW_LATE,    /* a renewal is accepted after the lease has ended */
+    WEIR_SIM_LOCKS_NOT_DURABLE,   /* a grant is answered before it is durable */
+    WEIR_SIM_LOCKS_INSTALL_SHORT, /* F + W <= N */
+    WEIR_SIM_LOCKS_READ_SHORT,    /* R + W <= N */
+    WEIR_SIM_LOCKS_PLAIN_READ,    /* a read does not raise the mark at the replica that it reads */
+    WEIR_SIM_LOCKS_NO_WRITE_BACK,
+    WEIR_SIM_LOCKS_PLANTS
+};
+const char *weir_sim_locks_plant_name(enum weir_sim_locks_plant plant);
+
+struct weir_sim_locks_result {
+    const char *broken; /* what, in words; NULL: nothing */
+    uint64_t broken_ns; /* virtual time */
+    uint64_t duration_ns;
+    uint32_t clients, replicas, install, read, write;
+    uint64_t events, grants, kept, renewals, lost, fenced, unknown, shown, acknowledged;
+    uint64_t pauses, restarts, failovers, forgotten; /* forgotten: grants that failovers took back */
+};
+
+/* The same seed and plant always give the same run. */
+void weir_sim_locks_run(uint64_t seed, enum weir_sim_locks_plant plant, struct weir_sim_locks_result *ret_result);
+
+#endif

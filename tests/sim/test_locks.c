@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Locks in virtual time: nothing that the checks look for happens, and each mistake is found. */
+#include "sim/locks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "random.h"
+
+static uint64_t seed_first;
+
+static bool is_short(void)
+{
+    const char *effort = getenv("WEIR_TEST_EFFORT");
+    return effort && strcmp(effort, "short") == 0;
+}
+
+static void locks__hold_whatever_happens(void **state)
+{
+    (void)state;
+    struct weir_sim_locks_result result, sum = { .broken = NULL };
+    for (uint64_t seed = seed_first; seed < seed_first + (is_short() ? 100 : 1000); seed++) {
+        weir_sim_locks_run(seed, WEIR_SIM_LOCKS_NONE, &result);
+        if (result.broken)
+            fail_msg("weir sim --locks --seed %llu: %s", (unsigned long long)seed, result.broken);
+        sum.renewals += result.renewals;
+        sum.fenced += result.fenced;
+        sum.acknowledged += result.acknowledged;
+        sum.restarts += result.restarts;
+        sum.forgotten += result.forgotten;
+    }
+    /* What is to be survived did happen. */
+    assert_true(sum.acknowledged > 1000 && sum.renewals > 100 && sum.fenced > 10);
+    assert_true(sum.restarts > 10 && sum.forgotten > 10);
+}
+
+static void locks__runs_repeat(void **state)
+{
+    (void)state;
+    struct weir_sim_locks_result first, second;
+    memset(&first, 0, sizeof first);
+    memset(&second, 0, sizeof second);
+    weir_sim_locks_run(seed_first, WEIR_SIM_LOCKS_NONE, &first);
+    weir_sim_locks_run(seed_first, WEIR_SIM_LOCKS_NONE, &second);
+    assert_memory_equal(&first, &second, sizeof first);
+}
+
+static void locks__each_mistake_is_found_within_1000_seeds(void **state)
+{
+    (void)state;
+    struct weir_sim_locks_result result;
+    for (int plant = 1; plant < WEIR_SIM_LOCKS_PLANTS; plant++) {
+        uint64_t seed = 0;
+        do {
+            weir_sim_locks_run(++seed, (enum weir_sim_locks_plant)plant, &result);
+        } while (!result.broken && seed < 1000);
+        if (!result.broken)
+            fail_msg("%s is not found", weir_sim_locks_plant_name((enum weir_sim_locks_plant)plant));
+        print_message("%s: seed %llu: %s\n", weir_sim_locks_plant_name((enum weir_sim_locks_plant)plant),
+                      (unsigned long long)seed, result.broken);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(locks__hold_whatever_happens),
+        cmocka_unit_test(locks__runs_repeat),
+        cmocka_unit_test(locks__each_mistake_is_found_within_1000_seeds),
+    };
+    seed_first = test_random_seed() % (UINT64_C(1) << 62);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
