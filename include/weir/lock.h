@@ -11,8 +11,11 @@
  *     weir_lock_release(lock);
  *
  * Answers are granted (0), denied (WEIR_EHELD) or unknown (WEIR_EUNKNOWN): the server may have granted it and the
- * answer was lost. Unknown is never shown as one of the others. Ask again with the same owner: whoever holds it keeps
- * its token.
+ * answer was lost. Unknown is never shown as one of the others. A lost answer is asked for again with the same owner,
+ * which changes nothing that was granted, for as long as timeout_ms allows (and the wait: a waiter whose connection
+ * breaks goes on waiting, behind those who came meanwhile). After that, ask again with an owner of your own choosing:
+ * whoever holds the lock keeps its token. Owners that are chosen must be chosen once per holder: two processes with one
+ * owner are one holder.
  *
  * The holder's own deadline: the time of sending + the lease - max(lease / 10, 500 ms), on CLOCK_BOOTTIME. "Still
  * mine?" asks nobody. A machine paused together with its clocks does not notice: the check at the resource is for that,
@@ -20,8 +23,9 @@
  * liars.
  *
  * Thread rule: any thread may use any function of one weir_locks or weir_lock; release and disconnect must be the last
- * call for their object. Calls to the server block, at most `timeout_ms` (and the wait). With `renew` a thread of the
- * library renews at a third of the lease.
+ * call for their object. Calls to the server block, at most `timeout_ms` (and the wait; and the resolver's own time to
+ * look up a host's name). With `renew` a thread of the library renews at a third of the lease; it takes no signals.
+ * After fork() the child may ask nothing of either; the token it may use.
  *
  * Needs a POSIX system with threads; no other library. */
 #ifndef WEIR_LOCK_H
@@ -63,6 +67,10 @@ int weir_locks_connect(const struct weir_locks_options *options, struct weir_loc
                        struct weir_fault *ret_fault);
 void weir_locks_disconnect(struct weir_locks *locks); /* NULL is allowed; after its locks were released */
 
+/* What was wrong last, of all calls for this server and its locks, for people: "connection refused", what the server
+ * answered. Empty where nothing was. */
+void weir_locks_fault(struct weir_locks *locks, struct weir_fault *ret_fault);
+
 /* ---- one lock ---- */
 
 struct weir_lock;
@@ -70,10 +78,11 @@ struct weir_lock;
 struct weir_lock_options {
     const void *owner; /* who holds it; the same owner acquiring again keeps the token. NULL = a random one */
     size_t owner_size;
-    uint64_t ttl_ms;      /* the lease; WEIR_LOCK_TTL_MIN_MS to _MAX_MS; 0 = 15000 */
-    uint64_t wait_ms;     /* for the holder to go, in order of arrival; 0 = do not wait */
-    bool renew;           /* a thread renews it at a third of the lease, while the work advances: */
-    uint64_t progress_ms; /* weir_lock_advance must be called at least so often, or renewal stops; 0 = always renew */
+    uint64_t ttl_ms;           /* the lease; WEIR_LOCK_TTL_MIN_MS to _MAX_MS; 0 = 15000 */
+    uint64_t wait_ms;          /* for the holder to go, in order of arrival; 0 = do not wait */
+    bool renew;                /* a thread renews it at a third of the lease, while the work advances: */
+    uint64_t progress_ms;      /* weir_lock_advance must be called at least so often, or nothing is renewed until it is;
+                             0 = always renew */
     uint64_t seen_incarnation; /* of a mark that fenced you; the service raises its incarnation above it. 0 = none */
 };
 
@@ -99,8 +108,9 @@ int weir_lock_renew(struct weir_lock *lock);
 /* The work says that it advances (see progress_ms). */
 void weir_lock_advance(struct weir_lock *lock);
 
-/* Gives it back and frees `lock` (NULL is allowed), whatever is returned. 0; WEIR_ELOST: it had been lost before;
- * WEIR_EUNKNOWN, WEIR_EDOWN: it returns by itself when the lease ends. */
+/* Gives it back and frees `lock` (NULL is allowed), whatever is returned. 0; WEIR_ELOST: it had been lost before, by
+ * the server's word or by its own deadline; WEIR_EUNKNOWN, WEIR_EDOWN: if it is still held, it returns by itself when
+ * the lease ends. */
 int weir_lock_release(struct weir_lock *lock);
 
 #if defined(__GNUC__)

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The examples, built against the installed library alone, say what they should."""
+import pathlib
 import shutil
 import sys
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'live'))
+from fake_locks import FakeLocks
 from installed import ROOT, Installed, run
 
 STRICT = ['-Wall', '-Wextra', '-Wpedantic', '-Werror']
@@ -38,6 +41,23 @@ class Examples(unittest.TestCase):
     def test_cpp(self):
         program = self.build('embed.cpp', 'c++', '-std=c++11')
         self.assertEqual(run(program, env=self.installed.env), '1000 of 4000 admitted, the limit is 1000\n')
+
+    def test_lock_c(self):
+        program = self.build('lock.c', 'cc', '-std=c11')
+        with FakeLocks() as server:
+            output = run(program, server.address, 'job', env=self.installed.env).splitlines()
+            self.assertEqual(output, ['granted: 7.1', 'mine for 3 steps', 'released'])
+            server.deny = True
+            output = run(program, server.address, 'job', env=self.installed.env).splitlines()
+            self.assertEqual(output, ['granted: 7.2', 'lost: the lease has ended: it is not yours any more'])
+        self.assertIn('cannot connect', run('sh', '-c', f'{program} {server.address} job || true', env=self.installed.env))
+
+    def test_lock_cpp(self):
+        program = self.build('lock.cpp', 'c++', '-std=c++11')
+        with FakeLocks() as server:
+            output = run(program, server.address, env=self.installed.env)
+            self.assertEqual(output, '8 threads counted to 80, one at a time\n')
+            self.assertEqual(server.locks['counter'].number, 80)
 
     def test_python(self):
         output = run(sys.executable, ROOT / 'examples/embed.py', self.installed.library).splitlines()

@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 
-FLOORS = {'base': 0, 'core': 1, 'wire': 2, 'table': 3, 'engine': 4, 'observe': 4, 'rules': 5, 'serve': 6, 'cli': 7}
+FLOORS = {'base': 0, 'core': 1, 'wire': 2, 'table': 3, 'client': 4, 'engine': 4, 'observe': 4, 'rules': 5, 'serve': 6, 'cli': 7}
 # Beside the floors: sim/ hosts core/ in virtual time. It stands on core/ alone, and only cli/ runs it.
 SIM_INCLUDES = {'base', 'core', 'sim', 'weir'}
 FUNCTION_LINES_MAX = 70
