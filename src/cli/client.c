@@ -253,14 +253,14 @@ static int answer_read(struct client *client, struct weir_client_answer *ret_ans
 }
 
 static int ask(struct client *client, const struct weir_client_options *options, const struct target *target,
-               const char *path, const char *body)
+               const char *method, const char *path, const char *body)
 {
     bool six = strchr(target->host, ':') != NULL;
     char *text = NULL;
     int size = asprintf(&text,
-                        "POST %s HTTP/1.1\r\nHost: %s%s%s%s%s\r\n%s%s%sContent-Type: application/json\r\n"
+                        "%s %s HTTP/1.1\r\nHost: %s%s%s%s%s\r\n%s%s%sContent-Type: application/json\r\n"
                         "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-                        path, six ? "[" : "", target->local ? "localhost" : target->host, six ? "]" : "",
+                        method, path, six ? "[" : "", target->local ? "localhost" : target->host, six ? "]" : "",
                         target->local ? "" : ":", target->port, options->token ? "Authorization: Bearer " : "",
                         options->token ? options->token : "", options->token ? "\r\n" : "", strlen(body), body);
     if (size < 0)
@@ -271,8 +271,8 @@ static int ask(struct client *client, const struct weir_client_options *options,
     return error;
 }
 
-int weir_client_post(const struct weir_client_options *options, const char *path, const char *body,
-                     struct weir_client_answer *ret_answer, char *problem, size_t problem_size)
+static int call(const struct weir_client_options *options, const char *method, const char *path, const char *body,
+                struct weir_client_answer *ret_answer, char *problem, size_t problem_size)
 {
     struct client client = { .fd = -1, .problem = problem, .problem_size = problem_size };
     struct target target = { 0 };
@@ -285,7 +285,7 @@ int weir_client_post(const struct weir_client_options *options, const char *path
     if (!error && target.tls)
         error = tls_start(&client, &target, options->ca_file);
     if (!error)
-        error = ask(&client, options, &target, path, body);
+        error = ask(&client, options, &target, method, path, body);
     if (!error)
         error = answer_read(&client, ret_answer);
     SSL_free(client.ssl);
@@ -293,4 +293,16 @@ int weir_client_post(const struct weir_client_options *options, const char *path
     if (client.fd >= 0)
         (void)close(client.fd);
     return error;
+}
+
+int weir_client_post(const struct weir_client_options *options, const char *path, const char *body,
+                     struct weir_client_answer *ret_answer, char *problem, size_t problem_size)
+{
+    return call(options, "POST", path, body, ret_answer, problem, problem_size);
+}
+
+int weir_client_get(const struct weir_client_options *options, const char *path, struct weir_client_answer *ret_answer,
+                    char *problem, size_t problem_size)
+{
+    return call(options, "GET", path, "", ret_answer, problem, problem_size);
 }

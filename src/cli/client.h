@@ -28,5 +28,7 @@ struct weir_client_answer {
  * than WEIR_CLIENT_ANSWER_MAX), WEIR_ENOMEM. `problem` says what, for people. */
 int weir_client_post(const struct weir_client_options *options, const char *path, const char *body,
                      struct weir_client_answer *ret_answer, char *problem, size_t problem_size);
+int weir_client_get(const struct weir_client_options *options, const char *path, struct weir_client_answer *ret_answer,
+                    char *problem, size_t problem_size);
 
 #endif

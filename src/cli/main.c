@@ -13,6 +13,7 @@ struct verb {
 static const struct verb verbs[] = {
     { "serve", "answer Redis clients and HTTP", weir_cli_serve },
     { "check", "ask a running server whether a request may proceed", weir_cli_check },
+    { "lock", "run a command under a lock, and end it before the lock is lost", weir_cli_lock },
     { "explain", "say which limits a request would meet, and why not the others", weir_cli_explain },
     { "rules", "check a configuration", weir_cli_rules },
     { "sim", "run nodes, network and faults in virtual time and check the bounds", weir_cli_sim },

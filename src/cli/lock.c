@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cli/lock_ask.h"
+#include "cli/lock_run.h"
+#include "cli/verbs.h"
+#include "client/clock.h"
+#include "rules/config.h"
+#include "rules/number.h"
+#include "weir/limit.h"
+
+static const char help[] =
+    "Usage: weir lock NAME [OPTION ...] -- COMMAND [ARGUMENT ...]\n"
+    "       weir lock show NAME | release NAME --owner ID | restored      (each has its own --help)\n"
+    "\n"
+    "Runs COMMAND while this machine, of all that ask the same server, holds the lock NAME. The lease is renewed "
+    "while\n"
+    "COMMAND runs. If that fails, COMMAND gets TERM a quarter of the lease before this holder's own deadline and KILL "
+    "at\n"
+    "it; so it does while weir lock itself is stopped, or has been killed.\n"
+    "\n"
+    "  --ttl TIME       the lease, 2s to 1day (15s): for how long others wait if this machine dies\n"
+    "  --wait TIME      for the holder to go, in order of arrival, up to 1day (0: do not wait)\n"
+    "  --owner ID       who holds it (HOST:PID:RANDOM); the same owner asking again keeps the lock and its token\n"
+    "  --seen N         the incarnation of a mark that fenced you; the server raises its own above it\n"
+    "  --progress TIME  COMMAND must write a byte to the descriptor WEIR_PROGRESS_FD at least so often, or the lock "
+    "is\n"
+    "                   not renewed\n"
+    "  --server ADDR    where weir answers RESP (127.0.0.1:6380): HOST:PORT, [IPV6]:PORT or unix:/path\n"
+    "  --token TOKEN    who asks; better in the environment as WEIR_TOKEN, or in\n"
+    "  --token-file F   a file, where ps does not show it\n"
+    "  --timeout TIME   for an answer, beyond the wait (5s)\n"
+    "  -E N, --held-exit N   the exit code if another holds it (75)\n"
+    "  --name NAME      a name that begins with '-', or is one of the words above\n"
+    "\n"
+    "COMMAND finds the token in its environment: WEIR_FENCE (INCARNATION.NUMBER), WEIR_FENCE_INCARNATION,\n"
+    "WEIR_FENCE_NUMBER, and WEIR_LOCK_NAME. A lock alone protects nothing from a holder that paused: install the "
+    "token\n"
+    "at what is written to before the first read, and have each write checked there (docs/fencing.md).\n"
+    "\n"
+    "Exit code: COMMAND's, or 128 + the signal that ended it. 75 another holds the lock, 69 no answer: COMMAND was "
+    "not\n"
+    "run. 70 the lock was lost while it ran. 126 COMMAND cannot be run, 127 it is not there. 2 wrong arguments.\n"
+    "\n"
+    "Examples:\n"
+    "  weir lock nightly-backup -- /usr/local/bin/backup\n"
+    "  weir lock deploy --wait 10min --ttl 30s --server locks.internal:6380 -- make deploy\n"
+    "  weir lock report -E 0 -- ./report    # cron: whoever comes second does nothing\n"
+    "  weir lock import --progress 30s -- sh -c 'for f in *; do load \"$f\"; echo >&$WEIR_PROGRESS_FD; done'\n";
+
+struct flags {
+    struct weir_locks_options server;
+    struct weir_lock_options lock;
+    const char *name;
+    const char *token_file;
+    uint64_t ttl_ns;
+    uint64_t held_exit;
+};
+
+static int complain(const char *option, const char *text)
+{
+    fprintf(stderr, "weir: %s %s\n", option, text);
+    return WEIR_EXIT_ERROR;
+}
+
+/* A duration in ms: shorter parts are refused, as no option here means anything by them. */
+static int time_read(const char *option, const char *value, uint64_t max_ms, uint64_t *ret_ms)
+{
+    struct weir_fault fault;
+    uint64_t ns = 0;
+    if (strcmp(value, "0") != 0 && weir_duration_parse(value, &ns, &fault) != 0)
+        return complain(option, fault.text);
+    if (ns % WEIR_NS_PER_MS != 0 || ns / WEIR_NS_PER_MS > max_ms)
+        return complain(option, "must be whole milliseconds, up to 1day");
+    *ret_ms = ns / WEIR_NS_PER_MS;
+    return 0;
+}
+
+static int number_read(const char *option, const char *value, uint64_t max, uint64_t *ret_number)
+{
+    char text[64];
+    uint64_t number = 0;
+    if (weir_number_parse(value, strlen(value), &number) == 0 && number <= max) {
+        *ret_number = number;
+        return 0;
+    }
+    (void)snprintf(text, sizeof(text), "must be a whole number, 0 to %" PRIu64, max);
+    return complain(option, text);
+}
+
+static int timeout_read(struct flags *flags, const char *value)
+{
+    uint64_t ms = 0;
+    int failed = time_read("--timeout", value, WEIR_LOCK_WAIT_MAX_MS, &ms);
+    if (!failed && ms == 0)
+        return complain("--timeout", "must be more than 0");
+    flags->server.timeout_ms = (unsigned)ms;
+    return failed;
+}
+
+static int option_read(struct flags *flags, int option, const char *value)
+{
+    struct weir_lock_options *lock = &flags->lock;
+    switch (option) {
+    case 'l':
+        return time_read("--ttl", value, WEIR_LOCK_TTL_MAX_MS, &lock->ttl_ms);
+    case 'w':
+        return time_read("--wait", value, WEIR_LOCK_WAIT_MAX_MS, &lock->wait_ms);
+    case 'p':
+        return time_read("--progress", value, WEIR_LOCK_TTL_MAX_MS, &lock->progress_ms);
+    case 'o':
+        lock->owner = value;
+        lock->owner_size = strlen(value);
+        return 0;
+    case 'S':
+        return number_read("--seen", value, UINT64_C(1) << 62, &lock->seen_incarnation);
+    case 's':
+        flags->server.address = value;
+        return 0;
+    case 't':
+        flags->server.token = value;
+        return 0;
+    case 'f':
+        flags->token_file = value;
+        return 0;
+    case 'T':
+        return timeout_read(flags, value);
+    case 'E':
+        return number_read("--held-exit", value, 255, &flags->held_exit);
+    case 'n':
+        flags->name = value;
+        return 0;
+    default:
+        return complain("try", "weir lock --help");
+    }
+}
+
+/* What stands before "--"; the name may come anywhere in it. */
+static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help)
+{
+    static const struct option options[] = {
+        { "ttl", required_argument, NULL, 'l' },
+        { "wait", required_argument, NULL, 'w' },
+        { "progress", required_argument, NULL, 'p' },
+        { "owner", required_argument, NULL, 'o' },
+        { "seen", required_argument, NULL, 'S' },
+        { "server", required_argument, NULL, 's' },
+        { "token", required_argument, NULL, 't' },
+        { "token-file", required_argument, NULL, 'f' },
+        { "timeout", required_argument, NULL, 'T' },
+        { "held-exit", required_argument, NULL, 'E' },
+        { "name", required_argument, NULL, 'n' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    for (int option; (option = getopt_long(argc, argv, "hE:", options, NULL)) != -1;) {
+        *ret_help = option == 'h';
+        int failed = *ret_help ? 0 : option_read(flags, option, optarg);
+        if (failed || *ret_help)
+            return failed;
+    }
+    if (!flags->name && optind < argc)
+        flags->name = argv[optind++];
+    if (!flags->name)
+        return complain("lock", "needs a NAME (try weir lock --help)");
+    if (optind < argc)
+        return complain(argv[optind], "is one argument too many: the command comes after --");
+    return 0;
+}
+
+/* "HOST:PID:RANDOM": who reads `weir lock show` finds the holder, and no two are the same. */
+static bool owner_make(char *buffer, size_t size)
+{
+    char host[128] = "";
+    uint64_t random;
+    if (gethostname(host, sizeof(host) - 1) != 0 || getrandom(&random, sizeof(random), 0) != sizeof(random))
+        return false;
+    (void)snprintf(buffer, size, "%s:%ld:%016" PRIx64, host, (long)getpid(), random);
+    return true;
+}
+
+static int refusal_print(struct weir_locks *locks, const struct flags *flags, int error)
+{
+    struct weir_fault fault;
+    weir_locks_fault(locks, &fault);
+    if (error == WEIR_EHELD || error == WEIR_ELIMIT) {
+        fprintf(stderr, "weir: %s: %s\n", flags->name, error == WEIR_EHELD ? "is held by another" : fault.text);
+        return (int)flags->held_exit;
+    }
+    if (error == WEIR_ERANGE || error == WEIR_EINVAL) {
+        fprintf(stderr, "weir: %s %s\n", fault.field, fault.text);
+        return WEIR_EXIT_ERROR;
+    }
+    fprintf(stderr, "weir: %s: %s: %s\n", flags->name,
+            error == WEIR_EUNKNOWN ? "unknown whether it was granted" : "not granted", fault.text);
+    return WEIR_LOCK_EXIT_UNKNOWN;
+}
+
+static int run_locked(struct flags *flags, char **command)
+{
+    struct weir_locks *locks = NULL;
+    struct weir_lock *lock = NULL;
+    struct weir_fault fault;
+    int error = weir_locks_connect(&flags->server, &locks, &fault);
+    if (error) {
+        fprintf(stderr, "weir: %s: %s\n", flags->server.address, fault.text);
+        return error == WEIR_EINVAL ? WEIR_EXIT_ERROR : WEIR_LOCK_EXIT_UNKNOWN;
+    }
+    int code;
+    error = weir_lock_acquire(locks, flags->name, strlen(flags->name), &flags->lock, &lock);
+    if (error) {
+        code = refusal_print(locks, flags, error);
+    } else {
+        const struct weir_lock_run run = { .name = flags->name,
+                                           .command = command,
+                                           .ttl_ns = flags->lock.ttl_ms * WEIR_NS_PER_MS,
+                                           .progress = flags->lock.progress_ms > 0 };
+        code = weir_lock_run(lock, &run);
+    }
+    weir_locks_disconnect(locks);
+    return code;
+}
+
+static int run_main(int argc, char **argv)
+{
+    char owner[WEIR_LOCK_OWNER_MAX];
+    struct flags flags = { .server = { .address = "127.0.0.1:6380", .token = getenv("WEIR_TOKEN") },
+                           .lock = { .ttl_ms = 15000, .renew = true },
+                           .held_exit = WEIR_LOCK_EXIT_HELD };
+    bool wants_help = false;
+    int count = 1;
+    while (count < argc && strcmp(argv[count], "--") != 0)
+        count++;
+    char **command = argv + count + (count < argc ? 1 : 0);
+    argv[count] = NULL;
+    int failed = flags_read(count, argv, &flags, &wants_help);
+    if (wants_help)
+        fputs(help, stdout);
+    if (failed || wants_help)
+        return failed;
+    if (!*command)
+        return complain("lock", "needs a COMMAND after -- (try weir lock --help)");
+    char *token = flags.token_file ? weir_token_file_read(flags.token_file) : NULL;
+    if (flags.token_file && !token)
+        return WEIR_EXIT_ERROR;
+    flags.server.token = token ? token : flags.server.token && *flags.server.token ? flags.server.token : NULL;
+    if (!flags.lock.owner && owner_make(owner, sizeof(owner))) {
+        flags.lock.owner = owner;
+        flags.lock.owner_size = strlen(owner);
+    }
+    int code = run_locked(&flags, command);
+    free(token);
+    return code;
+}
+
+int weir_cli_lock(int argc, char **argv)
+{
+    static const struct {
+        const char *word;
+        int (*run)(int argc, char **argv);
+    } words[] = { { "show", weir_lock_show }, { "release", weir_lock_give_back }, { "restored", weir_lock_restored } };
+    for (size_t i = 0; argc > 1 && i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(argv[1], words[i].word) == 0)
+            return words[i].run(argc - 1, argv + 1);
+    }
+    return run_main(argc, argv);
+}

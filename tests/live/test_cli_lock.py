@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""weir lock NAME -- COMMAND: exit codes, the environment, and that the command never outlives the lease: not when the
+service is gone, not when weir lock is stopped or killed."""
+import os
+import pathlib
+import pty
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from fake_locks import FakeLocks
+from weir_server import BUILD
+
+# Says each 20 ms that it is alive, and when it is asked to end; ends when asked, unless told not to.
+WORK = '''
+import signal, sys, time
+def asked(number, frame):
+    print('asked', time.monotonic(), flush=True)
+    if 'deaf' not in sys.argv:
+        sys.exit(5)
+signal.signal(signal.SIGTERM, asked)
+while True:
+    print('alive', time.monotonic(), flush=True)
+    time.sleep(0.02)
+'''
+
+
+class Base(unittest.TestCase):
+    def setUp(self):
+        self.server = self.enterContext(FakeLocks())
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix='weir-lock-')))
+
+    def enterContext(self, manager):  # of Python 3.11, for those before
+        value = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return value
+
+    def arguments(self, *arguments):
+        return [str(BUILD / 'weir'), 'lock', 'job', '--server', self.server.address, '--timeout', '300ms', *arguments]
+
+    def lock(self, *arguments, **options):
+        return subprocess.run(self.arguments(*arguments), capture_output=True, text=True, timeout=30, check=False,
+                              **options)
+
+    def begin(self, *arguments, **options):
+        process = subprocess.Popen(self.arguments(*arguments), **options)
+        self.addCleanup(self.finish, process)
+        return process
+
+    def finish(self, process):
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        process.wait(10)
+        if process.stdout:
+            process.stdout.close()
+
+    def work(self, *words, ttl='2s', options=()):
+        """weir lock over WORK, once that runs; its output is in a file."""
+        self.log = self.folder / 'log'
+        with open(self.log, 'wb') as log:
+            process = self.begin('--ttl', ttl, *options, '--', sys.executable, '-c', WORK, *words, stdout=log)
+        self.until(lambda: self.times('alive'))
+        return process
+
+    def times(self, word):
+        rows = [line.split() for line in self.log.read_text(encoding='ascii').splitlines()]
+        return [float(row[1]) for row in rows if len(row) == 2 and row[0] == word]
+
+    def until(self, condition, timeout_s=10):
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def assert_dead(self):
+        """Nothing is written any more, and what was, was written before the service's lease ended."""
+        last = self.times('alive')[-1]
+        time.sleep(0.2)
+        self.assertEqual(self.times('alive')[-1], last)
+        self.assertLess(last, self.server.locks['job'].end)
+
+
+class Codes(Base):
+    def test_the_commands_status_is_ours(self):
+        for script, code in (('exit 0', 0), ('exit 3', 3), ('kill -9 $$', 137), ('kill -TERM $$', 143)):
+            result = self.lock('--', 'sh', '-c', script)
+            self.assertEqual((result.returncode, result.stderr), (code, ''))
+        self.assertIsNone(self.server.locks['job'].owner)
+
+    def test_the_environment_carries_the_token(self):
+        environment = {**os.environ, 'WEIR_FENCE': '9.9', 'KEPT': 'a=b'}
+        result = self.lock('--', 'sh', '-c', 'env | grep -E "^(WEIR_[FLP]|KEPT)" | sort', env=environment)
+        self.assertEqual(result.stdout.split(), ['KEPT=a=b', 'WEIR_FENCE=7.1', 'WEIR_FENCE_INCARNATION=7',
+                                                 'WEIR_FENCE_NUMBER=1', 'WEIR_LOCK_NAME=job'])
+
+    def test_commands_that_cannot_run(self):
+        self.assertEqual(self.lock('--', '/no/such/program').returncode, 127)
+        self.assertEqual(self.lock('--', '/etc/passwd').returncode, 126)
+
+    def test_held_is_75_or_as_asked_and_a_wait_is_in_order(self):
+        holder = self.begin('--owner', 'first', '--', 'sleep', '60')
+        self.until(lambda: 'job' in self.server.locks)
+        result = self.lock('--', 'touch', str(self.folder / 'ran'))
+        self.assertEqual((result.returncode, result.stderr), (75, 'weir: job: is held by another\n'))
+        self.assertEqual(self.lock('-E', '0', '--wait', '100ms', '--', 'touch', str(self.folder / 'ran')).returncode, 0)
+        self.assertEqual(self.lock('--held-exit', '9', '--', 'true').returncode, 9)
+        self.assertFalse((self.folder / 'ran').exists())
+        waiting = self.begin('--wait', '30s', '--', 'true')
+        self.until(lambda: any('WAIT' in words for words in self.server.commands[-1:]))
+        holder.terminate()
+        self.assertEqual((holder.wait(10), waiting.wait(10)), (143, 0))
+
+    def test_no_answer_is_69_and_the_command_does_not_run(self):
+        self.server.mute = True
+        self.assertEqual(self.lock('--', 'touch', str(self.folder / 'ran')).returncode, 69)
+        self.server.stop()
+        result = self.lock('--', 'touch', str(self.folder / 'ran'))
+        self.assertEqual(result.returncode, 69)
+        self.assertIn('refused', result.stderr)
+        self.assertFalse((self.folder / 'ran').exists())
+
+    def test_an_answer_that_is_lost_stays_unknown(self):
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            self.server.address = f'127.0.0.1:{listener.getsockname()[1]}'
+            process = self.begin('--', 'true', stderr=subprocess.PIPE)
+            sock, _ = listener.accept()
+            sock.recv(4096)
+            sock.sendall(b'*2\r\n$6\r\nserver\r\n$4\r\nweir\r\n')
+            self.assertIn(b'WEIR.LOCK', sock.recv(4096))
+            listener.close()
+            sock.close()
+            with process.stderr as errors:
+                self.assertIn(b'unknown whether it was granted', errors.read())
+            self.assertEqual(process.wait(10), 69)
+
+    def test_wrong_arguments_are_2(self):
+        for arguments in ((), ('--',), ('--ttl', '1s', '--', 'true'), ('--ttl', 'x', '--', 'true'), ('two', '--', 'true'),
+                          ('--wait', '2day', '--', 'true'), ('-E', '256', '--', 'true'), ('--nonsense', '--', 'true'),
+                          ('--owner', '', '--', 'true'), ('--token-file', '/no/such', '--', 'true'),
+                          ('--server', 'nowhere', '--', 'true')):
+            result = self.lock(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertTrue(result.stderr, arguments)
+
+    def test_a_token_comes_from_a_file(self):
+        path = self.folder / 'token'
+        path.write_text('from-a-file\n', encoding='ascii')
+        self.assertEqual(self.lock('--token-file', str(path), '--', 'true').returncode, 0)
+        self.assertEqual(self.server.commands[0], ['HELLO', '2', 'AUTH', 'default', 'from-a-file'])
+
+
+class Lease(Base):
+    def test_it_is_renewed_while_the_command_runs(self):
+        self.assertEqual(self.lock('--ttl', '2s', '--', 'sleep', '2.5').returncode, 0)
+        self.assertGreaterEqual(self.server.count('WEIR.RELOCK'), 3)
+        self.assertEqual(self.server.locks['job'].number, 1)
+
+    def test_a_service_that_is_gone_gets_the_command_asked_to_end(self):
+        process = self.work()
+        self.server.stop()
+        self.assertEqual(process.wait(10), 70)
+        self.assertEqual(len(self.times('asked')), 1)
+        self.assert_dead()
+
+    def test_one_that_does_not_end_is_killed_at_the_deadline(self):
+        process = self.work('deaf')
+        self.server.mute = True  # which takes a renewal's whole time to find out
+        self.assertEqual(process.wait(10), 70)
+        self.assertEqual(len(self.times('asked')), 1)
+        self.assertGreater(self.times('alive')[-1], self.times('asked')[0])
+        self.assert_dead()
+
+    def test_a_renewal_that_is_denied_kills_at_once(self):
+        process = self.work(ttl='3s')
+        self.server.deny = True
+        self.assertEqual(process.wait(10), 70)
+        self.assertEqual(self.times('asked'), [])
+        self.assert_dead()
+
+    def test_weir_lock_is_stopped_and_the_command_ends_all_the_same(self):
+        process = self.work('deaf')
+        process.send_signal(signal.SIGSTOP)
+        self.until(lambda: time.monotonic() > self.server.locks['job'].end)
+        self.assert_dead()
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(10), 70)
+
+    def test_weir_lock_is_killed_and_so_is_all_of_the_group(self):
+        self.log = self.folder / 'log'
+        script = f'{sys.executable} -c "$0" deaf & wait'
+        with open(self.log, 'wb') as log:
+            process = self.begin('--ttl', '1hour', '--', 'sh', '-c', script, WORK, stdout=log)
+        self.until(lambda: self.times('alive'))
+        process.kill()
+        process.wait(10)
+        self.assert_dead()
+
+    def test_what_the_command_leaves_behind_does_not_outlive_the_lock(self):
+        self.log = self.folder / 'log'
+        script = f'{sys.executable} -c "$0" deaf & while ! grep -q alive {self.log}; do sleep 0.01; done'
+        with open(self.log, 'wb') as log:
+            process = self.begin('--ttl', '1hour', '--', 'sh', '-c', script, WORK, stdout=log)
+        self.assertEqual(process.wait(10), 0)
+        self.assert_dead()
+
+    def test_without_progress_it_is_not_renewed(self):
+        steps = 'for i in 1 2 3 4 5; do sleep 0.5; echo >&$WEIR_PROGRESS_FD; done'
+        self.assertEqual(self.lock('--ttl', '2s', '--progress', '700ms', '--', 'sh', '-c', steps).returncode, 0)
+        self.assertEqual(self.work(options=('--progress', '100ms')).wait(10), 70)
+        self.assert_dead()
+
+
+class Signals(Base):
+    def test_they_are_passed_on_to_the_group(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = self.begin('--', 'sh', '-c', 'echo ready; while :; do sleep 0.1; done', stdout=subprocess.PIPE)
+            self.assertEqual(process.stdout.readline(), b'ready\n')
+            process.send_signal(number)
+            self.assertEqual(process.wait(10), 128 + number)
+        self.assertIsNone(self.server.locks['job'].owner)
+
+
+class Terminal(Base):
+    def on_terminal(self, *command):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv(str(BUILD / 'weir'), self.arguments('--', *command))
+        self.addCleanup(os.close, terminal)
+        return pid, terminal
+
+    def read(self, terminal, end):
+        text = b''
+        while end not in text:
+            self.assertTrue(select.select([terminal], [], [], 10)[0], text)
+            text += os.read(terminal, 4096)
+        return text
+
+    def test_the_command_reads_it_is_interrupted_and_is_stopped(self):
+        pid, terminal = self.on_terminal('sh', '-c', 'echo begun; read word; echo got $word; exec sleep 60')
+        self.read(terminal, b'begun')
+        os.write(terminal, b'this\n')
+        self.read(terminal, b'got this')
+        os.write(terminal, b'\x1a')  # ^Z
+        self.assertTrue(os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]))
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.2)
+        self.assertEqual(os.waitpid(pid, os.WNOHANG), (0, 0))
+        os.write(terminal, b'\x03')  # ^C
+        status = os.waitpid(pid, 0)[1]
+        self.assertEqual((os.WIFEXITED(status), os.WEXITSTATUS(status)), (True, 130))
+
+
+if __name__ == '__main__':
+    unittest.main()
