@@ -25,12 +25,19 @@ static int open_etcd(char **arguments, struct weir_lock_engine **ret_engine, str
     return weir_lock_etcd_open(&options, ret_engine, ret_fault);
 }
 
+static int open_postgres(char **arguments, struct weir_lock_engine **ret_engine, struct weir_fault *ret_fault)
+{
+    struct weir_lock_postgres_options options = { .conninfo = arguments[0], .witness = arguments[1] };
+    return weir_lock_postgres_open(&options, ret_engine, ret_fault);
+}
+
 static const struct kind {
     const char *name;
     int (*open)(char **arguments, struct weir_lock_engine **ret_engine, struct weir_fault *ret_fault);
 } KINDS[] = {
     { "sqlite", open_sqlite },
     { "etcd", open_etcd },
+    { "postgres", open_postgres },
 };
 
 void world_open(void)

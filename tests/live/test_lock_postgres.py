@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The postgres lock engine on real servers: what it answers, and what it promises when several nodes race
+(docs/locks-postgres.md)."""
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+from lock_engine_drive import EngineDrive
+from postgres_server import LockCase, Postgres
+from redis_server import wait_for
+from weir_server import BUILD, ROOT
+
+
+class Suite(LockCase):
+    def test_what_every_lock_engine_must_pass(self):
+        postgres = self.server()
+        done = subprocess.run([str(BUILD / 'tests/lock/lock_suite'), 'postgres', postgres.conninfo(),
+                               str(self.folder / 'witness')], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=120, encoding='utf-8', errors='replace', check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn('lock__a_grant_survives_kill_9', done.stdout)
+
+
+class Answers(LockCase):
+    """One server for all of them, a table each."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.postgres = Postgres(autovacuum='off')
+        cls.addClassCleanup(cls.postgres.stop)
+
+    def drive(self, **options):
+        return self.engine(self.postgres, table=self.id().rsplit('.', maxsplit=1)[-1].lower()[:50], **options)
+
+    def sessions(self, condition):
+        return self.postgres.sql(f'SELECT count(*) FROM pg_stat_activity WHERE {condition} AND pid <> pg_backend_pid()')
+
+    def said(self, answers):
+        self.assertEqual([a['status'] for a in answers], ['OK'] * len(answers), answers)
+        return [a['said'] for a in answers]
+
+    def test_a_batch_is_decided_in_its_order(self):
+        answers = self.drive().batch('acquire b x 5000', 'acquire a x 5000', 'acquire b y 5000', 'acquire b x 3000',
+                                     'renew b x 9000', 'release b x', 'acquire b y 5000', 'show a', 'show b', 'show c',
+                                     'renew b x 5000', 'release b x')
+        self.assertEqual(self.said(answers), ['granted', 'granted', 'held', 'granted', 'granted', 'granted', 'granted',
+                                              'granted', 'granted', 'free', 'free', 'free'])
+        tokens = [tuple(a['token']) for a in answers]
+        self.assertEqual(len({tokens[i] for i in (0, 2, 3, 4, 5)}), 1, 'one grant, one token')
+        self.assertEqual([tokens[6][1], tokens[6][0]], [tokens[0][1] + 1, tokens[0][0]])
+        self.assertEqual([a['holder'] for a in answers[6:9]], ['y', 'x', 'y'])
+        self.assertEqual([answers[i]['lease_us'] for i in (0, 4, 5)], [5000000, 9000000, 0])
+        self.assertGreater(answers[3]['lease_us'], 4000000, 'a lease never becomes shorter')
+
+    def test_names_are_bytes(self):
+        names = ["'; DROP TABLE x", "a'b", 'a\\b', '$1', '%s', 'ä€😀', 'n' * 1024, '@', '--']
+        names = [name.replace(' ', '_').replace(';', ':') for name in names]
+        drive = self.drive()
+        granted = drive.batch(*(f'acquire {n} {n[:200]} 5000' for n in names))
+        self.assertEqual(self.said(granted), ['granted'] * len(names))
+        shown = drive.batch(*(f'show {n}' for n in names))
+        self.assertEqual([a['holder'] for a in shown], [n[:200] for n in names])
+
+    def test_nothing_after_the_end_of_a_lease(self):
+        drive = self.drive()
+        first = drive.ask('acquire a x 100')['token']
+        time.sleep(0.15)
+        self.assertEqual(self.said(drive.batch('renew a x 5000', 'release a x', 'show a')), ['free', 'free', 'free'])
+        again = drive.ask('acquire a x 5000')
+        self.assertEqual(again['token'], [first[0], first[1] + 1], 'the same owner, a new grant')
+
+    def test_a_batch_is_one_transaction(self):
+        drive = self.drive(witness='w')
+        self.said(drive.batch(*(f'acquire name{i} x 5000' for i in range(1000))))
+        table = 'test_a_batch_is_one_transaction'
+        self.assertEqual(self.postgres.sql(f'SELECT count(*), count(DISTINCT xmin::text) FROM {table}'), '1000|1')
+
+    def test_who_waits_costs_no_write(self):
+        drive = self.drive()
+        drive.ask('acquire a x 60000')
+        before = self.postgres.sql('SELECT pg_snapshot_xmax(pg_current_snapshot())')
+        for _ in range(20):
+            self.assertEqual(drive.ask('acquire a y 60000')['said'], 'held')
+        self.assertEqual(self.postgres.sql('SELECT pg_snapshot_xmax(pg_current_snapshot())'), before)
+
+    def test_the_incarnation_rises_at_each_start_and_by_request(self):
+        one = self.drive(witness='one')
+        first = one.ask('acquire a x 60000')['token']
+        two = self.drive(witness='two')
+        self.assertGreater(two.state()['incarnation'], first[0])
+        kept = two.ask('acquire a x 60000')['token']
+        self.assertEqual(kept, first, 're-entry keeps the token, whoever asks')
+        new = one.ask('acquire b x 60000')['token']
+        self.assertEqual(new[0], two.state()['incarnation'], 'the other node has heard of it')
+        raised = one.ask('raise')['token'][0]
+        self.assertGreater(raised, new[0])
+        self.assertEqual(two.ask('acquire c x 60000')['token'][0], raised)
+
+    def test_what_a_resource_has_seen_raises_it(self):
+        drive = self.drive()
+        first = drive.ask('acquire a x 60000')['token']
+        second = drive.ask(f'acquire a x 60000 {first[0] + 100}')['token']
+        self.assertGreater(second[0], first[0] + 100)
+        self.assertEqual(drive.ask('acquire a x 60000')['token'], second)
+        self.assertEqual(drive.ask(f'acquire a x 60000 {2**62 + 1}')['status'], 'ERANGE')
+        self.assertEqual(drive.ask(f'raise - - 0 {2**62 + 1}')['status'], 'ERANGE')
+        self.assertEqual(drive.ask(f'raise - - 0 {second[0] + 1000}')['token'][0], second[0] + 1001)
+
+    def test_no_grant_without_a_witness(self):
+        (self.folder / 'sub').mkdir()
+        drive = self.drive(witness='sub/witness')
+        drive.ask('acquire a x 60000')
+        shutil.rmtree(self.folder / 'sub')
+        self.assertEqual(drive.ask('raise')['status'], 'EUNKNOWN')
+        self.assertEqual(drive.ask('acquire b x 60000')['status'], 'EDOWN')
+        self.assertIn('witness', drive.state()['fault'])
+        (self.folder / 'sub').mkdir()
+        self.granted(drive, 'acquire b x 60000')
+
+    def test_a_damaged_witness_is_refused(self):
+        (self.folder / 'witness').write_text('what is this\n', encoding='utf-8')
+        drive = self.drive()
+        self.assertEqual(drive.hear()['field'], 'witness')
+        self.assertEqual(drive.close(), 1)
+
+    def test_the_password_is_not_told(self):
+        for conninfo in ('host=127.0.0.1 password=topsecret nonsense=topsecret', 'postgresql://a:topsecret@[/x',
+                         f'host=127.0.0.1 port={self.postgres.port} user=topsecret password=topsecret'):
+            drive = EngineDrive('postgres', conninfo, self.folder / 'w')
+            self.addCleanup(drive.close)
+            text = str(drive.hear() if drive.process.poll() is not None or 'user' not in conninfo else drive.state())
+            self.assertNotIn('topsecret', text)
+
+    def test_a_role_without_rights_to_create(self):
+        text = (ROOT / 'docs/locks-postgres.md').read_text(encoding='utf-8')
+        by_hand = re.search(r'```sql\n(.*?)```', text, re.S)[1].replace('weir_locks', 'handmade')
+        self.postgres.sql('CREATE ROLE weir LOGIN;' + by_hand)
+        drive = self.engine(self.postgres, table='handmade', extra=' user=weir')
+        self.assertEqual(self.said(drive.batch('acquire a x 5000', 'renew a x 5000', 'release a x')), ['granted'] * 3)
+        other = self.engine(self.postgres, table='nowhere', witness='w2', extra=' user=weir')
+        self.assertEqual(other.ask('acquire a x 5000')['status'], 'EDOWN')
+        self.assertIn('permission denied', other.state()['fault'])
+
+    def test_tables_that_a_crash_would_empty_are_refused(self):
+        drive = self.drive()
+        drive.ask('acquire a x 5000')
+        self.postgres.sql(f'ALTER TABLE {self.id().rsplit(".", maxsplit=1)[-1][:50]} SET UNLOGGED')
+        self.assertEqual(drive.ask('acquire b x 5000')['status'], 'EDOWN')
+        self.assertIn('UNLOGGED', drive.state()['fault'])
+
+    def test_a_table_replaced_under_the_connection(self):
+        """TRUNCATE, or a dump that is restored: numbers begin anew, so the incarnation must not stay."""
+        table = self.id().rsplit('.', maxsplit=1)[-1][:50]
+        drive = self.drive()
+        tokens = [drive.ask('acquire a x 5000')['token']]
+        self.postgres.sql(f'TRUNCATE {table}')
+        tokens.append(self.granted(drive, 'acquire a y 5000'))
+        self.postgres.sql(f'CREATE TABLE copy AS SELECT * FROM {table} WHERE false; DROP TABLE {table}; '
+                          f'ALTER TABLE copy RENAME TO {table}; ALTER TABLE {table} ADD PRIMARY KEY (name)')
+        tokens.append(self.granted(drive, 'acquire a z 5000'))
+        self.assertEqual(tokens, sorted(tokens))
+        self.assertEqual([number for _, number in tokens], [1, 1, 1], 'the test has shown nothing')
+
+    def test_a_stop_of_weir_holds_no_lock_of_the_database(self):
+        """A node that is stopped while it sends leaves the server nothing to wait with."""
+        one, two = self.drive(witness='one'), self.drive(witness='two')
+        names = [f'{"n" * 900}{i}' for i in range(1000)]
+        one.timeout(20000)
+        for _ in range(3):
+            one.send(';'.join(f'acquire {n} x 60000' for n in names))
+            time.sleep(random.random() * 0.02)
+            one.process.send_signal(signal.SIGSTOP)
+            wait_for(lambda: self.sessions("state = 'active'") == '0', 'a query of a stopped node goes on')
+            self.assertEqual(self.sessions("state LIKE 'idle in%'"), '0')
+            self.assertEqual(two.ask(f'acquire {names[-1]} y 60000')['status'], 'OK')
+            self.said(two.batch(*(f'release {n} y' for n in names)))
+            one.process.send_signal(signal.SIGCONT)
+            self.assertEqual({a['status'] for a in one.hear()}, {'OK'})
+            self.said(one.batch(*(f'release {n} x' for n in names)))
+
+
+class History:
+    """By name: grants as (started, ended, owner, token), and spans for which an owner held it for sure."""
+
+    def __init__(self):
+        self.mutex = threading.Lock()
+        self.grants, self.spans = {}, {}
+
+    def grant(self, name, start, end, owner, token):
+        with self.mutex:
+            self.grants.setdefault(name, []).append((start, end, owner, tuple(token)))
+
+    def held(self, name, start, end, owner):
+        if end > start:
+            with self.mutex:
+                self.spans.setdefault(name, []).append((start, end, owner))
+
+    def faults(self):
+        """Two holders at once; a grant after another with a token that is no greater; a token given to two."""
+        found = []
+        for name, spans in self.spans.items():
+            spans.sort()
+            found += [('two holders', name, a, b) for a, b in zip(spans, spans[1:]) if b[0] < a[1] and a[2] != b[2]]
+        for name, grants in self.grants.items():
+            owners = {}
+            for start, end, owner, token in grants:
+                if owners.setdefault(token, owner) != owner:
+                    found.append(('a token twice', name, token, owner))
+                found += [('token went back', name, other, (start, end, owner, token)) for other in grants
+                          if other[1] < start and other[3] > token]
+        return found
+
+
+class Races(LockCase):
+    SECONDS = 3
+
+    def contend(self, drive, node, seed, history, stop):
+        """Batches of random ops on five names, in random order, under two owners of this node."""
+        rng = random.Random(seed)
+        leases = {}  # (name, owner) -> (from, until) in ns, by this machine's clock
+        while not stop.is_set():
+            ops = [(rng.choice(('acquire', 'acquire', 'renew', 'release')), f'lock{rng.randrange(5)}',
+                    f'{node}{rng.randrange(2)}', rng.choice((30, 100, 300))) for _ in range(rng.randrange(1, 8))]
+            start = time.monotonic_ns()
+            answers = drive.batch(*(f'{verb} {name} {owner} {ttl}' for verb, name, owner, ttl in ops))
+            end = time.monotonic_ns()
+            for (verb, name, owner, _), answer in zip(ops, answers):
+                key = name, owner
+                self.statuses.append(answer['status'])
+                if answer['status'] != 'OK':
+                    continue
+                if verb == 'release' and key in leases:
+                    since, until = leases.pop(key)
+                    history.held(name, since, min(until, start), owner)
+                if verb in ('acquire', 'renew') and answer['said'] == 'granted':
+                    history.grant(name, start, end, owner, answer['token'])
+                    since, until = leases.pop(key, (end, 0))
+                    if until < start:  # may have been lost between
+                        history.held(name, since, until, owner)
+                        since = end
+                    leases[key] = since, max(until, start + answer['lease_us'] * 1000)
+        for (name, owner), (since, until) in leases.items():
+            history.held(name, since, until, owner)
+
+    def test_two_nodes_on_the_same_five_names(self):
+        postgres = self.server()
+        seed = int(os.environ.get('WEIR_TEST_SEED', random.randrange(2**32)))
+        print(f'seed {seed}', flush=True)
+        history, stop, self.statuses = History(), threading.Event(), []
+        drives = [self.engine(postgres, witness=f'witness{node}') for node in range(2)]
+        self.addCleanup(stop.set)
+        self.assertTrue(all(drive.state()['up'] for drive in drives))
+        threads = [threading.Thread(target=self.contend, args=(drive, 'ab'[node], seed + node, history, stop))
+                   for node, drive in enumerate(drives)]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + self.SECONDS
+        while time.monotonic() < end:
+            if random.Random(time.monotonic_ns()).random() < 0.2:
+                postgres.sql('UPDATE weir_locks_meta SET incarnation = incarnation + 1')  # as another node would
+            time.sleep(0.2)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(history.faults(), [], f'seed {seed}')
+        self.assertEqual(set(self.statuses), {'OK'}, f'seed {seed}')
+        self.assertGreater(sum(map(len, history.grants.values())), 200)
+        self.assertGreater(sum(map(len, history.spans.values())), 50)
+        self.assertEqual(postgres.sql('SELECT sum(deadlocks) FROM pg_stat_database'), '0')
+
+    def test_a_new_name_is_given_to_one(self):
+        postgres = self.server()
+        drives = [self.engine(postgres, witness=f'witness{node}') for node in range(3)]
+        for i in range(60):
+            ops = [f'acquire new{i}-{j} %s 60000' for j in range(4)]
+            for node, drive in enumerate(drives):
+                drive.send(';'.join(op % f'owner{node}' for op in (ops if node % 2 else reversed(ops))))
+            answers = [drive.hear() for drive in drives]
+            winners = [a['holder'] for batch in answers for a in batch if a['said'] == 'granted']
+            self.assertEqual(len(winners), 4, answers)
+            for batch, order in zip(answers, (-1, 1, -1)):
+                self.assertEqual([a['holder'] for a in batch], [a['holder'] for a in answers[1][::order]])
+
+
+if __name__ == '__main__':
+    unittest.main()

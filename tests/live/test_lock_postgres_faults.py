@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The postgres lock engine on real servers that crash, freeze, fail over and are restored: what holds after each
+(docs/locks-postgres.md)."""
+import shutil
+import threading
+import time
+import unittest
+
+from postgres_server import LockCase
+from redis_server import wait_for
+
+SLACK_MS = 3000  # beyond a deadline, on a busy machine: a call that hangs is far over it
+
+
+class Crashes(LockCase):
+    def test_what_was_granted_survives_kill_9(self):
+        postgres = self.server()
+        drive = self.engine(postgres)
+        drive.ask('acquire before x 60000')
+        for i in range(3):
+            token = self.granted(drive, f'acquire a{i} x 60000')
+            postgres.kill()
+            postgres.start()
+            self.assertEqual(self.granted(drive, f'acquire a{i} x 60000'), token, 'it forgot a grant')
+            self.assertGreater(self.granted(drive, f'acquire b{i} x 60000')[0], token[0])
+
+    def test_a_server_that_goes_between_batches(self):
+        """It is seen before anything is sent: nothing was done, and weir says so."""
+        postgres = self.server()
+        drive = self.engine(postgres)
+        drive.ask('acquire a x 60000')
+        postgres.shut()
+        self.assertEqual(drive.ask('acquire b x 60000')['status'], 'EDOWN')
+        self.assertFalse(drive.state()['up'])
+        postgres.start()
+        self.granted(drive, 'acquire b x 60000')
+
+    def test_a_server_that_dies_with_a_batch(self):
+        postgres = self.server()
+        drive = self.engine(postgres)
+        drive.timeout(20000)
+        drive.ask('acquire a x 60000')
+        postgres.freeze()
+        drive.send('acquire b x 60000;show a')
+        time.sleep(0.3)
+        postgres.kill()
+        self.assertEqual([a['status'] for a in drive.hear()], ['EUNKNOWN', 'EUNKNOWN'])
+        postgres.start()
+        self.granted(drive, 'acquire b x 60000')
+
+    def test_a_frozen_server_keeps_nobody_longer_than_the_deadline(self):
+        postgres = self.server()
+        drive = self.engine(postgres)
+        drive.ask('acquire a x 60000')
+        drive.timeout(300)
+        postgres.freeze()
+        answer = drive.ask('acquire b x 60000')
+        self.assertEqual(answer['status'], 'EUNKNOWN')
+        self.assertLess(answer['took_ms'], 300 + SLACK_MS)
+        time.sleep(0.3)
+        answer = drive.ask('acquire b y 60000')  # a new connection, which nobody takes up
+        self.assertEqual(answer['status'], 'EDOWN')
+        self.assertLess(answer['took_ms'], 300 + SLACK_MS)
+        postgres.thaw()
+        drive.timeout(5000)
+        wait_for(lambda: drive.ask('show b')['status'] == 'OK', 'it does not come back')
+        self.assertIn(drive.ask('show b').get('holder', ''), ('', 'x'))
+
+    def test_a_row_that_a_stranger_locks(self):
+        """The server gives up before the deadline: rolled back, nothing was done."""
+        postgres = self.server()
+        drive = self.engine(postgres)
+        drive.ask('acquire a x 60000')
+        drive.timeout(600)
+        stranger = threading.Thread(target=postgres.sql, args=(
+            "BEGIN; SELECT 1 FROM weir_locks FOR UPDATE; SELECT pg_sleep(3); COMMIT",))
+        stranger.start()
+        wait_for(lambda: postgres.sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3)%' AND "
+                                      'pid <> pg_backend_pid()') == '1', 'nobody locks it')
+        self.assertEqual([a['status'] for a in drive.batch('acquire c x 5000', 'renew a x 60000')], ['EDOWN', 'EDOWN'])
+        self.assertEqual(drive.ask('show c')['said'], 'free')
+        stranger.join()
+
+    def test_a_replica_that_does_not_confirm(self):
+        """Committed here and perhaps not there is neither granted nor denied, although the server reports success."""
+        postgres = self.server()
+        drive = self.engine(postgres)
+        drive.ask('acquire a x 60000')
+        postgres.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        postgres.sql('SELECT pg_reload_conf()')
+        wait_for(lambda: postgres.sql('SHOW synchronous_standby_names') == 'nobody', 'not reloaded')
+        drive.timeout(20000)
+        drive.send('acquire b x 60000')
+        wait_for(lambda: postgres.sql("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = "
+                                      "'SyncRep'") == '1', 'nobody waits')
+        self.assertEqual(drive.hear()[0]['status'], 'EUNKNOWN')
+        self.assertIn('synchronous replication', drive.state()['fault'])
+
+
+class Backwards(LockCase):
+    """Servers that have forgotten grants. Tokens after are greater than all before, each time."""
+
+    def lose(self, drive, count=3):
+        """Grants that will be forgotten; their tokens."""
+        return [self.granted(drive, f'acquire lost{i} x 60000') for i in range(count)]
+
+    def check(self, drive, before, fault=None):
+        after = [self.granted(drive, f'acquire lost{i} y 60000') for i in range(len(before))]
+        self.assertEqual([number for _, number in after], [1] * len(after), 'nothing was forgotten: shows nothing')
+        self.assertGreater(min(after), max(before))
+        if fault:
+            self.assertIn(fault, drive.state()['fault'])
+        return after
+
+    def test_a_replica_that_lacked_the_last_grants_is_promoted(self):
+        primary = self.server()
+        drive = self.engine(primary)
+        drive.ask('acquire a x 60000')
+        follower = primary.follower()
+        self.addCleanup(follower.stop)
+        drive.close()
+        drive = self.engine(primary, follower)
+        drive.ask('acquire a x 60000')
+        wait_for(lambda: primary.caught_up(follower), 'the replica does not catch up')
+        follower.kill()
+        before = self.lose(drive)
+        primary.kill()
+        follower.start()
+        self.assertEqual(drive.ask('acquire a x 60000')['status'], 'EDOWN', 'a replica is no primary')
+        follower.promote()
+        after = self.check(drive, before, 'timeline 2')
+        # Its own backup, restored beside weir that is stopped: with the same timeline or a new one.
+        drive.close()
+        again = self.engine(follower)
+        self.assertGreater(self.granted(again, 'acquire new x 60000'), max(after))
+
+    def test_the_other_host_is_found_while_the_first_is_frozen(self):
+        primary = self.server()
+        follower = primary.follower()
+        self.addCleanup(follower.stop)
+        drive = self.engine(primary, follower)
+        drive.timeout(1500)
+        drive.ask('acquire a x 60000')
+        wait_for(lambda: primary.caught_up(follower), 'the replica does not catch up')
+        follower.kill()
+        before = self.lose(drive)
+        primary.freeze()
+        follower.start()
+        follower.promote()
+        self.check(drive, before)
+        primary.thaw()
+
+    def test_yesterdays_base_backup(self):
+        """Brought up on the same port by recovery, which makes a new timeline; weir runs on, or is started anew."""
+        for restart in (False, True):
+            with self.subTest(restart=restart):
+                postgres = self.server()
+                drive = self.engine(postgres, witness=f'w{restart}')
+                drive.ask('acquire a x 60000')
+                backup = postgres.backup()
+                (backup / 'recovery.signal').touch()
+                with open(backup / 'postgresql.conf', 'a', encoding='utf-8') as conf:
+                    conf.write("restore_command = 'false'\n")
+                before = self.lose(drive)
+                if restart:
+                    drive.close()
+                postgres.shut()
+                postgres.restore_files(backup)
+                postgres.start()
+                wait_for(lambda s=postgres: s.sql('SELECT pg_is_in_recovery()') == 'f', 'recovery does not end')
+                drive = self.engine(postgres, witness=f'w{restart}') if restart else drive
+                self.check(drive, before, 'timeline 2')
+
+    def test_a_plain_copy_of_the_files(self):
+        """The same system, the same timeline; and then other work has moved the position past what weir knew."""
+        for restart, busy in ((False, False), (True, False), (False, True), (True, True)):
+            with self.subTest(restart=restart, busy=busy):
+                postgres = self.server()
+                witness = f'w{restart}{busy}'
+                drive = self.engine(postgres, witness=witness)
+                drive.ask('acquire a x 60000')
+                postgres.shut()
+                postgres.copy_files(postgres.folder / 'copy')
+                postgres.start()
+                before = self.lose(drive)
+                if restart:
+                    drive.close()
+                postgres.shut()
+                postgres.restore_files(postgres.folder / 'copy')
+                postgres.start()
+                if busy:
+                    postgres.sql('CREATE TABLE work AS SELECT repeat(md5(i::text), 20) FROM generate_series(1, 2000) i')
+                drive = self.engine(postgres, witness=witness) if restart else drive
+                self.check(drive, before, None if busy else 'went back')
+                postgres.stop()
+
+    def test_another_system(self):
+        postgres, other = self.server(), self.server(another=True)
+        drive = self.engine(postgres)
+        before = self.lose(drive)
+        drive.close()
+        self.check(self.engine(other), before, 'another database system')
+
+    def test_clocks_behind_and_an_old_store(self):
+        """The store is older than an incarnation that was raised far above the clock: the witness knows it."""
+        postgres = self.server()
+        drive = self.engine(postgres)
+        drive.ask('acquire a x 60000')
+        postgres.shut()
+        postgres.copy_files(postgres.folder / 'copy')
+        postgres.start()
+        self.granted(drive, 'show a')
+        drive.ask(f'raise - - 0 {2**40}')
+        before = self.lose(drive)
+        drive.close()
+        postgres.shut()
+        postgres.restore_files(postgres.folder / 'copy')
+        postgres.start()
+        self.check(self.engine(postgres), before)
+
+
+if __name__ == '__main__':
+    unittest.main()
