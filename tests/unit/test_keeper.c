@@ -192,6 +192,26 @@ static void keeper__who_holds_it_does_not_wait_for_it(void **state)
     end();
 }
 
+static void keeper__who_holds_it_is_not_refused_behind_one_who_is(void **state)
+{
+    (void)state;
+    begin(&usual, 0);
+    struct sent holder, shower, other, again[3];
+    acquire(&holder, "a", "A");
+    struct weir_token token = assert_granted(&holder);
+    gate(true);
+    send(&shower, WEIR_LOCK_SHOW, "b", "A", 0);
+    await_at_gate();
+    acquire(&other, "a", "B"); /* asked first; those behind it know nothing of the holder yet */
+    for (size_t i = 0; i < 3; i++)
+        acquire(&again[i], "a", "A");
+    gate(false);
+    assert_held(&other, "A");
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(assert_granted(&again[i]).number, token.number);
+    end();
+}
+
 static void keeper__a_reconnected_owner_keeps_its_earlier_place(void **state)
 {
     (void)state;
@@ -455,6 +475,7 @@ int main(void)
         cmocka_unit_test(keeper__a_wait_ends_when_it_should_and_not_before),
         cmocka_unit_test(keeper__the_first_is_asked_for_when_the_lease_ends),
         cmocka_unit_test(keeper__who_holds_it_does_not_wait_for_it),
+        cmocka_unit_test(keeper__who_holds_it_is_not_refused_behind_one_who_is),
         cmocka_unit_test(keeper__a_reconnected_owner_keeps_its_earlier_place),
         cmocka_unit_test(keeper__two_requests_of_one_owner_get_one_grant),
         cmocka_unit_test(keeper__a_waiter_found_to_hold_it_is_told),

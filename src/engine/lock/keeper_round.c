@@ -394,6 +394,11 @@ void weir_keeper_overdue(struct weir_keeper *keeper)
         request->own.overdue = request->own.busy;
         if (request->own.busy)
             continue;
+        if (weir_keeper_queue_holds(queue, request->op.owner) && !keeper->stop) { /* its own: is it so still? */
+            request->own.overdue = request->own.busy = true;
+            weir_keeper_push(&keeper->again, request);
+            continue;
+        }
         if (!queue->held && !queue->status && !keeper->stop) { /* released since: nobody can be said to hold it */
             queue->asked = request->own.timed = false;
             queue->untimed++;
