@@ -18,6 +18,7 @@
 #include "core/lease/deadline.h"
 #include "core/lease/incarnation.h"
 
+#define WAITED_PARTS 10                      /* a grant that took more than a tenth of its lease was waited for */
 #define RETRY_MAX_NS (1000 * WEIR_NS_PER_MS) /* the longest pause before a failed renewal is tried again */
 
 struct weir_lock {
@@ -286,6 +287,23 @@ static int lock_make(struct weir_locks *locks, const void *name, size_t name_siz
     return error;
 }
 
+/* The lease of one who waited began when the holder went, which may be long after the asking that the deadline counts
+ * from. So it is renewed at once, and the deadline counts from there. */
+static int confirm(struct weir_lock *lock)
+{
+    struct weir_said said;
+    struct weir_ask ask = ask_of(lock, "WEIR.RELOCK", weir_locks_timeout_ns(lock->locks));
+    ask.ttl_ms = lock->ttl_ms;
+    int error = weir_lock_ask(lock->locks, &ask, &said);
+    if (error)
+        return weir_lock_mine(lock) ? 0
+                                    : wrong(lock->locks, WEIR_EUNKNOWN, "lock", "was granted, perhaps not for long");
+    if (!said.granted || weir_token_compare(said.token, lock->token) != 0)
+        return wrong(lock->locks, WEIR_EHELD, "lock", "was granted, and lost before the grant was confirmed");
+    weir_deadline_begin(&lock->deadline, said.sent_ns, said.lease_ns);
+    return 0;
+}
+
 static int grant(struct weir_lock *lock, const struct weir_lock_options *options)
 {
     struct weir_said said;
@@ -301,7 +319,8 @@ static int grant(struct weir_lock *lock, const struct weir_lock_options *options
     lock->token = said.token;
     lock->advanced_ns = weir_clock_now_ns();
     weir_deadline_begin(&lock->deadline, said.sent_ns, said.lease_ns);
-    return 0;
+    bool waited = options->wait_ms > 0 && lock->advanced_ns - said.sent_ns > said.lease_ns / WAITED_PARTS;
+    return waited ? confirm(lock) : 0;
 }
 
 int weir_lock_acquire(struct weir_locks *locks, const void *name, size_t name_size,

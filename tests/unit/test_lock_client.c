@@ -424,9 +424,27 @@ static void lock_client__threads_share_locks_and_a_lock(void **state)
     end(pair);
 }
 
+/* The lease began with the grant; the deadline must count from no earlier than the last asking before it. */
+static void lock_client__who_waited_asks_once_more_and_counts_from_there(void **state)
+{
+    (void)state;
+    struct pair *pair = begin(2000);
+    struct weir_lock_options options = plain;
+    options.wait_ms = 5000;
+    FAKE_PLAN(&pair->server, FAKE_SLOW);
+    struct weir_lock *lock = acquire(pair, &options);
+    assert_int_equal(fake_weir_count(&pair->server, "WEIR.RELOCK"), 1);
+    assert_true(weir_lock_left_ns(lock) > UINT64_C(1300000000)); /* 1.2 s of the first asking would be left */
+    assert_int_equal(weir_lock_release(lock), 0);
+    FAKE_PLAN(&pair->server, FAKE_SLOW, FAKE_DENY);
+    assert_int_equal(refusal(pair, &options), WEIR_EHELD);
+    end(pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lock_client__who_waited_asks_once_more_and_counts_from_there),
         cmocka_unit_test(lock_client__connects_to_weir_and_to_nothing_else),
         cmocka_unit_test(lock_client__a_grant_carries_the_token_and_is_mine),
         cmocka_unit_test(lock_client__arguments_out_of_range_are_refused_unasked),
