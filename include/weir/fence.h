@@ -44,6 +44,29 @@ static inline int weir_token_compare(struct weir_token a, struct weir_token b)
     return (a.number > b.number) - (a.number < b.number);
 }
 
+#if defined(__GNUC__) && !defined(WEIR_CORE_BUILD)
+#pragma GCC visibility push(default)
+#endif
+
+/* ---- as text ----
+ *
+ * "INCARNATION.NUMBER": WEIR_FENCE of `weir lock`, the header Weir-Fence of HTTP, the tokens of deploy/fence. Canonical
+ * decimals (no sign, no space, no leading zero) from 1 to 2^63 - 1, so that every resource can keep them. */
+#define WEIR_TOKEN_PART_MAX ((uint64_t)INT64_MAX)
+#define WEIR_TOKEN_TEXT_SIZE 40 /* with its 0 */
+
+/* A token that a grant can carry: both parts 1 to WEIR_TOKEN_PART_MAX. */
+static inline int weir_token_valid(struct weir_token token)
+{
+    return token.incarnation >= 1 && token.incarnation <= WEIR_TOKEN_PART_MAX && token.number >= 1 &&
+           token.number <= WEIR_TOKEN_PART_MAX;
+}
+
+/* WEIR_EPROTO: it is not exactly that. */
+int weir_token_parse(const void *text, size_t size, struct weir_token *ret_token);
+/* WEIR_ERANGE: not a valid one. */
+int weir_token_format(struct weir_token token, char ret_text[WEIR_TOKEN_TEXT_SIZE]);
+
 /* ---- the rule, for a store of your own ----
  *
  * Pure: `mark` is where you keep it, durable if the resource is. Both must run in one atomic step with what they
@@ -54,10 +77,6 @@ int weir_mark_install(struct weir_token *mark, struct weir_token token);
 
 /* May a write with this token go on? WEIR_EFENCED: a later token is installed. WEIR_ENOTINSTALLED: this one is not. */
 int weir_mark_check(const struct weir_token *mark, struct weir_token token);
-
-#if defined(__GNUC__) && !defined(WEIR_CORE_BUILD)
-#pragma GCC visibility push(default)
-#endif
 
 /* ---- marks by name, for people who write their own store ----
  *
