@@ -22,7 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 STAGES = ('lint', 'unit', 'asan', 'tsan', 'fuzz', 'live')
 PROGRAM_TIMEOUT_S = 300
 LINT_TIMEOUT_S = 1200  # clang-tidy takes two minutes of a free core, and the core may not be free
-LIVE_UNDER_ASAN = ('bad_http', 'bad_resp', 'http', 'serve_resp', 'sharing')  # what strangers can send, and when
+# What strangers can send, and when.
+LIVE_UNDER_ASAN = ('bad_http', 'bad_resp', 'http', 'locks_http', 'locks_resp', 'serve_resp', 'sharing')
 FUZZ_INPUT_TIMEOUT_S = 10
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:detect_leaks=1:strict_string_checks=1',
