@@ -110,6 +110,7 @@ uint64_t weir_sim_check_admit(struct weir_sim_check *check, uint64_t at_ns, uint
     case WEIR_SLIDING_COUNTER:
         return admit_window(check, window, units);
     case WEIR_SLIDING_LOG:
+    case WEIR_CONCURRENCY: /* weir_sim_run refuses it */
         break;
     }
     return admit_log(check, units);

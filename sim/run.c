@@ -333,6 +333,11 @@ static void judge_end(struct weir_sim *sim)
 static int limit_init(const struct weir_sim_plan *plan, struct weir_limit *ret_limit, struct weir_fault *ret_fault)
 {
     bool log = plan->limit.algorithm == WEIR_SLIDING_LOG;
+    if (plan->limit.algorithm == WEIR_CONCURRENCY) {
+        *ret_fault = (struct weir_fault){ "algorithm",
+                                          "concurrency is kept by each process alone: nothing to simulate" };
+        return WEIR_ERANGE;
+    }
     if (log && (plan->mode->no_log || plan->limit.count > WEIR_SIM_LOG_MAX)) {
         (void)snprintf(ret_fault->field, sizeof ret_fault->field, "%s", "algorithm");
         (void)snprintf(ret_fault->text, sizeof ret_fault->text, "%s",

@@ -41,6 +41,7 @@ static uint64_t limit_in(const struct weir_limit_spec *spec, struct span span)
         return capacity * (end_ns / spec->period_ns - span.first_ns / spec->period_ns + 1);
     }
     case WEIR_SLIDING_LOG:
+    case WEIR_CONCURRENCY: /* weir_sim_run refuses it */
         break;
     }
     return capacity * ((span.last_ns - span.first_ns) / spec->period_ns + 1);

@@ -7,6 +7,9 @@
  * most 10 years (3650 days). sliding_log: n at most 65,536. Anything else is WEIR_ERANGE, and the fault names the
  * field.
  *
+ * concurrency is no rate: at most n units are out at once, each under a permit that ends when it is given back or when
+ * its lease does. period_ns is the lease, 1 s to 366 days; n is at most 32,768.
+ *
  * Thread rule: plain values, no shared state.
  * Sources: GCRA is ITU-T I.371 annex A (virtual scheduling); token and leaky bucket: Turner, "New directions in
  * communications", 1986; sliding window counter: Cloudflare's weighted count of two aligned windows, 2017. */
@@ -28,6 +31,8 @@ extern "C" {
 #define WEIR_EMISSION_MAX_NS (366 * 86400 * WEIR_NS_PER_SECOND) /* 1 per 366 days */
 #define WEIR_FILL_MAX_NS (3650 * 86400 * WEIR_NS_PER_SECOND)    /* 10 years */
 #define WEIR_LOG_MAX UINT64_C(65536)
+#define WEIR_PERMITS_MAX (WEIR_LOG_MAX / 2) /* units of a concurrency limit that one key may have out */
+#define WEIR_LEASE_MIN_NS WEIR_NS_PER_SECOND
 #define WEIR_COST_MAX INT64_MAX
 
 enum weir_algorithm {
@@ -36,6 +41,7 @@ enum weir_algorithm {
     WEIR_FIXED_WINDOW,    /* at most n per window */
     WEIR_SLIDING_LOG,     /* at most n in every rolling (t - p, t] */
     WEIR_SLIDING_COUNTER, /* floor(previous * overlap) + current at most n; two aligned windows */
+    WEIR_CONCURRENCY,     /* at most n out at once, each for a lease of period_ns (weir_limiter_release, _renew) */
 };
 
 enum weir_align {
@@ -55,7 +61,7 @@ enum weir_calendar {
 
 enum weir_count {
     WEIR_COUNT_ADMITTED, /* a refused request changes nothing */
-    WEIR_COUNT_ATTEMPTS, /* a refused request charges too, at most down to empty */
+    WEIR_COUNT_ATTEMPTS, /* a refused request charges too, at most down to empty; not for concurrency */
 };
 
 enum weir_mode {
@@ -71,15 +77,15 @@ enum weir_on_full {
 
 enum weir_on_change {
     WEIR_ON_CHANGE_KEEP,         /* remaining' = min(remaining, max(0, b' - used)) */
-    WEIR_ON_CHANGE_PROPORTIONAL, /* the same share remains */
-    WEIR_ON_CHANGE_RESET,        /* every key starts fresh */
+    WEIR_ON_CHANGE_PROPORTIONAL, /* the same share remains; not for concurrency: a permit is out or it is not */
+    WEIR_ON_CHANGE_RESET,        /* every key starts fresh: permits that are out have ended */
 };
 
 /* One limit. Zero-initialise, then set what differs: a zeroed rest means the defaults named first above. */
 struct weir_limit_spec {
     enum weir_algorithm algorithm;
     uint64_t count;              /* n */
-    uint64_t period_ns;          /* p; for calendar months 30 days, for years 365 days each */
+    uint64_t period_ns;          /* p; for calendar months 30 days, for years 365 days each; concurrency: the lease */
     uint64_t burst;              /* b, buckets only; 0 = n */
     enum weir_align align;       /* fixed_window */
     enum weir_calendar calendar; /* fixed_window aligned to the calendar */
@@ -106,7 +112,8 @@ struct weir_verdict {
     uint64_t reset_after_ns; /* until the state equals a fresh one */
     uint64_t next_after_ns;  /* until `remaining` can grow; 0 if it is the capacity */
     uint64_t delay_ns;       /* leaky_bucket: wait so long before going on; else 0 */
-    uint64_t ticket;         /* leaky_bucket, charged: for weir_limiter_refund_last; else 0 */
+    uint64_t ticket;         /* charged: a bucket's for weir_limiter_refund_last, the number of concurrency's permit for
+                                weir_limiter_release and weir_limiter_renew; else 0 */
 };
 
 #if defined(__GNUC__) && !defined(WEIR_CORE_BUILD)

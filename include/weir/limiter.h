@@ -148,7 +148,8 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
 int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
                              const struct weir_time *time, unsigned flags, struct weir_verdict *ret_verdicts);
 
-/* Gives up to `units` back, never more than is used; returns how many through ret_units. */
+/* Gives up to `units` back, never more than is used; returns how many through ret_units. A concurrency limit gives none
+ * back: what is out there is somebody's, who gives it back by its number (weir_limiter_release). */
 int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t units,
                         const struct weir_time *time, uint64_t *ret_units);
 
@@ -157,7 +158,29 @@ int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *
 int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t ticket,
                              const struct weir_time *time, bool *ret_refunded);
 
-/* Forgets a key: it is fresh. ret_found says whether it had state. */
+/* ---- permits of concurrency limits ----
+ *
+ * A request that is admitted under concurrency limits takes a permit: one number, `ticket` in the verdict of each of
+ * them, unique for the life of the limiter. Each limit's units are out until the permit is given back or that limit's
+ * lease (spec.period_ns) has ended, whichever is first: whoever crashes holds nothing for longer. A permit is known by
+ * its number and by the keys under which it was taken (struct weir_charge.key, of the charges with a ticket). It
+ * outlives weir_limiter_define, for the lease it was told, as long as the limit's name is one of a concurrency
+ * limit. */
+
+/* Gives back what is still out of a permit, of all its keys (1 to WEIR_CHARGES_MAX) in one step; ret_units: how many
+ * units that were. 0: it has ended, was given back before, or never was: nothing has changed.
+ * Errors: WEIR_ERANGE (too many keys, or none), WEIR_EDUP (the same key twice). */
+int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *keys, size_t count, uint64_t permit,
+                         const struct weir_time *time, uint64_t *ret_units);
+
+/* Begins the leases of a permit under all these keys anew, in one step, or none. ret_lease_ns: until the first of
+ * them ends; none ends sooner than it would have. 0: under one of them it has ended, so it is lost: the holder must
+ * stop what it needed it for, and may give back the rest. Leave out keys of limits in shadow, or renew those by
+ * themselves: they refuse nobody. Errors as above. */
+int weir_limiter_renew(struct weir_limiter *limiter, const struct weir_key *keys, size_t count, uint64_t permit,
+                       const struct weir_time *time, uint64_t *ret_lease_ns);
+
+/* Forgets a key: it is fresh, permits that are out have ended. ret_found says whether it had state. */
 int weir_limiter_forget(struct weir_limiter *limiter, const struct weir_charge *charge, bool *ret_found);
 
 /* ---- a token bucket without a definition (CL.THROTTLE) ---- */

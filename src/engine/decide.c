@@ -174,13 +174,29 @@ static bool has_room_to_drain(struct weir_limiter *limiter, struct job *job)
     return weir_entry_room(limiter, job->record, &job->event, units, &job->entry, NULL);
 }
 
+static bool is_permits(const struct job *job)
+{
+    return job->record->limit.algorithm == WEIR_CONCURRENCY;
+}
+
+/* One number for all concurrency limits of a request; 0 if it meets none. */
+static uint64_t permit_next(struct weir_limiter *limiter, const struct job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_permits(&jobs[i]) && jobs[i].event.cost > 0)
+            return __atomic_add_fetch(&limiter->permits, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
 /* Charges, drains or leaves a held entry, and lets go. */
-static void settle_one(struct weir_limiter *limiter, struct job *job, bool admitted, bool never)
+static void settle_one(struct weir_limiter *limiter, struct job *job, bool admitted, bool never, uint64_t permit)
 {
     const struct weir_limit *limit = &job->record->limit;
     struct weir_verdict *v = job->verdict;
     bool attempts = job->record->count_mode == WEIR_COUNT_ATTEMPTS && !never && !v->full;
     if (admitted && v->admitted) {
+        if (is_permits(job))
+            v->ticket = job->event.permit = permit;
         weir_limit_charge(limit, &job->entry.state, &job->event, v);
         if (weir_limit_is_bucket(limit))
             v->ticket = weir_ticket_make(job->entry.state.fresh_at);
@@ -212,9 +228,10 @@ static void charge_all(struct weir_limiter *limiter, struct job *jobs, const uin
     combine(jobs, count, d);
     bool never = !d->admitted && d->retry_after_ns == WEIR_NEVER;
     bool admitted = d->admitted;
+    uint64_t permit = admitted ? permit_next(limiter, jobs, count) : 0;
     for (size_t i = 0; i < count; i++)
         if (jobs[i].held)
-            settle_one(limiter, &jobs[i], admitted, never);
+            settle_one(limiter, &jobs[i], admitted, never, permit);
     if (!admitted) /* attempts that were charged make the wait longer */
         combine(jobs, count, d);
 }

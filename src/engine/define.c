@@ -325,7 +325,8 @@ static void publish(struct weir_limiter *limiter, struct weir_record *record, st
     limiter->table.kinds[number] = (struct weir_kind){
         .shift = (int8_t)record->limit.shift,
         .wide = !weir_limit_is_bucket(&record->limit),
-        .notified = record->limit.algorithm == WEIR_SLIDING_LOG,
+        .notified = weir_limit_keeps_log(&record->limit),
+        .kept = record->limit.algorithm == WEIR_CONCURRENCY,
     };
     __atomic_store_n(&limiter->records[number], record, __ATOMIC_RELEASE);
     if (old)

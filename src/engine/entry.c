@@ -20,6 +20,11 @@ struct weir_event weir_event_make(struct weir_limiter *limiter, const struct wei
     return event;
 }
 
+static bool is_permits(const struct weir_limit *limit)
+{
+    return limit->algorithm == WEIR_CONCURRENCY;
+}
+
 /* ---- rings ---- */
 
 /* A log in a continuation: a = block << 5 | order + 1 (0: no ring), b = head << 32 | used. */
@@ -113,7 +118,7 @@ void weir_entry_unpack(const struct weir_limiter *limiter, const struct weir_lim
 {
     const struct weir_held *held = &entry->held;
     entry->state = (struct weir_state){ .fresh_at = weir_pair_fresh_at(held->pair) };
-    if (limit->algorithm == WEIR_SLIDING_LOG) {
+    if (weir_limit_keeps_log(limit)) {
         entry->state.log = log_unpack(limiter, held->a, held->b);
     } else if (held->wide) {
         entry->state.count = held->b;
@@ -133,7 +138,7 @@ static void pack(const struct weir_limiter *limiter, const struct weir_limit *li
         held->a = state->window;
     } else if (limit->algorithm == WEIR_SLIDING_COUNTER) {
         held->a = state->previous;
-    } else if (limit->algorithm == WEIR_SLIDING_LOG) {
+    } else if (weir_limit_keeps_log(limit)) {
         const struct weir_log *log = &state->log;
         held->a = 0;
         if (log->room > 0) {
@@ -150,7 +155,7 @@ void weir_entry_forgotten(void *context, uint32_t number, uint64_t a, uint64_t b
     struct weir_record *record = weir_record_at(limiter, number);
     if (!record)
         return;
-    if (record->limit.algorithm == WEIR_SLIDING_LOG) {
+    if (weir_limit_keeps_log(&record->limit)) {
         struct weir_log log = log_unpack(limiter, a, b);
         ring_give(limiter, &log);
     }
@@ -177,7 +182,8 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_record *
 {
     const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry->held.pair));
     bool reset = !from || to->spec.on_change == WEIR_ON_CHANGE_RESET;
-    if (!reset && to->limit.algorithm == WEIR_SLIDING_LOG) {
+    bool permits = !reset && is_permits(&from->limit) && is_permits(&to->limit); /* they stay where they are */
+    if (!reset && weir_limit_keeps_log(&to->limit) && !permits) {
         uint64_t units = weir_limit_carried(&from->limit, &to->limit, to->spec.on_change, &entry->state, event);
         if (!weir_entry_room(limiter, to, event, units, entry, NULL))
             return false;
@@ -190,7 +196,7 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_record *
         ring_give(limiter, &log);
     } else {
         weir_limit_convert(&from->limit, &to->limit, to->spec.on_change, &entry->state, event);
-        if (to->limit.algorithm != WEIR_SLIDING_LOG)
+        if (!weir_limit_keeps_log(&to->limit))
             ring_give(limiter, &entry->state.log);
     }
     __atomic_fetch_add(&limiter->converted, 1, __ATOMIC_RELAXED);
@@ -200,7 +206,7 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_record *
 void weir_entry_put_back(struct weir_limiter *limiter, struct weir_entry *entry)
 {
     const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry->held.pair));
-    if (!from || from->limit.algorithm != WEIR_SLIDING_LOG)
+    if (!from || !weir_limit_keeps_log(&from->limit))
         ring_give(limiter, &entry->state.log);
     if (from)
         pack(limiter, &from->limit, entry);
@@ -226,8 +232,9 @@ enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_r
     }
     if (!weir_limit_jumped(&record->limit, &ret_entry->state, event->now_ns))
         return WEIR_HOLD_OK;
-    /* Without room for a full log the key stays as it is, which is refused too. */
-    if (weir_entry_room(limiter, record, event, record->limit.capacity, ret_entry, NULL)) {
+    /* Without room for a full log the key stays as it is, which is refused too. Permits need none. */
+    if (is_permits(&record->limit) ||
+        weir_entry_room(limiter, record, event, record->limit.capacity, ret_entry, NULL)) {
         weir_limit_settle(&record->limit, &ret_entry->state, event);
         __atomic_fetch_add(&limiter->clock_jumps, 1, __ATOMIC_RELAXED);
     }

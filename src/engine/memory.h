@@ -56,6 +56,7 @@ struct weir_limiter {
     uint64_t log_cursor;                           /* atomic: where the search for a log to forget goes on */
     bool logs_short;                               /* atomic: a walk should forget dead logs */
     uint64_t converted, clock_jumps, refused_full; /* atomic */
+    uint64_t permits;                              /* atomic: the number of the last one granted */
     /* define and maintain */
     pthread_mutex_t background;
     struct weir_record **current; /* sorted by name and variant */

@@ -27,6 +27,12 @@ int weir_remote_limit_init(struct weir_remote_limit *limit, const char *name, co
     int error = weir_limit_init(&made.limit, spec, 0, ret_fault);
     if (error)
         return error;
+    if (spec->algorithm == WEIR_CONCURRENCY) {
+        static const struct weir_fault here = { "algorithm", "concurrency is kept in this process's memory only" };
+        if (ret_fault)
+            *ret_fault = here;
+        return WEIR_EINVAL;
+    }
     if (made.limit.calendar && spec->tz) {
         error = weir_zone_create(spec->tz, &made.zone);
         if (error)

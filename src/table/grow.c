@@ -160,6 +160,8 @@ bool weir_table_hold_any(struct weir_table *table, uint64_t *cursor, size_t line
             struct weir_pair pair = weir_slot_load(&line->slot[i]);
             if (!weir_tag_is_entry(pair.tag) || weir_pair_locked(pair) || !weir_table_kind(table, pair).notified)
                 continue;
+            if (weir_table_kind(table, pair).kept && !weir_table_dead(table, pair, now_ns))
+                continue;
             int64_t until = weir_table_until_fresh_ns(table, pair, now_ns);
             if (until < best_until) {
                 best_until = until;

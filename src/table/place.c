@@ -11,6 +11,9 @@
 
 #define COST_EMPTY INT64_MIN
 #define COST_HELD INT64_MAX
+/* Of an entry that must not be evicted: this and its time until fresh, which is at most 366 days. Above all others. */
+#define COST_KEPT (INT64_MAX / 2 + 1)
+#define KEPT_UNTIL_MAX (INT64_MAX / 4)
 
 bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted)
 {
@@ -52,6 +55,8 @@ static int64_t cost_of(const struct weir_table *table, const struct weir_line *l
         if (weir_pair_locked(pair))
             return COST_HELD;
         int64_t until = weir_table_until_fresh_ns(table, pair, now_ns);
+        if (weir_table_kind(table, pair).kept && !weir_table_dead(table, pair, now_ns))
+            until = COST_KEPT + (until < 0 ? 0 : until < KEPT_UNTIL_MAX ? until : KEPT_UNTIL_MAX);
         cost = until > cost ? until : cost;
     }
     return cost;
@@ -66,7 +71,7 @@ static bool empty_out(struct weir_table *table, struct weir_place place, unsigne
         if (pair.tag == 0)
             continue;
         bool dead = weir_table_dead(table, pair, now_ns);
-        if ((!dead && !evict) || !weir_place_clear(table, entry, pair, !dead))
+        if ((!dead && (!evict || weir_table_kind(table, pair).kept)) || !weir_place_clear(table, entry, pair, !dead))
             return false;
     }
     return true;
@@ -220,10 +225,12 @@ enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shard
         cost = cheapest_of(&search, homes, width, ret_place);
         if (!evict)
             break;
-        if (cost != COST_HELD && empty_out(table, *ret_place, width, true, now_ns))
+        if (cost < COST_KEPT && empty_out(table, *ret_place, width, true, now_ns))
             return WEIR_HOLD_OK;
     }
     /* All held: nobody can say how long; the next try may find a place. */
+    if (cost != COST_HELD && cost >= COST_KEPT)
+        cost -= COST_KEPT;
     *ret_wait_ns = cost == COST_HELD ? 1 : weir_add_sat(cost > 0 ? (uint64_t)cost : 0, table->skew_max_ns + 1);
     return WEIR_HOLD_FULL;
 }

@@ -18,7 +18,7 @@
  *
  * A slot is dead, free for reuse without notice, once it has been fresh for skew_max. When all slots that could take a
  * newcomer are live, one is moved to its other line if that has room; else the table grows; else the resident with the
- * least time until fresh goes.
+ * least time until fresh goes. Entries of a `kept` limit never do: where only they stand a newcomer is refused.
  *
  * Time: slots compare with `now` only within WEIR_TABLE_BACK_NS and WEIR_TABLE_AHEAD_NS of the table's base, which
  * weir_table_walk moves along; outside, weir_table_rebase must run first. */
@@ -39,6 +39,7 @@ struct weir_kind {
     int8_t shift;  /* a tick of its fresh_at is 2^-shift ns */
     bool wide;     /* its entries have a continuation */
     bool notified; /* `forgotten` is called for dead entries too, not only for evicted ones */
+    bool kept;     /* its entries are never evicted: they go when they are dead */
 };
 
 /* An entry leaves: dead, or evicted before it was fresh. a and b are its continuation. Called with locks held: must not
@@ -234,7 +235,7 @@ enum weir_absent {
 };
 
 /* Holds the key's entry, or a new one of `limit`, fresh as of now. ret_wait_ns (FULL only): until a place is free if
- * nobody comes. */
+ * nobody comes. FULL with WEIR_ABSENT_INSERT: all who could go are held or `kept`. */
 enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t limit, enum weir_absent absent,
                                uint64_t now_ns, struct weir_held *ret_held, uint64_t *ret_wait_ns);
 
@@ -249,7 +250,7 @@ bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t
 void weir_table_narrow(struct weir_table *table, struct weir_held *held);
 
 /* Tries to hold an entry of a `notified` limit other than the caller's, that is closest to fresh among those in `lines`
- * lines from *cursor on. False if it met none. */
+ * lines from *cursor on; none that is `kept` and not dead. False if it met none. */
 bool weir_table_hold_any(struct weir_table *table, uint64_t *cursor, size_t lines, uint64_t now_ns,
                          struct weir_held *ret_held);
 

@@ -104,6 +104,7 @@ static uint64_t window_left(const struct exact *e, wide now_ns, const struct ref
         break;
     case WEIR_TOKEN_BUCKET:
     case WEIR_LEAKY_BUCKET:
+    case WEIR_CONCURRENCY: /* test_permits.c */
         weir_assert(false);
     }
     return clamp((wide)e->capacity - used, e->capacity);

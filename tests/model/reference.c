@@ -122,6 +122,7 @@ static wide window_units(const struct reference *r, wide now_ns)
         return log_units(r, now_ns);
     case WEIR_TOKEN_BUCKET:
     case WEIR_LEAKY_BUCKET:
+    case WEIR_CONCURRENCY: /* test_permits.c */
         break;
     }
     weir_assert(false);

@@ -450,6 +450,7 @@ static inline uint64_t world_peak(const struct world *w)
     case WEIR_SLIDING_COUNTER:
         return world_aligned_peak(w);
     case WEIR_FIXED_WINDOW:
+    case WEIR_CONCURRENCY: /* no mode shares it */
         break;
     }
     return w->limit.calendar ? world_aligned_peak(w) : world_first_peak(w);

@@ -16,7 +16,7 @@ struct weir_algorithm_ops {
     /* `units` more are used. */
     void (*add)(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
                 uint64_t units);
-    /* `units` fewer are used; at most `used`. */
+    /* `units` fewer are used; at most `used`. NULL for concurrency: only a permit's own number gives it back. */
     void (*take)(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
                  uint64_t units);
 };
@@ -27,5 +27,13 @@ extern const struct weir_algorithm_ops weir_algorithm_bucket;
 extern const struct weir_algorithm_ops weir_algorithm_fixed;
 extern const struct weir_algorithm_ops weir_algorithm_counter;
 extern const struct weir_algorithm_ops weir_algorithm_log;
+extern const struct weir_algorithm_ops weir_algorithm_concurrency;
+
+/* ---- concurrency ---- */
+
+/* After a clock that came back: no permit is out for longer than a lease from now. */
+void weir_concurrency_settle(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event);
+/* Words of the log, `units` more included. */
+uint64_t weir_concurrency_words(const struct weir_state *state, const struct weir_event *event, uint64_t units);
 
 #endif

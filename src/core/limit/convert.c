@@ -21,6 +21,8 @@ uint64_t weir_limit_carried(const struct weir_limit *from, const struct weir_lim
                             const struct weir_state *state, const struct weir_event *event)
 {
     uint64_t used = used_before(from, state, event);
+    if (from->algorithm == WEIR_CONCURRENCY && to->algorithm == WEIR_CONCURRENCY)
+        return used; /* permits stay where they are; there is no refill by which a raise could be felt */
     if (on_change == WEIR_ON_CHANGE_PROPORTIONAL)
         return from->capacity > 0 ? weir_mul_div_ceil(used, to->capacity, from->capacity) : to->capacity;
     uint64_t remaining = weir_sub_sat(from->capacity, used);
@@ -68,6 +70,10 @@ void weir_limit_convert(const struct weir_limit *from, const struct weir_limit *
     uint64_t carried = weir_limit_carried(from, to, on_change, state, event);
     if (to->algorithm == WEIR_SLIDING_LOG)
         carried = weir_min_u64(carried, WEIR_LOG_MAX);
+    if (from->algorithm == WEIR_CONCURRENCY && to->algorithm == WEIR_CONCURRENCY) {
+        weir_limit_settle(from, state, event);
+        return;
+    }
     bool jumped = weir_limit_jumped(from, state, event->now_ns);
     if (!jumped && weir_limit_is_bucket(from) && weir_limit_is_bucket(to)) {
         convert_bucket(from, to, on_change, state, event);
@@ -87,6 +93,10 @@ void weir_limit_follow(struct weir_limit *limit, const struct weir_limit *from, 
     if (now_ns < from->debt_until_ns)
         units = weir_max_u64(units, from->debt_units);
     uint64_t longest_ns = weir_mul_sat(limit->period_ns, 2);
+    if (from->algorithm == WEIR_CONCURRENCY) { /* a permit ends when its holder was told, whatever the lease is now */
+        longest_ns = weir_max_u64(longest_ns, from->period_ns);
+        longest_ns = weir_max_u64(longest_ns, weir_sub_sat(from->debt_until_ns, now_ns));
+    }
     if (weir_limit_is_bucket(limit)) {
         uint64_t ticks = weir_min_u64(weir_mul_sat(units, limit->emission), WEIR_TICKS_DEBT_MAX);
         longest_ns = weir_add_sat(weir_ticks_wait_ns(ticks, now_ns, limit->shift), from->skew_max_ns);

@@ -13,7 +13,7 @@ const struct weir_algorithm_ops *weir_algorithm_of(const struct weir_limit *limi
     static const struct weir_algorithm_ops *const table[] = {
         [WEIR_TOKEN_BUCKET] = &weir_algorithm_bucket,     [WEIR_LEAKY_BUCKET] = &weir_algorithm_bucket,
         [WEIR_FIXED_WINDOW] = &weir_algorithm_fixed,      [WEIR_SLIDING_LOG] = &weir_algorithm_log,
-        [WEIR_SLIDING_COUNTER] = &weir_algorithm_counter,
+        [WEIR_SLIDING_COUNTER] = &weir_algorithm_counter, [WEIR_CONCURRENCY] = &weir_algorithm_concurrency,
     };
     weir_assert((unsigned)limit->algorithm < sizeof table / sizeof table[0]);
     return table[limit->algorithm];
@@ -41,6 +41,10 @@ void weir_limit_settle(const struct weir_limit *limit, struct weir_state *state,
 {
     if (!weir_limit_jumped(limit, state, event->now_ns))
         return;
+    if (limit->algorithm == WEIR_CONCURRENCY) { /* who holds a permit is known, and stays */
+        weir_concurrency_settle(limit, state, event);
+        return;
+    }
     struct weir_log log = { state->log.times, state->log.room, 0, 0 };
     *state = emptied(limit, event);
     state->log = log;
@@ -55,7 +59,8 @@ static uint64_t used_now(const struct weir_limit *limit, const struct weir_state
 
 uint64_t weir_limit_used(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event)
 {
-    return weir_limit_jumped(limit, state, event->now_ns) ? limit->capacity : used_now(limit, state, event);
+    bool jumped = limit->algorithm != WEIR_CONCURRENCY && weir_limit_jumped(limit, state, event->now_ns);
+    return jumped ? limit->capacity : used_now(limit, state, event);
 }
 
 /* The smallest wait after which at most `most` units are used; `used` are now. */
@@ -99,7 +104,7 @@ bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *s
                       struct weir_verdict *ret_verdict)
 {
     struct weir_state empty;
-    bool jumped = weir_limit_jumped(limit, state, event->now_ns);
+    bool jumped = limit->algorithm != WEIR_CONCURRENCY && weir_limit_jumped(limit, state, event->now_ns);
     if (jumped) {
         empty = emptied(limit, event);
         state = &empty;
@@ -155,7 +160,7 @@ void weir_limit_drain(const struct weir_limit *limit, struct weir_state *state, 
 uint64_t weir_limit_refund(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
                            uint64_t units)
 {
-    if (weir_limit_jumped(limit, state, event->now_ns))
+    if (limit->algorithm == WEIR_CONCURRENCY || weir_limit_jumped(limit, state, event->now_ns))
         return 0;
     uint64_t back = weir_min_u64(units, used_now(limit, state, event));
     if (limit->calendar && event->window.closed)

@@ -46,7 +46,15 @@ static inline bool weir_limit_is_bucket(const struct weir_limit *limit)
     return limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
 }
 
-/* A sliding log: a ring of the times (ns) of admitted units, oldest first, in memory that the caller owns. */
+/* Whether a key's state needs a log. */
+static inline bool weir_limit_keeps_log(const struct weir_limit *limit)
+{
+    return limit->algorithm == WEIR_SLIDING_LOG || limit->algorithm == WEIR_CONCURRENCY;
+}
+
+/* In memory that the caller owns. sliding_log: a ring of the times (ns) of admitted units, oldest first. concurrency:
+ * two words for each unit that is out, the end (ns) of its permit and the permit's number, in order of their ends;
+ * never wrapped, head is 0. */
 struct weir_log {
     uint64_t *times;
     uint32_t room; /* entries that fit: 0 or a power of two */
@@ -74,6 +82,7 @@ struct weir_event {
     uint64_t now_ns;
     uint64_t cost;
     struct weir_window window; /* fixed_window on the calendar only */
+    uint64_t permit; /* concurrency, to be charged: the number of the new permit, unique for the key; else 0 */
 };
 
 /* Errors: as weir_limit_check. */
@@ -96,7 +105,7 @@ bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *s
 bool weir_limit_jumped(const struct weir_limit *limit, const struct weir_state *state, uint64_t now_ns);
 void weir_limit_settle(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event);
 
-/* Entries that the log needs in all before `units` are charged, drained, settled or carried over; 0 for a limit
+/* Words that the log needs in all before `units` are charged, drained, settled or carried over; 0 for a limit
  * without a log. The caller then makes state->log.room at least that (a power of two): weir_log_move. To settle
  * takes the capacity; to drain a jumped key settles it first. */
 uint32_t weir_limit_room(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
@@ -112,9 +121,23 @@ void weir_limit_charge(const struct weir_limit *limit, struct weir_state *state,
 void weir_limit_drain(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
                       struct weir_verdict *verdict);
 
-/* Gives up to `units` back, never more than is used; returns how many. */
+/* Gives up to `units` back, never more than is used; returns how many. concurrency: none, they are somebody's. */
 uint64_t weir_limit_refund(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
                            uint64_t units);
+
+/* ---- concurrency: permits, by their number. The state has been settled. ---- */
+
+/* How long the permit is still out; 0: it has ended, was given back, or never was. */
+uint64_t weir_limit_lease_ns(const struct weir_limit *limit, const struct weir_state *state,
+                             const struct weir_event *event, uint64_t permit);
+/* A whole lease from now on, unless that would end sooner than it does; the same answer. Never after its end. */
+uint64_t weir_limit_renew(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                          uint64_t permit);
+/* Gives the permit back: how many units that were; 0 as above. */
+uint64_t weir_limit_release(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                            uint64_t permit);
+
+/* ---- changed limits ---- */
 
 /* Units that a key of `from` will have used under `to`, by on_change (never RESET). The event's window is one of
  * `to`'s calendar, here and below. */

@@ -94,12 +94,16 @@ const struct weir_algorithm_ops weir_algorithm_log = { log_used, log_wait, log_a
 uint32_t weir_limit_room(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
                          uint64_t units)
 {
-    if (limit->algorithm != WEIR_SLIDING_LOG)
+    if (!weir_limit_keeps_log(limit))
         return 0;
-    uint64_t kept = weir_limit_jumped(limit, state, event->now_ns)
-                        ? 0
-                        : state->log.used - expired(limit, &state->log, event->now_ns);
-    uint64_t need = weir_max_u64(weir_min_u64(weir_add_sat(kept, units), WEIR_LOG_MAX), 8);
+    uint64_t need;
+    if (limit->algorithm == WEIR_CONCURRENCY)
+        need = weir_concurrency_words(state, event, units);
+    else if (weir_limit_jumped(limit, state, event->now_ns))
+        need = units;
+    else
+        need = weir_add_sat(state->log.used - expired(limit, &state->log, event->now_ns), units);
+    need = weir_max_u64(weir_min_u64(need, WEIR_LOG_MAX), 8);
     uint32_t room = 8;
     while (room < need)
         room *= 2;

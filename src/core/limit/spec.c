@@ -29,7 +29,7 @@ static bool on_calendar(const struct weir_limit_spec *spec)
 /* A field that means nothing to an algorithm must be left at its default, so that a slip is seen. */
 static int check_enums(const struct weir_limit_spec *s, struct weir_fault *f)
 {
-    if ((unsigned)s->algorithm > WEIR_SLIDING_COUNTER)
+    if ((unsigned)s->algorithm > WEIR_CONCURRENCY)
         return fault(f, WEIR_EINVAL, "algorithm", "must be one of enum weir_algorithm");
     if ((unsigned)s->align > WEIR_ALIGN_FIRST || (s->align != WEIR_ALIGN_CALENDAR && s->algorithm != WEIR_FIXED_WINDOW))
         return fault(f, WEIR_EINVAL, "align", "must be calendar or first, and only for fixed_window");
@@ -61,6 +61,24 @@ static int check_window(const struct weir_limit_spec *s, struct weir_fault *f)
     return 0;
 }
 
+static int check_permits(const struct weir_limit_spec *s, struct weir_fault *f)
+{
+    if (s->count > WEIR_PERMITS_MAX)
+        return fault(f, WEIR_ERANGE, "count", "must be 0 to 32768 for concurrency");
+    if (s->period_ns < WEIR_LEASE_MIN_NS || s->period_ns > WEIR_EMISSION_MAX_NS)
+        return fault(f, WEIR_ERANGE, "lease", "must be 1 s to 366 days");
+    if (s->burst != 0)
+        return fault(f, WEIR_EINVAL, "burst", "is only for token_bucket and leaky_bucket");
+    if (s->spread_ns > 0 || s->calendar_count > 0)
+        return fault(f, WEIR_EINVAL, "spread", "is only for calendar windows");
+    if (s->count_mode != WEIR_COUNT_ADMITTED)
+        return fault(f, WEIR_EINVAL, "count_mode", "must be admitted for concurrency: a refused request holds nothing");
+    if (s->on_change == WEIR_ON_CHANGE_PROPORTIONAL)
+        return fault(f, WEIR_EINVAL, "on_change",
+                     "must be keep or reset for concurrency: permits that are out stay out");
+    return 0;
+}
+
 static int check_bucket(const struct weir_limit_spec *s, struct weir_fault *f)
 {
     uint64_t burst = s->burst ? s->burst : s->count;
@@ -80,6 +98,12 @@ int weir_limit_check(const struct weir_limit_spec *spec, struct weir_fault *ret_
         return error;
     if (spec->period_ns == 0)
         return fault(ret_fault, WEIR_ERANGE, "period", "must be more than 0");
+    if (spec->algorithm == WEIR_CONCURRENCY) {
+        error = check_permits(spec, ret_fault);
+        if (!error && ret_fault)
+            memset(ret_fault, 0, sizeof *ret_fault);
+        return error;
+    }
     /* n <= p in ns is n/p <= 10^9 per second. */
     if (spec->count > spec->period_ns)
         return fault(ret_fault, WEIR_ERANGE, "rate", "must be at most 1000000000 per second");
@@ -99,8 +123,8 @@ uint64_t weir_limit_capacity(const struct weir_limit_spec *spec)
 
 const char *weir_algorithm_name(enum weir_algorithm algorithm)
 {
-    static const char *const names[] = { "token_bucket", "leaky_bucket", "fixed_window", "sliding_log",
-                                         "sliding_counter" };
+    static const char *const names[] = { "token_bucket", "leaky_bucket",    "fixed_window",
+                                         "sliding_log",  "sliding_counter", "concurrency" };
     return (unsigned)algorithm < sizeof names / sizeof names[0] ? names[algorithm] : NULL;
 }
 

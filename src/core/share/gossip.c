@@ -16,10 +16,11 @@ int weir_gossip_limit_init(struct weir_gossip_limit *limit, uint64_t id, const s
     int error = weir_limit_init(&made.limit, spec, 0, ret_fault);
     if (error)
         return error;
-    if (spec->algorithm == WEIR_SLIDING_LOG) {
+    if (weir_limit_keeps_log(&made.limit)) {
         static const struct weir_fault no_log = { "sharing", "gossip does not carry the times of a sliding_log" };
+        static const struct weir_fault no_permits = { "sharing", "gossip does not carry the permits of concurrency" };
         if (ret_fault)
-            *ret_fault = no_log;
+            *ret_fault = spec->algorithm == WEIR_CONCURRENCY ? no_permits : no_log;
         return WEIR_EINVAL;
     }
     made.limit.ahead_max = UINT64_MAX; /* debts are real, and the clock does not go back */

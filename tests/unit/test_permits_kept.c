@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Permits that are out stay out: when memory is full, when limits change, and between threads
+ * (docs/semantics-tests.md, docs/concurrency.md). */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "permit_fixture.h"
+#include "random.h"
+
+#define LEASE (30 * SECOND)
+#define MEMORY ((size_t)128 << 10)
+#define KEYS (MEMORY / 16)
+#define THREADS 4
+
+static struct weir_charge numbered(const struct fixture *f, size_t limit, uint64_t number)
+{
+    struct weir_charge charge = { .limit = f->ids[limit], .cost = 1 };
+    struct weir_slice value = { &number, sizeof(number) };
+    (void)weir_limiter_key(f->limiter, f->ids[limit], &value, 1, &charge.key);
+    return charge;
+}
+
+static struct weir_verdict ask_number(const struct fixture *f, size_t limit, uint64_t number, uint64_t now_ns)
+{
+    struct weir_charge charge = numbered(f, limit, number);
+    struct weir_verdict verdict;
+    struct weir_time time = at(now_ns);
+    assert_int_equal(weir_limiter_decide_many(f->limiter, &charge, 1, &time, 0, &verdict), 0);
+    return verdict;
+}
+
+static void memory__holders_of_permits_are_never_evicted(void **state)
+{
+    (void)state;
+    static uint64_t tickets[KEYS];
+    const struct weir_limit_spec specs[] = { limit_of(WEIR_CONCURRENCY, 2, LEASE, 0),
+                                             limit_of(WEIR_TOKEN_BUCKET, 5, HOUR, 0),
+                                             limit_of(WEIR_SLIDING_LOG, 5, HOUR, 0) };
+    struct weir_limiter_options options = { .memory_max = MEMORY, .log_memory_max = MEMORY / 2 };
+    struct fixture f = fixture_create_with(&options, specs, 3);
+    uint64_t granted = 0, refused = 0;
+    for (uint64_t i = 0; i < KEYS; i++) {
+        struct weir_verdict verdict = ask_number(&f, 0, i, T0);
+        tickets[i] = verdict.ticket;
+        granted += verdict.admitted;
+        refused += verdict.full;
+        assert_true(verdict.admitted != verdict.full);
+        if (verdict.full)
+            assert_in_range(verdict.retry_after_ns, 1, LEASE + SECOND + 1);
+    }
+    assert_true(granted > 100 && refused > 100);
+    for (uint64_t i = 0; i < 2 * KEYS; i++) { /* floods that would like their places, and their logs' room */
+        (void)ask_number(&f, 1, i, T0 + 1);
+        (void)ask_number(&f, 2, i, T0 + 1);
+    }
+    struct weir_limit_stats stats;
+    assert_int_equal(weir_limiter_limit_stats(f.limiter, f.ids[0], &stats), 0);
+    assert_int_equal(stats.evicted, 0);
+    assert_int_equal(stats.refused_full, refused);
+    struct weir_time time = at(T0 + 2);
+    uint64_t units, back = 0;
+    for (uint64_t i = 0; i < KEYS; i++) {
+        struct weir_charge charge = numbered(&f, 0, i);
+        assert_int_equal(weir_limiter_release(f.limiter, &charge.key, 1, tickets[i], &time, &units), 0);
+        back += units;
+    }
+    assert_int_equal(back, granted);
+    uint64_t again = 0; /* and all places come back */
+    for (uint64_t i = 0; i < KEYS; i++)
+        again += ask_number(&f, 0, KEYS + i, T0 + 2 * LEASE).admitted;
+    assert_true(again >= granted * 9 / 10);
+    fixture_destroy(&f);
+}
+
+static void reconfiguration__permits_out_stay_out_under_a_lower_limit(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 5, LEASE, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    uint64_t permit[5];
+    for (uint64_t i = 0; i < 5; i++)
+        permit[i] = ask(&f, 1, T0 + i).ticket;
+    spec.count = 2;
+    fixture_define(&f, &spec, 1, T0 + 10);
+    struct weir_verdict verdict = peek(&f, 1, T0 + 10);
+    assert_int_equal(verdict.remaining, 0);
+    assert_int_equal(verdict.retry_after_ns, LEASE - 10 + 3); /* until four have ended */
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_false(ask(&f, 1, T0 + 10).admitted);
+        assert_int_equal(give_back(&f, permit[i], T0 + 10), 1);
+    }
+    assert_false(ask(&f, 1, T0 + 10).admitted);
+    assert_int_equal(give_back(&f, permit[3], T0 + 10), 1);
+    assert_true(ask(&f, 1, T0 + 10).admitted);
+    assert_int_equal(renew(&f, permit[4], T0 + 11), LEASE);
+    spec.count = 4; /* a raise is felt at once: there is no refill to wait for */
+    fixture_define(&f, &spec, 1, T0 + 12);
+    assert_int_equal(admitted_of(&f, 9, T0 + 12), 2);
+    fixture_destroy(&f);
+}
+
+static void reconfiguration__a_lease_never_ends_before_its_holder_was_told(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 2, HOUR, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    uint64_t permit = ask(&f, 1, T0).ticket;
+    for (uint64_t i = 0; i < 9; i++) { /* any number of changes */
+        spec.period_ns = (2 + i) * SECOND;
+        fixture_define(&f, &spec, 1, T0 + MINUTE + i);
+    }
+    assert_int_equal(renew(&f, permit, T0 + 2 * MINUTE), HOUR - 2 * MINUTE);
+    uint64_t other = ask(&f, 1, T0 + 2 * MINUTE).ticket;
+    assert_int_equal(out(&f, T0 + 2 * MINUTE + 10 * SECOND - 1), 2);
+    assert_int_equal(out(&f, T0 + 2 * MINUTE + 10 * SECOND), 1);
+    assert_int_equal(renew(&f, other, T0 + 2 * MINUTE + 10 * SECOND), 0);
+    assert_int_equal(out(&f, T0 + HOUR - 1), 1);
+    assert_int_equal(renew(&f, permit, T0 + HOUR - 1), 10 * SECOND);
+    assert_int_equal(out(&f, T0 + HOUR + 10 * SECOND - 1), 0);
+    fixture_destroy(&f);
+}
+
+static void reconfiguration__permits_go_with_their_limit_or_a_reset(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 2, LEASE, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    uint64_t permit = ask(&f, 2, T0).ticket;
+    spec.on_change = WEIR_ON_CHANGE_RESET;
+    fixture_define(&f, &spec, 1, T0 + 1);
+    assert_int_equal(renew(&f, permit, T0 + 1), 0);
+    permit = ask(&f, 2, T0 + 1).ticket;
+    assert_int_equal(renew(&f, permit, T0 + 1), LEASE);
+    struct weir_charge charge = charge_of(&f, 0, "k", 1);
+    struct weir_limit_spec none[1] = { 0 };
+    fixture_define(&f, none, 0, T0 + 2);
+    struct weir_time time = at(T0 + 2);
+    while (weir_limiter_maintain(f.limiter, &time, SIZE_MAX))
+        ;
+    uint64_t units = 99;
+    assert_int_equal(weir_limiter_release(f.limiter, &charge.key, 1, permit, &time, &units), 0);
+    assert_int_equal(units, 0);
+    fixture_destroy(&f);
+}
+
+/* To other algorithms and back, with requests in between: units are units, and no permit of before is still known. */
+static void reconfiguration__between_concurrency_and_a_rate_nothing_is_minted(void **state)
+{
+    (void)state;
+    for (int algorithm = 0; algorithm <= WEIR_SLIDING_COUNTER; algorithm++) {
+        struct weir_limit_spec concurrency = limit_of(WEIR_CONCURRENCY, 4, LEASE, 0);
+        struct weir_limit_spec rate = limit_of((enum weir_algorithm)algorithm, 4, HOUR, 0);
+        struct fixture f = fixture_create(&concurrency, 1);
+        uint64_t permit = ask(&f, 3, T0).ticket;
+        fixture_define(&f, &rate, 1, T0 + 1);
+        assert_int_equal(peek(&f, 0, T0 + 1).remaining, 1);
+        assert_int_equal(give_back(&f, permit, T0 + 1), 0);
+        assert_int_equal(admitted_of(&f, 9, T0 + 1), 1);
+        fixture_define(&f, &concurrency, 1, T0 + 2);
+        assert_int_equal(give_back(&f, permit, T0 + 2), 0);
+        assert_int_equal(admitted_of(&f, 9, T0 + 2), 0);
+        assert_int_equal(peek(&f, 1, T0 + 2).retry_after_ns, LEASE);
+        assert_int_equal(admitted_of(&f, 9, T0 + 2 + LEASE), 4);
+        fixture_destroy(&f);
+    }
+}
+
+/* ---- threads ---- */
+
+struct work {
+    struct fixture *fixture;
+    uint64_t seed;
+    _Atomic uint64_t *inside; /* units out, as their holders count them */
+    uint64_t most;
+    uint64_t admitted;
+    bool broken;
+};
+
+static void *hold_and_release(void *context)
+{
+    struct work *work = context;
+    struct weir_limiter *limiter = work->fixture->limiter;
+    struct test_random random = { work->seed };
+    struct weir_time time = at(T0);
+    for (uint64_t i = 0; i < 20000; i++) {
+        struct weir_charge charges[2] = { numbered(work->fixture, 0, 1), numbered(work->fixture, 1, i % 3) };
+        uint64_t units = 0, lease_ns = 0, cost = 1 + test_random_below(&random, 3);
+        struct weir_decision decision;
+        struct weir_verdict verdicts[2];
+        charges[0].cost = charges[1].cost = cost;
+        work->broken |= weir_limiter_decide(limiter, charges, 2, &time, 0, &decision, verdicts) != 0;
+        if (!decision.admitted)
+            continue;
+        uint64_t inside = atomic_fetch_add(work->inside, cost) + cost;
+        work->most = inside > work->most ? inside : work->most;
+        work->admitted++;
+        const struct weir_key keys[2] = { charges[0].key, charges[1].key };
+        work->broken |= verdicts[0].ticket == 0 || verdicts[0].ticket != verdicts[1].ticket;
+        work->broken |= weir_limiter_renew(limiter, keys, 2, verdicts[0].ticket, &time, &lease_ns) || !lease_ns;
+        atomic_fetch_sub(work->inside, cost);
+        work->broken |= weir_limiter_release(limiter, keys, 2, verdicts[0].ticket, &time, &units) || units != 2 * cost;
+    }
+    return NULL;
+}
+
+static void threads__never_hold_more_than_the_limit_together(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec specs[] = { limit_of(WEIR_CONCURRENCY, 5, LEASE, 0),
+                                             limit_of(WEIR_CONCURRENCY, 4, LEASE, 0) };
+    struct fixture f = fixture_create(specs, 2);
+    struct work works[THREADS];
+    pthread_t threads[THREADS];
+    _Atomic uint64_t inside = 0;
+    uint64_t seed = test_random_seed(), admitted = 0;
+    for (uint64_t i = 0; i < THREADS; i++) {
+        works[i] = (struct work){ .fixture = &f, .seed = seed + i, .inside = &inside };
+        assert_int_equal(pthread_create(&threads[i], NULL, hold_and_release, &works[i]), 0);
+    }
+    for (int i = 0; i < 20; i++) { /* reloads meanwhile; nobody's id may be two sets old */
+        struct weir_time time = at(T0);
+        (void)weir_limiter_maintain(f.limiter, &time, 64);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_false(works[i].broken);
+        assert_true(works[i].most <= 5);
+        admitted += works[i].admitted;
+    }
+    assert_true(admitted > 1000);
+    struct weir_charge charge = numbered(&f, 0, 1);
+    struct weir_verdict verdict;
+    struct weir_time time = at(T0);
+    assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, WEIR_PEEK, &verdict), 0);
+    assert_int_equal(verdict.remaining, 5);
+    fixture_destroy(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory__holders_of_permits_are_never_evicted),
+        cmocka_unit_test(reconfiguration__permits_out_stay_out_under_a_lower_limit),
+        cmocka_unit_test(reconfiguration__a_lease_never_ends_before_its_holder_was_told),
+        cmocka_unit_test(reconfiguration__permits_go_with_their_limit_or_a_reset),
+        cmocka_unit_test(reconfiguration__between_concurrency_and_a_rate_nothing_is_minted),
+        cmocka_unit_test(threads__never_hold_more_than_the_limit_together),
+    };
+    return cmocka_run_group_tests_name("permits kept", tests, NULL, NULL);
+}
