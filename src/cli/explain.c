@@ -50,6 +50,8 @@ static void applies_print(const struct weir_explanation *explanation)
     printf("applies: %s %s", weir_algorithm_name(spec->algorithm), rate);
     if (spec->algorithm == WEIR_TOKEN_BUCKET || spec->algorithm == WEIR_LEAKY_BUCKET)
         printf(" burst %" PRIu64, weir_limit_capacity(spec));
+    if (spec->algorithm == WEIR_CONCURRENCY)
+        printf(" at once, lease %" PRIu64 "ms", spec->period_ns / (WEIR_NS_PER_SECOND / 1000));
     if (spec->mode == WEIR_MODE_SHADOW)
         printf(", in shadow");
 }
@@ -96,6 +98,9 @@ static json_t *explanation_json(const struct weir_explanation *explanation, cons
                                "line", (json_int_t)explanation->mark.line);
     (void)json_object_set_new(object, "rate", json_string(rate));
     (void)json_object_set_new(object, "capacity", json_integer((json_int_t)weir_limit_capacity(&rule->whole)));
+    if (rule->whole.algorithm == WEIR_CONCURRENCY)
+        (void)json_object_set_new(object, "lease_ms",
+                                  json_integer((json_int_t)(rule->whole.period_ns / (WEIR_NS_PER_SECOND / 1000))));
     (void)json_object_set_new(object, "sharing", weir_sharing_json(rule, config));
     (void)json_object_set_new(
         object, "override", rule->variant[0] ? json_stringn(rule->variant, (size_t)variant_length(rule)) : json_null());

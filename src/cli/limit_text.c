@@ -23,6 +23,10 @@ void weir_rate_format(const struct weir_limit_spec *spec, char *buffer, size_t s
                   { "s", WEIR_NS_PER_SECOND },
                   { "ms", WEIR_NS_PER_SECOND / 1000 } };
     size_t i = 0;
+    if (spec->algorithm == WEIR_CONCURRENCY) { /* the lease is no period */
+        (void)snprintf(buffer, size, "%" PRIu64, spec->count);
+        return;
+    }
     while (i < sizeof(units) / sizeof(units[0]) - 1 && spec->period_ns % units[i].ns != 0)
         i++;
     uint64_t number = spec->period_ns / units[i].ns;

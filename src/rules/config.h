@@ -148,6 +148,7 @@ struct weir_config_limit {
     enum weir_throttle throttle;
     uint32_t hold_max;
     uint64_t hold_timeout_ns;
+    uint64_t lease_ns;          /* concurrency: 30 s; 1 s to 366 days. Its specs have it as their period */
     uint64_t cost;              /* units per unit of the request's cost */
     const char *cost_attribute; /* the attribute that carries it; NULL = `cost` */
     unsigned ipv6_prefix;

@@ -16,30 +16,30 @@
 #define COST_MAX UINT64_C(1000000000000)
 
 const char *const weir_mode_words[] = { "enforce", "shadow", "off", NULL };
-static const char *const algorithm_words[] = { "token_bucket", "leaky_bucket",    "fixed_window",
-                                               "sliding_log",  "sliding_counter", NULL };
+static const char *const algorithm_words[] = {
+    "token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_counter", "concurrency", NULL
+};
 static const char *const align_words[] = { "calendar", "first", NULL };
 static const char *const count_words[] = { "admitted", "attempts", NULL };
 static const char *const on_full_words[] = { "evict", "refuse", NULL };
 static const char *const on_change_words[] = { "keep", "proportional", "reset", NULL };
 static const char *const throttle_words[] = { "delay", "hold", NULL };
 
-static int algorithm_read(struct weir_decode *decode, const struct weir_yaml_node *value,
-                          const struct weir_field *field, void *target)
-{
-    if (value->kind == WEIR_YAML_SCALAR && strcmp(value->text.data, "concurrency") == 0)
-        return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
-                                "this version of weir does not have algorithm \"concurrency\" yet");
-    return weir_decode_word(decode, value, field, target);
-}
-
 int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                      void *target)
 {
     struct weir_fault fault;
+    struct weir_limit_spec *spec = target;
+    const char *at = value->text.data;
+    uint64_t count = 0;
     int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
     if (error)
         return error;
+    if (weir_number_scan(&at, &count) == 0 && *at == '\0') {
+        spec->count = count;
+        spec->period_ns = 0;
+        return 0;
+    }
     error = weir_rate_parse(value->text.data, target, &fault);
     if (error)
         return weir_config_fail(decode->fault, error, value->mark, "%s %s", field->name, fault.text);
@@ -199,7 +199,7 @@ static const struct weir_field limit_fields[] = {
     { "key", key_read, 0, false, 0, 0, NULL },
     { "rate", weir_rate_decode, OF(spec), true, 0, 0, NULL },
     { "burst", weir_decode_u64, OF(spec.burst), false, 1, WEIR_BURST_MAX, NULL },
-    { "algorithm", algorithm_read, OF(spec.algorithm), false, 0, 0, algorithm_words },
+    { "algorithm", weir_decode_word, OF(spec.algorithm), false, 0, 0, algorithm_words },
     { "align", weir_decode_word, OF(spec.align), false, 0, 0, align_words },
     { "tz", zone_read, OF(spec.tz), false, 1, WEIR_ZONE_NAME_MAX, NULL },
     { "spread", weir_decode_duration, OF(spec.spread_ns), false, 0, WEIR_FILL_MAX_NS, NULL },
@@ -219,7 +219,7 @@ static const struct weir_field limit_fields[] = {
     { "chunk_ttl", weir_decode_duration, OF(chunk_ttl_ns), false, SECOND / 10, 3600 * SECOND, NULL },
     { "on_failure", weir_decode_word, OF(on_failure), false, 0, 0, weir_on_failure_words },
     { "deadline", weir_decode_duration, OF(deadline_ns), false, SECOND / 1000, 10 * SECOND, NULL },
-    { "lease", weir_decode_absent, 0, false, 0, 0, NULL },
+    { "lease", weir_decode_duration, OF(lease_ns), false, WEIR_LEASE_MIN_NS, WEIR_EMISSION_MAX_NS, NULL },
 };
 
 /* Which keys make sense only with which settings. */
@@ -247,6 +247,8 @@ static int keys_check(struct weir_decode *decode, const struct weir_yaml_node *n
     if (!error)
         error = key_needs(decode, node, "throttle", leaky, "algorithm: leaky_bucket");
     if (!error)
+        error = key_needs(decode, node, "lease", limit->spec.algorithm == WEIR_CONCURRENCY, "algorithm: concurrency");
+    if (!error)
         error = key_needs(decode, node, "hold_max", hold, "algorithm: leaky_bucket with throttle: hold");
     if (!error)
         error = key_needs(decode, node, "hold_timeout", hold, "algorithm: leaky_bucket with throttle: hold");
@@ -257,8 +259,9 @@ static int keys_check(struct weir_decode *decode, const struct weir_yaml_node *n
 static const char *key_of_field(const char *field)
 {
     static const char *const pairs[][2] = {
-        { "burst", "burst" }, { "spread_ns", "spread" }, { "algorithm", "algorithm" }, { "align", "align" },
-        { "tz", "tz" },       { "mode", "mode" },        { "spread", "spread" },       { "count_mode", "count" }
+        { "burst", "burst" }, { "spread_ns", "spread" },   { "algorithm", "algorithm" }, { "align", "align" },
+        { "tz", "tz" },       { "mode", "mode" },          { "spread", "spread" },       { "count_mode", "count" },
+        { "lease", "lease" }, { "on_change", "on_change" }
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
         if (strcmp(pairs[i][0], field) == 0)
@@ -266,7 +269,24 @@ static const char *key_of_field(const char *field)
     return "rate"; /* count, period_ns, calendar, calendar_count */
 }
 
-int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_node *node, struct weir_limit_spec *spec)
+/* A rate has a period; how many at once has none. */
+static int period_check(struct weir_decode *decode, const struct weir_yaml_node *node,
+                        const struct weir_limit_spec *spec)
+{
+    const struct weir_yaml_node *rate = weir_yaml_find(node, "rate");
+    bool concurrency = spec->algorithm == WEIR_CONCURRENCY;
+    if (!rate || (spec->period_ns == 0) == concurrency)
+        return 0;
+    const char *text = rate->value->text.data;
+    if (concurrency)
+        return weir_config_fail(decode->fault, WEIR_EINVAL, rate->value->mark,
+                                "rate \"%.40s\" must be a COUNT, such as 50: how many at once has no period", text);
+    return weir_config_fail(decode->fault, WEIR_EINVAL, rate->value->mark,
+                            "rate \"%.40s\" must be COUNT/PERIOD, such as 100/min, 100/90s or 5/250ms", text);
+}
+
+int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_node *node, uint64_t lease_ns,
+                            struct weir_limit_spec *spec)
 {
     struct weir_fault fault = { "", "" };
     bool bucket = spec->algorithm == WEIR_TOKEN_BUCKET || spec->algorithm == WEIR_LEAKY_BUCKET;
@@ -274,7 +294,11 @@ int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_n
         spec->calendar = WEIR_CALENDAR_FIXED;
         spec->calendar_count = 0;
     }
-    int error = key_needs(decode, node, "burst", bucket, "token_bucket and leaky_bucket");
+    int error = period_check(decode, node, spec);
+    if (spec->algorithm == WEIR_CONCURRENCY)
+        spec->period_ns = lease_ns;
+    if (!error)
+        error = key_needs(decode, node, "burst", bucket, "token_bucket and leaky_bucket");
     if (!error)
         error = weir_limit_check(spec, &fault);
     if (!error || fault.field[0] == '\0')
@@ -299,6 +323,7 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
         .ipv6_prefix = 64,
         .hold_max = 1000,
         .hold_timeout_ns = 10 * SECOND,
+        .lease_ns = 30 * SECOND,
         .interval_ns = SECOND / 10,
         .chunk_ttl_ns = 2 * SECOND,
         .deadline_ns = SECOND / 50,
@@ -312,7 +337,7 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
     limit.mark_rate = key_mark(node, "rate");
     limit.mark_burst = key_mark(node, "burst");
     limit.mark_tz = key_mark(node, "tz");
-    error = weir_spec_decode_finish(decode, node, &limit.spec);
+    error = weir_spec_decode_finish(decode, node, limit.lease_ns, &limit.spec);
     const struct weir_yaml_node *overrides = weir_yaml_find(node, "overrides");
     if (!error && overrides)
         error = weir_overrides_decode(decode, overrides->value, &limit);

@@ -18,11 +18,12 @@ int weir_overrides_decode(struct weir_decode *decode, const struct weir_yaml_nod
 int weir_condition_decode(struct weir_decode *decode, const struct weir_yaml_node *key,
                           struct weir_condition *ret_condition);
 
-/* Drops the calendar where nothing is aligned to it, and checks what holds for a limit and for an override of it alike:
- * `node` has the keys that were written. */
-int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_node *node,
+/* Drops the calendar where nothing is aligned to it, gives a concurrency limit its lease, and checks what holds for a
+ * limit and for an override of it alike: `node` has the keys that were written. */
+int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_node *node, uint64_t lease_ns,
                             struct weir_limit_spec *spec);
 
+/* COUNT/PERIOD, or a COUNT alone: its period is 0 until weir_spec_decode_finish. */
 int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                      void *target); /* struct weir_limit_spec */
 

@@ -116,7 +116,7 @@ static int override_decode(struct weir_decode *decode, const struct weir_yaml_no
     if (override->conditions_count == 0)
         return weir_config_fail(decode->fault, WEIR_EPROTO, node->mark,
                                 "an override must have a value for an attribute of the limit's key");
-    error = weir_spec_decode_finish(decode, node, &override->spec);
+    error = weir_spec_decode_finish(decode, node, limit->lease_ns, &override->spec);
     return error ? error : variant_make(decode, limit, override);
 }
 

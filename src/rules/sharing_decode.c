@@ -63,6 +63,14 @@ static int needs_check(const struct sharing *sharing)
 static int promises_check(const struct sharing *sharing)
 {
     const struct weir_limit_spec *spec = &sharing->limit->spec;
+    if (spec->algorithm == WEIR_CONCURRENCY && (sharing->at || sharing->ahead))
+        return refuse(
+            sharing, "algorithm",
+            sharing->at && !sharing->ahead
+                ? "at an engine does not keep the permits of a concurrency limit, which each process keeps in "
+                  "its own memory: must be sharing: split"
+                : "does not keep the permits of a concurrency limit, which each process keeps in its own "
+                  "memory: must be sharing: split, or exact without an engine");
     if (sharing->ahead && spec->algorithm == WEIR_LEAKY_BUCKET)
         return refuse(sharing, "sharing",
                       "cannot keep the turns of a leaky_bucket, which only one queue knows: must be exact or split");

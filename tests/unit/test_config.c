@@ -137,6 +137,27 @@ static void test_every_key_of_a_limit_is_read(void **state)
     weir_config_destroy(config);
 }
 
+static void test_a_concurrency_limit_has_a_count_and_a_lease(void **state)
+{
+    (void)state;
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault;
+    static const char text[] = "limits:\n"
+                               "  - { lease: 2min, name: a, rate: 50, algorithm: concurrency, key: [u],\n"
+                               "      overrides: [ { u: x, rate: 80 }, { u: y, mode: shadow } ] }\n"
+                               "  - { name: b, algorithm: concurrency, rate: 0 }\n";
+    assert_int_equal(weir_config_parse(text, sizeof(text) - 1, &config, &fault), 0);
+    const struct weir_config_limit *a = &config->limits[0];
+    assert_int_equal(a->spec.algorithm, WEIR_CONCURRENCY);
+    assert_int_equal(a->spec.count, 50);
+    assert_int_equal(a->spec.period_ns, 120 * WEIR_NS_PER_SECOND);
+    assert_int_equal(a->overrides[0].spec.count, 80);
+    assert_int_equal(a->overrides[0].spec.period_ns, 120 * WEIR_NS_PER_SECOND);
+    assert_int_equal(a->overrides[1].spec.period_ns, 120 * WEIR_NS_PER_SECOND);
+    assert_int_equal(config->limits[1].spec.period_ns, 30 * WEIR_NS_PER_SECOND);
+    weir_config_destroy(config);
+}
+
 static void test_variants_stay_the_same_and_differ(void **state)
 {
     (void)state;
@@ -216,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_nothing_written_means_the_defaults),
         cmocka_unit_test(test_every_key_is_read),
         cmocka_unit_test(test_every_key_of_a_limit_is_read),
+        cmocka_unit_test(test_a_concurrency_limit_has_a_count_and_a_lease),
         cmocka_unit_test(test_variants_stay_the_same_and_differ),
         cmocka_unit_test(test_a_file_is_read_and_its_faults_carry_its_name),
         cmocka_unit_test(test_a_secret_file_is_read_to_its_first_line_end),

@@ -8,6 +8,8 @@
 #define L                                                                                                              \
     "limits:\n  - name: a\n    rate: 10/s\n    burst: 10\n" /* ends in line 4; more of it goes to line 5, column 5 */
 
+#define P "limits: [{name: a, algorithm: concurrency, " /* a concurrency limit: goes on in column 44 */
+
 static const struct bad bad_yaml[] = {
     { "", 1, 1, WEIR_EPROTO, "empty" },
     { "# only a comment\n", 2, 1, WEIR_EPROTO, "empty" },
@@ -48,9 +50,19 @@ static const struct bad bad_limits[] = {
     { "limits: [{name: a, rate: 1/s}, {name: a, rate: 2/s}]", 1, 32, WEIR_EEXIST, "is taken by the limit at line 1" },
     { L "    rate: 5/s\n", 5, 5, WEIR_EPROTO, "duplicate key \"rate\"" },
     { L "    algorithm: gcra\n", 5, 16, WEIR_EINVAL, "must be one of token_bucket, leaky_bucket" },
-    { L "    algorithm: concurrency\n", 5, 16, WEIR_EINVAL, "does not have algorithm \"concurrency\"" },
+    { L "    algorithm: concurrency\n", 3, 11, WEIR_EINVAL, "rate \"10/s\" must be a COUNT, such as 50" },
+    { "limits: [{name: a, rate: 50}]", 1, 26, WEIR_EINVAL, "rate \"50\" must be COUNT/PERIOD" },
+    { "limits: [{name: a, rate: 50, algorithm: fixed_window}]", 1, 26, WEIR_EINVAL, "must be COUNT/PERIOD" },
+    { P "rate: 32769}]", 1, 50, WEIR_ERANGE, "must be 0 to 32768 for concurrency" },
+    { P "rate: 5, lease: 999ms}]", 1, 60, WEIR_ERANGE, "must be 1000ms to 31622400000ms" },
+    { P "rate: 5, lease: 367day}]", 1, 60, WEIR_ERANGE, "must be 1000ms to 31622400000ms" },
+    { P "rate: 5, burst: 5}]", 1, 53, WEIR_EINVAL, "\"burst\" is only for token_bucket" },
+    { P "rate: 5, count: attempts}]", 1, 60, WEIR_EINVAL, "a refused request holds nothing" },
+    { P "rate: 5, on_change: proportional}]", 1, 64, WEIR_EINVAL, "must be keep or reset for concurrency" },
+    { P "rate: 5, key: [u], overrides: [{u: x, rate: 5/s}]}]", 1, 88, WEIR_EINVAL, "must be a COUNT" },
+    { "limits: [{name: a, rate: 5/s, key: [u], overrides: [{u: x, rate: 5}]}]", 1, 66, WEIR_EINVAL, "COUNT/PERIOD" },
     { L "    algorithm: fixed_window\n", 4, 5, WEIR_EINVAL, "\"burst\" is only for token_bucket" },
-    { L "    lease: 30s\n", 5, 12, WEIR_EINVAL, "does not have \"lease\"" },
+    { L "    lease: 30s\n", 5, 5, WEIR_EINVAL, "\"lease\" is only for algorithm: concurrency" },
     { L "    mode: on\n", 5, 11, WEIR_EINVAL, "must be one of enforce, shadow, off" },
     { L "    count: all\n", 5, 12, WEIR_EINVAL, "must be one of admitted, attempts" },
     { L "    on_full: drop\n", 5, 14, WEIR_EINVAL, "must be one of evict, refuse" },

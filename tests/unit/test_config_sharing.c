@@ -11,6 +11,7 @@
 #define NODES "cluster: { nodes: [ { name: a, gossip: 127.0.0.1:7001 }, { name: b, gossip: 127.0.0.1:7002 }, c ] }\n"
 #define GOSSIP "cluster: { nodes: [ { name: a, gossip: 127.0.0.1:7001 }, { name: b, gossip: 127.0.0.1:7002 } ] }\n"
 #define LIMIT "limits:\n  - name: x\n    rate: 100/min\n" /* stands in front, so that what follows begins in line 4 */
+#define PERMITS "limits:\n  - name: x\n    rate: 100\n"
 #define REDIS "engine:\n  redis:\n    servers: [ 127.0.0.1:6379 ]\n" /* goes on in line 4, column 5 */
 
 static struct weir_config *parse(const char *text)
@@ -121,8 +122,15 @@ static const struct bad bad_sharing[] = {
       "node \"a\" cannot keep its share, 2 of 4: rate must be at least 1 per 366 days" },
     { "limits: [{ name: x, rate: 4/4year }]\n" NODES ENGINE, 1, 27, WEIR_ERANGE,
       "node \"a\" cannot keep its share, 2 of 4, which on_failure: local decides by: " },
-    { LIMIT "    algorithm: concurrency\n" ENGINE, 4, 16, WEIR_EINVAL, "does not have algorithm \"concurrency\"" },
-    { LIMIT "    lease: 30s\n" ENGINE, 4, 12, WEIR_EINVAL, "does not have \"lease\"" },
+    { PERMITS "    algorithm: concurrency\n" ENGINE, 4, 16, WEIR_EINVAL,
+      "sharing: exact at an engine does not keep the permits of a concurrency limit" },
+    { PERMITS "    algorithm: concurrency\n    sharing: leased\n" ENGINE, 4, 16, WEIR_EINVAL,
+      "does not keep the permits" },
+    { PERMITS "    algorithm: concurrency\n    sharing: batched\n" ENGINE, 4, 16, WEIR_EINVAL,
+      "must be sharing: split" },
+    { PERMITS "    algorithm: concurrency\n    sharing: gossip\n" GOSSIP SECRET, 4, 16, WEIR_EINVAL,
+      "sharing: gossip does not keep the permits" },
+    { LIMIT "    lease: 30s\n" ENGINE, 4, 5, WEIR_EINVAL, "\"lease\" is only for algorithm: concurrency" },
 };
 
 static void test_bad_engines_are_refused_with_their_place(void **state)
