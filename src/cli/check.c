@@ -197,6 +197,15 @@ static void sharing_print(const json_t *limit, int width)
     putchar('\n');
 }
 
+/* Whoever wants to give it back before its lease ends needs all of it. */
+static void permit_print(const json_t *verdict)
+{
+    const char *permit = json_string_value(json_object_get(verdict, "permit"));
+    if (permit)
+        printf("\npermit %s\nlasts %" JSON_INTEGER_FORMAT "ms; give it back: POST /v1/permits/ID/release\n", permit,
+               json_integer_value(json_object_get(verdict, "lease_ms")));
+}
+
 static void verdict_print(const json_t *verdict)
 {
     json_t *limits = json_object_get(verdict, "limits");
@@ -220,6 +229,7 @@ static void verdict_print(const json_t *verdict)
         row_print(limit, width, strcmp(deciding, text_of(limit, "limit")) == 0);
         sharing_print(limit, width);
     }
+    permit_print(verdict);
 }
 
 /* What an error answer says: the detail or title of a problem (RFC 9457), else nothing that could be shown. */

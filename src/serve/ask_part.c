@@ -6,6 +6,7 @@
 #include "engine/gossip_host.h"
 #include "serve/ask.h"
 #include "serve/loop.h"
+#include "serve/permit.h"
 
 static struct weir_share_terms terms_of(const struct weir_loop *loop, const struct weir_rule *rule)
 {
@@ -145,7 +146,6 @@ static void show_again(struct weir_ask *ask, struct weir_part *part, const struc
 
 void weir_part_undo(struct weir_ask *ask, struct weir_part *part, const struct weir_time *time)
 {
-    uint64_t units = 0;
     const enum weir_part_charge charged = part->charged;
     part->charged = WEIR_PART_NOTHING;
     switch (charged) {
@@ -161,7 +161,7 @@ void weir_part_undo(struct weir_ask *ask, struct weir_part *part, const struct w
     case WEIR_PART_CHARGED: /* elsewhere: only a commit that came too late undoes it, and the units are lost */
         if (part->kind != WEIR_PART_HERE)
             return;
-        (void)weir_limiter_refund(ask->loop->limiter, &part->charge, part->charge.cost, time, &units);
+        weir_charge_undo(ask->loop->limiter, part->rule->spec.algorithm, &part->charge, part->verdict.ticket, time);
         break;
     }
     show_again(ask, part, time);

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "observe/metrics.h"
 #include "serve/hold_lane.h"
+#include "serve/permit.h"
 
 struct weir_holds {
     _Atomic uint32_t waiting[WEIR_METRICS_LIMITS_MAX];    /* by the limit's slot in the metrics */
@@ -19,6 +20,7 @@ struct part {
     struct weir_charge charge;
     uint64_t ticket;
     uint32_t slot;
+    enum weir_algorithm algorithm;
     bool holds; /* its limit holds answers; else it was charged together with one that does */
 };
 
@@ -106,7 +108,7 @@ static size_t make_claims(const struct weir_loop *loop, const struct weir_outcom
 }
 
 /* Gives back what was charged: first what only the newest in line may get back, and the rest only if all of that was.
- */
+ * Permits always: nobody has them. */
 static bool give_back(struct weir_limiter *limiter, const struct part *parts, size_t count,
                       const struct weir_time *time)
 {
@@ -117,10 +119,9 @@ static bool give_back(struct weir_limiter *limiter, const struct part *parts, si
             (weir_limiter_refund_last(limiter, &parts[i].charge, parts[i].ticket, time, &refunded) || !refunded))
             all = false;
     }
-    for (size_t i = 0; i < count && all; i++) {
-        uint64_t units = 0;
-        if (!parts[i].holds && parts[i].charge.cost > 0)
-            (void)weir_limiter_refund(limiter, &parts[i].charge, parts[i].charge.cost, time, &units);
+    for (size_t i = 0; i < count; i++) {
+        if (!parts[i].holds && parts[i].charge.cost > 0 && (all || parts[i].algorithm == WEIR_CONCURRENCY))
+            weir_charge_undo(limiter, parts[i].algorithm, &parts[i].charge, parts[i].ticket, time);
     }
     return all;
 }
@@ -130,6 +131,7 @@ static void fill_parts(const struct weir_loop *loop, const struct weir_outcome *
     for (size_t i = 0; i < outcome->match.count; i++)
         parts[i] = (struct part){ .charge = outcome->match.charges[i],
                                   .ticket = outcome->verdicts[i].ticket,
+                                  .algorithm = outcome->match.rules[i]->spec.algorithm,
                                   .slot = weir_loop_slot(loop, outcome->match.rules[i]->index),
                                   .holds = holds_here(outcome, i) };
 }
@@ -217,11 +219,21 @@ static size_t first_holding(const struct weir_outcome *outcome)
     return i;
 }
 
-/* The limit whose hold_timeout is passed by a wait of `wait_ns`, or match.count. */
+/* How long an answer may be held: for the hold_timeout, and while the lease of a permit lasts. */
+static uint64_t patience_of(const struct weir_outcome *outcome, size_t i)
+{
+    const struct weir_rule *rule = outcome->match.rules[i];
+    const struct weir_verdict *verdict = &outcome->verdicts[i];
+    if (rule->spec.algorithm == WEIR_CONCURRENCY && verdict->ticket > 0 && !verdict->shadow)
+        return rule->spec.period_ns - 1;
+    return holds_here(outcome, i) ? rule->hold_timeout_ns : WEIR_NEVER;
+}
+
+/* The limit for which a wait of `wait_ns` is too long, or match.count. */
 static size_t find_impatient(const struct weir_outcome *outcome, uint64_t wait_ns)
 {
     size_t i = 0;
-    while (i < outcome->match.count && (!holds_here(outcome, i) || wait_ns <= outcome->match.rules[i]->hold_timeout_ns))
+    while (i < outcome->match.count && wait_ns <= patience_of(outcome, i))
         i++;
     return i;
 }
@@ -243,7 +255,7 @@ void weir_hold_judge(struct weir_loop *loop, const struct weir_time *time, struc
     uint64_t wait_ns = weir_sub_sat(due_ns, time->now_ns);
     size_t culprit = find_impatient(outcome, wait_ns);
     if (culprit < outcome->match.count) {
-        shed(loop, time, outcome, culprit, wait_ns - outcome->match.rules[culprit]->hold_timeout_ns);
+        shed(loop, time, outcome, culprit, wait_ns - patience_of(outcome, culprit));
         return;
     }
     struct weir_hold_waiter *waiter = make_waiter(loop, outcome, claims, claim_count);

@@ -121,6 +121,18 @@ static bool answer_locks(struct weir_http_call *call)
     return true;
 }
 
+/* False: it is none of theirs. */
+static bool answer_permits(struct weir_http_call *call)
+{
+    if (!weir_http_permits_path(call))
+        return false;
+    if (!method_fits(call->request->method, POST))
+        refuse_method(call, POST);
+    else if (allowed(call, WEIR_RIGHT_CHECK))
+        weir_http_permits(call);
+    return true;
+}
+
 static void answer(struct weir_http_call *call)
 {
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
@@ -133,10 +145,11 @@ static void answer(struct weir_http_call *call)
             routes[i].handle(call);
         return;
     }
-    if (!answer_locks(call))
+    if (!answer_locks(call) && !answer_permits(call))
         weir_http_reply_problem(call, 404, "",
-                                "no such path; there are /v1/check, /v1/auth, /v1/locks/{name}/acquire, renew and "
-                                "release, /v1/locks/{name}, /v1/nodes, /healthz, /readyz, /metrics");
+                                "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
+                                "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, /v1/nodes, /healthz, "
+                                "/readyz, /metrics");
 }
 
 /* ---- the protocol ---- */

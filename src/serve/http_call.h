@@ -6,6 +6,7 @@
 
 #include "serve/conn.h"
 #include "serve/decide.h"
+#include "serve/permit.h"
 #include "wire/check.h"
 #include "wire/forwarded.h"
 #include "wire/http.h"
@@ -38,6 +39,7 @@ struct weir_http_work {
     struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX];
     struct weir_outcome outcome;
     struct weir_told told[WEIR_CHARGES_MAX];
+    struct weir_permit_told permit;
 };
 
 /* One request being answered. */
@@ -79,7 +81,7 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
 void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
-/* ---- handlers: http_check.c, http_locks.c, http_metrics.c, http_nodes.c ---- */
+/* ---- handlers: http_check.c, http_locks.c, http_metrics.c, http_nodes.c, http_permit.c ---- */
 
 void weir_http_check_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_check(struct weir_http_call *call);
@@ -93,5 +95,9 @@ bool weir_http_locks_reads(const struct weir_http_call *call); /* GET; else POST
 unsigned weir_http_locks_right(const struct weir_http_call *call);
 void weir_http_locks(struct weir_http_call *call);
 void weir_http_locks_drop(struct weir_http_session *session); /* the connection ends */
+
+/* /v1/permits/{id}/release and /renew: whether the path is one of them. */
+bool weir_http_permits_path(const struct weir_http_call *call);
+void weir_http_permits(struct weir_http_call *call);
 
 #endif

@@ -21,7 +21,12 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
             .fallback = fallback ? weir_fallback_policy_name(fallback) : NULL,
         };
     }
-    const struct weir_answer answer = { &outcome->decision, work->told, outcome->match.count };
+    weir_permit_tell(call->conn->loop, outcome, call->time, &work->permit);
+    const struct weir_answer answer = { .decision = &outcome->decision,
+                                        .limits = work->told,
+                                        .count = outcome->match.count,
+                                        .permit = { work->permit.text, work->permit.size },
+                                        .lease_ns = work->permit.lease_ns };
     /* 403 was asked for by a proxy that passes nothing else on. */
     int status = outcome->decision.admitted ? 200 : refused == 429 && weir_ratelimit_failed(&answer) ? 503 : refused;
     call->wait_ns = outcome->wait_ns;

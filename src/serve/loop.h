@@ -18,6 +18,7 @@
 #include "serve/sharer.h"
 #include "serve/timer.h"
 #include "weir/limiter.h"
+#include "wire/permit.h"
 
 #define WEIR_LISTENERS_MAX 4
 
@@ -58,6 +59,7 @@ struct weir_shared {
     struct weir_fallback *fallback;  /* this node's shares while an engine fails */
     struct weir_gossip_host *gossip; /* NULL: no limit is gossiped */
     struct weir_lock_service *locks; /* NULL: there are no locks */
+    struct weir_permit_secret permit_secret;
     struct weir_loop *loops;
     size_t loop_count;
     size_t connections_room;                  /* for which there are descriptors */

@@ -37,6 +37,8 @@ static const struct command commands[] = {
     { "weir.relock", 4, 4, WEIR_RIGHT_LOCK, LOCKS, weir_resp_relock },
     { "weir.unlock", 3, 3, WEIR_RIGHT_LOCK, LOCKS, weir_resp_unlock },
     { "weir.locks", 2, 2, WEIR_RIGHT_LOCK, LOCKS, weir_resp_locks },
+    { "weir.release", 2, 2, WEIR_RIGHT_CHECK, 0, weir_resp_release },
+    { "weir.renew", 2, 2, WEIR_RIGHT_CHECK, 0, weir_resp_renew },
     { "del", 2, 0, WEIR_RIGHT_RESET, 0, weir_resp_del },
     { "multi", 1, 1, 0, AT_ONCE, weir_resp_multi },
     { "exec", 1, 1, 0, AT_ONCE, weir_resp_exec },

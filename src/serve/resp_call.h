@@ -6,6 +6,7 @@
 
 #include "serve/conn.h"
 #include "serve/decide.h"
+#include "serve/permit.h"
 #include "wire/resp.h"
 
 #define WEIR_RESP_BATCH 64       /* CL.THROTTLE commands decided together; more adds nothing (performance.md) */
@@ -74,6 +75,7 @@ struct weir_resp_work {
     struct weir_resp_recent recent;
     struct weir_attribute attributes[WEIR_ATTRIBUTES_MAX];
     struct weir_outcome outcome;
+    struct weir_permit_told permit;
 };
 
 /* One command being run. */
@@ -118,6 +120,8 @@ void weir_resp_del(const struct weir_resp_call *call);
 void weir_resp_check(const struct weir_resp_call *call);
 void weir_resp_peek(const struct weir_resp_call *call);
 void weir_resp_refund(const struct weir_resp_call *call);
+void weir_resp_release(const struct weir_resp_call *call);
+void weir_resp_renew(const struct weir_resp_call *call);
 
 void weir_resp_lock(const struct weir_resp_call *call);
 void weir_resp_relock(const struct weir_resp_call *call);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * WEIR.CHECK, WEIR.PEEK and WEIR.REFUND: the limits of the configuration. */
+ * WEIR.CHECK, WEIR.PEEK, WEIR.REFUND, WEIR.RELEASE and WEIR.RENEW: the limits of the configuration. */
 #include <stdio.h>
 
 #include "serve/ask.h"
@@ -41,10 +41,13 @@ void weir_resp_reply_outcome(const struct weir_resp_call *call, const struct wei
     const struct weir_verdict *verdict = weir_outcome_verdict(outcome);
     const char *name = rule ? rule->name : "";
     size_t name_size = strlen(name);
-    uint8_t *start = weir_conn_reserve(call->conn, 8 * WEIR_RESP_HEADER_MAX + name_size + 2), *at = start;
+    struct weir_permit_told *permit = &call->work->permit;
+    weir_permit_tell(call->conn->loop, outcome, call->time, permit);
+    size_t room = 10 * WEIR_RESP_HEADER_MAX + name_size + 2 + permit->size + 2;
+    uint8_t *start = weir_conn_reserve(call->conn, room), *at = start;
     if (!at)
         return;
-    at = weir_resp_put_array(at, 7);
+    at = weir_resp_put_array(at, permit->asked ? 9 : 7);
     at = weir_resp_put_integer(at, outcome->decision.admitted);
     at = weir_resp_put_bulk(at, name, name_size);
     at = weir_resp_put_integer(at, verdict ? (int64_t)verdict->capacity : -1);
@@ -52,6 +55,10 @@ void weir_resp_reply_outcome(const struct weir_resp_call *call, const struct wei
     at = weir_resp_put_integer(at, weir_told_ms(outcome->decision.retry_after_ns));
     at = weir_resp_put_integer(at, verdict ? weir_told_ms(verdict->reset_after_ns) : 0);
     at = weir_resp_put_integer(at, weir_told_ms(outcome->decision.delay_ns));
+    if (permit->asked) {
+        at = weir_resp_put_bulk(at, permit->text, permit->size);
+        at = weir_resp_put_integer(at, weir_permit_told_ms(permit->lease_ns));
+    }
     weir_conn_commit(call->conn, (size_t)(at - start));
 }
 
@@ -86,6 +93,18 @@ static void decide(const struct weir_resp_call *call, bool peek)
 void weir_resp_check(const struct weir_resp_call *call)
 {
     decide(call, false);
+}
+
+void weir_resp_release(const struct weir_resp_call *call)
+{
+    weir_resp_reply_integer(call, weir_permit_release(call->conn->loop, call->args[1], call->time));
+}
+
+/* -1: lost. */
+void weir_resp_renew(const struct weir_resp_call *call)
+{
+    uint64_t lease_ns = weir_permit_renew(call->conn->loop, call->args[1], call->time);
+    weir_resp_reply_integer(call, lease_ns > 0 ? weir_permit_told_ms(lease_ns) : -1);
 }
 
 void weir_resp_peek(const struct weir_resp_call *call)

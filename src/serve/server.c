@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -197,7 +198,10 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
     size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
     wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
     server->shared.connections_room = connections_room(wanted);
-    int error = weir_metrics_create(wanted, &server->shared.metrics);
+    struct weir_permit_secret *secret = &server->shared.permit_secret;
+    int error = getrandom(secret, sizeof(*secret), 0) == (ssize_t)sizeof(*secret) ? 0 : WEIR_EIO;
+    if (!error)
+        error = weir_metrics_create(wanted, &server->shared.metrics);
     if (!error)
         error = weir_holds_create(&server->shared.holds);
     if (!error)

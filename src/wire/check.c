@@ -202,6 +202,12 @@ void weir_check_answer(struct weir_text *text, const struct weir_answer *answer)
     milliseconds(text, ",\"retry_after_ms\":", decision->admitted ? 0 : decision->retry_after_ns);
     milliseconds(text, ",\"reset_after_ms\":", reset_after_ns);
     milliseconds(text, ",\"delay_ms\":", decision->delay_ns);
+    if (answer->permit.size) {
+        weir_text_lit(text, ",\"permit\":");
+        weir_text_json(text, answer->permit.data, answer->permit.size);
+        weir_text_lit(text, ",\"lease_ms\":");
+        weir_text_u64(text, answer->lease_ns / 1000000);
+    }
     weir_text_lit(text, ",\"limits\":[");
     for (size_t i = 0; i < answer->count; i++) {
         if (i)
@@ -213,7 +219,7 @@ void weir_check_answer(struct weir_text *text, const struct weir_answer *answer)
 
 size_t weir_check_answer_max(const struct weir_answer *answer)
 {
-    size_t max = 512, longest = 0;
+    size_t max = 576 + 6 * answer->permit.size, longest = 0;
     for (size_t i = 0; i < answer->count; i++) {
         size_t name = strlen(answer->limits[i].name);
         longest = name > longest ? name : longest;

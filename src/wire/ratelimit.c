@@ -24,7 +24,9 @@ static void policy(struct weir_text *text, const struct weir_told *told)
     weir_text_sf_string(text, told->name);
     weir_text_lit(text, ";q=");
     integer(text, told->verdict->capacity);
-    if (told->spec->count == 0)
+    if (told->spec->algorithm == WEIR_CONCURRENCY)
+        weir_text_lit(text, ";qu=\"concurrent-requests\"");
+    if (told->spec->count == 0 || told->spec->algorithm == WEIR_CONCURRENCY)
         return;
     uint64_t window_ns = weir_mul_div_ceil(told->verdict->capacity, told->spec->period_ns, told->spec->count);
     weir_text_lit(text, ";w=");
@@ -84,13 +86,20 @@ void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *ans
         weir_text_u64(text, retry_after_s);
         weir_text_lit(text, "\r\n");
     }
+    if (answer->permit.size) {
+        weir_text_lit(text, "Weir-Permit: ");
+        weir_text_slice(text, answer->permit);
+        weir_text_lit(text, "\r\nWeir-Lease: ");
+        weir_text_u64(text, answer->lease_ns / WEIR_NS_PER_SECOND);
+        weir_text_lit(text, "\r\n");
+    }
 }
 
 size_t weir_ratelimit_fields_max(const struct weir_answer *answer)
 {
-    size_t max = 256; /* the names of the fields, X-RateLimit-*, Retry-After */
+    size_t max = 320 + answer->permit.size; /* the names of the fields, X-RateLimit-*, Retry-After, the permit */
     for (size_t i = 0; i < answer->count; i++)
-        max += 2 * (3 * strlen(answer->limits[i].name) + 48);
+        max += 2 * (3 * strlen(answer->limits[i].name) + 64);
     return max;
 }
 

@@ -35,6 +35,8 @@ struct weir_answer {
     const struct weir_decision *decision;
     const struct weir_told *limits;
     size_t count;
+    struct weir_slice permit; /* taken from concurrency limits; size 0: none */
+    uint64_t lease_ns;        /* how long it lasts */
 };
 
 /* Integers of RFC 9651 have at most 15 digits; more is clamped. */
@@ -45,7 +47,9 @@ struct weir_ratelimit_options {
     bool legacy;   /* X-RateLimit-Limit, -Remaining and -Reset, of the limit that decides */
 };
 
-/* The fields, each with its CRLF; Retry-After too if the request is refused. Nothing where no limit applies. */
+/* The fields, each with its CRLF; Retry-After too if the request is refused; Weir-Permit and Weir-Lease (whole seconds,
+ * rounded down) with a permit. Nothing where no limit applies. A concurrency limit's policy has no window and counts
+ * "concurrent-requests". */
 void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *answer,
                            const struct weir_ratelimit_options *options);
 

@@ -168,7 +168,7 @@ static void an_admission(void **state)
     };
     const struct weir_told told = { .name = "api-per-user", .spec = &spec, .verdict = &verdict };
     const struct weir_decision decision = { .admitted = true, .deciding = 0 };
-    assert_string_equal(written(&(struct weir_answer){ &decision, &told, 1 }),
+    assert_string_equal(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
                         "{\"admitted\":true,\"limit\":\"api-per-user\",\"remaining\":19,\"retry_after_ms\":0,"
                         "\"reset_after_ms\":600,\"delay_ms\":0,\"limits\":[{\"limit\":\"api-per-user\","
                         "\"admitted\":true,\"shadow\":false,\"capacity\":20,\"remaining\":19,\"retry_after_ms\":0,"
@@ -181,7 +181,7 @@ static void a_refusal_is_a_problem_with_the_same_members(void **state)
     const struct weir_verdict verdict = { .capacity = 20, .retry_after_ns = WEIR_NEVER };
     const struct weir_told told = { .name = "a\"b", .spec = &spec, .verdict = &verdict };
     const struct weir_decision decision = { .deciding = 0, .retry_after_ns = WEIR_NEVER };
-    assert_string_equal(written(&(struct weir_answer){ &decision, &told, 1 }),
+    assert_string_equal(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
                         "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
                         "\"title\":\"Too many requests\",\"status\":429,\"violated-policies\":[\"a\\\"b\"],"
                         "\"admitted\":false,\"limit\":\"a\\\"b\",\"remaining\":0,\"retry_after_ms\":-1,"
@@ -198,19 +198,19 @@ static void a_shared_limit_says_how_and_what_decided(void **state)
     const struct weir_told_sharing sharing = { "batched", 3, 7, 2, 6 };
     struct weir_told told = { .name = "a", .spec = &spec, .verdict = &verdict, .sharing = &sharing };
     const struct weir_decision decision = { .admitted = true, .deciding = 0 };
-    assert_non_null(strstr(written(&(struct weir_answer){ &decision, &told, 1 }),
+    assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
                            "\"delay_ms\":0,\"sharing\":\"batched\",\"nodes\":3,\"share\":7,\"slack\":2,"
                            "\"overshoot_max\":6}]}"));
     told.fallback = "local";
-    assert_non_null(
-        strstr(written(&(struct weir_answer){ &decision, &told, 1 }), "\"overshoot_max\":6,\"fallback\":\"local\"}]}"));
+    assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
+                           "\"overshoot_max\":6,\"fallback\":\"local\"}]}"));
 }
 
 static void where_no_limit_applies(void **state)
 {
     (void)state;
     const struct weir_decision decision = { .admitted = true, .deciding = 0 };
-    assert_string_equal(written(&(struct weir_answer){ &decision, NULL, 0 }),
+    assert_string_equal(written(&(struct weir_answer){ .decision = &decision, .limits = NULL, .count = 0 }),
                         "{\"admitted\":true,\"limit\":null,\"remaining\":null,\"retry_after_ms\":0,"
                         "\"reset_after_ms\":0,\"delay_ms\":0,\"limits\":[]}");
 }
@@ -233,7 +233,7 @@ static void the_longest_answer_keeps_its_bound(void **state)
         };
     const struct weir_decision decision = { .retry_after_ns = INT64_MAX, .delay_ns = INT64_MAX };
     for (size_t count = 1; count <= 16; count++)
-        written(&(struct weir_answer){ &decision, told, count });
+        written(&(struct weir_answer){ .decision = &decision, .limits = told, .count = count });
 }
 
 int main(void)

@@ -41,7 +41,7 @@ static void set_up(struct fixture *fixture, size_t count)
         (struct weir_told){ .name = "burst", .spec = &fixture->specs[0], .verdict = &fixture->verdicts[0] };
     fixture->told[1] =
         (struct weir_told){ .name = "daily", .spec = &fixture->specs[1], .verdict = &fixture->verdicts[1] };
-    fixture->answer = (struct weir_answer){ &fixture->decision, fixture->told, count };
+    fixture->answer = (struct weir_answer){ .decision = &fixture->decision, .limits = fixture->told, .count = count };
 }
 
 static void refuse(struct fixture *fixture, size_t index, uint64_t retry_after_ns, uint64_t next_after_ns)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Permits of concurrency limits: what a verdict shows of one, and giving it back or renewing it by that. */
+#ifndef WEIR_SERVE_PERMIT_H
+#define WEIR_SERVE_PERMIT_H
+
+#include "serve/decide.h"
+#include "wire/permit.h"
+
+/* What an outcome says of its permit. */
+struct weir_permit_told {
+    bool asked;        /* a concurrency limit applies */
+    uint64_t lease_ns; /* until its first lease that counts ends, from when the answer goes; 0: none was taken */
+    size_t size;       /* of `text`; 0: none was taken */
+    char text[WEIR_PERMIT_TEXT_MAX];
+};
+
+/* Its leases begin when it is told. */
+void weir_permit_tell(const struct weir_loop *loop, const struct weir_outcome *outcome, const struct weir_time *time,
+                      struct weir_permit_told *ret_told);
+
+/* False: it has ended, was given back before, or is not one of ours; nothing has changed. */
+bool weir_permit_release(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time);
+
+/* The new lease; 0: as above, or lost under one of its limits. */
+uint64_t weir_permit_renew(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time);
+
+/* Gives back what a charge took, whose answer will never be heard. */
+void weir_charge_undo(struct weir_limiter *limiter, enum weir_algorithm algorithm, const struct weir_charge *charge,
+                      uint64_t ticket, const struct weir_time *time);
+
+/* ns as whole ms: a lease is never shown longer than it is. */
+static inline int64_t weir_permit_told_ms(uint64_t ns)
+{
+    return (int64_t)(ns / 1000000);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/permit.h"
+
+#include "base/assert.h"
+
+#define HEAD (8 + 1)
+#define BYTES_MAX (WEIR_PERMIT_TEXT_MAX / 2)
+
+static void put(uint8_t *at, uint64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        at[i] = (uint8_t)(value >> 8 * i);
+}
+
+static uint64_t get(const uint8_t *at)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < 8; i++)
+        value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+/* Never the same twice: a number is granted once. */
+static uint64_t mask_of(const struct weir_permit_secret *secret, uint64_t number, uint64_t key)
+{
+    uint8_t words[16];
+    put(words, number);
+    put(words + 8, key);
+    return weir_siphash(&secret->mask, words, sizeof(words));
+}
+
+size_t weir_permit_write(const struct weir_permit_secret *secret, const struct weir_permit_id *id,
+                         char text[WEIR_PERMIT_TEXT_MAX])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[BYTES_MAX];
+    size_t size = HEAD + 8 * id->count;
+    weir_assert(id->count > 0 && id->count <= WEIR_CHARGES_MAX && id->counting <= id->count);
+    put(bytes, id->number);
+    bytes[8] = (uint8_t)id->counting;
+    for (size_t i = 0; i < id->count; i++)
+        put(bytes + HEAD + 8 * i, id->keys[i].hash ^ mask_of(secret, id->number, i));
+    put(bytes + size, weir_siphash(&secret->authentication, bytes, size));
+    size += 8;
+    for (size_t i = 0; i < size; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    return 2 * size;
+}
+
+/* As they were written, in lower case; -1: no digit. */
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool bytes_read(struct weir_slice text, uint8_t bytes[BYTES_MAX])
+{
+    const char *digits = text.data;
+    for (size_t i = 0; i < text.size / 2; i++) {
+        int high = digit_of(digits[2 * i]), low = digit_of(digits[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+bool weir_permit_read(const struct weir_permit_secret *secret, struct weir_slice text, struct weir_permit_id *ret_id)
+{
+    uint8_t bytes[BYTES_MAX];
+    size_t size = text.size / 2;
+    if (text.size % 2 != 0 || size < HEAD + 8 + 8 || size > BYTES_MAX || (size - HEAD) % 8 != 0 ||
+        !bytes_read(text, bytes))
+        return false;
+    /* Words are compared whole: how long that takes tells nothing of where they differ. */
+    if (get(bytes + size - 8) != weir_siphash(&secret->authentication, bytes, size - 8))
+        return false;
+    struct weir_permit_id id = { .number = get(bytes), .counting = bytes[8], .count = (size - HEAD) / 8 - 1 };
+    for (size_t i = 0; i < id.count; i++)
+        id.keys[i].hash = get(bytes + HEAD + 8 * i) ^ mask_of(secret, id.number, i);
+    if (id.counting > id.count)
+        return false;
+    *ret_id = id;
+    return true;
+}
