@@ -351,7 +351,7 @@ static void destroy(struct weir_lock_engine *base)
     if (engine->up && engine->index.dirty)
         make_durable(engine);
     if (engine->up && !weir_sqlite_store_changed(&engine->store))
-        weir_sqlite_store_checkpoint(&engine->store);
+        weir_sqlite_store_finish(&engine->store);
     weir_sqlite_store_deinit(&engine->store);
     weir_sqlite_index_deinit(&engine->index);
     free(engine->witness_path);

@@ -263,13 +263,23 @@ bool weir_sqlite_store_changed(const struct weir_sqlite_store *store)
            now.st_ctim.tv_nsec != store->seen.st_ctim.tv_nsec;
 }
 
-int weir_sqlite_store_checkpoint(struct weir_sqlite_store *store)
+static int checkpoint(struct weir_sqlite_store *store, int mode)
 {
     store->wal_frames = 0;
-    if (sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_FULL, NULL, NULL) != SQLITE_OK)
+    if (sqlite3_wal_checkpoint_v2(store->db, NULL, mode, NULL, NULL) != SQLITE_OK)
         return fail_sqlite(store);
     look(store);
     return 0;
+}
+
+int weir_sqlite_store_checkpoint(struct weir_sqlite_store *store)
+{
+    return checkpoint(store, SQLITE_CHECKPOINT_FULL);
+}
+
+int weir_sqlite_store_finish(struct weir_sqlite_store *store)
+{
+    return checkpoint(store, SQLITE_CHECKPOINT_TRUNCATE);
 }
 
 /* ---- rows ---- */

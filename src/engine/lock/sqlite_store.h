@@ -65,5 +65,7 @@ bool weir_sqlite_store_changed(const struct weir_sqlite_store *store);
 
 /* All of the write-ahead log into the database. WEIR_EIO. */
 int weir_sqlite_store_checkpoint(struct weir_sqlite_store *store);
+/* The same, and an empty log: a backup put in the database's place meets no changes that were made to another. */
+int weir_sqlite_store_finish(struct weir_sqlite_store *store);
 
 #endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The calls that reach the disk, in the place of libc's: sqlite's library finds them in this program first. */
+#include "sqlite_disk.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+struct disk disk;
+struct disk_files disk_files = { .under = "/tmp" };
+
+static int sync_file(long call, int fd)
+{
+    disk.syncs++;
+    if (disk.sync) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(call, fd);
+}
+
+int fsync(int fd)
+{
+    return sync_file(SYS_fsync, fd);
+}
+
+int fdatasync(int fd)
+{
+    return sync_file(SYS_fdatasync, fd);
+}
+
+ssize_t pwrite64(int fd, const void *data, size_t size, off_t offset)
+{
+    if (disk.write) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return syscall(SYS_pwrite64, fd, data, size, offset);
+}
+
+time_t time(time_t *ret_now)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    time_t shown = now.tv_sec + (time_t)disk.wall_s;
+    if (ret_now)
+        *ret_now = shown;
+    return shown;
+}
+
+/* ---- files ---- */
+
+static char *arguments[] = { disk_files.path, disk_files.witness };
+
+int disk_begin(void **state)
+{
+    (void)state;
+    struct disk_files *files = &disk_files;
+    memset(&disk, 0, sizeof disk);
+    snprintf(files->folder, sizeof files->folder, "%s/weir-faults-XXXXXX", files->under);
+    if (!mkdtemp(files->folder))
+        return -1;
+    snprintf(files->path, sizeof files->path, "%.64s/db", files->folder);
+    snprintf(files->wal, sizeof files->wal, "%.64s/db-wal", files->folder);
+    snprintf(files->witness, sizeof files->witness, "%.64s/witness", files->folder);
+    snprintf(files->backup, sizeof files->backup, "%.64s/backup", files->folder);
+    lock_world.kind = "sqlite";
+    lock_world.arguments = arguments;
+    world_open();
+    return 0;
+}
+
+int disk_end(void **state)
+{
+    (void)state;
+    memset(&disk, 0, sizeof disk);
+    if (lock_world.engine)
+        world_close();
+    unlink(disk_files.path);
+    unlink(disk_files.wal);
+    unlink(disk_files.witness);
+    unlink(disk_files.backup);
+    return rmdir(disk_files.folder);
+}
+
+void disk_heal(void)
+{
+    disk.sync = disk.write = false;
+    world_sleep(SECOND / 8); /* it tries every 100 ms */
+}
+
+size_t disk_read(const char *from, char *bytes, size_t max)
+{
+    FILE *file = fopen(from, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, max, file);
+    assert_true(size < max);
+    fclose(file);
+    return size;
+}
+
+void disk_write(const char *to, const char *bytes, size_t size)
+{
+    FILE *file = fopen(to, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+void disk_copy(const char *from, const char *to)
+{
+    static char bytes[1 << 20];
+    disk_write(to, bytes, disk_read(from, bytes, sizeof bytes));
+}
+
+void disk_back_up(void)
+{
+    world_close();
+    disk_copy(disk_files.path, disk_files.backup);
+    world_open();
+}

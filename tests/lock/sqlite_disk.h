@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A disk that fails on demand, and the files of the case on it. */
+#ifndef WEIR_TESTS_LOCK_SQLITE_DISK_H
+#define WEIR_TESTS_LOCK_SQLITE_DISK_H
+
+#include "lock_world.h"
+
+struct disk {
+    bool sync, write; /* fails */
+    size_t syncs;     /* so far */
+    int64_t wall_s;   /* the wall clock is off by */
+};
+extern struct disk disk;
+
+struct disk_files {
+    const char *under; /* which folder */
+    char folder[64], path[80], wal[80], witness[80], backup[80];
+};
+extern struct disk_files disk_files;
+
+int disk_begin(void **state); /* opens the engine in a new folder */
+int disk_end(void **state);
+void disk_heal(void);
+
+size_t disk_read(const char *from, char *bytes, size_t max);
+void disk_write(const char *to, const char *bytes, size_t size);
+void disk_copy(const char *from, const char *to);
+void disk_back_up(void); /* closes the engine, copies the database, opens it again */
+
+void faults__tokens_grow_and_locks_hold_through_random_faults(void **state);
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sqlite_faults [DISK]: the embedded engine on a disk that fails, fills up, and is restored under it. With DISK,
+ * a small file system of the caller's, the disk is really full. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/lock/open.h"
+#include "sqlite_disk.h"
+
+static char bytes[1 << 20], bytes_after[1 << 20];
+
+/* ---- how often it syncs ---- */
+
+static void faults__a_grant_costs_one_fsync_and_the_rest_none(void **state)
+{
+    (void)state;
+    world_granted(world_acquire("first", "A", TTL));
+    size_t before = disk.syncs;
+    world_granted(world_acquire("a", "A", TTL));
+    assert_int_equal(disk.syncs - before, 1);
+    world_granted(world_acquire("a", "A", TTL));
+    world_granted(world_renew("a", "A", TTL));
+    world_held_by(world_acquire("a", "B", TTL), "A");
+    world_held_by(world_show("a"), "A");
+    world_granted(world_release("a", "A"));
+    assert_int_equal(disk.syncs - before, 1);
+    world_granted(world_renew("first", "A", 2 * TTL)); /* a longer lease must outlive a restart */
+    assert_int_equal(disk.syncs - before, 2);
+    struct weir_lock_op ops[8];
+    for (int i = 0; i < 8; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%d", i);
+        ops[i] = (struct weir_lock_op){
+            .verb = WEIR_LOCK_ACQUIRE, .name = world_name(name), .owner = world_text("A"), .ttl_ns = TTL
+        };
+    }
+    world_apply(ops, 8);
+    assert_int_equal(disk.syncs - before, 3);
+}
+
+/* ---- a disk that fails ---- */
+
+/* It heals: what was held is held, what was not granted is not, and new tokens are after all old ones. */
+static void assert_healed(struct weir_token held, const char *asked)
+{
+    disk_heal();
+    struct weir_token next = world_granted(world_acquire(asked, "B", TTL));
+    assert_true(next.incarnation > held.incarnation);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(weir_token_compare(world_granted(world_acquire("held", "A", TTL)), held), 0);
+        assert_int_equal(weir_token_compare(world_granted(world_acquire(asked, "B", TTL)), next), 0);
+        world_held_by(world_acquire("held", "B", TTL), "A");
+        world_reopen();
+    }
+}
+
+static void faults__after_a_failed_fsync_nothing_is_known_or_trusted(void **state)
+{
+    (void)state;
+    struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    disk.sync = true;
+    assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EUNKNOWN);
+    disk.sync = true;
+    assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EDOWN);
+    world_free(world_show("asked"));
+    assert_int_equal(weir_token_compare(world_granted(world_renew("held", "A", TTL)), held), 0);
+    assert_int_equal(world_renew("held", "A", 2 * TTL).status, WEIR_EDOWN);
+    struct weir_lock_engine_state shown;
+    lock_world.engine->ops->state(lock_world.engine, &shown);
+    assert_false(shown.up);
+    assert_true(shown.failures >= 2 && shown.fault[0]);
+    assert_healed(held, "asked");
+}
+
+static void faults__a_full_disk_grants_nothing_and_says_so(void **state)
+{
+    (void)state;
+    struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    world_granted(world_acquire("gone", "A", TTL));
+    disk.write = true;
+    assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EDOWN);
+    world_free(world_show("asked"));
+    assert_int_equal(weir_token_compare(world_granted(world_renew("held", "A", TTL)), held), 0);
+    world_granted(world_release("gone", "A"));
+    struct weir_lock_op op = { .verb = WEIR_LOCK_RAISE };
+    world_apply(&op, 1);
+    assert_int_equal(op.status, WEIR_EDOWN);
+    assert_healed(held, "asked");
+    world_free(world_show("gone"));
+}
+
+static void faults__a_disk_that_is_really_full(void **state)
+{
+    (void)state;
+    struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    char filler[96];
+    snprintf(filler, sizeof filler, "%s/filler", disk_files.folder);
+    int fd = open(filler, O_WRONLY | O_CREAT, 0600);
+    while (write(fd, bytes, sizeof bytes) > 0 || write(fd, bytes, 1) > 0) {
+    }
+    close(fd);
+    int refused = 0;
+    for (int i = 0; i < 400; i++) { /* what the log has room for is still granted */
+        char name[16];
+        snprintf(name, sizeof name, "fill%d", i);
+        struct weir_lock_op op = world_acquire(name, "A", TTL);
+        assert_true(op.status == 0 || op.status == WEIR_EDOWN);
+        refused += op.status != 0;
+    }
+    assert_true(refused > 0);
+    world_granted(world_renew("held", "A", TTL));
+    unlink(filler);
+    assert_healed(held, "asked");
+}
+
+/* ---- a store that goes back ---- */
+
+static struct weir_token after_backup(void)
+{
+    world_granted(world_acquire("early", "A", TTL));
+    disk_back_up();
+    world_granted(world_acquire("held", "A", TTL));
+    world_granted(world_release("early", "A"));
+    struct weir_token last = { 0 };
+    for (int i = 0; i < 5; i++) {
+        last = world_granted(world_acquire("turns", "A", TTL));
+        world_granted(world_release("turns", "A"));
+    }
+    return last;
+}
+
+/* Memory knows better than the backup who holds what. */
+static void assert_noticed(struct weir_token last)
+{
+    world_sleep(SECOND / 8);
+    struct weir_token next = world_granted(world_acquire("turns", "B", TTL));
+    assert_true(next.incarnation > last.incarnation);
+    world_held_by(world_acquire("held", "B", TTL), "A");
+    world_free(world_show("early"));
+    world_reopen();
+    world_held_by(world_acquire("held", "B", TTL), "A");
+    world_held_by(world_acquire("turns", "A", TTL), "B");
+    world_free(world_show("early"));
+}
+
+static void faults__a_backup_renamed_over_a_running_store_is_noticed(void **state)
+{
+    (void)state;
+    struct weir_token last = after_backup();
+    assert_int_equal(rename(disk_files.backup, disk_files.path), 0);
+    assert_noticed(last);
+}
+
+static void faults__a_backup_copied_into_a_running_store_is_noticed(void **state)
+{
+    (void)state;
+    struct weir_token last = after_backup();
+    disk_copy(disk_files.backup, disk_files.path);
+    assert_noticed(last);
+}
+
+static void faults__a_store_that_was_removed_is_made_anew(void **state)
+{
+    (void)state;
+    struct weir_token last = after_backup();
+    assert_int_equal(unlink(disk_files.path), 0);
+    assert_noticed(last);
+    assert_int_equal(unlink(disk_files.wal), 0);
+    last = world_granted(world_acquire("more", "B", TTL));
+    world_granted(world_release("turns", "B"));
+    assert_noticed((struct weir_token){ 1, 1 });
+    world_held_by(world_acquire("more", "A", TTL), "B");
+}
+
+static void faults__a_backup_restored_before_a_start_gives_greater_tokens(void **state)
+{
+    (void)state;
+    struct weir_token last = after_backup();
+    for (int i = 0; i < 3; i++) {
+        world_close();
+        disk_copy(disk_files.backup, disk_files.path);
+        disk.wall_s = -1000000000; /* and the clock is of no help */
+        world_open();
+        struct weir_token next = world_granted(world_acquire("turns", "B", TTL));
+        assert_true(next.incarnation > last.incarnation);
+        last = next;
+    }
+}
+
+static void faults__a_new_store_beside_an_old_witness_gives_greater_tokens(void **state)
+{
+    (void)state;
+    struct weir_token last = world_granted(world_acquire("a", "A", TTL));
+    world_close();
+    unlink(disk_files.path);
+    unlink(disk_files.wal);
+    disk.wall_s = -1000000000;
+    world_open();
+    assert_true(world_granted(world_acquire("a", "B", TTL)).incarnation > last.incarnation);
+}
+
+/* ---- clocks ---- */
+
+static void faults__a_stepped_clock_changes_no_lease(void **state)
+{
+    (void)state;
+    static const int64_t STEPS[] = { 1000000000, -1000000000, 0, -1600000000 };
+    struct weir_token last = world_granted(world_acquire("lease", "A", TTL));
+    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i++) {
+        world_sleep(SECOND / 10);
+        disk.wall_s = STEPS[i];
+        world_held_by(world_acquire("lease", "B", TTL), "A");
+        world_reopen();
+        struct weir_lock_op op = world_show("lease");
+        world_held_by(op, "A");
+        assert_true(op.lease_ns > TTL - SECOND / 20 && op.lease_ns <= TTL); /* a full one, after a restart */
+        struct weir_token next = world_granted(world_acquire("other", "A", TTL));
+        world_after(next, last);
+        last = next;
+        world_granted(world_release("other", "A"));
+    }
+}
+
+/* ---- files that are not ours ---- */
+
+static void assert_refused(const char *file, int error)
+{
+    struct weir_lock_engine *engine = NULL;
+    struct weir_fault fault = { 0 };
+    size_t size = disk_read(disk_files.path, bytes, sizeof bytes);
+    struct weir_lock_sqlite_options options = { .path = disk_files.path, .witness = disk_files.witness };
+    assert_int_equal(weir_lock_sqlite_open(&options, &engine, &fault), error);
+    assert_null(engine);
+    assert_non_null(strstr(fault.text, file));
+    assert_int_equal(disk_read(disk_files.path, bytes_after, sizeof bytes_after), size);
+    assert_memory_equal(bytes, bytes_after, size); /* nothing was overwritten */
+}
+
+static void faults__a_damaged_store_is_refused_and_left_as_it_is(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%d", i);
+        world_granted(world_acquire(name, "A", TTL));
+    }
+    world_close();
+    disk_copy(disk_files.path, disk_files.backup);
+    static char good[sizeof bytes];
+    size_t size = disk_read(disk_files.backup, good, sizeof good);
+    disk_write(disk_files.path, "this is a text, and no database\n", 32);
+    assert_refused(disk_files.path, WEIR_ECORRUPT);
+    memset(good + 8192, 0xa5, 2048); /* in the middle of the locks */
+    disk_write(disk_files.path, good, size);
+    assert_refused(disk_files.path, WEIR_ECORRUPT);
+    disk_copy(disk_files.backup, disk_files.path);
+    disk_write(disk_files.witness, "weir-witness 1 1 1 1 1 0123456789abcdef\n", 40);
+    assert_refused(disk_files.witness, WEIR_ECORRUPT);
+    unlink(disk_files.witness);
+    world_open();
+    world_held_by(world_acquire("n7", "B", TTL), "A");
+}
+
+static void faults__a_second_process_is_refused(void **state)
+{
+    (void)state;
+    world_granted(world_acquire("a", "A", TTL));
+    assert_refused(disk_files.path, WEIR_EBUSY);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct weir_lock_engine *engine = NULL;
+        struct weir_fault fault = { 0 };
+        struct weir_lock_sqlite_options options = { .path = disk_files.path, .witness = disk_files.witness };
+        _exit(weir_lock_sqlite_open(&options, &engine, &fault) == WEIR_EBUSY ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    world_granted(world_acquire("b", "A", TTL));
+}
+
+static void faults__a_release_put_off_survives_kill_9_after_a_second(void **state)
+{
+    (void)state;
+    world_close();
+    pid_t pid = fork();
+    if (pid == 0) {
+        world_open();
+        world_acquire("freed", "A", TTL);
+        world_acquire("kept", "A", TTL);
+        world_release("freed", "A");
+        lock_world.engine->ops->idle(lock_world.engine);
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    world_open();
+    world_free(world_show("freed"));
+    world_held_by(world_show("kept"), "A");
+}
+
+int main(int count, char **words)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, disk_begin, disk_end)
+    const struct CMUnitTest tests[] = {
+        CASE(faults__a_grant_costs_one_fsync_and_the_rest_none),
+        CASE(faults__after_a_failed_fsync_nothing_is_known_or_trusted),
+        CASE(faults__a_full_disk_grants_nothing_and_says_so),
+        CASE(faults__a_backup_renamed_over_a_running_store_is_noticed),
+        CASE(faults__a_backup_copied_into_a_running_store_is_noticed),
+        CASE(faults__a_store_that_was_removed_is_made_anew),
+        CASE(faults__a_backup_restored_before_a_start_gives_greater_tokens),
+        CASE(faults__a_new_store_beside_an_old_witness_gives_greater_tokens),
+        CASE(faults__a_stepped_clock_changes_no_lease),
+        CASE(faults__a_damaged_store_is_refused_and_left_as_it_is),
+        CASE(faults__a_second_process_is_refused),
+        CASE(faults__a_release_put_off_survives_kill_9_after_a_second),
+        CASE(faults__tokens_grow_and_locks_hold_through_random_faults),
+    };
+    const struct CMUnitTest full[] = { CASE(faults__a_disk_that_is_really_full) };
+#undef CASE
+    if (count > 1) {
+        disk_files.under = words[1];
+        return cmocka_run_group_tests_name("full disk", full, NULL, NULL);
+    }
+    return cmocka_run_group_tests_name("faults", tests, NULL, NULL);
+}
