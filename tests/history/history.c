@@ -94,9 +94,13 @@ static int numbers_read(struct history *history, const json_t *object, struct hi
         const char *key;
         uint64_t *number;
     } const fields[] = {
-        { "start_ns", &op->start_ns },   { "end_ns", &op->end_ns },
-        { "number", &op->token.number }, { "incarnation", &op->token.incarnation },
-        { "lease_ns", &op->lease_ns },   { "lease_max_ns", &op->lease_max_ns },
+        { "start_ns", &op->start_ns },
+        { "end_ns", &op->end_ns },
+        { "number", &op->token.number },
+        { "incarnation", &op->token.incarnation },
+        { "seen", &op->seen },
+        { "lease_ns", &op->lease_ns },
+        { "lease_max_ns", &op->lease_max_ns },
     };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         int failed = number_read(history, object, op->line, fields[i].key, fields[i].number);

@@ -47,6 +47,7 @@ struct history_op {
     size_t owner;    /* from 1; 0: none */
     bool has_token, has_from;
     struct weir_token token;
+    uint64_t seen;         /* acquire: the incarnation at a resource; an own grant from before it is given up */
     uint64_t lease_ns;     /* it does not end sooner than so long after it was decided */
     uint64_t lease_max_ns; /* nor later; 0: nothing is said */
     int64_t value;

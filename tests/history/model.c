@@ -84,13 +84,14 @@ static bool acquire(const struct model *model, struct model_state *state, const 
         return anybody || (state->holder != 0 && (!own || !model->reentrant));
     if (anybody)
         return anybody_holds(model, state, op);
-    if (own && model->reentrant) {
+    bool outgrown = own && model->fenced && op->seen > state->incarnation;
+    if (own && model->reentrant && !outgrown) {
         if (!token_keep(model, state, op))
             return false;
         lease_set(state, op, true);
         return true;
     }
-    if (state->holder != 0 || !token_take(model, state, op))
+    if ((state->holder != 0 && !outgrown) || !token_take(model, state, op))
         return false;
     state->holder = op->owner;
     lease_set(state, op, false);
