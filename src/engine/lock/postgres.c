@@ -7,6 +7,7 @@
  * replaced under a connection that stays: so whatever the server has forgotten, tokens after it are greater than all
  * before, even where system identifier, timeline and position look as they should. The witness adds what this node had
  * granted under, and lets the fault say what was seen. */
+#include <libpq-fe.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

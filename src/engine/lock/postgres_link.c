@@ -2,6 +2,7 @@
 #include "engine/lock/postgres_link.h"
 
 #include <errno.h>
+#include <libpq-fe.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

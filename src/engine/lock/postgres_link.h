@@ -7,15 +7,17 @@
 #ifndef WEIR_ENGINE_LOCK_POSTGRES_LINK_H
 #define WEIR_ENGINE_LOCK_POSTGRES_LINK_H
 
-#include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct pg_conn; /* libpq's PGconn and PGresult: its header lies outside the usual path */
+struct pg_result;
+
 #define WEIR_PG_FAULT_SIZE 160
 
 struct weir_pg_link {
-    PGconn *conn; /* NULL: there is none */
+    struct pg_conn *conn; /* NULL: there is none */
     char *conninfo;
     char *host, *hostaddr, *port, *password; /* of the conninfo; NULL: not in it */
     size_t hosts;                            /* how many it names */
@@ -44,7 +46,7 @@ enum weir_pg_outcome {
 };
 
 /* Called for each statement's result, in order; false: not what was expected, which makes the outcome UNKNOWN. */
-typedef bool weir_pg_result_fn(void *context, size_t index, const PGresult *result);
+typedef bool weir_pg_result_fn(void *context, size_t index, const struct pg_result *result);
 
 /* Sends the text as one simple query (several statements: one transaction) and reads while it writes. */
 enum weir_pg_outcome weir_pg_link_run(struct weir_pg_link *link, const char *text, uint64_t deadline_ns,

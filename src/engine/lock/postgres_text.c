@@ -2,6 +2,7 @@
 #include "engine/lock/postgres_text.h"
 
 #include <inttypes.h>
+#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

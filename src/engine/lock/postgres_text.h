@@ -9,9 +9,9 @@
 #ifndef WEIR_ENGINE_LOCK_POSTGRES_TEXT_H
 #define WEIR_ENGINE_LOCK_POSTGRES_TEXT_H
 
-#include <libpq-fe.h>
-
 #include "engine/lock/engine.h"
+
+struct pg_result; /* libpq's PGresult: its header lies outside the usual path */
 
 #define WEIR_PG_TABLE_MAX 100 /* bytes, with its schema */
 
@@ -53,7 +53,7 @@ struct weir_pg_identity {
     bool fsync;
 };
 /* False: not a row of weir_pg_identify. */
-bool weir_pg_identity_read(const PGresult *result, struct weir_pg_identity *ret_identity);
+bool weir_pg_identity_read(const struct pg_result *result, struct weir_pg_identity *ret_identity);
 
 /* Sets meta from `stored` to `raised`; a row if it did, none if another node was faster. */
 void weir_pg_raise_write(struct weir_pg_text *text, const char *table, uint64_t stored, uint64_t raised);
@@ -65,6 +65,6 @@ void weir_pg_batch_write(struct weir_pg_text *text, const struct weir_pg_ground 
                          struct weir_lock_op *const *order, size_t count, bool durable, uint64_t timeout_ms);
 
 /* Fills in what was said; false: no such answer. The status is left alone. */
-bool weir_pg_answer_read(const PGresult *result, struct weir_lock_op *op);
+bool weir_pg_answer_read(const struct pg_result *result, struct weir_lock_op *op);
 
 #endif
