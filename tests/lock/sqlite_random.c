@@ -74,7 +74,7 @@ void faults__tokens_grow_and_locks_hold_through_random_faults(void **state)
     struct test_random random = { test_random_seed() };
     struct model model = { 0 };
     disk_back_up();
-    for (int i = 0; i < 1500; i++) {
+    for (int i = 0; i < 800; i++) {
         uint64_t what = test_random_below(&random, 300);
         if (what < 3)
             disk.sync = true;
