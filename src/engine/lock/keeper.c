@@ -14,6 +14,8 @@
 #define PENDING_MAX 65536
 #define TIMEOUT_NS UINT64_C(2000000000)
 #define IDLE_NS UINT64_C(1000000000)
+#define COMPANIONS_MAX 64U              /* so many are company enough */
+#define COMMIT_MAX_NS UINT64_C(2000000) /* nobody waits a millisecond for company */
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 static uint64_t now_monotonic_ns(void)
@@ -31,6 +33,7 @@ static void sleep_until_due(struct weir_keeper *keeper)
     bool busy = keeper->backlog.first || keeper->again.first;
     uint64_t until_ns = weir_min_u64(weir_due_next_ns(&keeper->queues_due), weir_due_next_ns(&keeper->waits_due));
     until_ns = weir_min_u64(until_ns, keeper->idle_ns);
+    until_ns = weir_min_u64(until_ns, keeper->gathered.first ? keeper->gather_until_ns : UINT64_MAX);
     while (!busy && !keeper->submitted.first && !keeper->left && !keeper->stopping) {
         if (until_ns == UINT64_MAX) {
             pthread_cond_wait(&keeper->wake, &keeper->mutex);
@@ -44,6 +47,47 @@ static void sleep_until_due(struct weir_keeper *keeper)
     }
 }
 
+/* Company for a commit. Clients that were answered together come back together, but not in one instant: the first of
+ * them would be made durable alone, and the others would wait for that to end. So an ACQUIRE waits until as many have
+ * come as lately, for half a commit at most. Whoever is alone waits for nobody, and nothing else is held back: a release
+ * is what lets the next ACQUIRE come. */
+static void let_go(struct weir_keeper *keeper)
+{
+    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->gathered));)
+        weir_keeper_push(&keeper->backlog, request);
+    keeper->gathered_count = 0;
+}
+
+static void hold_back(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    if (!keeper->gathered.first)
+        keeper->gather_until_ns = keeper->now_ns + keeper->commit_ns / 2;
+    weir_keeper_push(&keeper->gathered, request);
+    keeper->gathered_count++;
+}
+
+/* What is asked of a name goes in the order in which it came. */
+static bool behind_gathered(const struct weir_keeper *keeper, const struct weir_keeper_request *request)
+{
+    const struct weir_keeper_request *other = keeper->gathered.first;
+    while (other && (other->op.name.size != request->op.name.size ||
+                     memcmp(other->op.name.data, request->op.name.data, request->op.name.size) != 0))
+        other = other->own.next;
+    return other;
+}
+
+static void sort_in(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    request->own.waiter.until_ns = weir_add_sat(keeper->now_ns, keeper->stop ? 0 : request->wait_ns);
+    if (request->op.verb == WEIR_LOCK_ACQUIRE) {
+        hold_back(keeper, request);
+        return;
+    }
+    if (request->op.verb == WEIR_LOCK_RAISE || behind_gathered(keeper, request))
+        let_go(keeper);
+    weir_keeper_push(&keeper->backlog, request);
+}
+
 /* Takes over what came. False: the end. */
 static bool take(struct weir_keeper *keeper)
 {
@@ -53,21 +97,36 @@ static bool take(struct weir_keeper *keeper)
     struct weir_keeper_request *left = keeper->left;
     keeper->submitted = (struct weir_keeper_list){ 0 };
     keeper->left = NULL;
+    keeper->coming = 0;
     keeper->stop = keeper->stopping;
     pthread_mutex_unlock(&keeper->mutex);
 
     keeper->now_ns = now_monotonic_ns();
-    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&submitted));) {
-        request->own.waiter.until_ns = weir_add_sat(keeper->now_ns, keeper->stop ? 0 : request->wait_ns);
-        weir_keeper_push(&keeper->backlog, request);
-    }
+    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&submitted));)
+        sort_in(keeper, request);
+    if (keeper->stop || keeper->gathered_count >= keeper->companions || keeper->now_ns >= keeper->gather_until_ns)
+        let_go(keeper);
     for (struct weir_keeper_request *request = left, *next; request; request = next) {
         next = request->own.next_left;
         weir_keeper_gone(keeper, request);
     }
     weir_keeper_overdue(keeper);
-    return !keeper->stop || keeper->backlog.first || keeper->again.first || keeper->queues.count > 0 ||
-           keeper->finished.first;
+    return !keeper->stop || keeper->backlog.first || keeper->gathered.first || keeper->again.first ||
+           keeper->queues.count > 0 || keeper->finished.first;
+}
+
+/* What the next ACQUIREs may wait for. */
+static void measure(struct weir_keeper *keeper, uint64_t took_ns)
+{
+    size_t acquires = 0;
+    for (size_t i = 0; i < keeper->count; i++)
+        acquires += keeper->ops[i].verb == WEIR_LOCK_ACQUIRE;
+    if (acquires == 0)
+        return;
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->companions = acquires + keeper->coming < COMPANIONS_MAX ? acquires + keeper->coming : COMPANIONS_MAX;
+    pthread_mutex_unlock(&keeper->mutex);
+    keeper->commit_ns = weir_min_u64(took_ns, COMMIT_MAX_NS);
 }
 
 static void decide(struct weir_keeper *keeper)
@@ -75,8 +134,10 @@ static void decide(struct weir_keeper *keeper)
     const struct weir_lock_engine_ops *ops = keeper->engine->ops;
     weir_keeper_gather(keeper);
     if (keeper->count > 0) {
-        ops->apply(keeper->engine, keeper->ops, keeper->count, weir_add_sat(keeper->now_ns, keeper->timeout_ns));
+        uint64_t begin_ns = keeper->now_ns;
+        ops->apply(keeper->engine, keeper->ops, keeper->count, weir_add_sat(begin_ns, keeper->timeout_ns));
         keeper->now_ns = now_monotonic_ns();
+        measure(keeper, keeper->now_ns - begin_ns);
         keeper->idle_ns = keeper->now_ns + IDLE_NS;
         weir_keeper_settle(keeper);
     } else if (keeper->now_ns >= keeper->idle_ns) {
@@ -247,6 +308,7 @@ int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *r
         keeper->pending++;
         if (!keeper->submitted.first)
             pthread_cond_signal(&keeper->wake);
+        keeper->coming += request->op.verb == WEIR_LOCK_ACQUIRE;
         weir_keeper_push(&keeper->submitted, request);
     }
     pthread_mutex_unlock(&keeper->mutex);

@@ -53,8 +53,15 @@ struct weir_keeper {
     struct weir_keeper_list submitted; /* mutex */
     struct weir_keeper_request *left;  /* mutex; by own.next_left */
     size_t pending;                    /* mutex: submitted, not decided */
+    size_t coming;                     /* mutex: ACQUIREs among `submitted` */
     bool stopping;                     /* mutex */
     struct weir_keeper_state state;    /* mutex: as of the last round */
+
+    struct weir_keeper_list gathered; /* ACQUIREs held back for company; then backlog */
+    size_t gathered_count;
+    uint64_t gather_until_ns;
+    size_t companions;  /* ACQUIREs of the last round that had any, and those that came meanwhile */
+    uint64_t commit_ns; /* how long the engine took for it */
 
     struct weir_keeper_list backlog;  /* taken, not looked at yet */
     struct weir_keeper_list again;    /* to be asked before all others; busy */
