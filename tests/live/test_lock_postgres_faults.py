@@ -7,6 +7,7 @@ import threading
 import time
 import unittest
 
+import lock_faults
 from postgres_server import LockCase
 from redis_server import wait_for
 
@@ -218,6 +219,13 @@ class Backwards(LockCase):
         postgres.restore_files(postgres.folder / 'copy')
         postgres.start()
         self.check(self.engine(postgres), before)
+
+
+class Drawn(unittest.TestCase):
+    def test_a_few_runs_with_faults_that_are_drawn(self):
+        """More by hand: tests/live/lock_faults.py --engine postgres --runs 200."""
+        words = ['--engine', 'postgres', '--runs', '2', '--jobs', '2']
+        self.assertEqual(lock_faults.main(lock_faults.arguments(words)), 0)
 
 
 if __name__ == '__main__':
