@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char config_text[] = "limits:\n"
                                   "  - { name: a, key: [user], rate: 10/s }\n"
                                   "  - { name: b, key: [user], rate: 5/min, algorithm: sliding_log }\n"
-                                  "  - { name: c, match: { site: 'x*' }, rate: 3/hour, algorithm: fixed_window }\n";
+                                  "  - { name: c, match: { site: 'x*' }, rate: 3/hour, algorithm: fixed_window }\n"
+                                  "  - { name: d, key: [job], rate: 2, algorithm: concurrency }\n";
 
 static struct weir_shared shared;
 static struct weir_loop *loop;

@@ -58,6 +58,11 @@ static void memory__holders_of_permits_are_never_evicted(void **state)
     assert_int_equal(weir_limiter_limit_stats(f.limiter, f.ids[0], &stats), 0);
     assert_int_equal(stats.evicted, 0);
     assert_int_equal(stats.refused_full, refused);
+    struct weir_limit_spec changed[] = { specs[0], specs[1], specs[2] };
+    for (uint64_t i = 0; i < 3; i++) { /* nor do reloads lose any where there is no room at all */
+        changed[0].count = 3 + i;
+        fixture_define(&f, changed, 3, T0 + 1);
+    }
     struct weir_time time = at(T0 + 2);
     uint64_t units, back = 0;
     for (uint64_t i = 0; i < KEYS; i++) {
@@ -159,6 +164,8 @@ static void reconfiguration__between_concurrency_and_a_rate_nothing_is_minted(vo
         assert_int_equal(admitted_of(&f, 9, T0 + 1), 1);
         fixture_define(&f, &concurrency, 1, T0 + 2);
         assert_int_equal(give_back(&f, permit, T0 + 2), 0);
+        assert_int_equal(give_back(&f, 0, T0 + 2), 0); /* what was carried over is nobody's */
+        assert_int_equal(renew(&f, 0, T0 + 2), 0);
         assert_int_equal(admitted_of(&f, 9, T0 + 2), 0);
         assert_int_equal(peek(&f, 1, T0 + 2).retry_after_ns, LEASE);
         assert_int_equal(admitted_of(&f, 9, T0 + 2 + LEASE), 4);

@@ -1,0 +1,381 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Concurrency limits over RESP and HTTP: permits taken together with rates, given back, renewed, forged, and lost by
+clients that are killed while they hold one."""
+import contextlib
+import http.client
+import json
+import mmap
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from weir_server import BUILD, Resp, Weir, resp_encode
+
+LEASE_S = 2
+CONFIG = '''
+auth:
+  required: always
+  tokens:
+    - { name: all, secret: all-0123456789abcdef, rights: [all] }
+    - { name: metrics, secret: metrics-0123456789abcdef, rights: [metrics] }
+limits:
+  - { name: jobs, match: { kind: job }, key: [user], algorithm: concurrency, rate: 2, lease: 2s }
+  - { name: rate, match: { rated: "1" }, key: [user], rate: 3/hour, algorithm: fixed_window, align: first }
+  - { name: trial, match: { tried: "1" }, key: [user], algorithm: concurrency, rate: 1, lease: 1s, mode: shadow }
+  - { name: turns, match: { turned: "1" }, key: [user], rate: 1/s, burst: 9, algorithm: leaky_bucket, throttle: hold }
+'''
+CROWD = 'limits:\n  - { name: crowd, algorithm: concurrency, rate: 50, lease: 2s }\n'
+LIMIT = 50
+CLIENTS = 200
+RUN_S = 6
+
+
+class Permits(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.weir = Weir(CONFIG)
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.weir.stop() == 0
+
+    def setUp(self):
+        self.user = self.id()
+        self.resp = Resp(self.weir.resp)
+        self.addCleanup(self.resp.__exit__)
+        self.assertEqual(self.resp.ask('AUTH', 'all-0123456789abcdef'), 'OK')
+
+    def check(self, *attributes, cost=1, verb='WEIR.CHECK'):
+        return self.resp.ask(verb, cost, 'kind', 'job', 'user', self.user, *attributes)
+
+    def post(self, path, body=None, token='all-0123456789abcdef', method='POST'):
+        with contextlib.closing(http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=10)) as client:
+            client.request(method, path, json.dumps(body) if body else None, {'X-Weir-Token': token})
+            answer = client.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text) if text else None, answer.headers
+
+    def out(self):
+        verdict = self.check(cost=0, verb='WEIR.PEEK')
+        return verdict[2] - verdict[3]
+
+    def test_a_permit_comes_with_the_verdict_and_goes_back_once(self):
+        verdict = self.check()
+        self.assertEqual(verdict[:4] + verdict[8:], [1, b'jobs', 2, 1, 2000])
+        self.assertEqual(self.check(verb='WEIR.PEEK')[7:], [b'', 0])
+        self.assertEqual(self.check(cost=0)[7:], [b'', 0])
+        other = self.check()
+        refused = self.check()
+        self.assertEqual(refused[:4] + refused[7:], [0, b'jobs', 2, 0, b'', 0])
+        self.assertIn(refused[4], range(1, 2001))
+        self.assertEqual(self.resp.ask('WEIR.RENEW', verdict[7]), 2000)
+        for permit in verdict[7], other[7]:
+            self.assertEqual(self.resp.ask('WEIR.RELEASE', permit), 1)
+            self.assertEqual(self.resp.ask('WEIR.RELEASE', permit), 0)
+            self.assertEqual(self.resp.ask('WEIR.RENEW', permit), -1)
+        self.assertEqual(self.out(), 0)
+        self.assertEqual(len(self.resp.ask('WEIR.CHECK', 1, 'rated', '1', 'user', self.user)), 7)
+
+    def test_over_http(self):
+        question = {'attributes': {'kind': 'job', 'user': self.user}, 'cost': 2}
+        status, body, fields = self.post('/v1/check', question)
+        self.assertEqual((status, body['lease_ms']), (200, 2000))
+        permit = body['permit']
+        self.assertEqual((fields['Weir-Permit'], fields['Weir-Lease']), (permit, '2'))
+        self.assertEqual(fields['RateLimit-Policy'], '"jobs";q=2;qu="concurrent-requests"')
+        status, body, fields = self.post('/v1/check', question)
+        self.assertEqual((status, body.get('permit'), fields['Weir-Permit']), (429, None, None))
+        self.assertEqual(fields['Retry-After'], '2')
+        self.assertEqual(self.post(f'/v1/permits/{permit}/renew')[:2], (200, {'renewed': True, 'lease_ms': 2000}))
+        self.assertEqual(self.post(f'/v1/permits/{permit}/release', method='GET')[0], 405)
+        self.assertEqual(self.post(f'/v1/permits/{permit}/release', token='metrics-0123456789abcdef')[0], 403)
+        self.assertEqual(self.post(f'/v1/permits/{permit}/release', token='nobody')[0], 401)
+        self.assertEqual(self.post(f'/v1/permits/{permit}/release')[:2], (200, {'released': True}))
+        self.assertEqual(self.post(f'/v1/permits/{permit}/release')[0], 404)
+        self.assertEqual(self.post(f'/v1/permits/{permit}/renew')[0], 404)
+        status, body, fields = self.post(f'/v1/auth?kind=job&user={self.user}', method='GET')
+        self.assertEqual((status, body, fields['Weir-Lease']), (200, None, '2'))
+        self.assertEqual(self.resp.ask('WEIR.RELEASE', fields['Weir-Permit']), 1)
+
+    def test_together_with_a_rate_or_not_at_all(self):
+        permits = [self.check('rated', 1) for _ in range(2)]
+        self.assertEqual(self.check('rated', 1)[:2], [0, b'jobs'])
+        self.assertEqual([self.resp.ask('WEIR.RELEASE', verdict[7]) for verdict in permits], [1, 1])
+        last = self.check('rated', 1)  # what the permits refused has cost no unit
+        self.assertEqual(last[0], 1)
+        self.assertEqual(self.check('rated', 1)[:2], [0, b'rate'])
+        self.assertEqual(self.out(), 1)  # what the rate refused has taken no permit
+        self.assertEqual(self.resp.ask('WEIR.REFUND', 1, 'kind', 'job', 'rated', 1, 'user', self.user),
+                         [[b'jobs', 0], [b'rate', 1]])
+        self.assertEqual(self.out(), 1)
+        self.assertEqual(self.resp.ask('WEIR.RELEASE', last[7]), 1)
+
+    def test_forged_permits_are_none(self):
+        permit = self.check()[7].decode()
+        rng = random.Random(4)
+        forged = [permit[:i] + ('0' if permit[i] != '0' else '1') + permit[i + 1:] for i in range(len(permit))]
+        forged += [permit.upper() + 'A', permit[:-2], permit + '00', permit[16:], '', '0' * 50, 'f' * 1200, 'é', '\0' * 50]
+        forged += [f'{rng.getrandbits(200):050x}' for _ in range(200)]
+        for text in forged:
+            self.assertEqual(self.resp.ask('WEIR.RELEASE', text.encode()), 0)
+            self.assertEqual(self.resp.ask('WEIR.RENEW', text.encode()), -1)
+        for path in '/v1/permits//release', '/v1/permits/x/release', f'/v1/permits/{"f" * 1200}/renew', '/v1/permits/':
+            self.assertEqual(self.post(path)[0], 404)
+        self.assertEqual(self.out(), 1)
+        self.assertEqual(self.resp.ask('WEIR.RELEASE', permit), 1)
+
+    def test_a_lease_ends_and_a_late_release_takes_nobodys(self):
+        late = [self.check()[7] for _ in range(2)]
+        begun = time.monotonic()
+        time.sleep(LEASE_S / 2)
+        kept = late.pop()
+        self.assertEqual(self.resp.ask('WEIR.RENEW', kept), 2000)
+        time.sleep(max(0, begun + LEASE_S - time.monotonic()))
+        new = self.check()
+        self.assertEqual(new[0], 1)
+        self.assertEqual(self.resp.ask('WEIR.RELEASE', late[0]), 0)
+        self.assertEqual(self.resp.ask('WEIR.RENEW', late[0]), -1)
+        self.assertEqual(self.out(), 2)
+        self.assertEqual([self.resp.ask('WEIR.RELEASE', permit) for permit in (kept, new[7])], [1, 1])
+
+    def test_a_limit_in_shadow_loses_nobody_a_permit(self):
+        permit = self.check('tried', 1)
+        self.assertEqual(permit[8], 2000)
+        self.assertEqual(self.check('tried', 1)[0], 1)
+        time.sleep(1.2)  # the lease of the one in shadow
+        self.assertEqual(self.resp.ask('WEIR.RENEW', permit[7]), 2000)
+        self.assertEqual(self.resp.ask('WEIR.RELEASE', permit[7]), 1)
+
+    def test_who_leaves_while_its_answer_is_held_holds_nothing(self):
+        first = self.check('turned', 1)
+        self.assertEqual(self.resp.ask('WEIR.RELEASE', first[7]), 1)
+        with Resp(self.weir.resp) as leaver:
+            self.assertEqual(leaver.ask('AUTH', 'all-0123456789abcdef'), 'OK')
+            leaver.send(resp_encode('WEIR.CHECK', 1, 'kind', 'job', 'user', self.user, 'turned', 1))
+            self.wait_until_out(1)
+        self.wait_until_out(0)
+        held = self.check('turned', 1)  # its lease runs while it waits
+        self.assertIn(held[8], range(1, 2000))
+        self.assertEqual(self.resp.ask('WEIR.RELEASE', held[7]), 1)
+
+    def wait_until_out(self, wanted):
+        deadline = time.monotonic() + 1
+        with Resp(self.weir.resp) as other:
+            other.ask('AUTH', 'all-0123456789abcdef')
+            while time.monotonic() < deadline:
+                verdict = other.ask('WEIR.PEEK', 0, 'kind', 'job', 'user', self.user)
+                if verdict[2] - verdict[3] == wanted:
+                    return
+                time.sleep(0.01)
+        self.fail(f'never were {wanted} out')
+
+    def test_the_command_line_shows_lease_and_permit(self):
+        def weir(*arguments):
+            return subprocess.run([str(BUILD / 'weir'), *arguments], capture_output=True, text=True, check=True).stdout
+        explained = weir('explain', '--config', str(self.weir.config), 'kind=job', f'user={self.user}')
+        self.assertIn('applies: concurrency 2 at once, lease 2000ms', explained)
+        rows = json.loads(weir('explain', '--json', '--config', str(self.weir.config), 'kind=job', f'user={self.user}'))
+        self.assertEqual((rows[0]['rate'], rows[0]['capacity'], rows[0]['lease_ms']), ('2', 2, 2000))
+        asked = weir('check', '--server', f'127.0.0.1:{self.weir.http}', '--token', 'all-0123456789abcdef', 'kind=job',
+                     f'user={self.user}')
+        permit = re.search(r'^permit ([0-9a-f]{50})\nlasts 2000ms', asked, re.M)
+        self.assertEqual(self.resp.ask('WEIR.RELEASE', permit[1]), 1)
+
+    def test_a_reload_keeps_permits(self):
+        with Weir(CROWD) as weir, Resp(weir.resp) as client:
+            permits = [client.ask('WEIR.CHECK', 1)[7] for _ in range(3)]
+            for rate in 2, 7, 4:
+                weir.config.write_text(CROWD.replace('50', str(rate)).replace('2s', f'{rate}0s'), encoding='utf-8')
+                weir.process.send_signal(signal.SIGHUP)
+                while client.ask('WEIR.PEEK', 0)[2] != rate:
+                    time.sleep(0.01)
+                verdict = client.ask('WEIR.PEEK', 1)
+                self.assertEqual((verdict[0], verdict[3]), (int(rate > 3), max(0, rate - 3)))
+            self.assertEqual(client.ask('WEIR.RENEW', permits[0]), 40000)
+            self.assertEqual([client.ask('WEIR.RELEASE', permit) for permit in permits], [1, 1, 1])
+            self.assertEqual(client.ask('WEIR.PEEK', 0)[3], 4)
+
+    def test_a_permit_of_before_a_restart_is_none(self):
+        with Weir(CROWD) as weir, Resp(weir.resp) as client:
+            permit = client.ask('WEIR.CHECK', 1)[7]
+        with Weir(CROWD) as weir, Resp(weir.resp) as client:
+            self.assertEqual(client.ask('WEIR.CHECK', 1)[0], 1)
+            self.assertEqual(client.ask('WEIR.RELEASE', permit), 0)
+            self.assertEqual(client.ask('WEIR.RENEW', permit), -1)
+            self.assertEqual(client.ask('WEIR.PEEK', 0)[3], LIMIT - 1)
+
+
+# ---- 200 clients that are killed ----
+
+# What each says of itself, in memory that outlives it: how many intervals it has begun, and of each when its permit
+# came, until when it may believe in it, and when it gave it back (0: never).
+ENTRY = struct.Struct('ddd')
+ENTRIES_MAX = 60
+SLOT_SIZE = 8 + ENTRIES_MAX * ENTRY.size
+
+
+class Slot:
+    def __init__(self, memory, number):
+        self.memory, self.base = memory, number * SLOT_SIZE
+
+    def count(self):
+        return struct.unpack_from('q', self.memory, self.base)[0]
+
+    def write(self, index, entry):
+        ENTRY.pack_into(self.memory, self.base + 8 + index * ENTRY.size, *entry)
+
+    def begin(self, entry):
+        index = self.count()
+        self.write(index, entry)
+        struct.pack_into('q', self.memory, self.base, index + 1)
+        return index
+
+    def entries(self):
+        return [ENTRY.unpack_from(self.memory, self.base + 8 + i * ENTRY.size) for i in range(self.count())]
+
+    def holds(self):
+        entries = self.entries()
+        return bool(entries) and entries[-1][2] == 0 and time.monotonic() < entries[-1][1]
+
+
+class RespCaller:
+    def __init__(self, weir):
+        self.resp = Resp(weir.resp)
+
+    def take(self):
+        verdict = self.resp.ask('WEIR.CHECK', 1)
+        return (verdict[7], verdict[8] / 1000) if verdict[0] else (None, 0)
+
+    def renew(self, permit):
+        return max(0, self.resp.ask('WEIR.RENEW', permit)) / 1000
+
+    def release(self, permit):
+        return self.resp.ask('WEIR.RELEASE', permit) == 1
+
+
+class HttpCaller:
+    def __init__(self, weir):
+        self.client = http.client.HTTPConnection('127.0.0.1', weir.http, timeout=10)
+
+    def post(self, path, body=None):
+        self.client.request('POST', path, body)
+        answer = self.client.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    def take(self):
+        status, body = self.post('/v1/check', '{}')
+        return (body['permit'], body['lease_ms'] / 1000) if status == 200 else (None, 0)
+
+    def renew(self, permit):
+        status, body = self.post(f'/v1/permits/{permit}/renew')
+        return body['lease_ms'] / 1000 if status == 200 else 0
+
+    def release(self, permit):
+        return self.post(f'/v1/permits/{permit}/release')[0] == 200
+
+
+def client_run(weir, slot, seed):
+    """Until it is killed: takes permits, holds them, renews some, gives some back and forgets others."""
+    rng = random.Random(seed)
+    caller = (HttpCaller if seed % 2 else RespCaller)(weir)
+    while slot.count() < ENTRIES_MAX:
+        sent = time.monotonic()
+        permit, lease_s = caller.take()
+        if not permit:
+            time.sleep(rng.uniform(0.05, 0.25))
+            continue
+        begun, until = time.monotonic(), sent + lease_s
+        index = slot.begin((begun, until, 0))
+        time.sleep(rng.uniform(0, 0.3))
+        if rng.random() < 0.3:
+            sent = time.monotonic()
+            lease_s = caller.renew(permit)
+            until = sent + lease_s if lease_s else until
+            slot.write(index, (begun, until, 0))
+            time.sleep(rng.uniform(0, 0.3))
+        ended = time.monotonic()
+        if ended >= until or rng.random() < 0.1:
+            continue
+        slot.write(index, (begun, until, ended))  # it is over before the server can hear of it
+        if not caller.release(permit):
+            os._exit(3)
+    time.sleep(3600)
+
+
+def most_at_once(intervals):
+    """Of half-open intervals."""
+    turns = sorted([(begin, 1) for begin, end in intervals] + [(end, -1) for begin, end in intervals])
+    now = most = 0
+    for _, step in turns:
+        now += step
+        most = max(most, now)
+    return most
+
+
+class Crowd(unittest.TestCase):
+    def spawn(self, weir, memory, number, seed):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                client_run(weir, Slot(memory, number), seed)
+            except BaseException:  # whatever it is must not run the rest of the tests
+                os._exit(4)
+            os._exit(0)
+        return pid
+
+    def kill(self, pid):
+        os.kill(pid, signal.SIGKILL)
+        status = os.waitpid(pid, 0)[1]
+        self.assertTrue(os.WIFSIGNALED(status), f'a client ended by itself: {status}')
+
+    def test_200_crashing_clients_never_hold_more_than_50_and_all_comes_back_within_a_lease(self):
+        seed = int(os.environ.get('WEIR_SEED', time.time_ns() % 1000000))
+        print(f'WEIR_SEED={seed}')
+        rng = random.Random(seed)
+        slots_max = 6 * CLIENTS
+        with Weir(CROWD) as weir, mmap.mmap(-1, slots_max * SLOT_SIZE) as memory:
+            alive, used, crashed_holding = {}, 0, 0
+            try:
+                for used in range(1, CLIENTS + 1):
+                    alive[used - 1] = self.spawn(weir, memory, used - 1, seed + used)
+                end = time.monotonic() + RUN_S
+                while time.monotonic() < end and used < slots_max:
+                    time.sleep(0.01)
+                    number = rng.choice(list(alive))
+                    if not Slot(memory, number).holds():
+                        continue
+                    self.kill(alive.pop(number))
+                    crashed_holding += 1
+                    alive[used] = self.spawn(weir, memory, used, seed + used)
+                    used += 1
+                with Resp(weir.resp) as client:
+                    before = client.ask('WEIR.PEEK', 0)
+                    for number in list(alive):
+                        self.kill(alive.pop(number))
+                    last = time.monotonic()
+                    after = client.ask('WEIR.PEEK', 0)
+                    time.sleep(max(0, last + LEASE_S - time.monotonic()))
+                    self.assertEqual(client.ask('WEIR.PEEK', 0)[3], LIMIT)  # one lease later all are back
+            finally:
+                for pid in alive.values():
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+            entries = [entry for number in range(used) for entry in Slot(memory, number).entries()]
+        # Who was killed or forgot holds its permit until its lease ends, as far as it could know.
+        intervals = [(begun, ended or until) for begun, until, ended in entries if (ended or until) > begun]
+        most = most_at_once(intervals)
+        print(f'{len(entries)} permits, {crashed_holding} clients killed while holding, {most} at most at once')
+        self.assertLessEqual(most, LIMIT)
+        self.assertGreater(most, LIMIT // 2, 'the crowd was no crowd')
+        self.assertGreater(crashed_holding, 20)
+        self.assertTrue(before[3] < LIMIT and after[3] < LIMIT)
+
+
+if __name__ == '__main__':
+    unittest.main()
