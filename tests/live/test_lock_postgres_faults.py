@@ -26,6 +26,11 @@ class Crashes(LockCase):
             self.assertEqual(self.granted(drive, f'acquire a{i} x 60000'), token, 'it forgot a grant')
             self.assertGreater(self.granted(drive, f'acquire b{i} x 60000')[0], token[0])
 
+    def test_a_server_without_fsync_is_told(self):
+        drive = self.engine(self.server(fsync='off'))
+        self.assertIn('fsync', drive.state()['fault'])
+        self.granted(drive, 'acquire a x 60000')
+
     def test_a_server_that_goes_between_batches(self):
         """It is seen before anything is sent: nothing was done, and weir says so."""
         postgres = self.server()
