@@ -49,8 +49,8 @@ static void sleep_until_due(struct weir_keeper *keeper)
 
 /* Company for a commit. Clients that were answered together come back together, but not in one instant: the first of
  * them would be made durable alone, and the others would wait for that to end. So an ACQUIRE waits until as many have
- * come as lately, for half a commit at most. Whoever is alone waits for nobody, and nothing else is held back: a release
- * is what lets the next ACQUIRE come. */
+ * come as lately, for half a commit at most. Whoever is alone waits for nobody, and nothing else is held back: a
+ * release is what lets the next ACQUIRE come. */
 static void let_go(struct weir_keeper *keeper)
 {
     for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->gathered));)
