@@ -7,7 +7,7 @@ ARGS ?=
 # Debian's, for its python3-redis; another may stand before it in PATH.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all run test soak bench algorithms scenarios measure-sharing fuzz lint format install clean help
+.PHONY: all run test soak bench algorithms scenarios demo-lock measure-sharing fuzz lint format install clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -36,6 +36,9 @@ algorithms: all ## measure the five algorithms and write docs/algorithms.md with
 
 scenarios: all ## play the scenarios of the simulator and write docs/scenarios.md with its pictures
 	scripts/scenarios --build $(BUILD)
+
+demo-lock: all ## the story of the paused client, with real processes and stores
+	$(PYTHON) scripts/demo-lock --build $(BUILD) $(ARGS)
 
 measure-sharing: all ## three nodes behind nginx: write the measured tables of docs/sharing.md
 	scripts/measure-sharing --build $(BUILD)

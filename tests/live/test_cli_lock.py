@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """weir lock NAME -- COMMAND: exit codes, the environment, and that the command never outlives the lease: not when the
 service is gone, not when weir lock is stopped or killed."""
+import json
 import os
 import pathlib
 import pty
@@ -15,7 +16,7 @@ import time
 import unittest
 
 from fake_locks import FakeLocks
-from weir_server import BUILD
+from weir_server import BUILD, Weir
 
 # Says each 20 ms that it is alive, and when it is asked to end; ends when asked, unless told not to.
 WORK = '''
@@ -255,6 +256,88 @@ class Terminal(Base):
         os.write(terminal, b'\x03')  # ^C
         status = os.waitpid(pid, 0)[1]
         self.assertEqual((os.WIFEXITED(status), os.WEXITSTATUS(status)), (True, 130))
+
+
+class Real(unittest.TestCase):
+    """With weir itself: what is shown, given back and raised, and a command under its locks."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix='weir-lock-')
+        self.addCleanup(folder.cleanup)
+        config = f'limits: []\nlocks: {{ engine: sqlite, path: {folder.name}/locks.db }}\n'
+        self.server = Weir(config)
+        self.addCleanup(self.server.stop)
+        self.resp, self.http = (('--server', f'127.0.0.1:{port}') for port in (self.server.resp, self.server.http))
+
+    def lock(self, *arguments):
+        return subprocess.run([str(BUILD / 'weir'), 'lock', *arguments], capture_output=True, text=True, timeout=30,
+                              check=False)
+
+    def test_a_lock_is_shown_and_given_back(self):
+        name = 'a/b ä%.'
+        free = self.lock('show', name, *self.http)
+        self.assertEqual((free.returncode, free.stderr), (1, ''))
+        self.assertIn('is free', free.stdout)
+        script = 'echo $WEIR_FENCE; exec sleep 60'
+        with subprocess.Popen([str(BUILD / 'weir'), 'lock', name, '--owner', 'me:1', *self.resp, '--', 'sh', '-c', script],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
+            fence = holder.stdout.readline().strip()
+            shown = self.lock('show', name, *self.http)
+            self.assertEqual((shown.returncode, shown.stderr), (0, ''))
+            rows = dict(line.split(None, 1) for line in shown.stdout.splitlines()[1:])
+            self.assertEqual((rows['holder'], rows['token'], rows['waiting']), ('me:1', fence, '0'))
+            shown = json.loads(self.lock('show', name, '--json', *self.http).stdout)
+            self.assertEqual((shown['held'], shown['holder'], shown['fence']), (True, 'me:1', fence))
+            self.assertEqual(self.lock(name, *self.resp, '--', 'true').returncode, 75)
+            self.assertEqual(self.lock('release', name, '--owner', 'you', *self.http).returncode, 1)
+            released = self.lock('release', name, '--owner', 'me:1', *self.http)
+            self.assertEqual((released.returncode, released.stderr), (0, ''))
+            self.assertEqual(self.lock(name, *self.resp, '--', 'true').returncode, 0)
+            holder.terminate()  # which finds out that it has lost the lock
+            self.assertEqual(holder.wait(10), 70)
+
+    def test_restored_raises_the_incarnation(self):
+        def fence():
+            done = self.lock('job', *self.resp, '--', 'sh', '-c', 'echo $WEIR_FENCE')
+            return tuple(map(int, done.stdout.split('.')))
+        first = fence()
+        said = self.lock('restored', *self.http)
+        self.assertEqual((said.returncode, said.stderr), (0, ''))
+        second = fence()
+        self.assertGreater(second[0], first[0])
+        far = second[0] + 1000
+        said = json.loads(self.lock('restored', '--at-least', str(far), '--json', *self.http).stdout)
+        self.assertGreater(said['incarnation'], far)
+        self.assertEqual(fence()[0], said['incarnation'])
+        self.assertEqual(self.lock('restored', '--at-least', str(2**62), *self.http).returncode, 2)
+
+    def test_seen_raises_it_for_who_was_fenced(self):
+        done = self.lock('job', *self.resp, '--seen', str(2**40), '--', 'sh', '-c', 'echo $WEIR_FENCE_INCARNATION')
+        self.assertGreater(int(done.stdout), 2**40)
+
+    def test_wrong_arguments_are_2(self):
+        for arguments in (('show',), ('show', 'a', 'b'), ('show', 'a', '--owner', 'x'), ('release', 'a'),
+                          ('restored', 'a'), ('restored', '--at-least', 'x'), ('show', 'a', '--server', 'nowhere'),
+                          ('show', 'a', '--token-file', '/dev/null')):
+            result = self.lock(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertTrue(result.stderr, arguments)
+
+    def test_each_word_has_help_with_examples(self):
+        for word in ('show', 'release', 'restored'):
+            result = self.lock(word, '--help')
+            self.assertEqual((result.returncode, result.stderr), (0, ''))
+            self.assertIn('Examples:', result.stdout)
+
+    def test_a_server_without_locks_says_so(self):
+        with Weir() as server:
+            result = self.lock('job', '--server', f'127.0.0.1:{server.resp}', '--', 'true')
+            self.assertEqual(result.returncode, 69)
+            self.assertIn('NOLOCKS', result.stderr)
+            for words in (('show', 'a'), ('release', 'a', '--owner', 'b'), ('restored',)):
+                result = self.lock(*words, '--server', f'127.0.0.1:{server.http}')
+                self.assertEqual(result.returncode, 2, words)
+                self.assertIn('locks', result.stderr, words)
 
 
 if __name__ == '__main__':
