@@ -238,10 +238,10 @@ static void lock_client__the_deadline_counts_from_sending_and_the_lease_as_retur
 static void lock_client__once_lost_by_its_own_clock_nothing_brings_it_back(void **state)
 {
     (void)state;
-    struct pair *pair = begin(600);
+    struct pair *pair = begin(1000);
     struct weir_lock *lock = acquire(pair, &plain);
     assert_true(weir_lock_mine(lock));
-    sleep_ms(120);
+    sleep_ms(520);
     assert_false(weir_lock_mine(lock));
     assert_int_equal(weir_lock_left_ns(lock), 0);
     pair->server.lease_ms = 60000;
@@ -327,18 +327,18 @@ static void lock_client__release_says_what_it_knows(void **state)
 static void lock_client__a_thread_renews_at_a_third(void **state)
 {
     (void)state;
-    struct pair *pair = begin(900); /* its own deadline after 400 ms, renewal after 300 */
+    struct pair *pair = begin(1800); /* its own deadline after 1300 ms, renewal after 600 */
     struct weir_lock_options options = plain;
     options.renew = true;
     struct weir_lock *lock = acquire(pair, &options);
     FAKE_PLAN(&pair->server, FAKE_PIECES);
-    sleep_ms(1000);
+    sleep_ms(2000);
     assert_true(weir_lock_mine(lock));
     size_t renewals = fake_weir_count(&pair->server, "WEIR.RELOCK");
     assert_true(renewals >= 2 && renewals <= 4);
     assert_int_equal(weir_lock_release(lock), 0);
     size_t commands = pair->server.commands_count;
-    sleep_ms(350);
+    sleep_ms(650);
     assert_int_equal(pair->server.commands_count, commands);
     end(pair);
 }
@@ -346,12 +346,12 @@ static void lock_client__a_thread_renews_at_a_third(void **state)
 static void lock_client__a_failed_renewal_is_tried_again_before_the_deadline(void **state)
 {
     (void)state;
-    struct pair *pair = begin(3000); /* its own deadline after 2500 ms, renewal after 1000 */
+    struct pair *pair = begin(4000); /* its own deadline after 3500 ms, renewal after 1333 */
     struct weir_lock_options options = plain;
     options.renew = true;
     FAKE_PLAN(&pair->server, FAKE_SERVE, FAKE_ERROR, FAKE_SILENT, FAKE_ERROR);
     struct weir_lock *lock = acquire(pair, &options);
-    sleep_ms(2600);
+    sleep_ms(3600);
     assert_true(weir_lock_mine(lock));
     assert_true(fake_weir_count(&pair->server, "WEIR.RELOCK") >= 4);
     assert_int_equal(weir_lock_release(lock), 0);
@@ -361,18 +361,18 @@ static void lock_client__a_failed_renewal_is_tried_again_before_the_deadline(voi
 static void lock_client__renewal_stops_when_the_work_does(void **state)
 {
     (void)state;
-    struct pair *pair = begin(900);
+    struct pair *pair = begin(1500); /* its own deadline after 1000 ms, renewal after 500 */
     struct weir_lock_options options = plain;
     options.renew = true;
-    options.progress_ms = 250;
+    options.progress_ms = 400;
     struct weir_lock *lock = acquire(pair, &options);
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 12; i++) {
         sleep_ms(100);
         weir_lock_advance(lock);
     }
     assert_true(weir_lock_mine(lock));
     assert_true(fake_weir_count(&pair->server, "WEIR.RELOCK") >= 1);
-    sleep_ms(800); /* and now the work hangs */
+    sleep_ms(1800); /* and now the work hangs */
     assert_false(weir_lock_mine(lock));
     weir_lock_advance(lock);
     assert_false(weir_lock_mine(lock));
