@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "wire/forwarded.h"
+#include "wire/lock.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -56,6 +57,40 @@ static void check_forwarded(const struct weir_http_request *request)
     }
 }
 
+static uint8_t sum_of(const void *data, size_t size)
+{
+    volatile uint8_t sum = 0; /* every byte of it can be read */
+    for (size_t i = 0; i < size; i++)
+        sum = (uint8_t)(sum + ((const uint8_t *)data)[i]);
+    return sum;
+}
+
+/* What /v1/locks would make of it, and what it would show of it. */
+static void check_lock(const struct weir_http_request *request)
+{
+    static struct weir_lock_path path;
+    static struct weir_lock_question question;
+    static uint8_t room[WEIR_LOCK_JSON_MAX + 6 * (WEIR_LOCK_NAME_MAX + WEIR_LOCK_OWNER_MAX)];
+    struct weir_fault fault = { { 0 }, { 0 } };
+    int error = weir_lock_path_read(request->path, request->method == WEIR_HTTP_POST, &path, &fault);
+    enum weir_lock_call call = error ? WEIR_LOCK_CALL_ACQUIRE : path.call;
+    weir_assert(!error || error == WEIR_ENOENT || fault.text[0]);
+    if (!error && call != WEIR_LOCK_CALL_RESTORED)
+        weir_assert(path.name_size >= 1 && path.name_size <= WEIR_LOCK_NAME_MAX);
+    error = weir_lock_question_parse(call, request->body.data, request->body.size, &question, &fault);
+    if (error) {
+        weir_assert(fault.field[0] && fault.text[0]);
+        return;
+    }
+    weir_assert(question.owner.size <= WEIR_LOCK_OWNER_MAX && question.wait_ms <= WEIR_LOCK_WAIT_MAX_MS);
+    (void)sum_of(question.owner.data, question.owner.size);
+    struct weir_text text = weir_text_init(room, sizeof(room));
+    weir_lock_json_shown(&text,
+                         &(struct weir_lock_shown){ .name = request->path, .held = true, .holder = question.owner });
+    weir_assert(!text.overflow);
+    weir_lock_question_deinit(&question);
+}
+
 /* Shows the first `cut` bytes, then all; returns how many bytes were taken as requests. */
 static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requests)
 {
@@ -73,6 +108,7 @@ static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requ
         enum weir_http_event event = weir_http_parse(&http, &bounds, copy, come, &request, &refusal);
         if (event == WEIR_HTTP_REQUEST) {
             check_request(&request, copy, come, http.chunked != NULL);
+            check_lock(&request);
             check_forwarded(&request);
             used += request.size;
             ++*ret_requests;

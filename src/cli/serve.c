@@ -320,12 +320,15 @@ static int check(struct flags *flags)
     struct weir_config *config = load_config(flags);
     if (!config)
         return WEIR_EXIT_ERROR;
-    if (make_limiter(flags, config, &serving.limiter)) {
+    if (!weir_cli_locks_built(config) || make_limiter(flags, config, &serving.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
     struct weir_setup *setup = make_setup(&serving, config);
-    if (setup)
+    if (setup && config->locks.engine != WEIR_LOCKS_NONE)
+        printf("weir: %s is fine, %zu limits, locks in %s\n", flags->check_file, weir_rules_count(setup->rules),
+               weir_config_lock_engine_name(config->locks.engine));
+    else if (setup)
         printf("weir: %s is fine, %zu limits\n", flags->check_file, weir_rules_count(setup->rules));
     weir_setup_destroy(setup);
     weir_limiter_destroy(serving.limiter);
