@@ -64,7 +64,7 @@ static int value_read(struct input *input, struct weir_resp_value *ret_value)
         return WEIR_EAGAIN;
     struct weir_resp_value value = { .type = (enum weir_resp_type)input->data[input->at++] };
     struct weir_slice line = { 0 };
-    int error = memchr("+-:$*", value.type, 5) ? line_read(input, &line) : WEIR_EPROTO;
+    int error = memchr("+-:$*", (int)value.type, 5) ? line_read(input, &line) : WEIR_EPROTO;
     if (error)
         return error;
     bool sized = value.type == WEIR_RESP_BULK || value.type == WEIR_RESP_ARRAY;

@@ -20,8 +20,8 @@ static const char *const STATEMENTS[WEIR_SQLITE_STATEMENTS] = {
     [WEIR_SQLITE_BEGIN] = "BEGIN IMMEDIATE",
     [WEIR_SQLITE_COMMIT] = "COMMIT",
     [WEIR_SQLITE_ROLLBACK] = "ROLLBACK",
-    [WEIR_SQLITE_PUT] = "INSERT OR REPLACE INTO held (name, owner, incarnation, number, ttl_ns) "
-                        "VALUES (?1, ?2, ?3, ?4, ?5)",
+    [WEIR_SQLITE_PUT] = ("INSERT OR REPLACE INTO held (name, owner, incarnation, number, ttl_ns) "
+                         "VALUES (?1, ?2, ?3, ?4, ?5)"),
     [WEIR_SQLITE_DELETE] = "DELETE FROM held WHERE name = ?1",
     /* Touches no row if the counter is not the one that we wrote last: then this is not our database any more. */
     [WEIR_SQLITE_META] = "UPDATE meta SET incarnation = ?1, counter = ?2 WHERE incarnation = ?3 AND counter = ?4",
