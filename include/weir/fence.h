@@ -97,13 +97,15 @@ int weir_fence_open(const struct weir_fence_options *options, struct weir_fence 
                     struct weir_fault *ret_fault);
 void weir_fence_close(struct weir_fence *fence); /* NULL is allowed */
 
-/* Durable before it returns 0, where there is a path. WEIR_EFENCED, WEIR_ERANGE (the name), WEIR_ELIMIT, WEIR_EIO: then
- * the mark may or may not be durable, and nothing may be read under this token. */
+/* Durable before it returns 0, where there is a path. WEIR_EFENCED, WEIR_ERANGE (the name, or no valid token),
+ * WEIR_ELIMIT, WEIR_ENOMEM, WEIR_EIO: then the mark may or may not be durable, and nothing may be read under this
+ * token. */
 int weir_fence_install(struct weir_fence *fence, const void *name, size_t name_size, struct weir_token token);
 
 /* Runs `write(context)` under the name's mark if the token is the one installed: no other token of this name can be
- * installed meanwhile. Returns what `write` returned (0 or a negative error), WEIR_EFENCED, WEIR_ENOTINSTALLED,
- * WEIR_ERANGE. Writes under other names go on beside it. */
+ * installed meanwhile, and no other write of this name runs. `write` must not call back for the same name. Returns what
+ * `write` returned (0 or a negative error), WEIR_EFENCED, WEIR_ENOTINSTALLED, WEIR_ERANGE. Writes under other names go
+ * on beside it. */
 int weir_fence_write(struct weir_fence *fence, const void *name, size_t name_size, struct weir_token token,
                      int (*write)(void *context), void *context);
 
