@@ -104,12 +104,23 @@ static int timeout_read(struct flags *flags, const char *value)
     return failed;
 }
 
+/* 0 is no short way to say 15s: everything that counts from the lease would count from nothing. */
+static int ttl_read(struct flags *flags, const char *value)
+{
+    uint64_t ms = 0;
+    int failed = time_read("--ttl", value, WEIR_LOCK_TTL_MAX_MS, &ms);
+    if (!failed && ms < WEIR_LOCK_TTL_MIN_MS)
+        return complain("--ttl", "must be 2s to 1day");
+    flags->lock.ttl_ms = ms;
+    return failed;
+}
+
 static int option_read(struct flags *flags, int option, const char *value)
 {
     struct weir_lock_options *lock = &flags->lock;
     switch (option) {
     case 'l':
-        return time_read("--ttl", value, WEIR_LOCK_TTL_MAX_MS, &lock->ttl_ms);
+        return ttl_read(flags, value);
     case 'w':
         return time_read("--wait", value, WEIR_LOCK_WAIT_MAX_MS, &lock->wait_ms);
     case 'p':

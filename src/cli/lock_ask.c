@@ -178,6 +178,7 @@ static int flags_read(int argc, char **argv, const char *help, int own, struct f
 static char *path_make(const char *name, const char *suffix)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~";
+    static const char digits[] = "0123456789ABCDEF";
     char *path = malloc(sizeof("/v1/locks/") + 3 * strlen(name) + strlen(suffix));
     if (!path)
         return NULL;
@@ -185,10 +186,13 @@ static char *path_make(const char *name, const char *suffix)
     /* A segment of dots alone would be taken for a step up by whoever stands between. */
     bool dots = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
     for (; *name; name++) {
-        if (!dots && strchr(plain, *name))
+        if (!dots && strchr(plain, *name)) {
             *at++ = *name;
-        else
-            at += sprintf(at, "%%%02X", (unsigned char)*name);
+            continue;
+        }
+        *at++ = '%';
+        *at++ = digits[(unsigned char)*name >> 4];
+        *at++ = digits[(unsigned char)*name & 15];
     }
     (void)strcpy(at, suffix);
     return path;

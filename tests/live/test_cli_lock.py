@@ -142,7 +142,8 @@ class Codes(Base):
             self.assertEqual(process.wait(10), 69)
 
     def test_wrong_arguments_are_2(self):
-        for arguments in ((), ('--',), ('--ttl', '1s', '--', 'true'), ('--ttl', 'x', '--', 'true'), ('two', '--', 'true'),
+        for arguments in ((), ('--',), ('--ttl', '1s', '--', 'true'), ('--ttl', '0', '--', 'true'),
+                          ('--ttl', 'x', '--', 'true'), ('two', '--', 'true'),
                           ('--wait', '2day', '--', 'true'), ('-E', '256', '--', 'true'), ('--nonsense', '--', 'true'),
                           ('--owner', '', '--', 'true'), ('--token-file', '/no/such', '--', 'true'),
                           ('--server', 'nowhere', '--', 'true')):
