@@ -3,6 +3,7 @@
  * sqlite_faults [DISK]: the embedded engine on a disk that fails, fills up, and is restored under it. With DISK,
  * a small file system of the caller's, the disk is really full. */
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,6 +119,43 @@ static void faults__a_disk_that_is_really_full(void **state)
     assert_healed(held, "asked");
 }
 
+static void faults__a_longer_lease_is_told_only_when_it_is_durable(void **state)
+{
+    (void)state;
+    struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    disk.write = true;
+    assert_int_equal(world_renew("held", "A", 10 * TTL).status, WEIR_EDOWN);
+    assert_int_equal(world_renew("held", "A", 10 * TTL).status, WEIR_EDOWN);
+    assert_int_equal(world_renew("held", "A", TTL).status, WEIR_EDOWN); /* from memory it would be 10 of them */
+    disk_heal();
+    world_sleep(SECOND / 8);
+    struct weir_lock_op op = world_renew("held", "A", 10 * TTL); /* needs nobody's acquire to find the disk healed */
+    assert_int_equal(weir_token_compare(world_granted(op), held), 0);
+    world_reopen();
+    op = world_show("held");
+    world_held_by(op, "A");
+    assert_true(op.lease_ns > 9 * TTL);
+}
+
+static size_t bytes_in_use(void)
+{
+    return mallinfo2().uordblks;
+}
+
+static void faults__names_asked_for_while_the_disk_fails_do_not_pile_up(void **state)
+{
+    (void)state;
+    size_t before = 0;
+    for (int i = 0; i < 3000; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "name%d", i);
+        disk.write = true;
+        assert_int_equal(world_acquire(name, "A", TTL).status, WEIR_EDOWN);
+        before = i == 1000 ? bytes_in_use() : before;
+    }
+    assert_true(bytes_in_use() < before + 100000);
+}
+
 /* ---- a store that goes back ---- */
 
 static struct weir_token after_backup(void)
@@ -175,6 +213,23 @@ static void faults__a_store_that_was_removed_is_made_anew(void **state)
     world_granted(world_release("turns", "B"));
     assert_noticed((struct weir_token){ 1, 1 });
     world_held_by(world_acquire("more", "A", TTL), "B");
+}
+
+static void faults__a_log_cut_short_or_overwritten_is_noticed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct weir_token last = after_backup();
+        world_sleep(SECOND / 8);
+        size_t size = disk_read(disk_files.wal, bytes, sizeof bytes);
+        memset(bytes + size / 2, 0xa5, size / 4);
+        disk_write(disk_files.wal, bytes, i == 0 ? 0 : i == 1 ? size / 2 : size);
+        world_granted(world_acquire("more", "A", TTL));
+        assert_noticed(last);
+        world_granted(world_release("turns", "B"));
+        world_granted(world_release("held", "A"));
+        world_granted(world_release("more", "A"));
+    }
 }
 
 static void faults__a_backup_restored_before_a_start_gives_greater_tokens(void **state)
@@ -310,9 +365,12 @@ int main(int count, char **words)
         CASE(faults__a_grant_costs_one_fsync_and_the_rest_none),
         CASE(faults__after_a_failed_fsync_nothing_is_known_or_trusted),
         CASE(faults__a_full_disk_grants_nothing_and_says_so),
+        CASE(faults__a_longer_lease_is_told_only_when_it_is_durable),
+        CASE(faults__names_asked_for_while_the_disk_fails_do_not_pile_up),
         CASE(faults__a_backup_renamed_over_a_running_store_is_noticed),
         CASE(faults__a_backup_copied_into_a_running_store_is_noticed),
         CASE(faults__a_store_that_was_removed_is_made_anew),
+        CASE(faults__a_log_cut_short_or_overwritten_is_noticed),
         CASE(faults__a_backup_restored_before_a_start_gives_greater_tokens),
         CASE(faults__a_new_store_beside_an_old_witness_gives_greater_tokens),
         CASE(faults__a_stepped_clock_changes_no_lease),

@@ -131,7 +131,8 @@ static void look_at_store(struct engine *engine, uint64_t now_ns)
     engine->retry_ns = weir_add_sat(now_boot_ns(), RETRY_NS);
 }
 
-/* Grants that did not become durable were none. */
+/* Grants that did not become durable were none. What is held by nobody is forgotten at once, or names that are asked for
+ * while the store is down would pile up: its rows go when all is written anew. */
 static void take_back(struct engine *engine)
 {
     for (struct weir_sqlite_entry *entry = engine->index.dirty; entry; entry = entry->dirty_next)
@@ -139,6 +140,7 @@ static void take_back(struct engine *engine)
             entry->permits.count = 0;
             entry->fresh = false;
         }
+    weir_sqlite_index_forget(&engine->index);
 }
 
 /* What is dirty becomes durable. 0, WEIR_EDOWN, WEIR_EUNKNOWN. */
@@ -196,13 +198,13 @@ static void grant(struct engine *engine, const struct weir_lock_op *op, struct w
 }
 
 /* A restart gives a full lease of the stored length, so the longest that was promised must be stored. A renewal that
- * asks for no more needs no write. */
+ * asks for no more needs no write, unless that of a longer one has failed. */
 static void lengthen(struct engine *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
                      uint64_t now_ns)
 {
-    if (op->ttl_ns <= entry->ttl_ns)
+    if (op->ttl_ns <= entry->ttl_ns && !entry->dirty)
         return;
-    entry->ttl_ns = op->ttl_ns;
+    entry->ttl_ns = weir_max_u64(entry->ttl_ns, op->ttl_ns);
     touch(engine, entry, now_ns);
     engine->must = true;
 }
@@ -309,10 +311,10 @@ static void apply(struct weir_lock_engine *base, struct weir_lock_op *ops, size_
     struct engine *engine = (struct engine *)base;
     weir_assert(count <= WEIR_LOCK_BATCH_MAX);
     uint64_t now_ns = now_boot_ns();
-    bool grants = false;
+    bool asks = !engine->up && engine->index.dirty; /* a longer renewal failed, and its holder tries again */
     for (size_t i = 0; i < count; i++)
-        grants |= ops[i].verb == WEIR_LOCK_ACQUIRE || ops[i].verb == WEIR_LOCK_RAISE;
-    if (grants) {
+        asks |= ops[i].verb == WEIR_LOCK_ACQUIRE || ops[i].verb == WEIR_LOCK_RAISE;
+    if (asks) {
         look_at_store(engine, now_ns);
         now_ns = now_boot_ns();
     }

@@ -76,16 +76,33 @@ void weir_sqlite_index_sweep(struct weir_sqlite_index *index, uint64_t now_ns)
                 weir_sqlite_index_touch(index, entry_of(node));
 }
 
+/* Off the dirty list already. */
+static void free_entry(struct weir_sqlite_index *index, struct weir_sqlite_entry *entry)
+{
+    weir_hash_remove(&index->table, &entry->node);
+    free(entry);
+}
+
 void weir_sqlite_index_clean(struct weir_sqlite_index *index)
 {
     while (index->dirty) {
         struct weir_sqlite_entry *entry = index->dirty;
         index->dirty = entry->dirty_next;
         entry->dirty = entry->fresh = false;
-        if (entry->permits.count == 0) {
-            weir_hash_remove(&index->table, &entry->node);
-            free(entry);
+        if (entry->permits.count == 0)
+            free_entry(index, entry);
+    }
+}
+
+void weir_sqlite_index_forget(struct weir_sqlite_index *index)
+{
+    for (struct weir_sqlite_entry **at = &index->dirty, *entry; (entry = *at);) {
+        if (entry->permits.count > 0) {
+            at = &entry->dirty_next;
+            continue;
         }
+        *at = entry->dirty_next;
+        free_entry(index, entry);
     }
 }
 

@@ -50,6 +50,9 @@ void weir_sqlite_index_sweep(struct weir_sqlite_index *index, uint64_t now_ns);
 /* Takes the dirty list off: all were written, and those held by nobody are freed. */
 void weir_sqlite_index_clean(struct weir_sqlite_index *index);
 
+/* The same where nothing was written: those held by nobody are freed, the others stay dirty. */
+void weir_sqlite_index_forget(struct weir_sqlite_index *index);
+
 /* The number of `owner` for permits.h: equal to the holder's exactly if the bytes are. */
 uint64_t weir_sqlite_entry_holder(const struct weir_sqlite_entry *entry, struct weir_slice owner);
 

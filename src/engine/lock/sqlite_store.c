@@ -119,6 +119,12 @@ static int same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+static int untouched(const struct stat *a, const struct stat *b)
+{
+    return same_file(a, b) && a->st_size == b->st_size && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
 /* A log of ours beside a database that is not: sqlite would play it into that one. */
 static void remove_stray_log(const struct weir_sqlite_store *store)
 {
@@ -257,10 +263,8 @@ bool weir_sqlite_store_changed(const struct weir_sqlite_store *store)
     struct stat now, wal_now;
     if (stat(store->path, &now) != 0 || stat(store->wal_path, &wal_now) != 0)
         return true;
-    /* Between checkpoints, which are ours, nobody writes to the database itself. */
-    return !same_file(&now, &store->seen) || !same_file(&wal_now, &store->wal_seen) ||
-           now.st_size != store->seen.st_size || now.st_ctim.tv_sec != store->seen.st_ctim.tv_sec ||
-           now.st_ctim.tv_nsec != store->seen.st_ctim.tv_nsec;
+    /* Between our batches nobody writes to the log, between our checkpoints nobody to the database itself. */
+    return !untouched(&now, &store->seen) || !untouched(&wal_now, &store->wal_seen);
 }
 
 static int checkpoint(struct weir_sqlite_store *store, int mode)
@@ -399,9 +403,12 @@ int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_s
                             const struct weir_sqlite_meta *meta)
 {
     int error = write_transaction(store, index, meta, false);
-    if (!error && store->wal_frames >= WAL_FRAMES_MAX && weir_sqlite_store_checkpoint(store) != 0)
+    if (error)
+        return error;
+    bool full = store->wal_frames >= WAL_FRAMES_MAX;
+    if (full ? weir_sqlite_store_checkpoint(store) != 0 : stat(store->wal_path, &store->wal_seen) != 0)
         store->seen.st_ino = 0; /* what is durable stays so; the next look finds a changed store, and opens it anew */
-    return error;
+    return 0;
 }
 
 int weir_sqlite_store_rewrite(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,

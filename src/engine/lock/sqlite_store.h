@@ -60,7 +60,7 @@ int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_s
 int weir_sqlite_store_rewrite(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,
                               const struct weir_sqlite_meta *meta);
 
-/* Whether a file is another than the one that we left: replaced, restored over, removed. */
+/* Whether a file is another than the one that we left: replaced, restored over, cut short, removed. */
 bool weir_sqlite_store_changed(const struct weir_sqlite_store *store);
 
 /* All of the write-ahead log into the database. WEIR_EIO. */
