@@ -18,15 +18,17 @@ import unittest
 from fake_locks import FakeLocks
 from weir_server import BUILD, Weir
 
-# Says each 20 ms that it is alive, and when it is asked to end; ends when asked, unless told not to.
+# Says each 20 ms that it is alive, and when it is asked to end; ends when asked, unless told not to. Should it outlive
+# its test after all, then not for long.
 WORK = '''
 import signal, sys, time
+START = time.monotonic()
 def asked(number, frame):
     print('asked', time.monotonic(), flush=True)
     if 'deaf' not in sys.argv:
         sys.exit(5)
 signal.signal(signal.SIGTERM, asked)
-while True:
+while time.monotonic() < START + 20:
     print('alive', time.monotonic(), flush=True)
     time.sleep(0.02)
 '''
