@@ -15,7 +15,6 @@ NEEDED = {'libc.so.6', 'ld-linux-x86-64.so.2', 'ld-linux-aarch64.so.1'}
 def declared():
     """The functions that the public headers declare."""
     text = run('cc', '-E', '-P', '-I', ROOT / 'include', '-x', 'c', ROOT / 'include/weir/weir.h')
-    text += (ROOT / 'include/weir/lock.h').read_text(encoding='utf-8')
     text = re.sub(r'\{[^{}]*\}', '', text)  # bodies of types
     return set(re.findall(r'\b(weir_\w+)\s*\(', text))
 
