@@ -55,6 +55,14 @@ static void lease_set(struct model_state *state, const struct history_op *op, bo
     state->previous = 0;
 }
 
+/* Free: nothing of its lease is left that would tell two equal states apart. */
+static void become_free(struct model_state *state, uint64_t previous)
+{
+    state->previous = previous;
+    state->holder = 0;
+    state->end_min_ns = state->end_max_ns = 0;
+}
+
 /* After an older store came back: a new grant, or the old one of whoever had it then. */
 static bool anybody_holds(const struct model *model, struct model_state *state, const struct history_op *op)
 {
@@ -118,8 +126,7 @@ static bool release(struct model_state *state, const struct history_op *op)
         return !own;
     if (!own && !(anybody && op->result == HISTORY_OK))
         return false;
-    state->previous = op->owner;
-    state->holder = 0;
+    become_free(state, op->owner);
     return true;
 }
 
@@ -164,8 +171,7 @@ static bool lock_step(const struct model *model, const struct model_state *state
         if (!held)
             return false;
         next.now_ns = weir_max_u64(next.now_ns, state->end_min_ns);
-        next.previous = state->holder;
-        next.holder = 0;
+        become_free(&next, state->holder);
     } else if (held && !is_event && state->end_max_ns != 0 && next.now_ns >= state->end_max_ns) {
         return false; /* it has ended */
     }

@@ -192,17 +192,28 @@ static enum remembered advance(struct search *search, size_t op, unsigned varian
     return KNOWN;
 }
 
+/* Those with an answer are tried before those without: most of what is unknown explains nothing, and each of them that
+ * is tried doubles what there is to try. */
 static enum search_verdict search_run(struct search *search, struct search_result *result)
 {
     size_t furthest = 0, mark = search->marks[0].next;
     unsigned variant = 0;
+    bool unknown = false;
     while (search->known_done < search->known) {
         if (!search->marks[mark].is_end && mark != 0) {
-            enum remembered said = advance(search, search->marks[mark].op, variant);
+            size_t op = search->marks[mark].op;
+            bool turn = unknown == (search->end_of[op] == 0);
+            enum remembered said = turn ? advance(search, op, variant) : KNOWN;
             if (said == FULL)
                 return SEARCH_GAVE_UP;
             mark = said == NEW ? search->marks[0].next : search->marks[mark].next;
+            unknown = unknown && said != NEW;
             variant = 0;
+            continue;
+        }
+        if (!unknown) {
+            unknown = true;
+            mark = search->marks[0].next;
             continue;
         }
         /* This one must have taken effect by now, and could not: an earlier choice was wrong. */
@@ -216,6 +227,7 @@ static enum search_verdict search_run(struct search *search, struct search_resul
         unlift(search, step->op);
         search->state = step->before;
         mark = search->start_of[step->op];
+        unknown = search->end_of[step->op] == 0;
         variant = step->variant + 1;
     }
     return SEARCH_ACCEPTED;

@@ -154,6 +154,8 @@ class Run:
         self.service = Service(options.build, self.folder, self.engine.locks)
         self.events, self.clients, self.told = [], [], []
         self.restarts_as = 'restart'
+        self.drains = []
+        self.undecided = False
         self.over = threading.Event()
 
     # ---- for faults ----
@@ -170,6 +172,8 @@ class Run:
         self.sleep(0, 0.4)
         self.service.start()
         self.event(self.restarts_as, started_ns)
+        if number == signal.SIGTERM:
+            self.drains.append((started_ns, now_ns()))
 
     def kill(self):
         self.restart(signal.SIGKILL)
@@ -270,6 +274,10 @@ class Run:
         for op in ops:
             if 'result' not in op:
                 op['result'] = 'unknown'
+            # Who waits when the service ends is told "held", whoever holds it: perhaps nobody, and what it was granted
+            # meanwhile was taken back.
+            if op['result'] == 'held' and any(begin <= op['end_ns'] <= end for begin, end in self.drains):
+                op['result'] = 'unknown'
             if self.engine.lease_ends_late:
                 op.pop('lease_max_ns', None)
         return sorted(ops, key=lambda op: op['start_ns'])
@@ -293,7 +301,10 @@ class Run:
         for model in ('fenced', 'register'):
             done = subprocess.run([str(self.options.checker), str(path), '--model', model], stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, encoding='utf-8', check=False)
-            if done.returncode != 0:
+            if done.returncode == 3:
+                self.undecided = True
+                print(f'    seed {self.seed}: {done.stdout.strip()}', flush=True)
+            elif done.returncode != 0:
                 return done.stdout.strip()
         return None
 
@@ -305,7 +316,8 @@ def one_run(seed, options):
     except (AssertionError, subprocess.TimeoutExpired, OSError) as error:
         refused, run.counted = f'{type(error).__name__}: {error}', {}
     counted = ', '.join(f'{count} {kind}' for kind, count in run.counted.items())
-    print(f'seed {seed}: {"REFUSED" if refused else "held"}: {", ".join(run.told) or "no fault"}; {counted}', flush=True)
+    word = 'REFUSED' if refused else 'undecided' if run.undecided else 'held'
+    print(f'seed {seed}: {word}: {", ".join(run.told) or "no fault"}; {counted}', flush=True)
     if refused:
         print(f'    {refused}\n    {run.folder}', flush=True)
     if options.discard or (not refused and not options.keep):

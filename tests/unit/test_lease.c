@@ -292,7 +292,10 @@ static void lease__a_round_is_done_fenced_or_unknown(void **state)
     assert_int_equal(weir_round_hear(&round, 2, 0), WEIR_ROUND_DONE);
     weir_round_begin(&round, &quorum, 2);
     assert_int_equal(weir_round_hear(&round, 0, WEIR_EIO), WEIR_ROUND_OPEN);
+    assert_int_equal(weir_round_hear(&round, 0, 0), WEIR_ROUND_OPEN); /* its first word counts */
     assert_int_equal(weir_round_hear(&round, 1, WEIR_EIO), WEIR_ROUND_UNKNOWN);
+    assert_int_equal(weir_round_hear(&round, 0, 0), WEIR_ROUND_UNKNOWN);
+    assert_int_equal(weir_round_hear(&round, 1, 0), WEIR_ROUND_UNKNOWN);
     weir_round_begin(&round, &quorum, 2);
     assert_int_equal(weir_round_hear(&round, 0, WEIR_EFENCED), WEIR_ROUND_OPEN);
     assert_int_equal(weir_round_hear(&round, 2, WEIR_EIO), WEIR_ROUND_FENCED);
