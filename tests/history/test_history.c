@@ -122,15 +122,15 @@ static struct history_op op_draw(struct lock_run *run, unsigned line)
     return op;
 }
 
-static enum search_verdict run_check(uint64_t seed, size_t memory_max, bool double_number)
+static enum search_verdict run_check(uint64_t seed, size_t memory_max, bool forgets)
 {
     static struct history_op ops[OPS];
     struct history history = { .ops = ops, .count = OPS, .locks.count = 1 };
     struct lock_run run = { .random = { seed }, .now_ns = 1000000 };
     for (unsigned i = 0; i < OPS; i++) {
         ops[i] = op_draw(&run, i + 1);
-        if (double_number && i == OPS / 2)
-            run.number -= run.number > 2 ? 2 : 0; /* forgotten: the next two grants come again */
+        if (forgets && i == OPS / 4)
+            run.number = 0; /* those after it come again */
     }
     size_t lock;
     struct search_result result;
