@@ -15,7 +15,9 @@ NEEDED = {'libc.so.6', 'ld-linux-x86-64.so.2', 'ld-linux-aarch64.so.1'}
 def declared():
     """The functions that the public headers declare."""
     text = run('cc', '-E', '-P', '-I', ROOT / 'include', '-x', 'c', ROOT / 'include/weir/weir.h')
-    text = re.sub(r'\{[^{}]*\}', '', text)  # bodies of types
+    while text != (text := re.sub(r'\{[^{}]*\}', ';', text)):  # bodies of types, and of
+        pass
+    text = re.sub(r'static inline [^;]*;', '', text)  # what every program has a copy of
     return set(re.findall(r'\b(weir_\w+)\s*\(', text))
 
 
