@@ -16,7 +16,7 @@ def text_of(pattern):
 
 class Page(unittest.TestCase):
     def test_every_test_it_names_exists(self):
-        registered = set(re.findall(r'(?:cmocka_unit_test|CASE)\((\w+)\)', text_of('*.c')))
+        registered = set(re.findall(r'(?:cmocka_unit_test(?:_setup_teardown)?|CASE)\(\s*(\w+)', text_of('*.c')))
         registered |= set(re.findall(r'def (test_\w+)', text_of('*.py')))
         registered |= {path.stem for path in (ROOT / 'tests').rglob('test_*.c')}
         self.assertGreater(len(NAMED), 80)
