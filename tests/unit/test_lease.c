@@ -106,7 +106,7 @@ static void lease__permits_agree_with_a_plain_reference(void **state)
     struct test_random random = { seed };
     for (size_t max = 0; max <= HOLDERS; max++) {
         struct weir_permit out[HOLDERS];
-        struct weir_permits permits = { .out = out, .max = max };
+        struct weir_permits permits = { .out = out, .max = max, .seen_ns = 1000 };
         struct reference reference = { .now_ns = 1000 };
         for (uint64_t number = 1; number <= 20000; number++)
             permits_step(&permits, &reference, &random, number);
