@@ -33,4 +33,13 @@ static inline uint64_t out(const struct fixture *f, uint64_t now_ns)
     return verdict.capacity - verdict.remaining;
 }
 
+/* The charge of a key that is a number. From any thread. */
+static inline struct weir_charge numbered(const struct fixture *f, size_t limit, uint64_t number)
+{
+    struct weir_charge charge = { .limit = f->ids[limit], .cost = 1 };
+    struct weir_slice value = { &number, sizeof(number) };
+    (void)weir_limiter_key(f->limiter, f->ids[limit], &value, 1, &charge.key);
+    return charge;
+}
+
 #endif
