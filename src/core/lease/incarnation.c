@@ -3,6 +3,8 @@
 
 #include "base/checked.h"
 
+#define SEEN_MAX (WEIR_INCARNATION_MAX / 2) /* leaves as much again */
+
 bool weir_witness_differs(const struct weir_witness *known, const struct weir_witness *now)
 {
     return now->system != known->system || now->timeline != known->timeline || now->position < known->position ||
@@ -16,4 +18,9 @@ uint64_t weir_incarnation_raise(uint64_t stored, uint64_t wall_s, uint64_t seen)
     /* One above what a resource has seen: in that incarnation a number may lie above all that we would give out. */
     uint64_t raised = weir_max_u64(stored, seen) + 1;
     return weir_max_u64(raised, weir_min_u64(wall_s, WEIR_INCARNATION_MAX));
+}
+
+bool weir_incarnation_believed(uint64_t own, uint64_t seen)
+{
+    return seen <= weir_max_u64(own, SEEN_MAX);
 }

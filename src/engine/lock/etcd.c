@@ -183,7 +183,8 @@ static bool raise_for(struct weir_etcd *etcd, size_t count)
         struct weir_lock_op *op = etcd->ops[i].op;
         if (etcd->ops[i].step == WEIR_ETCD_DONE)
             continue;
-        if ((op->verb == WEIR_LOCK_ACQUIRE || op->verb == WEIR_LOCK_RAISE) && op->seen >= WEIR_INCARNATION_MAX) {
+        if ((op->verb == WEIR_LOCK_ACQUIRE || op->verb == WEIR_LOCK_RAISE) &&
+            !weir_incarnation_believed(etcd->witness.incarnation, op->seen)) {
             op->status = WEIR_ERANGE;
             etcd->ops[i].step = WEIR_ETCD_DONE;
         } else if (op->verb == WEIR_LOCK_RAISE ||

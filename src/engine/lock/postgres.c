@@ -346,11 +346,12 @@ static bool raise_asked(struct postgres *postgres, const struct weir_lock_op *op
     return false;
 }
 
-static void begin(struct weir_lock_op *ops, size_t count)
+static void begin(const struct postgres *postgres, struct weir_lock_op *ops, size_t count)
 {
+    uint64_t known = weir_max_u64(postgres->witness.incarnation, postgres->ground.incarnation);
     for (size_t i = 0; i < count; i++) {
         bool sees = ops[i].verb == WEIR_LOCK_ACQUIRE || ops[i].verb == WEIR_LOCK_RAISE;
-        ops[i].status = sees && ops[i].seen >= WEIR_INCARNATION_MAX ? WEIR_ERANGE : WEIR_EDOWN;
+        ops[i].status = sees && !weir_incarnation_believed(known, ops[i].seen) ? WEIR_ERANGE : WEIR_EDOWN;
     }
 }
 
@@ -374,7 +375,7 @@ static void apply(struct weir_lock_engine *engine, struct weir_lock_op *ops, siz
 {
     struct postgres *postgres = (struct postgres *)engine;
     weir_assert(count <= WEIR_LOCK_BATCH_MAX);
-    begin(ops, count);
+    begin(postgres, ops, count);
     int status = WEIR_EDOWN;
     if (connected(postgres, deadline_ns)) {
         bool raised = raise_asked(postgres, ops, count, deadline_ns);

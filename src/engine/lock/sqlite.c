@@ -52,6 +52,8 @@ static uint64_t wall_s(void)
 static int raise_incarnation(struct engine *engine, uint64_t seen)
 {
     struct weir_witness witness = { 0 };
+    if (!weir_incarnation_believed(engine->incarnation, seen))
+        return WEIR_ERANGE;
     int error = weir_witness_load(engine->witness_path, &witness);
     if (error && error != WEIR_ENOENT)
         return error;
@@ -131,8 +133,8 @@ static void look_at_store(struct engine *engine, uint64_t now_ns)
     engine->retry_ns = weir_add_sat(now_boot_ns(), RETRY_NS);
 }
 
-/* Grants that did not become durable were none. What is held by nobody is forgotten at once, or names that are asked for
- * while the store is down would pile up: its rows go when all is written anew. */
+/* Grants that did not become durable were none. What is held by nobody is forgotten at once, or names that are asked
+ * for while the store is down would pile up: its rows go when all is written anew. */
 static void take_back(struct engine *engine)
 {
     for (struct weir_sqlite_entry *entry = engine->index.dirty; entry; entry = entry->dirty_next)
