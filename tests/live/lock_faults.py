@@ -255,7 +255,6 @@ class Run:
                     client.kill()
                     client.wait()
             self.service.end(signal.SIGTERM)
-            self.engine.stop()
         return self.judge()
 
     # ---- after it ----
@@ -315,6 +314,8 @@ def one_run(seed, options):
         refused = run.go()
     except (AssertionError, subprocess.TimeoutExpired, OSError) as error:
         refused, run.counted = f'{type(error).__name__}: {error}', {}
+    finally:
+        run.engine.stop()
     counted = ', '.join(f'{count} {kind}' for kind, count in run.counted.items())
     word = 'REFUSED' if refused else 'undecided' if run.undecided else 'held'
     print(f'seed {seed}: {word}: {", ".join(run.told) or "no fault"}; {counted}', flush=True)

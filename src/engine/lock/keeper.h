@@ -38,6 +38,7 @@ struct weir_keeper_own {
     bool decided;        /* no longer pending */
     bool timed;          /* its wait ends by itself: it is or was in the heap */
     bool giving_back;
+    bool unknown; /* the engine once could not say whether it was granted: that attempt may yet come to pass */
 };
 
 struct weir_keeper_options {

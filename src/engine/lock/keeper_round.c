@@ -36,8 +36,12 @@ static void decided(struct weir_keeper *keeper, struct weir_keeper_request *requ
 
 static void finish(struct weir_keeper *keeper, struct weir_keeper_request *request)
 {
+    struct weir_lock_op *op = &request->op;
     weir_assert(!request->own.queue);
     request->own.busy = false;
+    bool denied = op->status == WEIR_EDOWN || (op->status == 0 && op->said == WEIR_LOCK_HELD);
+    if (request->own.unknown && denied) /* a later attempt says nothing of that one: it may still be on its way */
+        op->status = WEIR_EUNKNOWN;
     decided(keeper, request);
     weir_keeper_push(&keeper->finished, request);
 }
@@ -369,6 +373,7 @@ void weir_keeper_settle(struct weir_keeper *keeper)
         const struct weir_lock_op *from = &keeper->ops[i];
         struct weir_lock_op *to = &keeper->asked[i]->op;
         to->status = from->status;
+        keeper->asked[i]->own.unknown |= keeper->roles[i] == WEIR_KEEPER_FIRST && from->status == WEIR_EUNKNOWN;
         if (keeper->roles[i] != WEIR_KEEPER_BACK && !from->status) {
             to->said = from->said;
             to->token = from->token;
