@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,15 +14,18 @@
 
 #define LINE_MAX_SIZE 160
 
+static const char HEAD[] = "weir-witness 1";
+
 /* "weir-witness 1 SYSTEM TIMELINE POSITION INCARNATION CHECKSUM\n"; the checksum is against accidents, not against
  * people, so its key may be known. */
 static size_t format(const struct weir_witness *witness, char line[LINE_MAX_SIZE])
 {
     static const struct weir_sip_key KEY = { 0x776974, 0x6e657373 };
-    int size = snprintf(line, LINE_MAX_SIZE, "weir-witness 1 %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
-                        witness->system, witness->timeline, witness->position, witness->incarnation);
+    int size = snprintf(line, LINE_MAX_SIZE, "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, HEAD, witness->system,
+                        witness->timeline, witness->position, witness->incarnation);
     uint64_t sum = weir_siphash(&KEY, line, (size_t)size);
-    return (size_t)(size + snprintf(line + size, LINE_MAX_SIZE - (size_t)size, " %016" PRIx64 "\n", sum));
+    size_t used = (size_t)size;
+    return used + (size_t)snprintf(line + used, LINE_MAX_SIZE - used, " %016" PRIx64 "\n", sum);
 }
 
 static ssize_t read_whole(int fd, char *buffer, size_t size)
@@ -52,9 +56,10 @@ int weir_witness_load(const char *path, struct weir_witness *ret_witness)
         return WEIR_EIO;
     line[size] = 0;
     struct weir_witness witness = { 0 };
-    if (sscanf(line, "weir-witness 1 %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &witness.system, &witness.timeline,
-               &witness.position, &witness.incarnation) != 4)
-        return WEIR_ECORRUPT;
+    uint64_t *const fields[] = { &witness.system, &witness.timeline, &witness.position, &witness.incarnation };
+    char *at = line + (strncmp(line, HEAD, strlen(HEAD)) == 0 ? strlen(HEAD) : 0);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        *fields[i] = strtoull(at, &at, 10);
     /* Only what we would have written ourselves is ours: spaces, signs, overflow and the checksum, all in one. */
     if (format(&witness, again) != (size_t)size || memcmp(line, again, (size_t)size) != 0)
         return WEIR_ECORRUPT;
