@@ -66,7 +66,7 @@ static int print_value(const char *path)
     ssize_t got = 0;
     while (!error && file >= 0 && (got = read(file, buffer, sizeof(buffer))) > 0) {
         if (fwrite(buffer, 1, (size_t)got, stdout) != (size_t)got)
-            break;
+            error = WEIR_EIO; /* fflush would not say so: what was refused is not in its buffer any more */
     }
     if (got < 0 || (!error && fflush(stdout) != 0))
         error = WEIR_EIO;

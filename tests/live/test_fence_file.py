@@ -79,6 +79,15 @@ class Fence(unittest.TestCase):
         self.assertEqual(self.write(f'{LARGEST}.{LARGEST}', b'x'), DONE)
         self.assertEqual(self.read(), b'x')
 
+    def test_a_value_that_was_not_printed_whole_is_an_error(self):
+        self.install('7.1')
+        for size in 1, 65536, 300000:
+            self.assertEqual(self.write('7.1', b'c' * size), DONE)
+            with open('/dev/full', 'wb') as full:
+                read = subprocess.run([str(BUILD / 'weir'), 'fence', 'file', 'read', str(self.folder)], stdout=full,
+                                      stderr=subprocess.PIPE, timeout=20, check=False)
+            self.assertEqual((read.returncode, b'No space left' in read.stderr), (ERROR, True), f'{size} bytes')
+
     def test_what_is_no_token_is_an_error(self):
         for token in (None, '', '7', '7.', '.7', '0.1', '1.0', '07.1', '+7.1', ' 7.1', '7.1 ', '7.1.1',
                       f'{LARGEST + 1}.1'):
