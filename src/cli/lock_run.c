@@ -250,6 +250,8 @@ static int begin(struct run *run)
     for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
         (void)sigaddset(&signals, passed[i]);
     (void)sigprocmask(SIG_BLOCK, &signals, &run->before);
+    /* Who started us may ignore it, and so do we then: the command would vanish when it ends, with its exit code. */
+    (void)signal(SIGCHLD, SIG_DFL);
     (void)signal(SIGTTOU, SIG_IGN); /* we hand the terminal on from its background */
     run->terminal = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     run->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/verbs.h"
 
@@ -29,8 +32,20 @@ static void print_help(FILE *out)
     fputs("\nweir VERB --help says more, with examples.\n", out);
 }
 
+/* Where they are closed, the first socket or file that is opened would get what is printed. */
+static bool standard_streams_open(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    if (!standard_streams_open())
+        return WEIR_EXIT_ERROR;
     const char *wanted = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
         if (strcmp(wanted, verbs[i].name) == 0)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """weir lock NAME -- COMMAND: exit codes, the environment, and that the command never outlives the lease: not when the
 service is gone, not when weir lock is stopped or killed."""
+import functools
 import json
 import os
 import pathlib
@@ -95,6 +96,19 @@ class Codes(Base):
         for script, code in (('exit 0', 0), ('exit 3', 3), ('kill -9 $$', 137), ('kill -TERM $$', 143)):
             result = self.lock('--', 'sh', '-c', script)
             self.assertEqual((result.returncode, result.stderr), (code, ''))
+        self.assertIsNone(self.server.locks['job'].owner)
+
+    def test_the_status_is_known_where_children_are_ignored(self):
+        """Some that start others, and do not wait for them, leave it so."""
+        ignore = functools.partial(signal.signal, signal.SIGCHLD, signal.SIG_IGN)
+        result = self.lock('--', 'sh', '-c', 'exit 3', preexec_fn=ignore)
+        self.assertEqual((result.returncode, result.stderr), (3, ''))
+        self.assertIsNone(self.server.locks['job'].owner)
+
+    def test_what_is_printed_goes_to_nobody_where_nobody_listens(self):
+        result = self.lock('--', '/no/such', preexec_fn=functools.partial(os.close, 2))
+        self.assertEqual(result.returncode, 127)
+        self.assertEqual(len(self.server.sockets), 1, 'the server got what was meant for people')
         self.assertIsNone(self.server.locks['job'].owner)
 
     def test_the_environment_carries_the_token(self):
