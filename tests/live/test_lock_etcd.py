@@ -2,19 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The etcd lock engine against real servers: what every engine must pass; a store that was set back, with and without a
 restart of weir; one that stops answering; a leader that is stopped, replaced and resumed."""
+import contextlib
 import json
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import urllib.request
 
 from etcd_server import Etcd, cluster_of_three
 from redis_server import wait_for
-from weir_server import BUILD, Resp, Weir
+from weir_server import BUILD, Resp, Weir, resp_encode
 
 TTL_MS = 2000
 
@@ -57,6 +61,37 @@ class Service:
     def stop(self):
         self.weir.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Door:
+    """An address before another port of loopback, that can be closed."""
+
+    def __init__(self, port):
+        self.target = port
+        self.sockets = [socket.create_server(('127.0.0.1', 0))]
+        self.port = self.sockets[0].getsockname()[1]
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.sockets[0].accept()
+                far = socket.create_connection(('127.0.0.1', self.target))
+                self.sockets += [near, far]
+                for pair in (near, far), (far, near):
+                    threading.Thread(target=self.pump, args=pair, daemon=True).start()
+
+    @staticmethod
+    def pump(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+
+    def close(self):
+        for each in self.sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
 
 @installed
@@ -113,6 +148,41 @@ class LockEtcd(unittest.TestCase):
         self.assertFalse(isinstance(answer, list) and answer[0] in (0, 1), answer)
         etcd.signal(signal.SIGCONT)
         self.assertGreater(service.until_granted('name', 'B'), token)
+
+    def test_an_endpoint_that_is_gone_costs_no_answer(self):
+        etcd = self.server()
+        port = int(etcd.url.rpartition(':')[2])
+        door = Door(port)
+        self.addCleanup(door.close)
+        service = self.service(f'http://127.0.0.1:{door.port}', etcd.url)
+        self.assertEqual(service.lock('first', 'a')[0], 1)
+        door.close()
+        with Resp(service.weir.resp) as client:
+            for i in range(4):  # as many at once as there are endpoints
+                client.send(b''.join(resp_encode('WEIR.LOCK', f'{name}{i}', 'a', TTL_MS) for name in 'pq'))
+                answers = [client.read(), client.read()]
+                self.assertEqual([answer[:1] for answer in answers], [[1], [1]], answers)
+
+    def test_a_wrong_password_is_what_people_are_told(self):
+        etcd = self.server()
+        etcd.ask('/v3/auth/user/add', name='root', password='right')
+        etcd.ask('/v3/auth/role/add', name='root')
+        etcd.ask('/v3/auth/user/grant', user='root', role='root')
+        service = self.service(etcd.url)
+        password = service.folder / 'password'
+        password.write_text('wrong-0123456789', encoding='utf-8')
+        service.config = service.config.replace(' }', f', username: root, password_file: {password} }}')
+        service.restart()
+        self.assertEqual(service.lock('n', 'a')[0], 1)  # etcd does not ask for one yet
+        etcd.ask('/v3/auth/enable')
+        self.assertIn('DOWN', str(service.lock('n', 'b')))
+        with urllib.request.urlopen(f'http://127.0.0.1:{service.weir.http}/v1/nodes', timeout=5) as answer:
+            fault = json.loads(answer.read())['locks']['fault']
+        self.assertIn('authentication failed', fault)
+        self.assertNotIn('wrong-0123456789', fault + service.weir.output())
+        password.write_text('right', encoding='utf-8')
+        service.restart()
+        self.assertEqual(service.lock('n', 'a')[0], 1)
 
     def test_a_leader_stopped_and_resumed_grants_nothing_twice(self):
         members = cluster_of_three()

@@ -12,6 +12,7 @@
 #define CONNECTIONS_MAX 32L
 #define CONNECT_TIMEOUT_MS 1000L
 #define GRPC_NOT_FOUND 5
+#define GRPC_FAILED_PRECONDITION 9
 #define GRPC_UNAUTHENTICATED 16
 
 struct weir_etcd_http {
@@ -92,9 +93,9 @@ static size_t receive(char *data, size_t one, size_t count, void *context)
     return size;
 }
 
-static void complain(struct weir_etcd_http *http, const char *what)
+static void complain(struct weir_etcd_http *http, size_t endpoint, const char *what)
 {
-    snprintf(http->fault, sizeof http->fault, "%s: %s", http->endpoints[http->endpoint], what);
+    snprintf(http->fault, sizeof http->fault, "%s: %s", http->endpoints[endpoint], what);
 }
 
 /* Of an answer that is no success: what etcd says of it. A lease it does not know was not touched, nor was anything by
@@ -104,16 +105,36 @@ static void judge_refusal(struct weir_etcd_http *http, struct weir_etcd_call *ca
     int64_t code = weir_etcd_integer(answer, "code");
     const char *text = json_string_value(json_object_get(answer, "error"));
     call->not_found = code == GRPC_NOT_FOUND;
+    call->not_now = code == GRPC_FAILED_PRECONDITION;
     call->status = code == GRPC_NOT_FOUND || code == GRPC_UNAUTHENTICATED ? WEIR_EDOWN : WEIR_EUNKNOWN;
     if (code == GRPC_UNAUTHENTICATED) {
         free(http->token);
         http->token = NULL; /* the next call asks for another */
     }
     if (!call->not_found)
-        complain(http, text ? text : "no JSON came back");
+        complain(http, call->endpoint, text ? text : "no JSON came back");
 }
 
-static void finish(struct weir_etcd_http *http, struct weir_etcd_call *call, CURLcode result)
+static bool send_call(struct weir_etcd_http *http, struct weir_etcd_call *call);
+
+/* Of calls under way together only the first that fails moves on: the others failed at the same endpoint. */
+static void leave_endpoint(struct weir_etcd_http *http, const struct weir_etcd_call *call)
+{
+    if (http->endpoint == call->endpoint)
+        http->endpoint = (http->endpoint + 1) % http->endpoints_count;
+}
+
+/* Nothing was sent, and there are endpoints that this call has not tried. */
+static bool try_next(struct weir_etcd_http *http, struct weir_etcd_call *call)
+{
+    if (++call->tried >= http->endpoints_count || now_ns() >= call->deadline_ns)
+        return false;
+    curl_multi_remove_handle(http->multi, call->easy);
+    return send_call(http, call);
+}
+
+/* False: it goes on at another endpoint. */
+static bool finish(struct weir_etcd_http *http, struct weir_etcd_call *call, CURLcode result)
 {
     long code = 0;
     curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &code);
@@ -128,9 +149,11 @@ static void finish(struct weir_etcd_http *http, struct weir_etcd_call *call, CUR
     } else {
         long sent = 0;
         curl_easy_getinfo(call->easy, CURLINFO_REQUEST_SIZE, &sent);
-        complain(http, curl_easy_strerror(result));
+        complain(http, call->endpoint, curl_easy_strerror(result));
         call->status = sent > 0 ? WEIR_EUNKNOWN : WEIR_EDOWN;
-        http->endpoint = (http->endpoint + 1) % http->endpoints_count; /* the next call tries another */
+        leave_endpoint(http, call);
+        if (sent == 0 && try_next(http, call))
+            return false;
     }
     curl_multi_remove_handle(http->multi, call->easy);
     curl_easy_cleanup(call->easy);
@@ -140,18 +163,33 @@ static void finish(struct weir_etcd_http *http, struct weir_etcd_call *call, CUR
     call->text_size = 0;
     call->busy = false;
     http->under_way--;
+    return true;
 }
 
-static bool set_up(struct weir_etcd_http *http, struct weir_etcd_call *call, const char *path, long timeout_ms)
+static long left_ms(const struct weir_etcd_call *call)
+{
+    uint64_t now = now_ns();
+    return call->deadline_ns > now ? (long)((call->deadline_ns - now) / 1000000) + 1 : 1;
+}
+
+/* To the endpoint of now. */
+static bool send_call(struct weir_etcd_http *http, struct weir_etcd_call *call)
 {
     char url[512];
-    snprintf(url, sizeof url, "%s%s", http->endpoints[http->endpoint], path);
     CURL *easy = call->easy;
+    call->endpoint = http->endpoint;
+    snprintf(url, sizeof url, "%s%s", http->endpoints[call->endpoint], call->path);
     curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_ms(call));
+    return curl_multi_add_handle(http->multi, easy) == CURLM_OK;
+}
+
+static bool set_up(struct weir_etcd_http *http, struct weir_etcd_call *call)
+{
+    CURL *easy = call->easy;
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_size);
@@ -161,30 +199,33 @@ static bool set_up(struct weir_etcd_http *http, struct weir_etcd_call *call, con
     curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
     if (http->ca_file)
         curl_easy_setopt(easy, CURLOPT_CAINFO, http->ca_file);
-    return curl_multi_add_handle(http->multi, easy) == CURLM_OK;
+    return send_call(http, call);
 }
 
 static void begin(struct weir_etcd_http *http, struct weir_etcd_call *call, const char *path, json_t *body,
                   uint64_t deadline_ns)
 {
-    uint64_t now = now_ns();
+    bool in_time = deadline_ns > now_ns();
     call->status = WEIR_EDOWN;
-    call->not_found = false;
+    call->not_found = call->not_now = false;
     call->answer = NULL;
-    call->body = body && deadline_ns > now ? json_dumps(body, JSON_COMPACT) : NULL;
+    call->path = path;
+    call->deadline_ns = deadline_ns;
+    call->tried = 0;
+    call->endpoint = http->endpoint;
+    call->body = body && in_time ? json_dumps(body, JSON_COMPACT) : NULL;
     call->easy = call->body ? curl_easy_init() : NULL;
     json_decref(body);
-    long timeout_ms = deadline_ns > now ? (long)((deadline_ns - now) / 1000000) + 1 : 1;
     if (call->easy) {
         call->body_size = strlen(call->body);
-        if (set_up(http, call, path, timeout_ms)) {
+        if (set_up(http, call)) {
             call->busy = true;
             http->under_way++;
             return;
         }
         curl_easy_cleanup(call->easy);
     }
-    complain(http, deadline_ns > now ? "out of memory" : "the deadline has passed");
+    complain(http, call->endpoint, in_time ? "out of memory" : "the deadline has passed");
     free(call->body);
     call->easy = call->body = NULL;
 }
@@ -199,11 +240,12 @@ static void set_headers(struct weir_etcd_http *http)
         http->headers = curl_slist_append(http->headers, http->token);
 }
 
-static void authenticate(struct weir_etcd_http *http, uint64_t deadline_ns)
+/* False: no token, and `fault` says why. A server that asks for none is fine. */
+static bool authenticate(struct weir_etcd_http *http, uint64_t deadline_ns)
 {
     struct weir_etcd_call call = { 0 };
     if (!http->username || http->token || http->under_way > 0)
-        return;
+        return true;
     set_headers(http);
     begin(http, &call, "/v3/auth/authenticate",
           json_pack("{s:s,s:s}", "name", http->username, "password", http->password ? http->password : ""),
@@ -217,13 +259,20 @@ static void authenticate(struct weir_etcd_http *http, uint64_t deadline_ns)
         snprintf(http->token, size, "Authorization: %s", token);
     json_decref(call.answer);
     set_headers(http);
+    return http->token || call.not_now;
 }
 
 void weir_etcd_http_start(struct weir_etcd_http *http, struct weir_etcd_call *call, const char *path, json_t *body,
                           uint64_t deadline_ns)
 {
-    authenticate(http, deadline_ns);
-    begin(http, call, path, body, deadline_ns);
+    if (authenticate(http, deadline_ns)) {
+        begin(http, call, path, body, deadline_ns);
+        return;
+    }
+    json_decref(body);
+    call->status = WEIR_EDOWN;
+    call->not_found = false;
+    call->answer = NULL;
 }
 
 struct weir_etcd_call *weir_etcd_http_next(struct weir_etcd_http *http)
@@ -236,8 +285,9 @@ struct weir_etcd_call *weir_etcd_http_next(struct weir_etcd_http *http)
             char *call = NULL;
             CURLcode result = message->data.result;
             curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
-            finish(http, (void *)call, result);
-            return (void *)call;
+            if (finish(http, (void *)call, result))
+                return (void *)call;
+            continue;
         }
         curl_multi_poll(http->multi, NULL, 0, 1000, NULL);
     }

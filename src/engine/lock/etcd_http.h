@@ -32,6 +32,10 @@ struct weir_etcd_call {
     char *text;
     size_t text_size;
     bool busy;
+    bool not_now; /* failed precondition */
+    const char *path;
+    uint64_t deadline_ns;
+    size_t endpoint, tried;
 };
 
 /* WEIR_ENOMEM; WEIR_EINVAL for an endpoint that is not http:// or https://. */
@@ -39,7 +43,8 @@ int weir_etcd_http_create(const struct weir_lock_etcd_options *options, struct w
                           struct weir_fault *ret_fault);
 void weir_etcd_http_destroy(struct weir_etcd_http *http);
 
-/* Starts a call; takes over `body` (NULL, out of memory, ends in WEIR_EDOWN). It ends at the deadline (CLOCK_MONOTONIC)
+/* Starts a call; takes over `body` (NULL, out of memory, ends in WEIR_EDOWN); `path` is a literal. An endpoint to which
+ * nothing could be sent is left for the next, for this call too. It ends at the deadline (CLOCK_MONOTONIC)
  * at the latest, through weir_etcd_http_next. */
 void weir_etcd_http_start(struct weir_etcd_http *http, struct weir_etcd_call *call, const char *path, json_t *body,
                           uint64_t deadline_ns);
