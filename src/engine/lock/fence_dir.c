@@ -139,30 +139,27 @@ static int look_at(int folder, struct weir_token token, struct look *ret_look)
 }
 
 /* 0: this token is the highest installed. The own mark is asked for after the look: if it is still there, no higher one
- * was removed while we looked. */
-static int verify(int folder, struct weir_token token, struct look *look, struct weir_token *ret_mark)
+ * was removed while we looked. If it is not, a later holder's install removed it, or it never was: a listing is no
+ * snapshot, so one that shows neither mark is taken again, up to `looks` times. */
+static int verify(int folder, struct weir_token token, int looks, struct look *look, struct weir_token *ret_mark)
 {
     char name[NAME_SIZE];
-    int error = look_at(folder, token, look);
-    if (error)
-        return error;
-    if (look->any_mark && weir_token_compare(look->mark, token) > 0) {
-        if (ret_mark)
-            *ret_mark = look->mark;
-        return WEIR_EFENCED;
-    }
-    if (!look->own_mark)
-        return WEIR_ENOTINSTALLED;
     mark_name(token, name);
-    if (faccessat(folder, name, F_OK, 0) == 0)
-        return 0;
-    /* It was removed meanwhile, by a later holder's install: that one's mark is seen now. */
-    if (errno != ENOENT)
-        return WEIR_EIO;
-    error = look_at(folder, token, look);
-    if (ret_mark && !error)
-        *ret_mark = look->mark;
-    return error ? error : WEIR_EFENCED;
+    for (int i = 0; i < looks; i++) {
+        int error = look_at(folder, token, look);
+        if (error)
+            return error;
+        if (look->any_mark && weir_token_compare(look->mark, token) > 0) {
+            if (ret_mark)
+                *ret_mark = look->mark;
+            return WEIR_EFENCED;
+        }
+        if (look->own_mark && faccessat(folder, name, F_OK, 0) == 0)
+            return 0;
+        if (look->own_mark && errno != ENOENT)
+            return WEIR_EIO;
+    }
+    return WEIR_ENOTINSTALLED;
 }
 
 static int empty_make(int folder, const char *name)
@@ -249,7 +246,7 @@ static int install(int folder, struct weir_token token, struct weir_token *ret_m
 {
     char name[NAME_SIZE];
     struct look look;
-    int error = verify(folder, token, &look, ret_mark);
+    int error = verify(folder, token, 1, &look, ret_mark);
     if (error && error != WEIR_ENOTINSTALLED)
         return error;
     if (!error && look.own_value)
@@ -257,13 +254,13 @@ static int install(int folder, struct weir_token token, struct weir_token *ret_m
     mark_name(token, name);
     error = empty_make(folder, name);
     if (!error)
-        error = verify(folder, token, &look, ret_mark);
+        error = verify(folder, token, LOOKS, &look, ret_mark);
     if (!error)
         error = inherit(folder, token);
     if (!error && fsync(folder) != 0)
         error = WEIR_EIO;
     if (!error)
-        error = verify(folder, token, &look, ret_mark);
+        error = verify(folder, token, LOOKS, &look, ret_mark);
     if (error == WEIR_EFENCED)
         (void)unlinkat(folder, name, 0);
     if (error)
@@ -338,11 +335,11 @@ static int write_value(int folder, struct weir_token token, int from, struct wei
     char temporary[NAME_SIZE];
     struct look look;
     uint64_t sequence = 0;
-    int error = verify(folder, token, &look, ret_mark);
+    int error = verify(folder, token, LOOKS, &look, ret_mark);
     /* A look beside other writers of this token can miss the values that they replace; an install that has not ended is
      * seen again and again. */
     for (int i = 0; i < LOOKS && !error && !look.own_value; i++)
-        error = verify(folder, token, &look, ret_mark);
+        error = verify(folder, token, LOOKS, &look, ret_mark);
     if (!error && !look.own_value)
         error = WEIR_ENOTINSTALLED;
     if (!error)
@@ -350,16 +347,18 @@ static int write_value(int folder, struct weir_token token, int from, struct wei
     if (error)
         return error;
     /* Again, because `from` may have taken long: nearly every late writer is told here that nothing was written. */
-    error = verify(folder, token, &look, ret_mark);
+    error = verify(folder, token, LOOKS, &look, ret_mark);
     bool named = !error;
     if (named)
         error = publish(folder, token, temporary, look.own_sequence + 1, &sequence);
+    if (error == WEIR_EIO && errno == ENOENT) /* a later holder's install has removed it: never named */
+        error = verify(folder, token, LOOKS, &look, ret_mark) == WEIR_EFENCED ? WEIR_EFENCED : WEIR_EIO;
     int why = errno;
     (void)unlinkat(folder, temporary, 0);
     errno = why;
     if (error)
         return error;
-    error = verify(folder, token, &look, ret_mark);
+    error = verify(folder, token, LOOKS, &look, ret_mark);
     if (error)
         return error == WEIR_EIO ? WEIR_EIO : WEIR_EUNKNOWN;
     const struct entry below = { .token = token, .sequence = sequence };
@@ -423,7 +422,7 @@ static int read_once(int folder, int *ret_file, struct weir_token *ret_token)
     int file = openat(folder, name, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return errno == ENOENT ? WEIR_EBUSY : WEIR_EIO;
-    error = verify(folder, look.mark, &again, NULL);
+    error = verify(folder, look.mark, LOOKS, &again, NULL);
     if (error) {
         folder_close(file);
         return error == WEIR_EIO ? WEIR_EIO : WEIR_EBUSY;
