@@ -116,6 +116,7 @@ static void the_longest_text_keeps_its_bound(void **state)
     struct weir_nodes_locks locks;
     memset(&locks, 0xff, sizeof(locks));
     locks.name = locks.fault = "\x01\x01\x01";
+    locks.up = false; /* "false" is longer */
     nodes.locks = &locks;
     memset(&nodes.sharing, 0xff, sizeof(nodes.sharing));
     WEIR_NODES_ENGINE_LIST(LARGEST_OF_ENGINE)
