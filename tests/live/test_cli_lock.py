@@ -237,6 +237,8 @@ class Lease(Base):
 
 class Signals(Base):
     def test_they_are_passed_on_to_the_group(self):
+        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+            signal.signal(number, usual)  # a test begun in the background ignores them, and so would its children
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process = self.begin('--', 'sh', '-c', 'echo ready; while :; do sleep 0.1; done', stdout=subprocess.PIPE)
             self.assertEqual(process.stdout.readline(), b'ready\n')
