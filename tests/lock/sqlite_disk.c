@@ -85,6 +85,9 @@ int disk_end(void **state)
     unlink(disk_files.wal);
     unlink(disk_files.witness);
     unlink(disk_files.backup);
+    char claim[96];
+    snprintf(claim, sizeof claim, "%s.lock", disk_files.path);
+    unlink(claim);
     return rmdir(disk_files.folder);
 }
 

@@ -339,6 +339,17 @@ static void faults__a_second_process_is_refused(void **state)
     world_granted(world_acquire("b", "A", TTL));
 }
 
+static void faults__a_second_process_is_refused_while_the_disk_fails(void **state)
+{
+    (void)state;
+    struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    disk.write = true;
+    assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EDOWN);
+    disk_heal(); /* nobody has asked since, so it is not opened again yet, and renewals go by memory */
+    assert_refused(disk_files.path, WEIR_EBUSY);
+    assert_int_equal(weir_token_compare(world_granted(world_renew("held", "A", TTL)), held), 0);
+}
+
 static void faults__a_release_put_off_survives_kill_9_after_a_second(void **state)
 {
     (void)state;
@@ -376,6 +387,7 @@ int main(int count, char **words)
         CASE(faults__a_stepped_clock_changes_no_lease),
         CASE(faults__a_damaged_store_is_refused_and_left_as_it_is),
         CASE(faults__a_second_process_is_refused),
+        CASE(faults__a_second_process_is_refused_while_the_disk_fails),
         CASE(faults__a_release_put_off_survives_kill_9_after_a_second),
         CASE(faults__tokens_grow_and_locks_hold_through_random_faults),
     };

@@ -366,7 +366,9 @@ static void destroy(struct weir_lock_engine *base)
 
 static int begin(struct engine *engine)
 {
-    int error = weir_sqlite_store_open(&engine->store);
+    int error = weir_sqlite_store_claim(&engine->store);
+    if (!error)
+        error = weir_sqlite_store_open(&engine->store);
     if (!error)
         error = weir_sqlite_store_load(&engine->store, &engine->index, now_boot_ns());
     if (error) {
@@ -391,6 +393,7 @@ static struct engine *make(const struct weir_lock_sqlite_options *options)
     if (!engine)
         return NULL;
     engine->base.ops = &OPS;
+    engine->store.claim = -1; /* should it not come to its init */
     size_t size = strlen(options->path) + sizeof ".witness";
     engine->witness_path = options->witness ? strdup(options->witness) : malloc(size);
     if (engine->witness_path && !options->witness)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -84,7 +85,7 @@ static int ask(struct weir_sqlite_store *store, const char *sql, int64_t *ret_nu
 
 int weir_sqlite_store_init(struct weir_sqlite_store *store, const char *path)
 {
-    *store = (struct weir_sqlite_store){ 0 };
+    *store = (struct weir_sqlite_store){ .claim = -1 };
     size_t size = strlen(path) + sizeof "-wal";
     store->path = strdup(path);
     store->wal_path = malloc(size);
@@ -99,9 +100,25 @@ int weir_sqlite_store_init(struct weir_sqlite_store *store, const char *path)
 void weir_sqlite_store_deinit(struct weir_sqlite_store *store)
 {
     weir_sqlite_store_close(store);
+    if (store->claim >= 0)
+        close(store->claim);
     free(store->path);
     free(store->wal_path);
-    *store = (struct weir_sqlite_store){ 0 };
+    *store = (struct weir_sqlite_store){ .claim = -1 };
+}
+
+/* A file of its own: the database may be replaced, and to close any descriptor of it would drop sqlite's own locks. It
+ * stays: to remove it would let two processes lock two files of one name. */
+int weir_sqlite_store_claim(struct weir_sqlite_store *store)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s.lock", store->path) < 0)
+        return fail(store, WEIR_ENOMEM, "out of memory");
+    store->claim = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    free(path);
+    if (store->claim < 0)
+        return fail(store, WEIR_EIO, "no lock file can be opened beside it");
+    return flock(store->claim, LOCK_EX | LOCK_NB) == 0 ? 0 : fail(store, WEIR_EBUSY, "another process has it open");
 }
 
 void weir_sqlite_store_close(struct weir_sqlite_store *store)

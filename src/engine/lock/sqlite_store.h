@@ -36,6 +36,7 @@ struct weir_sqlite_store {
     sqlite3 *db; /* NULL: closed */
     sqlite3_stmt *statements[WEIR_SQLITE_STATEMENTS];
     char *path, *wal_path;
+    int claim;                    /* descriptor of PATH.lock; -1 */
     struct weir_sqlite_meta meta; /* as it is durable */
     struct stat seen, wal_seen;   /* the files as we left them */
     int wal_frames;
@@ -44,6 +45,10 @@ struct weir_sqlite_store {
 
 int weir_sqlite_store_init(struct weir_sqlite_store *store, const char *path); /* WEIR_ENOMEM */
 void weir_sqlite_store_deinit(struct weir_sqlite_store *store);
+
+/* Once, before all else: keeps other processes out until deinit, while the database is closed between two attempts to
+ * open it, too. What is answered from memory meanwhile holds. WEIR_EBUSY: another has it; WEIR_EIO, WEIR_ENOMEM. */
+int weir_sqlite_store_claim(struct weir_sqlite_store *store);
 
 /* Opens or creates. WEIR_EBUSY: another process has it; WEIR_ECORRUPT: not a database of ours, nothing was written to
  * it; WEIR_EIO. */
