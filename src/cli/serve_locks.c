@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/serve_watch.h"
 #include "cli/verbs.h"
 #include "engine/lock/open.h"
 #include "rules/arena.h"
@@ -136,8 +137,10 @@ int weir_cli_locks_open(const struct weir_config *config, bool is_example, struc
     const struct weir_config_locks *locks = &config->locks;
     struct weir_fault fault = { 0 };
     int error = open_engine(locks, ret_engine, &fault);
-    if (!error)
+    if (!error) {
+        weir_cli_locks_watch(ret_engine);
         return 0;
+    }
     const char *text = fault.text[0]         ? fault.text
                        : error == WEIR_EBUSY ? "another process keeps its locks there"
                                              : weir_error_text(error);

@@ -163,6 +163,20 @@ class LockEtcd(unittest.TestCase):
                 answers = [client.read(), client.read()]
                 self.assertEqual([answer[:1] for answer in answers], [[1], [1]], answers)
 
+    def test_the_log_says_why_the_store_cannot_be_asked_and_when_it_can_again(self):
+        etcd = self.server()
+        service = self.service(etcd.url)
+        service.until_granted('name', 'A')
+        self.assertNotIn('cannot be asked', service.weir.output())
+        etcd.kill()
+        for _ in range(3):
+            service.lock('name', 'B')
+        etcd.start()
+        service.until_granted('other', 'B')
+        said = [line for line in service.weir.output().splitlines() if 'the store' in line]
+        self.assertEqual(said, [f"weir: locks in etcd: the store cannot be asked: {etcd.url}: Couldn't connect to server",
+                                'weir: locks in etcd: the store answers again'])
+
     def test_a_wrong_password_is_what_people_are_told(self):
         etcd = self.server()
         etcd.ask('/v3/auth/user/add', name='root', password='right')
