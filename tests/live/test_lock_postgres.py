@@ -103,6 +103,14 @@ class Answers(LockCase):
         self.assertGreater(raised, new[0])
         self.assertEqual(two.ask('acquire c x 60000')['token'][0], raised)
 
+    def test_a_second_node_is_no_fault_of_the_first(self):
+        first = self.drive(witness='one')
+        self.said(first.batch('acquire a x 5000'))
+        second = self.drive(witness='two')
+        self.said(second.batch('acquire b x 5000'))
+        self.said(first.batch('acquire c x 5000'))  # its batch was refused once, because the second raised the incarnation
+        self.assertEqual(first.state()['fault'], '')
+
     def test_what_a_resource_has_seen_raises_it(self):
         drive = self.drive()
         first = drive.ask('acquire a x 60000')['token']

@@ -303,13 +303,15 @@ static int decide(struct postgres *postgres, size_t count, uint64_t deadline_ns)
         enum weir_pg_outcome outcome = attempt(postgres, count, deadline_ns);
         if (outcome == WEIR_PG_DONE)
             return 0;
-        show_fault(postgres, postgres->link.fault);
+        const char *state = postgres->link.state;
+        bool ground_gone = outcome == WEIR_PG_REFUSED && strcmp(state, WEIR_PG_GROUND_GONE) == 0;
+        if (!ground_gone) /* another node began: the way of things, and "division by zero" tells nobody that */
+            show_fault(postgres, postgres->link.fault);
         if (outcome == WEIR_PG_UNKNOWN)
             return WEIR_EUNKNOWN;
         if (outcome == WEIR_PG_UNSENT)
             return WEIR_EDOWN;
-        const char *state = postgres->link.state;
-        if (strcmp(state, WEIR_PG_GROUND_GONE) == 0) {
+        if (ground_gone) {
             if (!regain(postgres, deadline_ns))
                 return WEIR_EDOWN;
         } else if (strcmp(state, "40P01") != 0 && strcmp(state, "40001") != 0) {
