@@ -2,7 +2,8 @@
 --
 -- Fencing in PostgreSQL (13 or newer): the resource's half of a weir lock. docs/fencing-postgres.md is the recipe.
 --
---   SELECT weir_fence_install('backup', '1763769600.7');   -- once per grant, before the first read; commit it
+--   SELECT weir_fence_install('backup', '1763769600.7');   -- once per grant, before the first read; commit it (a
+--                                                             statement of its own: beside it the past is read)
 --   BEGIN;
 --   SELECT weir_fence_check('backup', '1763769600.7');     -- in each transaction that writes, before it writes
 --   UPDATE …;
