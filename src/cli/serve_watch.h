@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A lock engine that says on standard error when its store cannot be asked any more, and why, and when it can again. Who
- * asks for a lock is told DOWN without a reason, and at the start nothing has asked the store yet. */
+ * A lock engine that says on standard error when its store cannot be asked any more, and why, and when it can again.
+ * Who asks for a lock is told DOWN without a reason. */
 #ifndef WEIR_CLI_SERVE_WATCH_H
 #define WEIR_CLI_SERVE_WATCH_H
 
