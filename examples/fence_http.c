@@ -12,6 +12,7 @@
  * The HTTP around it is small on purpose: one request a connection, no chunked bodies. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ struct request {
     size_t size;
     const char *body;
     size_t body_size;
+    int measured; /* it says how long its body is */
     struct service *service;
 };
 
@@ -56,6 +58,22 @@ static const char *header(const struct request *request, const char *name, size_
         *ret_size = strcspn(at, "\r\n");
     }
     return found;
+}
+
+/* One Content-Length, digits only: a body that is chunked or of two lengths is not guessed at. */
+static int length_of(const struct request *request, size_t *ret_length)
+{
+    size_t size = 0, other = 0, length = 0;
+    const char *text = header(request, "Content-Length", &size);
+    if (!text || size == 0 || size > 9 || header(request, "Transfer-Encoding", &other))
+        return -1;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -1;
+        length = length * 10 + (size_t)(text[i] - '0');
+    }
+    *ret_length = length;
+    return 0;
 }
 
 static int fence_of(const struct request *request, struct weir_token *ret_token)
@@ -89,6 +107,8 @@ static int guarded(struct request *request)
         return error;
     if (strncmp(request->text, "PUT /install ", 13) == 0)
         return weir_fence_install(fence, LOCK, strlen(LOCK), token);
+    if (strncmp(request->text, "PUT /value ", 11) == 0 && !request->measured)
+        return WEIR_EINVAL;
     if (strncmp(request->text, "PUT /value ", 11) == 0)
         return weir_fence_write(fence, LOCK, strlen(LOCK), token, value_put, request);
     if (strncmp(request->text, "GET /check ", 11) == 0)
@@ -106,6 +126,8 @@ static const char *status_of(int error)
     case WEIR_EPROTO:
     case WEIR_ENOTINSTALLED:
         return "428 Precondition Required";
+    case WEIR_EINVAL:
+        return "411 Length Required";
     case WEIR_ENOENT:
         return "404 Not Found";
     default:
@@ -146,10 +168,9 @@ static int request_read(int client, struct request *request)
         const char *end = strstr(request->text, "\r\n\r\n");
         if (!end)
             continue;
-        size_t size;
         request->body = end + 4;
-        const char *length = header(request, "Content-Length", &size);
-        request->body_size = length ? strtoul(length, NULL, 10) : 0;
+        request->body_size = 0;
+        request->measured = length_of(request, &request->body_size) == 0;
         if (request->body_size > REQUEST_MAX)
             return -1;
         if (request->text + request->size >= request->body + request->body_size)
@@ -182,6 +203,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "fence_http: %s: %s\n", argv[3], fault.text);
         return 2;
     }
+    (void)signal(SIGPIPE, SIG_IGN); /* a client that has gone is no end */
     int server = listen_at(argv[1], argv[2]);
     if (server < 0) {
         perror("fence_http");

@@ -99,6 +99,27 @@ class Service(WithService):
             sock.sendall(b'PUT /value HTTP/1.1\r\nWeir-Fence: 9.9\r\nWeir-Fence: 7.1\r\nContent-Length: 1\r\n\r\nx')
             self.assertIn(b' 428 ', sock.recv(1000))
 
+    def talk(self, head, body=b''):
+        with socket.create_connection(('127.0.0.1', self.port), timeout=10) as sock:
+            sock.sendall(head.replace('\n', '\r\n').encode() + b'\r\n\r\n' + body)
+            return sock.recv(1000)
+
+    def test_a_body_of_unknown_length_is_not_taken_for_an_empty_one(self):
+        self.install('7.1')
+        self.put('7.1', 'kept')
+        for fields in ('Transfer-Encoding: chunked', 'Content-Length: 1\nContent-Length: 1', 'Content-Length: 1x',
+                       'Content-Length: 1\nTransfer-Encoding: chunked', 'X: y'):
+            self.assertIn(b' 411 ', self.talk('PUT /value HTTP/1.1\nWeir-Fence: 7.1\n' + fields, b'1\r\nx\r\n0\r\n\r\n'))
+        self.assertEqual(ask(self.port, 'GET', '/value')[1], b'kept')
+
+    def test_a_client_that_hangs_up_does_not_end_it(self):
+        self.install('7.1')
+        self.put('7.1', 'x' * 60000)
+        for _ in range(10):
+            with socket.create_connection(('127.0.0.1', self.port), timeout=10) as sock:
+                sock.sendall(b'GET /value HTTP/1.1\r\n\r\n')
+        self.assertEqual(len(ask(self.port, 'GET', '/value')[1]), 60000)
+
     def test_marks_survive_a_kill(self):
         self.install('7.2')
         end(self.process)
