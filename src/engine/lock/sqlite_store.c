@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/lock/sqlite_store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,9 +116,11 @@ int weir_sqlite_store_claim(struct weir_sqlite_store *store)
     if (asprintf(&path, "%s.lock", store->path) < 0)
         return fail(store, WEIR_ENOMEM, "out of memory");
     store->claim = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    char why[96];
+    snprintf(why, sizeof why, "its lock file: %s", strerror(errno));
     free(path);
     if (store->claim < 0)
-        return fail(store, WEIR_EIO, "no lock file can be opened beside it");
+        return fail(store, WEIR_EIO, why);
     return flock(store->claim, LOCK_EX | LOCK_NB) == 0 ? 0 : fail(store, WEIR_EBUSY, "another process has it open");
 }
 
