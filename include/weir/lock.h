@@ -13,9 +13,9 @@
  * Answers are granted (0), denied (WEIR_EHELD) or unknown (WEIR_EUNKNOWN): the server may have granted it and the
  * answer was lost. Unknown is never shown as one of the others. A lost answer is asked for again with the same owner,
  * which changes nothing that was granted, for as long as timeout_ms allows (and the wait: a waiter whose connection
- * breaks goes on waiting, behind those who came meanwhile). After that, ask again with an owner of your own choosing:
- * whoever holds the lock keeps its token. Owners that are chosen must be chosen once per holder: two processes with one
- * owner are one holder.
+ * breaks goes on waiting, behind those who came meanwhile; so does one whose server ends). After that, ask again with
+ * an owner of your own choosing: whoever holds the lock keeps its token. Owners that are chosen must be chosen once per
+ * holder: two processes with one owner are one holder.
  *
  * The holder's own deadline: the time of sending + the lease - max(lease / 10, 500 ms), on CLOCK_BOOTTIME. "Still
  * mine?" asks nobody. A machine paused together with its clocks does not notice: the check at the resource is for that,

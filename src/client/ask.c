@@ -131,6 +131,7 @@ int weir_lock_ask(struct weir_locks *locks, const struct weir_ask *ask, struct w
     const uint64_t wait_end_ns = weir_add_sat(now_ns, ask->wait_ns);
     const uint64_t end_ns = weir_add_sat(wait_end_ns, ask->timeout_ns);
     uint64_t lost_ns = 0; /* when an answer was last lost; 0: none was */
+    uint64_t held_ns = 0; /* when a wait was last ended before its time, as a server does that ends; 0: none was */
     uint64_t pause_ns = PAUSE_MIN_NS;
     for (;;) {
         struct weir_said said;
@@ -138,16 +139,24 @@ int weir_lock_ask(struct weir_locks *locks, const struct weir_ask *ask, struct w
         now_ns = weir_clock_now_ns();
         if (!error) {
             said.repeated = lost_ns != 0;
-            *ret_said = said;
-            return 0;
-        }
-        if (error == WEIR_EUNKNOWN)
+            if (said.granted || now_ns >= wait_end_ns) {
+                *ret_said = said;
+                return 0;
+            }
+            held_ns = now_ns;
+            lost_ns = 0; /* if that had been granted, this would have been */
+        } else if (error == WEIR_EUNKNOWN) {
             lost_ns = now_ns;
-        else if (!lost_ns)
+        } else if (!lost_ns && (!held_ns || error != WEIR_EDOWN)) {
             return error;
+        }
         /* What was lost stays unknown whatever an attempt that was not answered says. */
-        if (now_ns + pause_ns >= weir_min_u64(end_ns, weir_add_sat(lost_ns, ask->timeout_ns)))
-            return WEIR_EUNKNOWN;
+        uint64_t since_ns = weir_max_u64(lost_ns, held_ns);
+        if (now_ns + pause_ns >= weir_min_u64(end_ns, weir_add_sat(since_ns, ask->timeout_ns))) {
+            if (!error)
+                *ret_said = said;
+            return lost_ns ? WEIR_EUNKNOWN : error;
+        }
         pause_for(pause_ns);
         pause_ns = weir_min_u64(2 * pause_ns, PAUSE_MAX_NS);
         now_ns = weir_clock_now_ns();

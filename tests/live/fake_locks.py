@@ -13,11 +13,12 @@ class Lock:
 
 
 class FakeLocks:
-    """`address` is where it answers. Faults: `deny` (renewals find nothing), `mute` (says nothing to anybody), stop().
+    """`address` is where it answers. Faults: `deny` (renewals find nothing), `mute` (says nothing to anybody), `hasty`
+    (waits end at once, as where a server is asked to end), stop().
     A context manager."""
 
     def __init__(self):
-        self.deny = self.mute = False
+        self.deny = self.mute = self.hasty = False
         self.locks, self.commands = {}, []
         self.changed = threading.Condition()
         self.sockets = []
@@ -72,7 +73,7 @@ class FakeLocks:
 
     def acquire(self, lock, owner, ttl_ms, *options):
         options = dict(zip(options[::2], options[1::2]))
-        until = time.monotonic() + int(options.get('WAIT', 0)) / 1000
+        until = time.monotonic() + (0 if self.hasty else int(options.get('WAIT', 0)) / 1000)
         while lock.owner not in (None, owner) and lock.end > time.monotonic():
             left = min(until, lock.end) - time.monotonic()
             if time.monotonic() >= until:

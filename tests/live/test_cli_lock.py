@@ -134,6 +134,18 @@ class Codes(Base):
         holder.terminate()
         self.assertEqual((holder.wait(10), waiting.wait(10)), (143, 0))
 
+    def test_a_wait_goes_on_where_the_server_has_ended_it(self):
+        holder = self.begin('--owner', 'first', '--', 'sleep', '60')
+        self.until(lambda: 'job' in self.server.locks)
+        self.server.hasty = True
+        self.assertEqual(self.lock('--wait', '300ms', '--', 'true').returncode, 75)
+        before = self.server.count('WEIR.LOCK')
+        waiting = self.begin('--wait', '30s', '--', 'true')
+        self.until(lambda: self.server.count('WEIR.LOCK') >= before + 3)
+        self.assertIsNone(waiting.poll())
+        holder.terminate()
+        self.assertEqual((holder.wait(10), waiting.wait(10)), (143, 0))
+
     def test_no_answer_is_69_and_the_command_does_not_run(self):
         self.server.mute = True
         self.assertEqual(self.lock('--', 'touch', str(self.folder / 'ran')).returncode, 69)
