@@ -84,7 +84,8 @@ int weir_mark_check(const struct weir_token *mark, struct weir_token token);
 struct weir_fence;
 
 struct weir_fence_options {
-    const char *path; /* marks are kept in this file and survive restarts; NULL = in memory only */
+    const char *path; /* marks are kept in this file and survive restarts; NULL = in memory only. Beside it PATH.lock
+                         is made, and PATH.new for a moment. A symbolic link is followed; do not use hard links. */
     size_t names_max; /* 0 = WEIR_FENCE_NAMES_DEFAULT */
 };
 

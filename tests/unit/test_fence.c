@@ -146,6 +146,27 @@ static size_t records_write(uint64_t count, uint64_t sizes[], uint8_t *bytes, si
     return bytes_read(path, bytes, max);
 }
 
+static void fence__a_link_leads_to_the_same_marks_and_lock(void **state)
+{
+    (void)state;
+    struct weir_fence *fence = NULL;
+    assert_int_equal(symlink(path, copy), 0);
+    assert_int_equal(weir_fence_open(&(struct weir_fence_options){ .path = copy }, &fence, NULL), WEIR_EIO);
+    struct weir_fence *first = fence_open(path);
+    assert_int_equal(weir_fence_open(&(struct weir_fence_options){ .path = copy }, &fence, NULL), WEIR_EBUSY);
+    assert_int_equal(install(first, "a", 7, 1), 0);
+    weir_fence_close(first);
+    struct weir_fence *second = fence_open(copy);
+    assert_int_equal(install(second, "a", 6, 9), WEIR_EFENCED);
+    for (uint64_t number = 2; number < 4000; number++) /* it is compacted meanwhile */
+        assert_int_equal(install(second, "a", 7, number), 0);
+    assert_int_equal(weir_fence_open(&(struct weir_fence_options){ .path = path }, &fence, NULL), WEIR_EBUSY);
+    weir_fence_close(second);
+    first = fence_open(path);
+    assert_int_equal(install(first, "a", 7, 3998), WEIR_EFENCED);
+    weir_fence_close(first);
+}
+
 static void fence__a_file_cut_anywhere_keeps_what_was_acknowledged(void **state)
 {
     (void)state;
@@ -292,6 +313,7 @@ int main(void)
         cmocka_unit_test(fence__one_name_too_many_is_refused_and_nothing_lost),
         cmocka_unit_test_setup_teardown(fence__marks_survive_a_restart, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(fence__one_process_has_it_open, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(fence__a_link_leads_to_the_same_marks_and_lock, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(fence__a_file_cut_anywhere_keeps_what_was_acknowledged, folder_make,
                                         folder_remove),
         cmocka_unit_test_setup_teardown(fence__damage_is_never_taken_for_a_lower_mark, folder_make, folder_remove),

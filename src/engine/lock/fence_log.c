@@ -182,14 +182,21 @@ static int folder_take(struct weir_fence_log *log)
     return log->folder >= 0 ? 0 : WEIR_EIO;
 }
 
+/* Where the file is: through a symbolic link the lock would be another one, and a compaction would replace the link. */
+static char *path_of(const char *path)
+{
+    char *real = realpath(path, NULL);
+    return real || errno != ENOENT ? real : strdup(path); /* to be made; not through a link that leads nowhere */
+}
+
 int weir_fence_log_open(struct weir_fence_log *log, const char *path, weir_fence_each *each, void *context)
 {
-    *log = (struct weir_fence_log){ .path = strdup(path), .folder = -1, .file = -1, .lock = -1 };
-    int error = log->path ? folder_take(log) : WEIR_ENOMEM;
+    *log = (struct weir_fence_log){ .path = path_of(path), .folder = -1, .file = -1, .lock = -1 };
+    int error = log->path ? folder_take(log) : errno == ENOMEM ? WEIR_ENOMEM : WEIR_EIO;
     if (!error)
         error = lock_take(log);
     if (!error) {
-        log->file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        log->file = open(log->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         error = log->file >= 0 ? load(log, each, context) : WEIR_EIO;
     }
     if (error)
