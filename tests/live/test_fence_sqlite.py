@@ -3,7 +3,9 @@
 """deploy/fence/sqlite.sql and sqlite-guard.sql on real database files: install, check, guard, under concurrency."""
 import contextlib
 import pathlib
+import shutil
 import sqlite3
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -25,6 +27,18 @@ class Fence(unittest.TestCase):
         self.a.executescript('CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER);'
                              'INSERT INTO account VALUES (1, 100), (2, 100);')
         self.a.executescript(GUARD.replace('@TABLE@', 'account').replace('@LOCK@', 'l'))
+
+    def test_a_guard_that_cannot_be_made_takes_none_away(self):
+        wrong = GUARD.replace('@TABLE@', 'account').replace('@LOCK@', "o'b")
+        with contextlib.closing(self.connect()) as other, self.assertRaises(sqlite3.OperationalError):
+            other.executescript(wrong)
+        if shutil.which('sqlite3'):
+            done = subprocess.run(['sqlite3', '-bail', self.path], input=wrong.encode(), capture_output=True, timeout=20,
+                                  check=False)
+            self.assertNotEqual(done.returncode, 0)
+        for write in ('INSERT INTO account VALUES (3, 1)', 'UPDATE account SET balance = 1', 'DELETE FROM account'):
+            with self.refused('unguarded'):
+                self.a.execute(write)
 
     def connect(self, keys=True):
         connection = sqlite3.connect(self.path, isolation_level=None, timeout=20, check_same_thread=False)
