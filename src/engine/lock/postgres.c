@@ -232,8 +232,12 @@ static bool connected(struct postgres *postgres, uint64_t deadline_ns)
 static bool regain(struct postgres *postgres, uint64_t deadline_ns)
 {
     struct weir_pg_identity now;
-    if (!identify(postgres, &now, deadline_ns))
+    postgres->link.fault[0] = '\0';
+    if (!identify(postgres, &now, deadline_ns)) {
+        const char *fault = postgres->link.fault;
+        show_fault(postgres, fault[0] ? fault : "what the database says of its incarnation cannot be read");
         return false;
+    }
     bool same = now.ground.backend == postgres->ground.backend && now.ground.file == postgres->ground.file &&
                 now.ground.incarnation > postgres->ground.incarnation;
     if (!same) {
