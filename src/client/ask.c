@@ -134,7 +134,7 @@ int weir_lock_ask(struct weir_locks *locks, const struct weir_ask *ask, struct w
     uint64_t held_ns = 0; /* when a wait was last ended before its time, as a server does that ends; 0: none was */
     uint64_t pause_ns = PAUSE_MIN_NS;
     for (;;) {
-        struct weir_said said;
+        struct weir_said said = { 0 };
         int error = ask_once(locks, ask, weir_sub_sat(wait_end_ns, now_ns), end_ns, &said);
         now_ns = weir_clock_now_ns();
         if (!error) {
