@@ -29,7 +29,11 @@ extern "C" {
     X(EHELD, 15, "held by another")                                                                                    \
     X(ELOST, 16, "the lease has ended: it is not yours any more")                                                      \
     X(EFENCED, 17, "a later token is installed: you have been replaced")                                               \
-    X(ENOTINSTALLED, 18, "this token is not installed: install it before the first read")
+    X(ENOTINSTALLED, 18, "this token is not installed: install it before the first read")                              \
+    X(EBEHIND, 19, "no server shows yet what this session has seen")                                                   \
+    X(ECUTOFF, 20, "a failover or a crash cut off what this session has seen")                                         \
+    X(EFOREIGN, 21, "the session token is of another system")                                                          \
+    X(EFORGED, 22, "the session token is not signed by one of our keys")
 
 enum weir_error {
     WEIR_OK = 0,

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Places: how far a session has seen, how far a server shows, and the comparison of the two. Pure.
+ *
+ * Positions are bytes of the log (PostgreSQL: pg_lsn), always those of the end of a record, never of the room for the
+ * next one: weir_position_normal takes a page's header off. Ends of records are multiples of 8, which leaves a
+ * position's lowest bit for WEIR_POSITION_NEXT: "and the record that follows this one, if there is one". A standby
+ * makes a commit visible before it counts it as replayed, so a reader may have seen the record in flight; where a
+ * standby has received another position than it counts as replayed, what was seen there is its replay position with
+ * that bit.
+ *
+ * Source: semantics.md, "Sessions"; Terry et al., "Session Guarantees for Weakly Consistent Replicated Data", 1994;
+ * docs/reads.md on what of PostgreSQL this rests. */
+#ifndef WEIR_CORE_SESSION_PLACE_H
+#define WEIR_CORE_SESSION_PLACE_H
+
+#include "core/session/timeline.h"
+
+#define WEIR_POSITION_NEXT UINT64_C(1)
+
+/* How far a session has seen, in one system. */
+struct weir_place {
+    uint64_t system;   /* the cluster's identifier; never 0 */
+    uint64_t position; /* everything up to here may have been seen */
+    uint64_t run;      /* 0: flushed, no crash takes it back. Else the run of the primary that had not flushed it yet */
+    uint32_t timeline; /* never 0 */
+    bool standby;      /* seen at a standby, which shows a commit before its primary may: a primary has to be settled */
+};
+
+/* How far a server shows, at one moment. */
+struct weir_shown {
+    uint64_t system;
+    uint64_t position; /* a primary: its normal insert position; a standby: replayed to here */
+    uint64_t received; /* a standby: received to here; 0 = unknown. May be less than `position` after a restart */
+    uint64_t flushed;  /* a primary */
+    uint64_t run;      /* a primary; never 0 */
+    uint32_t timeline; /* 0: the standby could not tell. May be the timeline that it receives and has yet to reach */
+    bool primary;      /* not in recovery */
+    bool settled;      /* a primary: no transaction that may be in the log already is still invisible on it */
+};
+
+enum weir_place_verdict {
+    WEIR_PLACE_OK,       /* the server shows at least what was seen */
+    WEIR_PLACE_BEHIND,   /* it does not yet, and it may */
+    WEIR_PLACE_LOST,     /* a failover or a crash cut off what was seen (or: it cannot be shown that it did not) */
+    WEIR_PLACE_DIVERGED, /* the server is a zombie: it went on where the others left its timeline */
+    WEIR_PLACE_FOREIGN,  /* another system */
+    WEIR_PLACE_UNPROVEN, /* the server's timeline, or a timeline's history, is not known yet: learn it and ask again */
+};
+
+/* "ok", "behind", "lost", "diverged", "foreign", "unproven". */
+const char *weir_place_verdict_name(enum weir_place_verdict verdict);
+
+/* May a session that has seen `seen` read at a server that shows `shown`?
+ *
+ * By the known chains, `seen.position` belongs to one timeline of its history: the first that ended at or beyond it. It
+ * is contained in the server's history if that timeline is in the server's chain and does not end below it there. Then
+ * the position decides: OK or BEHIND. (A standby whose stated timeline is the one that it receives is judged rightly
+ * too: its position lies before the fork.) If the server's chain leaves that timeline earlier: LOST, unless the
+ * server's timeline is the lower one, which makes the server the zombie: DIVERGED, if it is a primary or has passed
+ * the fork, else BEHIND. Siblings are judged alike: the higher timeline is the one that is true.
+ *
+ * A primary is never behind a session that is honest: where its position is below `seen` on the same timeline, it lost
+ * the end of its log: LOST. It must be `settled` for a place that was seen at a standby: else BEHIND.
+ *
+ * A place with a run, seen before it was flushed: OK only where the run is known to have flushed it, or the server is
+ * the primary in that run. Run over and not known to have flushed it: LOST. Still the present run: BEHIND, ask the
+ * primary how far it has flushed.
+ *
+ * A half position (WEIR_POSITION_NEXT) needs a standby strictly beyond it; a primary has the record if there is one. */
+enum weir_place_verdict weir_place_compare(const struct weir_place *seen, const struct weir_shown *shown,
+                                           const struct weir_known *known);
+
+/* What a session has seen that just read (or wrote, at a primary) at a server which, afterwards and on the same
+ * connection, shows `shown`. WEIR_EINVAL: a timeline, system or run that is 0. */
+int weir_place_seen(const struct weir_shown *shown, struct weir_place *ret_place);
+
+/* The end of the last record, from the place where the next one goes: without the header of a page (24 bytes, 40 at a
+ * segment's start) that has no record yet. page_size and segment_size: powers of two, of the server's settings. */
+uint64_t weir_position_normal(uint64_t insert, uint64_t page_size, uint64_t segment_size);
+
+/* "16/B374D848", hexadecimal, two halves of at most 8 digits. WEIR_EPROTO. */
+int weir_position_parse(const char *text, size_t size, uint64_t *ret_position);
+
+/* One place, merged: the later of two along a history. WEIR_OK and *ret_merged; WEIR_EAGAIN: neither can be shown to
+ * contain the other (cut off by a failover, or the history is not known): keep both. The flags of the result: `standby`
+ * if either has it; the run of the one whose position it is (if positions are equal: of one that has one). */
+int weir_place_merge(const struct weir_place *a, const struct weir_place *b, const struct weir_known *known,
+                     struct weir_place *ret_merged);
+
+#endif

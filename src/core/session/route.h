@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which server should serve this read: the strategies, over what is known of the servers. Pure; at most a microsecond.
+ *
+ * What is known may be old: a position that was seen is a lower bound for as long as the server was not restarted. The
+ * choice is therefore a proposal; what makes it safe is the check on the connection that will read
+ * (weir_session_token_compare with what that connection shows, before the reading snapshot exists). The strategies that
+ * do without the check (sticky, window, physical) break in the ways that docs/reads.md shows.
+ *
+ * sticky: the session's server by rendezvous hashing (Thaler and Ravishankar, 1998) among those that are usable: a
+ * server that goes moves its own sessions only, one that comes takes 1/n of each other's.
+ * window: the leader until `window_ns` after the session's last write, by wall clocks; then as sticky.
+ * tracked: servers whose known place contains the token, by rendezvous; the one that the session is at first (`stay`).
+ * physical: servers whose last replayed commit's timestamp is not before the token's: broken by skew.
+ * lamport: servers whose logical clock has reached the token's. */
+#ifndef WEIR_CORE_SESSION_ROUTE_H
+#define WEIR_CORE_SESSION_ROUTE_H
+
+#include "core/session/token.h"
+#include "weir/session.h"
+
+#define WEIR_ROUTE_SERVERS_MAX 64
+#define WEIR_ROUTE_NONE UINT32_MAX
+
+/* What is known of one server. */
+struct weir_route_server {
+    uint64_t id;             /* a hash of its name, the same in every process */
+    struct weir_shown shown; /* when it was asked last */
+    uint64_t lag_ns;         /* how long ago the primary was where it is now; UINT64_MAX = unknown */
+    uint64_t replayed_ns;    /* wall time of the last commit that it replayed, by its writer's clock; a primary: now */
+    uint64_t clock;          /* its logical clock */
+    uint32_t load;           /* reads handed to it in the last second, for people */
+    bool usable;             /* answers, and if it is a standby, moves while its primary does */
+};
+
+struct weir_route_request {
+    const struct weir_session_token *token;
+    const struct weir_known *known;
+    const struct weir_route_server *servers;
+    unsigned server_count; /* up to WEIR_ROUTE_SERVERS_MAX */
+    uint64_t session;      /* a hash of the session or user: the same for the same one, in every process */
+    uint32_t stay;         /* the server that it is at, or WEIR_ROUTE_NONE */
+    uint64_t wall_ns;      /* now */
+    uint64_t window_ns;    /* strategy window */
+    uint64_t wait_left_ns; /* 0: the wait is over; with WEIR_BEHIND_LEADER the leader is taken then */
+    enum weir_session_strategy strategy;
+    enum weir_session_behind behind;
+    bool write;
+};
+
+struct weir_route {
+    uint32_t server;                 /* where to go, or (with wait) the one that is awaited; WEIR_ROUTE_NONE: nobody */
+    enum weir_place_verdict verdict; /* of what is known of it. OK: go. BEHIND with wait: not yet. LOST, DIVERGED … */
+    bool wait;                       /* it is behind: look again when more is known, while there is time */
+    bool stale;                      /* go, and mark it */
+    bool leader;
+};
+
+/* Never blocks, never fails: WEIR_ROUTE_NONE with BEHIND where nobody is usable; with LOST where the token is lost at
+ * every usable server that could serve it; a write goes to the leader: the usable primary of the highest timeline. */
+struct weir_route weir_route_choose(const struct weir_route_request *request);
+
+/* The index of the primary that is true: not cut off from the highest timeline. WEIR_ROUTE_NONE. */
+uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned count);
+
+/* Rendezvous: the score of a server for a session; the highest wins. */
+uint64_t weir_route_score(uint64_t server, uint64_t session);
+
+/* A Lamport clock: what a process has after it saw `seen`: max(own, seen) + 1. WEIR_ERANGE at its end: none wraps. */
+int weir_lamport_after(uint64_t own, uint64_t seen, uint64_t *ret_clock);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The histories of a replicated database: which timeline came from which, and where it left it. Pure.
+ *
+ * A promotion begins a new timeline at a position; what the old timeline wrote beyond that position is cut off. A
+ * timeline's history is the chain of its ancestors, each with the position at which it ended. What is known of one
+ * system is a set of such chains, and of the latest runs of its primaries: a primary that crashes stays on its timeline
+ * and loses what it had written and not yet flushed, so that its positions are given out twice. A run is the time
+ * between two crashes.
+ *
+ * Bounded: the newest WEIR_HISTORIES_MAX timelines, WEIR_ANCESTORS_MAX ancestors of each, WEIR_RUNS_MAX runs. What was
+ * pushed out is not known, and what is not known is never taken for OK.
+ * Source: PostgreSQL, "Timelines" (25.3.5) and the replication protocol's TIMELINE_HISTORY (55.4). */
+#ifndef WEIR_CORE_SESSION_TIMELINE_H
+#define WEIR_CORE_SESSION_TIMELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR_HISTORIES_MAX 8
+#define WEIR_ANCESTORS_MAX 64
+#define WEIR_RUNS_MAX 8
+
+struct weir_ancestor {
+    uint32_t timeline;
+    uint64_t end; /* what it wrote up to here belongs to its descendant's history, no more */
+};
+
+struct weir_history {
+    uint32_t timeline;
+    unsigned count;                                     /* of ancestors */
+    bool cut;                                           /* older ancestors than these there are, unknown ones */
+    struct weir_ancestor ancestors[WEIR_ANCESTORS_MAX]; /* oldest first; timelines and ends ascend */
+};
+
+/* Reads what TIMELINE_HISTORY answers: lines of "timeline <blank> position <blank> reason", comments from '#'.
+ * WEIR_EPROTO: not such a text, or its timelines or positions do not ascend, or reach `timeline`. A text of size 0 is
+ * the history of a timeline without ancestors. */
+int weir_history_parse(uint32_t timeline, const char *text, size_t size, struct weir_history *ret_history);
+
+struct weir_run {
+    uint32_t timeline;
+    uint64_t run;     /* never 0 */
+    uint64_t flushed; /* the primary was seen to have flushed so much in this run */
+};
+
+/* What is known of one system. All zero: nothing. */
+struct weir_known {
+    unsigned history_count;
+    struct weir_history histories[WEIR_HISTORIES_MAX];
+    unsigned run_count;
+    struct weir_run runs[WEIR_RUNS_MAX]; /* oldest first; the last is the present one */
+};
+
+void weir_known_history(struct weir_known *known, const struct weir_history *history);
+
+/* A primary was seen in this run. Raises `flushed`, adds a run, forgets the oldest. */
+void weir_known_run(struct weir_known *known, uint32_t timeline, uint64_t run, uint64_t flushed);
+
+/* NULL where it is not known. Timeline 1 has no ancestors: it is always known. */
+const struct weir_history *weir_known_find(const struct weir_known *known, uint32_t timeline);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a PostgreSQL server shows, asked on one connection: the statements and their answers. The pollers, the check
+ * before a read, and the place after it all come through here.
+ *
+ * The check is a statement of its own: it ends before the reading snapshot exists, so that the snapshot shows at least
+ * what the check saw. Inside the reading snapshot (one transaction of repeatable read) it would see a position that the
+ * snapshot may not.
+ *
+ * A primary shows a commit to others only after its backend has left the list of the running, which is after the commit
+ * is in the log and perhaps already at a standby (with synchronous replication: until the standby has confirmed). So a
+ * place that was seen at a standby is provably shown by the primary only once every transaction that was running at
+ * some moment after that is gone, or idle in transaction and therefore not committing: `settled`. */
+#ifndef WEIR_ENGINE_SESSION_SHOWN_H
+#define WEIR_ENGINE_SESSION_SHOWN_H
+
+#include <libpq-fe.h>
+
+#include "core/session/place.h"
+
+/* What never changes while a connection lives. */
+struct weir_shown_fixed {
+    uint64_t system;
+    uint64_t page_size;
+    uint64_t segment_size;
+    int version; /* 150004 */
+};
+
+/* Blocks up to deadline_ns (CLOCK_MONOTONIC) like all here. WEIR_EIO: the connection is broken (or too late: it is of
+ * no use any more); WEIR_EBUSY: a transaction is open on it; WEIR_EPROTO: not a PostgreSQL of 12 or later. */
+int weir_shown_fixed(PGconn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed);
+
+/* How far the server is now, in one statement and one round trip. */
+int weir_shown_ask(PGconn *conn, const struct weir_shown_fixed *fixed, uint64_t deadline_ns, struct weir_shown *ret);
+
+/* After a read, the cheapest: what weir_place_seen needs. *shown, of an earlier answer on this connection, is brought
+ * up to date; what cannot have changed meanwhile is not asked again. */
+int weir_shown_after(PGconn *conn, const struct weir_shown_fixed *fixed, uint64_t deadline_ns,
+                     struct weir_shown *shown);
+
+/* At a primary: asks again until all that were running when this call began are gone or idle. 0: settled; WEIR_EAGAIN:
+ * not by the deadline. */
+int weir_shown_settle(PGconn *conn, uint64_t deadline_ns);
+
+/* For callers that have a connection of their own (the service's clients): one statement of text that answers one row
+ * with one text, and what it said. The text is plain and may be written in any client. */
+#define WEIR_SHOWN_TEXT_MAX 256
+const char *weir_shown_statement(void);
+int weir_shown_parse(const char *text, size_t size, struct weir_shown *ret);
+
+#endif
