@@ -69,17 +69,17 @@ def alive(pid):
 
 
 @functools.cache
-def fresh():
+def fresh(*options):
     """A data folder to copy: making one takes longer than most tests. Its copies are one system."""
     folder = new_folder()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    initdb(folder)
+    initdb(folder, *options)
     return folder / 'data'
 
 
-def initdb(folder):
+def initdb(folder, *options):
     run('initdb', '-D', folder / 'data', '-A', 'trust', '-U', 'postgres', '-E', 'UTF8',
-        '--locale=C', '--no-sync', '--no-instructions')
+        '--locale=C', '--no-sync', '--no-instructions', *options)
 
 
 class Postgres:
