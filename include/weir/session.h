@@ -82,6 +82,9 @@ struct weir_replicas_options {
     unsigned freeze_ms;       /* a standby that has not moved for so long while its primary has is not read; 0 = 1000 */
     unsigned timeout_ms;      /* to connect and to answer a question of ours; 0 = 1000 */
     unsigned connections_max; /* open ones per server, of all sessions; 0 = 32. At the bound the call is refused */
+    /* For LAMPORT: a query whose one value is a server's logical clock, a bigint; asked of each server with every poll
+     * and with every check (deploy/reads/lamport.sql has one). NULL = none: then LAMPORT is WEIR_EINVAL. */
+    const char *clock_query;
     const struct weir_session_key
         *keys; /* the first signs, all verify; none: tokens are not signed: keep them inside */
     unsigned key_count;
@@ -142,6 +145,7 @@ int weir_session_join(struct weir_session *session, const char *token, size_t si
 struct weir_read {
     struct pg_conn *conn; /* the session's, until its next call; leave no transaction open on it */
     const char *server;   /* its name, for logs; as long as conn */
+    uint64_t waited_ns;   /* for a server to catch up; 0 = one was far enough at once */
     bool leader;
     bool stale; /* older than what was seen, by WEIR_BEHIND_STALE; it does not move the token */
 };
