@@ -14,9 +14,9 @@
 #ifndef WEIR_ENGINE_SESSION_SHOWN_H
 #define WEIR_ENGINE_SESSION_SHOWN_H
 
-#include <libpq-fe.h>
-
 #include "core/session/place.h"
+
+struct pg_conn; /* libpq's PGconn: its header lies outside the usual path */
 
 /* What never changes while a connection lives. */
 struct weir_shown_fixed {
@@ -27,20 +27,23 @@ struct weir_shown_fixed {
 };
 
 /* Blocks up to deadline_ns (CLOCK_MONOTONIC) like all here. WEIR_EIO: the connection is broken (or too late: it is of
- * no use any more); WEIR_EBUSY: a transaction is open on it; WEIR_EPROTO: not a PostgreSQL of 12 or later. */
-int weir_shown_fixed(PGconn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed);
+ * no use any more); WEIR_EBUSY: a transaction is open on it; WEIR_EAGAIN: refused this time, by a conflict with what is
+ * replayed, say: the connection is good; WEIR_EPROTO: not a PostgreSQL of 15 or later (in earlier ones the statistics,
+ * of which the run is one, are read from a file and late). */
+int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed);
 
 /* How far the server is now, in one statement and one round trip. */
-int weir_shown_ask(PGconn *conn, const struct weir_shown_fixed *fixed, uint64_t deadline_ns, struct weir_shown *ret);
+int weir_shown_ask(struct pg_conn *conn, const struct weir_shown_fixed *fixed, uint64_t deadline_ns,
+                   struct weir_shown *ret);
 
 /* After a read, the cheapest: what weir_place_seen needs. *shown, of an earlier answer on this connection, is brought
  * up to date; what cannot have changed meanwhile is not asked again. */
-int weir_shown_after(PGconn *conn, const struct weir_shown_fixed *fixed, uint64_t deadline_ns,
+int weir_shown_after(struct pg_conn *conn, const struct weir_shown_fixed *fixed, uint64_t deadline_ns,
                      struct weir_shown *shown);
 
 /* At a primary: asks again until all that were running when this call began are gone or idle. 0: settled; WEIR_EAGAIN:
  * not by the deadline. */
-int weir_shown_settle(PGconn *conn, uint64_t deadline_ns);
+int weir_shown_settle(struct pg_conn *conn, uint64_t deadline_ns);
 
 /* For callers that have a connection of their own (the service's clients): one statement of text that answers one row
  * with one text, and what it said. The text is plain and may be written in any client. */

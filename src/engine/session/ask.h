@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One question to a PostgreSQL server, under a deadline: libpq without blocking, whatever mode the connection is in, so
+ * that a server that stands still or vanishes holds up nobody. Looking up a host's name while connecting is libpq's and
+ * may block: give addresses (hostaddr) where that matters.
+ *
+ * Thread rule: one thread at a time for a connection. */
+#ifndef WEIR_ENGINE_SESSION_ASK_H
+#define WEIR_ENGINE_SESSION_ASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pg_conn; /* libpq's PGconn and PGresult: its header lies outside the usual path */
+struct pg_result;
+
+uint64_t weir_ask_now_ns(void); /* CLOCK_MONOTONIC, of which all deadlines are */
+
+/* `extra`: options that win over those of the conninfo: keyword, value, …, NULL; or NULL. WEIR_EIO: none by the deadline,
+ * or refused, or not a conninfo: ret_text says why, for people, without the conninfo's password. WEIR_ENOMEM. */
+#define WEIR_ASK_TEXT_SIZE 128
+int weir_ask_connect(const char *conninfo, const char *const *extra, uint64_t deadline_ns, struct pg_conn **ret_conn,
+                     char ret_text[WEIR_ASK_TEXT_SIZE]);
+
+/* May something be asked on it? 0; WEIR_EBUSY: a transaction, a COPY, a pipeline or an unread answer is open on it;
+ * WEIR_EIO: it is broken. Looks at what libpq knows, sends nothing. */
+int weir_ask_idle(const struct pg_conn *conn);
+
+/* One statement, and its one result, be it rows or an error of the server: see PQresultStatus; PQclear it. WEIR_EBUSY
+ * as above; WEIR_EIO: the connection is broken, or the deadline has passed and it must be closed. */
+int weir_ask(struct pg_conn *conn, const char *text, uint64_t deadline_ns, struct pg_result **ret_result);
+
+/* The same with what was prepared under `name`. */
+int weir_ask_prepared(struct pg_conn *conn, const char *name, uint64_t deadline_ns, struct pg_result **ret_result);
+
+/* Prepares `text` under `name`. *ret_result as of weir_ask. */
+int weir_ask_prepare(struct pg_conn *conn, const char *name, const char *text, uint64_t deadline_ns,
+                     struct pg_result **ret_result);
+
+#endif
