@@ -18,12 +18,13 @@
 
 struct pg_conn; /* libpq's PGconn: its header lies outside the usual path */
 
-/* What never changes while a connection lives. */
+/* What never changes while a connection lives; and what is known of the connection itself. */
 struct weir_shown_fixed {
     uint64_t system;
     uint64_t page_size;
     uint64_t segment_size;
-    int version; /* 150004 */
+    int version;      /* 150004 */
+    unsigned missing; /* how often a prepared statement was gone (DISCARD ALL, a pooler): after a few, none is used */
 };
 
 /* Blocks up to deadline_ns (CLOCK_MONOTONIC) like all here. WEIR_EIO: the connection is broken (or too late: it is of
@@ -32,17 +33,18 @@ struct weir_shown_fixed {
  * of which the run is one, are read from a file and late). */
 int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed);
 
-/* How far the server is now, in one statement and one round trip. */
-int weir_shown_ask(struct pg_conn *conn, const struct weir_shown_fixed *fixed, uint64_t deadline_ns,
-                   struct weir_shown *ret);
+/* How far the server is now, in one statement and one round trip. At a standby `received` is `position` where
+ * nothing was in flight when it was asked, greater where something may have been, 0 where that is not known. */
+int weir_shown_ask(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns, struct weir_shown *ret);
 
 /* After a read, the cheapest: what weir_place_seen needs. *shown, of an earlier answer on this connection, is brought
- * up to date; what cannot have changed meanwhile is not asked again. */
-int weir_shown_after(struct pg_conn *conn, const struct weir_shown_fixed *fixed, uint64_t deadline_ns,
+ * up to date; what cannot have changed meanwhile is not asked again, and `settled` is false. */
+int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
                      struct weir_shown *shown);
 
 /* At a primary: asks again until all that were running when this call began are gone or idle. 0: settled; WEIR_EAGAIN:
- * not by the deadline. */
+ * not by the deadline, or it is no primary. While there are prepared transactions, until every statement that was
+ * running then has ended too: it may be a COMMIT PREPARED. */
 int weir_shown_settle(struct pg_conn *conn, uint64_t deadline_ns);
 
 /* For callers that have a connection of their own (the service's clients): one statement of text that answers one row

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/session/shown.h"
+
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "engine/session/ask.h"
+#include "weir/error.h"
+
+#define VERSION_MIN 150000
+#define MISSING_MAX 3
+
+/* ---- the statements ----
+ *
+ * The order of the columns is the order in which they are evaluated, and that matters at a standby. A record that a
+ * reader may have seen in flight ends beyond what counts as replayed. It has been replayed by the time at which
+ *   - the startup process waits for more, or is paused (IDLE): then what is replayed afterwards includes it;
+ *   - or a receiver runs, which means that what is replayed comes from it, and no more was received than is replayed.
+ *     Without a receiver the equality of the two says nothing: the log may come from the archive.
+ * So: the receiver and IDLE, then received, then replayed.
+ *
+ * At a primary: the insert position before the flushed one, so that "flushed" is said of at least that position.
+ * Settled: no transaction has a number from the snapshot's xmin on. That the snapshot lists none is not enough: it does
+ * not list those above the last one that ended. age() counts from the next number to be given out. */
+#define IDLE                                                                                                           \
+    "CASE WHEN pg_catalog.pg_get_wal_replay_pause_state() = 'paused' THEN 1"                                           \
+    " WHEN (pg_catalog.pg_stat_get_wal_receiver()).pid IS NULL AND EXISTS"                                             \
+    " (SELECT FROM pg_catalog.pg_stat_get_activity(NULL) WHERE backend_type = 'startup' AND wait_event IN"             \
+    " ('RecoveryWalStream', 'RecoveryRetrieveRetryInterval', 'RecoveryApplyDelay')) THEN 1 ELSE 0 END"
+#define COLUMNS                                                                                                        \
+    "CASE WHEN r THEN 's' ELSE 'p' END,"                                                                               \
+    " CASE WHEN r THEN coalesce((pg_catalog.pg_stat_get_wal_receiver()).received_tli,"                                 \
+    " -(pg_catalog.pg_stat_get_wal_receiver()).pid, 0)::text"                                                          \
+    " ELSE left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) END,"                           \
+    " CASE WHEN r THEN " IDLE " ELSE"                                                                                  \
+    " age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::xid) END,"                                    \
+    " coalesce(CASE WHEN r THEN pg_catalog.pg_last_wal_receive_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END," \
+    " '0/0'),"                                                                                                         \
+    " coalesce(CASE WHEN r THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END,"   \
+    " '0/0'),"                                                                                                         \
+    " coalesce(CASE WHEN NOT r THEN"                                                                                   \
+    " (extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) * 1000000)::bigint END, 0)"
+#define FROM_ROLE " FROM (SELECT pg_catalog.pg_is_in_recovery() AS r OFFSET 0) AS weir"
+#define SIZES                                                                                                          \
+    "pg_catalog.current_setting('wal_block_size'),"                                                                    \
+    " pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))"
+#define SYSTEM "(SELECT system_identifier FROM pg_catalog.pg_control_system())"
+
+struct statement {
+    const char *name;
+    const char *text;
+};
+
+enum { COLUMN_COUNT = 6, FIXED_COUNT = 3 };
+
+static const struct statement full = { "weir_shown_1", "SELECT " COLUMNS FROM_ROLE };
+static const struct statement brief = { "weir_shown_1p", "SELECT pg_catalog.pg_current_wal_insert_lsn(), "
+                                                         "pg_catalog.pg_current_wal_flush_lsn()" };
+
+const char *weir_shown_statement(void)
+{
+    return "SELECT pg_catalog.concat_ws(' ', 'w1', " SYSTEM ", " SIZES ", " COLUMNS ")" FROM_ROLE;
+}
+
+/* ---- what they answer ---- */
+
+/* Digits only, to the end: what strtoull takes besides is not what a server says. */
+static bool number(const char *text, int base, uint64_t max, uint64_t *ret_value)
+{
+    char *end = NULL;
+    if (!strchr("0123456789abcdefABCDEF", text[0]) || !text[0])
+        return false;
+    uint64_t value = strtoull(text, &end, base);
+    if (*end || value > max)
+        return false;
+    *ret_value = value;
+    return true;
+}
+
+static bool power_of_two(uint64_t value)
+{
+    return value && !(value & (value - 1));
+}
+
+static bool position(const char *text, uint64_t *ret_position)
+{
+    return weir_position_parse(text, strlen(text), ret_position) == 0;
+}
+
+static bool read_primary(const char *const *columns, const struct weir_shown_fixed *fixed, struct weir_shown *shown)
+{
+    uint64_t timeline, running, insert;
+    if (!number(columns[1], 16, UINT32_MAX, &timeline) || !number(columns[2], 10, INT32_MAX, &running) ||
+        !position(columns[3], &insert) || !position(columns[4], &shown->flushed) ||
+        !number(columns[5], 10, INT64_MAX, &shown->run) || !timeline || !shown->run)
+        return false;
+    shown->primary = true;
+    shown->timeline = (uint32_t)timeline;
+    shown->settled = running == 0;
+    shown->position = weir_position_normal(insert, fixed->page_size, fixed->segment_size);
+    return true;
+}
+
+static bool read_standby(const char *const *columns, struct weir_shown *shown)
+{
+    uint64_t receiver, idle, received;
+    bool hidden = columns[1][0] == '-'; /* there is a receiver, and its timeline is not for this role to see */
+    if (!number(columns[1] + hidden, 10, UINT32_MAX, &receiver) || !number(columns[2], 10, 1, &idle) ||
+        !position(columns[3], &received) || !position(columns[4], &shown->position))
+        return false;
+    shown->timeline = hidden ? 0 : (uint32_t)receiver;
+    bool nothing_in_flight = idle || (receiver && received <= shown->position);
+    shown->received = nothing_in_flight ? shown->position : received > shown->position ? received : 0;
+    return true;
+}
+
+/* COLUMNS. */
+static int read_columns(const char *const *columns, const struct weir_shown_fixed *fixed, struct weir_shown *ret)
+{
+    struct weir_shown shown = { .system = fixed->system };
+    bool good = strcmp(columns[0], "p") == 0   ? read_primary(columns, fixed, &shown)
+                : strcmp(columns[0], "s") == 0 ? read_standby(columns, &shown)
+                                               : false;
+    if (!good)
+        return WEIR_EPROTO;
+    *ret = shown;
+    return 0;
+}
+
+/* SYSTEM and SIZES. */
+static int read_fixed(const char *const *columns, struct weir_shown_fixed *fixed)
+{
+    bool good = number(columns[0], 10, INT64_MAX, &fixed->system) && fixed->system &&
+                number(columns[1], 10, UINT64_C(1) << 20, &fixed->page_size) && power_of_two(fixed->page_size) &&
+                number(columns[2], 10, UINT64_C(1) << 32, &fixed->segment_size) && power_of_two(fixed->segment_size) &&
+                fixed->segment_size > fixed->page_size;
+    return good ? 0 : WEIR_EPROTO;
+}
+
+int weir_shown_parse(const char *text, size_t size, struct weir_shown *ret)
+{
+    char copy[WEIR_SHOWN_TEXT_MAX + 1], *rest = NULL;
+    const char *words[1 + FIXED_COUNT + COLUMN_COUNT];
+    struct weir_shown_fixed fixed = { 0 };
+    size_t count = 0;
+    if (size > WEIR_SHOWN_TEXT_MAX || memchr(text, '\0', size))
+        return WEIR_EPROTO;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        if (count == sizeof words / sizeof words[0])
+            return WEIR_EPROTO;
+        words[count++] = word;
+    }
+    if (count < sizeof words / sizeof words[0] || strcmp(words[0], "w1") != 0 || read_fixed(words + 1, &fixed) != 0)
+        return WEIR_EPROTO;
+    return read_columns(words + 1 + FIXED_COUNT, &fixed, ret);
+}
+
+/* ---- asking ---- */
+
+static bool has_state(const PGresult *result, const char *state)
+{
+    const char *said = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    return said && strncmp(said, state, strlen(state)) == 0;
+}
+
+/* One row of so many columns without NULLs, or why not. */
+static int row_of(const PGresult *result, int count, const char **ret_columns)
+{
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) /* 42: what is asked is not there, or not allowed */
+        return has_state(result, "42") ? WEIR_EPROTO : WEIR_EAGAIN;
+    if (PQntuples(result) != 1 || PQnfields(result) != count)
+        return WEIR_EPROTO;
+    for (int i = 0; i < count; i++) {
+        if (PQgetisnull(result, 0, i))
+            return WEIR_EPROTO;
+        ret_columns[i] = PQgetvalue(result, 0, i);
+    }
+    return 0;
+}
+
+/* A statement of that name that is there already is ours: the name carries its version. */
+static int prepare(struct pg_conn *conn, const struct statement *statement, uint64_t deadline_ns)
+{
+    PGresult *result;
+    int error = weir_ask_prepare(conn, statement->name, statement->text, deadline_ns, &result);
+    if (error)
+        return error;
+    if (PQresultStatus(result) != PGRES_COMMAND_OK && !has_state(result, "42P05"))
+        error = has_state(result, "42") ? WEIR_EPROTO : WEIR_EAGAIN;
+    PQclear(result);
+    return error;
+}
+
+/* Prepared, which halves what it costs the server. Where it is missing, prepared first; where it goes missing again and
+ * again (a pooler hands out connections in turn), as plain text. */
+static int run(struct pg_conn *conn, const struct statement *statement, struct weir_shown_fixed *fixed,
+               uint64_t deadline_ns, PGresult **ret_result)
+{
+    if (fixed->missing <= MISSING_MAX) {
+        PGresult *result;
+        int error = weir_ask_prepared(conn, statement->name, deadline_ns, &result);
+        if (error)
+            return error;
+        if (!has_state(result, "26000")) { /* invalid_sql_statement_name */
+            *ret_result = result;
+            return 0;
+        }
+        PQclear(result);
+        fixed->missing++;
+        error = prepare(conn, statement, deadline_ns);
+        if (error)
+            return error;
+    }
+    return weir_ask(conn, statement->text, deadline_ns, ret_result);
+}
+
+int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed)
+{
+    struct weir_shown_fixed fixed = { .version = PQserverVersion(conn) };
+    const char *columns[FIXED_COUNT];
+    PGresult *result;
+    int error = weir_ask_idle(conn);
+    if (error)
+        return error;
+    if (fixed.version < VERSION_MIN)
+        return WEIR_EPROTO;
+    error = weir_ask(conn, "SELECT " SYSTEM ", " SIZES, deadline_ns, &result);
+    if (error)
+        return error;
+    error = row_of(result, FIXED_COUNT, columns);
+    if (!error)
+        error = read_fixed(columns, &fixed);
+    PQclear(result);
+    if (!error)
+        error = prepare(conn, &full, deadline_ns);
+    if (!error)
+        error = prepare(conn, &brief, deadline_ns);
+    if (!error)
+        *ret_fixed = fixed;
+    return error;
+}
+
+int weir_shown_ask(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns, struct weir_shown *ret)
+{
+    const char *columns[COLUMN_COUNT];
+    PGresult *result;
+    int error = run(conn, &full, fixed, deadline_ns, &result);
+    if (error)
+        return error;
+    error = row_of(result, COLUMN_COUNT, columns);
+    if (!error)
+        error = read_columns(columns, fixed, ret);
+    PQclear(result);
+    return error;
+}
+
+/* A primary stays one, on its timeline and in its run, for as long as a connection lives: each of them ends with its
+ * processes. A standby may be promoted, or follow another timeline, and keeps its connections. */
+int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
+                     struct weir_shown *shown)
+{
+    const char *columns[2];
+    PGresult *result;
+    uint64_t insert, flushed;
+    weir_assert(shown->system == fixed->system);
+    if (!shown->primary)
+        return weir_shown_ask(conn, fixed, deadline_ns, shown);
+    int error = run(conn, &brief, fixed, deadline_ns, &result);
+    if (error)
+        return error;
+    error = row_of(result, 2, columns);
+    if (!error && !(position(columns[0], &insert) && position(columns[1], &flushed)))
+        error = WEIR_EPROTO;
+    if (!error) {
+        shown->position = weir_position_normal(insert, fixed->page_size, fixed->segment_size);
+        shown->flushed = flushed;
+        shown->settled = false;
+    }
+    PQclear(result);
+    return error;
+}
