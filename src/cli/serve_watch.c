@@ -49,6 +49,13 @@ static void apply(struct weir_lock_engine *engine, struct weir_lock_op *ops, siz
     look(watch);
 }
 
+/* Says nothing of the store. */
+static bool quick(struct weir_lock_engine *engine, struct weir_lock_op *op)
+{
+    struct watch *watch = (struct watch *)engine;
+    return watch->inner->ops->quick(watch->inner, op);
+}
+
 static void idle(struct weir_lock_engine *engine)
 {
     struct watch *watch = (struct watch *)engine;
@@ -75,9 +82,12 @@ void weir_cli_locks_watch(struct weir_lock_engine **engine)
     if (!watch)
         return;
     const struct weir_lock_engine_ops *inner = (*engine)->ops;
-    watch->ops = (struct weir_lock_engine_ops){
-        .apply = apply, .state = state, .destroy = destroy, .idle = inner->idle ? idle : NULL, .poll_ns = inner->poll_ns
-    };
+    watch->ops = (struct weir_lock_engine_ops){ .apply = apply,
+                                                .state = state,
+                                                .destroy = destroy,
+                                                .idle = inner->idle ? idle : NULL,
+                                                .quick = inner->quick ? quick : NULL,
+                                                .poll_ns = inner->poll_ns };
     watch->engine.ops = &watch->ops;
     watch->inner = *engine;
     *engine = &watch->engine;

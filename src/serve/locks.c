@@ -285,12 +285,15 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
     pthread_mutex_lock(&service->lock);
     if (service->inboxes[loop->number].draining)
         ask->request.wait_ns = 0;
-    int error = weir_keeper_submit(service->keeper, &ask->request);
+    bool quick = weir_keeper_quick(service->keeper, &ask->request);
+    int error = quick ? 0 : weir_keeper_submit(service->keeper, &ask->request);
     if (!error) {
         asks_add(ask);
         if (wish->verb == WEIR_LOCK_ACQUIRE || wish->verb == WEIR_LOCK_RENEW)
             owners_add(ask);
     }
+    if (quick)
+        arrive(ask);
     pthread_mutex_unlock(&service->lock);
     if (error)
         free(ask);

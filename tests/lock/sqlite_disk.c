@@ -17,6 +17,8 @@ struct disk_files disk_files = { .under = "/tmp" };
 static int sync_file(long call, int fd)
 {
     disk.syncs++;
+    if (disk.during)
+        disk.during();
     if (disk.sync) {
         errno = EIO;
         return -1;

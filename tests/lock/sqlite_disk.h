@@ -7,9 +7,10 @@
 #include "lock_world.h"
 
 struct disk {
-    bool sync, write; /* fails */
-    size_t syncs;     /* so far */
-    int64_t wall_s;   /* the wall clock is off by */
+    bool sync, write;     /* fails */
+    size_t syncs;         /* so far */
+    void (*during)(void); /* called while a file is being synced */
+    int64_t wall_s;       /* the wall clock is off by */
 };
 extern struct disk disk;
 
@@ -28,6 +29,8 @@ void disk_write(const char *to, const char *bytes, size_t size);
 void disk_copy(const char *from, const char *to);
 void disk_back_up(void); /* closes the engine, copies the database, opens it again */
 
+void faults__while_a_batch_is_synced_the_rest_is_answered(void **state);
+void faults__what_was_answered_during_a_batch_that_fails_holds(void **state);
 void faults__tokens_grow_and_locks_hold_through_random_faults(void **state);
 
 #endif

@@ -389,6 +389,8 @@ int main(int count, char **words)
         CASE(faults__a_second_process_is_refused),
         CASE(faults__a_second_process_is_refused_while_the_disk_fails),
         CASE(faults__a_release_put_off_survives_kill_9_after_a_second),
+        CASE(faults__while_a_batch_is_synced_the_rest_is_answered),
+        CASE(faults__what_was_answered_during_a_batch_that_fails_holds),
         CASE(faults__tokens_grow_and_locks_hold_through_random_faults),
     };
     const struct CMUnitTest full[] = { CASE(faults__a_disk_that_is_really_full) };

@@ -31,6 +31,10 @@ static uint64_t now_monotonic_ns(void)
 static void sleep_until_due(struct weir_keeper *keeper)
 {
     bool busy = keeper->backlog.first || keeper->again.first;
+    if (keeper->stirred && keeper->idle_ns == UINT64_MAX)
+        keeper->idle_ns = now_monotonic_ns() + IDLE_NS;
+    keeper->stirred = false;
+    keeper->resting = keeper->idle_ns == UINT64_MAX;
     uint64_t until_ns = weir_min_u64(weir_due_next_ns(&keeper->queues_due), weir_due_next_ns(&keeper->waits_due));
     until_ns = weir_min_u64(until_ns, keeper->idle_ns);
     until_ns = weir_min_u64(until_ns, keeper->gathered.first ? keeper->gather_until_ns : UINT64_MAX);
@@ -186,8 +190,10 @@ static struct weir_keeper_list close_round(struct weir_keeper *keeper)
             request->own.finished = true;
     }
     for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->finished));) {
-        if (request->own.finished)
+        if (request->own.finished) {
             count_answer(&keeper->counts, &request->op);
+            keeper->under_way[request->own.bucket]--;
+        }
         weir_keeper_push(request->own.finished ? &answers : &keeper->again, request);
     }
     struct weir_keeper_request **at = &keeper->left;
@@ -198,6 +204,7 @@ static struct weir_keeper_list close_round(struct weir_keeper *keeper)
             at = &(*at)->own.next_left;
     keeper->pending -= keeper->decided;
     keeper->decided = 0;
+    keeper->resting = keeper->idle_ns == UINT64_MAX;
     keeper->counts.waiting = keeper->waits_due.count;
     keeper->state = keeper->counts;
     return answers;
@@ -293,25 +300,51 @@ void weir_keeper_destroy(struct weir_keeper *keeper)
 
 /* ---- from any thread ---- */
 
-int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *request)
+static void prepare(const struct weir_keeper *keeper, struct weir_keeper_request *request)
 {
-    request->own = (struct weir_keeper_own){ 0 };
+    uint64_t hash = weir_siphash(&keeper->key, request->op.name.data, request->op.name.size);
+    request->own = (struct weir_keeper_own){ .bucket = (uint16_t)(hash % WEIR_KEEPER_BUCKETS) };
     request->waited = false;
     request->waiters = 0;
     request->op.status = 0;
     request->op.holder_size = 0;
     request->op.token = (struct weir_token){ 0 };
     request->op.lease_ns = 0;
+}
+
+bool weir_keeper_quick(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    const struct weir_lock_engine_ops *ops = keeper->engine->ops;
+    if (!ops->quick || (request->op.verb == WEIR_LOCK_ACQUIRE && request->wait_ns > 0))
+        return false;
+    prepare(keeper, request);
+    pthread_mutex_lock(&keeper->mutex);
+    bool free = keeper->under_way[request->own.bucket] == 0 && !keeper->resting && !keeper->stopping;
+    bool done = free && ops->quick(keeper->engine, &request->op);
+    if (done) {
+        count_answer(&keeper->counts, &request->op);
+        count_answer(&keeper->state, &request->op);
+        keeper->stirred = request->own.finished = true;
+    }
+    pthread_mutex_unlock(&keeper->mutex);
+    return done;
+}
+
+int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    prepare(keeper, request);
     pthread_mutex_lock(&keeper->mutex);
     bool room = keeper->pending < keeper->pending_max && !keeper->stopping;
+    bool first = room && !keeper->submitted.first;
     if (room) {
         keeper->pending++;
-        if (!keeper->submitted.first)
-            pthread_cond_signal(&keeper->wake);
         keeper->coming += request->op.verb == WEIR_LOCK_ACQUIRE;
+        keeper->under_way[request->own.bucket]++;
         weir_keeper_push(&keeper->submitted, request);
     }
     pthread_mutex_unlock(&keeper->mutex);
+    if (first) /* not before: it would wake up only to wait for the mutex */
+        pthread_cond_signal(&keeper->wake);
     return room ? 0 : WEIR_ELIMIT;
 }
 

@@ -38,7 +38,8 @@ struct weir_keeper_own {
     bool decided;        /* no longer pending */
     bool timed;          /* its wait ends by itself: it is or was in the heap */
     bool giving_back;
-    bool unknown; /* the engine once could not say whether it was granted: that attempt may yet come to pass */
+    uint16_t bucket; /* of its name in the keeper's under_way */
+    bool unknown;    /* the engine once could not say whether it was granted: that attempt may yet come to pass */
 };
 
 struct weir_keeper_options {
@@ -64,6 +65,12 @@ int weir_keeper_create(struct weir_lock_engine *engine, const struct weir_keeper
 
 /* WEIR_ELIMIT: not taken, done will not be called. */
 int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *request);
+
+/* Answers at once, here, what needs no store: a release, a look, a renewal of the same length, a refusal of one who
+ * does not wait. So none of them waits for a batch that is being made durable. True: the request is answered, and
+ * `done` will not be called. False: nothing was done, because the store is needed, or because something asked of this
+ * name before has no answer yet: submit it. */
+bool weir_keeper_quick(struct weir_keeper *keeper, struct weir_keeper_request *request);
 
 /* The client went away: done comes soon, whatever it says (HELD where it waited). If it says granted all the same, and
  * `waited`, release it; a grant that did not wait may be the lease that its owner has from before and counts on. May be

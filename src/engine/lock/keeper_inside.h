@@ -30,6 +30,8 @@ struct weir_keeper_queue {
     char name[];
 };
 
+#define WEIR_KEEPER_BUCKETS 4096 /* two names in one: the quick one of them takes the long way now and then */
+
 /* A list of requests by own.next. */
 struct weir_keeper_list {
     struct weir_keeper_request *first, *last;
@@ -50,12 +52,15 @@ struct weir_keeper {
 
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    struct weir_keeper_list submitted; /* mutex */
-    struct weir_keeper_request *left;  /* mutex; by own.next_left */
-    size_t pending;                    /* mutex: submitted, not decided */
-    size_t coming;                     /* mutex: ACQUIREs among `submitted` */
-    bool stopping;                     /* mutex */
-    struct weir_keeper_state state;    /* mutex: as of the last round */
+    struct weir_keeper_list submitted;       /* mutex */
+    struct weir_keeper_request *left;        /* mutex; by own.next_left */
+    size_t pending;                          /* mutex: submitted, not decided */
+    size_t coming;                           /* mutex: ACQUIREs among `submitted` */
+    bool stopping;                           /* mutex */
+    bool resting;                            /* mutex: the engine's idle is not about to be called */
+    bool stirred;                            /* mutex: a quick answer may have left it something to do */
+    struct weir_keeper_state state;          /* mutex: as of the last round, and quick answers since */
+    uint32_t under_way[WEIR_KEEPER_BUCKETS]; /* mutex: submitted and not finished, by name */
 
     struct weir_keeper_list gathered; /* ACQUIREs held back for company; then backlog */
     size_t gathered_count;
@@ -69,7 +74,7 @@ struct weir_keeper {
     struct weir_hash queues, owners;  /* by name; waiting requests by name and owner */
     struct weir_sip_key key;
     struct weir_due_heap queues_due, waits_due;
-    struct weir_keeper_state counts; /* the thread's own; copied to `state` */
+    struct weir_keeper_state counts; /* the thread's own, but for the answers (mutex); copied to `state` */
     size_t decided;                  /* in this round: no longer pending */
     bool stop;                       /* stopping, as the thread knows it */
     uint64_t now_ns;                 /* CLOCK_MONOTONIC, of this round */

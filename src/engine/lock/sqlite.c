@@ -5,7 +5,11 @@
  *
  * When the store fails, what the batch granted is taken back in memory and answered as not done or as unknown. The
  * database is not trusted from then on: it is opened anew and written anew from memory, under a raised incarnation,
- * before the next grant. Renewals of the same length, releases and looks need no store and go on meanwhile. */
+ * before the next grant. Renewals of the same length, releases and looks need no store and go on meanwhile.
+ *
+ * `memory` guards all but the store, which is the keeper's thread's alone: that thread holds it, but for the time of a
+ * commit, and what is being committed is dirty until then and left alone by `quick`. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +25,7 @@
 
 struct engine {
     struct weir_lock_engine base;
+    pthread_mutex_t memory;
     struct weir_sqlite_index index;
     struct weir_sqlite_store store;
     char *witness_path;
@@ -117,7 +122,7 @@ static int mend(struct engine *engine)
         go_down(engine, engine->store.fault);
         return error;
     }
-    weir_sqlite_index_clean(&engine->index);
+    weir_sqlite_index_clean(&engine->index, weir_sqlite_index_take(&engine->index));
     engine->up = true;
     return 0;
 }
@@ -148,19 +153,24 @@ static void take_back(struct engine *engine)
 /* What is dirty becomes durable. 0, WEIR_EDOWN, WEIR_EUNKNOWN. */
 static int make_durable(struct engine *engine)
 {
+    struct weir_sqlite_entry *taken = NULL;
     int error = WEIR_EDOWN;
     if (engine->up) {
         struct weir_sqlite_meta meta = meta_of(engine);
-        error = weir_sqlite_store_write(&engine->store, &engine->index, &meta);
+        taken = weir_sqlite_index_take(&engine->index);
+        pthread_mutex_unlock(&engine->memory);
+        error = weir_sqlite_store_write(&engine->store, taken, &meta);
+        pthread_mutex_lock(&engine->memory);
         if (error)
             go_down(engine, engine->store.fault);
     }
     if (error) {
+        weir_sqlite_index_return(&engine->index, taken);
         engine->state.failures++;
         take_back(engine);
         return error;
     }
-    weir_sqlite_index_clean(&engine->index);
+    weir_sqlite_index_clean(&engine->index, taken);
     engine->state.batches++;
     return 0;
 }
@@ -307,11 +317,8 @@ static bool decide(struct engine *engine, struct weir_lock_op *op, uint64_t now_
     return VERBS[op->verb](engine, op, now_ns);
 }
 
-static void apply(struct weir_lock_engine *base, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns)
+static void apply_batch(struct engine *engine, struct weir_lock_op *ops, size_t count)
 {
-    (void)deadline_ns; /* nobody can end an fsync early */
-    struct engine *engine = (struct engine *)base;
-    weir_assert(count <= WEIR_LOCK_BATCH_MAX);
     uint64_t now_ns = now_boot_ns();
     bool asks = !engine->up && engine->index.dirty; /* a longer renewal failed, and its holder tries again */
     for (size_t i = 0; i < count; i++)
@@ -331,13 +338,55 @@ static void apply(struct weir_lock_engine *base, struct weir_lock_op *ops, size_
             ops[i].status = error;
 }
 
+static void apply(struct weir_lock_engine *base, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns)
+{
+    (void)deadline_ns; /* nobody can end an fsync early */
+    struct engine *engine = (struct engine *)base;
+    weir_assert(count <= WEIR_LOCK_BATCH_MAX);
+    pthread_mutex_lock(&engine->memory);
+    apply_batch(engine, ops, count);
+    pthread_mutex_unlock(&engine->memory);
+}
+
+/* Of a lock whose row is as it should be: only then the answer hangs on nothing that may fail yet. */
+static bool is_quick(const struct engine *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
+                     uint64_t now_ns)
+{
+    if (op->verb == WEIR_LOCK_RAISE || (!entry && op->verb == WEIR_LOCK_ACQUIRE))
+        return false;
+    if (!entry)
+        return true;
+    if (entry->dirty) /* and may be under the eyes of the thread that writes it: not even a lease may end here */
+        return false;
+    bool held = weir_permits_expire(&entry->permits, now_ns) > 0;
+    if (op->verb == WEIR_LOCK_ACQUIRE)
+        return held && op->seen <= engine->incarnation && weir_sqlite_entry_holder(entry, op->owner) != 1;
+    return op->verb != WEIR_LOCK_RENEW || op->ttl_ns <= entry->ttl_ns;
+}
+
+/* A mutex that is taken is no reason to wait: the keeper's thread may be writing all anew. */
+static bool quick(struct weir_lock_engine *base, struct weir_lock_op *op)
+{
+    struct engine *engine = (struct engine *)base;
+    if (pthread_mutex_trylock(&engine->memory) != 0)
+        return false;
+    uint64_t now_ns = now_boot_ns();
+    bool done = is_quick(engine, op, weir_sqlite_index_find(&engine->index, op->name), now_ns);
+    if (done)
+        decide(engine, op, now_ns);
+    pthread_mutex_unlock(&engine->memory);
+    return done;
+}
+
 static void idle(struct weir_lock_engine *base)
 {
     struct engine *engine = (struct engine *)base;
+    pthread_mutex_lock(&engine->memory);
     if (!engine->up)
         look_at_store(engine, now_boot_ns());
     else if (engine->index.dirty)
         make_durable(engine);
+    pthread_mutex_unlock(&engine->memory);
 }
 
 static void state(struct weir_lock_engine *base, struct weir_lock_engine_state *ret_state)
@@ -352,8 +401,11 @@ static void state(struct weir_lock_engine *base, struct weir_lock_engine_state *
 static void destroy(struct weir_lock_engine *base)
 {
     struct engine *engine = (struct engine *)base;
+    pthread_mutex_lock(&engine->memory);
     if (engine->up && engine->index.dirty)
         make_durable(engine);
+    pthread_mutex_unlock(&engine->memory);
+    pthread_mutex_destroy(&engine->memory);
     if (engine->up && !weir_sqlite_store_changed(&engine->store))
         weir_sqlite_store_finish(&engine->store);
     weir_sqlite_store_deinit(&engine->store);
@@ -382,17 +434,22 @@ static int begin(struct engine *engine)
         return error;
     }
     engine->up = true;
+    pthread_mutex_lock(&engine->memory);
     error = make_durable(engine);
+    pthread_mutex_unlock(&engine->memory);
     return error ? WEIR_EIO : 0;
 }
 
 static struct engine *make(const struct weir_lock_sqlite_options *options)
 {
-    static const struct weir_lock_engine_ops OPS = { .apply = apply, .state = state, .destroy = destroy, .idle = idle };
+    static const struct weir_lock_engine_ops OPS = {
+        .apply = apply, .state = state, .destroy = destroy, .idle = idle, .quick = quick
+    };
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return NULL;
     engine->base.ops = &OPS;
+    pthread_mutex_init(&engine->memory, NULL);
     engine->store.claim = -1; /* should it not come to its init */
     size_t size = strlen(options->path) + sizeof ".witness";
     engine->witness_path = options->witness ? strdup(options->witness) : malloc(size);

@@ -83,11 +83,26 @@ static void free_entry(struct weir_sqlite_index *index, struct weir_sqlite_entry
     free(entry);
 }
 
-void weir_sqlite_index_clean(struct weir_sqlite_index *index)
+struct weir_sqlite_entry *weir_sqlite_index_take(struct weir_sqlite_index *index)
 {
-    while (index->dirty) {
-        struct weir_sqlite_entry *entry = index->dirty;
-        index->dirty = entry->dirty_next;
+    struct weir_sqlite_entry *taken = index->dirty;
+    index->dirty = NULL;
+    return taken;
+}
+
+void weir_sqlite_index_return(struct weir_sqlite_index *index, struct weir_sqlite_entry *taken)
+{
+    struct weir_sqlite_entry **end = &index->dirty;
+    while (*end)
+        end = &(*end)->dirty_next;
+    *end = taken;
+}
+
+void weir_sqlite_index_clean(struct weir_sqlite_index *index, struct weir_sqlite_entry *taken)
+{
+    while (taken) {
+        struct weir_sqlite_entry *entry = taken;
+        taken = entry->dirty_next;
         entry->dirty = entry->fresh = false;
         if (entry->permits.count == 0)
             free_entry(index, entry);

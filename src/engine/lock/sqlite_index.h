@@ -2,8 +2,8 @@
  *
  * Inside the sqlite engine: what is held, in memory. Every decision is made here; the database is where it survives.
  *
- * An entry whose state differs from its row is on the dirty list, and the next batch that must be durable writes it.
- * Thread rule: the keeper's thread. */
+ * An entry whose state differs from its row is dirty: it is on the dirty list, or on the one taken off to be written.
+ * Thread rule: the engine's mutex (sqlite.c). What is being written is left alone by all but the one who writes it. */
 #ifndef WEIR_ENGINE_LOCK_SQLITE_INDEX_H
 #define WEIR_ENGINE_LOCK_SQLITE_INDEX_H
 
@@ -47,10 +47,13 @@ void weir_sqlite_index_touch(struct weir_sqlite_index *index, struct weir_sqlite
  * Each grant looks at more than it adds, so the table stays bounded by what is held. */
 void weir_sqlite_index_sweep(struct weir_sqlite_index *index, uint64_t now_ns);
 
-/* Takes the dirty list off: all were written, and those held by nobody are freed. */
-void weir_sqlite_index_clean(struct weir_sqlite_index *index);
+/* Takes the dirty list off, to be written; its entries stay dirty until one of the two that follow. */
+struct weir_sqlite_entry *weir_sqlite_index_take(struct weir_sqlite_index *index);
+/* They were written: those held by nobody are freed. */
+void weir_sqlite_index_clean(struct weir_sqlite_index *index, struct weir_sqlite_entry *taken);
+void weir_sqlite_index_return(struct weir_sqlite_index *index, struct weir_sqlite_entry *taken); /* they were not */
 
-/* The same where nothing was written: those held by nobody are freed, the others stay dirty. */
+/* Of those on the dirty list, none written, the ones held by nobody are freed. */
 void weir_sqlite_index_forget(struct weir_sqlite_index *index);
 
 /* The number of `owner` for permits.h: equal to the holder's exactly if the bytes are. */

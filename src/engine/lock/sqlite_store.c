@@ -397,17 +397,18 @@ static int commit(struct weir_sqlite_store *store, const struct weir_sqlite_meta
     return 0;
 }
 
-static int write_transaction(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,
-                             const struct weir_sqlite_meta *meta, bool all)
+/* All that the index has, or, where that is NULL, the entries of a list. */
+static int write_transaction(struct weir_sqlite_store *store, const struct weir_sqlite_index *all,
+                             const struct weir_sqlite_entry *entries, const struct weir_sqlite_meta *meta)
 {
     bool done = step(store, WEIR_SQLITE_BEGIN);
     if (done && all)
         done = execute(store, "DELETE FROM held") == 0;
-    for (size_t i = 0; done && all && i <= index->table.mask; i++)
-        for (struct weir_hash_node *node = weir_hash_chain(&index->table, i); done && node; node = node->next)
+    for (size_t i = 0; done && all && i <= all->table.mask; i++)
+        for (struct weir_hash_node *node = weir_hash_chain(&all->table, i); done && node; node = node->next)
             done = write_entry(store, (struct weir_sqlite_entry *)node);
-    for (struct weir_sqlite_entry *entry = all ? NULL : index->dirty; done && entry; entry = entry->dirty_next)
-        done = write_entry(store, entry);
+    for (; done && entries; entries = entries->dirty_next)
+        done = write_entry(store, entries);
     if (done)
         done = write_meta(store, meta);
     if (done)
@@ -419,10 +420,10 @@ static int write_transaction(struct weir_sqlite_store *store, const struct weir_
     return WEIR_EDOWN;
 }
 
-int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,
+int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_sqlite_entry *entries,
                             const struct weir_sqlite_meta *meta)
 {
-    int error = write_transaction(store, index, meta, false);
+    int error = write_transaction(store, NULL, entries, meta);
     if (error)
         return error;
     bool full = store->wal_frames >= WAL_FRAMES_MAX;
@@ -434,7 +435,7 @@ int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_s
 int weir_sqlite_store_rewrite(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,
                               const struct weir_sqlite_meta *meta)
 {
-    int error = write_transaction(store, index, meta, true);
+    int error = write_transaction(store, index, NULL, meta);
     if (!error && weir_sqlite_store_checkpoint(store) != 0)
         return WEIR_EDOWN;
     return error;

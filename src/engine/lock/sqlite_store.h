@@ -58,10 +58,10 @@ void weir_sqlite_store_close(struct weir_sqlite_store *store); /* without a chec
 /* Reads the rows into an empty index; each gets a full lease from now. WEIR_ECORRUPT, WEIR_EIO, WEIR_ENOMEM. */
 int weir_sqlite_store_load(struct weir_sqlite_store *store, struct weir_sqlite_index *index, uint64_t now_ns);
 
-/* Makes what is dirty in the index durable, and the meta row. WEIR_EDOWN: certainly not done; WEIR_EUNKNOWN. */
-int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,
+/* Makes these entries durable, and the meta row. WEIR_EDOWN: certainly not done; WEIR_EUNKNOWN. */
+int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_sqlite_entry *entries,
                             const struct weir_sqlite_meta *meta);
-/* The same of everything: whatever rows there are give way to the index. */
+/* The same of all there are: whatever rows there are give way to the index. */
 int weir_sqlite_store_rewrite(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,
                               const struct weir_sqlite_meta *meta);
 
