@@ -51,40 +51,54 @@ enum weir_place_verdict {
 /* "ok", "behind", "lost", "diverged", "foreign", "unproven". */
 const char *weir_place_verdict_name(enum weir_place_verdict verdict);
 
-/* May a session that has seen `seen` read at a server that shows `shown`?
+/* The worse of two: FOREIGN, LOST, DIVERGED, UNPROVEN, BEHIND, OK. */
+enum weir_place_verdict weir_place_worse(enum weir_place_verdict a, enum weir_place_verdict b);
+
+/* May a session that has seen `seen` read at a server that shows `shown`, asked after `seen` was? `known` may be NULL,
+ * or of another system: nothing is known then.
  *
- * By the known chains, `seen.position` belongs to one timeline of its history: the first that ended at or beyond it. It
- * is contained in the server's history if that timeline is in the server's chain and does not end below it there. Then
- * the position decides: OK or BEHIND. (A standby whose stated timeline is the one that it receives is judged rightly
- * too: its position lies before the fork.) If the server's chain leaves that timeline earlier: LOST, unless the
- * server's timeline is the lower one, which makes the server the zombie: DIVERGED, if it is a primary or has passed
- * the fork, else BEHIND. Siblings are judged alike: the higher timeline is the one that is true.
+ * The first of the known chains' timelines that ended at or beyond it is the one that `seen.position` lies on. It is
+ * contained in the server's history if that timeline is in the server's chain and does not end below it there; where
+ * both name the same timeline no chain has to be known. Then the position decides: OK or BEHIND. (A standby whose
+ * stated timeline is the one that it receives is judged rightly too: its position lies before the fork.) If the
+ * server's chain leaves that timeline earlier: LOST, unless the server's timeline is the lower one, which makes the
+ * server the zombie: DIVERGED, if it is a primary or has passed the fork, else BEHIND. Siblings are judged alike: the
+ * higher timeline is the one that is true. Two chains whose common ancestor is beyond what is kept of them have nothing
+ * in common.
  *
- * A primary is never behind a session that is honest: where its position is below `seen` on the same timeline, it lost
- * the end of its log: LOST. It must be `settled` for a place that was seen at a standby: else BEHIND.
+ * A primary is never behind a session that is honest: where its position is below `seen`, it lost the end of its log:
+ * LOST (DIVERGED on a lower timeline). It must be `settled` for a place that was seen at a standby: else BEHIND.
  *
  * A place with a run, seen before it was flushed: OK only where the run is known to have flushed it, or the server is
  * the primary in that run. Run over and not known to have flushed it: LOST. Still the present run: BEHIND, ask the
- * primary how far it has flushed.
+ * primary how far it has flushed. Not known to be over or present: UNPROVEN.
  *
- * A half position (WEIR_POSITION_NEXT) needs a standby strictly beyond it; a primary has the record if there is one. */
+ * A half position (WEIR_POSITION_NEXT) needs a standby strictly beyond it; a primary has the record if there is one. At
+ * the very fork it is cut off, which is stricter than need be where no record followed.
+ *
+ * Never OK where the server does not show all that was seen. LOST and DIVERGED are stricter than the truth in these
+ * cases only: a run that is over, half positions at a fork, chains that are cut. */
 enum weir_place_verdict weir_place_compare(const struct weir_place *seen, const struct weir_shown *shown,
                                            const struct weir_known *known);
 
 /* What a session has seen that just read (or wrote, at a primary) at a server which, afterwards and on the same
- * connection, shows `shown`. WEIR_EINVAL: a timeline, system or run that is 0. */
+ * connection, shows `shown`. WEIR_EINVAL: a timeline, system, position or (primary) run that is 0, an odd position. */
 int weir_place_seen(const struct weir_shown *shown, struct weir_place *ret_place);
 
 /* The end of the last record, from the place where the next one goes: without the header of a page (24 bytes, 40 at a
- * segment's start) that has no record yet. page_size and segment_size: powers of two, of the server's settings. */
+ * segment's start) that has no record yet. page_size and segment_size: powers of two, of the server's settings, at
+ * least 64, the segment not the smaller one: weir_position_sizes. Else the program stops. */
 uint64_t weir_position_normal(uint64_t insert, uint64_t page_size, uint64_t segment_size);
+
+bool weir_position_sizes(uint64_t page_size, uint64_t segment_size);
 
 /* "16/B374D848", hexadecimal, two halves of at most 8 digits. WEIR_EPROTO. */
 int weir_position_parse(const char *text, size_t size, uint64_t *ret_position);
 
 /* One place, merged: the later of two along a history. WEIR_OK and *ret_merged; WEIR_EAGAIN: neither can be shown to
- * contain the other (cut off by a failover, or the history is not known): keep both. The flags of the result: `standby`
- * if either has it; the run of the one whose position it is (if positions are equal: of one that has one). */
+ * contain the other (cut off by a failover, not flushed by a run that may be over, of two systems, or the history is
+ * not known): keep both. Where the merged place is OK both are. It has `standby` if either has it, the later one's run,
+ * and the higher timeline if the later one is contained in that and has no run. */
 int weir_place_merge(const struct weir_place *a, const struct weir_place *b, const struct weir_known *known,
                      struct weir_place *ret_merged);
 

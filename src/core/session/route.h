@@ -7,6 +7,11 @@
  * (weir_session_token_compare with what that connection shows, before the reading snapshot exists). The strategies that
  * do without the check (sticky, window, physical) break in the ways that docs/reads.md shows.
  *
+ * Reads go to standbys; the leader serves them where no usable standby ever may (there is none, or what was seen is
+ * lost on them), and where `behind` allows it. Of the leader only the history is judged before: its position of a
+ * moment ago says nothing against a token that is younger. It does if it was asked after the token came (asked_ns,
+ * came_ns): then a token beyond it was lost, or is forged, and nobody waits for it.
+ *
  * sticky: the session's server by rendezvous hashing (Thaler and Ravishankar, 1998) among those that are usable: a
  * server that goes moves its own sessions only, one that comes takes 1/n of each other's.
  * window: the leader until `window_ns` after the session's last write, by wall clocks; then as sticky.
@@ -26,6 +31,7 @@
 struct weir_route_server {
     uint64_t id;             /* a hash of its name, the same in every process */
     struct weir_shown shown; /* when it was asked last */
+    uint64_t asked_ns;       /* CLOCK_MONOTONIC before that question was sent; 0 = never answered */
     uint64_t lag_ns;         /* how long ago the primary was where it is now; UINT64_MAX = unknown */
     uint64_t replayed_ns;    /* wall time of the last commit that it replayed, by its writer's clock; a primary: now */
     uint64_t clock;          /* its logical clock */
@@ -40,6 +46,7 @@ struct weir_route_request {
     unsigned server_count; /* up to WEIR_ROUTE_SERVERS_MAX */
     uint64_t session;      /* a hash of the session or user: the same for the same one, in every process */
     uint32_t stay;         /* the server that it is at, or WEIR_ROUTE_NONE */
+    uint64_t came_ns;      /* CLOCK_MONOTONIC: the token was there by then. 0 = not known: nobody was asked after it */
     uint64_t wall_ns;      /* now */
     uint64_t window_ns;    /* strategy window */
     uint64_t wait_left_ns; /* 0: the wait is over; with WEIR_BEHIND_LEADER the leader is taken then */
@@ -48,19 +55,23 @@ struct weir_route_request {
     bool write;
 };
 
+/* Three cases: wait: look again when more is known, while there is time. Else `server` is one: go there. Else nobody
+ * can serve it, and `verdict` says why: BEHIND (or nobody is usable, or no leader), LOST, DIVERGED (all that is there
+ * went on without what was seen), FOREIGN, UNPROVEN. */
 struct weir_route {
     uint32_t server;                 /* where to go, or (with wait) the one that is awaited; WEIR_ROUTE_NONE: nobody */
-    enum weir_place_verdict verdict; /* of what is known of it. OK: go. BEHIND with wait: not yet. LOST, DIVERGED … */
-    bool wait;                       /* it is behind: look again when more is known, while there is time */
-    bool stale;                      /* go, and mark it */
+    enum weir_place_verdict verdict; /* of what is known of it; sticky and window go whatever it is */
+    bool wait;
+    bool stale; /* go, and mark it */
     bool leader;
 };
 
-/* Never blocks, never fails: WEIR_ROUTE_NONE with BEHIND where nobody is usable; with LOST where the token is lost at
- * every usable server that could serve it; a write goes to the leader: the usable primary of the highest timeline. */
+/* Never blocks, never fails. LOST at once where the leader has lost what was seen, or no leader is usable and every
+ * usable standby has. A write goes to the leader, whatever the strategy, unless what was seen is lost there. */
 struct weir_route weir_route_choose(const struct weir_route_request *request);
 
-/* The index of the primary that is true: not cut off from the highest timeline. WEIR_ROUTE_NONE. */
+/* The index of the primary that is true: usable, and no server of its system, usable or not, has been on a higher
+ * timeline: it would be a zombie. WEIR_ROUTE_NONE where there is none, or two that differ in their run (split brain). */
 uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned count);
 
 /* Rendezvous: the score of a server for a session; the highest wins. */

@@ -8,6 +8,9 @@
  * and loses what it had written and not yet flushed, so that its positions are given out twice. A run is the time
  * between two crashes.
  *
+ * A timeline is its number: two promotions that took the same one are one to us, as they are to PostgreSQL, which picks
+ * the highest number that its archive or its upstream has told it of, plus one.
+ *
  * Bounded: the newest WEIR_HISTORIES_MAX timelines, WEIR_ANCESTORS_MAX ancestors of each, WEIR_RUNS_MAX runs. What was
  * pushed out is not known, and what is not known is never taken for OK.
  * Source: PostgreSQL, "Timelines" (25.3.5) and the replication protocol's TIMELINE_HISTORY (55.4). */
@@ -31,12 +34,14 @@ struct weir_history {
     uint32_t timeline;
     unsigned count;                                     /* of ancestors */
     bool cut;                                           /* older ancestors than these there are, unknown ones */
-    struct weir_ancestor ancestors[WEIR_ANCESTORS_MAX]; /* oldest first; timelines and ends ascend */
+    struct weir_ancestor ancestors[WEIR_ANCESTORS_MAX]; /* oldest first; timelines ascend, ends never fall */
 };
 
 /* Reads what TIMELINE_HISTORY answers: lines of "timeline <blank> position <blank> reason", comments from '#'.
- * WEIR_EPROTO: not such a text, or its timelines or positions do not ascend, or reach `timeline`. A text of size 0 is
- * the history of a timeline without ancestors. */
+ * WEIR_EPROTO: not such a text, or its timelines do not ascend, or reach `timeline`, or `timeline` is 0. A text of size
+ * 0 is the history of a timeline without ancestors. Positions may fall: a standby that is promoted on the way to its
+ * newest timeline names that one as its parent, although it never reached it. What it left counts, so the ends before
+ * are lowered to it. Of more than WEIR_ANCESTORS_MAX the newest are kept. */
 int weir_history_parse(uint32_t timeline, const char *text, size_t size, struct weir_history *ret_history);
 
 struct weir_run {
@@ -47,18 +52,23 @@ struct weir_run {
 
 /* What is known of one system. All zero: nothing. */
 struct weir_known {
+    uint64_t system; /* whose; 0 = nobody's yet. To other systems' places all below is unknown */
     unsigned history_count;
-    struct weir_history histories[WEIR_HISTORIES_MAX];
+    struct weir_history histories[WEIR_HISTORIES_MAX]; /* timelines ascend */
     unsigned run_count;
-    struct weir_run runs[WEIR_RUNS_MAX]; /* oldest first; the last is the present one */
+    struct weir_run runs[WEIR_RUNS_MAX]; /* timelines, then runs ascend; the last is the present one */
 };
 
-void weir_known_history(struct weir_known *known, const struct weir_history *history);
+/* The first to be told of gives `known` its system; what belongs to another system is ignored, for both functions. Both
+ * commute while no bound is reached: the order in which one hears of things does not matter. A history that differs
+ * from the known one of its timeline replaces it. */
+void weir_known_history(struct weir_known *known, uint64_t system, const struct weir_history *history);
 
-/* A primary was seen in this run. Raises `flushed`, adds a run, forgets the oldest. */
-void weir_known_run(struct weir_known *known, uint32_t timeline, uint64_t run, uint64_t flushed);
+/* A primary was seen in this run. Raises `flushed`, adds a run, forgets the oldest. A run is the time of its beginning
+ * by one server's clock: later ones are greater. */
+void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline, uint64_t run, uint64_t flushed);
 
-/* NULL where it is not known. Timeline 1 has no ancestors: it is always known. */
+/* NULL where it is not known, or `known` is NULL. Timeline 1 has no ancestors: it is always known. */
 const struct weir_history *weir_known_find(const struct weir_known *known, uint32_t timeline);
 
 #endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/session/place.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "weir/error.h"
+
+/* Is what one timeline wrote up to a position part of another's history? */
+enum branch {
+    BRANCH_HOLDS,   /* it is */
+    BRANCH_LEFT,    /* no: the other left before, at `fork` */
+    BRANCH_UNKNOWN, /* a history is missing */
+};
+
+const char *weir_place_verdict_name(enum weir_place_verdict verdict)
+{
+    static const char *const names[] = {
+        [WEIR_PLACE_OK] = "ok",           [WEIR_PLACE_BEHIND] = "behind",
+        [WEIR_PLACE_LOST] = "lost",       [WEIR_PLACE_DIVERGED] = "diverged",
+        [WEIR_PLACE_FOREIGN] = "foreign", [WEIR_PLACE_UNPROVEN] = "unproven",
+    };
+    return (unsigned)verdict < sizeof names / sizeof names[0] ? names[verdict] : "unknown";
+}
+
+/* The greater, the worse. */
+static unsigned badness(enum weir_place_verdict verdict)
+{
+    static const unsigned char of[] = {
+        [WEIR_PLACE_OK] = 0,       [WEIR_PLACE_BEHIND] = 1, [WEIR_PLACE_UNPROVEN] = 2,
+        [WEIR_PLACE_DIVERGED] = 3, [WEIR_PLACE_LOST] = 4,   [WEIR_PLACE_FOREIGN] = 5,
+    };
+    weir_assert((unsigned)verdict < sizeof of);
+    return of[verdict];
+}
+
+enum weir_place_verdict weir_place_worse(enum weir_place_verdict a, enum weir_place_verdict b)
+{
+    return badness(a) < badness(b) ? b : a;
+}
+
+/* Where `timeline` ended on the way to the history's own one. */
+static bool ended_at(const struct weir_history *history, uint32_t timeline, uint64_t *ret_end)
+{
+    for (unsigned i = history->count; i-- > 0;)
+        if (history->ancestors[i].timeline == timeline) {
+            *ret_end = history->ancestors[i].end;
+            return true;
+        }
+    return false;
+}
+
+/* Where two chains, of which neither contains the other's timeline, part: 0 if they have no ancestor in common. */
+static uint64_t parting(const struct weir_history *a, const struct weir_history *b)
+{
+    uint64_t end;
+    for (unsigned i = a->count; i-- > 0;)
+        if (ended_at(b, a->ancestors[i].timeline, &end))
+            return weir_min_u64(a->ancestors[i].end, end);
+    return 0;
+}
+
+/* Is `position`, reached on `from` or an ancestor of it, part of the history of `to`? */
+static enum branch branch_of(uint32_t from, uint64_t position, uint32_t to, const struct weir_known *known,
+                             uint64_t *ret_fork)
+{
+    if (from == to)
+        return BRANCH_HOLDS;
+    const struct weir_history *higher = weir_known_find(known, from > to ? from : to);
+    if (!higher)
+        return BRANCH_UNKNOWN;
+    uint64_t fork;
+    if (!ended_at(higher, from > to ? to : from, &fork)) {
+        const struct weir_history *lower = weir_known_find(known, from > to ? to : from);
+        if (!lower)
+            return BRANCH_UNKNOWN;
+        fork = parting(lower, higher);
+    }
+    *ret_fork = fork;
+    return position <= fork ? BRANCH_HOLDS : BRANCH_LEFT;
+}
+
+static const struct weir_known *known_of(const struct weir_known *known, uint64_t system)
+{
+    return known && known->system == system ? known : NULL;
+}
+
+/* What became of the end of a log that was not flushed when it was seen. */
+enum tail {
+    TAIL_KEPT,    /* flushed, or still where it was seen */
+    TAIL_OPEN,    /* the run goes on: it may be flushed yet */
+    TAIL_OVER,    /* the run ended, and is not known to have flushed it */
+    TAIL_UNKNOWN, /* nothing is known of the run */
+};
+
+static bool flushed(const struct weir_place *seen, const struct weir_run *run)
+{
+    return run->timeline == seen->timeline && run->run == seen->run && run->flushed >= seen->position;
+}
+
+/* Runs are in order: what comes before the last of them is over. */
+static enum tail tail_known(const struct weir_place *seen, const struct weir_known *known)
+{
+    if (seen->run == 0)
+        return TAIL_KEPT;
+    for (unsigned i = 0; known && i < known->run_count; i++)
+        if (flushed(seen, &known->runs[i]))
+            return TAIL_KEPT;
+    if (!known || known->run_count == 0)
+        return TAIL_UNKNOWN;
+    const struct weir_run *last = &known->runs[known->run_count - 1];
+    if (last->timeline == seen->timeline && last->run == seen->run)
+        return TAIL_OPEN;
+    bool later = last->timeline > seen->timeline || (last->timeline == seen->timeline && last->run > seen->run);
+    return later ? TAIL_OVER : TAIL_UNKNOWN;
+}
+
+static enum tail tail_at(const struct weir_place *seen, const struct weir_shown *shown, const struct weir_known *known)
+{
+    enum tail tail = tail_known(seen, known);
+    if (tail == TAIL_KEPT)
+        return tail;
+    if (shown->primary && shown->timeline == seen->timeline)
+        return shown->run == seen->run ? TAIL_KEPT : TAIL_OVER;
+    return shown->timeline > seen->timeline ? TAIL_OVER : tail;
+}
+
+/* A primary goes on, and does not take over what others wrote: what it does not have it never will. */
+static enum weir_place_verdict compare_primary(const struct weir_place *seen, const struct weir_shown *shown,
+                                               enum tail tail)
+{
+    if (tail != TAIL_KEPT || (shown->position | WEIR_POSITION_NEXT) < seen->position)
+        return shown->timeline < seen->timeline ? WEIR_PLACE_DIVERGED : WEIR_PLACE_LOST;
+    return seen->standby && !shown->settled ? WEIR_PLACE_BEHIND : WEIR_PLACE_OK;
+}
+
+static enum weir_place_verdict compare_standby(const struct weir_place *seen, const struct weir_shown *shown,
+                                               enum tail tail)
+{
+    if (tail == TAIL_OVER)
+        return WEIR_PLACE_LOST;
+    if (tail == TAIL_OPEN || shown->position < seen->position)
+        return WEIR_PLACE_BEHIND;
+    return tail == TAIL_KEPT ? WEIR_PLACE_OK : WEIR_PLACE_UNPROVEN;
+}
+
+/* The server's chain left what was seen at `fork`. */
+static enum weir_place_verdict compare_left(const struct weir_place *seen, const struct weir_shown *shown,
+                                            uint64_t fork, enum tail tail)
+{
+    if (shown->timeline > seen->timeline)
+        return WEIR_PLACE_LOST;
+    if (shown->primary || shown->position > fork)
+        return WEIR_PLACE_DIVERGED;
+    return tail == TAIL_OVER ? WEIR_PLACE_LOST : WEIR_PLACE_BEHIND;
+}
+
+enum weir_place_verdict weir_place_compare(const struct weir_place *seen, const struct weir_shown *shown,
+                                           const struct weir_known *known)
+{
+    if (seen->system != shown->system)
+        return WEIR_PLACE_FOREIGN;
+    if (shown->timeline == 0)
+        return WEIR_PLACE_UNPROVEN;
+    uint64_t fork = 0;
+    known = known_of(known, seen->system);
+    enum tail tail = tail_at(seen, shown, known);
+    switch (branch_of(seen->timeline, seen->position, shown->timeline, known, &fork)) {
+    case BRANCH_HOLDS:
+        return shown->primary ? compare_primary(seen, shown, tail) : compare_standby(seen, shown, tail);
+    case BRANCH_LEFT:
+        return compare_left(seen, shown, fork, tail);
+    case BRANCH_UNKNOWN:
+        break;
+    }
+    return WEIR_PLACE_UNPROVEN;
+}
+
+int weir_place_seen(const struct weir_shown *shown, struct weir_place *ret_place)
+{
+    if (shown->system == 0 || shown->timeline == 0 || shown->position == 0 || (shown->primary && shown->run == 0) ||
+        (shown->position & WEIR_POSITION_NEXT) != 0)
+        return WEIR_EINVAL;
+    struct weir_place place = {
+        .system = shown->system,
+        .position = shown->position,
+        .timeline = shown->timeline,
+        .standby = !shown->primary,
+    };
+    if (shown->primary && shown->position > shown->flushed)
+        place.run = shown->run;
+    if (!shown->primary && shown->received != shown->position)
+        place.position |= WEIR_POSITION_NEXT;
+    *ret_place = place;
+    return 0;
+}
+
+/* The end of a place's log is safe by now: it needs its run no more. */
+static struct weir_place without_run(const struct weir_place *place, const struct weir_known *known)
+{
+    struct weir_place result = *place;
+    if (tail_known(place, known) == TAIL_KEPT)
+        result.run = 0;
+    return result;
+}
+
+static bool is_later(const struct weir_place *a, const struct weir_place *b)
+{
+    return a->position != b->position ? a->position > b->position : a->run > b->run;
+}
+
+int weir_place_merge(const struct weir_place *a, const struct weir_place *b, const struct weir_known *known,
+                     struct weir_place *ret_merged)
+{
+    if (a->system != b->system)
+        return WEIR_EAGAIN;
+    known = known_of(known, a->system);
+    uint64_t fork = 0;
+    struct weir_place lower = without_run(a->timeline < b->timeline ? a : b, known);
+    struct weir_place higher = without_run(a->timeline < b->timeline ? b : a, known);
+    struct weir_place later = is_later(&lower, &higher) ? lower : higher;
+    struct weir_place earlier = is_later(&lower, &higher) ? higher : lower;
+    switch (branch_of(lower.timeline, lower.position, higher.timeline, known, &fork)) {
+    case BRANCH_HOLDS:
+        if (later.run == 0)
+            later.timeline = higher.timeline;
+        break;
+    case BRANCH_LEFT: /* what the higher one saw may lie before the fork, and so be part of the lower one's */
+        if (higher.position > fork)
+            return WEIR_EAGAIN;
+        break;
+    case BRANCH_UNKNOWN:
+        return WEIR_EAGAIN;
+    }
+    if (earlier.run != 0 && (earlier.run != later.run || earlier.timeline != later.timeline))
+        return WEIR_EAGAIN;
+    later.standby = lower.standby || higher.standby;
+    *ret_merged = later;
+    return 0;
+}

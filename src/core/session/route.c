@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/session/route.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "base/siphash.h"
+#include "weir/error.h"
+
+static void put_word(uint8_t bytes[8], uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* The key is no secret: whoever picks its session's id picks its own server, and no other's. */
+uint64_t weir_route_score(uint64_t server, uint64_t session)
+{
+    static const struct weir_sip_key key = { 0, 0 };
+    uint8_t pair[16];
+    put_word(pair, server);
+    put_word(pair + 8, session);
+    return weir_siphash(&key, pair, sizeof pair);
+}
+
+int weir_lamport_after(uint64_t own, uint64_t seen, uint64_t *ret_clock)
+{
+    uint64_t clock = weir_max_u64(own, seen);
+    if (clock == UINT64_MAX)
+        return WEIR_ERANGE;
+    *ret_clock = clock + 1;
+    return 0;
+}
+
+static bool is_cut_off(const struct weir_route_server *servers, unsigned count, const struct weir_shown *primary)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (servers[i].shown.system == primary->system && servers[i].shown.timeline > primary->timeline)
+            return true;
+    return false;
+}
+
+uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned count)
+{
+    uint32_t leader = WEIR_ROUTE_NONE;
+    weir_assert(count <= WEIR_ROUTE_SERVERS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct weir_shown *shown = &servers[i].shown;
+        if (!servers[i].usable || !shown->primary || is_cut_off(servers, count, shown))
+            continue;
+        if (leader == WEIR_ROUTE_NONE)
+            leader = i;
+        else if (servers[leader].shown.system != shown->system || servers[leader].shown.run != shown->run)
+            return WEIR_ROUTE_NONE;
+    }
+    return leader;
+}
+
+/* ---- what the strategies say of one server ---- */
+
+/* What a primary showed before the token came tells its history only: it has gone on since. A run that is over shows
+ * when it is asked. */
+static enum weir_place_verdict leader_history(const struct weir_route_request *request, const struct weir_shown *shown)
+{
+    struct weir_session_token one = { .count = 1 };
+    enum weir_place_verdict worst = WEIR_PLACE_OK;
+    bool foreign = request->token->count > 0;
+    for (unsigned i = 0; i < request->token->count; i++) {
+        struct weir_shown since = *shown;
+        one.places[0] = request->token->places[i];
+        if (one.places[0].system != shown->system)
+            continue;
+        since.position = UINT64_MAX;
+        if (one.places[0].timeline == shown->timeline)
+            since.run = one.places[0].run;
+        worst = weir_place_worse(worst, weir_session_token_compare(&one, &since, request->known));
+        foreign = false;
+    }
+    return foreign ? WEIR_PLACE_FOREIGN : worst;
+}
+
+static bool asked_since(const struct weir_route_request *request, const struct weir_route_server *server)
+{
+    return request->came_ns != 0 && server->asked_ns > request->came_ns;
+}
+
+/* `settled` is for the check: only a connection that is asked after the token came can tell. */
+static enum weir_place_verdict judge_leader(const struct weir_route_request *request,
+                                            const struct weir_route_server *server)
+{
+    struct weir_shown shown = server->shown;
+    shown.settled = true;
+    if (asked_since(request, server))
+        return weir_session_token_compare(request->token, &shown, request->known);
+    return leader_history(request, &shown);
+}
+
+static enum weir_place_verdict judge(const struct weir_route_request *request, uint32_t index)
+{
+    const struct weir_route_server *server = &request->servers[index];
+    if (request->strategy == WEIR_SESSION_TRACKED)
+        return server->shown.primary ? judge_leader(request, server)
+                                     : weir_session_token_compare(request->token, &server->shown, request->known);
+    bool reached = request->strategy == WEIR_SESSION_PHYSICAL ? server->replayed_ns >= request->token->stamp_ns
+                                                              : server->clock >= request->token->clock;
+    return reached || server->shown.primary ? WEIR_PLACE_OK : WEIR_PLACE_BEHIND;
+}
+
+/* ---- the choice ---- */
+
+/* What there is for a read. */
+struct field {
+    uint32_t leader;
+    enum weir_place_verdict of_leader; /* if there is one */
+    uint32_t best;                     /* a standby that is OK: the session's own, else by rendezvous */
+    uint32_t nearest;                  /* one that is behind, the furthest of them; or one of which nothing is proven */
+    enum weir_place_verdict of_nearest;
+    enum weir_place_verdict refusal; /* of the standbys, where all of them refuse */
+};
+
+static bool serves_reads(const struct weir_route_server *server)
+{
+    return server->usable && !server->shown.primary;
+}
+
+static bool is_preferred(const struct weir_route_request *request, uint32_t candidate, uint32_t to)
+{
+    if (to == WEIR_ROUTE_NONE || candidate == request->stay || to == request->stay)
+        return to == WEIR_ROUTE_NONE || candidate == request->stay;
+    uint64_t a = weir_route_score(request->servers[candidate].id, request->session);
+    uint64_t b = weir_route_score(request->servers[to].id, request->session);
+    return a > b || (a == b && request->servers[candidate].id < request->servers[to].id);
+}
+
+static void add_near(struct field *field, const struct weir_route_request *request, uint32_t index,
+                     enum weir_place_verdict verdict)
+{
+    const struct weir_route_server *servers = request->servers;
+    bool nearer = field->nearest == WEIR_ROUTE_NONE ||
+                  (verdict == field->of_nearest ? servers[index].shown.position > servers[field->nearest].shown.position
+                                                : verdict == WEIR_PLACE_BEHIND);
+    if (!nearer)
+        return;
+    field->nearest = index;
+    field->of_nearest = verdict;
+}
+
+static struct field survey(const struct weir_route_request *request)
+{
+    struct field field = { WEIR_ROUTE_NONE, WEIR_PLACE_BEHIND, WEIR_ROUTE_NONE,
+                           WEIR_ROUTE_NONE, WEIR_PLACE_BEHIND, WEIR_PLACE_OK };
+    field.leader = weir_route_leader(request->servers, request->server_count);
+    if (field.leader != WEIR_ROUTE_NONE)
+        field.of_leader = judge(request, field.leader);
+    for (uint32_t i = 0; i < request->server_count; i++) {
+        if (!serves_reads(&request->servers[i]))
+            continue;
+        enum weir_place_verdict verdict = judge(request, i);
+        if (verdict == WEIR_PLACE_OK) {
+            if (is_preferred(request, i, field.best))
+                field.best = i;
+        } else if (verdict == WEIR_PLACE_BEHIND || verdict == WEIR_PLACE_UNPROVEN) {
+            add_near(&field, request, i, verdict);
+        } else {
+            field.refusal = weir_place_worse(field.refusal, verdict);
+        }
+    }
+    return field;
+}
+
+static struct weir_route refuse(enum weir_place_verdict verdict)
+{
+    return (struct weir_route){ .server = WEIR_ROUTE_NONE, .verdict = verdict };
+}
+
+static struct weir_route go(uint32_t server, enum weir_place_verdict verdict, bool leader)
+{
+    return (struct weir_route){ .server = server, .verdict = verdict, .leader = leader };
+}
+
+/* What is refused everywhere is told at once: by the leader if there is one, else by all the standbys. */
+static bool is_hopeless(const struct field *field, enum weir_place_verdict *ret_verdict)
+{
+    enum weir_place_verdict verdict = field->refusal;
+    if (field->leader != WEIR_ROUTE_NONE)
+        verdict = field->of_leader;
+    else if (field->nearest != WEIR_ROUTE_NONE)
+        return false;
+    *ret_verdict = verdict;
+    return verdict == WEIR_PLACE_LOST || verdict == WEIR_PLACE_FOREIGN;
+}
+
+/* Nobody shows enough, and somebody may come to. */
+static struct weir_route choose_behind(const struct weir_route_request *request, const struct field *field)
+{
+    bool led = field->leader != WEIR_ROUTE_NONE && field->of_leader == WEIR_PLACE_OK;
+    enum weir_place_verdict why = field->of_nearest;
+    if (field->nearest == WEIR_ROUTE_NONE && field->leader != WEIR_ROUTE_NONE)
+        why = field->of_leader;
+    else if (field->nearest == WEIR_ROUTE_NONE && field->refusal != WEIR_PLACE_OK)
+        why = field->refusal;
+    if (led && (field->nearest == WEIR_ROUTE_NONE || request->behind == WEIR_BEHIND_OTHER))
+        return go(field->leader, WEIR_PLACE_OK, true);
+    if (request->behind == WEIR_BEHIND_OTHER || request->behind == WEIR_BEHIND_ERROR)
+        return refuse(why);
+    if (request->wait_left_ns > 0)
+        return (struct weir_route){ .server = field->nearest, .verdict = why, .wait = true };
+    if (request->behind == WEIR_BEHIND_LEADER && led)
+        return go(field->leader, WEIR_PLACE_OK, true);
+    if (request->behind == WEIR_BEHIND_STALE && field->nearest != WEIR_ROUTE_NONE)
+        return (struct weir_route){ .server = field->nearest, .verdict = why, .stale = true };
+    return refuse(why);
+}
+
+static struct weir_route choose_read(const struct weir_route_request *request)
+{
+    enum weir_place_verdict verdict;
+    struct field field = survey(request);
+    if (field.best != WEIR_ROUTE_NONE)
+        return go(field.best, WEIR_PLACE_OK, false);
+    if (is_hopeless(&field, &verdict))
+        return refuse(verdict);
+    return choose_behind(request, &field);
+}
+
+/* Whoever is first in the session's order, whatever it shows. */
+static struct weir_route choose_sticky(const struct weir_route_request *request)
+{
+    uint32_t best = WEIR_ROUTE_NONE;
+    struct weir_route_request nobody = *request;
+    nobody.stay = WEIR_ROUTE_NONE;
+    for (uint32_t i = 0; i < request->server_count; i++)
+        if (serves_reads(&request->servers[i]) && is_preferred(&nobody, i, best))
+            best = i;
+    bool leader = best == WEIR_ROUTE_NONE;
+    if (leader)
+        best = weir_route_leader(request->servers, request->server_count);
+    if (best == WEIR_ROUTE_NONE)
+        return refuse(WEIR_PLACE_BEHIND);
+    return go(best, weir_session_token_compare(request->token, &request->servers[best].shown, request->known), leader);
+}
+
+static struct weir_route choose_window(const struct weir_route_request *request)
+{
+    uint64_t wrote = request->token->wrote_ns;
+    if (wrote != 0 && request->wall_ns < weir_add_sat(wrote, request->window_ns)) {
+        uint32_t leader = weir_route_leader(request->servers, request->server_count);
+        if (leader != WEIR_ROUTE_NONE)
+            return go(leader, judge_leader(request, &request->servers[leader]), true);
+    }
+    return choose_sticky(request);
+}
+
+static struct weir_route choose_write(const struct weir_route_request *request)
+{
+    uint32_t leader = weir_route_leader(request->servers, request->server_count);
+    bool may_wait = request->wait_left_ns > 0 && request->behind != WEIR_BEHIND_ERROR;
+    enum weir_place_verdict verdict = WEIR_PLACE_BEHIND;
+    if (leader != WEIR_ROUTE_NONE) {
+        verdict = judge_leader(request, &request->servers[leader]);
+        if (verdict == WEIR_PLACE_OK)
+            return go(leader, verdict, true);
+        if (verdict == WEIR_PLACE_LOST || verdict == WEIR_PLACE_FOREIGN)
+            return refuse(verdict);
+    }
+    if (may_wait)
+        return (struct weir_route){ .server = leader, .verdict = verdict, .wait = true };
+    return refuse(verdict);
+}
+
+struct weir_route weir_route_choose(const struct weir_route_request *request)
+{
+    weir_assert(request->server_count <= WEIR_ROUTE_SERVERS_MAX);
+    if (request->write)
+        return choose_write(request);
+    switch (request->strategy) {
+    case WEIR_SESSION_STICKY:
+        return choose_sticky(request);
+    case WEIR_SESSION_WINDOW:
+        return choose_window(request);
+    case WEIR_SESSION_TRACKED:
+    case WEIR_SESSION_PHYSICAL:
+    case WEIR_SESSION_LAMPORT:
+        break;
+    }
+    return choose_read(request);
+}

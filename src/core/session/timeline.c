@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/session/timeline.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "core/session/place.h"
+#include "weir/error.h"
+
+struct cursor {
+    const char *at, *end;
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
+}
+
+static void skip_blanks(struct cursor *line)
+{
+    while (line->at < line->end && is_blank(*line->at))
+        line->at++;
+}
+
+/* Cuts the next line off `text`. */
+static struct cursor next_line(struct cursor *text)
+{
+    struct cursor line = { text->at, text->at };
+    while (line.end < text->end && *line.end != '\n')
+        line.end++;
+    text->at = line.end < text->end ? line.end + 1 : line.end;
+    return line;
+}
+
+static bool read_timeline(struct cursor *line, uint32_t *ret_timeline)
+{
+    uint64_t value = 0;
+    const char *begin = line->at;
+    while (line->at < line->end && *line->at >= '0' && *line->at <= '9') {
+        value = 10 * value + (uint64_t)(*line->at++ - '0');
+        if (value > UINT32_MAX)
+            return false;
+    }
+    if (line->at == begin || value == 0)
+        return false;
+    *ret_timeline = (uint32_t)value;
+    return true;
+}
+
+/* "timeline <blanks> position", then a blank and whatever or nothing. */
+static bool read_ancestor(struct cursor line, struct weir_ancestor *ret_ancestor)
+{
+    if (!read_timeline(&line, &ret_ancestor->timeline) || line.at == line.end || !is_blank(*line.at))
+        return false;
+    skip_blanks(&line);
+    const char *begin = line.at;
+    while (line.at < line.end && !is_blank(*line.at))
+        line.at++;
+    return weir_position_parse(begin, (size_t)(line.at - begin), &ret_ancestor->end) == 0;
+}
+
+static void add_ancestor(struct weir_history *history, const struct weir_ancestor *ancestor)
+{
+    if (history->count == WEIR_ANCESTORS_MAX) {
+        memmove(history->ancestors, history->ancestors + 1, (WEIR_ANCESTORS_MAX - 1) * sizeof *ancestor);
+        history->count--;
+        history->cut = true;
+    }
+    history->ancestors[history->count++] = *ancestor;
+}
+
+int weir_history_parse(uint32_t timeline, const char *text, size_t size, struct weir_history *ret_history)
+{
+    struct weir_history history = { .timeline = timeline };
+    struct cursor rest = { text, text + size };
+    uint32_t last = 0;
+    if (timeline == 0)
+        return WEIR_EPROTO;
+    while (rest.at < rest.end) {
+        struct weir_ancestor ancestor;
+        struct cursor line = next_line(&rest);
+        skip_blanks(&line);
+        if (line.at == line.end || *line.at == '#')
+            continue;
+        if (!read_ancestor(line, &ancestor) || ancestor.timeline <= last || ancestor.timeline >= timeline)
+            return WEIR_EPROTO;
+        last = ancestor.timeline;
+        add_ancestor(&history, &ancestor);
+    }
+    for (unsigned i = history.count; i-- > 1;)
+        history.ancestors[i - 1].end = weir_min_u64(history.ancestors[i - 1].end, history.ancestors[i].end);
+    *ret_history = history;
+    return 0;
+}
+
+/* Is it of the system that `known` is of, or the first? */
+static bool take_system(struct weir_known *known, uint64_t system)
+{
+    if (known->system == 0)
+        known->system = system;
+    return system != 0 && known->system == system;
+}
+
+void weir_known_history(struct weir_known *known, uint64_t system, const struct weir_history *history)
+{
+    weir_assert(history->count <= WEIR_ANCESTORS_MAX);
+    if (!take_system(known, system) || history->timeline <= 1)
+        return;
+    unsigned at = 0, count = known->history_count;
+    while (at < count && known->histories[at].timeline < history->timeline)
+        at++;
+    if (at < count && known->histories[at].timeline == history->timeline) {
+        known->histories[at] = *history;
+        return;
+    }
+    if (count == WEIR_HISTORIES_MAX) {
+        if (at == 0)
+            return;
+        memmove(known->histories, known->histories + 1, --at * sizeof *history);
+    } else {
+        memmove(known->histories + at + 1, known->histories + at, (count - at) * sizeof *history);
+        known->history_count++;
+    }
+    known->histories[at] = *history;
+}
+
+static bool run_before(const struct weir_run *run, uint32_t timeline, uint64_t number)
+{
+    return run->timeline < timeline || (run->timeline == timeline && run->run < number);
+}
+
+void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline, uint64_t run, uint64_t flushed)
+{
+    if (!take_system(known, system) || timeline == 0 || run == 0)
+        return;
+    unsigned at = 0, count = known->run_count;
+    while (at < count && run_before(&known->runs[at], timeline, run))
+        at++;
+    struct weir_run *there = &known->runs[at];
+    if (at < count && there->timeline == timeline && there->run == run) {
+        there->flushed = weir_max_u64(there->flushed, flushed);
+        return;
+    }
+    if (count == WEIR_RUNS_MAX) {
+        if (at == 0)
+            return;
+        memmove(known->runs, known->runs + 1, --at * sizeof *there);
+    } else {
+        memmove(known->runs + at + 1, known->runs + at, (count - at) * sizeof *there);
+        known->run_count++;
+    }
+    known->runs[at] = (struct weir_run){ timeline, run, flushed };
+}
+
+const struct weir_history *weir_known_find(const struct weir_known *known, uint32_t timeline)
+{
+    static const struct weir_history first = { .timeline = 1 };
+    if (timeline == 1)
+        return &first;
+    for (unsigned i = 0; known && i < known->history_count; i++)
+        if (known->histories[i].timeline == timeline)
+            return &known->histories[i];
+    return NULL;
+}
