@@ -57,6 +57,33 @@ uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned cou
 
 /* ---- what the strategies say of one server ---- */
 
+/* The server on the highest timeline of this one's system: what its history has not is cut off. */
+static const struct weir_shown *truth_of(const struct weir_route_request *request, uint64_t system)
+{
+    const struct weir_shown *truth = NULL;
+    for (unsigned i = 0; i < request->server_count; i++) {
+        const struct weir_shown *shown = &request->servers[i].shown;
+        if (shown->system == system && (!truth || shown->timeline > truth->timeline))
+            truth = shown;
+    }
+    return truth;
+}
+
+/* Has the standby replayed what is not in the true history? */
+static bool is_astray(const struct weir_route_request *request, const struct weir_shown *standby)
+{
+    const struct weir_shown *truth = truth_of(request, standby->system);
+    if (standby->timeline == 0 || standby->timeline == truth->timeline)
+        return false;
+    struct weir_place place = { .system = standby->system,
+                                .position = standby->position,
+                                .timeline = standby->timeline };
+    struct weir_shown end = {
+        .system = truth->system, .position = UINT64_MAX, .timeline = truth->timeline, .primary = true
+    };
+    return weir_place_compare(&place, &end, request->known) == WEIR_PLACE_LOST;
+}
+
 /* What a primary showed before the token came tells its history only: it has gone on since. A run that is over shows
  * when it is asked. */
 static enum weir_place_verdict leader_history(const struct weir_route_request *request, const struct weir_shown *shown)
@@ -154,7 +181,8 @@ static struct field survey(const struct weir_route_request *request)
     for (uint32_t i = 0; i < request->server_count; i++) {
         if (!serves_reads(&request->servers[i]))
             continue;
-        enum weir_place_verdict verdict = judge(request, i);
+        enum weir_place_verdict verdict = is_astray(request, &request->servers[i].shown) ? WEIR_PLACE_DIVERGED
+                                                                                         : judge(request, i);
         if (verdict == WEIR_PLACE_OK) {
             if (is_preferred(request, i, field.best))
                 field.best = i;

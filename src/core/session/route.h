@@ -10,7 +10,8 @@
  * Reads go to standbys; the leader serves them where no usable standby ever may (there is none, or what was seen is
  * lost on them), and where `behind` allows it. Of the leader only the history is judged before: its position of a
  * moment ago says nothing against a token that is younger. It does if it was asked after the token came (asked_ns,
- * came_ns): then a token beyond it was lost, or is forged, and nobody waits for it.
+ * came_ns): then a token beyond it was lost, or is forged, and nobody waits for it. A standby that follows a zombie is
+ * not read, even if it shows what was seen: what one would see there nobody else will ever show.
  *
  * sticky: the session's server by rendezvous hashing (Thaler and Ravishankar, 1998) among those that are usable: a
  * server that goes moves its own sessions only, one that comes takes 1/n of each other's.
@@ -71,7 +72,7 @@ struct weir_route {
 struct weir_route weir_route_choose(const struct weir_route_request *request);
 
 /* The index of the primary that is true: usable, and no server of its system, usable or not, has been on a higher
- * timeline: it would be a zombie. WEIR_ROUTE_NONE where there is none, or two that differ in their run (split brain). */
+ * timeline: it would be a zombie. WEIR_ROUTE_NONE where there is none, or two that differ in their run: split. */
 uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned count);
 
 /* Rendezvous: the score of a server for a session; the highest wins. */
