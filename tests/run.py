@@ -24,9 +24,9 @@ PROGRAM_TIMEOUT_S = 300
 LINT_TIMEOUT_S = 1200  # clang-tidy takes two minutes of a free core, and the core may not be free
 # What strangers can send, and when.
 LIVE_UNDER_ASAN = ('bad_http', 'bad_resp', 'http', 'locks_http', 'locks_resp', 'serve_resp', 'sharing')
-# Live tests that spend their time waiting for leases to end, and take no harm from a busy machine.
+# Live tests that spend their time waiting, for leases to end or servers to start, and take no harm from a busy machine.
 MOSTLY_WAIT = {'test_lock_etcd', 'test_lock_faults', 'test_lock_postgres', 'test_lock_postgres_faults',
-               'test_lock_sqlite', 'test_permits'}
+               'test_lock_sqlite', 'test_permits', 'test_postgres_replicas'}
 WAITING_WORKERS = 3
 FUZZ_INPUT_TIMEOUT_S = 10
 SANITIZER_ENV = {

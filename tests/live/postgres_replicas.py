@@ -179,6 +179,16 @@ class Server(Postgres):
     def wait_replayed(self, position, seconds=20):
         wait_for(lambda: (self.replayed() or 0) >= position, f'{self} does not catch up', seconds)
 
+    def wait_settled(self):
+        """When it is cut off: it has replayed what it had received, down to the last whole record."""
+        seen = []
+
+        def stands():
+            seen.append(self.replayed())
+            return seen[-1] == self.received() or len(seen) > 10 and len(set(seen[-10:])) == 1
+
+        wait_for(stands, f'{self} still replays')
+
     # ---- faults ----
 
     def forget_connection(self):
@@ -319,12 +329,14 @@ class Replicas:
 
     def promote_lossily(self, standby, lost, ahead=()):
         """All standbys are cut off, `lost()` is called, the primary is killed, and the standby promoted. Those in `ahead`
-        stay attached: they have replayed what is lost, and never stream from the new primary."""
+        stay attached: they have replayed what is lost, and never stream from the new primary. While `lost()` runs, the
+        standby shows exactly what survives, unless its replay is paused or delayed."""
         for other in self.standbys:
             # Itself last: who has more than it could not follow it.
             if other is not standby and other not in ahead and other.upstream is self.primary:
                 other.cut()
         standby.cut()
+        standby.wait_settled()
         lost()
         if ahead:
             self.wait_caught_up(*ahead)
@@ -360,9 +372,9 @@ class Replicas:
     def conflict(self, standby, table):
         """Rows of the table that a transaction at the standby may see are removed there, and it is cancelled."""
         standby.configure(max_standby_streaming_delay='0')
-        self.primary.execute(f'CREATE TEMP TABLE kept AS TABLE {table}')
-        self.primary.execute(f'DELETE FROM {table}')
-        self.primary.execute(f'INSERT INTO {table} TABLE kept')
-        self.primary.execute('DROP TABLE kept')
+        column = self.primary.value('SELECT quote_ident(attname) FROM pg_attribute '
+                                    'WHERE attrelid = %s::regclass AND attnum = 1', table)
+        # Every row anew, under its lock: nobody's write is undone, and no value changes.
+        self.primary.execute(f'UPDATE {table} SET {column} = {column}')
         self.primary.execute(f'VACUUM {table}')
         self.wait_caught_up(standby)

@@ -187,7 +187,14 @@ class Failovers(Case):
         one, two, ahead = group.standbys
         old = group.primary
         self.write(old, 1)
-        group.promote_lossily(one, lambda: self.write(old, 2), ahead=[ahead])
+        survives = []
+
+        def lost():
+            self.write(old, 2)
+            survives.append(self.seen(one))
+
+        group.promote_lossily(one, lost, ahead=[ahead])
+        self.assertEqual(survives, [self.seen(one)])
         group.wait_caught_up(two)
         self.assertEqual(self.seen(one, two, ahead), [1, 1, 2])
         self.assertEqual((one.timeline(), two.timeline()), (2, 2))
