@@ -11,6 +11,7 @@
 #include "rules/locks_decode.h"
 #include "rules/overlaps.h"
 #include "rules/section_decode.h"
+#include "rules/sessions_decode.h"
 #include "rules/sharing_decode.h"
 #include "rules/warnings.h"
 
@@ -63,6 +64,7 @@ static const struct weir_field config_fields[] = {
     { "engine", weir_engine_decode, 0, false, 0, 0, NULL },
     { "cluster", weir_cluster_decode, 0, false, 0, 0, NULL },
     { "locks", weir_locks_decode, 0, false, 0, 0, NULL },
+    { "sessions", weir_sessions_decode, 0, false, 0, 0, NULL },
     { "limits", later_read, 0, false, 0, 0, NULL },
 };
 
@@ -73,6 +75,15 @@ static int defaults_set(struct weir_config *config)
     config->headers_ratelimit = true;
     config->headers_x_ratelimit = true;
     config->locks = (struct weir_config_locks){ .waiters_max = 65536, .timeout_ns = 2 * SECOND };
+    config->sessions = (struct weir_config_sessions){
+        .users_max = 1000000,
+        .ttl_ns = 86400 * SECOND,
+        .poll_ns = SECOND / 20,
+        .freeze_ns = SECOND,
+        .timeout_ns = SECOND,
+        .window_ns = SECOND,
+        .waiters_max = 4096,
+    };
     config->server = (struct weir_config_server){
         .connections_max = 10000,
         .pipeline_max = 1024,

@@ -12,6 +12,7 @@
 #define WEIR_RULES_CONFIG_H
 
 #include "weir/limiter.h"
+#include "weir/session.h"
 
 #define WEIR_CONFIG_BYTES_MAX ((size_t)16 << 20)
 #define WEIR_CONFIG_WARNINGS_MAX 1000 /* more are counted, not kept */
@@ -76,12 +77,13 @@ int weir_rate_parse(const char *text, struct weir_limit_spec *ret_spec, struct w
 /* ---- callers ---- */
 
 enum weir_right {
-    WEIR_RIGHT_CHECK = 1,   /* check, peek, CL.THROTTLE */
-    WEIR_RIGHT_REFUND = 2,  /* WEIR.REFUND */
-    WEIR_RIGHT_RESET = 4,   /* DEL */
-    WEIR_RIGHT_METRICS = 8, /* /metrics, INFO */
-    WEIR_RIGHT_LOCK = 16,   /* acquire, renew, release and show locks */
-    WEIR_RIGHT_ALL = 31,
+    WEIR_RIGHT_CHECK = 1,    /* check, peek, CL.THROTTLE */
+    WEIR_RIGHT_REFUND = 2,   /* WEIR.REFUND */
+    WEIR_RIGHT_RESET = 4,    /* DEL */
+    WEIR_RIGHT_METRICS = 8,  /* /metrics, INFO */
+    WEIR_RIGHT_LOCK = 16,    /* acquire, renew, release and show locks */
+    WEIR_RIGHT_SESSION = 32, /* route reads, say what was seen, accept a loss: of any user */
+    WEIR_RIGHT_ALL = 63,
 };
 
 struct weir_config_token {
@@ -218,6 +220,34 @@ struct weir_config_locks {
     uint64_t timeout_ns;        /* for one batch of the engine: 2 s; 100 ms to 1 min */
 };
 
+/* ---- sessions ---- */
+
+struct weir_config_session_server {
+    const char *name;
+    struct weir_slice url; /* as libpq takes it; a NUL follows it. It may hold a password: never shown, never logged */
+};
+
+struct weir_config_session_key {
+    uint32_t id;           /* 0 to 255 */
+    struct weir_slice key; /* WEIR_SESSION_KEY_MIN to _MAX bytes */
+};
+
+/* sessions: { servers: [ … ], users: memory, keys: [ … ] } */
+struct weir_config_sessions {
+    struct weir_config_session_server *servers;
+    size_t servers_count;                 /* 0: there are no sessions */
+    struct weir_slice users;              /* where they are kept: a URL; a NUL follows it. Size 0 = in memory */
+    uint64_t users_max;                   /* in memory: 1,000,000; 1 to 10^8 */
+    uint64_t ttl_ns;                      /* elsewhere: 1 day; 1 s to 366 days */
+    struct weir_config_session_key *keys; /* the first signs */
+    size_t keys_count;                    /* 0: a random one, which ends with the process */
+    uint64_t poll_ns;                     /* 50 ms; 10 ms to 10 s */
+    uint64_t freeze_ns;                   /* 1 s; at least twice poll */
+    uint64_t timeout_ns;                  /* for an answer of a server, or of where users are kept: 1 s */
+    uint64_t window_ns;                   /* strategy window: 1 s */
+    uint32_t waiters_max;                 /* routes that wait, and users that are asked for: 4096; 1 to 1,000,000 */
+};
+
 /* ---- all of it ---- */
 
 struct weir_config_server {
@@ -268,6 +298,8 @@ struct weir_config {
     struct weir_mark mark_cluster, mark_engine;
     /* locks: */
     struct weir_config_locks locks;
+    /* sessions: */
+    struct weir_config_sessions sessions;
     /* limits: */
     struct weir_config_limit *limits;
     size_t limits_count;

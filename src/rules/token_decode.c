@@ -20,9 +20,9 @@ static int secret_file_read(struct weir_decode *decode, const struct weir_yaml_n
 static int rights_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                        void *target)
 {
-    static const char *const words[] = { "check", "refund", "reset", "metrics", "lock", "all", NULL };
-    static const unsigned values[] = { WEIR_RIGHT_CHECK,   WEIR_RIGHT_REFUND, WEIR_RIGHT_RESET,
-                                       WEIR_RIGHT_METRICS, WEIR_RIGHT_LOCK,   WEIR_RIGHT_ALL };
+    static const char *const words[] = { "check", "refund", "reset", "metrics", "lock", "session", "all", NULL };
+    static const unsigned values[] = { WEIR_RIGHT_CHECK, WEIR_RIGHT_REFUND,  WEIR_RIGHT_RESET, WEIR_RIGHT_METRICS,
+                                       WEIR_RIGHT_LOCK,  WEIR_RIGHT_SESSION, WEIR_RIGHT_ALL };
     static const struct weir_field word = { .name = "a right", .names = words };
     unsigned rights = 0;
     int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);

@@ -149,7 +149,7 @@ static const struct bad bad_sections[] = {
     { "auth: { tokens: [{ name: a, secret: short }] }", 1, 37, WEIR_ERANGE, "16 to 512 printable" },
     { "auth: { tokens: [{ name: a, secret_file: /no/such }] }", 1, 42, WEIR_EIO, "cannot be read" },
     { "auth: { tokens: [{ name: a, secret: 0123456789abcdef, rights: [root] }] }", 1, 64, WEIR_EINVAL,
-      "must be one of check, refund, reset, metrics, lock, all" },
+      "must be one of check, refund, reset, metrics, lock, session, all" },
     { "auth: { tokens: [{ name: a, secret: 0123456789abcdef }, { name: b, secret: 0123456789abcdef }] }", 1, 57,
       WEIR_EEXIST, "has the name or the secret of another" },
     { "server: { connections_max: 0 }", 1, 28, WEIR_ERANGE, "must be 1 to 1000000" },

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The section `sessions:`: a reader for a field (rules/decode.h) whose target is the struct weir_config. */
+#ifndef WEIR_RULES_SESSIONS_DECODE_H
+#define WEIR_RULES_SESSIONS_DECODE_H
+
+#include "rules/decode.h"
+
+int weir_sessions_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                         void *target);
+
+#endif
