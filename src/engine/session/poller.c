@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One server's questions, on connections of the poller's own: how far it is, its times, and by the replication protocol
+ * the timeline that it replays and the histories of timelines. */
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "engine/session/servers_inside.h"
+#include "weir/error.h"
+
+#define SENDER_RETRY_NS UINT64_C(1000000000)
+#define NUDGE_AFTER_NS UINT64_C(10000000)
+#define NUDGE_EVERY_NS UINT64_C(100000000)
+
+/* The time of the last commit that was replayed is its writer's; a primary's own is now. */
+static const char times[] =
+    "SELECT coalesce((extract(epoch FROM CASE WHEN pg_catalog.pg_is_in_recovery()"
+    " THEN pg_catalog.pg_last_xact_replay_timestamp() ELSE pg_catalog.clock_timestamp() END) * 1000000)::bigint, 0)";
+
+/* A transaction of its own, flushed at once and not waiting for standbys. */
+static const char nudge[] = "SET LOCAL synchronous_commit = local;"
+                            " SELECT pg_catalog.pg_logical_emit_message(true, 'weir', '')";
+
+static void say(char ret_text[WEIR_ASK_TEXT_SIZE], const char *text)
+{
+    (void)snprintf(ret_text, WEIR_ASK_TEXT_SIZE, "%s", text);
+}
+
+void weir_poller_drop(struct weir_poller *poller)
+{
+    PQfinish(poller->conn); /* does not block: the connection does not */
+    PQfinish(poller->sender);
+    poller->conn = poller->sender = NULL;
+}
+
+static int connect_to(struct weir_poller *poller, uint64_t deadline_ns, char ret_fault[WEIR_ASK_TEXT_SIZE])
+{
+    int error = weir_ask_connect(poller->conninfo->text, NULL, deadline_ns, &poller->conn, ret_fault);
+    if (error)
+        return error;
+    error = weir_shown_fixed(poller->conn, deadline_ns, &poller->fixed);
+    if (error) {
+        say(ret_fault, error == WEIR_EPROTO ? "it is no PostgreSQL of 15 or later, or hides its functions"
+                                            : "it does not answer the first question");
+        weir_poller_drop(poller);
+        return error;
+    }
+    poller->generation = 0; /* a new one is to be drawn */
+    return 0;
+}
+
+/* ---- the replication protocol ---- */
+
+/* A connection for a database: what pg_hba.conf says of that counts, and commands of the protocol are understood. */
+static bool have_sender(struct weir_poller *poller, uint64_t deadline_ns)
+{
+    static const char *const extra[] = { "replication", "database", NULL };
+    if (poller->sender)
+        return true;
+    if (weir_ask_now_ns() < poller->sender_not_before_ns)
+        return false;
+    poller->sender_not_before_ns = weir_ask_now_ns() + SENDER_RETRY_NS;
+    return weir_ask_connect(poller->conninfo->text, extra, deadline_ns, &poller->sender, poller->sender_fault) == 0;
+}
+
+/* NULL: not to be had. */
+static PGresult *command(struct weir_poller *poller, const char *text, uint64_t deadline_ns, struct weir_answer *answer)
+{
+    PGresult *result = NULL;
+    if (!have_sender(poller, deadline_ns)) {
+        result = NULL;
+    } else if (weir_ask(poller->sender, text, deadline_ns, &result) != 0) {
+        say(poller->sender_fault, "the connection for replication broke");
+        PQfinish(poller->sender);
+        poller->sender = NULL;
+    } else if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 && PQnfields(result) >= 2) {
+        return result;
+    } else {
+        const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+        say(poller->sender_fault, message ? message : "an answer of replication that is none of ours");
+        PQclear(result);
+    }
+    answer->alone = true;
+    say(answer->fault, poller->sender_fault);
+    return NULL;
+}
+
+/* On a standby: the timeline that it replays. Asked after its position, which lies in that one's history. */
+static void ask_timeline(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
+{
+    PGresult *result = command(poller, "IDENTIFY_SYSTEM", deadline_ns, answer);
+    if (!result)
+        return;
+    answer->shown.timeline = (uint32_t)strtoul(PQgetvalue(result, 0, 1), NULL, 10);
+    PQclear(result);
+}
+
+static void ask_history(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
+{
+    char text[64];
+    if (weir_ask_now_ns() < poller->history_not_before_ns) {
+        answer->alone = true;
+        say(answer->fault, poller->sender_fault);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "TIMELINE_HISTORY %u", (unsigned)answer->shown.timeline);
+    PGresult *result = command(poller, text, deadline_ns, answer);
+    poller->history_not_before_ns = result ? 0 : weir_ask_now_ns() + SENDER_RETRY_NS;
+    if (!result)
+        return;
+    answer->with_history = weir_history_parse(answer->shown.timeline, PQgetvalue(result, 0, 1),
+                                              (size_t)PQgetlength(result, 0, 1), &answer->history) == 0;
+    PQclear(result);
+}
+
+/* ---- the rest ---- */
+
+/* A statement of one number; 0 where there is none. */
+static int ask_number(struct weir_poller *poller, const char *text, uint64_t deadline_ns, uint64_t *ret_number)
+{
+    PGresult *result;
+    int error = weir_ask(poller->conn, text, deadline_ns, &result);
+    if (error)
+        return error;
+    bool one = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1 && !PQgetisnull(result, 0, 0) &&
+               PQgetvalue(result, 0, 0)[0] != '-';
+    *ret_number = one ? strtoull(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    PQclear(result);
+    return 0;
+}
+
+/* A record that no commit follows (what a read tidied up, a transaction that was rolled back) may stay unflushed for a
+ * quarter of a minute, and a token that was taken beyond it is shown by no standby for as long. Where somebody waits,
+ * a commit of nothing takes it along. What it answers does not matter. */
+static int flush_for_waiters(struct weir_poller *poller, const struct weir_shown *shown, bool waited,
+                             uint64_t deadline_ns)
+{
+    PGresult *result;
+    uint64_t now_ns = weir_ask_now_ns();
+    if (!shown->primary || shown->flushed >= shown->position) {
+        poller->unflushed_ns = 0;
+        return 0;
+    }
+    if (!poller->unflushed_ns)
+        poller->unflushed_ns = now_ns;
+    if (!waited || now_ns - poller->unflushed_ns < NUDGE_AFTER_NS || now_ns - poller->nudged_ns < NUDGE_EVERY_NS)
+        return 0;
+    poller->nudged_ns = now_ns;
+    int error = weir_ask(poller->conn, nudge, deadline_ns, &result);
+    if (!error)
+        PQclear(result);
+    return error;
+}
+
+static int ask_round(struct weir_poller *poller, const struct weir_known *known, bool waited,
+                     struct weir_answer *answer)
+{
+    const struct weir_servers_options *options = &poller->servers->options;
+    uint64_t deadline_ns = answer->begun_ns + options->timeout_ns;
+    int error = weir_shown_ask(poller->conn, &poller->fixed, deadline_ns, &answer->shown);
+    if (error)
+        return error;
+    if (!answer->shown.timeline)
+        ask_timeline(poller, deadline_ns, answer);
+    if (answer->shown.timeline > 1 && !weir_known_find(known, answer->shown.timeline))
+        ask_history(poller, deadline_ns, answer);
+    uint64_t replayed_us = 0;
+    error = ask_number(poller, times, deadline_ns, &replayed_us);
+    answer->replayed_ns = weir_mul_sat(replayed_us, 1000);
+    if (!error && options->clock_query)
+        error = ask_number(poller, options->clock_query, deadline_ns, &answer->clock);
+    if (!error)
+        error = flush_for_waiters(poller, &answer->shown, waited, deadline_ns);
+    return error;
+}
+
+/* A connection that was ended between two rounds is no reason to call the server down: it is asked once more. */
+int weir_poller_ask(struct weir_poller *poller, const struct weir_known *known, bool waited,
+                    struct weir_answer *ret_answer, char ret_fault[WEIR_ASK_TEXT_SIZE])
+{
+    uint64_t timeout_ns = poller->servers->options.timeout_ns;
+    uint64_t deadline_ns = weir_ask_now_ns() + timeout_ns;
+    int error = WEIR_EIO;
+    for (int attempt = 0; attempt < 2 && error == WEIR_EIO && weir_ask_now_ns() < deadline_ns; attempt++) {
+        if (!poller->conn) {
+            attempt++;
+            error = connect_to(poller, deadline_ns, ret_fault);
+            if (error)
+                return error;
+        }
+        *ret_answer = (struct weir_answer){ .begun_ns = weir_ask_now_ns(),
+                                            .page_size = poller->fixed.page_size,
+                                            .segment_size = poller->fixed.segment_size };
+        error = ask_round(poller, known, waited, ret_answer);
+        if (error == WEIR_EIO)
+            weir_poller_drop(poller);
+    }
+    if (error)
+        say(ret_fault, error == WEIR_EIO ? "it does not answer, or ended the connection" : "it refused the question");
+    return error;
+}
