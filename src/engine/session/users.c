@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/session/users.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/session/users_inside.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+#define DAY_NS (86400 * SECOND_NS)
+
+int weir_users_fault(struct weir_fault *ret_fault, int error, const char *field, const char *text)
+{
+    if (ret_fault) {
+        *ret_fault = (struct weir_fault){ 0 };
+        snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
+        snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
+    }
+    return error;
+}
+
+int weir_users_init(struct weir_users *users, const struct weir_users_ops *ops,
+                    const struct weir_users_options *options)
+{
+    users->ops = ops;
+    users->timeout_ns = options->timeout_ns;
+    users->ttl_ns = options->ttl_ns;
+    return weir_users_floor_init(&users->floor, options);
+}
+
+void weir_users_deinit(struct weir_users *users)
+{
+    weir_users_floor_deinit(&users->floor);
+}
+
+static bool place_equal(const struct weir_place *a, const struct weir_place *b)
+{
+    return a->system == b->system && a->position == b->position && a->run == b->run && a->timeline == b->timeline &&
+           a->standby == b->standby;
+}
+
+bool weir_users_within(const struct weir_session_token *part, const struct weir_session_token *whole)
+{
+    if (part->wrote_ns > whole->wrote_ns || part->stamp_ns > whole->stamp_ns || part->clock > whole->clock)
+        return false;
+    for (unsigned i = 0; i < part->count; i++) {
+        unsigned j = 0;
+        while (j < whole->count && !place_equal(&part->places[i], &whole->places[j]))
+            j++;
+        if (j == whole->count)
+            return false;
+    }
+    return true;
+}
+
+static int check(struct weir_users_options *options, struct weir_fault *ret_fault)
+{
+    if (!options->newest)
+        return weir_users_fault(ret_fault, WEIR_EINVAL, "newest", "is required");
+    if (options->users_max == 0)
+        options->users_max = 1000000;
+    if (options->users_max > WEIR_USERS_MAX)
+        return weir_users_fault(ret_fault, WEIR_ERANGE, "users_max", "must be 1 to 100000000");
+    if (options->ttl_ns == 0)
+        options->ttl_ns = DAY_NS;
+    if (options->ttl_ns < SECOND_NS || options->ttl_ns > 366 * DAY_NS)
+        return weir_users_fault(ret_fault, WEIR_ERANGE, "ttl", "must be 1 s to 366 days");
+    if (options->timeout_ns == 0)
+        options->timeout_ns = SECOND_NS;
+    if (options->timeout_ns < SECOND_NS / 1000 || options->timeout_ns > 60 * SECOND_NS)
+        return weir_users_fault(ret_fault, WEIR_ERANGE, "timeout", "must be 1 ms to 60 s");
+    return 0;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+int weir_users_open(const struct weir_users_options *options, struct weir_users **ret_users,
+                    struct weir_fault *ret_fault)
+{
+    struct weir_users_options filled = *options;
+    if (ret_fault)
+        *ret_fault = (struct weir_fault){ 0 };
+    int error = check(&filled, ret_fault);
+    if (error)
+        return error;
+    if (!filled.url)
+        return weir_users_memory_open(&filled, ret_users);
+    if (begins(filled.url, "redis://"))
+        return weir_users_redis_open(&filled, ret_users, ret_fault);
+    if (begins(filled.url, "postgresql://") || begins(filled.url, "postgres://"))
+        return weir_users_postgres_open(&filled, ret_users, ret_fault);
+    return weir_users_fault(ret_fault, WEIR_EINVAL, "url", "must begin with redis:// or postgresql://");
+}
+
+void weir_users_close(struct weir_users *users)
+{
+    if (users)
+        users->ops->close(users);
+}
+
+static bool name_valid(size_t size)
+{
+    return size >= 1 && size <= WEIR_SESSION_ID_MAX;
+}
+
+static int counted(struct weir_users *users, int error)
+{
+    if (error)
+        users->failures++;
+    return error;
+}
+
+int weir_users_get(struct weir_users *users, const void *user, size_t user_size, const struct weir_known *known,
+                   struct weir_session_token *ret_token)
+{
+    if (!name_valid(user_size))
+        return WEIR_ERANGE;
+    return counted(users, users->ops->get(users, (struct weir_users_name){ user, user_size }, known, ret_token));
+}
+
+int weir_users_add(struct weir_users *users, const void *user, size_t user_size, const struct weir_known *known,
+                   const struct weir_session_token *seen, struct weir_session_token *ret_token)
+{
+    struct weir_session_token unwanted;
+    if (!name_valid(user_size))
+        return WEIR_ERANGE;
+    return counted(users, users->ops->add(users, (struct weir_users_name){ user, user_size }, known, seen,
+                                          ret_token ? ret_token : &unwanted));
+}
+
+int weir_users_accept(struct weir_users *users, const void *user, size_t user_size,
+                      const struct weir_session_token *before, const struct weir_session_token *token)
+{
+    if (!name_valid(user_size))
+        return WEIR_ERANGE;
+    return counted(users, users->ops->accept(users, (struct weir_users_name){ user, user_size }, before, token));
+}
+
+void weir_users_stats(struct weir_users *users, struct weir_users_stats *ret_stats)
+{
+    *ret_stats =
+        (struct weir_users_stats){ .found = users->found, .not_found = users->not_found, .failures = users->failures };
+    pthread_mutex_lock(&users->floor.lock);
+    ret_stats->floors = users->floor.answers;
+    pthread_mutex_unlock(&users->floor.lock);
+    users->ops->stats(users, ret_stats);
+}

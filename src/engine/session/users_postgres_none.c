@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/session/users_inside.h"
+
+/* What a build without postgres says. */
+int weir_users_postgres_open(const struct weir_users_options *options, struct weir_users **ret_users,
+                             struct weir_fault *ret_fault)
+{
+    (void)options, (void)ret_users;
+    return weir_users_fault(ret_fault, WEIR_EINVAL, "url", "this weir was built without postgres");
+}
