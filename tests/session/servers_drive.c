@@ -14,9 +14,10 @@
  *     sql C TEXT               runs it, shows nothing of it
  *     place C P                what was shown last on C, as place P (0 to 9)
  *     compare P C              place P with what was shown last on C, by what the pollers know
- *     hasten COUNT             how long a look takes, in ns */
+ *     hasten COUNT THREADS     so many looks by each of so many threads: how long one took, in ns, and was any wrong */
 #include <inttypes.h>
 #include <libpq-fe.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,12 +135,48 @@ static uint64_t id_of(struct drive *drive, const char *name)
     return id;
 }
 
-static void hasten(struct drive *drive, uint64_t count)
+struct looker {
+    struct weir_servers *servers;
+    uint64_t count, numbers; /* how often it saw another one */
+    bool backwards, torn;
+};
+
+static void *look_often(void *argument)
 {
+    struct looker *looker = argument;
+    uint64_t number = 0;
+    for (uint64_t i = 0; i < looker->count; i++) {
+        const struct weir_snapshot *snapshot = weir_servers_look(looker->servers);
+        looker->backwards |= snapshot->number < number;
+        looker->numbers += snapshot->number != number;
+        number = snapshot->number;
+        for (unsigned j = 0; j < snapshot->count && i % 64 == 0; j++)
+            looker->torn |= !snapshot->states[j].conninfo[0] || snapshot->servers[j].asked_ns > snapshot->taken_ns;
+        looker->torn |= snapshot->number != number;
+        weir_servers_release(looker->servers, snapshot);
+    }
+    return NULL;
+}
+
+static void hasten(struct drive *drive, uint64_t count, unsigned threads)
+{
+    struct looker lookers[16] = { { .count = 0 } };
+    pthread_t others[16];
+    bool wrong = false;
+    threads = threads < 1 ? 1 : threads > 16 ? 16 : threads;
     uint64_t began_ns = weir_ask_now_ns();
-    for (uint64_t i = 0; i < count; i++)
-        weir_servers_release(drive->servers, weir_servers_look(drive->servers));
-    printf("{\"ns\":%.1f}\n", (double)(weir_ask_now_ns() - began_ns) / (double)(count ? count : 1));
+    for (unsigned i = 0; i < threads; i++) {
+        lookers[i] = (struct looker){ .servers = drive->servers, .count = count };
+        if (pthread_create(&others[i], NULL, look_often, &lookers[i]))
+            abort();
+    }
+    for (unsigned i = 0; i < threads; i++) {
+        pthread_join(others[i], NULL);
+        wrong |= lookers[i].backwards || lookers[i].torn;
+    }
+    printf("{\"ns\":%.1f,\"numbers\":%" PRIu64 ",\"wrong\":%s}\n",
+           (double)(weir_ask_now_ns() - began_ns) / (double)(count ? count : 1), lookers[0].numbers,
+           wrong ? "true" : "false");
 }
 
 /* ---- connections of the test's own ---- */
@@ -243,7 +280,7 @@ static bool run_servers(struct drive *drive, const char *verb, const char *first
     else if (strcmp(verb, "remove") == 0)
         answer(weir_servers_remove(drive->servers, first));
     else if (strcmp(verb, "hasten") == 0)
-        hasten(drive, number(first));
+        hasten(drive, number(first), (unsigned)number(rest));
     else if (strcmp(verb, "read") == 0) {
         for (uint64_t i = number(rest); i > 0; i--)
             weir_servers_count(drive->servers, id_of(drive, first));

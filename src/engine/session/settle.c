@@ -11,6 +11,7 @@
 
 #define PAUSE_MIN_NS UINT64_C(200000)
 #define PAUSE_MAX_NS UINT64_C(5000000)
+#define GRACE_NS UINT64_C(100000000) /* of the question under way at the deadline: cut off, the connection were lost */
 
 /* Who may have a commit in the log that nobody sees yet? A row each, of a kind and a name that stays the same until it
  * is over:
@@ -74,7 +75,7 @@ static bool settled(const struct left *left)
 static int rows(struct pg_conn *conn, uint64_t deadline_ns, PGresult **ret_result)
 {
     PGresult *result;
-    int error = weir_ask(conn, question, deadline_ns, &result);
+    int error = weir_ask(conn, question, weir_add_sat(deadline_ns, GRACE_NS), &result);
     if (error)
         return error;
     if (PQresultStatus(result) != PGRES_TUPLES_OK || PQnfields(result) != 2) {

@@ -43,8 +43,8 @@ int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint6
                      struct weir_shown *shown);
 
 /* At a primary: asks again until all that were running when this call began are gone or idle. 0: settled; WEIR_EAGAIN:
- * not by the deadline, or it is no primary. While there are prepared transactions, until every statement that was
- * running then has ended too: it may be a COMMIT PREPARED. */
+ * not by the deadline (the question under way then has 100 ms more), or it is no primary. While there are prepared
+ * transactions, until every statement that was running then has ended too: it may be a COMMIT PREPARED. */
 int weir_shown_settle(struct pg_conn *conn, uint64_t deadline_ns);
 
 /* For callers that have a connection of their own (the service's clients): one statement of text that answers one row
