@@ -42,8 +42,8 @@ struct weir_users_floor {
 int weir_users_floor_init(struct weir_users_floor *floor, const struct weir_users_options *options);
 void weir_users_floor_deinit(struct weir_users_floor *floor);
 
-/* To be stored for a user that comes (back), without asking: what goes with that which the primary shows. *ret_owes: the
- * generation up to which it owes the rest; 0: there is none. WEIR_EDOWN: it must be asked for. */
+/* To be stored for a user that comes (back), without asking: what goes with that which the primary shows. *ret_owes:
+ * the generation up to which it owes the rest; 0: there is none. WEIR_EDOWN: it must be asked for. */
 int weir_users_floor_take(struct weir_users_floor *floor, const struct weir_known *known,
                           struct weir_session_token *ret_token, uint32_t *ret_owes);
 

@@ -8,28 +8,10 @@
 #define WEIR_ENGINE_SESSION_USERS_REDIS_LINK_H
 
 #include "engine/redis/reply.h"
+#include "engine/session/users_redis_url.h"
 
-#define WEIR_USERS_REDIS_HOSTS_MAX 8
-#define WEIR_USERS_REDIS_HOST_MAX 127
-#define WEIR_USERS_REDIS_SECRET_MAX 512
 #define WEIR_USERS_REDIS_RUN_MAX 64
 #define WEIR_USERS_REDIS_FAULT_SIZE 160
-
-/* What a redis:// URL says. */
-struct weir_users_redis_url {
-    unsigned host_count;
-    struct {
-        char name[WEIR_USERS_REDIS_HOST_MAX + 1];
-        char port[6];
-    } hosts[WEIR_USERS_REDIS_HOSTS_MAX];
-    char user[WEIR_USERS_REDIS_SECRET_MAX + 1];     /* "": none */
-    char password[WEIR_USERS_REDIS_SECRET_MAX + 1]; /* "": none */
-    char database[6];
-};
-
-/* redis://[user[:password]@]host[:port][,host[:port]…][/database], [::1] for IPv6, %XX in user and password; a user
- * alone is a password, if it is written as ":password". WEIR_EINVAL: it is not one; *ret_why says what is wrong. */
-int weir_users_redis_url_read(const char *text, struct weir_users_redis_url *ret_url, const char **ret_why);
 
 struct weir_users_redis_link {
     const struct weir_users_redis_url *url;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/session/users_redis_link.h"
+#include "engine/session/users_redis_url.h"
 #include "weir/error.h"
 
 static int hex_digit(char c)

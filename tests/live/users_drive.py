@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives a store of users in a process of its own (tests/session/users_drive.c)."""
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+from weir_server import BUILD
+
+PROGRAM = pathlib.Path(os.environ.get('WEIR_USERS_DRIVE', BUILD / 'tests/session/users_drive'))
+
+
+class UsersDrive:
+    def __init__(self, url, ttl_ms=60000, timeout_ms=500):
+        self.process = subprocess.Popen([str(PROGRAM), url, str(ttl_ms), str(timeout_ms)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, encoding='utf-8')
+
+    def ask(self, *words):
+        self.process.stdin.write(' '.join(map(str, words)) + '\n')
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, f'the store is gone: {self.process.poll()}'
+        return json.loads(line)
+
+    def newest(self, position, timeline=1):
+        """What the primary shows from now on; 0: nobody knows."""
+        self.ask('newest', timeline, position)
+
+    def add(self, user, position, timeline=1):
+        return self.ask('add', user, timeline, position)
+
+    def added(self, user, position, seconds=10):
+        """Again and again until it is."""
+        return self.until('add', user, 1, position, seconds=seconds)
+
+    def got(self, user, seconds=10):
+        """How far the user has seen, as soon as the store says so."""
+        answer = self.until('get', user, seconds=seconds)
+        assert answer['places'], answer
+        return max(position for _, position in answer['places'])
+
+    def until(self, *words, seconds=10):
+        deadline = time.monotonic() + seconds
+        while True:
+            answer = self.ask(*words)
+            if answer['status'] == 'OK':
+                return answer
+            assert time.monotonic() < deadline, (words, answer, self.stats())
+            time.sleep(0.02)
+
+    def stats(self):
+        return self.ask('stats')
+
+    def close(self):
+        """At the end of its input it ends by itself; the exit code."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        return self.process.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Crowd:
+    """Two processes on one store, users that are added to through either, and faults in between: what a user is said to
+    have seen contains all that was added for it. `faults` are called by turns of chance."""
+
+    USERS = 20
+
+    def __init__(self, drives, random, faults, fault_every=40):
+        self.drives, self.random, self.faults, self.every = drives, random, faults, fault_every
+        self.position = 1000
+        self.seen = {}
+        self.done = self.failed = 0
+        self.wrong = []
+
+    def step(self):
+        drive = self.random.choice(self.drives)
+        user = f'user{self.random.randrange(self.USERS)}'
+        self.position += self.random.randrange(100)
+        for each in self.drives:
+            each.newest(self.position)
+        if self.random.random() < 0.5:
+            position = self.position - self.random.choice((0, 0, 50, 500))
+            answer = drive.add(user, max(1, position))
+            if answer['status'] == 'OK':
+                self.seen[user] = max(self.seen.get(user, 0), position)
+        else:
+            answer = drive.ask('get', user)
+        if answer['status'] != 'OK':
+            self.failed += 1
+            return
+        self.done += 1
+        shown = max((position for _, position in answer['places']), default=0)
+        if shown < self.seen.get(user, 0):
+            self.wrong.append((user, shown, self.seen[user], answer))
+
+    def run(self, seconds):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.random.randrange(self.every) == 0:
+                self.random.choice(self.faults)()
+            self.step()
+        return self
