@@ -112,6 +112,17 @@ static void reply_error(const struct weir_http_call *call, int error)
     }
 }
 
+static void reply_ask(struct weir_http_call *call, const struct weir_lock_ask *ask)
+{
+    const struct weir_lock_op *op = weir_lock_ask_op(ask);
+    if (op->status == WEIR_EUNKNOWN)
+        reply_unknown(call, op->verb);
+    else if (op->status)
+        reply_error(call, op->status);
+    else
+        reply_decided(call, op, weir_lock_ask_waiters(ask));
+}
+
 /* The input that the request pointed into has gone: what its answer needs was kept. */
 static void on_decided(struct weir_lock_ask *ask, void *context)
 {
@@ -122,16 +133,10 @@ static void on_decided(struct weir_lock_ask *ask, void *context)
     struct weir_http_call call = {
         .conn = conn, .session = session, .work = work, .request = &work->request, .time = &time
     };
-    const struct weir_lock_op *op = weir_lock_ask_op(ask);
     work->request.method = session->method;
     work->request.keep_alive = session->keep_alive;
     work->request.version_10 = session->version_10;
-    if (op->status == WEIR_EUNKNOWN)
-        reply_unknown(&call, op->verb);
-    else if (op->status)
-        reply_error(&call, op->status);
-    else
-        reply_decided(&call, op, weir_lock_ask_waiters(ask));
+    reply_ask(&call, ask);
     if (weir_lock_ask_waits(ask))
         weir_conn_wait_end(conn);
     session->lock = NULL;
@@ -154,6 +159,12 @@ static void ask(struct weir_http_call *call, const struct weir_lock_wish *wish)
     int error = weir_lock_ask_create(call->conn->loop, wish, on_decided, call->conn, &session->lock);
     if (error) {
         reply_error(call, error);
+        return;
+    }
+    if (weir_lock_ask_told(session->lock)) {
+        reply_ask(call, session->lock);
+        weir_lock_ask_end(session->lock);
+        session->lock = NULL;
         return;
     }
     session->method = call->request->method;

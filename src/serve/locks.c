@@ -15,7 +15,7 @@
 enum stage {
     STAGE_ASKED,
     STAGE_ARRIVED, /* in the inbox */
-    STAGE_TOLD,    /* `then` was called */
+    STAGE_TOLD,    /* `then` was called, or need not be */
 };
 
 struct weir_lock_ask {
@@ -28,6 +28,7 @@ struct weir_lock_ask {
     struct weir_lock_ask *arrived;               /* the next in the inbox */
     struct weir_lock_ask *same_next, **same_own; /* in a bucket of owners; NULL: it is in none */
     enum stage stage;
+    bool told; /* at once; the loop's thread's, while the stage is anybody's */
     bool abandoned;
     bool superseded; /* the same owner has asked for the same lock since */
     char bytes[];    /* of name and owner */
@@ -292,14 +293,20 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
         if (wish->verb == WEIR_LOCK_ACQUIRE || wish->verb == WEIR_LOCK_RENEW)
             owners_add(ask);
     }
+    ask->told = quick;
     if (quick)
-        arrive(ask);
+        ask->stage = STAGE_TOLD;
     pthread_mutex_unlock(&service->lock);
     if (error)
         free(ask);
     else
         *ret_ask = ask;
     return error;
+}
+
+bool weir_lock_ask_told(const struct weir_lock_ask *ask)
+{
+    return ask->told;
 }
 
 bool weir_lock_ask_waits(const struct weir_lock_ask *ask)

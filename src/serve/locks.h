@@ -45,15 +45,18 @@ struct weir_lock_wish {
     uint64_t seen;
 };
 
-/* `then` is called once, on the loop's thread, never from within a call of the caller's. WEIR_ENOENT: there are no
- * locks here; WEIR_ELIMIT: too many ask or wait; WEIR_ENOMEM. */
+/* `then` is called once, on the loop's thread, never from within a call of the caller's; or not at all, if
+ * weir_lock_ask_told says then that it has been decided already. WEIR_ENOENT: there are no locks here; WEIR_ELIMIT: too
+ * many ask or wait; WEIR_ENOMEM. */
 int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wish,
                          void (*then)(struct weir_lock_ask *ask, void *context), void *context,
                          struct weir_lock_ask **ret_ask);
 
+/* Right after it was created: what needs no store is decided at once. */
+bool weir_lock_ask_told(const struct weir_lock_ask *ask);
 /* Whether it is one that may have to wait for others. */
 bool weir_lock_ask_waits(const struct weir_lock_ask *ask);
-/* In `then` and later: what was decided. Before, its name and owner. */
+/* Once decided: what. Before, its name and owner. */
 const struct weir_lock_op *weir_lock_ask_op(const struct weir_lock_ask *ask);
 size_t weir_lock_ask_waiters(const struct weir_lock_ask *ask); /* SHOW */
 

@@ -72,6 +72,12 @@ static void on_lock(struct weir_lock_ask *ask, void *context)
     weir_resp_later_flush(later->conn);
 }
 
+static void write_lock(const struct weir_resp_call *call, struct weir_lock_ask *ask)
+{
+    weir_resp_reply_lock(call, ask);
+    weir_lock_ask_end(ask);
+}
+
 int weir_resp_later_lock(const struct weir_resp_call *call, const struct weir_lock_wish *wish)
 {
     struct weir_lock_ask *ask = NULL;
@@ -81,9 +87,16 @@ int weir_resp_later_lock(const struct weir_resp_call *call, const struct weir_lo
         free(later);
         return error;
     }
-    *later = (struct weir_resp_later){
-        .conn = call->conn, .lock = ask, .acquires = wish->verb == WEIR_LOCK_ACQUIRE, .waits = weir_lock_ask_waits(ask)
-    };
+    if (weir_lock_ask_told(ask) && call->session->later_count == 0) {
+        write_lock(call, ask);
+        free(later);
+        return 0;
+    }
+    *later = (struct weir_resp_later){ .conn = call->conn,
+                                       .lock = ask,
+                                       .acquires = wish->verb == WEIR_LOCK_ACQUIRE,
+                                       .waits = weir_lock_ask_waits(ask),
+                                       .ready = weir_lock_ask_told(ask) };
     append(call, later);
     call->session->later_locks++;
     call->session->later_acquires += later->acquires;
@@ -134,12 +147,6 @@ static void write_ask(const struct weir_resp_call *call, struct weir_ask *ask)
     else
         weir_resp_reply_outcome(call, outcome);
     weir_ask_end(ask);
-}
-
-static void write_lock(const struct weir_resp_call *call, struct weir_lock_ask *ask)
-{
-    weir_resp_reply_lock(call, ask);
-    weir_lock_ask_end(ask);
 }
 
 static struct weir_resp_later *take_first(struct weir_resp_session *session)

@@ -44,6 +44,23 @@ static void faults__a_grant_costs_one_fsync_and_the_rest_none(void **state)
     assert_int_equal(disk.syncs - before, 3);
 }
 
+/* Numbers are reserved ahead, a thousand at a time. */
+static void faults__numbers_go_on_past_those_reserved(void **state)
+{
+    (void)state;
+    struct weir_token last = { 0 };
+    for (int i = 0; i < 1100; i++) {
+        struct weir_token next = world_granted(world_acquire("a", "A", TTL));
+        assert_true(next.number > last.number);
+        last = next;
+        world_granted(world_release("a", "A"));
+    }
+    last = world_granted(world_acquire("a", "A", TTL));
+    world_reopen();
+    assert_int_equal(weir_token_compare(world_granted(world_acquire("a", "A", TTL)), last), 0);
+    assert_true(world_granted(world_acquire("b", "A", TTL)).number > last.number);
+}
+
 /* ---- a disk that fails ---- */
 
 /* It heals: what was held is held, what was not granted is not, and new tokens are after all old ones. */
@@ -374,6 +391,7 @@ int main(int count, char **words)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, disk_begin, disk_end)
     const struct CMUnitTest tests[] = {
         CASE(faults__a_grant_costs_one_fsync_and_the_rest_none),
+        CASE(faults__numbers_go_on_past_those_reserved),
         CASE(faults__after_a_failed_fsync_nothing_is_known_or_trusted),
         CASE(faults__a_full_disk_grants_nothing_and_says_so),
         CASE(faults__a_longer_lease_is_told_only_when_it_is_durable),

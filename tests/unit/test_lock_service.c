@@ -66,9 +66,18 @@ static void engine_destroy(struct weir_lock_engine *engine)
     (void)engine;
 }
 
-static const struct weir_lock_engine_ops engine_ops = { .apply = apply,
-                                                        .state = engine_state,
-                                                        .destroy = engine_destroy };
+static bool quick_may; /* before the loop's thread asks, and only then */
+
+static bool quick(struct weir_lock_engine *engine, struct weir_lock_op *op)
+{
+    if (quick_may)
+        apply(engine, op, 1, 0);
+    return quick_may;
+}
+
+static const struct weir_lock_engine_ops engine_ops = {
+    .apply = apply, .state = engine_state, .destroy = engine_destroy, .quick = quick
+};
 
 /* ---- a loop that asks ---- */
 
@@ -250,6 +259,28 @@ static void a_drain__answers_who_waits_and_lets_nobody_wait(void **state)
     assert_int_equal(answered(ask(WEIR_LOCK_ACQUIRE, "z", 600 * SECOND)).said, WEIR_LOCK_HELD);
 }
 
+static void what_is_decided_at_once__is_told_by_the_call(void **state)
+{
+    (void)state;
+    assert_int_equal(asked_for(WEIR_LOCK_ACQUIRE, "x").said, WEIR_LOCK_GRANTED);
+    quick_may = true;
+    for (int i = 0; i < 2; i++) {
+        struct weir_lock_ask *asked = ask(WEIR_LOCK_RELEASE, "x", 0);
+        assert_true(weir_lock_ask_told(asked));
+        assert_int_equal(weir_lock_ask_op(asked)->said, i == 0 ? WEIR_LOCK_GRANTED : WEIR_LOCK_FREE);
+        if (i == 0)
+            weir_lock_ask_end(asked);
+        else
+            weir_lock_ask_abandon(asked);
+    }
+    quick_may = false;
+    struct weir_lock_ask *asked = ask(WEIR_LOCK_SHOW, "x", 0);
+    assert_false(weir_lock_ask_told(asked));
+    assert_int_equal(answered(asked).said, WEIR_LOCK_FREE);
+    assert_null(told[0]);
+    assert_int_equal(seen().released, 1);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -259,6 +290,7 @@ int main(void)
         CASE(a_lease_from_before__is_not_released),
         CASE(who_leaves_while_waiting__is_not_told),
         CASE(a_drain__answers_who_waits_and_lets_nobody_wait),
+        CASE(what_is_decided_at_once__is_told_by_the_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

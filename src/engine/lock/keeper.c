@@ -54,7 +54,8 @@ static void sleep_until_due(struct weir_keeper *keeper)
 /* Company for a commit. Clients that were answered together come back together, but not in one instant: the first of
  * them would be made durable alone, and the others would wait for that to end. So an ACQUIRE waits until as many have
  * come as lately, for half a commit at most. Whoever is alone waits for nobody, and nothing else is held back: a
- * release is what lets the next ACQUIRE come. */
+ * release is what lets the next ACQUIRE come. Where a release does not wait for the commit under way (quick), the
+ * others come back during it and are company for each other: to wait for more made 32 clients a fifth slower. */
 static void let_go(struct weir_keeper *keeper)
 {
     for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->gathered));)
@@ -83,7 +84,7 @@ static bool behind_gathered(const struct weir_keeper *keeper, const struct weir_
 static void sort_in(struct weir_keeper *keeper, struct weir_keeper_request *request)
 {
     request->own.waiter.until_ns = weir_add_sat(keeper->now_ns, keeper->stop ? 0 : request->wait_ns);
-    if (request->op.verb == WEIR_LOCK_ACQUIRE) {
+    if (request->op.verb == WEIR_LOCK_ACQUIRE && !keeper->engine->ops->quick) {
         hold_back(keeper, request);
         return;
     }

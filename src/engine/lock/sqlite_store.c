@@ -16,6 +16,7 @@
 
 #define APPLICATION_ID 0x77656972 /* "weir" */
 #define FORMAT 1
+#define NUMBERS_AHEAD 1000U /* a start skips as many at most; the page of the meta row is a third of a small commit */
 #define WAL_FRAMES_MAX 1000 /* of 4 KiB; then the log goes into the database and is written from its start again */
 
 static const char *const STATEMENTS[WEIR_SQLITE_STATEMENTS] = {
@@ -371,9 +372,14 @@ static bool write_entry(struct weir_sqlite_store *store, const struct weir_sqlit
 }
 
 /* The counter that was there must be the one that we left there. */
-static bool write_meta(struct weir_sqlite_store *store, const struct weir_sqlite_meta *meta)
+static bool write_meta(struct weir_sqlite_store *store, struct weir_sqlite_meta *meta)
 {
     sqlite3_stmt *update = store->statements[WEIR_SQLITE_META];
+    if (meta->incarnation == store->meta.incarnation && meta->counter <= store->meta.counter) {
+        meta->counter = store->meta.counter;
+        return true;
+    }
+    meta->counter += NUMBERS_AHEAD;
     sqlite3_bind_int64(update, 1, (int64_t)meta->incarnation);
     sqlite3_bind_int64(update, 2, (int64_t)meta->counter);
     sqlite3_bind_int64(update, 3, (int64_t)store->meta.incarnation);
@@ -399,7 +405,7 @@ static int commit(struct weir_sqlite_store *store, const struct weir_sqlite_meta
 
 /* All that the index has, or, where that is NULL, the entries of a list. */
 static int write_transaction(struct weir_sqlite_store *store, const struct weir_sqlite_index *all,
-                             const struct weir_sqlite_entry *entries, const struct weir_sqlite_meta *meta)
+                             const struct weir_sqlite_entry *entries, struct weir_sqlite_meta meta)
 {
     bool done = step(store, WEIR_SQLITE_BEGIN);
     if (done && all)
@@ -410,9 +416,9 @@ static int write_transaction(struct weir_sqlite_store *store, const struct weir_
     for (; done && entries; entries = entries->dirty_next)
         done = write_entry(store, entries);
     if (done)
-        done = write_meta(store, meta);
+        done = write_meta(store, &meta);
     if (done)
-        return commit(store, meta);
+        return commit(store, &meta);
     char fault[sizeof store->fault];
     memcpy(fault, store->fault, sizeof fault);
     step(store, WEIR_SQLITE_ROLLBACK); /* if it fails too: without its commit the log counts for nothing */
@@ -423,7 +429,7 @@ static int write_transaction(struct weir_sqlite_store *store, const struct weir_
 int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_sqlite_entry *entries,
                             const struct weir_sqlite_meta *meta)
 {
-    int error = write_transaction(store, NULL, entries, meta);
+    int error = write_transaction(store, NULL, entries, *meta);
     if (error)
         return error;
     bool full = store->wal_frames >= WAL_FRAMES_MAX;
@@ -435,7 +441,7 @@ int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_s
 int weir_sqlite_store_rewrite(struct weir_sqlite_store *store, const struct weir_sqlite_index *index,
                               const struct weir_sqlite_meta *meta)
 {
-    int error = write_transaction(store, index, NULL, meta);
+    int error = write_transaction(store, index, NULL, *meta);
     if (!error && weir_sqlite_store_checkpoint(store) != 0)
         return WEIR_EDOWN;
     return error;

@@ -19,7 +19,7 @@
 struct weir_sqlite_meta {
     uint64_t system; /* random, of this database */
     uint64_t incarnation;
-    uint64_t counter; /* the number of the last grant of any lock */
+    uint64_t counter; /* no grant of any lock has a greater number */
 };
 
 enum weir_sqlite_statement {
@@ -58,7 +58,8 @@ void weir_sqlite_store_close(struct weir_sqlite_store *store); /* without a chec
 /* Reads the rows into an empty index; each gets a full lease from now. WEIR_ECORRUPT, WEIR_EIO, WEIR_ENOMEM. */
 int weir_sqlite_store_load(struct weir_sqlite_store *store, struct weir_sqlite_index *index, uint64_t now_ns);
 
-/* Makes these entries durable, and the meta row. WEIR_EDOWN: certainly not done; WEIR_EUNKNOWN. */
+/* Makes these entries durable, under a meta row that covers `meta`: its counter runs ahead, so that it need not be
+ * written each time. WEIR_EDOWN: certainly not done; WEIR_EUNKNOWN. */
 int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_sqlite_entry *entries,
                             const struct weir_sqlite_meta *meta);
 /* The same of all there are: whatever rows there are give way to the index. */
