@@ -50,6 +50,13 @@ static void say(char ret_text[WEIR_ASK_TEXT_SIZE], const char *text, const PGcon
     ret_text[size] = '\0';
 }
 
+/* libpq's own prints on standard error, which is the program's: a server that shuts down would be heard there. */
+static void notice_ignore(void *context, const PGresult *notice)
+{
+    (void)context;
+    (void)notice;
+}
+
 static PGconn *connect_start(const char *conninfo, const char *const *extra)
 {
     /* What comes before dbname (the conninfo) is a default, what comes after it wins. */
@@ -61,7 +68,10 @@ static PGconn *connect_start(const char *conninfo, const char *const *extra)
         keywords[count] = extra[0];
         values[count] = extra[1];
     }
-    return PQconnectStartParams(keywords, values, 1);
+    PGconn *conn = PQconnectStartParams(keywords, values, 1);
+    if (conn)
+        (void)PQsetNoticeReceiver(conn, notice_ignore, NULL);
+    return conn;
 }
 
 int weir_ask_connect(const char *conninfo, const char *const *extra, uint64_t deadline_ns, struct pg_conn **ret_conn,
