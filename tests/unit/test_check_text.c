@@ -271,6 +271,9 @@ static void a_promoted_server__is_judged_by_history(void **state)
     seen.position = 1008;
     assert_string_equal(asked(seen, primary, 0), "lost");
     assert_string_equal(asked(seen, standby, 0), "lost");
+    const struct weir_place after = { .system = SYSTEM, .position = 1200, .timeline = 2 };
+    const struct weir_shown zombie = { .system = SYSTEM, .position = 5000, .run = 5, .timeline = 1, .primary = true };
+    assert_string_equal(asked(after, zombie, 0), "diverged");
     memset(&known, 0, sizeof(known));
 }
 
@@ -319,7 +322,11 @@ static struct weir_shown some_shown(struct test_random *random)
 
 static bool is_named(const struct weir_place *seen, uint32_t timeline)
 {
-    return timeline == seen->timeline || (timeline && weir_known_find(&known, timeline) && timeline > 1);
+    const struct weir_history *own = weir_known_find(&known, seen->timeline);
+    for (unsigned i = 0; own && i < own->count; i++)
+        if (own->ancestors[i].timeline == timeline)
+            return true;
+    return timeline == seen->timeline || (timeline > 1 && weir_known_find(&known, timeline));
 }
 
 /* Never more than weir_place_compare would say, and as much wherever the timeline was known when it was made. */
@@ -361,7 +368,7 @@ static void the_longest__fits(void **state)
                                                                           .standby = true });
     weir_known_run(&known, SYSTEM, UINT32_MAX - 100, INT64_MAX, UINT64_MAX - 15);
     size_t size = weir_check_text(&(struct weir_check_wish){ &token, &known, SYSTEM, INT64_MAX }, text);
-    assert_in_range(size, 3000, WEIR_CHECK_TEXT_MAX - 1);
+    assert_in_range(size, WEIR_CHECK_TEXT_MAX / 4, WEIR_CHECK_TEXT_MAX * 3 / 4);
     memset(&known, 0, sizeof(known));
 }
 

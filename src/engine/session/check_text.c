@@ -8,8 +8,9 @@
 
 #include "base/assert.h"
 
-/* Timelines that a text names: the token's and those whose histories are known. */
-#define TIMELINES_MAX (WEIR_HISTORIES_MAX + 1)
+/* Timelines that a text names: the token's, those whose histories are known, and the token's latest ancestors, where
+ * zombies are and standbys that come late. */
+#define TIMELINES_MAX (WEIR_HISTORIES_MAX + 3)
 #define FAR (UINT64_MAX & ~UINT64_C(7)) /* a position beyond all others: what is left is the timeline */
 
 /* As shown.c asks for them. A run: what PostgreSQL discards after a crash. Settled: no transaction has a number from
@@ -61,6 +62,9 @@ static struct timelines timelines_of(const struct weir_place *seen, const struct
     timelines_add(&timelines, seen->timeline);
     for (unsigned i = 0; i < known->history_count; i++)
         timelines_add(&timelines, known->histories[i].timeline);
+    const struct weir_history *own = weir_known_find(known, seen->timeline);
+    for (unsigned i = own ? own->count : 0; i-- > 0;)
+        timelines_add(&timelines, own->ancestors[i].timeline);
     return timelines;
 }
 

@@ -15,8 +15,7 @@
 
 #include "core/session/token.h"
 
-#define WEIR_CHECK_TEXT_MAX                                                                                            \
-    6144 /* with a place of each kind that has the longest text, at every timeline that is known */
+#define WEIR_CHECK_TEXT_MAX 8192
 
 struct weir_check_wish {
     const struct weir_session_token *token;
