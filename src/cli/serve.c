@@ -6,6 +6,7 @@
 
 #include "base/siphash.h"
 #include "cli/serve_locks.h"
+#include "cli/serve_sessions.h"
 #include "cli/verbs.h"
 #include "serve/http.h"
 #include "serve/resp.h"
@@ -15,7 +16,7 @@ static const char help[] =
     "Usage: weir serve [OPTION ...]\n"
     "\n"
     "Answers Redis clients (CL.THROTTLE, WEIR.CHECK, WEIR.LOCK, ...) and HTTP (/v1/check, /v1/auth, /v1/locks,\n"
-    "/metrics).\n"
+    "/v1/sessions, /metrics).\n"
     "\n"
     "  --config FILE   limits and settings in YAML; without it the example limits\n"
     "  --resp ADDR     where Redis clients connect (127.0.0.1:6380)\n"
@@ -247,8 +248,8 @@ static void add_locks(struct weir_siphash_state *state, const struct weir_config
     weir_siphash_add(state, &locks->timeout_ns, sizeof(locks->timeout_ns));
 }
 
-/* Of what a reload cannot change: connections to the engine, the store of locks, the socket of gossip, and how keys are
- * hashed. */
+/* Of what a reload cannot change: connections to the engine, the store of locks, sessions, the socket of gossip, and
+ * how keys are hashed. */
 static uint64_t fingerprint(const struct weir_config *config)
 {
     const struct weir_config_redis *redis = &config->redis;
@@ -272,6 +273,7 @@ static uint64_t fingerprint(const struct weir_config *config)
     }
     add_text(&state, config->node_name);
     add_locks(&state, &config->locks);
+    weir_cli_sessions_add(&state, &config->sessions);
     weir_siphash_add(&state, config->cluster_secret, sizeof(config->cluster_secret));
     return weir_siphash_end(&state);
 }
@@ -287,8 +289,8 @@ static struct weir_setup *reload(void *context)
     if (setup)
         printf("weir: reloaded, %zu limits%s\n", weir_rules_count(setup->rules),
                same ? ""
-                    : "; engine:, cluster:, locks: or cluster_secret: have changed, which takes a restart: the old "
-                      "connections, locks and secret stay");
+                    : "; engine:, cluster:, locks:, sessions: or cluster_secret: have changed, which takes a restart: "
+                      "the old connections, locks, sessions and secret stay");
     else
         fputs("weir: the old limits stay in force\n", stderr);
     fflush(stdout);
@@ -320,7 +322,8 @@ static int check(struct flags *flags)
     struct weir_config *config = load_config(flags);
     if (!config)
         return WEIR_EXIT_ERROR;
-    if (!weir_cli_locks_built(config) || make_limiter(flags, config, &serving.limiter)) {
+    if (!weir_cli_locks_built(config) || !weir_cli_sessions_built(config) ||
+        make_limiter(flags, config, &serving.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
@@ -388,6 +391,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
     }
     print_engine(config);
     weir_cli_locks_print(config, locks);
+    weir_cli_sessions_print(config);
     serving->engine = fingerprint(config);
     memcpy(serving->cluster_secret, config->cluster_secret, sizeof(serving->cluster_secret));
     fflush(stdout);

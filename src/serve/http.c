@@ -88,6 +88,10 @@ static const struct route {
     { "/readyz", READ, 0, readyz },
     { "/metrics", READ, WEIR_RIGHT_METRICS, weir_http_metrics },
     { "/v1/nodes", READ, WEIR_RIGHT_METRICS, weir_http_nodes },
+    { "/v1/sessions/route", POST, WEIR_RIGHT_SESSION, weir_http_sessions_route },
+    { "/v1/sessions/seen", POST, WEIR_RIGHT_SESSION, weir_http_sessions_seen },
+    { "/v1/sessions/accept", POST, WEIR_RIGHT_SESSION, weir_http_sessions_accept },
+    { "/v1/sessions/servers", READ, WEIR_RIGHT_METRICS, weir_http_sessions_servers },
 };
 
 static bool method_fits(enum weir_http_method method, enum methods methods)
@@ -148,8 +152,8 @@ static void answer(struct weir_http_call *call)
     if (!answer_locks(call) && !answer_permits(call))
         weir_http_reply_problem(call, 404, "",
                                 "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
-                                "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, /v1/nodes, /healthz, "
-                                "/readyz, /metrics");
+                                "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
+                                "/v1/sessions/route, seen, accept and servers, /v1/nodes, /healthz, /readyz, /metrics");
 }
 
 /* ---- the protocol ---- */
@@ -242,6 +246,7 @@ static void on_close(struct weir_conn *conn)
     weir_http_next(&session->codec);
     weir_http_check_drop(session);
     weir_http_locks_drop(session);
+    weir_http_sessions_drop(session);
     free(session->rest);
     session->rest = NULL;
 }

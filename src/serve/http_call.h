@@ -13,7 +13,8 @@
 #include "wire/http_answer.h"
 #include "wire/lock.h"
 
-struct weir_lock_ask; /* serve/locks.h */
+struct weir_lock_ask;    /* serve/locks.h */
+struct weir_session_ask; /* serve/sessions.h */
 
 /* Of one connection. */
 struct weir_http_session {
@@ -21,9 +22,10 @@ struct weir_http_session {
     uint8_t *rest; /* of an answer too long to be written at once; NULL = none */
     size_t rest_size;
     size_t rest_sent;
-    bool rest_closes;           /* the connection ends with it */
-    struct weir_lock_ask *lock; /* the lock being asked for; NULL = none */
-    struct weir_ask *ask;       /* the request being decided (serve/ask.h); NULL = none. The answer of either: */
+    bool rest_closes;                  /* the connection ends with it */
+    struct weir_lock_ask *lock;        /* the lock being asked for; NULL = none */
+    struct weir_session_ask *sessions; /* what is being asked about a session; NULL = nothing */
+    struct weir_ask *ask;              /* the request being decided (serve/ask.h); NULL = none. The answer of either: */
     int refused;
     bool with_body, keep_alive, version_10;
     enum weir_http_method method;
@@ -81,7 +83,7 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
 void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
-/* ---- handlers: http_check.c, http_locks.c, http_metrics.c, http_nodes.c, http_permit.c ---- */
+/* ---- handlers: http_check.c, http_locks.c, http_metrics.c, http_nodes.c, http_permit.c, http_sessions.c ---- */
 
 void weir_http_check_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_check(struct weir_http_call *call);
@@ -95,6 +97,12 @@ bool weir_http_locks_reads(const struct weir_http_call *call); /* GET; else POST
 unsigned weir_http_locks_right(const struct weir_http_call *call);
 void weir_http_locks(struct weir_http_call *call);
 void weir_http_locks_drop(struct weir_http_session *session); /* the connection ends */
+
+void weir_http_sessions_route(struct weir_http_call *call);
+void weir_http_sessions_seen(struct weir_http_call *call);
+void weir_http_sessions_accept(struct weir_http_call *call);
+void weir_http_sessions_servers(struct weir_http_call *call);
+void weir_http_sessions_drop(struct weir_http_session *session); /* the connection ends */
 
 /* /v1/permits/{id}/release and /renew: whether the path is one of them. */
 bool weir_http_permits_path(const struct weir_http_call *call);

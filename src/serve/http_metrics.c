@@ -10,6 +10,7 @@
 #include "serve/http_call.h"
 #include "serve/loop.h"
 #include "serve/nodes.h"
+#include "serve/sessions.h"
 #include "weir/version.h"
 
 #define METRICS_TEXT_MAX ((size_t)256 << 20) /* 65,536 limits take less */
@@ -205,6 +206,15 @@ static void write_table(struct weir_prometheus *out, const struct weir_loop *loo
                  offsetof(struct weir_limit_stats, refused_full));
 }
 
+static void write_sessions(struct weir_prometheus *out, const struct weir_loop *loop)
+{
+    struct weir_sessions_view view;
+    if (!loop->shared->sessions)
+        return;
+    weir_session_service_view(loop->shared->sessions, &view);
+    weir_sessions_metrics(out, &view);
+}
+
 void weir_http_metrics(struct weir_http_call *call)
 {
     struct weir_loop *loop = call->conn->loop;
@@ -219,6 +229,7 @@ void weir_http_metrics(struct weir_http_call *call)
     write_connections(&out, loop->shared);
     write_table(&out, loop);
     write_sharing(&out, loop);
+    write_sessions(&out, loop);
     uint8_t *text = weir_prometheus_take(&out, &size);
     if (text)
         weir_http_reply_long(call, "text/plain; version=0.0.4; charset=utf-8", text, size);

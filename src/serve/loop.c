@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "observe/metrics.h"
 #include "serve/locks.h"
+#include "serve/sessions.h"
 
 #define ACCEPTS_PER_TURN 64
 #define CHECK_PERIOD_MS 250
@@ -82,6 +83,7 @@ static void close_loop(struct weir_loop *loop)
         close_listener(&loop->listeners[i]);
     weir_timers_stop(&loop->timers);
     weir_lock_inbox_close(loop);
+    weir_session_inbox_close(loop);
     uv_close((uv_handle_t *)&loop->ready, NULL);
     uv_close((uv_handle_t *)&loop->check, NULL);
     uv_close((uv_handle_t *)&loop->wake, NULL);
@@ -133,6 +135,7 @@ static void drain(struct weir_loop *loop)
     for (struct weir_conn *conn = loop->conns; conn; conn = conn->next)
         weir_loop_ready_add(loop, conn);
     weir_lock_inbox_drain(loop);
+    weir_session_inbox_drain(loop);
     if (loop->conn_count == 0)
         weir_sharer_close(loop);
 }
@@ -255,6 +258,8 @@ int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared, struct we
     uv_timer_init(&loop->uv, &loop->check);
     loop->wake.data = loop->ready.data = loop->check.data = loop;
     error = weir_lock_inbox_open(loop);
+    if (!error)
+        error = weir_session_inbox_open(loop);
     if (!error)
         error = weir_sharer_init(loop, loop->setup->config, ret_fault);
     if (error)

@@ -37,9 +37,10 @@ struct weir_counters {
     _Atomic uint64_t unknown_charges; /* exact decisions that the engine may have charged without our hearing of it */
 };
 
-struct weir_holds;        /* serve/hold.h */
-struct weir_gossip_host;  /* engine/gossip_host.h */
-struct weir_lock_service; /* serve/locks.h */
+struct weir_holds;           /* serve/hold.h */
+struct weir_gossip_host;     /* engine/gossip_host.h */
+struct weir_lock_service;    /* serve/locks.h */
+struct weir_session_service; /* serve/sessions.h */
 
 struct weir_listener {
     struct weir_loop *loop;
@@ -56,9 +57,10 @@ struct weir_shared {
     struct weir_limiter *limiter;
     struct weir_metrics *metrics;
     struct weir_holds *holds;
-    struct weir_fallback *fallback;  /* this node's shares while an engine fails */
-    struct weir_gossip_host *gossip; /* NULL: no limit is gossiped */
-    struct weir_lock_service *locks; /* NULL: there are no locks */
+    struct weir_fallback *fallback;        /* this node's shares while an engine fails */
+    struct weir_gossip_host *gossip;       /* NULL: no limit is gossiped */
+    struct weir_lock_service *locks;       /* NULL: there are no locks */
+    struct weir_session_service *sessions; /* NULL: there are no sessions */
     struct weir_permit_secret permit_secret;
     struct weir_loop *loops;
     size_t loop_count;

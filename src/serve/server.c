@@ -14,6 +14,7 @@
 #include "serve/hold.h"
 #include "serve/listen.h"
 #include "serve/locks.h"
+#include "serve/sessions.h"
 
 #define MAINTAIN_PERIOD_MS 10
 #define MAINTAIN_LINES 4096
@@ -193,6 +194,14 @@ static int init_locks(struct weir_server *server, size_t loops)
     return weir_lock_service_create(&options, &server->shared.locks);
 }
 
+static int init_sessions(struct weir_server *server, size_t loops, struct weir_fault *ret_fault)
+{
+    const struct weir_config_sessions *config = &server->options.setup->config->sessions;
+    if (config->servers_count == 0)
+        return 0;
+    return weir_session_service_create(config, loops, &server->shared.sessions, ret_fault);
+}
+
 static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
 {
     size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
@@ -208,6 +217,8 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
         error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, &server->shared.fallback);
     if (!error)
         error = init_locks(server, wanted);
+    if (!error)
+        error = init_sessions(server, wanted, ret_fault);
     if (error)
         return error;
     server->shared.loops = aligned_alloc(_Alignof(struct weir_loop), wanted * sizeof(struct weir_loop));
@@ -292,6 +303,7 @@ void weir_server_destroy(struct weir_server *server)
         weir_loop_deinit(&server->shared.loops[i]);
     free(server->shared.loops);
     weir_lock_service_destroy(server->shared.locks);
+    weir_session_service_destroy(server->shared.sessions);
     if (server->options.locks)
         server->options.locks->ops->destroy(server->options.locks);
     weir_holds_destroy(server->shared.holds);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/serve_sessions.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "serve/sessions.h"
+
+bool weir_cli_sessions_built(const struct weir_config *config)
+{
+    if (config->sessions.servers_count == 0 || weir_session_service_built())
+        return true;
+    fputs("weir: sessions: this weir was built without libpq\n", stderr);
+    return false;
+}
+
+static const char *users_name(struct weir_slice users)
+{
+    bool redis = users.size > 5 && memcmp(users.data, "redis", 5) == 0;
+    return users.size == 0 ? "memory" : redis ? "redis" : "postgresql";
+}
+
+void weir_cli_sessions_print(const struct weir_config *config)
+{
+    const struct weir_config_sessions *sessions = &config->sessions;
+    if (sessions->servers_count == 0)
+        return;
+    printf("weir: sessions over %zu server%s, users in %s\n", sessions->servers_count,
+           sessions->servers_count == 1 ? "" : "s", users_name(sessions->users));
+    if (sessions->keys_count == 0)
+        fputs("weir: warning: sessions: no keys: tokens are signed with a random one and end with this process, and no "
+              "other node takes them\n",
+              stderr);
+}
+
+static void add_bytes(struct weir_siphash_state *state, const void *data, size_t size)
+{
+    weir_siphash_add(state, &size, sizeof(size));
+    weir_siphash_add(state, data, size);
+}
+
+void weir_cli_sessions_add(struct weir_siphash_state *state, const struct weir_config_sessions *sessions)
+{
+    const uint64_t numbers[] = { sessions->users_max,  sessions->ttl_ns,    sessions->poll_ns,    sessions->freeze_ns,
+                                 sessions->timeout_ns, sessions->window_ns, sessions->waiters_max };
+    for (size_t i = 0; i < sessions->servers_count; i++) {
+        add_bytes(state, sessions->servers[i].name, strlen(sessions->servers[i].name));
+        add_bytes(state, sessions->servers[i].url.data, sessions->servers[i].url.size);
+    }
+    add_bytes(state, sessions->users.data, sessions->users.size);
+    for (size_t i = 0; i < sessions->keys_count; i++) {
+        weir_siphash_add(state, &sessions->keys[i].id, sizeof(sessions->keys[i].id));
+        add_bytes(state, sessions->keys[i].key.data, sessions->keys[i].key.size);
+    }
+    weir_siphash_add(state, numbers, sizeof(numbers));
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/session_decide.h"
+
+#include <string.h>
+
+#define MS_NS (WEIR_NS_PER_SECOND / 1000)
+#define LEADER_HOLDS_POLLS 2 /* a read that went to the leader looks for a replica again soon */
+
+/* One of another system is not usable. */
+uint64_t weir_session_system(const struct weir_snapshot *snapshot)
+{
+    for (unsigned i = 0; i < snapshot->count; i++)
+        if (snapshot->servers[i].usable)
+            return snapshot->servers[i].shown.system;
+    return snapshot->known.system;
+}
+
+bool weir_session_fresh(const struct weir_snapshot *snapshot, unsigned index, uint64_t since_ns)
+{
+    return snapshot->states[index].begun_ns > since_ns;
+}
+
+void weir_session_tidy(struct weir_session_token *token, const struct weir_known *known)
+{
+    struct weir_session_token tidy = *token;
+    tidy.count = 0;
+    for (unsigned i = 0; i < token->count; i++)
+        if (weir_session_token_add(&tidy, &token->places[i], known))
+            return; /* cannot be: there are no more of them than before */
+    *token = tidy;
+}
+
+static bool any_usable(const struct weir_snapshot *snapshot)
+{
+    for (unsigned i = 0; i < snapshot->count; i++)
+        if (snapshot->servers[i].usable)
+            return true;
+    return false;
+}
+
+/* ---- what core/session/route is asked ---- */
+
+static bool is_avoided(const struct weir_session_case *route, const char *name)
+{
+    for (unsigned i = 0; i < route->avoid_count; i++)
+        if (strcmp(route->avoid[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The leader cannot be avoided: where its check does not say ok, nobody's would. */
+static void copy_servers(const struct weir_session_case *route, const struct weir_snapshot *snapshot,
+                         struct weir_route_server *servers)
+{
+    memcpy(servers, snapshot->servers, snapshot->count * sizeof(servers[0]));
+    for (unsigned i = 0; i < snapshot->count; i++)
+        if (!servers[i].shown.primary && is_avoided(route, snapshot->states[i].name))
+            servers[i].usable = false;
+}
+
+static uint32_t find(const struct weir_snapshot *snapshot, const char *name)
+{
+    for (uint32_t i = 0; i < snapshot->count; i++)
+        if (name[0] && strcmp(snapshot->states[i].name, name) == 0)
+            return i;
+    return WEIR_ROUTE_NONE;
+}
+
+static struct weir_route choose(const struct weir_session_case *route, const struct weir_session_token *token,
+                                const struct weir_snapshot *snapshot, const struct weir_session_times *times)
+{
+    struct weir_route_server servers[WEIR_ROUTE_SERVERS_MAX];
+    copy_servers(route, snapshot, servers);
+    return weir_route_choose(&(struct weir_route_request){
+        .token = token,
+        .known = &snapshot->known,
+        .servers = servers,
+        .server_count = snapshot->count,
+        .session = route->session,
+        .stay = find(snapshot, route->stay),
+        .came_ns = route->came_ns,
+        .wall_ns = times->wall_ns,
+        .window_ns = times->window_ns,
+        .wait_left_ns = route->wait_ns > times->now_ns ? route->wait_ns - times->now_ns : 0,
+        .strategy = route->strategy,
+        .behind = route->behind,
+        .write = route->write,
+    });
+}
+
+/* ---- what becomes of its answer ---- */
+
+static bool seen_at_standby(const struct weir_session_token *token)
+{
+    for (unsigned i = 0; i < token->count; i++)
+        if (token->places[i].standby)
+            return true;
+    return false;
+}
+
+/* Has the primary shown a position as far as the token's? If not, it may have lost it, or was asked too early. */
+static bool reaches(const struct weir_shown *primary, const struct weir_session_token *token)
+{
+    for (unsigned i = 0; i < token->count; i++)
+        if (token->places[i].position > (primary->position | WEIR_POSITION_NEXT))
+            return false;
+    return true;
+}
+
+/* Whether what is known of the chosen one says enough about it. */
+static bool is_proven(const struct weir_session_case *route, const struct weir_session_token *token,
+                      const struct weir_snapshot *snapshot, const struct weir_route *chosen)
+{
+    const struct weir_shown *shown = &snapshot->servers[chosen->server].shown;
+    bool fresh = weir_session_fresh(snapshot, chosen->server, route->came_ns);
+    if (!chosen->leader || chosen->stale || token->count == 0)
+        return true;
+    if (!fresh && !reaches(shown, token))
+        return false;
+    return route->write || !seen_at_standby(token) || (fresh && shown->settled);
+}
+
+static uint64_t holds_ms(const struct weir_session_case *route, const struct weir_session_times *times,
+                         const struct weir_route *chosen)
+{
+    bool detour = (chosen->leader && !route->write) || chosen->stale || chosen->verdict != WEIR_PLACE_OK;
+    return (detour ? LEADER_HOLDS_POLLS * times->poll_ns : times->freeze_ns) / MS_NS;
+}
+
+static void fill(const struct weir_session_case *route, const struct weir_session_token *token,
+                 const struct weir_snapshot *snapshot, const struct weir_session_times *times,
+                 const struct weir_route *chosen, struct weir_session_answer *answer)
+{
+    const struct weir_route_server *server = &snapshot->servers[chosen->server];
+    const struct weir_server_state *state = &snapshot->states[chosen->server];
+    bool settled = server->shown.primary && server->shown.settled && state->begun_ns > route->came_ns;
+    static const struct weir_session_token nothing;
+    const struct weir_check_wish wish = {
+        .token = chosen->stale ? &nothing : token, /* what is known to be older is not checked */
+        .known = &snapshot->known,
+        .system = weir_session_system(snapshot),
+        .settled_run = settled ? server->shown.run : 0,
+    };
+    answer->said = WEIR_SESSION_ROUTED;
+    answer->index = chosen->server;
+    answer->server = server->id;
+    memcpy(answer->name, state->name, sizeof(answer->name));
+    answer->name[sizeof(answer->name) - 1] = '\0';
+    answer->primary = server->shown.primary;
+    answer->stale = chosen->stale || chosen->verdict != WEIR_PLACE_OK; /* sticky and window do not ask */
+    answer->lag_known = server->shown.primary || server->lag_ns != UINT64_MAX;
+    answer->lag_ms = server->shown.primary || !answer->lag_known ? 0 : server->lag_ns / MS_NS;
+    answer->holds_ms = holds_ms(route, times, chosen);
+    answer->check_size = weir_check_text(&wish, answer->check);
+}
+
+/* Nobody was chosen, or whoever was does not show enough. */
+static enum weir_session_said refusal(const struct weir_snapshot *snapshot, enum weir_place_verdict verdict)
+{
+    switch (verdict) {
+    case WEIR_PLACE_LOST:
+    case WEIR_PLACE_DIVERGED:
+        return WEIR_SESSION_LOST;
+    case WEIR_PLACE_FOREIGN:
+        return WEIR_SESSION_FOREIGN;
+    case WEIR_PLACE_OK:
+    case WEIR_PLACE_BEHIND:
+    case WEIR_PLACE_UNPROVEN:
+    default:
+        return any_usable(snapshot) ? WEIR_SESSION_BEHIND : WEIR_SESSION_DOWN;
+    }
+}
+
+void weir_session_decide(const struct weir_session_case *route, const struct weir_snapshot *snapshot,
+                         const struct weir_session_times *times, struct weir_session_answer *ret_answer)
+{
+    struct weir_session_token token = route->token;
+    weir_session_tidy(&token, &snapshot->known);
+    const struct weir_route chosen = choose(route, &token, snapshot, times);
+    bool proposed = chosen.server != WEIR_ROUTE_NONE && !chosen.wait;
+    if (proposed && chosen.verdict != WEIR_PLACE_FOREIGN && is_proven(route, &token, snapshot, &chosen)) {
+        fill(route, &token, snapshot, times, &chosen, ret_answer);
+        return;
+    }
+    enum weir_session_said said = refusal(snapshot, chosen.verdict);
+    bool may_wait = times->now_ns < route->wait_ns && chosen.wait;
+    bool may_ask = times->now_ns < route->give_up_ns && proposed && said != WEIR_SESSION_FOREIGN;
+    bool may_learn = times->now_ns < route->give_up_ns && chosen.verdict == WEIR_PLACE_UNPROVEN;
+    ret_answer->said = may_wait || may_ask || may_learn ? WEIR_SESSION_WAITS : said;
+}
