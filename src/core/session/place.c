@@ -38,24 +38,59 @@ enum weir_place_verdict weir_place_worse(enum weir_place_verdict a, enum weir_pl
     return badness(a) < badness(b) ? b : a;
 }
 
-/* Where `timeline` ended on the way to the history's own one. */
-static bool ended_at(const struct weir_history *history, uint32_t timeline, uint64_t *ret_end)
+/* A timeline's ancestors, oldest first. */
+struct chain {
+    const struct weir_ancestor *ancestors;
+    unsigned count;
+};
+
+static bool is_ancestor(const struct weir_history *history, uint32_t timeline, unsigned *ret_index)
 {
     for (unsigned i = history->count; i-- > 0;)
         if (history->ancestors[i].timeline == timeline) {
-            *ret_end = history->ancestors[i].end;
+            *ret_index = i;
             return true;
         }
     return false;
 }
 
-/* Where two chains, of which neither contains the other's timeline, part: 0 if they have no ancestor in common. */
-static uint64_t parting(const struct weir_history *a, const struct weir_history *b)
+/* A history begins with its parent's: so the one of a descendant will do. */
+static bool chain_of(const struct weir_known *known, uint32_t timeline, struct chain *ret_chain)
 {
-    uint64_t end;
-    for (unsigned i = a->count; i-- > 0;)
-        if (ended_at(b, a->ancestors[i].timeline, &end))
-            return weir_min_u64(a->ancestors[i].end, end);
+    const struct weir_history *history = weir_known_find(known, timeline);
+    unsigned count = history ? history->count : 0;
+    for (unsigned i = 0; known && !history && i < known->history_count; i++)
+        if (is_ancestor(&known->histories[i], timeline, &count))
+            history = &known->histories[i];
+    if (!history)
+        return false;
+    *ret_chain = (struct chain){ history->ancestors, count };
+    return true;
+}
+
+/* Where `timeline` ended on the way down the chain. Ends that fall cut off what was before (weir_history). */
+static bool ended_at(const struct chain *chain, uint32_t timeline, uint64_t *ret_end)
+{
+    uint64_t end = UINT64_MAX;
+    for (unsigned i = chain->count; i-- > 0;) {
+        end = weir_min_u64(end, chain->ancestors[i].end);
+        if (chain->ancestors[i].timeline == timeline) {
+            *ret_end = end;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where two chains, of which neither contains the other's timeline, part: 0 if they have no ancestor in common. */
+static uint64_t parting(const struct chain *a, const struct chain *b)
+{
+    uint64_t end = UINT64_MAX, other;
+    for (unsigned i = a->count; i-- > 0;) {
+        end = weir_min_u64(end, a->ancestors[i].end);
+        if (ended_at(b, a->ancestors[i].timeline, &other))
+            return weir_min_u64(end, other);
+    }
     return 0;
 }
 
@@ -63,17 +98,16 @@ static uint64_t parting(const struct weir_history *a, const struct weir_history 
 static enum branch branch_of(uint32_t from, uint64_t position, uint32_t to, const struct weir_known *known,
                              uint64_t *ret_fork)
 {
+    struct chain higher, lower;
+    uint64_t fork;
     if (from == to)
         return BRANCH_HOLDS;
-    const struct weir_history *higher = weir_known_find(known, from > to ? from : to);
-    if (!higher)
+    if (!chain_of(known, from > to ? from : to, &higher))
         return BRANCH_UNKNOWN;
-    uint64_t fork;
-    if (!ended_at(higher, from > to ? to : from, &fork)) {
-        const struct weir_history *lower = weir_known_find(known, from > to ? to : from);
-        if (!lower)
+    if (!ended_at(&higher, from > to ? to : from, &fork)) {
+        if (!chain_of(known, from > to ? to : from, &lower))
             return BRANCH_UNKNOWN;
-        fork = parting(lower, higher);
+        fork = parting(&lower, &higher);
     }
     *ret_fork = fork;
     return position <= fork ? BRANCH_HOLDS : BRANCH_LEFT;
@@ -130,7 +164,8 @@ static enum weir_place_verdict compare_primary(const struct weir_place *seen, co
 {
     if (tail != TAIL_KEPT || (shown->position | WEIR_POSITION_NEXT) < seen->position)
         return shown->timeline < seen->timeline ? WEIR_PLACE_DIVERGED : WEIR_PLACE_LOST;
-    return seen->standby && !shown->settled ? WEIR_PLACE_BEHIND : WEIR_PLACE_OK;
+    bool elsewhere = seen->standby || seen->timeline > shown->timeline;
+    return elsewhere && !shown->settled ? WEIR_PLACE_BEHIND : WEIR_PLACE_OK;
 }
 
 static enum weir_place_verdict compare_standby(const struct weir_place *seen, const struct weir_shown *shown,
@@ -233,7 +268,7 @@ int weir_place_merge(const struct weir_place *a, const struct weir_place *b, con
     }
     if (earlier.run != 0 && (earlier.run != later.run || earlier.timeline != later.timeline))
         return WEIR_EAGAIN;
-    later.standby = lower.standby || higher.standby;
+    later.standby = lower.standby || higher.standby || later.timeline < higher.timeline;
     *ret_merged = later;
     return 0;
 }

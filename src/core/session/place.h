@@ -67,7 +67,8 @@ enum weir_place_verdict weir_place_worse(enum weir_place_verdict a, enum weir_pl
  * in common.
  *
  * A primary is never behind a session that is honest: where its position is below `seen`, it lost the end of its log:
- * LOST (DIVERGED on a lower timeline). It must be `settled` for a place that was seen at a standby: else BEHIND.
+ * LOST (DIVERGED on a lower timeline). It must be `settled` for a place that was seen at a standby, or on a timeline
+ * that left its own (there it was a standby's first): else BEHIND.
  *
  * A place with a run, seen before it was flushed: OK only where the run is known to have flushed it, or the server is
  * the primary in that run. Run over and not known to have flushed it: LOST. Still the present run: BEHIND, ask the
@@ -97,8 +98,9 @@ int weir_position_parse(const char *text, size_t size, uint64_t *ret_position);
 
 /* One place, merged: the later of two along a history. WEIR_OK and *ret_merged; WEIR_EAGAIN: neither can be shown to
  * contain the other (cut off by a failover, not flushed by a run that may be over, of two systems, or the history is
- * not known): keep both. Where the merged place is OK both are. It has `standby` if either has it, the later one's run,
- * and the higher timeline if the later one is contained in that and has no run. */
+ * not known): keep both. Where the merged place is OK both are (or would be, if their histories were known, too). It
+ * has `standby` if either has it, or its timeline is the lower one, the later one's run, and the higher timeline if the
+ * later one is contained in that and has no run. */
 int weir_place_merge(const struct weir_place *a, const struct weir_place *b, const struct weir_known *known,
                      struct weir_place *ret_merged);
 

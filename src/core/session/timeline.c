@@ -88,8 +88,6 @@ int weir_history_parse(uint32_t timeline, const char *text, size_t size, struct 
         last = ancestor.timeline;
         add_ancestor(&history, &ancestor);
     }
-    for (unsigned i = history.count; i-- > 1;)
-        history.ancestors[i - 1].end = weir_min_u64(history.ancestors[i - 1].end, history.ancestors[i].end);
     *ret_history = history;
     return 0;
 }

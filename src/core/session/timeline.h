@@ -27,21 +27,21 @@
 
 struct weir_ancestor {
     uint32_t timeline;
-    uint64_t end; /* what it wrote up to here belongs to its descendant's history, no more */
+    uint64_t end; /* what it wrote up to here, and up to each end that follows, belongs to the history; no more */
 };
 
 struct weir_history {
     uint32_t timeline;
     unsigned count;                                     /* of ancestors */
     bool cut;                                           /* older ancestors than these there are, unknown ones */
-    struct weir_ancestor ancestors[WEIR_ANCESTORS_MAX]; /* oldest first; timelines ascend, ends never fall */
+    struct weir_ancestor ancestors[WEIR_ANCESTORS_MAX]; /* oldest first; timelines ascend */
 };
 
 /* Reads what TIMELINE_HISTORY answers: lines of "timeline <blank> position <blank> reason", comments from '#'.
  * WEIR_EPROTO: not such a text, or its timelines do not ascend, or reach `timeline`, or `timeline` is 0. A text of size
  * 0 is the history of a timeline without ancestors. Positions may fall: a standby that is promoted on the way to its
- * newest timeline names that one as its parent, although it never reached it. What it left counts, so the ends before
- * are lowered to it. Of more than WEIR_ANCESTORS_MAX the newest are kept. */
+ * newest timeline names that one as its parent, although it never reached it. Nothing beyond such an end is part of the
+ * history, whichever ancestor wrote it. Of more than WEIR_ANCESTORS_MAX the newest are kept. */
 int weir_history_parse(uint32_t timeline, const char *text, size_t size, struct weir_history *ret_history);
 
 struct weir_run {

@@ -38,7 +38,8 @@ int weir_session_token_add(struct weir_session_token *token, const struct weir_p
 
 /* Adds all that `other` holds; wrote_ns, stamp_ns, clock: the greater. Places of a system that `known` is not of are
  * merged only where they are of one timeline. WEIR_ELIMIT as above. Commutative, associative, idempotent while no bound
- * is reached, in what a token demands of a server: where that is OK for the merged token it is for both. */
+ * is reached, in what a token demands of a server (but perhaps of a primary to be settled): where that is OK for the
+ * merged token it is for both. */
 int weir_session_token_merge(struct weir_session_token *token, const struct weir_session_token *other,
                              const struct weir_known *known);
 
