@@ -289,7 +289,7 @@ static struct weir_setup *reload(void *context)
     if (setup)
         printf("weir: reloaded, %zu limits%s\n", weir_rules_count(setup->rules),
                same ? ""
-                    : "; engine:, cluster:, locks:, sessions: or cluster_secret: have changed, which takes a restart: "
+                    : "; engine:, cluster:, sessions:, locks: or cluster_secret: have changed, which takes a restart: "
                       "the old connections, locks, sessions and secret stay");
     else
         fputs("weir: the old limits stay in force\n", stderr);
