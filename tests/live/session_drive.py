@@ -5,7 +5,10 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
+import unittest
 
+from postgres_replicas import Replicas
 from redis_server import wait_for
 from weir_server import BUILD
 
@@ -77,3 +80,49 @@ class ServersDrive:
             self.process.wait()
         self.process.stdout.close()
         return self.process.returncode
+
+
+class ReplicasCase(unittest.TestCase):
+    """One group for the class; each test leaves it as it found it."""
+
+    standbys = 2
+
+    @classmethod
+    def setUpClass(cls):
+        cls.group = Replicas(cls.standbys, max_prepared_transactions=5)
+        cls.addClassCleanup(cls.group.stop)
+        cls.group.primary.execute('CREATE TABLE t (k int PRIMARY KEY, v int)')
+        cls.group.primary.execute('INSERT INTO t VALUES (1, 0)')
+        cls.group.wait_caught_up()
+
+    def setUp(self):
+        self.primary, self.one, self.two = self.group.primary, *self.group.standbys[:2]
+
+    def drive(self, *servers, **options):
+        drive = ServersDrive(*(servers or self.group.all()), **options)
+        self.addCleanup(lambda: self.assertEqual(drive.close(), 0))
+        return drive
+
+    def write(self, server=None):
+        return (server or self.primary).value('UPDATE t SET v = v + 1 RETURNING v')
+
+    def value(self, server):
+        return server.value('SELECT v FROM t')
+
+    def writing(self):
+        """Somebody commits every few ms until the test ends, or stop.set()."""
+        stop = threading.Event()
+        primary = self.primary
+
+        def run():
+            connection = primary.connect()
+            with connection.cursor() as cursor:
+                while not stop.wait(0.005):
+                    cursor.execute('UPDATE t SET v = v + 1')
+            connection.close()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(stop.set)
+        return stop

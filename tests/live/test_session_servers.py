@@ -1,265 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a PostgreSQL primary and its standbys show, as pollers and connections see it, on real servers: each trap that
-docs/reads-postgres.md names."""
+"""The pollers of a PostgreSQL primary and its standbys, on real servers, with each thing that can happen to them
+(docs/reads-postgres.md)"""
 import os
 import signal
-import threading
 import time
 import unittest
 
-import psycopg2
-
-from postgres_replicas import PAGE_BYTES, SEGMENT_BYTES, Replicas
 from postgres_server import Postgres
 from redis_server import wait_for
-from session_drive import ServersDrive
-
-DROPPED = 600  # tables whose files a standby removes after it has made the commit visible
+from session_drive import ReplicasCase
 
 
-class Case(unittest.TestCase):
-    """One group for the class; each test leaves it as it found it."""
-
-    standbys = 2
-
-    @classmethod
-    def setUpClass(cls):
-        cls.group = Replicas(cls.standbys, max_prepared_transactions=5)
-        cls.addClassCleanup(cls.group.stop)
-        cls.group.primary.execute('CREATE TABLE t (k int PRIMARY KEY, v int)')
-        cls.group.primary.execute('INSERT INTO t VALUES (1, 0)')
-        cls.group.wait_caught_up()
-
-    def setUp(self):
-        self.primary, self.one, self.two = self.group.primary, *self.group.standbys[:2]
-
-    def drive(self, *servers, **options):
-        drive = ServersDrive(*(servers or self.group.all()), **options)
-        self.addCleanup(lambda: self.assertEqual(drive.close(), 0))
-        return drive
-
-    def write(self, server=None):
-        return (server or self.primary).value('UPDATE t SET v = v + 1 RETURNING v')
-
-    def value(self, server):
-        return server.value('SELECT v FROM t')
-
-    def writing(self):
-        """Somebody commits every few ms until the test ends, or stop.set()."""
-        stop = threading.Event()
-        conninfo = self.primary.conninfo()
-
-        def run():
-            connection = psycopg2.connect(conninfo)
-            connection.autocommit = True
-            with connection.cursor() as cursor:
-                while not stop.wait(0.005):
-                    cursor.execute('UPDATE t SET v = v + 1')
-            connection.close()
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(stop.set)
-        return stop
-
-
-class Shown(Case):
-    def setUp(self):
-        super().setUp()
-        self.asked = self.drive()
-        for link, server in enumerate((self.primary, self.one, self.two)):
-            self.asked.open(link, server)
-        self.asked.wait_usable(*self.group.all())
-
-    def test_an_idle_primary_at_a_boundary_is_reached(self):
-        for boundary, header in ((self.primary.to_page_boundary, 24), (self.primary.to_segment_boundary, 40)):
-            self.write()
-            boundary()
-            self.assertEqual(self.primary.insert_position() - self.primary.end(), header)
-            for how in ('shown', 'after', 'text'):
-                self.assertEqual(self.asked.shown(0, how)['position'], self.primary.end(), how)
-            self.asked.place(0, 0)
-            self.group.wait_caught_up()
-            self.assertEqual([self.asked.verdict(0, link) for link in (0, 1, 2)], ['ok'] * 3)
-        self.assertEqual((PAGE_BYTES, SEGMENT_BYTES), tuple(
-            self.asked.server(self.primary)[name] for name in ('page_size', 'segment_size')))
-        self.primary.thaw()
-
-    def test_all_ways_to_ask_say_the_same(self):
-        self.write()
-        self.group.wait_caught_up()
-        for link in (0, 1):
-            said = [self.asked.shown(link, how) for how in ('shown', 'text')]
-            for answer in said:
-                del answer['took_ms'], answer['missing']
-            self.assertEqual(said[0], said[1])
-        standby = self.asked.shown(1)
-        self.assertEqual((standby['position'], standby['received']), (self.primary.end(),) * 2)
-        self.assertEqual((standby['timeline'], standby['primary'], standby['run']), (1, False, 0))
-
-    def test_a_transaction_that_is_open_refuses_the_question(self):
-        self.asked.ask('sql', 0, 'BEGIN')
-        self.assertEqual(self.asked.error('shown', 0), 'EBUSY')
-        self.asked.ask('sql', 0, 'COMMIT')
-        self.assertEqual(self.asked.error('shown', 0), 'OK')
-
-    def test_a_statement_that_was_discarded_is_prepared_again_and_at_last_not_any_more(self):
-        for missing in (1, 2, 3, 4, 4, 4):
-            for how in ('shown', 'after'):
-                self.asked.ask('sql', 0, 'DISCARD ALL') if how == 'shown' else None
-            answer = self.asked.shown(0)
-            self.assertEqual((answer['missing'], answer['position']), (missing, self.primary.end()))
-        self.assertEqual(self.asked.shown(0, 'after')['position'], self.primary.end())
-
-    def test_a_standby_shows_a_commit_before_it_counts_it(self):
-        """Files of dropped tables are removed after the commit is visible and before its record counts as replayed."""
-        self.primary.execute("DO $$BEGIN FOR i IN 1..%s LOOP EXECUTE 'CREATE TABLE gone' || i || '()'; "
-                             "END LOOP; END$$", DROPPED)
-        self.group.wait_caught_up()
-        before = self.value(self.one)
-        startup = self.one.value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'startup'")
-        self.asked.shown(1)
-
-        def drop():
-            with psycopg2.connect(self.primary.conninfo()) as connection, connection.cursor() as cursor:
-                cursor.execute('UPDATE t SET v = v + 1')
-                cursor.execute("DO $$BEGIN FOR i IN 1..%s LOOP EXECUTE 'DROP TABLE gone' || i; END LOOP; END$$",
-                               (DROPPED,))
-            connection.close()
-
-        dropping = threading.Thread(target=drop)
-        dropping.start()
-        while self.value(self.one) == before:
-            pass
-        os.kill(startup, signal.SIGSTOP)
-        try:
-            dropping.join()
-            end = self.primary.end()
-            place = self.asked.place(1, 0)
-            self.assertLess(place['position'], end)
-            self.assertEqual(place['position'] % 2, 1, 'it says that the next record has been seen too')
-            self.assertEqual(self.asked.verdict(0, 1), 'behind')
-        finally:
-            os.kill(startup, signal.SIGCONT)
-        self.group.wait_caught_up()
-        self.assertEqual(self.asked.verdict(0, 2), 'ok')
-
-    def test_equal_positions_say_nothing_without_a_receiver(self):
-        """What a standby without a receiver replays may come from the archive. Its startup process says when it waits, to
-        those who may know; a paused one has nothing in flight either."""
-        self.primary.execute('DROP ROLE IF EXISTS plain')
-        self.primary.execute('CREATE ROLE plain LOGIN')
-        self.group.wait_caught_up()
-        self.asked.open(3, self.one, ' user=plain')
-        self.assertEqual(self.asked.place(1, 0)['position'] % 2, 0)
-        self.assertEqual((self.asked.shown(3)['timeline'], self.asked.shown(3)['received']), (0, self.one.replayed()))
-        self.one.cut()
-        self.assertEqual(self.one.replayed(), self.one.received())
-        wait_for(lambda: self.asked.shown(1)['received'] == self.one.replayed(), 'its startup process never waits')
-        self.assertEqual((self.asked.shown(1)['timeline'], self.asked.shown(3)['received']), (0, 0))
-        self.one.pause()
-        self.assertEqual(self.asked.shown(3)['received'], self.one.replayed())
-        self.one.resume()
-        self.one.attach()
-
-    def test_who_waits_gets_flushed_what_nobody_commits(self):
-        self.primary.still()
-        opened = self.primary.connect()
-        opened.autocommit = False
-        with opened.cursor() as cursor:
-            cursor.execute('INSERT INTO t VALUES (2, 2)')
-        place = self.asked.place(0, 0)
-        self.assertGreater(place['run'], 0)
-        self.assertEqual(self.asked.verdict(0, 1), 'behind')
-
-        def reached():
-            self.asked.ask('news', self.asked.look()['number'], 1000)
-            return self.asked.verdict(0, 1) == 'ok'
-
-        wait_for(reached, 'nobody flushes it')
-        opened.rollback()
-        opened.close()
-        self.primary.thaw()
-
-
-class Settled(Case):
-    """A standby may show what its primary still hides, while that waits for a synchronous standby."""
-
-    def setUp(self):
-        super().setUp()
-        self.asked = self.drive()
-        self.asked.open(0, self.primary)
-        self.asked.open(1, self.one)
-        self.asked.wait_usable(*self.group.all())
-
-    def sync(self, names):
-        self.primary.configure(synchronous_standby_names=names)
-        self.primary.execute('CHECKPOINT')  # a commit does not wait before the checkpointer knows
-
-    def hanging(self, text):
-        """Runs it; it hangs, and the standby shows it."""
-        before = self.value(self.one)
-        thread = threading.Thread(target=self.primary.sql, args=(text,))
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(self.sync, '')
-        wait_for(lambda: self.value(self.one) != before, 'the standby does not show it')
-        self.assertEqual(self.value(self.primary), before)
-        return thread
-
-    def refused_then_shown(self, thread):
-        self.asked.place(1, 0)
-        self.assertEqual(self.asked.verdict(0, 0), 'behind')
-        self.assertEqual(self.asked.error('settle', 0, 150), 'EAGAIN')
-        self.sync('')
-        self.assertEqual(self.asked.error('settle', 0, 5000), 'OK')
-        self.assertEqual(self.value(self.primary), self.value(self.one))
-        self.assertEqual(self.asked.verdict(0, 0), 'ok')
-        thread.join()
-
-    def test_the_primary_hides_what_a_standby_shows(self):
-        self.sync('missing')
-        self.refused_then_shown(self.hanging('UPDATE t SET v = v + 1'))
-
-    def test_a_snapshot_that_lists_nobody_is_not_settled(self):
-        self.sync('missing')
-        thread = self.hanging('UPDATE t SET v = v + 1')
-        self.assertEqual(self.primary.value('SELECT count(*) FROM pg_snapshot_xip(pg_current_snapshot())'), 0)
-        self.assertFalse(self.asked.shown(0)['settled'])
-        self.refused_then_shown(thread)
-
-    def test_who_waits_for_his_client_is_not_waited_for(self):
-        opened = self.primary.connect()
-        opened.autocommit = False
-        with opened.cursor() as cursor:
-            cursor.execute('UPDATE t SET v = v + 1')
-        self.assertFalse(self.asked.shown(0)['settled'])
-        self.assertEqual(self.asked.error('settle', 0, 0), 'OK')
-        opened.rollback()
-        opened.close()
-
-    def test_a_prepared_one_is_waited_for_while_somebody_may_be_committing_it(self):
-        self.primary.execute("BEGIN; UPDATE t SET v = v + 1; PREPARE TRANSACTION 'p'")
-        self.group.wait_caught_up()
-        self.assertFalse(self.asked.shown(0)['settled'])
-        self.assertEqual(self.asked.error('settle', 0, 1000), 'OK')
-        self.sync('missing')
-        self.refused_then_shown(self.hanging("COMMIT PREPARED 'p'"))
-
-    def test_roles_without_privileges_learn_of_those_that_run(self):
-        self.primary.execute('DROP ROLE IF EXISTS plain')
-        self.primary.execute('CREATE ROLE plain LOGIN')
-        self.asked.open(0, self.primary, ' user=plain')
-        self.sync('missing')
-        self.refused_then_shown(self.hanging('UPDATE t SET v = v + 1'))
-
-    def test_a_standby_settles_nothing(self):
-        self.assertEqual(self.asked.error('settle', 1, 1000), 'EAGAIN')
-
-
-class Pollers(Case):
+class Pollers(ReplicasCase):
     def setUp(self):
         super().setUp()
         self.asked = self.drive()
@@ -349,6 +102,7 @@ class Pollers(Case):
         self.assertEqual(slow.error('ask', 'standby2', 5000), 'OK')
         self.assertGreater(slow.server(self.two)['begun_ns'], begun)
         self.assertEqual(slow.error('ask', 'nobody', 5000), 'ENOENT')
+        time.sleep(0.5)  # for what was being asked
         number = slow.look()['number']
         time.sleep(0.3)
         self.assertEqual(slow.look()['number'], number, 'it asks though nobody waits')
@@ -421,7 +175,7 @@ class Pollers(Case):
         self.asked.wait_usable(self.two)
 
 
-class Failovers(Case):
+class Failovers(ReplicasCase):
     """In this order: a restart, a crash, a clean promotion, one with loss, a zombie."""
 
     standbys = 3
