@@ -386,6 +386,8 @@ static void idle(struct weir_lock_engine *base)
         look_at_store(engine, now_boot_ns());
     else if (engine->index.dirty)
         make_durable(engine);
+    if (engine->up)
+        weir_sqlite_store_settle(&engine->store);
     pthread_mutex_unlock(&engine->memory);
 }
 

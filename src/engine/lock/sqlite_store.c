@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/lease/deadline.h"
@@ -16,6 +18,7 @@
 
 #define APPLICATION_ID 0x77656972 /* "weir" */
 #define FORMAT 1
+#define QUIET_NS UINT64_C(10000000)
 #define NUMBERS_AHEAD 1000U /* a start skips as many at most; the page of the meta row is a third of a small commit */
 #define WAL_FRAMES_MAX 1000 /* of 4 KiB; then the log goes into the database and is written from its start again */
 
@@ -146,6 +149,22 @@ static int untouched(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
+/* Its time of change is 0 if not asked for. To ask gives the file's next write a time of its own (Linux 6.13,
+ * "multigrain timestamps") instead of one for a whole tick, so that its inode changes each time, and is written with
+ * each fsync where the file system has no journal: a third write beside the data and the flush. */
+static int stat_log(const struct weir_sqlite_store *store, bool dated, struct stat *ret_log)
+{
+    struct statx log;
+    if (dated)
+        return stat(store->wal_path, ret_log);
+    if (statx(AT_FDCWD, store->wal_path, 0, STATX_INO | STATX_SIZE, &log) != 0)
+        return -1;
+    *ret_log = (struct stat){ .st_dev = makedev(log.stx_dev_major, log.stx_dev_minor),
+                              .st_ino = log.stx_ino,
+                              .st_size = (off_t)log.stx_size };
+    return 0;
+}
+
 /* A log of ours beside a database that is not: sqlite would play it into that one. */
 static void remove_stray_log(const struct weir_sqlite_store *store)
 {
@@ -247,8 +266,29 @@ static int count_frames(void *context, sqlite3 *db, const char *name, int frames
 
 static void look(struct weir_sqlite_store *store)
 {
-    if (stat(store->path, &store->seen) != 0 || stat(store->wal_path, &store->wal_seen) != 0)
+    store->wal_dated = true;
+    if (stat(store->path, &store->seen) != 0 || stat_log(store, true, &store->wal_seen) != 0)
         store->seen.st_ino = store->wal_seen.st_ino = 0;
+}
+
+static void look_at_log(struct weir_sqlite_store *store)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    uint64_t now_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    store->wal_dated = now_ns - store->written_ns >= QUIET_NS;
+    store->written_ns = now_ns;
+    if (stat_log(store, store->wal_dated, &store->wal_seen) != 0)
+        store->seen.st_ino = 0; /* what is durable stays so; the next look finds a changed store, and opens it anew */
+}
+
+void weir_sqlite_store_settle(struct weir_sqlite_store *store)
+{
+    struct stat log;
+    if (store->wal_dated || weir_sqlite_store_changed(store) || stat_log(store, true, &log) != 0)
+        return;
+    store->wal_dated = true;
+    store->wal_seen = log;
 }
 
 int weir_sqlite_store_open(struct weir_sqlite_store *store)
@@ -282,7 +322,7 @@ int weir_sqlite_store_open(struct weir_sqlite_store *store)
 bool weir_sqlite_store_changed(const struct weir_sqlite_store *store)
 {
     struct stat now, wal_now;
-    if (stat(store->path, &now) != 0 || stat(store->wal_path, &wal_now) != 0)
+    if (stat(store->path, &now) != 0 || stat_log(store, store->wal_dated, &wal_now) != 0)
         return true;
     /* Between our batches nobody writes to the log, between our checkpoints nobody to the database itself. */
     return !untouched(&now, &store->seen) || !untouched(&wal_now, &store->wal_seen);
@@ -432,9 +472,10 @@ int weir_sqlite_store_write(struct weir_sqlite_store *store, const struct weir_s
     int error = write_transaction(store, NULL, entries, *meta);
     if (error)
         return error;
-    bool full = store->wal_frames >= WAL_FRAMES_MAX;
-    if (full ? weir_sqlite_store_checkpoint(store) != 0 : stat(store->wal_path, &store->wal_seen) != 0)
-        store->seen.st_ino = 0; /* what is durable stays so; the next look finds a changed store, and opens it anew */
+    if (store->wal_frames < WAL_FRAMES_MAX)
+        look_at_log(store);
+    else if (weir_sqlite_store_checkpoint(store) != 0)
+        store->seen.st_ino = 0; /* as in look_at_log */
     return 0;
 }
 

@@ -39,6 +39,8 @@ struct weir_sqlite_store {
     int claim;                    /* descriptor of PATH.lock; -1 */
     struct weir_sqlite_meta meta; /* as it is durable */
     struct stat seen, wal_seen;   /* the files as we left them */
+    bool wal_dated;               /* the log's time of change, too */
+    uint64_t written_ns;          /* when it was written last */
     int wal_frames;
     char fault[160]; /* of the last error */
 };
@@ -68,6 +70,10 @@ int weir_sqlite_store_rewrite(struct weir_sqlite_store *store, const struct weir
 
 /* Whether a file is another than the one that we left: replaced, restored over, cut short, removed. */
 bool weir_sqlite_store_changed(const struct weir_sqlite_store *store);
+
+/* Nothing was written for a while: from now on the log's time of change counts as well. Under load it does not, because
+ * to ask for it makes each write dearer (sqlite_store.c). */
+void weir_sqlite_store_settle(struct weir_sqlite_store *store);
 
 /* All of the write-ahead log into the database. WEIR_EIO. */
 int weir_sqlite_store_checkpoint(struct weir_sqlite_store *store);
