@@ -172,9 +172,71 @@ static void merge__of_tokens_never_lowers_commutes_associates_and_repeats(void *
     run_worlds(check_tokens);
 }
 
+#define AT(t, p, r)                                                                                                    \
+    {                                                                                                                  \
+        .system = 7, .timeline = t, .position = p, .run = r                                                            \
+    }
+
+/* Timeline 2 left 1 at 104; run 5 of timeline 1 was seen to have flushed 80. */
+static void merge__keeps_apart_what_may_be_lost_alone(void **state)
+{
+    static const struct {
+        struct weir_place a, b, merged; /* timeline 0: kept apart */
+    } cases[] = {
+        { AT(1, 40, 0), AT(1, 48, 0), AT(1, 48, 0) },
+        { AT(1, 48, 0), AT(1, 49, 0), AT(1, 49, 0) },
+        { AT(1, 104, 0), AT(2, 112, 0), AT(2, 112, 0) },
+        { AT(1, 96, 0), AT(2, 88, 0), AT(2, 96, 0) },
+        { AT(1, 112, 0), AT(2, 112, 0), { 0 } },
+        { AT(1, 112, 0), AT(2, 104, 0), AT(1, 112, 0) },
+        { AT(1, 105, 0), AT(2, 112, 0), { 0 } },
+        { AT(1, 88, 6), AT(1, 96, 0), { 0 } },
+        { AT(1, 88, 6), AT(1, 88, 0), AT(1, 88, 6) },
+        { AT(1, 88, 6), AT(1, 80, 0), AT(1, 88, 6) },
+        { AT(1, 88, 6), AT(1, 96, 6), AT(1, 96, 6) },
+        { AT(1, 88, 6), AT(1, 96, 7), { 0 } },
+        { AT(1, 88, 6), AT(1, 88, 7), { 0 } },
+        { AT(1, 88, 6), AT(2, 112, 0), { 0 } },
+        { AT(1, 80, 5), AT(1, 96, 0), AT(1, 96, 0) },
+        { AT(1, 80, 5), AT(2, 112, 6), AT(2, 112, 6) },
+        { AT(1, 88, 6), AT(2, 112, 6), { 0 } },
+        { AT(1, 80, 0), AT(3, 80, 0), { 0 } },
+        { AT(3, 80, 0), AT(3, 88, 0), AT(3, 88, 0) },
+        { AT(1, 80, 0), { .system = 8, .timeline = 1, .position = 80 }, { 0 } },
+    };
+    struct weir_known known = { 0 };
+    (void)state;
+    weir_known_history(&known, 7, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 104 } } });
+    weir_known_run(&known, 7, 1, 5, 80);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_place merged = { 0 }, expected = cases[i].merged;
+        int error = weir_place_merge(&cases[i].a, &cases[i].b, &known, &merged);
+        expected.standby = merged.timeline == 1 && cases[i].b.timeline == 2;
+        if (!equal_places(&merged, &expected) || (error == 0) != (expected.timeline != 0))
+            fail_msg("case %zu: %u %llx run %llu", i, merged.timeline, (unsigned long long)merged.position,
+                     (unsigned long long)merged.run);
+    }
+}
+
+static void merge__keeps_the_flag_of_either(void **state)
+{
+    const struct weir_place standby = { .system = 7, .timeline = 1, .position = 80, .standby = true };
+    const struct weir_place later = AT(1, 88, 0), earlier = AT(1, 72, 0);
+    struct weir_place merged;
+    (void)state;
+    assert_int_equal(weir_place_merge(&standby, &later, NULL, &merged), 0);
+    assert_true(merged.standby && merged.position == 88);
+    assert_int_equal(weir_place_merge(&earlier, &standby, NULL, &merged), 0);
+    assert_true(merged.standby && merged.position == 80);
+    assert_int_equal(weir_place_merge(&earlier, &later, NULL, &merged), 0);
+    assert_false(merged.standby);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(merge__keeps_apart_what_may_be_lost_alone),
+        cmocka_unit_test(merge__keeps_the_flag_of_either),
         cmocka_unit_test(merge__of_two_places_never_lowers_and_commutes),
         cmocka_unit_test(merge__of_tokens_never_lowers_commutes_associates_and_repeats),
     };
