@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users in Redis: what it loses is never taken for "has seen nothing"."""
+import contextlib
 import os
 import random
 import signal
@@ -9,10 +10,11 @@ import time
 import unittest
 
 from redis_server import DURABLE, Redis, wait_for
-from users_drive import Crowd, UsersDrive
+from users_drive import Between, Crowd, UsersDrive
 
 RUN_S = 5
 EPOCH = 'weir:session:epoch'
+SWAP = b'*12\r\n'  # the only command of so many words
 
 
 def user_key(user):
@@ -216,13 +218,12 @@ class Late(RedisCase):
         def drip():
             connection, _ = listener.accept()
             with connection:
-                try:
-                    connection.sendall(b'$4000\r\n')
-                    for _ in range(400):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                with contextlib.suppress(OSError):
+                    connection.sendall(b'$4000000\r\n')
+                    until = time.monotonic() + 8
+                    while time.monotonic() < until:
                         connection.sendall(b'x')
-                        time.sleep(0.02)
-                except OSError:
-                    pass
 
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
@@ -256,6 +257,35 @@ class Together(RedisCase):
             thread.join(60)
         for drive in drives:
             self.assertEqual(drive.got('ada'), 1000 + 8 * 599)
+
+    def between(self, server, meanwhile):
+        between = Between(server.port, SWAP, meanwhile)
+        self.addCleanup(between.close)
+        return self.drive(between)
+
+    def test_another_adds_between_fetch_and_swap(self):
+        server = self.server()
+        other = self.drive(server)
+        other.added('ada', 1200)
+        slow = self.between(server, lambda: other.added('ada', 1600))
+        slow.added('ada', 1400)
+        self.assertEqual(slow.got('ada'), 1600)
+        self.assertEqual(other.got('ada'), 1600)
+
+    def test_an_epoch_begins_between_fetch_and_swap(self):
+        """What is put then must not be of the epoch before: the other's floor is older than it."""
+        server = self.server()
+        other = self.drive(server)
+
+        def meanwhile():
+            server.ask('FLUSHALL')
+            other.newest(5000)
+            self.assertEqual(other.got('ada'), 5000)
+
+        slow = self.between(server, meanwhile)
+        slow.newest(5500)
+        slow.added('ada', 5500)
+        self.assertEqual(other.got('ada'), 5500)
 
     def test_faults_at_random(self):
         seed = int(os.environ.get('WEIR_SEED', random.SystemRandom().randrange(2**32)))

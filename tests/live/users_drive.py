@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
+import threading
 import time
 
 from weir_server import BUILD
@@ -70,6 +72,39 @@ class UsersDrive:
 
     def __exit__(self, *_):
         self.close()
+
+
+class Between:
+    """Stands before a server and calls `meanwhile` once, before it hands on the first message that has `mark` in it."""
+
+    def __init__(self, port, mark, meanwhile):
+        self.server, self.mark, self.meanwhile = port, mark, meanwhile
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(('127.0.0.1', self.server))
+                threading.Thread(target=self.hand_on, args=(client, server, self.look), daemon=True).start()
+                threading.Thread(target=self.hand_on, args=(server, client, lambda _: None), daemon=True).start()
+
+    def look(self, data):
+        if self.meanwhile and self.mark in data:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+
+    @staticmethod
+    def hand_on(source, target, look):
+        with contextlib.suppress(OSError), source, target:
+            while data := source.recv(65536):
+                look(data)
+                target.sendall(data)
+
+    def close(self):
+        self.listener.close()
 
 
 class Crowd:

@@ -242,18 +242,13 @@ static struct memory *memory_of(struct weir_users *users)
     return (struct memory *)(void *)users;
 }
 
-/* Outside the locks: a generation of the evicted may be over. */
-static void tend(struct memory *memory)
-{
-    weir_users_floor_tend(&memory->users.floor, 0, weir_users_now_ns() + memory->users.timeout_ns);
-}
-
 static int memory_get(struct weir_users *users, struct weir_users_name name, const struct weir_known *known,
                       struct weir_session_token *ret_token)
 {
     struct memory *memory = memory_of(users);
     struct who who = who_is(memory, name);
     struct weir_session_token token = { 0 };
+    uint64_t deadline_ns = weir_users_now_ns() + users->timeout_ns;
     uint32_t owes = 0;
     pthread_mutex_lock(&who.shard->lock);
     uint32_t at = find(who.shard, &who);
@@ -265,8 +260,8 @@ static int memory_get(struct weir_users *users, struct weir_users_name name, con
     pthread_mutex_unlock(&who.shard->lock);
     if (!at) {
         users->not_found++;
-        tend(memory);
-        return weir_users_floor_get(&users->floor, 0, weir_users_now_ns() + users->timeout_ns, known, ret_token);
+        weir_users_floor_tend(&users->floor, 0, deadline_ns);
+        return weir_users_floor_get(&users->floor, 0, deadline_ns, known, ret_token);
     }
     users->found++;
     weir_users_floor_owe(&users->floor, owes, known, &token);
@@ -307,7 +302,7 @@ static int memory_add(struct weir_users *users, struct weir_users_name name, con
     struct memory *memory = memory_of(users);
     struct who who = who_is(memory, name);
     uint64_t deadline_ns = weir_users_now_ns() + users->timeout_ns;
-    tend(memory);
+    weir_users_floor_tend(&users->floor, 0, deadline_ns); /* a generation of the evicted may be over */
     for (;;) {
         pthread_mutex_lock(&who.shard->lock);
         int error = merge_in(memory, &who, known, seen, ret_token);

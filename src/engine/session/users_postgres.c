@@ -4,8 +4,9 @@
  * the server that the epoch began at, by its system, timeline and start, and the file of the table, which is another
  * one after TRUNCATE, DROP and CREATE, and a restored dump. The other rows are values.
  *
- * A new epoch waits for those that are putting values under the old one (an advisory lock, of the table's oid): so every
- * add that was answered was stored before the epoch began, and what it added is in the floor that is asked for then. */
+ * A new epoch waits for those that are putting values under the old one (an advisory lock, of the table's oid): so
+ * every add that was answered was stored before the epoch began, and what it added is in the floor that is asked for
+ * then. */
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <stdio.h>
