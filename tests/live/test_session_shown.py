@@ -42,10 +42,12 @@ class Shown(ReplicasCase):
         self.write()
         self.group.wait_caught_up()
         for link in (0, 1):
-            said = [self.asked.shown(link, how) for how in ('shown', 'text')]
+            said = [self.asked.shown(link, how) for how in ('shown', 'text', 'after')]
             for answer in said:
                 del answer['took_ms'], answer['missing']
+            said[2]['settled'] = said[0]['settled']  # it does not ask
             self.assertEqual(said[0], said[1])
+            self.assertEqual(said[0], said[2])
         standby = self.asked.shown(1)
         self.assertEqual((standby['position'], standby['received']), (self.primary.end(),) * 2)
         self.assertEqual((standby['timeline'], standby['primary'], standby['run']), (1, False, 0))
@@ -110,6 +112,7 @@ class Shown(ReplicasCase):
         self.assertEqual(self.one.replayed(), self.one.received())
         wait_for(lambda: self.asked.shown(1)['received'] == self.one.replayed(), 'its startup process never waits')
         self.assertEqual((self.asked.shown(1)['timeline'], self.asked.shown(3)['received']), (0, 0))
+        self.assertEqual(self.asked.shown(1, 'after')['received'], self.one.replayed())
         self.one.pause()
         self.assertEqual(self.asked.shown(3)['received'], self.one.replayed())
         self.one.resume()
@@ -161,7 +164,7 @@ class Settled(ReplicasCase):
         return thread
 
     def roll_back_prepared(self):
-        if self.primary.execute('SELECT FROM pg_prepared_xacts'):
+        if self.primary.value('SELECT count(*) FROM pg_prepared_xacts'):
             self.primary.execute("ROLLBACK PREPARED 'p'")
 
     def refused_then_shown(self, thread):

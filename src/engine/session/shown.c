@@ -29,10 +29,11 @@
     " WHEN (pg_catalog.pg_stat_get_wal_receiver()).pid IS NULL AND EXISTS"                                             \
     " (SELECT FROM pg_catalog.pg_stat_get_activity(NULL) WHERE backend_type = 'startup' AND wait_event IN"             \
     " ('RecoveryWalStream', 'RecoveryRetrieveRetryInterval', 'RecoveryApplyDelay')) THEN 1 ELSE 0 END"
+#define RECEIVER                                                                                                       \
+    "coalesce((pg_catalog.pg_stat_get_wal_receiver()).received_tli, -(pg_catalog.pg_stat_get_wal_receiver()).pid, 0)"
 #define COLUMNS                                                                                                        \
     "CASE WHEN r THEN 's' ELSE 'p' END,"                                                                               \
-    " CASE WHEN r THEN coalesce((pg_catalog.pg_stat_get_wal_receiver()).received_tli,"                                 \
-    " -(pg_catalog.pg_stat_get_wal_receiver()).pid, 0)::text"                                                          \
+    " CASE WHEN r THEN " RECEIVER "::text"                                                                             \
     " ELSE left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) END,"                           \
     " CASE WHEN r THEN " IDLE " ELSE"                                                                                  \
     " age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::xid) END,"                                    \
@@ -56,8 +57,13 @@ struct statement {
 enum { COLUMN_COUNT = 6, FIXED_COUNT = 3 };
 
 static const struct statement full = { "weir_shown_1", "SELECT " COLUMNS FROM_ROLE };
-static const struct statement brief = { "weir_shown_1p", "SELECT pg_catalog.pg_current_wal_insert_lsn(), "
-                                                         "pg_catalog.pg_current_wal_flush_lsn()" };
+static const struct statement brief_primary = { "weir_shown_1p", "SELECT pg_catalog.pg_current_wal_insert_lsn(), "
+                                                                 "pg_catalog.pg_current_wal_flush_lsn()" };
+/* Without IDLE: where that is needed, all is asked. */
+static const struct statement brief_standby = { "weir_shown_1s",
+                                                "SELECT pg_catalog.pg_is_in_recovery(), " RECEIVER
+                                                ", coalesce(pg_catalog.pg_last_wal_receive_lsn(), '0/0'),"
+                                                " coalesce(pg_catalog.pg_last_wal_replay_lsn(), '0/0')" };
 
 const char *weir_shown_statement(void)
 {
@@ -238,7 +244,9 @@ int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_sho
     if (!error)
         error = prepare(conn, &full, deadline_ns);
     if (!error)
-        error = prepare(conn, &brief, deadline_ns);
+        error = prepare(conn, &brief_primary, deadline_ns);
+    if (!error)
+        error = prepare(conn, &brief_standby, deadline_ns);
     if (!error)
         *ret_fixed = fixed;
     return error;
@@ -259,17 +267,14 @@ int weir_shown_ask(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_
 }
 
 /* A primary stays one, on its timeline and in its run, for as long as a connection lives: each of them ends with its
- * processes. A standby may be promoted, or follow another timeline, and keeps its connections. */
-int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
-                     struct weir_shown *shown)
+ * processes. */
+static int after_primary(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
+                         struct weir_shown *shown)
 {
     const char *columns[2];
     PGresult *result;
     uint64_t insert, flushed;
-    weir_assert(shown->system == fixed->system);
-    if (!shown->primary)
-        return weir_shown_ask(conn, fixed, deadline_ns, shown);
-    int error = run(conn, &brief, fixed, deadline_ns, &result);
+    int error = run(conn, &brief_primary, fixed, deadline_ns, &result);
     if (error)
         return error;
     error = row_of(result, 2, columns);
@@ -282,4 +287,31 @@ int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint6
     }
     PQclear(result);
     return error;
+}
+
+/* A standby may have been promoted, or follow another timeline, and keeps its connections. */
+static int after_standby(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
+                         struct weir_shown *shown)
+{
+    const char *columns[4];
+    PGresult *result;
+    int error = run(conn, &brief_standby, fixed, deadline_ns, &result);
+    if (error)
+        return error;
+    error = row_of(result, 4, columns);
+    bool in_recovery = !error && strcmp(columns[0], "t") == 0, receives = !error && strcmp(columns[1], "0") != 0;
+    if (in_recovery && receives) {
+        const char *const all[COLUMN_COUNT] = { "s", columns[1], "0", columns[2], columns[3], "0" };
+        error = read_columns(all, fixed, shown);
+    }
+    PQclear(result);
+    return error || (in_recovery && receives) ? error : weir_shown_ask(conn, fixed, deadline_ns, shown);
+}
+
+int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
+                     struct weir_shown *shown)
+{
+    weir_assert(shown->system == fixed->system);
+    return shown->primary ? after_primary(conn, fixed, deadline_ns, shown)
+                          : after_standby(conn, fixed, deadline_ns, shown);
 }
