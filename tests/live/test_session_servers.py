@@ -165,7 +165,11 @@ class Pollers(ReplicasCase):
         state = self.asked.wait(self.two, lambda state: 'another system' in state['fault'], 'is taken for ours')
         self.assertFalse(state['usable'])
         self.assertNotEqual(state['system'], self.asked.server(self.one)['system'])
-        self.assertEqual(self.asked.look()['leader'], 'primary')
+        for _ in range(10):
+            look = self.asked.look()
+            self.assertEqual((look['leader'], look['servers']['standby2']['usable']), ('primary', False))
+            self.assertTrue(look['servers']['standby1']['usable'])
+            time.sleep(0.03)
         self.asked.open(0, self.primary)
         self.asked.open(1, stranger)
         self.asked.place(0, 0)
