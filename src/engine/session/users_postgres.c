@@ -141,7 +141,7 @@ static int ask(struct postgres *postgres, struct link *link, const char *text, u
     weir_users_remote_fault(&postgres->remote, "%s", link->pg.fault);
     if (outcome != WEIR_PG_REFUSED)
         return WEIR_EIO;
-    /* Two that create the table at once, or it is gone; a deadlock; a row that is being changed: the next try may do. */
+    /* Two that create the table at once, or it is gone; a deadlock; a row being changed: the next try may do. */
     static const char *const passing[] = { "23505", "40001", "40P01", "42P01", "42P07", "XX000" };
     for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++) {
         if (strcmp(link->pg.state, passing[i]) == 0)

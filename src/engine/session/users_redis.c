@@ -20,8 +20,8 @@
 #define VALUE_MAX 499 /* in the script, and checked below */
 _Static_assert(VALUE_MAX == WEIR_USERS_VALUE_MAX, "the script's bound is the codec's");
 
-/* KEYS: epoch, user. ARGV: run id; a new epoch's name; ttl in ms; and to swap: the epoch that was fetched, what was said
- * (0 absent, 1 value, 2 odd), the value then, the value now.
+/* KEYS: epoch, user. ARGV: run id; a new epoch's name; ttl in ms; and to swap: the epoch that was fetched, what was
+ * said (0 absent, 1 value, 2 odd), the value then, the value now.
  * A fetch answers epoch, said, value, evictions, seconds, microseconds; a swap 1 or 0. PEXPIRE prolongs, and, being a
  * write, is refused by a replica even where there is no such key. */
 static const char script[] =
