@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * users_drive URL TTL_MS TIMEOUT_MS: a store of users on a line each, for tests that break its server. URL "memory": that.
- * The primary is what the lines say; an answer is one line of JSON.
+ * users_drive URL TTL_MS TIMEOUT_MS: a store of users on a line each, for tests that break its server. URL "memory":
+ * that. The primary is what the lines say; an answer is one line of JSON.
  *
  *     newest TIMELINE POSITION   the primary shows this from now on; position 0: nobody knows
  *     add USER TIMELINE POSITION

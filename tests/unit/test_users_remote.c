@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Users behind a server: a server of the test's own that loses, evicts, expires, jumps and breaks, two processes on it,
- * and the oracle that nothing was forgotten. And the values and addresses that the stores read. */
+ * and the oracle that nothing was forgotten. And the values that the stores read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "engine/session/users_redis_url.h"
 #include "engine/session/users_remote.h"
 #include "users_world.h"
 
@@ -440,52 +439,6 @@ static void value__what_was_written_is_read(void **state)
     }
 }
 
-/* ---- addresses ---- */
-
-static void redis_url__says_where_and_who(void **state)
-{
-    struct weir_users_redis_url url;
-    const char *why = "";
-    (void)state;
-    assert_int_equal(weir_users_redis_url_read("redis://here", &url, &why), 0);
-    assert_string_equal(url.hosts[0].name, "here");
-    assert_string_equal(url.hosts[0].port, "6379");
-    assert_string_equal(url.database, "0");
-    assert_int_equal(weir_users_redis_url_read("redis://ada:p%40ss@w@[::1]:1,10.0.0.1:22,c/7", &url, &why), 0);
-    assert_string_equal(url.user, "ada");
-    assert_string_equal(url.password, "p@ss@w");
-    assert_int_equal(url.host_count, 3);
-    assert_string_equal(url.hosts[0].name, "::1");
-    assert_string_equal(url.hosts[0].port, "1");
-    assert_string_equal(url.hosts[1].port, "22");
-    assert_string_equal(url.hosts[2].name, "c");
-    assert_string_equal(url.database, "7");
-    assert_int_equal(weir_users_redis_url_read("redis://:secret@h/", &url, &why), 0);
-    assert_string_equal(url.user, "");
-    assert_string_equal(url.password, "secret");
-}
-
-static void redis_url__others_are_refused_without_showing_them(void **state)
-{
-    static const char *const bad[] = {
-        "redis://",          "redis:///1",       "redis://h:",
-        "redis://h:65536",   "redis://h:1x",     "redis://h,",
-        "redis://,h",        "redis://[::1",     "redis://[::1]x",
-        "redis://h/x",       "redis://h/1/2",    "redis://h?db=geheim",
-        "redis://u:%zz@h",   "redis://u:%0@h",   "redis://u:%00geheim@h",
-        "redis://h/123456",  "redis://h#geheim", "redis://a,a,a,a,a,a,a,a,a",
-        "rediss://geheim@h", "redis://[]",
-    };
-    struct weir_users_redis_url url;
-    (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        const char *why = "";
-        assert_int_equal(weir_users_redis_url_read(bad[i], &url, &why), WEIR_EINVAL);
-        assert_true(strlen(why) > 10);
-        assert_null(strstr(why, "geheim"));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -497,8 +450,6 @@ int main(void)
         cmocka_unit_test(remote__accept_replaces_only_what_it_was_shown),
         cmocka_unit_test(remote__a_storm_forgets_nothing),
         cmocka_unit_test(value__what_was_written_is_read),
-        cmocka_unit_test(redis_url__says_where_and_who),
-        cmocka_unit_test(redis_url__others_are_refused_without_showing_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stores behind a server: what is there is fetched, merged here, and put back if it is unchanged. So nobody holds a lock
- * of the server's while it waits for another process.
+ * Stores behind a server: what is there is fetched, merged here, and put back if it is unchanged. So nobody holds a
+ * lock of the server's while it waits for another process.
  *
  * When may a user be missing who was added in this epoch? When its ttl is over. So a floor is good that was asked for
  * after this process first saw the epoch, and that is younger than the ttl, with room for clocks. Is the server's clock
@@ -40,7 +40,7 @@ struct weir_users_remote_ops {
      * or was not good for this any more: another try may do. WEIR_EDOWN: none would. */
     int (*fetch)(struct weir_users_remote *remote, void *link, struct weir_users_name name, uint64_t deadline_ns,
                  struct weir_users_fetched *ret_fetched);
-    /* Stores the value if the epoch and what is there are as they were fetched; else WEIR_EBUSY. WEIR_EIO: it may have. */
+    /* Stores the value if the epoch and what is there are as they were fetched; else WEIR_EBUSY. WEIR_EIO: perhaps. */
     int (*swap)(struct weir_users_remote *remote, void *link, struct weir_users_name name,
                 const struct weir_users_fetched *before, const char *value, size_t size, uint64_t deadline_ns);
     void (*destroy)(struct weir_users_remote *remote);

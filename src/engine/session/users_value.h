@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands under a user's name in redis and postgres: "1 EPOCH TOKEN": a version, the epoch that it was written in (16
- * hexadecimal digits), and the token as unsigned text. No I/O. */
+ * What stands under a user's name in redis and postgres: "1 EPOCH TOKEN": a version, the epoch that it was written in
+ * (16 hexadecimal digits), and the token as unsigned text. No I/O. */
 #ifndef WEIR_ENGINE_SESSION_USERS_VALUE_H
 #define WEIR_ENGINE_SESSION_USERS_VALUE_H
 
