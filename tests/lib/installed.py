@@ -36,8 +36,11 @@ class Installed:
         assert len(found) == 1, f'{name}: {found}'
         return found[0]
 
-    def pkg_config(self, *arguments):
-        return shlex.split(run('pkg-config', *arguments, 'weir', env=self.env))
+    def pkg_config(self, *arguments, package='weir'):
+        return shlex.split(run('pkg-config', *arguments, package, env=self.env))
+
+    def has(self, name):
+        return any(True for _ in self.root.rglob(name))
 
     def remove(self):
         shutil.rmtree(self.root)

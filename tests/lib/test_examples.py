@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples, built against the installed library alone, say what they should."""
 import pathlib
+import shlex
 import shutil
 import sys
 import unittest
@@ -51,6 +52,18 @@ class Examples(unittest.TestCase):
             output = run(program, server.address, 'job', env=self.installed.env).splitlines()
             self.assertEqual(output, ['granted: 7.2', 'lost: the lease has ended: it is not yours any more'])
         self.assertIn('cannot connect', run('sh', '-c', f'{program} {server.address} job || true', env=self.installed.env))
+
+    def test_reads(self):
+        """Built; what it says to servers is said in tests/live."""
+        if not self.installed.has('libweir-session.so.0'):
+            self.skipTest('built without libpq')
+        source = self.installed.root / 'reads.c'
+        shutil.copy(ROOT / 'examples/reads.c', source)
+        program = source.with_suffix('.out')
+        flags = [*self.installed.pkg_config('--cflags', '--libs', package='weir-session'),
+                 *shlex.split(run('pkg-config', '--cflags', '--libs', 'libpq'))]  # the machine's own
+        run('cc', '-std=c11', *STRICT, source, *flags, '-o', program)
+        self.assertIn('server_count must be 1 to 64', run('sh', '-c', f'{program} || true', env=self.installed.env))
 
     def test_lock_cpp(self):
         program = self.build('lock.cpp', 'c++', '-std=c++11')

@@ -12,9 +12,9 @@ from installed import ROOT, Installed, run
 NEEDED = {'libc.so.6', 'ld-linux-x86-64.so.2', 'ld-linux-aarch64.so.1'}
 
 
-def declared():
-    """The functions that the public headers declare."""
-    text = run('cc', '-E', '-P', '-I', ROOT / 'include', '-x', 'c', ROOT / 'include/weir/weir.h')
+def declared(header='weir.h'):
+    """The functions that the public headers declare: one, and what it includes."""
+    text = run('cc', '-E', '-P', '-I', ROOT / 'include', '-x', 'c', ROOT / 'include/weir' / header)
     while text != (text := re.sub(r'\{[^{}]*\}', ';', text)):  # bodies of types, and of
         pass
     text = re.sub(r'static inline [^;]*;', '', text)  # what every program has a copy of
@@ -62,6 +62,19 @@ class Install(unittest.TestCase):
         variables = [row[0] for row in rows if re.match(r'\.(data|bss|tdata|tbss)(?!\.rel\.ro)|\*COM\*', row[6])]
         self.assertEqual(variables, [])
 
+    def test_sessions(self):
+        """libweir-session, where there is libpq: what weir/session.h declares, no more, and no state either."""
+        if not self.installed.has('libweir-session.so.0'):
+            self.skipTest('built without libpq')
+        library, names = self.installed.find('libweir-session.so.0'), declared('session.h')
+        self.assertIn('weir_session_read', names)
+        self.assertEqual(set(symbols(library, '-D', '--defined-only')), names)
+        needed = set(re.findall(r'NEEDED.*\[(.*)\]', run('readelf', '-d', library)))
+        self.assertEqual({name.split('.so')[0] for name in needed - NEEDED}, {'libpq', 'libcrypto'})
+        defined = symbols(self.installed.find('libweir-session.a'), '--defined-only', '--extern-only')
+        self.assertEqual([name for name in defined if not name.startswith('weir_')], [])
+        self.assertIn('-lweir-session', self.installed.pkg_config('--libs', package='weir-session'))
+
     def test_version(self):
         text = (ROOT / 'include/weir/version.h').read_text(encoding='utf-8')
         version = re.search(r'WEIR_VERSION "(.*)"', text)[1]
@@ -75,8 +88,8 @@ class Install(unittest.TestCase):
     def test_nothing_else(self):
         names = {path.name for path in self.installed.root.rglob('*') if not path.is_dir()}
         headers = {path.name for path in pathlib.Path(ROOT / 'include/weir').iterdir()}
-        libraries = {name for name in names if name.startswith('libweir.')}
-        self.assertEqual(names - headers - libraries, {'weir', 'weir.pc'})
+        libraries = {name for name in names if name.startswith(('libweir.', 'libweir-session.'))}
+        self.assertEqual(names - headers - libraries - {'weir-session.pc'}, {'weir', 'weir.pc'})
 
 
 if __name__ == '__main__':

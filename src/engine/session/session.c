@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/checked.h"
+#include "base/siphash.h"
+#include "engine/session/ask.h"
+#include "engine/session/session_inside.h"
+
+#define MS UINT64_C(1000000)
+#define WAIT_MS 500
+#define WINDOW_MS 1000
+
+/* The same one for the same user in every process: the key is no secret. */
+static int hash_id(const struct weir_session_options *options, uint64_t *ret_id)
+{
+    static const struct weir_sip_key key = { 0, 0 };
+    if (!options->id)
+        return getrandom(ret_id, sizeof *ret_id, 0) == (ssize_t)sizeof *ret_id ? 0 : WEIR_EIO;
+    *ret_id = weir_siphash(&key, options->id, options->id_size);
+    return 0;
+}
+
+int weir_session_open(struct weir_replicas *replicas, const struct weir_session_options *options,
+                      struct weir_session **ret_session)
+{
+    uint64_t id;
+    if (!replicas || !options || (unsigned)options->strategy > WEIR_SESSION_LAMPORT ||
+        (unsigned)options->behind > WEIR_BEHIND_ERROR ||
+        (options->strategy == WEIR_SESSION_LAMPORT && !replicas->clock_query))
+        return WEIR_EINVAL;
+    if (options->id_size > WEIR_SESSION_ID_MAX || options->wait_ms > WEIR_SESSION_WAIT_MAX_MS)
+        return WEIR_ERANGE;
+    int error = hash_id(options, &id);
+    struct weir_session *session = error == 0 ? calloc(1, sizeof *session) : NULL;
+    if (!session)
+        return error ? error : WEIR_ENOMEM;
+    session->replicas = replicas;
+    session->id = id;
+    session->strategy = options->strategy;
+    session->behind = options->behind;
+    session->wait_ns = (options->wait_ms ? options->wait_ms : WAIT_MS) * MS;
+    session->window_ns = (options->window_ms ? options->window_ms : WINDOW_MS) * MS;
+    session->reads_do_not_move = options->reads_do_not_move;
+    session->version = 1;
+    session->gained_ns = weir_ask_now_ns();
+    *ret_session = session;
+    return 0;
+}
+
+static void leave_seats(struct weir_session *session)
+{
+    for (unsigned i = 0; i < WEIR_SEATS; i++)
+        weir_seat_leave(session, &session->seats[i]);
+}
+
+void weir_session_close(struct weir_session *session)
+{
+    if (!session)
+        return;
+    leave_seats(session);
+    free(session);
+}
+
+void weir_session_fault(const struct weir_session *session, struct weir_fault *ret_fault)
+{
+    *ret_fault = session->fault;
+}
+
+/* ---- tokens ---- */
+
+static const struct weir_session_signer *signer_of(const struct weir_session *session)
+{
+    return session->replicas->signer ? weir_signer_of(session->replicas->signer) : NULL;
+}
+
+int weir_session_join(struct weir_session *session, const char *token, size_t size)
+{
+    struct weir_servers *servers = session->replicas->servers;
+    struct weir_session_token read, merged = session->token;
+    int error = weir_session_token_read(token, size, signer_of(session), &read);
+    if (error != 0)
+        return weir_session_say(session, error, "token", weir_error_text(error));
+    const struct weir_snapshot *snapshot = weir_servers_look(servers);
+    error = weir_session_token_merge(&merged, &read, &snapshot->known);
+    weir_servers_release(servers, snapshot);
+    if (error != 0)
+        return weir_session_say(session, error, "token", "has seen too many histories that went apart");
+    bool same = weir_session_token_same(&merged, &session->token);
+    session->token = merged;
+    if (!same)
+        weir_session_gained(session, NULL);
+    return 0;
+}
+
+/* All that was seen, into the token. */
+static int take_places(struct weir_call *call)
+{
+    struct weir_session *session = call->session;
+    for (unsigned i = 0; i < WEIR_SEATS; i++) {
+        int error = weir_seat_settle(call, &session->seats[i]);
+        if (error != 0 && error != WEIR_EUNKNOWN)
+            return error;
+    }
+    int error = weir_session_fill(call);
+    return error == WEIR_EBEHIND ? WEIR_EUNKNOWN : error;
+}
+
+static int settle_all(struct weir_session *session)
+{
+    struct weir_call call;
+    int error = weir_session_back(session);
+    if (error != 0)
+        return error;
+    weir_call_begin(&call, session);
+    error = take_places(&call);
+    weir_call_end(&call);
+    return error;
+}
+
+int weir_session_token(struct weir_session *session, char *token, size_t *ret_size)
+{
+    int error = settle_all(session);
+    return error ? error : weir_session_token_write(&session->token, signer_of(session), token, ret_size);
+}
+
+int weir_session_rest(struct weir_session *session)
+{
+    int error = settle_all(session);
+    if (error == 0)
+        leave_seats(session);
+    return error;
+}
+
+/* ---- writing ---- */
+
+static int lead(struct weir_call *call)
+{
+    struct weir_route route;
+    int error = weir_session_fill(call);
+    if (error == 0)
+        error = weir_session_find(call, true, &route);
+    return error == 0 ? weir_session_lead(call) : error;
+}
+
+int weir_session_write(struct weir_session *session, struct pg_conn **ret_conn)
+{
+    struct weir_call call;
+    struct weir_seat *seat = &session->seats[WEIR_SEAT_LEADER];
+    int error = weir_session_back(session);
+    if (error != 0)
+        return error;
+    weir_call_begin(&call, session);
+    do
+        error = lead(&call);
+    while (error == WEIR_EAGAIN);
+    weir_call_end(&call);
+    if (error != 0)
+        return error;
+    seat->used = seat->wrote = true;
+    session->handed = seat;
+    session->fault = (struct weir_fault){ 0 };
+    *ret_conn = seat->link->conn;
+    return 0;
+}
+
+/* ---- accepting a loss ---- */
+
+/* Drops what the primary does not show, and adds what it does. */
+static int accept(struct weir_call *call, const struct weir_shown *leader)
+{
+    struct weir_session *session = call->session;
+    struct weir_session_token token = session->token;
+    struct weir_shown shown = *leader;
+    struct weir_place place;
+    shown.settled = true;
+    token.count = 0;
+    for (unsigned i = 0; i < session->token.count; i++) {
+        struct weir_session_token one = { .count = 1, .places = { session->token.places[i] } };
+        enum weir_place_verdict verdict = weir_session_token_compare(&one, &shown, call->known);
+        if (verdict == WEIR_PLACE_OK || verdict == WEIR_PLACE_FOREIGN)
+            token.places[token.count++] = one.places[0];
+    }
+    int error = weir_place_seen(leader, &place);
+    if (error == 0)
+        error = weir_session_token_add(&token, &place, call->known);
+    if (error == 0)
+        session->token = token;
+    return error;
+}
+
+int weir_session_accept(struct weir_session *session)
+{
+    struct weir_call call;
+    struct weir_seat *seat = &session->seats[WEIR_SEAT_LEADER];
+    int error = weir_session_back(session);
+    if (error != 0)
+        return error;
+    for (unsigned i = 0; i < WEIR_SEATS; i++)
+        session->seats[i].used = false;
+    weir_seat_leave(session, &session->seats[WEIR_SEAT_REPLICA]);
+    weir_call_begin(&call, session);
+    error = weir_session_lead(&call);
+    if (error == 0)
+        error = weir_session_has_places(session) ? weir_seat_ask(&call, seat) : 0;
+    if (error == 0 && weir_session_has_places(session))
+        error = accept(&call, &seat->link->shown);
+    weir_call_end(&call);
+    if (error == WEIR_EAGAIN)
+        return weir_session_say(session, WEIR_EDOWN, "", "no primary answers");
+    if (error != 0)
+        return error;
+    if (!weir_session_has_places(session))
+        session->token.clock = session->token.stamp_ns = 0;
+    for (unsigned i = 0; i < WEIR_SEATS; i++)
+        session->gaps[i].open = false;
+    weir_session_gained(session, NULL);
+    return 0;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/session/session_inside.h"
+
+/* ---- staying ---- */
+
+static int hand_out(struct weir_call *call, struct weir_seat *seat, bool stale, struct weir_read *ret_read)
+{
+    struct weir_session *session = call->session;
+    if (!stale && !session->reads_do_not_move)
+        seat->used = true;
+    if (!stale)
+        seat->version = session->version;
+    seat->snapshot = call->snapshot->number;
+    session->at = session->handed = seat;
+    weir_servers_count(session->replicas->servers, seat->link->server);
+    session->fault = (struct weir_fault){ 0 };
+    *ret_read = (struct weir_read){ .conn = seat->link->conn,
+                                    .server = seat->link->name,
+                                    .waited_ns = call->waited_ns,
+                                    .leader = seat == &session->seats[WEIR_SEAT_LEADER],
+                                    .stale = stale };
+    return 0;
+}
+
+/* Is there nothing against reading where it read last? Then nothing has to be asked. */
+static bool may_stay(const struct weir_call *call)
+{
+    struct weir_session *session = call->session;
+    struct weir_seat *seat = session->at;
+    if (!weir_session_is_tracked(session) || !seat || !seat->link || seat->version != session->version)
+        return false;
+    if (seat->snapshot == call->snapshot->number)
+        return true;
+    uint32_t index = weir_call_find(call, seat->link->server);
+    if (index == WEIR_ROUTE_NONE || !call->servers[index].usable || seat == &session->seats[WEIR_SEAT_LEADER])
+        return false;
+    enum weir_place_verdict verdict = weir_session_token_compare(&session->token, &call->servers[index].shown,
+                                                                 call->known);
+    /* What was known of it before may well be behind what it has shown since. */
+    return verdict == WEIR_PLACE_OK || verdict == WEIR_PLACE_BEHIND || verdict == WEIR_PLACE_UNPROVEN;
+}
+
+/* ---- the check ---- */
+
+/* A primary that is far enough, but for commits that standbys show already and it does not. */
+static enum weir_place_verdict settle_primary(struct weir_call *call, struct weir_seat *seat)
+{
+    struct weir_session *session = call->session;
+    struct weir_shown settled = seat->link->shown;
+    settled.settled = true;
+    if (weir_session_token_compare(&session->token, &settled, call->known) != WEIR_PLACE_OK)
+        return WEIR_PLACE_BEHIND;
+    if (weir_shown_settle(seat->link->conn, weir_call_timeout(call)) != 0)
+        return WEIR_PLACE_BEHIND;
+    seat->link->shown.settled = true;
+    return WEIR_PLACE_OK;
+}
+
+static enum weir_place_verdict compare(struct weir_call *call, const struct weir_seat *seat)
+{
+    return weir_session_token_compare(&call->session->token, &seat->link->shown, call->known);
+}
+
+/* It shows all: what was seen at standbys needs no proof any more, at this primary or at one that follows it. */
+static void forget_standbys(struct weir_session *session, uint64_t system)
+{
+    for (unsigned i = 0; i < session->token.count; i++)
+        if (session->token.places[i].system == system)
+            session->token.places[i].standby = false;
+}
+
+/* How the token stands to what the connection shows now. 0; WEIR_EAGAIN, WEIR_EBUSY. */
+static int check(struct weir_call *call, struct weir_seat *seat, enum weir_place_verdict *ret_verdict)
+{
+    /* What it showed once it goes on showing. Less than OK may have changed. */
+    if (seat->link->asked && compare(call, seat) == WEIR_PLACE_OK) {
+        *ret_verdict = WEIR_PLACE_OK;
+        return 0;
+    }
+    int error = weir_seat_ask(call, seat);
+    if (error != 0)
+        return error;
+    enum weir_place_verdict verdict = compare(call, seat);
+    if (verdict == WEIR_PLACE_UNPROVEN) { /* a history that its poller has yet to learn */
+        (void)weir_call_ask(call, seat->link->server);
+        uint32_t leader = weir_route_leader(call->servers, call->count);
+        if (compare(call, seat) == WEIR_PLACE_UNPROVEN && leader != WEIR_ROUTE_NONE)
+            (void)weir_call_ask(call, call->servers[leader].id); /* or what a run had flushed */
+        verdict = compare(call, seat);
+    }
+    if (verdict == WEIR_PLACE_BEHIND && seat->link->shown.primary)
+        verdict = settle_primary(call, seat);
+    if (verdict == WEIR_PLACE_OK && seat->link->shown.primary)
+        forget_standbys(call->session, seat->link->shown.system);
+    *ret_verdict = verdict;
+    return 0;
+}
+
+/* It did not stand the check. WEIR_EAGAIN: look for another. */
+static int refuse(struct weir_call *call, const struct weir_seat *seat, enum weir_place_verdict verdict)
+{
+    const struct weir_link *link = seat->link;
+    bool highest = link->shown.timeline >= weir_call_timeline(call);
+    (void)weir_session_say(call->session, 0, link->name, weir_place_verdict_name(verdict));
+    switch (verdict) {
+    case WEIR_PLACE_LOST: /* on the highest timeline that is the truth; on another it may be its own loss */
+        if (highest)
+            return weir_session_lost(call, link->name);
+        break;
+    case WEIR_PLACE_FOREIGN:
+        if (link->shown.primary)
+            return weir_session_say(call->session, WEIR_EFOREIGN, link->name, "is of another system than the token");
+        break;
+    case WEIR_PLACE_UNPROVEN: /* nobody can say what became of it */
+        if (link->shown.primary && highest && !weir_call_may_learn(call))
+            return weir_session_lost(call, link->name);
+        break;
+    case WEIR_PLACE_OK:
+    case WEIR_PLACE_BEHIND:
+    case WEIR_PLACE_DIVERGED:
+        break;
+    }
+    weir_call_shun(call, link->server);
+    return WEIR_EAGAIN;
+}
+
+/* ---- the strategies that keep clocks ---- */
+
+/* LAMPORT: the clock is read where the read will be. */
+static int check_clock(struct weir_call *call, struct weir_seat *seat)
+{
+    struct weir_session *session = call->session;
+    uint64_t clock;
+    if (session->strategy != WEIR_SESSION_LAMPORT || seat->version == session->version)
+        return 0;
+    int error = weir_link_number(seat->link, session->replicas->clock_query, weir_call_timeout(call), &clock);
+    if (error == WEIR_EBUSY)
+        return error;
+    if (error == 0 && clock >= session->token.clock)
+        return 0;
+    uint64_t server = seat->link->server;
+    (void)weir_session_say(session, 0, seat->link->name, error ? "does not tell its clock" : "its clock is behind");
+    if (error != 0)
+        weir_seat_lose(session, seat);
+    weir_call_shun(call, server);
+    return WEIR_EAGAIN;
+}
+
+/* ---- moving ---- */
+
+/* What the other connections have shown has to be known before another is judged. WEIR_EAGAIN: it says more than
+ * before: choose anew. */
+static int settle_others(struct weir_call *call, const struct weir_seat *seat, uint64_t server)
+{
+    struct weir_session *session = call->session;
+    uint64_t version = session->version;
+    for (unsigned i = 0; i < WEIR_SEATS; i++) {
+        struct weir_seat *other = &session->seats[i];
+        if (!other->link || (other == seat && other->link->server == server))
+            continue;
+        int error = weir_seat_settle(call, other);
+        if (error == WEIR_EUNKNOWN)
+            return WEIR_EAGAIN;
+        if (error != 0)
+            return error;
+    }
+    return session->version == version ? 0 : WEIR_EAGAIN;
+}
+
+static int go(struct weir_call *call, const struct weir_route *route, struct weir_read *ret_read)
+{
+    struct weir_session *session = call->session;
+    uint64_t server = call->servers[route->server].id;
+    struct weir_seat *seat = &session->seats[route->leader ? WEIR_SEAT_LEADER : WEIR_SEAT_REPLICA];
+    enum weir_place_verdict verdict = WEIR_PLACE_OK;
+    if (seat->link && weir_link_state(seat->link) == WEIR_LINK_BROKEN)
+        weir_seat_lose(session, seat);
+    int error = session->gaps[seat - session->seats].open ? WEIR_EAGAIN : settle_others(call, seat, server);
+    if (error == 0)
+        error = weir_seat_take(call, seat, route->server);
+    if (error == 0 && !weir_session_is_tracked(session))
+        error = check_clock(call, seat);
+    else if (error == 0 && !route->stale && seat->version != session->version)
+        error = check(call, seat, &verdict);
+    if (error != 0)
+        return error;
+    return verdict == WEIR_PLACE_OK ? hand_out(call, seat, route->stale, ret_read) : refuse(call, seat, verdict);
+}
+
+/* ---- choosing ---- */
+
+static int find_and_go(struct weir_call *call, struct weir_read *ret_read)
+{
+    for (;;) {
+        struct weir_route route;
+        int error = weir_session_fill(call);
+        if (error == 0)
+            error = weir_session_find(call, false, &route);
+        if (error == 0)
+            error = go(call, &route, ret_read);
+        if (error != WEIR_EAGAIN)
+            return error;
+    }
+}
+
+int weir_session_read(struct weir_session *session, struct weir_read *ret_read)
+{
+    struct weir_call call;
+    struct weir_seat *leader = &session->seats[WEIR_SEAT_LEADER];
+    int error = weir_session_back(session);
+    if (error != 0)
+        return error;
+    weir_call_begin(&call, session);
+    if (leader->wrote)
+        error = weir_seat_settle(&call, leader);
+    if (session->at && session->at->link && weir_link_state(session->at->link) == WEIR_LINK_BROKEN)
+        weir_seat_lose(session, session->at);
+    bool is_whole = error == 0 && !session->gaps[WEIR_SEAT_REPLICA].open && !session->gaps[WEIR_SEAT_LEADER].open;
+    if (is_whole && may_stay(&call))
+        error = hand_out(&call, session->at, false, ret_read);
+    else if (error == 0 || error == WEIR_EUNKNOWN)
+        error = find_and_go(&call, ret_read);
+    weir_call_end(&call);
+    return error;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/assert.h"
+#include "base/checked.h"
+#include "engine/session/ask.h"
+#include "engine/session/session_inside.h"
+
+/* Strategy physical: the time of the last commit that the server shows, by its writer's clock. */
+static const char stamp_query[] =
+    "SELECT (extract(epoch FROM CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_xact_replay_timestamp(), "
+    "to_timestamp(0)) ELSE clock_timestamp() END) * 1000000000)::bigint";
+
+/* ---- the token ---- */
+
+void weir_session_gained(struct weir_session *session, struct weir_seat *seat)
+{
+    /* What the seat itself showed it goes on showing. */
+    bool was_known = seat && seat->version == session->version;
+    session->version++;
+    session->gained_ns = weir_ask_now_ns();
+    if (was_known)
+        seat->version = session->version;
+}
+
+static bool is_same_place(const struct weir_place *a, const struct weir_place *b)
+{
+    return a->system == b->system && a->position == b->position && a->run == b->run && a->timeline == b->timeline &&
+           a->standby == b->standby;
+}
+
+bool weir_session_token_same(const struct weir_session_token *a, const struct weir_session_token *b)
+{
+    if (a->count != b->count || a->stamp_ns != b->stamp_ns || a->clock != b->clock)
+        return false;
+    for (unsigned i = 0; i < a->count; i++)
+        if (!is_same_place(&a->places[i], &b->places[i]))
+            return false;
+    return true;
+}
+
+int weir_session_add(struct weir_call *call, struct weir_seat *seat, const struct weir_place *place)
+{
+    struct weir_session *session = call->session;
+    struct weir_session_token token = session->token;
+    int error = weir_session_token_add(&token, place, call->known);
+    if (error != 0)
+        return weir_session_say(session, error, "token", "has seen too many histories that went apart");
+    if (!weir_session_token_same(&token, &session->token)) {
+        session->token = token;
+        weir_session_gained(session, seat);
+    }
+    return 0;
+}
+
+/* ---- losing and leaving ---- */
+
+void weir_seat_lose(struct weir_session *session, struct weir_seat *seat)
+{
+    struct weir_link *link = seat->link;
+    struct weir_gap *gap = &session->gaps[seat - session->seats];
+    if (!link)
+        return;
+    if (seat->used && weir_session_is_tracked(session)) {
+        struct weir_gap made = {
+            .open = true, .server = link->server, .since_ns = weir_ask_now_ns(), .system = link->fixed.system
+        };
+        if (link->asked) {
+            made.timeline = link->shown.timeline;
+            made.run = link->shown.primary ? link->shown.run : 0;
+        }
+        if (gap->open && (gap->timeline != made.timeline || gap->run != made.run))
+            made.timeline = 0; /* two gaps at different times: no one place is beyond both */
+        *gap = made;
+    }
+    weir_pool_drop(session->replicas->pool, link);
+    *seat = (struct weir_seat){ 0 };
+    if (session->handed == seat)
+        session->handed = NULL;
+}
+
+void weir_seat_leave(struct weir_session *session, struct weir_seat *seat)
+{
+    if (seat->link)
+        weir_pool_give(session->replicas->pool, seat->link);
+    *seat = (struct weir_seat){ 0 };
+    if (session->handed == seat)
+        session->handed = NULL;
+    if (session->at == seat)
+        session->at = NULL;
+}
+
+static int busy(struct weir_session *session, const struct weir_seat *seat)
+{
+    return weir_session_say(session, WEIR_EBUSY, seat->link->name,
+                            "a transaction is open on its connection, or an answer has not been read");
+}
+
+int weir_session_back(struct weir_session *session)
+{
+    if (!session->handed)
+        return 0;
+    switch (weir_link_state(session->handed->link)) {
+    case WEIR_LINK_IDLE:
+        break;
+    case WEIR_LINK_BUSY:
+        return busy(session, session->handed);
+    case WEIR_LINK_BROKEN:
+    default:
+        weir_seat_lose(session, session->handed);
+        break;
+    }
+    session->handed = NULL;
+    return 0;
+}
+
+/* ---- taking ---- */
+
+/* It could not be asked: what it says is no news, and the seat is free. */
+static int give_up(struct weir_call *call, struct weir_seat *seat)
+{
+    uint64_t server = seat->link->server;
+    (void)weir_session_say(call->session, 0, seat->link->name, "does not answer");
+    weir_seat_lose(call->session, seat);
+    weir_call_shun(call, server);
+    return WEIR_EAGAIN;
+}
+
+/* A standby whose own connections cannot tell its timeline: its poller learns it, asked after them. That it is the same
+ * server still, and no other that was put in its place, is told by the connection: it goes on answering. */
+static int learn_timeline(struct weir_call *call, struct weir_link *link)
+{
+    struct weir_shown shown = link->shown;
+    if (shown.timeline != 0 || shown.primary || !weir_call_ask(call, link->server))
+        return 0;
+    uint32_t index = weir_call_find(call, link->server);
+    if (index == WEIR_ROUTE_NONE || call->servers[index].shown.primary)
+        return 0;
+    shown.timeline = call->servers[index].shown.timeline;
+    int error = weir_link_ask(link, weir_call_timeout(call));
+    link->shown = shown;
+    return error;
+}
+
+int weir_seat_ask(struct weir_call *call, struct weir_seat *seat)
+{
+    int error = weir_link_ask(seat->link, weir_call_timeout(call));
+    if (error == WEIR_EBUSY)
+        return busy(call->session, seat);
+    if (error != 0)
+        return give_up(call, seat);
+    if (seat->link->shown.primary)
+        weir_servers_tell(call->session->replicas->servers, &seat->link->shown);
+    return learn_timeline(call, seat->link) == 0 ? 0 : give_up(call, seat);
+}
+
+int weir_seat_take(struct weir_call *call, struct weir_seat *seat, uint32_t index)
+{
+    struct weir_session *session = call->session;
+    const struct weir_server_state *state = &call->snapshot->states[index];
+    uint64_t server = call->servers[index].id;
+    struct weir_link *link;
+    enum weir_link_state is = seat->link && seat->link->server == server ? weir_link_state(seat->link) : WEIR_LINK_IDLE;
+    if (is == WEIR_LINK_BUSY)
+        return busy(session, seat);
+    if (is == WEIR_LINK_BROKEN) {
+        weir_seat_lose(session, seat);
+        return WEIR_EAGAIN;
+    }
+    if (seat->link && seat->link->server == server)
+        return 0;
+    weir_assert(!seat->used);
+    weir_seat_leave(session, seat);
+    uint64_t until_ns = weir_max_u64(call->until_ns, weir_ask_now_ns());
+    int error = weir_pool_take(session->replicas->pool, server, state->name, state->conninfo, until_ns, &link,
+                               &session->fault);
+    if (error == WEIR_EDOWN || error == WEIR_EPROTO) {
+        weir_call_shun(call, server);
+        return WEIR_EAGAIN;
+    }
+    if (error != 0)
+        return error;
+    seat->link = link;
+    return link->asked || !weir_session_has_places(session) ? 0 : weir_seat_ask(call, seat);
+}
+
+/* ---- settling ---- */
+
+static int settle_clock(struct weir_call *call, struct weir_seat *seat)
+{
+    struct weir_session *session = call->session;
+    bool is_lamport = session->strategy == WEIR_SESSION_LAMPORT;
+    uint64_t *clock = is_lamport ? &session->token.clock : &session->token.stamp_ns, seen;
+    int error = weir_link_number(seat->link, is_lamport ? session->replicas->clock_query : stamp_query,
+                                 weir_call_timeout(call), &seen);
+    if (error == 0 && seen > *clock) {
+        *clock = seen;
+        weir_session_gained(session, seat);
+    }
+    return error;
+}
+
+static int settle_place(struct weir_call *call, struct weir_seat *seat)
+{
+    struct weir_link *link = seat->link;
+    struct weir_place place;
+    int error = weir_link_after(link, weir_call_timeout(call));
+    if (error != 0)
+        return error;
+    if (learn_timeline(call, link) != 0 || weir_place_seen(&link->shown, &place) != 0)
+        return WEIR_EIO; /* nobody can tell on which timeline it was */
+    return weir_session_add(call, seat, &place);
+}
+
+int weir_seat_settle(struct weir_call *call, struct weir_seat *seat)
+{
+    struct weir_session *session = call->session;
+    if (!seat->link || !seat->used)
+        return 0;
+    int error = weir_session_has_places(session) ? settle_place(call, seat) : settle_clock(call, seat);
+    if (error == WEIR_EBUSY)
+        return busy(session, seat);
+    if (error == WEIR_ELIMIT)
+        return error;
+    if (error != 0) {
+        (void)weir_session_say(session, 0, seat->link->name, "its connection broke before it said how far it was");
+        weir_seat_lose(session, seat);
+        return WEIR_EUNKNOWN;
+    }
+    if (seat->wrote)
+        session->token.wrote_ns = weir_max_u64(session->token.wrote_ns, weir_session_wall_ns());
+    seat->used = seat->wrote = false;
+    return 0;
+}

@@ -1,0 +1,357 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""include/weir/session.h against real servers: what a session asks of them, and what it says when they lag, go and lie."""
+import itertools
+import subprocess
+import time
+import unittest
+
+from postgres_replicas import Replicas
+from postgres_server import Postgres
+from redis_server import wait_for
+from weir_server import BUILD
+
+TRACKED, STICKY, WINDOW, PHYSICAL, LAMPORT = range(5)
+LEADER, WAIT, OTHER, STALE, ERROR = range(5)
+KEY = 'a key of the tests, sixteen bytes'
+
+
+class Drive:
+    """tests/session/session_drive.c"""
+
+    def __init__(self, servers, *options, key=KEY):
+        arguments = [f'key={key}'] if key else []
+        for server in servers:
+            arguments += ['server', server.name, server.conninfo()]
+        self.process = subprocess.Popen([BUILD / 'tests/session/session_drive', *options, *arguments],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        ready = self.process.stdout.readline()
+        assert ready == 'ready\n', ready
+
+    def ask(self, *words):
+        """The words of the answer, the last one to the end of the line."""
+        self.process.stdin.write(' '.join(str(word) for word in words) + '\n')
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, f'{words}: the program ended: {self.process.wait()}'
+        return line.rstrip('\n')
+
+    def ok(self, *words):
+        answer = self.ask(*words)
+        assert answer.split(' ')[0] == 'ok', f'{words}: {answer}'
+        return answer[3:]
+
+    def open(self, session, user='ada', strategy=TRACKED, behind=LEADER, wait_ms=2000):
+        self.ok('open', session, user, strategy, behind, wait_ms)
+
+    def read(self, session, query='SELECT v FROM t'):
+        """(server, is the leader, value)"""
+        server, role, fresh, _, value = self.ok('read', session, query).split(' ', 4)
+        assert fresh == 'fresh'
+        return server, role == 'leader', value
+
+    def settle(self, names):
+        """Until all replicas are known: until then the primary is all there is."""
+        users, found = itertools.count(), set()
+
+        def all_found():
+            self.open(63, f'settling{next(users)}')
+            found.add(self.read(63, 'SELECT 1')[0])
+            self.ok('close', 63)
+            return found >= names
+        wait_for(all_found, 'not all replicas are read from')
+
+    def write(self, session, value):
+        return self.ok('write', session, f'UPDATE t SET v = {value}')
+
+    def trips(self):
+        words = self.ok('trips').split()
+        return dict(zip(words[::2], map(int, words[1::2])))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        return self.process.wait(20)
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.group = cls.make()
+        cls.addClassCleanup(cls.group.stop)
+        cls.group.primary.execute('CREATE TABLE t (k int PRIMARY KEY, v int)')
+        cls.group.primary.execute('INSERT INTO t VALUES (1, 0)')
+        cls.group.wait_caught_up()
+
+    @classmethod
+    def make(cls):
+        return Replicas(2)
+
+    def drive(self, *options, servers=None, **named):
+        drive = Drive(servers or self.group.all(), *options, **named)
+        self.addCleanup(lambda: self.assertEqual(drive.close(), 0))
+        if self.group.standbys and not servers:
+            drive.settle({standby.name for standby in self.group.standbys})
+        return drive
+
+
+class Steady(Case):
+    """One primary, two replicas, none of which comes to harm."""
+
+    def test_a_write_is_read_back_and_costs_one_question_once(self):
+        drive = self.drive()
+        drive.open(1)
+        drive.write(1, 1)
+        server, leader, value = drive.read(1)
+        self.assertEqual((leader, value), (False, '1'))
+        for n in range(2, 12):
+            drive.write(1, n)
+            before = drive.trips()
+            self.assertEqual(drive.read(1), (server, False, str(n)))
+            after = drive.trips()
+            # Its own trip is one; the place of the write is asked of the primary.
+            self.assertLessEqual(after[server] - before[server], 2)
+            self.assertEqual(after['primary'] - before['primary'], 1)
+            for _ in range(5):
+                drive.read(1)
+            self.assertEqual(drive.trips()[server] - after[server], 5)
+            self.assertEqual(drive.trips()['primary'], after['primary'])
+
+    def test_a_token_costs_one_question_and_none_if_nothing_was_read(self):
+        drive = self.drive()
+        drive.open(1)
+        server = drive.read(1)[0]
+        token = drive.ok('token', 1)
+        before = drive.trips()[server]
+        self.assertEqual(drive.ok('token', 1), token)
+        self.assertEqual(drive.trips()[server], before)
+        for _ in range(3):
+            drive.read(1)
+            drive.ok('token', 1)
+        self.assertEqual(drive.trips()[server], before + 6)
+
+    def test_what_is_still_in_use_is_not_taken_back(self):
+        drive = self.drive()
+        drive.open(1)
+        self.assertEqual(drive.ok('write', 1, 'BEGIN'), 'BEGIN')
+        for command in ('read 1 SELECT 1', 'write 1 SELECT 1', 'token 1', 'rest 1', 'accept 1'):
+            self.assertTrue(drive.ask(command).startswith('WEIR_EBUSY'), command)
+        self.assertEqual(drive.ok('again', 1, 'COMMIT'), 'COMMIT')
+        drive.read(1)
+        drive.ok('again', 1, 'BEGIN')
+        self.assertIn('no_such', drive.ok('again', 1, 'SELECT no_such'))  # failed, and open all the same
+        self.assertTrue(drive.ask('token 1').startswith('WEIR_EBUSY'))
+        drive.ok('again', 1, 'ROLLBACK')
+        drive.ok('token', 1)
+        drive.read(1)
+        drive.ok('again', 1, 'BEGIN')
+        drive.ok('close', 1)  # the connection with it
+        drive.open(1)
+        drive.read(1)
+
+    def test_a_paused_replica_is_left_and_nothing_goes_back(self):
+        drive = self.drive('freeze=200')
+        drive.open(1)
+        drive.write(1, 100)
+        server = drive.read(1)[0]
+        paused, = (standby for standby in self.group.standbys if standby.name == server)
+        paused.pause()
+        try:
+            drive.write(1, 101)
+            elsewhere, _, value = drive.read(1)
+            self.assertNotEqual(elsewhere, server)
+            self.assertEqual(value, '101')
+            token = drive.ok('token', 1)
+            self.assertEqual(drive.read(1)[2], '101')
+        finally:
+            paused.resume()
+        phone = self.drive()  # another process
+        phone.open(1)
+        phone.ok('join', 1, token)
+        self.assertEqual(phone.read(1)[2], '101')
+
+    def test_policies_for_those_behind(self):
+        primary = self.group.primary
+        for standby in self.group.standbys:
+            standby.pause()
+        try:
+            drive = self.drive('freeze=60000')
+            for policy in (LEADER, WAIT, OTHER, STALE, ERROR):
+                drive.open(policy, f'user{policy}', behind=policy, wait_ms=200)
+            primary.execute('UPDATE t SET v = 200')
+            for policy in (LEADER, WAIT, OTHER, STALE, ERROR):
+                drive.write(policy, 201 + policy)
+            self.assertEqual(drive.read(LEADER), ('primary', True, '205'))
+            self.assertEqual(drive.read(OTHER), ('primary', True, '205'))
+            self.assertTrue(drive.ask('read', WAIT, 'SELECT 1').startswith('WEIR_EBEHIND'))
+            self.assertTrue(drive.ask('read', ERROR, 'SELECT 1').startswith('WEIR_EBEHIND'))
+            server, role, fresh, _, value = drive.ok('read', STALE, 'SELECT v FROM t').split()
+            self.assertEqual((role, fresh), ('replica', 'stale'))
+            self.assertNotEqual(value, '205')
+        finally:
+            for standby in self.group.standbys:
+                standby.resume()
+        self.assertEqual(drive.read(WAIT)[1:], (False, '205'))
+        self.assertEqual(drive.read(STALE)[1:], (False, '205'))
+
+    def test_forged_tokens_are_refused_without_waiting_for_them(self):
+        """Not signed; and, where tokens are not signed, of the highest position there is."""
+        honest = self.drive(key=None)
+        honest.open(1)
+        honest.write(1, 300)
+        honest.read(1)
+        token = honest.ok('token', 1)
+        signed = self.drive()
+        signed.open(1)
+        for text in (token, token[:-1] + ('A' if token[-1] != 'A' else 'B')):
+            self.assertRegex(signed.ask('join', 1, text), 'WEIR_EFORGED|WEIR_EPROTO')
+        forged = honest.ok('forge', token)
+        # Of 1000 none may wait: together they would have 30 minutes to.
+        drive = self.drive(key=None)
+        for n in range(1000):
+            drive.open(2, f'user{n}', wait_ms=2000)
+            drive.ok('join', 2, forged)
+            self.assertTrue(drive.ask('read', 2, 'SELECT 1').startswith('WEIR_ECUTOFF'))
+            drive.ok('close', 2)
+        drive.open(2)
+        drive.ok('join', 2, forged)
+        self.assertTrue(drive.ask('read', 2, 'SELECT 1').startswith('WEIR_ECUTOFF'))
+        drive.ok('accept', 2)
+        self.assertEqual(drive.read(2)[2], '300')
+
+    def test_a_users_sessions_overlap_and_are_joined_in_any_order(self):
+        drive = self.drive()
+        drive.open(1)
+        drive.open(2)
+        drive.write(1, 400)
+        first = drive.ok('token', 1)
+        drive.write(2, 401)
+        second = drive.ok('token', 2)
+        for session, order in ((3, (first, second)), (4, (second, first)), (5, (second, first, second))):
+            drive.open(session, f'device{session}')
+            for token in order:
+                drive.ok('join', session, token)
+            self.assertEqual(drive.read(session)[2], '401')
+        self.assertEqual(len({drive.ok('token', session) for session in (3, 4)}), 1)
+
+    def test_the_number_of_connections_is_bounded(self):
+        drive = self.drive('max=2')
+        for session in (1, 2, 3):
+            drive.open(session, 'ada', wait_ms=100)
+        drive.read(1)
+        drive.read(2)
+        self.assertTrue(drive.ask('read 3 SELECT 1').startswith('WEIR_ELIMIT'))
+        drive.ok('rest', 1)
+        drive.read(3)
+
+    def test_replicas_come_and_go(self):
+        primary, (one, two) = self.group.primary, self.group.standbys
+        drive = self.drive(servers=[primary, one])
+        drive.open(1)
+        drive.write(1, 500)
+        wait_for(lambda: drive.read(1) == ('standby1', False, '500'), 'standby1 is not read from')
+        self.assertTrue(drive.ask('remove nobody').startswith('WEIR_ENOENT'))
+        self.assertTrue(drive.ask('add', 'standby1', one.conninfo()).startswith('WEIR_EEXIST'))
+        drive.ok('add', 'standby2', two.conninfo())
+        drive.ok('remove', 'standby1')
+        wait_for(lambda: drive.read(1) == ('standby2', False, '500'), 'standby2 is not read from')
+        drive.ok('remove', 'standby2')
+        self.assertEqual(drive.read(1), ('primary', True, '500'))
+
+    def test_the_other_strategies(self):
+        self.group.primary.execute('CREATE TABLE IF NOT EXISTS clock (c bigint)')
+        self.group.primary.execute('INSERT INTO clock VALUES (1)')
+        self.group.wait_caught_up()
+        drive = self.drive('clock=SELECT max(c) FROM clock')
+        for strategy in (STICKY, WINDOW, PHYSICAL, LAMPORT):
+            drive.open(strategy, strategy=strategy)
+        sticky = drive.read(STICKY)[0]
+        drive.write(STICKY, 600)
+        self.assertEqual(drive.read(STICKY)[0], sticky)
+        drive.write(WINDOW, 601)
+        self.assertEqual(drive.read(WINDOW), ('primary', True, '601'))
+        drive.write(PHYSICAL, 602)
+        self.assertEqual(drive.read(PHYSICAL)[2], '602')
+        self.assertEqual(drive.ok('write', LAMPORT, 'UPDATE t SET v = 603; UPDATE clock SET c = c + 1'), 'UPDATE 1')
+        self.assertEqual(drive.read(LAMPORT)[1:], (False, '603'))
+        self.assertTrue(self.drive().ask('open 1 ada', LAMPORT, LEADER, 0).startswith('WEIR_EINVAL'))
+
+
+class Failing(Case):
+    """Servers go, and come back as others."""
+
+    def test_faults(self):
+        """In one group, since each failover takes a server away."""
+        self.broken_connection()
+        self.frozen_server()
+        self.lossy_failover()
+
+    def broken_connection(self):
+        drive = self.drive()
+        drive.open(1)
+        drive.write(1, 1)
+        server = drive.read(1)[0]
+        standby, = (one for one in self.group.standbys if one.name == server)
+        standby.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'SELECT v FROM t'")
+        # What was seen there cannot be asked any more: the primary bounds it. (Unless the end has yet to arrive.)
+        wait_for(lambda: drive.read(1)[2] == '1', 'it does not get over it')
+        drive.write(1, 2)
+        self.group.primary.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                                   "WHERE query = 'UPDATE t SET v = 2'")
+        drive.ok('token', 1)
+        self.assertEqual(drive.read(1)[2], '2')
+
+    def frozen_server(self):
+        drive = self.drive('timeout=300')
+        for session in range(8):  # some at each
+            drive.open(session, f'user{session}', wait_ms=300)
+            drive.read(session)
+        frozen = self.group.standbys[0]
+        frozen.freeze()
+        begun = time.monotonic()
+        try:
+            for session in range(8):
+                drive.write(session, 10 + session)
+                self.assertNotEqual(drive.read(session, 'SELECT 1')[0], frozen.name)
+        finally:
+            frozen.thaw()
+        self.assertLess(time.monotonic() - begun, 60)  # a hang, not a speed
+
+    def lossy_failover(self):
+        group = self.group
+        drive = self.drive()
+        drive.open(1, wait_ms=500)
+        drive.open(2, wait_ms=500)
+        drive.write(1, 50)
+        drive.read(1)
+        group.wait_caught_up()
+        kept = drive.ok('token', 1)
+        successor = group.standbys[1]
+        group.promote_lossily(successor, lambda: drive.write(1, 51))
+        drive.ok('join', 2, kept)
+        wait_for(lambda: drive.ask('write', 2, 'UPDATE t SET v = 60') == 'ok UPDATE 1', 'no new primary is found')
+        self.assertEqual(drive.read(2)[2], '60')
+        self.assertTrue(drive.ask('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
+        self.assertTrue(drive.ask('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
+        drive.ok('accept', 1)
+        self.assertEqual(drive.read(1)[2], '60')
+
+
+class Foreign(Case):
+    @classmethod
+    def make(cls):
+        return Replicas(0)
+
+    def test_a_token_of_another_cluster(self):
+        with Postgres() as other:
+            other.name = 'other'
+            here, there = self.drive(), self.drive(servers=[other])
+            here.open(1)
+            there.open(1)
+            here.read(1, 'SELECT 1')
+            there.ok('join', 1, here.ok('token', 1))
+            self.assertTrue(there.ask('read', 1, 'SELECT 1').startswith('WEIR_EFOREIGN'))
+
+
+if __name__ == '__main__':
+    unittest.main()
