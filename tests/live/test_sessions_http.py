@@ -172,11 +172,12 @@ class Routes(WithReplicas):
     def test_who_goes_while_it_waits_is_forgotten(self):
         self.paused('b', 'c')
         who = self.write(1, token='')
-        client = Client(self.weir.http)
-        client.connection.request('POST', '/v1/sessions/route', json.dumps({'behind': 'wait', 'wait_ms': 60000, **who}))
-        wait_for(lambda: self.client.metric('weir_session_waiting') == 1, 'it does not wait')
-        client.close()
-        wait_for(lambda: self.client.metric('weir_session_waiting') == 0, 'it waits for nobody')
+        with Weir(configuration(self.conninfos, 'freeze: 600s')) as weir:
+            client, other = self.connect(weir), Client(weir.http)
+            other.connection.request('POST', '/v1/sessions/route', json.dumps({'behind': 'wait', 'wait_ms': 60000, **who}))
+            wait_for(lambda: client.metric('weir_session_waiting') == 1, 'it does not wait')
+            other.close()
+            wait_for(lambda: client.metric('weir_session_waiting') == 0, 'it waits for nobody')
 
     def test_a_frozen_replica_leaves_the_rotation(self):
         self.paused('b')
