@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Routes of the service, decided from snapshots: what is believed of a primary that was asked before the token came. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "serve/session_decide.h"
+
+#define SYSTEM 77
+#define MS UINT64_C(1000000)
+#define CAME (1000 * MS)
+
+static struct weir_snapshot snapshot;
+static struct weir_session_case route;
+static struct weir_session_answer answer;
+
+/* A primary `a`, and standbys `b` and `c`, asked before the token came, all at 800. */
+static int setup(void **state)
+{
+    (void)state;
+    memset(&snapshot, 0, sizeof(snapshot));
+    memset(&route, 0, sizeof(route));
+    snapshot.count = 3;
+    for (unsigned i = 0; i < 3; i++) {
+        snapshot.servers[i] = (struct weir_route_server){
+            .id = 10 + i,
+            .shown = { .system = SYSTEM, .position = 800, .received = 800, .timeline = 1 },
+            .asked_ns = CAME - MS,
+            .usable = true,
+        };
+        snapshot.states[i].begun_ns = CAME - MS;
+        snapshot.states[i].name[0] = (char)('a' + (int)i);
+    }
+    snapshot.servers[0].shown.primary = true;
+    snapshot.servers[0].shown.run = 5;
+    snapshot.servers[0].shown.flushed = 800;
+    weir_known_run(&snapshot.known, SYSTEM, 1, 5, 800);
+    route.came_ns = CAME;
+    route.wait_ns = CAME + 500 * MS;
+    route.give_up_ns = CAME + 1000 * MS;
+    return 0;
+}
+
+static void seen(uint64_t position, bool standby)
+{
+    const struct weir_place place = { .system = SYSTEM, .position = position, .timeline = 1, .standby = standby };
+    route.token = (struct weir_session_token){ .count = 0 };
+    assert_int_equal(weir_session_token_add(&route.token, &place, NULL), 0);
+}
+
+static void asked(unsigned index, uint64_t at_ns, uint64_t position)
+{
+    snapshot.servers[index].asked_ns = snapshot.states[index].begun_ns = at_ns;
+    snapshot.servers[index].shown.position = snapshot.servers[index].shown.received = position;
+}
+
+static enum weir_session_said decided(uint64_t now_ns)
+{
+    const struct weir_session_times times = {
+        .now_ns = now_ns, .wall_ns = 1, .window_ns = 1000 * MS, .freeze_ns = 1000 * MS, .poll_ns = 50 * MS
+    };
+    weir_session_decide(&route, &snapshot, &times, &answer);
+    return answer.said;
+}
+
+static void what_is_shown__is_answered_at_once(void **state)
+{
+    (void)state;
+    seen(800, false);
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_true(answer.name[0] == 'b' || answer.name[0] == 'c');
+    assert_false(answer.primary || answer.stale);
+    assert_int_equal(answer.holds_ms, 1000);
+    assert_non_null(strstr(answer.check, "'0/320'"));
+}
+
+static void a_replica__is_waited_for_and_then_the_leader(void **state)
+{
+    (void)state;
+    seen(808, false);
+    assert_int_equal(decided(CAME), WEIR_SESSION_WAITS);
+    asked(0, CAME + MS, 900);
+    assert_int_equal(decided(CAME + 499 * MS), WEIR_SESSION_WAITS);
+    assert_int_equal(decided(CAME + 500 * MS), WEIR_SESSION_ROUTED);
+    assert_true(answer.primary);
+    assert_int_equal(answer.holds_ms, 100); /* it looks for a replica again soon */
+    asked(2, CAME + 2 * MS, 808);
+    assert_int_equal(decided(CAME + 3 * MS), WEIR_SESSION_ROUTED);
+    assert_string_equal(answer.name, "c");
+}
+
+/* A write that is younger than the primary's last answer is no loss, and one that is beyond its next is. */
+static void lost__is_said_of_a_primary_that_was_asked_since(void **state)
+{
+    (void)state;
+    seen(900, false);
+    route.write = true;
+    assert_int_equal(decided(CAME), WEIR_SESSION_WAITS);
+    asked(0, CAME + MS, 892);
+    assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_LOST);
+    asked(0, CAME + MS, 900);
+    assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_ROUTED);
+    asked(0, CAME - MS, 800);
+    assert_int_equal(decided(CAME + 1000 * MS), WEIR_SESSION_BEHIND); /* it does not answer any more: nobody knows */
+}
+
+static void a_leader_after_a_standby__is_read_once_it_is_settled(void **state)
+{
+    (void)state;
+    seen(800, true);
+    snapshot.servers[1].usable = snapshot.servers[2].usable = false;
+    snapshot.servers[0].shown.settled = true; /* before the token came */
+    assert_int_equal(decided(CAME), WEIR_SESSION_WAITS);
+    asked(0, CAME + MS, 800);
+    snapshot.servers[0].shown.settled = false;
+    assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_WAITS);
+    snapshot.servers[0].shown.settled = true;
+    assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_ROUTED);
+    assert_non_null(strstr(answer.check, "::bigint = 5 THEN 'ok'")); /* it stays settled for this token, in this run */
+    snapshot.servers[0].shown.settled = false;
+    assert_int_equal(decided(CAME + 1000 * MS), WEIR_SESSION_BEHIND);
+    route.write = true; /* a write needs no such proof: its check has it */
+    assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_ROUTED);
+    assert_null(strstr(answer.check, "::bigint = 5 THEN 'ok'"));
+}
+
+static void those_to_avoid__are_not_chosen_but_the_leader(void **state)
+{
+    (void)state;
+    seen(800, false);
+    strcpy(route.avoid[0], "b");
+    strcpy(route.avoid[1], "a");
+    route.avoid_count = 2;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_string_equal(answer.name, "c");
+    strcpy(route.avoid[1], "c");
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_string_equal(answer.name, "a");
+}
+
+static void nobody__is_down(void **state)
+{
+    (void)state;
+    seen(800, false);
+    for (unsigned i = 0; i < 3; i++)
+        snapshot.servers[i].usable = false;
+    assert_int_equal(decided(CAME), WEIR_SESSION_WAITS);
+    assert_int_equal(decided(CAME + 500 * MS), WEIR_SESSION_DOWN);
+    assert_int_equal(decided(UINT64_MAX), WEIR_SESSION_DOWN); /* as in a drain */
+}
+
+static void another_system__is_foreign_at_once(void **state)
+{
+    (void)state;
+    const struct weir_place place = { .system = SYSTEM + 1, .position = 8, .timeline = 1 };
+    assert_int_equal(weir_session_token_add(&route.token, &place, NULL), 0);
+    assert_int_equal(decided(CAME), WEIR_SESSION_FOREIGN);
+    route.strategy = WEIR_SESSION_STICKY;
+    assert_int_equal(decided(CAME), WEIR_SESSION_FOREIGN);
+}
+
+static void a_sticky_read__is_marked_where_it_may_be_older(void **state)
+{
+    (void)state;
+    seen(808, false);
+    route.strategy = WEIR_SESSION_STICKY;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_true(answer.stale);
+    assert_non_null(strstr(answer.check, "'0/328'")); /* whoever wants to know may ask */
+    route.strategy = WEIR_SESSION_TRACKED;
+    route.behind = WEIR_BEHIND_STALE;
+    assert_int_equal(decided(CAME + 500 * MS), WEIR_SESSION_ROUTED);
+    assert_true(answer.stale);
+    assert_string_equal(answer.check, "SELECT 'ok'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(what_is_shown__is_answered_at_once, setup),
+        cmocka_unit_test_setup(a_replica__is_waited_for_and_then_the_leader, setup),
+        cmocka_unit_test_setup(lost__is_said_of_a_primary_that_was_asked_since, setup),
+        cmocka_unit_test_setup(a_leader_after_a_standby__is_read_once_it_is_settled, setup),
+        cmocka_unit_test_setup(those_to_avoid__are_not_chosen_but_the_leader, setup),
+        cmocka_unit_test_setup(nobody__is_down, setup),
+        cmocka_unit_test_setup(another_system__is_foreign_at_once, setup),
+        cmocka_unit_test_setup(a_sticky_read__is_marked_where_it_may_be_older, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
