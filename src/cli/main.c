@@ -19,6 +19,7 @@ static const struct verb verbs[] = {
     { "lock", "run a command under a lock, and end it before the lock is lost", weir_cli_lock },
     { "explain", "say which limits a request would meet, and why not the others", weir_cli_explain },
     { "fence", "keep a value in a folder that only the newest holder of a lock can write", weir_cli_fence },
+    { "reads", "say how often reads of your replicas go back, and what would prevent it", weir_cli_reads },
     { "rules", "check a configuration", weir_cli_rules },
     { "sim", "run nodes, network and faults in virtual time and check the bounds", weir_cli_sim },
     { "version", "print the version", weir_cli_version },

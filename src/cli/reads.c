@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/reads.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/reads_link.h"
+#include "cli/verbs.h"
+#include "client/clock.h"
+#include "rules/config.h"
+#include "rules/number.h"
+#include "weir/session.h"
+
+static const char help[] =
+    "Usage: weir reads check --primary URL --replica URL ... [OPTION ...]\n"
+    "\n"
+    "Says how often users of your replicas see something older than they have seen, and what each way to prevent it\n"
+    "would cost on your servers. For a while it writes and reads as sessions would: plainly, each read at any "
+    "replica,\n"
+    "and by each strategy, side by side, so that all meet the same lag. Then a table: reads that went back, reads "
+    "that\n"
+    "missed the session's own write, waits, reads at the primary, and how far each replica was behind.\n"
+    "\n"
+    "It makes one small table of its own, " WEIR_READS_TABLE ", at the primary and drops it at the end, also after\n"
+    "Ctrl-C. It needs the right to make a table there; pg_read_all_stats and REPLICATION help "
+    "(docs/reads-postgres.md).\n"
+    "\n"
+    "  --primary URL      the server that takes writes: postgresql://user@host:port/db or \"host=… port=… dbname=…\"\n"
+    "  --replica URL      a standby; up to 16 of them. Passwords are better in ~/.pgpass: ps shows arguments\n"
+    "  --duration TIME    how long, up to 1hour (30s)\n"
+    "  --sessions N       users of each strategy, each with its own connections, 1 to 64 (4)\n"
+    "  --rate N           requests a second of each user, 1 to 1000 (10)\n"
+    "  --writes PERCENT   of the requests, each followed by a read of what was written, 1 to 90 (10)\n"
+    "  --wait TIME        for a replica to catch up, before the primary is asked, 1ms to 60s (500ms)\n"
+    "  --window TIME      of strategy window: at the primary so long after a write (1s)\n"
+    "  --strategies LIST  some of plain,sticky,window,physical,lamport,tracked (all)\n"
+    "  --plot FILE        also as a picture, SVG: violations, reads at the primary, lag over time\n"
+    "  --json             instead of the table\n"
+    "  --keep             leave the table\n"
+    "\n"
+    "docs/reads.md describes the strategies. Only tracked keeps its promise always; lamport does for rows whose "
+    "writers\n"
+    "move a clock, which makes them wait for each other; the others break in ways that this shows or, where your\n"
+    "replicas are quick today, does not show.\n"
+    "\n"
+    "Exit code: 0 done, 2 wrong arguments or servers, 130 ended by a signal (what was seen until then is printed).\n"
+    "\n"
+    "Examples:\n"
+    "  weir reads check --primary postgresql://app@db1/shop --replica postgresql://app@db2/shop\n"
+    "  weir reads check --primary 'host=db1 dbname=shop' --replica 'host=db2 dbname=shop' \\\n"
+    "      --replica 'host=db3 dbname=shop' --duration 10min --plot reads.svg\n"
+    "  weir reads check ... --strategies plain,tracked --json | jq '.strategies[] | {name, went_back, on_primary}'\n";
+
+static const char *const mode_names[WEIR_READS_MODES] = {
+    [WEIR_READS_PLAIN] = "plain",       [WEIR_READS_STICKY] = "sticky",   [WEIR_READS_WINDOW] = "window",
+    [WEIR_READS_PHYSICAL] = "physical", [WEIR_READS_LAMPORT] = "lamport", [WEIR_READS_TRACKED] = "tracked",
+};
+
+const char *weir_reads_mode_name(enum weir_reads_mode mode)
+{
+    return mode_names[mode];
+}
+
+unsigned weir_reads_mode_count(const struct weir_reads_plan *plan)
+{
+    unsigned count = 0;
+    for (int mode = 0; mode < WEIR_READS_MODES; mode++)
+        count += plan->modes[mode];
+    return count;
+}
+
+static int complain(const char *option, const char *text)
+{
+    fprintf(stderr, "weir: %s %s\n", option, text);
+    return WEIR_EXIT_ERROR;
+}
+
+static int number_read(const char *option, const char *value, unsigned min, unsigned max, unsigned *ret_number)
+{
+    char text[64];
+    uint64_t number = 0;
+    if (weir_number_parse(value, strlen(value), &number) == 0 && number >= min && number <= max) {
+        *ret_number = (unsigned)number;
+        return 0;
+    }
+    (void)snprintf(text, sizeof(text), "must be a whole number, %u to %u", min, max);
+    return complain(option, text);
+}
+
+/* Whole milliseconds. */
+static int time_read(const char *option, const char *value, uint64_t min_ms, uint64_t max_ms, uint64_t *ret_ms)
+{
+    struct weir_fault fault;
+    char text[64];
+    uint64_t ns = 0;
+    if (weir_duration_parse(value, &ns, &fault) != 0)
+        return complain(option, fault.text);
+    *ret_ms = ns / WEIR_NS_PER_MS;
+    if (ns % WEIR_NS_PER_MS == 0 && *ret_ms >= min_ms && *ret_ms <= max_ms)
+        return 0;
+    (void)snprintf(text, sizeof(text), "must be whole milliseconds, %" PRIu64 " to %" PRIu64, min_ms, max_ms);
+    return complain(option, text);
+}
+
+static int strategies_read(struct weir_reads_plan *plan, const char *value)
+{
+    memset(plan->modes, 0, sizeof(plan->modes));
+    for (const char *at = value;; at++) {
+        size_t size = strcspn(at, ",");
+        int mode = 0;
+        while (mode < WEIR_READS_MODES &&
+               (strlen(mode_names[mode]) != size || strncmp(mode_names[mode], at, size) != 0))
+            mode++;
+        if (mode == WEIR_READS_MODES)
+            return complain("--strategies", "are some of plain,sticky,window,physical,lamport,tracked");
+        plan->modes[mode] = true;
+        at += size;
+        if (*at == '\0')
+            return 0;
+    }
+}
+
+static int server_read(struct weir_reads_plan *plan, const char *option, unsigned server, const char *value)
+{
+    if (server >= WEIR_READS_SERVERS_MAX)
+        return complain(option, "may be given 16 times");
+    /* What is not understood is not shown: there may be a password in it. */
+    if (weir_reads_name(value, plan->names[server], sizeof(plan->names[server])) != 0)
+        return complain(option, "must be postgresql://user@host:port/db or \"host=… port=… dbname=…\"");
+    for (unsigned i = 1; plan->conninfos[0] && i < server; i++) {
+        if (strcmp(plan->names[i], plan->names[server]) == 0)
+            return complain(option, "is given twice for the same address");
+    }
+    plan->conninfos[server] = value;
+    return 0;
+}
+
+static int option_read(struct weir_reads_plan *plan, int option, const char *value)
+{
+    uint64_t ms = 0;
+    int failed = 0;
+    switch (option) {
+    case 'p':
+        return server_read(plan, "--primary", 0, value);
+    case 'r':
+        return server_read(plan, "--replica", plan->server_count++, value);
+    case 'd':
+        failed = time_read("--duration", value, 100, WEIR_READS_DURATION_MAX_S * 1000, &ms);
+        plan->duration_ns = ms * WEIR_NS_PER_MS;
+        return failed;
+    case 's':
+        return number_read("--sessions", value, 1, WEIR_READS_SESSIONS_MAX, &plan->sessions);
+    case 'R':
+        return number_read("--rate", value, 1, WEIR_READS_RATE_MAX, &plan->rate);
+    case 'w':
+        return number_read("--writes", value, 1, 90, &plan->writes_percent);
+    case 'W':
+        failed = time_read("--wait", value, 1, WEIR_SESSION_WAIT_MAX_MS, &ms);
+        plan->wait_ms = (unsigned)ms;
+        return failed;
+    case 'i':
+        failed = time_read("--window", value, 1, 3600000, &ms);
+        plan->window_ms = (unsigned)ms;
+        return failed;
+    case 'S':
+        return strategies_read(plan, value);
+    case 'o':
+        plan->plot = value;
+        return 0;
+    case 'j':
+        plan->json = true;
+        return 0;
+    case 'k':
+        plan->keep = true;
+        return 0;
+    default:
+        return complain("try", "weir reads --help");
+    }
+}
+
+static int plan_check(const struct weir_reads_plan *plan)
+{
+    /* A write has a read after it. */
+    double most = 2.0 * plan->rate * plan->sessions * weir_reads_mode_count(plan) * (double)plan->duration_ns / 1e9;
+    if (!plan->conninfos[0])
+        return complain("--primary", "is missing (try weir reads --help)");
+    if (plan->server_count < 2)
+        return complain("--replica", "is missing (try weir reads --help)");
+    if (most > WEIR_READS_OPS_MAX)
+        return complain("--duration",
+                        "times --rate, --sessions and strategies is more than 2 million reads and writes");
+    return 0;
+}
+
+static int check(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "primary", required_argument, NULL, 'p' },
+        { "replica", required_argument, NULL, 'r' },
+        { "duration", required_argument, NULL, 'd' },
+        { "sessions", required_argument, NULL, 's' },
+        { "rate", required_argument, NULL, 'R' },
+        { "writes", required_argument, NULL, 'w' },
+        { "wait", required_argument, NULL, 'W' },
+        { "window", required_argument, NULL, 'i' },
+        { "strategies", required_argument, NULL, 'S' },
+        { "plot", required_argument, NULL, 'o' },
+        { "json", no_argument, NULL, 'j' },
+        { "keep", no_argument, NULL, 'k' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    struct weir_reads_plan plan = { .server_count = 1,
+                                    .duration_ns = 30 * 1000 * WEIR_NS_PER_MS,
+                                    .sessions = 4,
+                                    .rate = 10,
+                                    .writes_percent = 10,
+                                    .wait_ms = 500,
+                                    .window_ms = 1000,
+                                    .modes = { true, true, true, true, true, true } };
+    int failed = 0;
+    for (int option; !failed && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return WEIR_EXIT_OK;
+        }
+        failed = option_read(&plan, option, optarg);
+    }
+    if (!failed && optind < argc)
+        failed = complain(argv[optind], "is one argument too many");
+    if (!failed)
+        failed = plan_check(&plan);
+    return failed ? failed : weir_reads_run(&plan);
+}
+
+int weir_cli_reads(int argc, char **argv)
+{
+    const char *verb = argc > 1 ? argv[1] : "";
+    if (strcmp(verb, "check") == 0)
+        return check(argc - 1, argv + 1);
+    bool wants_help = strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0;
+    fputs(help, wants_help ? stdout : stderr);
+    return wants_help ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+}
