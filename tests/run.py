@@ -163,7 +163,7 @@ def stage_unit(tally, options):
         env = {'WEIR_TEST_EFFORT': 'soak'} if options.soak else {}
         meson_test(tally, 'unit', options.build, ['unit', 'lib'], env, 0 if options.soak else 2)
         if options.soak:
-            for name in ('redis_script', 'redis_faults'):
+            for name in ('redis_script', 'redis_faults', 'phone_laptop'):
                 programs(tally, 'soak', f'tests/live/test_{name}.py', dict(env, WEIR_BUILD=str(options.build)), None)
 
 
