@@ -30,6 +30,7 @@ bench: ## measure against floors and peers; ARGS="--write docs/performance.md" k
 	$(MAKE) --no-print-directory all
 	python3 bench/run.py --build $(BUILD) $(ARGS)
 	python3 bench/locks.py --build $(BUILD)
+	$(PYTHON) bench/reads.py --build $(BUILD)
 
 algorithms: all ## measure the five algorithms and write docs/algorithms.md with its pictures
 	python3 bench/algorithms.py --build $(BUILD) $(ARGS)
