@@ -328,7 +328,8 @@ static int open_servers(struct weir_session_service *service, const struct weir_
                         struct weir_fault *fault)
 {
     struct weir_replicas_server servers[WEIR_ROUTE_SERVERS_MAX];
-    _Static_assert(WEIR_SERVERS_MAX == WEIR_ROUTE_SERVERS_MAX && WEIR_SERVERS_MAX == WEIR_SESSIONS_SERVERS_MAX, "");
+    _Static_assert(WEIR_SERVERS_MAX <= WEIR_ROUTE_SERVERS_MAX, "the configuration allows more than can be chosen from");
+    _Static_assert(WEIR_SERVERS_MAX <= WEIR_SESSIONS_SERVERS_MAX, "the configuration allows more than is counted");
     for (size_t i = 0; i < config->servers_count; i++) {
         servers[i] = (struct weir_replicas_server){ config->servers[i].name, config->servers[i].url.data };
         memcpy(service->routes[i].name, servers[i].name, strlen(servers[i].name));
