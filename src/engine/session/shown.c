@@ -19,7 +19,8 @@
  *   - the startup process waits for more, or is paused (IDLE): then what is replayed afterwards includes it;
  *   - or a receiver runs, which means that what is replayed comes from it, and no more was received than is replayed.
  *     Without a receiver the equality of the two says nothing: the log may come from the archive.
- * So: the receiver and IDLE, then received, then replayed.
+ * So: the receiver and IDLE, then received, then replayed. And the receiver once more: a timeline is one of the position
+ * only if it was still received after that; where it changed meanwhile the timeline is unknown.
  *
  * At a primary: the insert position before the flushed one, so that "flushed" is said of at least that position.
  * Settled: no transaction has a number from the snapshot's xmin on. That the snapshot lists none is not enough: it does
@@ -41,7 +42,7 @@
     " '0/0'),"                                                                                                         \
     " coalesce(CASE WHEN r THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END,"   \
     " '0/0'),"                                                                                                         \
-    " coalesce(CASE WHEN NOT r THEN"                                                                                   \
+    " coalesce(CASE WHEN r THEN " RECEIVER " ELSE"                                                                     \
     " (extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) * 1000000)::bigint END, 0)"
 #define FROM_ROLE " FROM (SELECT pg_catalog.pg_is_in_recovery() AS r OFFSET 0) AS weir"
 #define SIZES                                                                                                          \
@@ -63,7 +64,7 @@ static const struct statement brief_primary = { "weir_shown_1p", "SELECT pg_cata
 static const struct statement brief_standby = { "weir_shown_1s",
                                                 "SELECT pg_catalog.pg_is_in_recovery(), " RECEIVER
                                                 ", coalesce(pg_catalog.pg_last_wal_receive_lsn(), '0/0'),"
-                                                " coalesce(pg_catalog.pg_last_wal_replay_lsn(), '0/0')" };
+                                                " coalesce(pg_catalog.pg_last_wal_replay_lsn(), '0/0'), " RECEIVER };
 
 const char *weir_shown_statement(void)
 {
@@ -116,7 +117,7 @@ static bool read_standby(const char *const *columns, struct weir_shown *shown)
     if (!number(columns[1] + hidden, 10, UINT32_MAX, &receiver) || !number(columns[2], 10, 1, &idle) ||
         !position(columns[3], &received) || !position(columns[4], &shown->position))
         return false;
-    shown->timeline = hidden ? 0 : (uint32_t)receiver;
+    shown->timeline = hidden || strcmp(columns[1], columns[5]) != 0 ? 0 : (uint32_t)receiver;
     bool nothing_in_flight = idle || (receiver && received <= shown->position);
     shown->received = nothing_in_flight ? shown->position : received > shown->position ? received : 0;
     return true;
@@ -293,15 +294,15 @@ static int after_primary(struct pg_conn *conn, struct weir_shown_fixed *fixed, u
 static int after_standby(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
                          struct weir_shown *shown)
 {
-    const char *columns[4];
+    const char *columns[5];
     PGresult *result;
     int error = run(conn, &brief_standby, fixed, deadline_ns, &result);
     if (error)
         return error;
-    error = row_of(result, 4, columns);
+    error = row_of(result, 5, columns);
     bool in_recovery = !error && strcmp(columns[0], "t") == 0, receives = !error && strcmp(columns[1], "0") != 0;
     if (in_recovery && receives) {
-        const char *const all[COLUMN_COUNT] = { "s", columns[1], "0", columns[2], columns[3], "0" };
+        const char *const all[COLUMN_COUNT] = { "s", columns[1], "0", columns[2], columns[3], columns[4] };
         error = read_columns(all, fixed, shown);
     }
     PQclear(result);
