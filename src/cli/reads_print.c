@@ -41,8 +41,10 @@ static void heads_begin(struct grid *grid, const char *heads)
 {
     grid->rows = 1;
     grid->columns = 0;
-    for (const char *at = heads; *at; at += strcspn(at, "|") + (strchr(at, '|') != NULL))
-        cell_add(grid, "%.*s", (int)strcspn(at, "|"), at);
+    for (size_t at = 0, length; heads[at]; at += length + (heads[at + length] != '\0')) {
+        length = strcspn(heads + at, "|");
+        cell_add(grid, "%.*s", (int)length, heads + at);
+    }
 }
 
 static void grid_print(const char *title, const struct grid *grid)
