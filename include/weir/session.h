@@ -50,7 +50,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-struct pg_conn; /* libpq's PGconn */
+struct pg_conn; /* libpq's PGconn and PGresult */
+struct pg_result;
 
 #define WEIR_SESSION_TOKEN_MAX 480 /* bytes of the longest token: characters of base64url, no terminator */
 #define WEIR_SESSION_ID_MAX 1024
@@ -155,6 +156,27 @@ struct weir_read {
  * open on the connection that was handed out last (an answer not read, a COMMIT not sent); WEIR_ELIMIT:
  * connections_max; WEIR_ENOMEM. */
 int weir_session_read(struct weir_session *session, struct weir_read *ret_read);
+
+/* One read with its place, in one round trip: for those who take the token after each. Like weir_session_read,
+ * PQexecParams on its connection, and the question that weir_session_token would have to ask. One statement that only
+ * reads, and may be run again. */
+struct weir_query {
+    const char *text;
+    /* Prepared under this name on each connection that does not know it yet; choose another for another text. NULL =
+     * not prepared. */
+    const char *name;
+    int param_count; /* the rest as for PQexecParams */
+    const unsigned *types;
+    const char *const *values;
+    const int *lengths;
+    const int *formats;
+    int result_format;
+};
+
+/* *ret_result: libpq's; PQclear it. 0 also where the server refused the statement: see PQresultStatus. ret_read may be
+ * NULL. Errors as weir_session_read; WEIR_EIO: the connection broke before the answer: ask again. */
+int weir_session_query(struct weir_session *session, const struct weir_query *query, struct pg_result **ret_result,
+                       struct weir_read *ret_read);
 
 /* The primary, for writes and for reads that want it. What is committed there moves the token. Errors as above. */
 int weir_session_write(struct weir_session *session, struct pg_conn **ret_conn);

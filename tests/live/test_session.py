@@ -44,9 +44,9 @@ class Drive:
     def open(self, session, user='ada', strategy=TRACKED, behind=LEADER, wait_ms=2000):
         self.ok('open', session, user, strategy, behind, wait_ms)
 
-    def read(self, session, query='SELECT v FROM t'):
+    def read(self, session, query='SELECT v FROM t', command='read'):
         """(server, is the leader, value)"""
-        server, role, fresh, _, value = self.ok('read', session, query).split(' ', 4)
+        server, role, fresh, _, value = self.ok(command, session, query).split(' ', 4)
         assert fresh == 'fresh'
         return server, role == 'leader', value
 
@@ -129,6 +129,43 @@ class Steady(Case):
             drive.read(1)
             drive.ok('token', 1)
         self.assertEqual(drive.trips()[server], before + 6)
+
+    def test_a_query_brings_its_place_with_it(self):
+        drive = self.drive()
+        drive.open(1)
+        drive.open(2)
+        drive.write(1, 30)
+        server = drive.read(1)[0]
+        drive.read(1, command='query')  # prepared now
+        drive.ok('token', 1)
+        before = drive.trips()
+        for _ in range(5):
+            self.assertEqual(drive.read(1, command='query'), (server, False, '30'))
+            token = drive.ok('token', 1)
+        after = drive.trips()
+        self.assertEqual((after[server] - before[server], after['primary']), (5, before['primary']))
+        drive.write(2, 31)
+        drive.ok('join', 1, drive.ok('token', 2))
+        self.assertEqual(drive.read(1, command='query')[2], '31')
+        self.assertNotEqual(drive.ok('token', 1), token)
+        # What the server refuses is its answer, not an error of ours; what was seen is taken all the same.
+        self.assertIn('division by zero', drive.read(1, 'SELECT 1 / (v - v) FROM t', command='query')[2])
+        self.assertIn('syntax error', drive.read(1, 'SELEC', command='query')[2])
+        self.assertIn('read-only', drive.read(1, 'UPDATE t SET v = 0', command='query')[2])
+        drive.ok('token', 1)
+        self.assertEqual(drive.read(1, command='query')[2], '31')
+
+    def test_a_query_at_the_primary_is_followed_by_its_place(self):
+        """Even if it writes, which it should not: the place is of after its commit."""
+        primary = self.group.primary
+        drive = self.drive(servers=[primary])
+        drive.open(1)
+        drive.read(1, 'UPDATE t SET v = 40 RETURNING v', command='query')
+        token = drive.ok('token', 1)
+        drive = self.drive()
+        drive.open(1)
+        drive.ok('join', 1, token)
+        self.assertEqual(drive.read(1)[1:], (False, '40'))
 
     def test_what_is_still_in_use_is_not_taken_back(self):
         drive = self.drive()
@@ -300,6 +337,13 @@ class Failing(Case):
                                    "WHERE query = 'UPDATE t SET v = 2'")
         drive.ok('token', 1)
         self.assertEqual(drive.read(1)[2], '2')
+        server = drive.read(1, command='query')[0]
+        self.server(server).execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                                    "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+        wait_for(lambda: drive.ask('query', 1, 'SELECT v FROM t').endswith(' 2'), 'it does not get over it')
+
+    def server(self, name):
+        return next(server for server in self.group.all() if server.name == name)
 
     def frozen_server(self):
         drive = self.drive('timeout=300')

@@ -6,6 +6,7 @@
  *
  *     open S ID STRATEGY BEHIND WAIT_MS     numbers of the enums; S is 0 to 63
  *     read S SQL      ok SERVER leader|replica fresh|stale WAITED_MS VALUE
+ *     query S SQL     the same, by weir_session_query, prepared
  *     write S SQL     ok VALUE
  *     again S SQL     on the connection that was handed out last: ok VALUE
  *     token S         ok TOKEN           join S TOKEN    rest S    accept S    close S
@@ -87,9 +88,8 @@ static void say_error(const struct weir_session *session, int error)
 }
 
 /* The first value, on one line. */
-static void say_result(PGconn *conn, const char *query)
+static void say_value(PGresult *result)
 {
-    PGresult *result = PQexec(conn, query);
     ExecStatusType status = PQresultStatus(result);
     char text[256];
     (void)snprintf(text, sizeof text, "%s",
@@ -102,10 +102,18 @@ static void say_result(PGconn *conn, const char *query)
     PQclear(result);
 }
 
-static void do_read(struct drive *drive, unsigned s, const char *query)
+static void say_result(PGconn *conn, const char *query)
+{
+    say_value(PQexec(conn, query));
+}
+
+static void do_read(struct drive *drive, unsigned s, const char *text, bool by_query)
 {
     struct weir_read read;
-    int error = weir_session_read(drive->sessions[s], &read);
+    PGresult *result = NULL;
+    const struct weir_query query = { .text = text, .name = text };
+    int error = by_query ? weir_session_query(drive->sessions[s], &query, &result, &read)
+                         : weir_session_read(drive->sessions[s], &read);
     if (error != 0) {
         say_error(drive->sessions[s], error);
         return;
@@ -114,7 +122,7 @@ static void do_read(struct drive *drive, unsigned s, const char *query)
     drive->last[s] = read.conn;
     printf("ok %s %s %s %" PRIu64 " ", read.server, read.leader ? "leader" : "replica", read.stale ? "stale" : "fresh",
            read.waited_ns / 1000000);
-    say_result(read.conn, query);
+    say_value(by_query ? result : PQexec(read.conn, text));
 }
 
 static void do_write(struct drive *drive, unsigned s, const char *query)
@@ -170,8 +178,8 @@ static void do_forge(const char *text)
 static void do_session(struct drive *drive, const char *command, unsigned s, char *rest)
 {
     int error = 0;
-    if (strcmp(command, "read") == 0) {
-        do_read(drive, s, rest);
+    if (strcmp(command, "read") == 0 || strcmp(command, "query") == 0) {
+        do_read(drive, s, rest, command[0] == 'q');
     } else if (strcmp(command, "write") == 0) {
         do_write(drive, s, rest);
     } else if (strcmp(command, "again") == 0) {

@@ -379,6 +379,20 @@ int weir_link_number(struct weir_link *link, const char *query, uint64_t deadlin
     return WEIR_EPROTO;
 }
 
+int weir_link_query(struct weir_link *link, const struct weir_query *query, bool wants_place,
+                    struct pg_result **ret_result, bool *ret_placed)
+{
+    static uint32_t shown;
+    struct fake_server *server = server_of(link->conn);
+    (void)query;
+    if (!server)
+        return WEIR_EIO;
+    shown = server->shown;
+    *ret_result = (struct pg_result *)&shown;
+    *ret_placed = wants_place && !server->mute && chance(4) > 0 && weir_link_after(link, 0) == 0;
+    return 0;
+}
+
 int weir_shown_settle(struct pg_conn *conn, uint64_t deadline_ns)
 {
     const struct fake_server *server = server_of(conn);

@@ -77,6 +77,31 @@ static void failed(struct user *user, int error, struct tally *tally)
     }
 }
 
+static void check(struct user *user, const struct weir_read *read, uint32_t record, struct tally *tally)
+{
+    tally->reads++;
+    tally->leader += read->leader;
+    tally->stale += read->stale;
+    for (unsigned k = 0; k < user->count && !read->stale; k++)
+        if (!fake_cluster_contains(&cluster, record, user->seen[k]))
+            fail_msg("seed %llu: at %s: %u does not contain %u", (unsigned long long)round_seed, read->server, record,
+                     user->seen[k]);
+    if (!read->stale)
+        saw(user, record);
+}
+
+static void query_one(struct user *user, struct tally *tally)
+{
+    static const struct weir_query query = { .text = "" };
+    struct weir_read read;
+    struct pg_result *result;
+    int error = weir_session_query(user->session, &query, &result, &read);
+    if (error == 0)
+        check(user, &read, *(const uint32_t *)(const void *)result, tally);
+    else if (error != WEIR_EIO)
+        failed(user, error, tally);
+}
+
 static void read_some(struct user *user, struct tally *tally)
 {
     struct weir_read read;
@@ -91,15 +116,7 @@ static void read_some(struct user *user, struct tally *tally)
             fake_cluster_tick(&cluster);
         if (!fake_cluster_read(&cluster, read.conn, &record))
             return;
-        tally->reads++;
-        tally->leader += read.leader;
-        tally->stale += read.stale;
-        for (unsigned k = 0; k < user->count && !read.stale; k++)
-            if (!fake_cluster_contains(&cluster, record, user->seen[k]))
-                fail_msg("seed %llu: at %s: %u does not contain %u", (unsigned long long)round_seed, read.server,
-                         record, user->seen[k]);
-        if (!read.stale)
-            saw(user, record);
+        check(user, &read, record, tally);
     }
 }
 
@@ -157,6 +174,9 @@ static void move(struct user users[SESSIONS], const struct weir_session_options 
         } else if (weir_session_rest(user->session) == WEIR_ECUTOFF) {
             failed(user, WEIR_ECUTOFF, tally);
         }
+        break;
+    case 4:
+        query_one(user, tally);
         break;
     default:
         read_some(user, tally);

@@ -9,7 +9,7 @@
 #define WEIR_ENGINE_SESSION_LINK_H
 
 #include "engine/session/shown.h"
-#include "weir/error.h"
+#include "weir/session.h"
 
 struct weir_link {
     struct pg_conn *conn;
@@ -43,6 +43,11 @@ enum weir_link_state weir_link_state(struct weir_link *link);
  * weir_shown_ask and weir_shown_after. */
 int weir_link_ask(struct weir_link *link, uint64_t deadline_ns);
 int weir_link_after(struct weir_link *link, uint64_t deadline_ns);
+
+/* The query, prepared if it has a name, and behind it how far the server was after it, in one round trip. Waits as long
+ * as the server does. *ret_placed: `shown` is of after the query. WEIR_EIO: the connection broke. */
+int weir_link_query(struct weir_link *link, const struct weir_query *query, bool wants_place,
+                    struct pg_result **ret_result, bool *ret_placed);
 
 /* The one value of a query, a bigint. WEIR_EIO, WEIR_EBUSY as weir_shown_ask; WEIR_EPROTO: it is no such query. */
 int weir_link_number(struct weir_link *link, const char *query, uint64_t deadline_ns, uint64_t *ret_number);

@@ -148,7 +148,8 @@ void weir_session_gained(struct weir_session *session, struct weir_seat *seat);
 bool weir_session_token_same(const struct weir_session_token *a, const struct weir_session_token *b);
 
 /* Adds the place to the token. WEIR_ELIMIT. */
-int weir_session_add(struct weir_call *call, struct weir_seat *seat, const struct weir_place *place);
+int weir_session_add(struct weir_session *session, const struct weir_known *known, struct weir_seat *seat,
+                     const struct weir_place *place);
 
 /* Before each call: WEIR_EBUSY if what was handed out last is still in use. */
 int weir_session_back(struct weir_session *session);

@@ -111,7 +111,7 @@ static int fill(struct weir_call *call, struct weir_gap *gap, bool standby)
         place.standby = true;
         place.run = 0;
     }
-    error = weir_session_add(call, NULL, &place);
+    error = weir_session_add(call->session, call->known, NULL, &place);
     if (error == 0)
         gap->open = false;
     return error;

@@ -207,13 +207,15 @@ int weir_session_read(struct weir_session *session, struct weir_read *ret_read)
 {
     struct weir_call call;
     struct weir_seat *leader = &session->seats[WEIR_SEAT_LEADER];
+    const struct weir_seat *looked_at = session->handed;
     int error = weir_session_back(session);
     if (error != 0)
         return error;
     weir_call_begin(&call, session);
     if (leader->wrote)
         error = weir_seat_settle(&call, leader);
-    if (session->at && session->at->link && weir_link_state(session->at->link) == WEIR_LINK_BROKEN)
+    if (session->at && session->at->link && session->at != looked_at &&
+        weir_link_state(session->at->link) == WEIR_LINK_BROKEN)
         weir_seat_lose(session, session->at);
     bool is_whole = error == 0 && !session->gaps[WEIR_SEAT_REPLICA].open && !session->gaps[WEIR_SEAT_LEADER].open;
     if (is_whole && may_stay(&call))

@@ -37,11 +37,11 @@ bool weir_session_token_same(const struct weir_session_token *a, const struct we
     return true;
 }
 
-int weir_session_add(struct weir_call *call, struct weir_seat *seat, const struct weir_place *place)
+int weir_session_add(struct weir_session *session, const struct weir_known *known, struct weir_seat *seat,
+                     const struct weir_place *place)
 {
-    struct weir_session *session = call->session;
     struct weir_session_token token = session->token;
-    int error = weir_session_token_add(&token, place, call->known);
+    int error = weir_session_token_add(&token, place, known);
     if (error != 0)
         return weir_session_say(session, error, "token", "has seen too many histories that went apart");
     if (!weir_session_token_same(&token, &session->token)) {
@@ -207,7 +207,7 @@ static int settle_place(struct weir_call *call, struct weir_seat *seat)
         return error;
     if (learn_timeline(call, link) != 0 || weir_place_seen(&link->shown, &place) != 0)
         return WEIR_EIO; /* nobody can tell on which timeline it was */
-    return weir_session_add(call, seat, &place);
+    return weir_session_add(call->session, call->known, seat, &place);
 }
 
 int weir_seat_settle(struct weir_call *call, struct weir_seat *seat)

@@ -267,52 +267,66 @@ int weir_shown_ask(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_
     return error;
 }
 
+/* ---- after a read ---- */
+
 /* A primary stays one, on its timeline and in its run, for as long as a connection lives: each of them ends with its
  * processes. */
-static int after_primary(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
-                         struct weir_shown *shown)
+static int take_primary(const PGresult *result, const struct weir_shown_fixed *fixed, struct weir_shown *shown)
 {
     const char *columns[2];
-    PGresult *result;
     uint64_t insert, flushed;
-    int error = run(conn, &brief_primary, fixed, deadline_ns, &result);
+    int error = row_of(result, 2, columns);
     if (error)
         return error;
-    error = row_of(result, 2, columns);
-    if (!error && !(position(columns[0], &insert) && position(columns[1], &flushed)))
-        error = WEIR_EPROTO;
-    if (!error) {
-        shown->position = weir_position_normal(insert, fixed->page_size, fixed->segment_size);
-        shown->flushed = flushed;
-        shown->settled = false;
-    }
-    PQclear(result);
-    return error;
+    if (!position(columns[0], &insert) || !position(columns[1], &flushed))
+        return WEIR_EPROTO;
+    shown->position = weir_position_normal(insert, fixed->page_size, fixed->segment_size);
+    shown->flushed = flushed;
+    shown->settled = false;
+    return 0;
 }
 
-/* A standby may have been promoted, or follow another timeline, and keeps its connections. */
-static int after_standby(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
-                         struct weir_shown *shown)
+/* A standby may have been promoted, or follow another timeline, and keeps its connections. *ret_whole: false where it
+ * takes all the columns to tell. */
+static int take_standby(const PGresult *result, const struct weir_shown_fixed *fixed, struct weir_shown *shown,
+                        bool *ret_whole)
 {
     const char *columns[5];
-    PGresult *result;
-    int error = run(conn, &brief_standby, fixed, deadline_ns, &result);
+    int error = row_of(result, 5, columns);
     if (error)
         return error;
-    error = row_of(result, 5, columns);
-    bool in_recovery = !error && strcmp(columns[0], "t") == 0, receives = !error && strcmp(columns[1], "0") != 0;
-    if (in_recovery && receives) {
-        const char *const all[COLUMN_COUNT] = { "s", columns[1], "0", columns[2], columns[3], columns[4] };
-        error = read_columns(all, fixed, shown);
-    }
-    PQclear(result);
-    return error || (in_recovery && receives) ? error : weir_shown_ask(conn, fixed, deadline_ns, shown);
+    *ret_whole = strcmp(columns[0], "t") == 0 && strcmp(columns[1], "0") != 0;
+    const char *const all[COLUMN_COUNT] = { "s", columns[1], "0", columns[2], columns[3], columns[4] };
+    return *ret_whole ? read_columns(all, fixed, shown) : 0;
 }
 
 int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
                      struct weir_shown *shown)
 {
+    PGresult *result;
+    bool whole = true;
     weir_assert(shown->system == fixed->system);
-    return shown->primary ? after_primary(conn, fixed, deadline_ns, shown)
-                          : after_standby(conn, fixed, deadline_ns, shown);
+    int error = run(conn, shown->primary ? &brief_primary : &brief_standby, fixed, deadline_ns, &result);
+    if (error)
+        return error;
+    error = shown->primary ? take_primary(result, fixed, shown) : take_standby(result, fixed, shown, &whole);
+    PQclear(result);
+    return error || whole ? error : weir_shown_ask(conn, fixed, deadline_ns, shown);
+}
+
+int weir_shown_after_send(struct pg_conn *conn, const struct weir_shown_fixed *fixed, const struct weir_shown *shown)
+{
+    const struct statement *statement = shown->primary ? &brief_primary : &brief_standby;
+    weir_assert(PQpipelineStatus(conn) == PQ_PIPELINE_ON);
+    if (fixed->missing > 0)
+        return WEIR_EAGAIN;
+    return PQsendQueryPrepared(conn, statement->name, 0, NULL, NULL, NULL, 0) ? 0 : WEIR_EIO;
+}
+
+int weir_shown_after_take(const struct pg_result *result, const struct weir_shown_fixed *fixed,
+                          struct weir_shown *shown)
+{
+    bool whole = true;
+    int error = shown->primary ? take_primary(result, fixed, shown) : take_standby(result, fixed, shown, &whole);
+    return error || !whole ? WEIR_EAGAIN : 0;
 }

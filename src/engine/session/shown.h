@@ -42,6 +42,14 @@ int weir_shown_ask(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_
 int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,
                      struct weir_shown *shown);
 
+/* The same in a pipeline, behind the read and with it: one round trip for both. send: WEIR_EAGAIN: not on this
+ * connection (its prepared statements go missing), nothing was sent; WEIR_EIO. take: of its result; WEIR_EAGAIN: it
+ * does not tell, ask weir_shown_after. */
+struct pg_result;
+int weir_shown_after_send(struct pg_conn *conn, const struct weir_shown_fixed *fixed, const struct weir_shown *shown);
+int weir_shown_after_take(const struct pg_result *result, const struct weir_shown_fixed *fixed,
+                          struct weir_shown *shown);
+
 /* At a primary: asks again until all that were running when this call began are gone or idle. 0: settled; WEIR_EAGAIN:
  * not by the deadline (the question under way then has 100 ms more), or it is no primary. While there are prepared
  * transactions, until every statement that was running then has ended too: it may be a COMMIT PREPARED. */
