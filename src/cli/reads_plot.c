@@ -16,7 +16,7 @@
 #define STRIP 30
 #define SHARE_LEFT (LEFT + WIDTH + 120)
 #define SHARE_WIDTH 110
-#define TOTAL_WIDTH (SHARE_LEFT + SHARE_WIDTH + 60)
+#define TOTAL_WIDTH (SHARE_LEFT + SHARE_WIDTH + 80)
 #define LAG_MIN_MS 0.5 /* the foot of the scale, which is logarithmic */
 #define COLUMNS 190    /* of a line: the worst of each */
 #define COLOURS 6
