@@ -19,8 +19,8 @@
  *   - the startup process waits for more, or is paused (IDLE): then what is replayed afterwards includes it;
  *   - or a receiver runs, which means that what is replayed comes from it, and no more was received than is replayed.
  *     Without a receiver the equality of the two says nothing: the log may come from the archive.
- * So: the receiver and IDLE, then received, then replayed. And the receiver once more: a timeline is one of the position
- * only if it was still received after that; where it changed meanwhile the timeline is unknown.
+ * So: the receiver and IDLE, then received, then replayed. And the receiver once more: a timeline is that of the
+ * position only if it was still received after it; where it changed meanwhile the timeline is unknown.
  *
  * At a primary: the insert position before the flushed one, so that "flushed" is said of at least that position.
  * Settled: no transaction has a number from the snapshot's xmin on. That the snapshot lists none is not enough: it does
