@@ -289,6 +289,7 @@ class Refusals(WithReplicas):
                 ('route', json.dumps({'user': '\0' * 1024}), None), ('seen', '{"user":"a"}', 'is missing'),
                 ('seen', '{"user":"a","place":"w1 1 2 3"}', 'not what the place statement answers'),
                 ('seen', '{"user":"a","place":"\\u0000"}', 'not what the place statement answers'),
+                ('seen', '{"token":"","place":"w1 1 1 2 p 00000001 0 0/8 0/8 1"}', 'not what the place statement answers'),
                 ('accept', '{"user":"a","place":"b"}', 'unknown member')):
             status, answer = self.client.post(what, body=body)
             self.assertEqual(status, 400 if part else 200, (body, answer))

@@ -86,11 +86,6 @@ static bool number(const char *text, int base, uint64_t max, uint64_t *ret_value
     return true;
 }
 
-static bool power_of_two(uint64_t value)
-{
-    return value && !(value & (value - 1));
-}
-
 static bool position(const char *text, uint64_t *ret_position)
 {
     return weir_position_parse(text, strlen(text), ret_position) == 0;
@@ -140,9 +135,9 @@ static int read_columns(const char *const *columns, const struct weir_shown_fixe
 static int read_fixed(const char *const *columns, struct weir_shown_fixed *fixed)
 {
     bool good = number(columns[0], 10, INT64_MAX, &fixed->system) && fixed->system &&
-                number(columns[1], 10, UINT64_C(1) << 20, &fixed->page_size) && power_of_two(fixed->page_size) &&
-                number(columns[2], 10, UINT64_C(1) << 32, &fixed->segment_size) && power_of_two(fixed->segment_size) &&
-                fixed->segment_size > fixed->page_size;
+                number(columns[1], 10, UINT64_C(1) << 20, &fixed->page_size) &&
+                number(columns[2], 10, UINT64_C(1) << 32, &fixed->segment_size) &&
+                weir_position_sizes(fixed->page_size, fixed->segment_size);
     return good ? 0 : WEIR_EPROTO;
 }
 
