@@ -232,6 +232,31 @@ static void faults__a_store_that_was_removed_is_made_anew(void **state)
     world_held_by(world_acquire("more", "A", TTL), "B");
 }
 
+/* A write that grants nothing comes between the change and the next grant. */
+static void faults__a_change_is_not_hidden_by_a_release_or_a_longer_lease(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct weir_token last = after_backup();
+        world_granted(world_acquire("freed", "A", TTL));
+        lock_world.engine->ops->idle(lock_world.engine);
+        world_granted(world_release("freed", "A"));
+        disk_write(disk_files.wal, bytes, 0);
+        if (i == 0)
+            lock_world.engine->ops->idle(lock_world.engine);
+        else if (i == 1)
+            world_granted(world_renew("held", "A", 2 * TTL));
+        else
+            world_sleep(SECOND + SECOND / 8);
+        world_granted(world_renew("held", "A", TTL));
+        world_granted(world_acquire("more", "A", TTL));
+        assert_noticed(last);
+        world_granted(world_release("turns", "B"));
+        world_granted(world_release("held", "A"));
+        world_granted(world_release("more", "A"));
+    }
+}
+
 static void faults__a_log_cut_short_or_overwritten_is_noticed(void **state)
 {
     (void)state;
@@ -403,6 +428,7 @@ int main(int count, char **words)
         CASE(faults__a_backup_copied_into_a_running_store_is_noticed),
         CASE(faults__a_store_that_was_removed_is_made_anew),
         CASE(faults__a_log_cut_short_or_overwritten_is_noticed),
+        CASE(faults__a_change_is_not_hidden_by_a_release_or_a_longer_lease),
         CASE(faults__a_backup_restored_before_a_start_gives_greater_tokens),
         CASE(faults__a_new_store_beside_an_old_witness_gives_greater_tokens),
         CASE(faults__a_stepped_clock_changes_no_lease),

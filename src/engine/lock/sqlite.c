@@ -317,12 +317,28 @@ static bool decide(struct engine *engine, struct weir_lock_op *op, uint64_t now_
     return VERBS[op->verb](engine, op, now_ns);
 }
 
+/* What is found after a commit counts as its own: without a look before, it would hide a change by another. */
+static bool may_commit(const struct engine *engine, const struct weir_lock_op *op)
+{
+    const struct weir_sqlite_entry *entry = op->verb == WEIR_LOCK_RENEW
+                                                ? weir_sqlite_index_find(&engine->index, op->name)
+                                                : NULL;
+    return op->verb == WEIR_LOCK_ACQUIRE || op->verb == WEIR_LOCK_RAISE || (entry && op->ttl_ns > entry->ttl_ns);
+}
+
+static bool is_overdue(const struct engine *engine, uint64_t now_ns)
+{
+    return engine->index.dirty && now_ns - engine->dirty_ns >= LAZY_NS;
+}
+
 static void apply_batch(struct engine *engine, struct weir_lock_op *ops, size_t count)
 {
     uint64_t now_ns = now_boot_ns();
-    bool asks = !engine->up && engine->index.dirty; /* a longer renewal failed, and its holder tries again */
-    for (size_t i = 0; i < count; i++)
-        asks |= ops[i].verb == WEIR_LOCK_ACQUIRE || ops[i].verb == WEIR_LOCK_RAISE;
+    bool asks = is_overdue(engine, now_ns) ||
+                /* a raise not written yet; a longer renewal failed, and its holder tries again */
+                (engine->up ? engine->incarnation != engine->store.meta.incarnation : engine->index.dirty != NULL);
+    for (size_t i = 0; !asks && i < count; i++)
+        asks = may_commit(engine, &ops[i]);
     if (asks) {
         look_at_store(engine, now_ns);
         now_ns = now_boot_ns();
@@ -330,9 +346,7 @@ static void apply_batch(struct engine *engine, struct weir_lock_op *ops, size_t 
     engine->must = engine->incarnation != engine->store.meta.incarnation && engine->up;
     for (size_t i = 0; i < count; i++)
         engine->depends[i] = decide(engine, &ops[i], now_ns);
-    if (!engine->must && !(engine->index.dirty && engine->up && now_ns - engine->dirty_ns >= LAZY_NS))
-        return;
-    int error = make_durable(engine);
+    int error = engine->must || (engine->up && asks && is_overdue(engine, now_ns)) ? make_durable(engine) : 0;
     for (size_t i = 0; error && i < count; i++)
         if (engine->depends[i])
             ops[i].status = error;
@@ -382,9 +396,8 @@ static void idle(struct weir_lock_engine *base)
 {
     struct engine *engine = (struct engine *)base;
     pthread_mutex_lock(&engine->memory);
-    if (!engine->up)
-        look_at_store(engine, now_boot_ns());
-    else if (engine->index.dirty)
+    look_at_store(engine, now_boot_ns());
+    if (engine->up && engine->index.dirty)
         make_durable(engine);
     if (engine->up)
         weir_sqlite_store_settle(&engine->store);
@@ -403,12 +416,13 @@ static void state(struct weir_lock_engine *base, struct weir_lock_engine_state *
 static void destroy(struct weir_lock_engine *base)
 {
     struct engine *engine = (struct engine *)base;
+    bool ours = engine->up && !weir_sqlite_store_changed(&engine->store);
     pthread_mutex_lock(&engine->memory);
-    if (engine->up && engine->index.dirty)
-        make_durable(engine);
+    if (ours && engine->index.dirty)
+        ours = make_durable(engine) == 0;
     pthread_mutex_unlock(&engine->memory);
     pthread_mutex_destroy(&engine->memory);
-    if (engine->up && !weir_sqlite_store_changed(&engine->store))
+    if (ours && !weir_sqlite_store_changed(&engine->store))
         weir_sqlite_store_finish(&engine->store);
     weir_sqlite_store_deinit(&engine->store);
     weir_sqlite_index_deinit(&engine->index);
