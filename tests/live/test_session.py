@@ -322,6 +322,7 @@ class Failing(Case):
         self.broken_connection()
         self.frozen_server()
         self.lossy_failover()
+        self.zombie()
 
     def broken_connection(self):
         drive = self.drive()
@@ -379,6 +380,31 @@ class Failing(Case):
         self.assertTrue(drive.ask('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
         drive.ok('accept', 1)
         self.assertEqual(drive.read(1)[2], '60')
+
+    def zombie(self):
+        """Its connections live on; what they showed last is asked for when the session writes elsewhere."""
+        group = self.group
+        drive = self.drive()
+        drive.open(1)
+        successor = group.standbys[0]
+        group.wait_caught_up()
+        successor.cut()
+        successor.wait_settled()
+        drive.write(1, 71)
+        group.succeed(successor)
+        number = itertools.count(80)
+
+        def writes_at_the_successor():
+            drive.open(2)
+            answer = drive.ask('write', 2, f'UPDATE t SET v = {next(number)}')
+            drive.ok('close', 2)
+            return answer == 'ok UPDATE 1' and successor.value('SELECT v FROM t') >= 80
+
+        wait_for(writes_at_the_successor, 'no new primary is found')
+        self.assertTrue(drive.ask('write', 1, 'UPDATE t SET v = 72').startswith('WEIR_ECUTOFF'))
+        drive.ok('accept', 1)
+        self.assertEqual(drive.ask('write', 1, 'UPDATE t SET v = 73'), 'ok UPDATE 1')
+        self.assertEqual(successor.value('SELECT v FROM t'), 73)
 
 
 class Foreign(Case):

@@ -135,13 +135,46 @@ int weir_session_rest(struct weir_session *session)
 
 /* ---- writing ---- */
 
+/* Does the log that the leader's connection writes to go on from what was seen? How far it is is no matter. */
+static enum weir_place_verdict compare_log(const struct weir_call *call)
+{
+    const struct weir_session *session = call->session;
+    struct weir_shown end = session->seats[WEIR_SEAT_LEADER].link->shown;
+    end.position = UINT64_MAX;
+    end.settled = true;
+    return weir_session_token_compare(&session->token, &end, call->known);
+}
+
+/* The choice was made before what the last connection showed was known, and by what the pollers knew: since then a
+ * server may have been promoted, or have crashed. WEIR_EAGAIN: look for another. */
+static int check_leader(struct weir_call *call)
+{
+    const struct weir_link *link = call->session->seats[WEIR_SEAT_LEADER].link;
+    enum weir_place_verdict verdict = compare_log(call);
+    if (verdict == WEIR_PLACE_UNPROVEN) { /* a history that its poller has yet to learn */
+        (void)weir_call_ask(call, link->server);
+        verdict = compare_log(call);
+    }
+    if (verdict == WEIR_PLACE_OK)
+        return 0;
+    if (verdict == WEIR_PLACE_FOREIGN)
+        return weir_session_say(call->session, WEIR_EFOREIGN, link->name, "is of another system than the token");
+    if (verdict == WEIR_PLACE_LOST || (verdict == WEIR_PLACE_UNPROVEN && !weir_call_may_learn(call)))
+        return weir_session_lost(call, link->name);
+    (void)weir_session_say(call->session, 0, link->name, weir_place_verdict_name(verdict));
+    weir_call_shun(call, link->server);
+    return WEIR_EAGAIN;
+}
+
 static int lead(struct weir_call *call)
 {
     struct weir_route route;
     int error = weir_session_fill(call);
     if (error == 0)
         error = weir_session_find(call, true, &route);
-    return error == 0 ? weir_session_lead(call) : error;
+    if (error == 0)
+        error = weir_session_lead(call);
+    return error == 0 && weir_session_is_tracked(call->session) ? check_leader(call) : error;
 }
 
 int weir_session_write(struct weir_session *session, struct pg_conn **ret_conn)
