@@ -90,10 +90,11 @@ static struct weir_route choose(const struct weir_session_case *route, const str
 
 /* ---- what becomes of its answer ---- */
 
-static bool seen_at_standby(const struct weir_session_token *token)
+/* Something of it was seen elsewhere than at this primary, which may not show it yet though it is in its log. */
+static bool seen_elsewhere(const struct weir_session_token *token, const struct weir_shown *primary)
 {
     for (unsigned i = 0; i < token->count; i++)
-        if (token->places[i].standby)
+        if (token->places[i].standby || token->places[i].timeline > primary->timeline)
             return true;
     return false;
 }
@@ -107,6 +108,12 @@ static bool reaches(const struct weir_shown *primary, const struct weir_session_
     return true;
 }
 
+/* All that ran at a moment after the token was made is visible there. */
+static bool is_settled(const struct weir_session_case *route, const struct weir_snapshot *snapshot, uint32_t server)
+{
+    return snapshot->servers[server].shown.primary && snapshot->states[server].settled_ns > route->came_ns;
+}
+
 /* Whether what is known of the chosen one says enough about it. */
 static bool is_proven(const struct weir_session_case *route, const struct weir_session_token *token,
                       const struct weir_snapshot *snapshot, const struct weir_route *chosen)
@@ -117,7 +124,7 @@ static bool is_proven(const struct weir_session_case *route, const struct weir_s
         return true;
     if (!fresh && !reaches(shown, token))
         return false;
-    return route->write || !seen_at_standby(token) || (fresh && shown->settled);
+    return route->write || !seen_elsewhere(token, shown) || is_settled(route, snapshot, chosen->server);
 }
 
 static uint64_t holds_ms(const struct weir_session_case *route, const struct weir_session_times *times,
@@ -133,13 +140,12 @@ static void fill(const struct weir_session_case *route, const struct weir_sessio
 {
     const struct weir_route_server *server = &snapshot->servers[chosen->server];
     const struct weir_server_state *state = &snapshot->states[chosen->server];
-    bool settled = server->shown.primary && server->shown.settled && state->begun_ns > route->came_ns;
     static const struct weir_session_token nothing;
     const struct weir_check_wish wish = {
         .token = chosen->stale ? &nothing : token, /* what is known to be older is not checked */
         .known = &snapshot->known,
         .system = weir_session_system(snapshot),
-        .settled_run = settled ? server->shown.run : 0,
+        .settled_run = is_settled(route, snapshot, chosen->server) ? server->shown.run : 0,
     };
     answer->said = WEIR_SESSION_ROUTED;
     answer->index = chosen->server;

@@ -87,6 +87,25 @@ class Pollers(ReplicasCase):
         state = sender.wait(self.one, lambda state: state['usable'], 'is not seen')
         self.assertEqual((state['timeline'], state['fault']), (1, ''))
 
+    def test_under_writers_that_never_pause_the_primary_is_settled_again_and_again(self):
+        """Not when nobody writes, but once all that wrote then have ended; one that stays holds it up."""
+        self.primary.execute('CREATE TABLE IF NOT EXISTS busy (n int)')
+        held, seen = self.primary.connect(), []
+        held.autocommit = False
+        stops = [self.writing() for _ in range(3)]
+        for _ in range(3):
+            seen.append(time.monotonic_ns())
+            self.asked.wait(self.primary, lambda state: state['settled_ns'] > seen[-1], 'does not settle')
+        held.cursor().execute('INSERT INTO busy VALUES (1)')
+        begun = time.monotonic_ns()
+        time.sleep(0.6)
+        self.assertLess(self.asked.server(self.primary)['settled_ns'], begun)
+        held.commit()
+        self.asked.wait(self.primary, lambda state: state['settled_ns'] > begun, 'does not settle')
+        for stop in stops:
+            stop.set()
+        held.close()
+
     def test_who_waits_is_told_long_before_the_next_poll(self):
         slow = self.drive(poll=60000)
         slow.wait_usable(*self.group.all())

@@ -82,10 +82,11 @@ static void print_server(const struct weir_route_server *server, const struct we
     else
         printf("%" PRIu64, server->lag_ns / MS_NS);
     printf(",\"id\":%" PRIu64 ",\"replayed_ns\":%" PRIu64 ",\"clock\":%" PRIu64 ",\"load\":%u,\"usable\":%s,"
-           "\"frozen\":%s,\"generation\":%" PRIu64 ",\"begun_ns\":%" PRIu64 ",\"page_size\":%" PRIu64
-           ",\"segment_size\":%" PRIu64 ",\"fault\":",
+           "\"frozen\":%s,\"generation\":%" PRIu64 ",\"begun_ns\":%" PRIu64 ",\"settled_ns\":%" PRIu64
+           ",\"page_size\":%" PRIu64 ",\"segment_size\":%" PRIu64 ",\"fault\":",
            server->id, server->replayed_ns, server->clock, server->load, server->usable ? "true" : "false",
-           state->frozen ? "true" : "false", state->generation, state->begun_ns, state->page_size, state->segment_size);
+           state->frozen ? "true" : "false", state->generation, state->begun_ns, state->settled_ns, state->page_size,
+           state->segment_size);
     print_text(state->fault);
     printf("}");
 }

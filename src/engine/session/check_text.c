@@ -138,11 +138,11 @@ static void put_primary(struct out *out, const struct weir_place *seen, const st
         }
         put(out, "CASE WHEN pg_catalog.pg_current_wal_insert_lsn() < ");
         put_position(out, seen->position & ~WEIR_POSITION_NEXT);
-        put(out, " THEN 'lost'");
+        put(out, " THEN '%s'", seen->timeline > timelines.numbers[i] ? "diverged" : "lost");
         if (needed.run)
             put(out, " WHEN " RUN " IS DISTINCT FROM %" PRIu64 " THEN '%s'", needed.run,
                 weir_place_verdict_name(needed.other));
-        if (seen->standby)
+        if (seen->standby || seen->timeline > timelines.numbers[i])
             put_settled(out, wish->settled_run);
         else
             put(out, " ELSE 'ok' END");

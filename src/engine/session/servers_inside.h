@@ -56,6 +56,8 @@ struct weir_poller {
     bool up;    /* it answered last time */
     struct weir_answer last;
     uint64_t moved_ns;                  /* when it was asked first where it now stands */
+    uint64_t settled_ns;                /* see weir_server_state */
+    uint64_t running_ns, running_next;  /* those with numbers below, which ran then, are awaited; 0 = none are */
     uint64_t counted, counted_ns, load; /* of reads */
 
     /* Of its thread alone. */

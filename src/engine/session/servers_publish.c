@@ -107,6 +107,7 @@ static void fill(const struct weir_servers *servers, const struct weir_poller *p
         .begun_ns = last->begun_ns,
         .page_size = last->page_size,
         .segment_size = last->segment_size,
+        .settled_ns = poller->settled_ns,
         .frozen = standby && poller->up && frozen(servers, poller),
     };
     memcpy(state->name, poller->name, sizeof state->name);
@@ -176,6 +177,26 @@ static void learn_primary(struct weir_servers *servers, const struct weir_answer
         weir_lag_add(&servers->lag, weir_min_u64(shown->flushed, shown->position), answer->begun_ns);
 }
 
+/* Those that ran when it was asked once have ended when none with a number so low runs any more. Then those are awaited
+ * that run now: under writers that never pause it goes on, an answer or two behind. */
+static void learn_settled(struct weir_poller *poller, const struct weir_answer *answer)
+{
+    const struct weir_shown *shown = &answer->shown, *before = &poller->last.shown;
+    if (!shown->primary || shown->run != before->run || shown->timeline != before->timeline ||
+        shown->system != before->system)
+        poller->settled_ns = poller->running_ns = 0;
+    if (!shown->primary)
+        return;
+    if (shown->settled)
+        poller->settled_ns = answer->begun_ns;
+    else if (poller->running_ns && shown->oldest >= poller->running_next)
+        poller->settled_ns = poller->running_ns;
+    else if (poller->running_ns)
+        return;
+    poller->running_ns = answer->begun_ns;
+    poller->running_next = shown->next;
+}
+
 static void count_load(struct weir_servers *servers, struct weir_poller *poller)
 {
     uint64_t now_ns = weir_ask_now_ns(), past_ns = weir_sub_sat(now_ns, poller->counted_ns);
@@ -195,6 +216,7 @@ void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller
     if (moved)
         poller->moved_ns = answer->begun_ns;
     learn_system(servers, poller, answer->shown.system);
+    learn_settled(poller, answer);
     poller->last = *answer;
     poller->up = true;
     if (answer->shown.system == servers->system) {

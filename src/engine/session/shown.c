@@ -32,12 +32,13 @@
     " ('RecoveryWalStream', 'RecoveryRetrieveRetryInterval', 'RecoveryApplyDelay')) THEN 1 ELSE 0 END"
 #define RECEIVER                                                                                                       \
     "coalesce((pg_catalog.pg_stat_get_wal_receiver()).received_tli, -(pg_catalog.pg_stat_get_wal_receiver()).pid, 0)"
+#define SNAPSHOT "pg_catalog.pg_current_snapshot()"
 #define COLUMNS                                                                                                        \
     "CASE WHEN r THEN 's' ELSE 'p' END,"                                                                               \
     " CASE WHEN r THEN " RECEIVER "::text"                                                                             \
     " ELSE left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) END,"                           \
-    " CASE WHEN r THEN " IDLE " ELSE"                                                                                  \
-    " age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::xid) END,"                                    \
+    " CASE WHEN r THEN (" IDLE ")::text ELSE pg_catalog.concat(pg_catalog.pg_snapshot_xmin(" SNAPSHOT "), '+',"        \
+    " pg_catalog.age(pg_catalog.pg_snapshot_xmin(" SNAPSHOT ")::xid)) END,"                                            \
     " coalesce(CASE WHEN r THEN pg_catalog.pg_last_wal_receive_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END," \
     " '0/0'),"                                                                                                         \
     " coalesce(CASE WHEN r THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END,"   \
@@ -91,16 +92,32 @@ static bool position(const char *text, uint64_t *ret_position)
     return weir_position_parse(text, strlen(text), ret_position) == 0;
 }
 
+/* "744+3": from that number on, so many may run. */
+static bool read_running(const char *text, struct weir_shown *shown)
+{
+    char copy[48];
+    uint64_t more;
+    const char *plus = strchr(text, '+');
+    if (!plus || (size_t)(plus - text) >= sizeof copy)
+        return false;
+    memcpy(copy, text, (size_t)(plus - text));
+    copy[plus - text] = '\0';
+    if (!number(copy, 10, INT64_MAX, &shown->oldest) || !number(plus + 1, 10, INT32_MAX, &more))
+        return false;
+    shown->next = shown->oldest + more;
+    shown->settled = more == 0;
+    return true;
+}
+
 static bool read_primary(const char *const *columns, const struct weir_shown_fixed *fixed, struct weir_shown *shown)
 {
-    uint64_t timeline, running, insert;
-    if (!number(columns[1], 16, UINT32_MAX, &timeline) || !number(columns[2], 10, INT32_MAX, &running) ||
+    uint64_t timeline, insert;
+    if (!number(columns[1], 16, UINT32_MAX, &timeline) || !read_running(columns[2], shown) ||
         !position(columns[3], &insert) || !position(columns[4], &shown->flushed) ||
         !number(columns[5], 10, INT64_MAX, &shown->run) || !timeline || !shown->run)
         return false;
     shown->primary = true;
     shown->timeline = (uint32_t)timeline;
-    shown->settled = running == 0;
     shown->position = weir_position_normal(insert, fixed->page_size, fixed->segment_size);
     return true;
 }
