@@ -20,6 +20,8 @@
 #define FORMAT 1
 #define QUIET_NS UINT64_C(10000000)
 #define NUMBERS_AHEAD 1000U /* a start skips as many at most; the page of the meta row is a third of a small commit */
+#define COUNTER_MAX                                                                                                    \
+    (UINT64_C(1) << 62)     /* no grants lead here: a number above it would soon pass 2^63, and be negative */
 #define WAL_FRAMES_MAX 1000 /* of 4 KiB; then the log goes into the database and is written from its start again */
 
 static const char *const STATEMENTS[WEIR_SQLITE_STATEMENTS] = {
@@ -251,7 +253,8 @@ static int read_meta(struct weir_sqlite_store *store)
         error = ask(store, "SELECT counter FROM meta", &counter, NULL, 0);
     if (error)
         return error;
-    if (incarnation < 0 || (uint64_t)incarnation > WEIR_INCARNATION_MAX || counter < 0)
+    if (incarnation < 0 || (uint64_t)incarnation > WEIR_INCARNATION_MAX || counter < 0 ||
+        (uint64_t)counter > COUNTER_MAX)
         return fail(store, WEIR_ECORRUPT, "the meta row is out of range");
     store->meta = (struct weir_sqlite_meta){ (uint64_t)system, (uint64_t)incarnation, (uint64_t)counter };
     return 0;
