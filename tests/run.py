@@ -26,8 +26,8 @@ LINT_TIMEOUT_S = 1200  # clang-tidy takes two minutes of a free core, and the co
 LIVE_UNDER_ASAN = ('bad_http', 'bad_resp', 'http', 'locks_http', 'locks_resp', 'serve_resp', 'sharing')
 # Live tests that spend their time waiting, for leases to end or servers to start, and take no harm from a busy machine.
 MOSTLY_WAIT = {'test_lock_etcd', 'test_lock_faults', 'test_lock_postgres', 'test_lock_postgres_faults',
-               'test_lock_sqlite', 'test_permits', 'test_postgres_replicas', 'test_session_servers',
-               'test_session_shown'}
+               'test_lock_sqlite', 'test_permits', 'test_postgres_replicas', 'test_session_faults',
+               'test_session_servers', 'test_session_shown'}
 WAITING_WORKERS = 3
 FUZZ_INPUT_TIMEOUT_S = 10
 SANITIZER_ENV = {
@@ -163,7 +163,7 @@ def stage_unit(tally, options):
         env = {'WEIR_TEST_EFFORT': 'soak'} if options.soak else {}
         meson_test(tally, 'unit', options.build, ['unit', 'lib'], env, 0 if options.soak else 2)
         if options.soak:
-            for name in ('redis_script', 'redis_faults', 'phone_laptop'):
+            for name in ('redis_script', 'redis_faults', 'phone_laptop', 'session_faults'):
                 programs(tally, 'soak', f'tests/live/test_{name}.py', dict(env, WEIR_BUILD=str(options.build)), None)
 
 
