@@ -52,6 +52,35 @@ class Shown(ReplicasCase):
         self.assertEqual((standby['position'], standby['received']), (self.primary.end(),) * 2)
         self.assertEqual((standby['timeline'], standby['primary'], standby['run']), (1, False, 0))
 
+    def test_operators_of_other_schemas_are_not_run(self):
+        """Whoever may create in a schema of the path could have the asking role run anything: what fits the types better
+        than pg_catalog's own operators, and with pg_catalog last in the path what is called as its functions are."""
+        self.primary.execute(
+            'CREATE SCHEMA theirs; SET search_path = theirs, public; CREATE SEQUENCE called;'
+            'CREATE FUNCTION call() RETURNS int LANGUAGE sql AS $$'
+            " SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN 1 / 0 ELSE nextval('theirs.called')::int END $$;"
+            'CREATE FUNCTION times(numeric, int) RETURNS numeric LANGUAGE sql AS $$SELECT theirs.call()$$;'
+            'CREATE FUNCTION joined(int, text) RETURNS text LANGUAGE sql AS $$SELECT theirs.call()::text$$;'
+            'CREATE FUNCTION age(xid) RETURNS int LANGUAGE sql AS $$SELECT theirs.call()$$;'
+            'CREATE FUNCTION "left"(text, int) RETURNS text LANGUAGE sql AS $$SELECT theirs.call()::text$$;'
+            'CREATE OPERATOR * (FUNCTION = times, LEFTARG = numeric, RIGHTARG = int);'
+            'CREATE OPERATOR || (FUNCTION = joined, LEFTARG = int, RIGHTARG = text);'
+            'RESET search_path')
+        self.addCleanup(self.primary.execute, 'DROP SCHEMA theirs CASCADE')
+        self.primary.execute("BEGIN; UPDATE t SET v = v + 1; PREPARE TRANSACTION 'theirs'")
+        self.addCleanup(self.primary.execute, "ROLLBACK PREPARED 'theirs'")
+        self.group.wait_caught_up()
+        for path in ('theirs', 'theirs,pg_catalog'):
+            more = f" options='-c search_path={path}'"
+            drive = self.drive(more=more)
+            drive.wait_usable(*self.group.all())
+            for link, server in enumerate((self.primary, self.one)):
+                drive.open(link, server, more)
+                for how in ('shown', 'after', 'text'):
+                    self.assertEqual(drive.shown(link, how)['timeline'], 1)
+            self.assertEqual(drive.error('settle', 0, 1000), 'OK')
+        self.assertFalse(self.primary.value('SELECT is_called FROM theirs.called'))
+
     def test_a_transaction_that_is_open_refuses_the_question(self):
         self.asked.ask('sql', 0, 'BEGIN')
         self.assertEqual(self.asked.error('shown', 0), 'EBUSY')

@@ -59,11 +59,13 @@ static uint64_t position(struct reader *reader)
     uint64_t high = number(reader, 16);
     must(reader, "/");
     uint64_t low = number(reader, 16);
-    must(reader, "'::pg_lsn");
+    must(reader, "'::pg_catalog.pg_lsn");
     return high << 32 | low;
 }
 
-#define RUN "(extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) * 1000000)::bigint"
+#define RUN                                                                                                            \
+    "(extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) OPERATOR(pg_catalog.*) "                   \
+    "1000000::numeric)::bigint"
 
 /* Of what is asked of a server in another role, nothing may be asked: PostgreSQL would answer an error. */
 static bool condition(struct reader *reader, bool live)
@@ -84,7 +86,8 @@ static bool condition(struct reader *reader, bool live)
         assert_true(!live || shown->primary);
         return shown->position < position(reader);
     }
-    if (takes(reader, "age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::xid) = 0"))
+    if (takes(reader,
+              "pg_catalog.age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.xid) = 0"))
         return shown->settled;
     if (takes(reader, RUN " IS DISTINCT FROM "))
         return shown->run != number(reader, 10);
@@ -106,7 +109,8 @@ static const char *value(struct reader *reader, bool live)
     must(reader, "CASE");
     bool standby = takes(reader, " (pg_catalog.pg_stat_get_wal_receiver()).received_tli");
     bool primary = !standby &&
-                   takes(reader, " left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)");
+                   takes(reader,
+                         " pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)");
     assert_true(!live || !primary || reader->shown->primary);
     while (takes(reader, " WHEN ")) {
         bool quoted = primary && takes(reader, "'"), holds;
@@ -174,14 +178,16 @@ static void a_write__is_checked_by_position_and_timeline(void **state)
         (struct weir_place){ .system = SYSTEM, .position = UINT64_C(0x16B374D848), .timeline = 10 });
     weir_check_text(&(struct weir_check_wish){ .token = &token, .known = &known, .system = SYSTEM }, text);
     assert_string_equal(
-        text, "SELECT CASE WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) <> "
-              "'7300000000000000001'::bigint THEN 'foreign' WHEN pg_catalog.pg_is_in_recovery() THEN "
-              "CASE WHEN pg_catalog.pg_last_wal_replay_lsn() >= '16/B374D848'::pg_lsn THEN "
-              "CASE (pg_catalog.pg_stat_get_wal_receiver()).received_tli WHEN 10 THEN 'ok' ELSE 'unproven' END "
-              "ELSE 'behind' END ELSE "
-              "CASE left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) WHEN '0000000A' THEN "
-              "CASE WHEN pg_catalog.pg_current_wal_insert_lsn() < '16/B374D848'::pg_lsn THEN 'lost' ELSE 'ok' END "
-              "ELSE 'unproven' END END");
+        text,
+        "SELECT CASE WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) <> "
+        "'7300000000000000001'::bigint THEN 'foreign' WHEN pg_catalog.pg_is_in_recovery() THEN "
+        "CASE WHEN pg_catalog.pg_last_wal_replay_lsn() >= '16/B374D848'::pg_catalog.pg_lsn THEN "
+        "CASE (pg_catalog.pg_stat_get_wal_receiver()).received_tli WHEN 10 THEN 'ok' ELSE 'unproven' END "
+        "ELSE 'behind' END ELSE "
+        "CASE pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) WHEN '0000000A' "
+        "THEN "
+        "CASE WHEN pg_catalog.pg_current_wal_insert_lsn() < '16/B374D848'::pg_catalog.pg_lsn THEN 'lost' ELSE 'ok' END "
+        "ELSE 'unproven' END END");
 }
 
 /* ---- servers ---- */

@@ -16,9 +16,11 @@
 /* As shown.c asks for them. A run: what PostgreSQL discards after a crash. Settled: no transaction has a number from
  * the snapshot's xmin on. */
 #define TIMELINE_OF_STANDBY "(pg_catalog.pg_stat_get_wal_receiver()).received_tli"
-#define TIMELINE_OF_PRIMARY "left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)"
-#define RUN "(extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) * 1000000)::bigint"
-#define SETTLED "age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::xid) = 0"
+#define TIMELINE_OF_PRIMARY "pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)"
+#define RUN                                                                                                            \
+    "(extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) OPERATOR(pg_catalog.*) "                   \
+    "1000000::numeric)::bigint"
+#define SETTLED "pg_catalog.age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.xid) = 0"
 
 struct out {
     char *text;
@@ -37,7 +39,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct out *out, const cha
 
 static void put_position(struct out *out, uint64_t position)
 {
-    put(out, "'%" PRIX64 "/%" PRIX64 "'::pg_lsn", position >> 32, position & UINT32_MAX);
+    put(out, "'%" PRIX64 "/%" PRIX64 "'::pg_catalog.pg_lsn", position >> 32, position & UINT32_MAX);
 }
 
 /* ---- which timelines contain the place ---- */

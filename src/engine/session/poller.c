@@ -16,9 +16,9 @@
 #define NUDGE_EVERY_NS UINT64_C(100000000)
 
 /* The time of the last commit that was replayed is its writer's; a primary's own is now. */
-static const char times[] =
-    "SELECT coalesce((extract(epoch FROM CASE WHEN pg_catalog.pg_is_in_recovery()"
-    " THEN pg_catalog.pg_last_xact_replay_timestamp() ELSE pg_catalog.clock_timestamp() END) * 1000000)::bigint, 0)";
+static const char times[] = "SELECT coalesce((extract(epoch FROM CASE WHEN pg_catalog.pg_is_in_recovery()"
+                            " THEN pg_catalog.pg_last_xact_replay_timestamp() ELSE pg_catalog.clock_timestamp() END)"
+                            " OPERATOR(pg_catalog.*) 1000000::numeric)::bigint, 0)";
 
 /* A transaction of its own, flushed at once and not waiting for standbys. */
 static const char nudge[] = "SET LOCAL synchronous_commit = local;"

@@ -6,8 +6,9 @@
 
 /* Strategy physical: the time of the last commit that the server shows, by its writer's clock. */
 static const char stamp_query[] =
-    "SELECT (extract(epoch FROM CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_xact_replay_timestamp(), "
-    "to_timestamp(0)) ELSE clock_timestamp() END) * 1000000000)::bigint";
+    "SELECT (coalesce(extract(epoch FROM CASE WHEN pg_catalog.pg_is_in_recovery()"
+    " THEN pg_catalog.pg_last_xact_replay_timestamp() ELSE pg_catalog.clock_timestamp() END), 0)"
+    " OPERATOR(pg_catalog.*) 1000000000::numeric)::bigint";
 
 /* ---- the token ---- */
 

@@ -24,11 +24,11 @@
  * Roles that may not see other roles' states are told of the numbers all the same. */
 static const char question[] =
     "SELECT 'r', '' WHERE pg_catalog.pg_is_in_recovery()"
-    " UNION ALL SELECT 'x', backend_xid::text FROM pg_catalog.pg_stat_get_activity(NULL)"
+    " UNION ALL SELECT 'x', backend_xid::pg_catalog.text FROM pg_catalog.pg_stat_get_activity(NULL)"
     " WHERE backend_xid IS NOT NULL AND pid <> pg_catalog.pg_backend_pid()"
     " AND coalesce(state, '') NOT IN ('idle in transaction', 'idle in transaction (aborted)')"
-    " UNION ALL SELECT 'p', transaction::text FROM pg_catalog.pg_prepared_xact()"
-    " UNION ALL SELECT 'b', pid || ' ' || coalesce(query_start::text, '') FROM pg_catalog.pg_stat_get_activity(NULL)"
+    " UNION ALL SELECT 'p', transaction::pg_catalog.text FROM pg_catalog.pg_prepared_xact()"
+    " UNION ALL SELECT 'b', pg_catalog.concat_ws(' ', pid, query_start) FROM pg_catalog.pg_stat_get_activity(NULL)"
     " WHERE EXISTS (SELECT FROM pg_catalog.pg_prepared_xact()) AND pid <> pg_catalog.pg_backend_pid()"
     " AND coalesce(state, '') NOT IN ('idle', 'idle in transaction', 'idle in transaction (aborted)')"
     " AND pid NOT IN (SELECT pid FROM pg_catalog.pg_stat_get_wal_senders() WHERE state IN"

@@ -24,27 +24,34 @@
  *
  * At a primary: the insert position before the flushed one, so that "flushed" is said of at least that position.
  * Settled: no transaction has a number from the snapshot's xmin on. That the snapshot lists none is not enough: it does
- * not list those above the last one that ended. age() counts from the next number to be given out. */
+ * not list those above the last one that ended. age() counts from the next number to be given out.
+ *
+ * Names and operators say their schema, and no operator is left to be found by types that are only near: numeric *
+ * integer is none of pg_catalog's, and would be run from any schema of the path that has one, as the role that asks. */
+#define EQUAL "OPERATOR(pg_catalog.=)"
 #define IDLE                                                                                                           \
-    "CASE WHEN pg_catalog.pg_get_wal_replay_pause_state() = 'paused' THEN 1"                                           \
+    "CASE WHEN pg_catalog.pg_get_wal_replay_pause_state() " EQUAL " 'paused' THEN 1"                                   \
     " WHEN (pg_catalog.pg_stat_get_wal_receiver()).pid IS NULL AND EXISTS"                                             \
-    " (SELECT FROM pg_catalog.pg_stat_get_activity(NULL) WHERE backend_type = 'startup' AND wait_event IN"             \
-    " ('RecoveryWalStream', 'RecoveryRetrieveRetryInterval', 'RecoveryApplyDelay')) THEN 1 ELSE 0 END"
+    " (SELECT FROM pg_catalog.pg_stat_get_activity(NULL) WHERE backend_type " EQUAL " 'startup' AND wait_event " EQUAL \
+    " ANY (ARRAY['RecoveryWalStream', 'RecoveryRetrieveRetryInterval', 'RecoveryApplyDelay'])) THEN 1 ELSE 0 END"
 #define RECEIVER                                                                                                       \
-    "coalesce((pg_catalog.pg_stat_get_wal_receiver()).received_tli, -(pg_catalog.pg_stat_get_wal_receiver()).pid, 0)"
+    "coalesce((pg_catalog.pg_stat_get_wal_receiver()).received_tli,"                                                   \
+    " OPERATOR(pg_catalog.-) (pg_catalog.pg_stat_get_wal_receiver()).pid, 0)"
 #define SNAPSHOT "pg_catalog.pg_current_snapshot()"
 #define COLUMNS                                                                                                        \
     "CASE WHEN r THEN 's' ELSE 'p' END,"                                                                               \
-    " CASE WHEN r THEN " RECEIVER "::text"                                                                             \
-    " ELSE left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) END,"                           \
-    " CASE WHEN r THEN (" IDLE ")::text ELSE pg_catalog.concat(pg_catalog.pg_snapshot_xmin(" SNAPSHOT "), '+',"        \
-    " pg_catalog.age(pg_catalog.pg_snapshot_xmin(" SNAPSHOT ")::xid)) END,"                                            \
+    " CASE WHEN r THEN " RECEIVER "::pg_catalog.text"                                                                  \
+    " ELSE pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) END,"                \
+    " CASE WHEN r THEN (" IDLE ")::pg_catalog.text"                                                                    \
+    " ELSE pg_catalog.concat(pg_catalog.pg_snapshot_xmin(" SNAPSHOT "), '+',"                                          \
+    " pg_catalog.age(pg_catalog.pg_snapshot_xmin(" SNAPSHOT ")::pg_catalog.xid)) END,"                                 \
     " coalesce(CASE WHEN r THEN pg_catalog.pg_last_wal_receive_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END," \
     " '0/0'),"                                                                                                         \
     " coalesce(CASE WHEN r THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_flush_lsn() END,"   \
     " '0/0'),"                                                                                                         \
     " coalesce(CASE WHEN r THEN " RECEIVER " ELSE"                                                                     \
-    " (extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) * 1000000)::bigint END, 0)"
+    " (extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) OPERATOR(pg_catalog.*) "                  \
+    "1000000::numeric)::bigint END, 0)"
 #define FROM_ROLE " FROM (SELECT pg_catalog.pg_is_in_recovery() AS r OFFSET 0) AS weir"
 #define SIZES                                                                                                          \
     "pg_catalog.current_setting('wal_block_size'),"                                                                    \
