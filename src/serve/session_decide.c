@@ -99,12 +99,15 @@ static bool seen_elsewhere(const struct weir_session_token *token, const struct 
     return false;
 }
 
-/* Has the primary shown a position as far as the token's? If not, it may have lost it, or was asked too early. */
+/* Has the primary shown a position as far as the token's, in the run that had not flushed it? If not, it may have lost
+ * it, or was asked too early. */
 static bool reaches(const struct weir_shown *primary, const struct weir_session_token *token)
 {
-    for (unsigned i = 0; i < token->count; i++)
-        if (token->places[i].position > (primary->position | WEIR_POSITION_NEXT))
+    for (unsigned i = 0; i < token->count; i++) {
+        const struct weir_place *place = &token->places[i];
+        if (place->position > (primary->position | WEIR_POSITION_NEXT) || (place->run && place->run != primary->run))
             return false;
+    }
     return true;
 }
 

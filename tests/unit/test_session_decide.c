@@ -109,6 +109,24 @@ static void lost__is_said_of_a_primary_that_was_asked_since(void **state)
     assert_int_equal(decided(CAME + 1000 * MS), WEIR_SESSION_BEHIND); /* it does not answer any more: nobody knows */
 }
 
+/* A crash takes back what was not flushed, and gives its positions out again: the primary is beyond them. */
+static void lost__is_said_of_a_run_that_is_over(void **state)
+{
+    (void)state;
+    const struct weir_place place = { .system = SYSTEM, .position = 760, .timeline = 1, .run = 4 };
+    route.token = (struct weir_session_token){ .count = 0 };
+    assert_int_equal(weir_session_token_add(&route.token, &place, NULL), 0);
+    for (int write = 0; write < 2; write++) {
+        route.write = write == 1;
+        asked(0, CAME - MS, 800);
+        assert_int_equal(decided(CAME), WEIR_SESSION_WAITS);
+        asked(0, CAME + MS, 800);
+        assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_LOST);
+    }
+    weir_known_run(&snapshot.known, SYSTEM, 1, 4, 768);
+    assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_ROUTED);
+}
+
 static void a_leader_after_a_standby__is_read_once_it_is_settled(void **state)
 {
     (void)state;
@@ -184,6 +202,7 @@ int main(void)
         cmocka_unit_test_setup(what_is_shown__is_answered_at_once, setup),
         cmocka_unit_test_setup(a_replica__is_waited_for_and_then_the_leader, setup),
         cmocka_unit_test_setup(lost__is_said_of_a_primary_that_was_asked_since, setup),
+        cmocka_unit_test_setup(lost__is_said_of_a_run_that_is_over, setup),
         cmocka_unit_test_setup(a_leader_after_a_standby__is_read_once_it_is_settled, setup),
         cmocka_unit_test_setup(those_to_avoid__are_not_chosen_but_the_leader, setup),
         cmocka_unit_test_setup(nobody__is_down, setup),
