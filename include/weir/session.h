@@ -144,17 +144,19 @@ void weir_session_close(
 int weir_session_join(struct weir_session *session, const char *token, size_t size);
 
 struct weir_read {
-    struct pg_conn *conn; /* the session's, until its next call; leave no transaction open on it */
-    const char *server;   /* its name, for logs; as long as conn */
-    uint64_t waited_ns;   /* for a server to catch up; 0 = one was far enough at once */
+    /* The session's, until its next call. Leave no transaction open on it; never PQfinish or PQreset it: where it breaks,
+     * call again. Others get it later as it is: what you SET, LISTEN or prepare on it stays. */
+    struct pg_conn *conn;
+    const char *server; /* its name, for logs; as long as conn */
+    uint64_t waited_ns; /* for a server to catch up; 0 = one was far enough at once */
     bool leader;
     bool stale; /* older than what was seen, by WEIR_BEHIND_STALE; it does not move the token */
 };
 
 /* A connection for reads. Blocks up to wait_ms and timeout_ms. WEIR_EBEHIND: none shows enough yet; WEIR_ECUTOFF: none
- * ever will; WEIR_EFOREIGN: the token is of another system; WEIR_EDOWN: no server answers; WEIR_EBUSY: a transaction is
- * open on the connection that was handed out last (an answer not read, a COMMIT not sent); WEIR_ELIMIT:
- * connections_max; WEIR_ENOMEM. */
+ * ever will; WEIR_EFOREIGN: the token is of another system; WEIR_EDOWN: no server answers, or for writing: no primary;
+ * WEIR_EBUSY: a transaction is open on the connection that was handed out last (an answer not read, a COMMIT not sent);
+ * WEIR_ELIMIT: connections_max; WEIR_ENOMEM. */
 int weir_session_read(struct weir_session *session, struct weir_read *ret_read);
 
 /* One read with its place, in one round trip: for those who take the token after each. Like weir_session_read,
@@ -189,7 +191,8 @@ int weir_session_token(struct weir_session *session, char *token, size_t *ret_si
 /* As weir_session_token, without the text, and gives the connections back: before a long pause. */
 int weir_session_rest(struct weir_session *session);
 
-/* After WEIR_ECUTOFF: forget what was lost and go on from what the primary shows now. */
+/* After WEIR_ECUTOFF: forget what was lost and go on from what the primary shows now. Where it fails (WEIR_EDOWN) nothing
+ * is forgotten. */
 int weir_session_accept(struct weir_session *session);
 
 /* What was wrong last, for people: which server is how far behind. Empty where nothing was. */

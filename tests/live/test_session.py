@@ -271,6 +271,40 @@ class Steady(Case):
             self.assertEqual(drive.read(session)[2], '401')
         self.assertEqual(len({drive.ok('token', session) for session in (3, 4)}), 1)
 
+    def test_a_connection_that_was_reset_is_not_the_one_that_was_checked(self):
+        """Its server may have begun again, with less to show."""
+        drive = self.drive()
+        drive.open(1)
+        drive.write(1, 450)
+        drive.read(1)
+        drive.ok('reset', 1)
+        reset = drive.ok('again', 1, 'SELECT pg_backend_pid()')
+        self.assertNotEqual(drive.read(1, 'SELECT pg_backend_pid()')[2], reset)
+        self.assertEqual(drive.read(1)[2], '450')
+
+    def test_an_accept_that_fails_forgets_nothing(self):
+        primary = self.group.primary
+        drive = self.drive('timeout=300', 'freeze=60000')
+        drive.open(1, wait_ms=300)
+        drive.write(1, 460)
+        here = drive.read(1)[0]
+        behind, = (standby for standby in self.group.standbys if standby.name != here)
+        behind.pause()
+        self.addCleanup(behind.resume)
+        primary.execute('UPDATE t SET v = 461')
+        wait_for(lambda: drive.read(1) == (here, False, '461'), 'it does not come')
+        primary.freeze()
+        self.addCleanup(primary.thaw)
+        wait_for(lambda: drive.ask('accept 1').startswith('WEIR_EDOWN'), 'there is a primary')
+        drive.ok('remove', here)
+        self.assertTrue(drive.ask('read 1 SELECT v FROM t').startswith('WEIR_EBEHIND'))
+
+    def test_without_a_primary_nothing_is_written(self):
+        drive = self.drive(servers=self.group.standbys)
+        drive.open(1, wait_ms=300)
+        wait_for(lambda: drive.ask('read 1 SELECT 1').startswith('ok'), 'nobody is read from')
+        self.assertTrue(drive.ask('write 1 SELECT 1').startswith('WEIR_EDOWN'))
+
     def test_the_number_of_connections_is_bounded(self):
         drive = self.drive('max=2')
         for session in (1, 2, 3):

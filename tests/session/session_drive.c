@@ -9,6 +9,7 @@
  *     query S SQL     the same, by weir_session_query, prepared
  *     write S SQL     ok VALUE
  *     again S SQL     on the connection that was handed out last: ok VALUE
+ *     reset S         PQreset, which no program should call
  *     token S         ok TOKEN           join S TOKEN    rest S    accept S    close S
  *     add NAME CONNINFO                  remove NAME
  *     forge TOKEN     ok TOKEN of the highest position there is; where tokens are not signed
@@ -192,6 +193,8 @@ static void do_session(struct drive *drive, const char *command, unsigned s, cha
             error = do_open(drive, s, rest);
         else if (strcmp(command, "join") == 0)
             error = weir_session_join(drive->sessions[s], rest, strlen(rest));
+        else if (strcmp(command, "reset") == 0)
+            PQreset(drive->last[s]);
         else if (strcmp(command, "rest") == 0)
             error = weir_session_rest(drive->sessions[s]);
         else if (strcmp(command, "accept") == 0)

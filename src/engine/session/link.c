@@ -48,6 +48,8 @@ static bool readable(const PGconn *conn)
 enum weir_link_state weir_link_state(struct weir_link *link)
 {
     int idle = weir_ask_idle(link->conn);
+    if (PQbackendPID(link->conn) != link->backend)
+        return WEIR_LINK_BROKEN;
     if (idle != 0)
         return idle == WEIR_EBUSY ? WEIR_LINK_BUSY : WEIR_LINK_BROKEN;
     /* What a server says before it goes (FATAL), then the end of the stream: a few reads. */

@@ -18,6 +18,7 @@ struct weir_link {
     struct weir_shown_fixed fixed;
     struct weir_shown shown; /* when it was asked last */
     bool asked;
+    int backend; /* that it was made to: reset, it is another connection, of which nothing is known */
     /* The pool's. */
     uint64_t epoch;
     struct weir_link *next;

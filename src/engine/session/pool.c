@@ -190,6 +190,7 @@ static int open_link(struct weir_pool *pool, uint64_t server, uint64_t epoch, co
         return error;
     }
     link->server = server;
+    link->backend = PQbackendPID(link->conn);
     link->epoch = epoch;
     (void)snprintf(link->name, sizeof link->name, "%s", name);
     *ret_link = link;

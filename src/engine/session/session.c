@@ -223,6 +223,20 @@ static int accept(struct weir_call *call, const struct weir_shown *leader)
     return error;
 }
 
+/* It may yet fail, and then nothing is forgotten. A token that is full of what was lost is what it is for. */
+static int take_what_there_is(struct weir_call *call)
+{
+    for (unsigned i = 0; i < WEIR_SEATS; i++) {
+        struct weir_seat *seat = &call->session->seats[i];
+        int error = weir_seat_settle(call, seat);
+        if (error == WEIR_EBUSY)
+            return error;
+        if (error == WEIR_ELIMIT)
+            seat->used = seat->wrote = false;
+    }
+    return 0;
+}
+
 int weir_session_accept(struct weir_session *session)
 {
     struct weir_call call;
@@ -230,11 +244,12 @@ int weir_session_accept(struct weir_session *session)
     int error = weir_session_back(session);
     if (error != 0)
         return error;
-    for (unsigned i = 0; i < WEIR_SEATS; i++)
-        session->seats[i].used = false;
-    weir_seat_leave(session, &session->seats[WEIR_SEAT_REPLICA]);
     weir_call_begin(&call, session);
-    error = weir_session_lead(&call);
+    error = take_what_there_is(&call);
+    if (error == 0)
+        weir_seat_leave(session, &session->seats[WEIR_SEAT_REPLICA]);
+    if (error == 0)
+        error = weir_session_lead(&call);
     if (error == 0)
         error = weir_session_has_places(session) ? weir_seat_ask(&call, seat) : 0;
     if (error == 0 && weir_session_has_places(session))

@@ -88,7 +88,7 @@ static bool anybody(const struct weir_call *call)
     return false;
 }
 
-static int refused(struct weir_call *call, enum weir_place_verdict verdict)
+static int refused(struct weir_call *call, bool write, enum weir_place_verdict verdict)
 {
     struct weir_session *session = call->session;
     bool usable = anybody(call);
@@ -106,6 +106,8 @@ static int refused(struct weir_call *call, enum weir_place_verdict verdict)
     case WEIR_PLACE_DIVERGED:
         break;
     }
+    if (write && weir_route_leader(call->servers, call->count) == WEIR_ROUTE_NONE)
+        return weir_session_say(session, WEIR_EDOWN, "", "no primary answers");
     if (session->fault.text[0])
         return usable ? WEIR_EBEHIND : WEIR_EDOWN;
     return usable ? weir_session_say(session, WEIR_EBEHIND, "", "no server shows yet what this session has seen")
@@ -153,6 +155,6 @@ int weir_session_find(struct weir_call *call, bool write, struct weir_route *ret
         /* That nobody answers passes, or we have just begun: it is waited for whatever the policy for those behind. */
         bool waited = !is_final && (route.wait || is_patient || !anybody(call)) && weir_call_wait(call);
         if (!waited && !route.wait)
-            return refused(call, route.verdict);
+            return refused(call, write, route.verdict);
     }
 }
