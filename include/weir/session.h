@@ -144,8 +144,8 @@ void weir_session_close(
 int weir_session_join(struct weir_session *session, const char *token, size_t size);
 
 struct weir_read {
-    /* The session's, until its next call. Leave no transaction open on it; never PQfinish or PQreset it: where it breaks,
-     * call again. Others get it later as it is: what you SET, LISTEN or prepare on it stays. */
+    /* The session's, until its next call. Leave no transaction open on it; never PQfinish or PQreset it: where it
+     * breaks, call again. Others get it later as it is: what you SET, LISTEN or prepare on it stays. */
     struct pg_conn *conn;
     const char *server; /* its name, for logs; as long as conn */
     uint64_t waited_ns; /* for a server to catch up; 0 = one was far enough at once */
@@ -191,8 +191,8 @@ int weir_session_token(struct weir_session *session, char *token, size_t *ret_si
 /* As weir_session_token, without the text, and gives the connections back: before a long pause. */
 int weir_session_rest(struct weir_session *session);
 
-/* After WEIR_ECUTOFF: forget what was lost and go on from what the primary shows now. Where it fails (WEIR_EDOWN) nothing
- * is forgotten. */
+/* After WEIR_ECUTOFF: forget what was lost and go on from what the primary shows now. Where it fails (WEIR_EDOWN)
+ * nothing is forgotten. */
 int weir_session_accept(struct weir_session *session);
 
 /* What was wrong last, for people: which server is how far behind. Empty where nothing was. */
