@@ -129,3 +129,17 @@ void disk_back_up(void)
     disk_copy(disk_files.path, disk_files.backup);
     world_open();
 }
+
+struct weir_token disk_after_backup(void)
+{
+    world_granted(world_acquire("early", "A", TTL));
+    disk_back_up();
+    world_granted(world_acquire("held", "A", TTL));
+    world_granted(world_release("early", "A"));
+    struct weir_token last = { 0 };
+    for (int i = 0; i < 5; i++) {
+        last = world_granted(world_acquire("turns", "A", TTL));
+        world_granted(world_release("turns", "A"));
+    }
+    return last;
+}

@@ -28,7 +28,15 @@ size_t disk_read(const char *from, char *bytes, size_t max);
 void disk_write(const char *to, const char *bytes, size_t size);
 void disk_copy(const char *from, const char *to);
 void disk_back_up(void); /* closes the engine, copies the database, opens it again */
+/* A backup, and then grants: "held" is held, "early", held in the backup, is free, and the last of "turns" is told. */
+struct weir_token disk_after_backup(void);
 
+void faults__a_backup_renamed_over_a_running_store_is_noticed(void **state);
+void faults__a_backup_copied_into_a_running_store_is_noticed(void **state);
+void faults__a_store_that_was_removed_is_made_anew(void **state);
+void faults__a_log_cut_short_or_overwritten_is_noticed(void **state);
+void faults__a_change_is_not_hidden_by_a_release_or_a_longer_lease(void **state);
+void faults__a_file_replaced_during_a_commit_is_noticed(void **state);
 void faults__while_a_batch_is_synced_the_rest_is_answered(void **state);
 void faults__what_was_answered_during_a_batch_that_fails_holds(void **state);
 void faults__tokens_grow_and_locks_hold_through_random_faults(void **state);

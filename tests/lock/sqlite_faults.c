@@ -174,114 +174,12 @@ static void faults__names_asked_for_while_the_disk_fails_do_not_pile_up(void **s
     assert_true(bytes_in_use() < before + 100000);
 }
 
-/* ---- a store that goes back ---- */
-
-static struct weir_token after_backup(void)
-{
-    world_granted(world_acquire("early", "A", TTL));
-    disk_back_up();
-    world_granted(world_acquire("held", "A", TTL));
-    world_granted(world_release("early", "A"));
-    struct weir_token last = { 0 };
-    for (int i = 0; i < 5; i++) {
-        last = world_granted(world_acquire("turns", "A", TTL));
-        world_granted(world_release("turns", "A"));
-    }
-    return last;
-}
-
-/* Memory knows better than the backup who holds what. */
-static void assert_noticed(struct weir_token last)
-{
-    world_sleep(SECOND / 8);
-    struct weir_token next = world_granted(world_acquire("turns", "B", TTL));
-    assert_true(next.incarnation > last.incarnation);
-    world_held_by(world_acquire("held", "B", TTL), "A");
-    world_free(world_show("early"));
-    world_reopen();
-    world_held_by(world_acquire("held", "B", TTL), "A");
-    world_held_by(world_acquire("turns", "A", TTL), "B");
-    world_free(world_show("early"));
-}
-
-static void faults__a_backup_renamed_over_a_running_store_is_noticed(void **state)
-{
-    (void)state;
-    struct weir_token last = after_backup();
-    assert_int_equal(rename(disk_files.backup, disk_files.path), 0);
-    assert_noticed(last);
-}
-
-static void faults__a_backup_copied_into_a_running_store_is_noticed(void **state)
-{
-    (void)state;
-    struct weir_token last = after_backup();
-    disk_copy(disk_files.backup, disk_files.path);
-    assert_noticed(last);
-}
-
-static void faults__a_store_that_was_removed_is_made_anew(void **state)
-{
-    (void)state;
-    struct weir_token last = after_backup();
-    assert_int_equal(unlink(disk_files.path), 0);
-    assert_noticed(last);
-    assert_int_equal(unlink(disk_files.wal), 0);
-    last = world_granted(world_acquire("more", "B", TTL));
-    world_granted(world_release("turns", "B"));
-    assert_noticed((struct weir_token){ 1, 1 });
-    world_held_by(world_acquire("more", "A", TTL), "B");
-}
-
-/* A write that grants nothing comes between the change and the next grant. */
-static void faults__a_change_is_not_hidden_by_a_release_or_a_longer_lease(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        struct weir_token last = after_backup();
-        world_granted(world_acquire("freed", "A", TTL));
-        lock_world.engine->ops->idle(lock_world.engine);
-        world_granted(world_release("freed", "A"));
-        disk_write(disk_files.wal, bytes, 0);
-        if (i == 0)
-            lock_world.engine->ops->idle(lock_world.engine);
-        else if (i == 1)
-            world_granted(world_renew("held", "A", 2 * TTL));
-        else
-            world_sleep(SECOND + SECOND / 8);
-        world_granted(world_renew("held", "A", TTL));
-        world_granted(world_acquire("more", "A", TTL));
-        assert_noticed(last);
-        world_granted(world_release("turns", "B"));
-        world_granted(world_release("held", "A"));
-        world_granted(world_release("more", "A"));
-    }
-}
-
-static void faults__a_log_cut_short_or_overwritten_is_noticed(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        struct weir_token last = after_backup();
-        world_granted(world_acquire("last", "A", TTL)); /* leaves nothing to write */
-        world_sleep(SECOND / 8);
-        lock_world.engine->ops->idle(lock_world.engine); /* from here on the log's time of change counts */
-        size_t size = disk_read(disk_files.wal, bytes, sizeof bytes);
-        memset(bytes + size / 2, 0xa5, size / 4);
-        disk_write(disk_files.wal, bytes, i == 0 ? 0 : i == 1 ? size / 2 : size);
-        world_granted(world_acquire("more", "A", TTL));
-        assert_noticed(last);
-        world_granted(world_release("turns", "B"));
-        world_granted(world_release("held", "A"));
-        world_granted(world_release("more", "A"));
-        world_granted(world_release("last", "A"));
-    }
-}
+/* ---- a store that goes back before a start ---- */
 
 static void faults__a_backup_restored_before_a_start_gives_greater_tokens(void **state)
 {
     (void)state;
-    struct weir_token last = after_backup();
+    struct weir_token last = disk_after_backup();
     for (int i = 0; i < 3; i++) {
         world_close();
         disk_copy(disk_files.backup, disk_files.path);
@@ -448,6 +346,7 @@ int main(int count, char **words)
         CASE(faults__a_store_that_was_removed_is_made_anew),
         CASE(faults__a_log_cut_short_or_overwritten_is_noticed),
         CASE(faults__a_change_is_not_hidden_by_a_release_or_a_longer_lease),
+        CASE(faults__a_file_replaced_during_a_commit_is_noticed),
         CASE(faults__a_backup_restored_before_a_start_gives_greater_tokens),
         CASE(faults__a_new_store_beside_an_old_witness_gives_greater_tokens),
         CASE(faults__a_stepped_clock_changes_no_lease),

@@ -269,8 +269,10 @@ static int count_frames(void *context, sqlite3 *db, const char *name, int frames
 
 static void look(struct weir_sqlite_store *store)
 {
+    int moved = 0; /* another is in its place: what we know stays what was ours, so that the next look finds it gone */
     store->wal_dated = true;
-    if (stat(store->path, &store->seen) != 0 || stat_log(store, true, &store->wal_seen) != 0)
+    sqlite3_file_control(store->db, NULL, SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (stat_log(store, true, &store->wal_seen) != 0 || (!moved && stat(store->path, &store->seen) != 0))
         store->seen.st_ino = store->wal_seen.st_ino = 0;
 }
 
@@ -281,8 +283,11 @@ static void look_at_log(struct weir_sqlite_store *store)
     uint64_t now_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
     store->wal_dated = now_ns - store->written_ns >= QUIET_NS;
     store->written_ns = now_ns;
-    if (stat_log(store, store->wal_dated, &store->wal_seen) != 0)
+    struct stat log;
+    if (stat_log(store, store->wal_dated, &log) != 0)
         store->seen.st_ino = 0; /* what is durable stays so; the next look finds a changed store, and opens it anew */
+    else if (same_file(&log, &store->wal_seen))
+        store->wal_seen = log;
 }
 
 void weir_sqlite_store_settle(struct weir_sqlite_store *store)
