@@ -151,8 +151,8 @@ static void look_through(struct weir_session_queue *mine, const struct weir_snap
     *mine = left;
 }
 
-/* Takes over what has come, and lets go what nobody asks for any more. */
-static void watcher_collect(struct weir_session_service *service, struct weir_session_queue *mine)
+/* Takes over what has come, and lets go what nobody asks for any more, which may be all. False: it is the end. */
+static bool watcher_collect(struct weir_session_service *service, struct weir_session_queue *mine)
 {
     struct weir_session_queue all = { NULL, NULL }, gone = { NULL, NULL };
     pthread_mutex_lock(&service->lock);
@@ -160,20 +160,21 @@ static void watcher_collect(struct weir_session_service *service, struct weir_se
         pthread_cond_wait(&service->watched, &service->lock);
     for (struct weir_session_ask *ask; (ask = pop(mine)) || (ask = pop(&service->watch));)
         push(ask->abandoned || service->closing ? &gone : &all, ask);
+    bool goes_on = !service->closing;
     pthread_mutex_unlock(&service->lock);
     for (struct weir_session_ask *ask; (ask = pop(&gone)) != NULL;)
         ask_free(ask);
     *mine = all;
+    return goes_on;
 }
 
 static void *watcher(void *argument)
 {
     struct weir_session_service *service = argument;
     struct weir_session_queue mine = { NULL, NULL };
-    for (;;) {
-        watcher_collect(service, &mine);
+    while (watcher_collect(service, &mine)) {
         if (!mine.first)
-            return NULL; /* closing */
+            continue;
         const struct weir_snapshot *snapshot = weir_servers_look(service->servers);
         uint64_t number = snapshot->number;
         look_through(&mine, snapshot);
@@ -181,6 +182,7 @@ static void *watcher(void *argument)
         if (mine.first)
             (void)weir_servers_wait(service->servers, number, weir_session_now() + WATCH_NS);
     }
+    return NULL;
 }
 
 /* ---- asks ---- */

@@ -178,6 +178,8 @@ class Routes(WithReplicas):
             wait_for(lambda: client.metric('weir_session_waiting') == 1, 'it does not wait')
             other.close()
             wait_for(lambda: client.metric('weir_session_waiting') == 0, 'it waits for nobody')
+            # And those who come later are not.
+            self.assertEqual(client.post('route', behind='wait', wait_ms=50, **who)[1]['verdict'], 'behind')
 
     def test_a_frozen_replica_leaves_the_rotation(self):
         self.paused('b')
