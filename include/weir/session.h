@@ -180,7 +180,11 @@ struct weir_query {
 int weir_session_query(struct weir_session *session, const struct weir_query *query, struct pg_result **ret_result,
                        struct weir_read *ret_read);
 
-/* The primary, for writes and for reads that want it. What is committed there moves the token. Errors as above. */
+/* The primary, for writes and for reads that want it. What is committed there moves the token. Errors as above.
+ * A standby may show a commit a moment before its primary does (with synchronous replication for as long as the standby
+ * that is waited for is missing). A write waits for it by its row's lock, and so does a read that locks (FOR SHARE); a
+ * plain read here does not, and may miss it. Reads that must not: weir_session_read, which sees to it at the primary
+ * too. */
 int weir_session_write(struct weir_session *session, struct pg_conn **ret_conn);
 
 /* The session's token now: asks the connection in hand how far it is, if it has been used since. token:
