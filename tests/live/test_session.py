@@ -3,6 +3,7 @@
 """include/weir/session.h against real servers: what a session asks of them, and what it says when they lag, go and lie."""
 import itertools
 import subprocess
+import threading
 import time
 import unittest
 
@@ -439,6 +440,36 @@ class Failing(Case):
         drive.ok('accept', 1)
         self.assertEqual(drive.ask('write', 1, 'UPDATE t SET v = 73'), 'ok UPDATE 1')
         self.assertEqual(successor.value('SELECT v FROM t'), 73)
+
+
+class Anew(Case):
+    def test_a_standby_that_began_anew_and_hides_what_it_showed_is_not_read(self):
+        """A commit that waits for another standby is none of those that had ended at its checkpoint."""
+        primary, (one, two) = self.group.primary, self.group.standbys
+        drive = self.drive(servers=[primary, two])
+        drive.open(1, wait_ms=300)
+        wait_for(lambda: drive.read(1)[0] == two.name, f'{two} is not read from')
+        primary.synchronous('on', f'FIRST 1 ({one.name})')
+        one.cut()
+        writing = threading.Thread(target=lambda: primary.connect().cursor().execute('UPDATE t SET v = 1'))
+        writing.start()
+        wait_for(lambda: two.value('SELECT v FROM t') == 1, f'{two} does not show it')
+        self.assertEqual(drive.read(1), (two.name, False, '1'))
+        token = drive.ok('token', 1)
+        primary.execute('CHECKPOINT')
+        self.group.wait_caught_up(two)
+        two.execute('CHECKPOINT')
+        two.shut()
+        two.start()
+        self.assertEqual(two.value('SELECT v FROM t'), 0)
+        for session in (2, 3, 4):
+            drive.open(session, f'user{session}', wait_ms=300)
+            drive.ok('join', session, token)
+            self.assertIn(drive.ask('read', session, 'SELECT v FROM t').split(' ')[0], ('WEIR_EBEHIND', 'WEIR_EDOWN'))
+        primary.synchronous()
+        writing.join()
+        primary.execute('UPDATE t SET v = 2')
+        wait_for(lambda: drive.read(1) == (two.name, False, '2'), f'{two} is not read from')
 
 
 class Foreign(Case):

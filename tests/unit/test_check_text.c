@@ -67,6 +67,12 @@ static uint64_t position(struct reader *reader)
     "(extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) OPERATOR(pg_catalog.*) "                   \
     "1000000::numeric)::bigint"
 
+#define WHOLE                                                                                                          \
+    " AND (pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::numeric OPERATOR(pg_catalog.>=) "      \
+    "(SELECT pg_catalog.split_part(next_xid, ':', 1)::numeric OPERATOR(pg_catalog.*) 4294967296::numeric "             \
+    "OPERATOR(pg_catalog.+) pg_catalog.split_part(next_xid, ':', 2)::numeric FROM "                                    \
+    "pg_catalog.pg_control_checkpoint()))"
+
 /* Of what is asked of a server in another role, nothing may be asked: PostgreSQL would answer an error. */
 static bool condition(struct reader *reader, bool live)
 {
@@ -80,7 +86,9 @@ static bool condition(struct reader *reader, bool live)
         return !shown->primary;
     if (takes(reader, "pg_catalog.pg_last_wal_replay_lsn() >= ")) {
         assert_true(!live || !shown->primary);
-        return shown->position >= position(reader);
+        bool reached = shown->position >= position(reader);
+        must(reader, WHOLE); /* which is said of a connection, not of what is shown */
+        return reached;
     }
     if (takes(reader, "pg_catalog.pg_current_wal_insert_lsn() < ")) {
         assert_true(!live || shown->primary);
@@ -181,7 +189,7 @@ static void a_write__is_checked_by_position_and_timeline(void **state)
         text,
         "SELECT CASE WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) <> "
         "'7300000000000000001'::bigint THEN 'foreign' WHEN pg_catalog.pg_is_in_recovery() THEN "
-        "CASE WHEN pg_catalog.pg_last_wal_replay_lsn() >= '16/B374D848'::pg_catalog.pg_lsn THEN "
+        "CASE WHEN pg_catalog.pg_last_wal_replay_lsn() >= '16/B374D848'::pg_catalog.pg_lsn" WHOLE " THEN "
         "CASE (pg_catalog.pg_stat_get_wal_receiver()).received_tli WHEN 10 THEN 'ok' ELSE 'unproven' END "
         "ELSE 'behind' END ELSE "
         "CASE pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) WHEN '0000000A' "

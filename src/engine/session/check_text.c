@@ -21,6 +21,12 @@
     "(extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) OPERATOR(pg_catalog.*) "                   \
     "1000000::numeric)::bigint"
 #define SETTLED "pg_catalog.age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.xid) = 0"
+/* As of weir_shown_fixed: a standby that began anew may hide what it has replayed. */
+#define WHOLE                                                                                                          \
+    "(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::numeric OPERATOR(pg_catalog.>=) "           \
+    "(SELECT pg_catalog.split_part(next_xid, ':', 1)::numeric OPERATOR(pg_catalog.*) 4294967296::numeric "             \
+    "OPERATOR(pg_catalog.+) pg_catalog.split_part(next_xid, ':', 2)::numeric FROM "                                    \
+    "pg_catalog.pg_control_checkpoint()))"
 
 struct out {
     char *text;
@@ -95,7 +101,7 @@ static void put_standby(struct out *out, const struct weir_place *seen, const st
     const struct timelines timelines = timelines_of(seen, known);
     put(out, "CASE WHEN pg_catalog.pg_last_wal_replay_lsn() >= ");
     put_position(out, seen->position);
-    put(out, " THEN CASE " TIMELINE_OF_STANDBY);
+    put(out, " AND " WHOLE " THEN CASE " TIMELINE_OF_STANDBY);
     for (unsigned i = 0; i < timelines.count; i++)
         put(out, " WHEN %" PRIu32 " THEN '%s'", timelines.numbers[i],
             weir_place_verdict_name(of_standby(seen, known, timelines.numbers[i])));

@@ -56,6 +56,13 @@
 #define SIZES                                                                                                          \
     "pg_catalog.current_setting('wal_block_size'),"                                                                    \
     " pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))"
+/* A standby that began anew knows which transactions were running at its checkpoint, not which of those beyond the last
+ * one that had ended were in the log before it already: what it replayed of them it hides, until a later one has
+ * ended. Its snapshots end where it stopped knowing; the checkpoint says which number was to be given out next. */
+#define WHOLE                                                                                                          \
+    "NOT pg_catalog.pg_is_in_recovery() OR pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text"        \
+    "::numeric >= (SELECT pg_catalog.split_part(next_xid, ':', 1)::numeric * 4294967296 +"                             \
+    " pg_catalog.split_part(next_xid, ':', 2)::numeric FROM pg_catalog.pg_control_checkpoint())"
 #define SYSTEM "(SELECT system_identifier FROM pg_catalog.pg_control_system())"
 
 struct statement {
@@ -247,19 +254,19 @@ static int run(struct pg_conn *conn, const struct statement *statement, struct w
 int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed)
 {
     struct weir_shown_fixed fixed = { .version = PQserverVersion(conn) };
-    const char *columns[FIXED_COUNT];
+    const char *columns[FIXED_COUNT + 1];
     PGresult *result;
     int error = weir_ask_idle(conn);
     if (error)
         return error;
     if (fixed.version < VERSION_MIN)
         return WEIR_EPROTO;
-    error = weir_ask(conn, "SELECT " SYSTEM ", " SIZES, deadline_ns, &result);
+    error = weir_ask(conn, "SELECT " SYSTEM ", " SIZES ", " WHOLE, deadline_ns, &result);
     if (error)
         return error;
-    error = row_of(result, FIXED_COUNT, columns);
+    error = row_of(result, FIXED_COUNT + 1, columns);
     if (!error)
-        error = read_fixed(columns, &fixed);
+        error = columns[FIXED_COUNT][0] == 't' ? read_fixed(columns, &fixed) : WEIR_EAGAIN;
     PQclear(result);
     if (!error)
         error = prepare(conn, &full, deadline_ns);

@@ -30,7 +30,8 @@ struct weir_shown_fixed {
 /* Blocks up to deadline_ns (CLOCK_MONOTONIC) like all here. WEIR_EIO: the connection is broken (or too late: it is of
  * no use any more); WEIR_EBUSY: a transaction is open on it; WEIR_EAGAIN: refused this time, by a conflict with what is
  * replayed, say: the connection is good; WEIR_EPROTO: not a PostgreSQL of 15 or later (in earlier ones the statistics,
- * of which the run is one, are read from a file and late). */
+ * of which the run is one, are read from a file and late). weir_shown_fixed says WEIR_EAGAIN too of a standby that
+ * began anew and hides some of what it has replayed; a connection that was let pass stays good. */
 int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed);
 
 /* How far the server is now, in one statement and one round trip. At a standby `received` is `position` where
