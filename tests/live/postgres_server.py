@@ -68,6 +68,20 @@ def alive(pid):
     return False
 
 
+# In a schema of the path where others may create: what fits some types better than the operators of pg_catalog, and is
+# run as whoever asks. theirs_called tells.
+THEIRS = """
+CREATE SEQUENCE theirs_called;
+CREATE FUNCTION theirs(numeric, int) RETURNS numeric LANGUAGE sql AS $$SELECT nextval('theirs_called')::numeric$$;
+CREATE FUNCTION theirs(bigint, interval) RETURNS interval LANGUAGE sql AS
+    $$SELECT make_interval(secs => nextval('theirs_called'))$$;
+CREATE FUNCTION theirs(bigint, text) RETURNS text LANGUAGE sql AS $$SELECT nextval('theirs_called')::text$$;
+CREATE OPERATOR * (FUNCTION = theirs, LEFTARG = numeric, RIGHTARG = int);
+CREATE OPERATOR * (FUNCTION = theirs, LEFTARG = bigint, RIGHTARG = interval);
+CREATE OPERATOR || (FUNCTION = theirs, LEFTARG = bigint, RIGHTARG = text);
+"""
+
+
 @functools.cache
 def fresh(*options):
     """A data folder to copy: making one takes longer than most tests. Its copies are one system."""

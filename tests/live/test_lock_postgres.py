@@ -13,7 +13,7 @@ import time
 import unittest
 
 from lock_engine_drive import EngineDrive
-from postgres_server import LockCase, Postgres
+from postgres_server import THEIRS, LockCase, Postgres
 from redis_server import wait_for
 from weir_server import BUILD, ROOT
 
@@ -58,6 +58,13 @@ class Answers(LockCase):
         self.assertEqual([a['holder'] for a in answers[6:9]], ['y', 'x', 'y'])
         self.assertEqual([answers[i]['lease_us'] for i in (0, 4, 5)], [5000000, 9000000, 0])
         self.assertGreater(answers[3]['lease_us'], 4000000, 'a lease never becomes shorter')
+
+    def test_operators_of_others_are_not_run(self):
+        with Postgres() as server:
+            server.sql(THEIRS)
+            engine = self.engine(server, table='locks')
+            self.said(engine.batch('acquire a x 5000', 'renew a x 9000', 'show a', 'acquire a y 5000', 'release a x'))
+            self.assertEqual(server.sql('SELECT is_called FROM theirs_called'), 'f')
 
     def test_names_are_bytes(self):
         names = ["'; DROP TABLE x", "a'b", 'a\\b', '$1', '%s', 'ä€😀', 'n' * 1024, '@', '--']

@@ -9,7 +9,7 @@ import threading
 import time
 import unittest
 
-from postgres_server import Postgres, binary
+from postgres_server import THEIRS, Postgres, binary
 from redis_server import wait_for
 from users_drive import Between, Crowd, UsersDrive
 
@@ -131,6 +131,14 @@ class Kept(PostgresCase):
                         'ON_ERROR_STOP=1', '-v', 'role=weir', '-f', str(USERS_SQL), 'postgres'], check=True)
         drive.added('ada', 1400)
         self.assertEqual(drive.got('ada'), 1400)
+
+    def test_operators_of_others_are_not_run(self):
+        server = self.server()
+        server.sql(THEIRS)
+        drive = self.drive(server)
+        drive.added('ada', 1400)
+        self.assertEqual(drive.got('ada'), 1400)
+        self.assertEqual(server.sql('SELECT is_called FROM theirs_called'), 'f')
 
     def test_who_is_not_heard_of_is_forgotten_into_the_floor(self):
         server = self.server()

@@ -169,9 +169,10 @@ static int connect_link(struct postgres *postgres, struct link *link, uint64_t d
         " set_config('default_transaction_isolation', 'read committed', false),"
         " set_config('default_transaction_read_only', 'off', false),"
         " set_config('statement_timeout', '%" PRIu64 "', false)";
-    static const char identity[] = "SELECT (SELECT system_identifier FROM pg_control_system()) || ':' ||"
-                                   " substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) || ':' ||"
-                                   " (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";
+    static const char identity[] =
+        "SELECT pg_catalog.concat_ws(':', (SELECT system_identifier FROM pg_control_system()),"
+        " substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8),"
+        " (extract(epoch FROM pg_postmaster_start_time()) * 1000000::numeric)::bigint)";
     static const char create[] =
         "DO $$ BEGIN IF to_regclass('" TABLE "') IS NULL THEN CREATE TABLE " TABLE
         " (user_id bytea PRIMARY KEY, seen bytea NOT NULL, heard timestamptz NOT NULL); END IF; END $$";
@@ -262,11 +263,12 @@ static void write_fetch(struct text *text, const struct postgres *postgres, stru
     add_text(text, "SELECT encode(m.seen, 'hex'), CASE WHEN length(u.seen) <= ");
     add_number(text, WEIR_USERS_VALUE_MAX);
     add_text(text, " THEN encode(u.seen, 'hex') END, u.user_id IS NOT NULL, u.heard < clock_timestamp() -"
-                   " make_interval(secs => ");
+                   " pg_catalog.make_interval(secs => ");
     add_number(text, postgres->ttl_s / 4);
-    add_text(text, "), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_relation_filenode('" TABLE "')"
-                   " FROM (SELECT 1) AS one LEFT JOIN " TABLE " m ON m.user_id = '\\x'::bytea LEFT JOIN " TABLE
-                   " u ON u.user_id = ");
+    add_text(text,
+             "), (extract(epoch FROM clock_timestamp()) * 1000000::numeric)::bigint, pg_relation_filenode('" TABLE "')"
+             " FROM (SELECT 1) AS one LEFT JOIN " TABLE " m ON m.user_id = '\\x'::bytea LEFT JOIN " TABLE
+             " u ON u.user_id = ");
     add_bytes(text, name.data, name.size);
 }
 
@@ -365,13 +367,13 @@ static void forget(struct postgres *postgres, struct link *link, uint64_t deadli
     struct page page = { link };
     add_text(&text, "WITH page AS MATERIALIZED (SELECT user_id FROM " TABLE " WHERE user_id > '\\x");
     add_text(&text, link->cursor);
-    add_text(&text,
-             "'::bytea ORDER BY user_id LIMIT " FORGET_PAGE "), old AS MATERIALIZED (SELECT user_id FROM " TABLE
-             " WHERE user_id IN (SELECT user_id FROM page) AND heard < clock_timestamp() - make_interval(secs => ");
+    add_text(&text, "'::bytea ORDER BY user_id LIMIT " FORGET_PAGE "), old AS MATERIALIZED (SELECT user_id FROM " TABLE
+                    " WHERE user_id IN (SELECT user_id FROM page) AND heard < clock_timestamp() - "
+                    "pg_catalog.make_interval(secs => ");
     add_number(&text, postgres->ttl_s);
     add_text(&text,
              ") FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM " TABLE " WHERE user_id IN (SELECT user_id FROM old)"
-             " AND heard < clock_timestamp() - make_interval(secs => ");
+             " AND heard < clock_timestamp() - pg_catalog.make_interval(secs => ");
     add_number(&text, postgres->ttl_s);
     add_text(&text, ")) SELECT encode(user_id, 'hex') FROM page ORDER BY user_id DESC LIMIT 1");
     (void)ask(postgres, link, text.data, deadline_ns, take_page, &page);
