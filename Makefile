@@ -32,6 +32,7 @@ bench: ## measure against floors and peers; ARGS="--write docs/performance.md" k
 	python3 bench/locks.py --build $(BUILD)
 	$(PYTHON) bench/reads.py --build $(BUILD)
 	$(PYTHON) bench/reads_load.py --build $(BUILD)
+	$(BUILD)/bench/bench_sessions
 
 algorithms: all ## measure the five algorithms and write docs/algorithms.md with its pictures
 	python3 bench/algorithms.py --build $(BUILD) $(ARGS)

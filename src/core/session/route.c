@@ -57,7 +57,7 @@ uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned cou
 
 /* ---- what the strategies say of one server ---- */
 
-/* The server on the highest timeline of this one's system: what its history has not is cut off. */
+/* The server on the highest timeline of a system: what its history has not is cut off. */
 static const struct weir_shown *truth_of(const struct weir_route_request *request, uint64_t system)
 {
     const struct weir_shown *truth = NULL;
@@ -70,18 +70,22 @@ static const struct weir_shown *truth_of(const struct weir_route_request *reques
 }
 
 /* Has the standby replayed what is not in the true history? */
-static bool is_astray(const struct weir_route_request *request, const struct weir_shown *standby)
+static bool is_astray(const struct weir_shown *standby, const struct weir_shown *truth, const struct weir_known *known)
 {
-    const struct weir_shown *truth = truth_of(request, standby->system);
     if (standby->timeline == 0 || standby->timeline == truth->timeline)
         return false;
-    struct weir_place place = { .system = standby->system,
-                                .position = standby->position,
-                                .timeline = standby->timeline };
-    struct weir_shown end = {
-        .system = truth->system, .position = UINT64_MAX, .timeline = truth->timeline, .primary = true
+    struct weir_place place = {
+        .system = standby->system,
+        .position = standby->position,
+        .timeline = standby->timeline,
     };
-    return weir_place_compare(&place, &end, request->known) == WEIR_PLACE_LOST;
+    struct weir_shown end = {
+        .system = truth->system,
+        .position = UINT64_MAX,
+        .timeline = truth->timeline,
+        .primary = true,
+    };
+    return weir_place_compare(&place, &end, known) == WEIR_PLACE_LOST;
 }
 
 /* What a primary showed before the token came tells its history only: it has gone on since. A run that is over shows
@@ -134,11 +138,17 @@ static enum weir_place_verdict judge(const struct weir_route_request *request, u
 
 /* ---- the choice ---- */
 
+/* The first in a session's order, of those that were offered. */
+struct favourite {
+    uint32_t index;
+    uint64_t score;
+};
+
 /* What there is for a read. */
 struct field {
     uint32_t leader;
     enum weir_place_verdict of_leader; /* if there is one */
-    uint32_t best;                     /* a standby that is OK: the session's own, else by rendezvous */
+    struct favourite best;             /* a standby that is OK: the one that the session is at, else by rendezvous */
     uint32_t nearest;                  /* one that is behind, the furthest of them; or one of which nothing is proven */
     enum weir_place_verdict of_nearest;
     enum weir_place_verdict refusal; /* of the standbys, where all of them refuse */
@@ -149,13 +159,14 @@ static bool serves_reads(const struct weir_route_server *server)
     return server->usable && !server->shown.primary;
 }
 
-static bool is_preferred(const struct weir_route_request *request, uint32_t candidate, uint32_t to)
+static void offer(struct favourite *favourite, const struct weir_route_server *servers, uint32_t index,
+                  uint64_t session)
 {
-    if (to == WEIR_ROUTE_NONE || candidate == request->stay || to == request->stay)
-        return to == WEIR_ROUTE_NONE || candidate == request->stay;
-    uint64_t a = weir_route_score(request->servers[candidate].id, request->session);
-    uint64_t b = weir_route_score(request->servers[to].id, request->session);
-    return a > b || (a == b && request->servers[candidate].id < request->servers[to].id);
+    uint64_t score = weir_route_score(servers[index].id, session);
+    bool first = favourite->index == WEIR_ROUTE_NONE || score > favourite->score ||
+                 (score == favourite->score && servers[index].id < servers[favourite->index].id);
+    if (first)
+        *favourite = (struct favourite){ index, score };
 }
 
 static void add_near(struct field *field, const struct weir_route_request *request, uint32_t index,
@@ -173,19 +184,28 @@ static void add_near(struct field *field, const struct weir_route_request *reque
 
 static struct field survey(const struct weir_route_request *request)
 {
-    struct field field = { WEIR_ROUTE_NONE, WEIR_PLACE_BEHIND, WEIR_ROUTE_NONE,
-                           WEIR_ROUTE_NONE, WEIR_PLACE_BEHIND, WEIR_PLACE_OK };
+    const struct weir_shown *truth = NULL;
+    struct field field = {
+        .best = { .index = WEIR_ROUTE_NONE },
+        .nearest = WEIR_ROUTE_NONE,
+        .of_nearest = WEIR_PLACE_BEHIND,
+        .refusal = WEIR_PLACE_OK,
+    };
     field.leader = weir_route_leader(request->servers, request->server_count);
-    if (field.leader != WEIR_ROUTE_NONE)
-        field.of_leader = judge(request, field.leader);
+    field.of_leader = field.leader == WEIR_ROUTE_NONE ? WEIR_PLACE_BEHIND : judge(request, field.leader);
     for (uint32_t i = 0; i < request->server_count; i++) {
+        const struct weir_shown *shown = &request->servers[i].shown;
         if (!serves_reads(&request->servers[i]))
             continue;
-        enum weir_place_verdict verdict = is_astray(request, &request->servers[i].shown) ? WEIR_PLACE_DIVERGED
-                                                                                         : judge(request, i);
+        if (!truth || truth->system != shown->system)
+            truth = truth_of(request, shown->system);
+        enum weir_place_verdict verdict = is_astray(shown, truth, request->known) ? WEIR_PLACE_DIVERGED
+                                                                                  : judge(request, i);
         if (verdict == WEIR_PLACE_OK) {
-            if (is_preferred(request, i, field.best))
-                field.best = i;
+            if (i == request->stay)
+                field.best = (struct favourite){ i, UINT64_MAX };
+            else if (field.best.index == WEIR_ROUTE_NONE || field.best.index != request->stay)
+                offer(&field.best, request->servers, i, request->session);
         } else if (verdict == WEIR_PLACE_BEHIND || verdict == WEIR_PLACE_UNPROVEN) {
             add_near(&field, request, i, verdict);
         } else {
@@ -243,8 +263,8 @@ static struct weir_route choose_read(const struct weir_route_request *request)
 {
     enum weir_place_verdict verdict;
     struct field field = survey(request);
-    if (field.best != WEIR_ROUTE_NONE)
-        return go(field.best, WEIR_PLACE_OK, false);
+    if (field.best.index != WEIR_ROUTE_NONE)
+        return go(field.best.index, WEIR_PLACE_OK, false);
     if (is_hopeless(&field, &verdict))
         return refuse(verdict);
     return choose_behind(request, &field);
@@ -253,12 +273,11 @@ static struct weir_route choose_read(const struct weir_route_request *request)
 /* Whoever is first in the session's order, whatever it shows. */
 static struct weir_route choose_sticky(const struct weir_route_request *request)
 {
-    uint32_t best = WEIR_ROUTE_NONE;
-    struct weir_route_request nobody = *request;
-    nobody.stay = WEIR_ROUTE_NONE;
+    struct favourite own = { .index = WEIR_ROUTE_NONE };
     for (uint32_t i = 0; i < request->server_count; i++)
-        if (serves_reads(&request->servers[i]) && is_preferred(&nobody, i, best))
-            best = i;
+        if (serves_reads(&request->servers[i]))
+            offer(&own, request->servers, i, request->session);
+    uint32_t best = own.index;
     bool leader = best == WEIR_ROUTE_NONE;
     if (leader)
         best = weir_route_leader(request->servers, request->server_count);
