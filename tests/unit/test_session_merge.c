@@ -147,6 +147,8 @@ static void check_tokens(struct world *world, struct readers *readers)
     if (full)
         return;
     assert_int_equal(left.wrote_ns, right.wrote_ns);
+    assert_true(left.wrote_ns >= a.wrote_ns && left.wrote_ns >= b.wrote_ns && left.wrote_ns >= c.wrote_ns);
+    assert_true(left.clock >= a.clock && left.clock >= b.clock && left.clock >= c.clock);
     assert_int_equal(left.clock, right.clock);
     readers->merged += left.count < a.count + b.count + c.count;
     readers->apart += left.count > 1;
@@ -197,6 +199,7 @@ static void merge__keeps_apart_what_may_be_lost_alone(void **state)
         { AT(1, 88, 6), AT(1, 96, 7), { 0 } },
         { AT(1, 88, 6), AT(1, 88, 7), { 0 } },
         { AT(1, 88, 6), AT(2, 112, 0), { 0 } },
+        { AT(1, 88, 6), AT(2, 80, 0), AT(1, 88, 6) },
         { AT(1, 80, 5), AT(1, 96, 0), AT(1, 96, 0) },
         { AT(1, 80, 5), AT(2, 112, 6), AT(2, 112, 6) },
         { AT(1, 88, 6), AT(2, 112, 6), { 0 } },

@@ -102,6 +102,10 @@ static void place__is_cut_off_by_an_end_that_falls(void **state)
     expect(4, &(struct weir_place)SEEN(1, 104), &on_2, &known, WEIR_PLACE_OK);
     expect(5, &(struct weir_place)SEEN(1, 112), &on_2, &known, WEIR_PLACE_LOST);
     expect(6, &(struct weir_place)SEEN(3, 64), &on_2, &known, WEIR_PLACE_DIVERGED);
+    /* A sibling of all of them: what it has in common with 3 ends where 3 left. */
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5, .count = 1, .ancestors = { { 1, 152 } } });
+    expect(7, &(struct weir_place)SEEN(5, 56), &standby, &known, WEIR_PLACE_OK);
+    expect(8, &(struct weir_place)SEEN(5, 64), &standby, &known, WEIR_PLACE_DIVERGED);
 }
 
 /* A history begins with its parent's: one that is known tells the ancestors' too. */
@@ -190,8 +194,12 @@ static void place__that_was_not_flushed_needs_its_run(void **state)
     weir_known_run(&known, 9, 1, 4, 40);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect(i, &cases[i].seen, &cases[i].shown, &known, cases[i].verdict);
+    expect(99, &(struct weir_place)IN_RUN(2, 40, 4), &(struct weir_shown)STANDBY(2, 400), &known, WEIR_PLACE_UNPROVEN);
     weir_known_run(&known, 9, 2, 1, 0); /* a later timeline's run is a later run, whatever its number */
     expect(100, &(struct weir_place)IN_RUN(1, 88, 5), &(struct weir_shown)STANDBY(1, 80), &known, WEIR_PLACE_LOST);
+    weir_known_run(&known, 9, 2, 20, 0);
+    expect(103, &(struct weir_place)IN_RUN(2, 112, 9), &(struct weir_shown)STANDBY(1, 80), &known, WEIR_PLACE_LOST);
+    expect(104, &(struct weir_place)IN_RUN(2, 112, 20), &(struct weir_shown)STANDBY(1, 80), &known, WEIR_PLACE_BEHIND);
     expect(101, &(struct weir_place)IN_RUN(1, 88, 5), &(struct weir_shown)STANDBY(1, 80), NULL, WEIR_PLACE_BEHIND);
     expect(102, &(struct weir_place)IN_RUN(1, 88, 5), &(struct weir_shown)STANDBY(1, 88), NULL, WEIR_PLACE_UNPROVEN);
 }

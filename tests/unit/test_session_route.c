@@ -184,6 +184,9 @@ static void route__tells_at_once_what_is_lost(void **state)
         request.token = &lost;
         request.server_count = 2;
         expect("lost, no leader", &request, "lost");
+        request.server_count = 3;
+        request.behind = WEIR_BEHIND_WAIT;
+        expect("lost by one, no leader, and another may come", &request, "wait 2");
     }
 }
 
@@ -254,10 +257,12 @@ static void route__stays_where_it_is_while_that_shows_enough(void **state)
     struct weir_route_request request = request_of(&token, &known, servers, 4);
     (void)state;
     uint32_t own = weir_route_choose(&request).server;
-    for (uint32_t i = 1; i < 4; i++) {
-        request.stay = i;
-        assert_int_equal(weir_route_choose(&request).server, i);
+    for (uint32_t i = 0; i < 60; i++) {
+        request.session = i;
+        request.stay = 1 + i % 3;
+        assert_int_equal(weir_route_choose(&request).server, request.stay);
     }
+    request.session = 12345;
     request.stay = own == 1 ? 2 : 1;
     servers[request.stay].shown.position = 128;
     assert_int_equal(weir_route_choose(&request).server, own);

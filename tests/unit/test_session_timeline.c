@@ -60,6 +60,7 @@ static void history__refuses_what_is_none_and_changes_nothing(void **state)
         "4\t0/0",
         "5\t0/0",
         "4294967296\t0/0",
+        "4294967297\t0/0",
         "99999999999999999999\t0/0",
         "2\t0/0\n1\t0/8",
         "1\t0/0\n1\t0/8",

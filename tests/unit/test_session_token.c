@@ -251,6 +251,10 @@ static void token__with_a_body_that_is_not_the_shortest_is_refused(void **state)
         { "AgAAAAABAQAAAAAAAAABAQEAAAAAAAAAAA", WEIR_EPROTO }, /* run 0 */
         { "AgAAAAABAQAAAAAAAAABAQEBAAAAAAAAAA", 0 },           /* run 1 */
         { "AgAAAAABAQAAAAAAAAAAgICAgBAB", WEIR_EPROTO },       /* timeline 2^32 */
+        { "AgAAAAABAQAAAAAAAAAAgYCAgBAB", WEIR_EPROTO },       /* timeline 2^32 + 1 */
+        { "AgAAAAAJAQAAAAAAAAAAAQEBAAAAAAAAAAABAQEAAAAAAAAAAAEBAQAAAAAAAAAAAQEBAAAAAAAAAAABAQEAAAAAAAAAAAEBAQAAAAAAAAAA"
+          "AQEBAAAAAAAAAAABAQEAAAAAAAAAAAEB",
+          WEIR_EPROTO }, /* nine places, and nine follow */
     };
     struct weir_session_token again;
     (void)state;
@@ -298,13 +302,13 @@ static void token__holds_several_systems_and_places_that_nobody_can_merge(void *
     for (uint32_t i = 0; i < WEIR_SESSION_PLACES_MAX; i++)
         assert_int_equal(token.places[i].timeline, 11 + i);
     full = token;
-    assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(8, 1, 8), NULL), WEIR_ELIMIT);
+    assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(8, 99, 8), NULL), WEIR_ELIMIT);
     assert_memory_equal(&token, &full, sizeof token);
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(9, 12, 16), NULL), 0);
     /* What could not be merged then can be now. */
     weir_known_history(&known, 9,
                        &(struct weir_history){ .timeline = 18, .count = 2, .ancestors = { { 11, 8 }, { 12, 8 } } });
-    assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(8, 1, 8), &known), 0);
+    assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(8, 99, 8), &known), 0);
     assert_int_equal(token.count, WEIR_SESSION_PLACES_MAX - 1);
     assert_true(token.places[0].system == 8);
     for (uint32_t i = 1; i < token.count; i++)

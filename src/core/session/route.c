@@ -72,7 +72,7 @@ static const struct weir_shown *truth_of(const struct weir_route_request *reques
 /* Has the standby replayed what is not in the true history? */
 static bool is_astray(const struct weir_shown *standby, const struct weir_shown *truth, const struct weir_known *known)
 {
-    if (standby->timeline == 0 || standby->timeline == truth->timeline)
+    if (standby->timeline == truth->timeline)
         return false;
     struct weir_place place = {
         .system = standby->system,
