@@ -34,9 +34,9 @@ static bool read_digit(char c, uint64_t *ret_digit)
     if (c >= '0' && c <= '9')
         *ret_digit = (uint64_t)(c - '0');
     else if (c >= 'a' && c <= 'f')
-        *ret_digit = (uint64_t)(c - 'a' + 10);
+        *ret_digit = (uint64_t)(c - 'a') + 10;
     else if (c >= 'A' && c <= 'F')
-        *ret_digit = (uint64_t)(c - 'A' + 10);
+        *ret_digit = (uint64_t)(c - 'A') + 10;
     else
         return false;
     return true;
