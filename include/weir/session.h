@@ -91,7 +91,8 @@ struct weir_replicas_options {
     unsigned key_count;
 };
 
-/* WEIR_EINVAL, WEIR_ERANGE: an argument, named by the fault; WEIR_ENOMEM. Does not wait for the servers. */
+/* WEIR_EINVAL, WEIR_ERANGE, WEIR_EEXIST (a name twice): an argument, named by the fault; WEIR_ENOMEM. Does not wait for
+ * the servers. */
 int weir_replicas_open(const struct weir_replicas_options *options, struct weir_replicas **ret_replicas,
                        struct weir_fault *ret_fault);
 void weir_replicas_close(struct weir_replicas *replicas); /* NULL is allowed; after its sessions */
