@@ -186,8 +186,8 @@ static int make_named(struct weir_reads_table *table)
     }
     PQfinish(conn);
     const char *at = text;
-    if (!code && field_next(&at, table->oid, sizeof(table->oid)))
-        (void)field_next(&at, table->name, sizeof(table->name));
+    if (!code && field_next(&at, table->oid, sizeof(table->oid))) /* all of the rest is its name, whatever is in it */
+        (void)snprintf(table->name, sizeof(table->name), "%s", at);
     return code;
 }
 

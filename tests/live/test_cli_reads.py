@@ -188,6 +188,18 @@ class Refusing(Case):
         self.group.wait_caught_up()
         self.refused(said='may not make the table weir_reads_check', primary=url(self.group.primary, 'guest'))
 
+    def test_a_schema_of_any_name(self):
+        """The table is made there, found at the replicas, and dropped."""
+        primary = self.group.primary
+        primary.execute('CREATE SCHEMA "a ""b|c"')
+        self.addCleanup(primary.execute, 'DROP SCHEMA "a ""b|c"')
+        primary.execute('CREATE ROLE odd LOGIN; GRANT ALL ON SCHEMA "a ""b|c" TO odd; GRANT pg_monitor TO odd')
+        self.addCleanup(primary.execute, 'DROP OWNED BY odd; DROP ROLE odd')
+        primary.execute('ALTER ROLE odd SET search_path = "a ""b|c"')
+        done = self.run_check('--duration', '300ms', '--strategies', 'plain', primary=url(primary, 'odd'))
+        self.assertEqual((done.returncode, done.stderr), (0, ''))
+        self.assertEqual(primary.value("SELECT count(*) FROM pg_class WHERE relname = 'weir_reads_check'"), 0)
+
     def test_more_sessions_than_there_are_connections(self):
         self.refused('--sessions', '64', said='more connections')
 
