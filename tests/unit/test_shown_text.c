@@ -15,7 +15,7 @@
 #include "weir/error.h"
 
 #define ROUNDS 200000
-#define PRIMARY "w1 7300000000000000001 8192 16777216 p 00000001 0 0/600028 0/600000 1795325179214353"
+#define PRIMARY "w1 7300000000000000001 8192 16777216 p 00000001 744+0 0/600028 0/600000 1795325179214353"
 
 static int parse(const char *text, struct weir_shown *ret)
 {
@@ -33,6 +33,10 @@ static void what_a_primary_says__is_read(void **state)
     assert_int_equal(shown.position, 0x600028);
     assert_int_equal(weir_place_seen(&shown, &place), 0);
     assert_int_equal(place.run, 1795325179214353);
+    assert_int_equal(parse("w1 7300000000000000001 8192 16777216 p 00000001 744+3 0/8 0/8 5", &shown), 0);
+    assert_false(shown.settled);
+    assert_int_equal(shown.oldest, 744);
+    assert_int_equal(shown.next, 747);
 }
 
 /* The log's arithmetic is not for such sizes (core/session/place.h). */
@@ -44,7 +48,7 @@ static void sizes_that_no_log_has__are_refused(void **state)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct weir_shown shown;
         char text[WEIR_SHOWN_TEXT_MAX];
-        (void)snprintf(text, sizeof(text), "w1 7300000000000000001 %s p 00000001 0 0/600028 0/600000 5", sizes[i]);
+        (void)snprintf(text, sizeof(text), "w1 7300000000000000001 %s p 00000001 744+0 0/600028 0/600000 5", sizes[i]);
         assert_int_equal(parse(text, &shown), WEIR_EPROTO);
     }
 }
@@ -65,6 +69,8 @@ static void whatever_words_come__it_is_read_or_refused(void **state)
                                          "-1",
                                          "00000001",
                                          "FFFFFFFF",
+                                         "744+3",
+                                         "9223372036854775807+2147483647",
                                          "0/0",
                                          "0/1",
                                          "0/8",
