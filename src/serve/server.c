@@ -199,7 +199,11 @@ static int init_sessions(struct weir_server *server, size_t loops, struct weir_f
     const struct weir_config_sessions *config = &server->options.setup->config->sessions;
     if (config->servers_count == 0)
         return 0;
-    return weir_session_service_create(config, loops, &server->shared.sessions, ret_fault);
+    struct weir_fault fault = { 0 };
+    int error = weir_session_service_create(config, loops, &server->shared.sessions, &fault);
+    if (error && fault.text[0])
+        (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "sessions: %.31s %.90s", fault.field, fault.text);
+    return error;
 }
 
 static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
