@@ -237,7 +237,7 @@ class Refusals(WithReplicas):
 
     def far(self):
         words = self.place().split()
-        return ' '.join([*words[:6], '0', FAR, FAR, words[9]])
+        return ' '.join([*words[:6], '744+0', FAR, FAR, words[9]])
 
     def test_a_forged_token_a_thousand_times(self):
         with Weir(configuration(self.conninfos, key=OTHER_KEY)) as other:

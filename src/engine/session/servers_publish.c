@@ -51,9 +51,12 @@ static bool cut_off(const struct weir_servers *servers, const struct weir_shown 
     const struct weir_history *history = weir_known_find(&servers->known, primary->timeline);
     if (!shown->timeline || shown->timeline >= primary->timeline || !history || history->cut)
         return false;
-    for (unsigned i = 0; i < history->count; i++)
+    uint64_t end = UINT64_MAX; /* ends may fall: what a later ancestor left is left for good */
+    for (unsigned i = history->count; i-- > 0;) {
+        end = weir_min_u64(end, history->ancestors[i].end);
         if (history->ancestors[i].timeline == shown->timeline)
-            return shown->position > history->ancestors[i].end;
+            return shown->position > end;
+    }
     return true;
 }
 
