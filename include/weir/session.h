@@ -29,7 +29,7 @@
  *
  * Privileges: the roles need pg_read_all_stats (or pg_monitor) to see a standby's timeline at once (without it a check
  * waits for the poller), and REPLICATION to learn the history of timelines (without it what was seen before a failover
- * is WEIR_ECUTOFF).
+ * is WEIR_ECUTOFF). Without both, standbys are not read.
  *
  * Source: Terry et al., "Session Guarantees for Weakly Consistent Replicated Data", 1994. Needs libpq and libcrypto:
  * link with weir-session. */

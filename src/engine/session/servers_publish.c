@@ -79,6 +79,8 @@ static const char *unusable(const struct weir_servers *servers, const struct wei
         return "another system: its identifier differs from the others'";
     if (shown->primary)
         return later_timeline(servers, shown->timeline) ? "another has taken over: there is a higher timeline" : NULL;
+    if (!shown->timeline) /* what is seen there could never be compared with anything */
+        return "its timeline cannot be told: the role needs pg_read_all_stats or REPLICATION";
     if (primary && cut_off(servers, shown, &primary->last.shown))
         return "it has gone on where the primary's history left its timeline";
     return frozen(servers, poller) ? "it stands still, and the primary has moved" : NULL;
