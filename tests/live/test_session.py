@@ -330,6 +330,16 @@ class Steady(Case):
         drive.ok('remove', 'standby2')
         self.assertEqual(drive.read(1), ('primary', True, '500'))
 
+    def test_users_in_threads_while_replicas_come_and_go(self):
+        self.group.primary.execute('CREATE TABLE threads (k int PRIMARY KEY, v int)')
+        self.group.wait_caught_up()
+        process = subprocess.run([BUILD / 'tests/session/session_threads', '6', '60',
+                                  *(server.conninfo() for server in self.group.all())], stdout=subprocess.PIPE,
+                                 text=True, check=False, timeout=250)
+        word, reads, leader_reads = process.stdout.split()
+        self.assertEqual((process.returncode, word, int(reads)), (0, 'ok', 6 * 60 + 6 * 20), process.stdout)
+        self.assertLess(int(leader_reads), int(reads))
+
     def test_the_other_strategies(self):
         self.group.primary.execute('CREATE TABLE IF NOT EXISTS clock (c bigint)')
         self.group.primary.execute('INSERT INTO clock VALUES (1)')

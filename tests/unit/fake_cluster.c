@@ -92,7 +92,7 @@ static void advance_standby(struct fake_server *server)
 static void restart_standby(struct fake_server *server)
 {
     server->incarnation++;
-    server->polled_since_promotion = true;
+    server->was_polled = true;
     for (uint64_t i = chance(5); i > 0 && server->counted != 0; i--)
         server->counted = world->records[server->counted].parent;
     server->shown = server->counted;
@@ -144,6 +144,7 @@ static void fail_over(void)
     unsigned next = (unsigned)chance(FAKE_SERVERS), old = fake_cluster_leader(world);
     struct fake_server *server = &world->servers[next];
     if (!server->alive || server->primary || world->timeline > 60 ||
+        (old < FAKE_SERVERS && !world->servers[old].was_polled) ||
         world->records[server->written].timeline != world->timeline)
         return;
     if (old < FAKE_SERVERS && chance(2) == 0) {
@@ -158,7 +159,7 @@ static void fail_over(void)
     server->run = (uint64_t)(world->timeline + 1) * 1000000;
     server->written = append(server->written, server->timeline);
     server->flushed = server->shown = server->counted = server->written;
-    server->polled_since_promotion = false;
+    server->was_polled = false;
     for (unsigned i = 0; i < FAKE_SERVERS; i++)
         if (i != next && world->servers[i].alive && !world->servers[i].primary)
             follow(&world->servers[i], chance(4) == 0 ? world->servers[i].upstream % FAKE_SERVERS : next);
@@ -174,11 +175,13 @@ static void happen(void)
         restart_standby(server);
     if (world->faults.restarts && chance(6) == 0)
         server->reachable = !server->reachable;
-    if (world->faults.crashes && server->alive && server->primary && chance(6) == 0)
+    if (world->faults.crashes && server->alive && server->primary && server->was_polled && chance(6) == 0)
         crash_primary(server);
     if (world->faults.failovers && chance(12) == 0)
         fail_over();
     leader = fake_cluster_leader(world);
+    if (server->primary && !server->was_polled)
+        return;
     bool is_stuck = !server->alive || (server->primary && server->timeline != world->timeline) ||
                     (!server->primary && (server->upstream >= FAKE_SERVERS || server->upstream != leader));
     if (is_stuck && leader < FAKE_SERVERS && chance(5) == 0)
@@ -237,7 +240,7 @@ static void poll(unsigned index)
     if (!entry->usable)
         return;
     tell(server, true, &entry->shown);
-    server->polled_since_promotion = true;
+    server->was_polled = true;
     entry->asked_ns = snapshot->states[index].begun_ns = world->now_ns;
     world->now_ns++;
     if (entry->shown.timeline > 1)
@@ -263,7 +266,7 @@ void fake_cluster_begin(struct fake_cluster *cluster, uint64_t seed, struct fake
                                                     .upstream = i == 3 ? 2 : 0,
                                                     .timeline = 1,
                                                     .run = 1000000,
-                                                    .polled_since_promotion = true };
+                                                    .was_polled = true };
         cluster->snapshot.servers[i].id = 100 + i;
         cluster->snapshot.states[i].name[0] = (char)('a' + i);
         cluster->snapshot.states[i].conninfo = "";

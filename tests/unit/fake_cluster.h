@@ -39,7 +39,9 @@ struct fake_server {
     uint32_t flushed;
     uint32_t shown;
     uint32_t counted; /* of a standby: what it says that it has replayed */
-    bool polled_since_promotion;
+    /* Since its promotion. Before it was, it does not go: that a standby is promoted beside its living primary, is read
+     * from over a connection of before, and goes, all between two polls, is what nobody could tell (session_lead.c). */
+    bool was_polled;
 };
 
 struct fake_faults {

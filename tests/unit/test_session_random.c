@@ -13,7 +13,7 @@
 
 #define SESSIONS 6
 #define SEEN_MAX 32
-#define ROUNDS 60
+#define ROUNDS 400
 #define MOVES 400
 
 /* One user: its session, and what it really saw. */

@@ -65,7 +65,7 @@ void weir_seat_lose(struct weir_session *session, struct weir_seat *seat)
             .open = true, .server = link->server, .since_ns = weir_ask_now_ns(), .system = link->fixed.system
         };
         if (link->asked) {
-            made.timeline = link->shown.timeline;
+            made.timeline = link->timeline;
             made.run = link->shown.primary ? link->shown.run : 0;
         }
         if (gap->open && (gap->timeline != made.timeline || gap->run != made.run))
@@ -130,15 +130,19 @@ static int give_up(struct weir_call *call, struct weir_seat *seat)
 static int learn_timeline(struct weir_call *call, struct weir_link *link)
 {
     struct weir_shown shown = link->shown;
-    if (shown.timeline != 0 || shown.primary || !weir_call_ask(call, link->server))
-        return 0;
-    uint32_t index = weir_call_find(call, link->server);
-    if (index == WEIR_ROUTE_NONE || call->servers[index].shown.primary)
-        return 0;
-    shown.timeline = call->servers[index].shown.timeline;
-    int error = weir_link_ask(link, weir_call_timeout(call));
+    int error = 0;
+    if (shown.timeline == 0 && !shown.primary && weir_call_ask(call, link->server)) {
+        uint32_t index = weir_call_find(call, link->server);
+        if (index != WEIR_ROUTE_NONE && !call->servers[index].shown.primary)
+            shown.timeline = call->servers[index].shown.timeline;
+        error = weir_link_ask(link, weir_call_timeout(call));
+    }
+    if (error != 0)
+        return error;
     link->shown = shown;
-    return error;
+    if (shown.timeline != 0)
+        link->timeline = shown.timeline;
+    return 0;
 }
 
 int weir_seat_ask(struct weir_call *call, struct weir_seat *seat)
