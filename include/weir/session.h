@@ -188,18 +188,18 @@ int weir_session_query(struct weir_session *session, const struct weir_query *qu
  * too.
  *
  * A primary that was replaced and does not know takes writes until a server is asked that knows better, at the latest
- * after poll_ms. They are lost with it, and the session is told: WEIR_ECUTOFF. To keep it from writing is fencing, which
- * is the failover's business. */
+ * after poll_ms. They are lost with it, and the session is told: WEIR_ECUTOFF. To keep it from writing is fencing, the
+ * failover's business. */
 int weir_session_write(struct weir_session *session, struct pg_conn **ret_conn);
 
 /* The session's token now: asks the connections that were used since how far they are. token: WEIR_SESSION_TOKEN_MAX
  * bytes. Errors as weir_session_read.
  *
- * A connection that broke before it could be asked leaves a gap: what was seen there (a COMMIT without an answer too) is
- * bounded by what the primary has written by now, if it is still the one that it was. That is asked here and by the next
- * read or write. If it is not the same one any more, nothing can be proven: WEIR_ECUTOFF. If none can be asked yet:
- * WEIR_EUNKNOWN here, WEIR_EBEHIND there. (Not covered: a standby that is promoted beside its living primary, read from
- * by a connection of before, and gone for good, all between two polls.) */
+ * A connection that broke before it could be asked leaves a gap: what was seen there (a COMMIT without an answer too)
+ * is bounded by what the primary has written by now, if it is still the one that it was. That is asked here and by the
+ * next read or write. If it is not the same one any more, nothing can be proven: WEIR_ECUTOFF. If none can be asked
+ * yet: WEIR_EUNKNOWN here, WEIR_EBEHIND there. (Not covered: a standby that is promoted beside its living primary, read
+ * from by a connection of before, and gone, all between two polls.) */
 int weir_session_token(struct weir_session *session, char *token, size_t *ret_size);
 
 /* As weir_session_token, without the text, and gives the connections back: before a long pause. */

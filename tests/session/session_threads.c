@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Users in threads, each with its own row, while replicas come and go: each user writes, and reads in sessions that have
- * nothing but its token. A read that shows less than was written or read ends the program.
+ * Users in threads, each with its own row, while replicas come and go: each user writes, and reads in sessions that
+ * have nothing but its token. A read that shows less than was written or read ends the program.
  *
  *     session_threads THREADS ROUNDS PRIMARY_CONNINFO REPLICA_CONNINFO …
  *

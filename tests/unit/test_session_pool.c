@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool, over connections that are none: the bound holds under threads, nobody waits for ever, what is broken, in use
- * or of a server that is gone is closed. */
+ * The pool, over connections that are none: the bound holds under threads, nobody waits for ever, what is broken, in
+ * use or of a server that is gone is closed. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -18,7 +18,7 @@ struct weir_link {
     struct weir_shown_fixed fixed;
     struct weir_shown shown; /* when it was asked last */
     bool asked;
-    int backend; /* that it was made to: reset, it is another connection, of which nothing is known */
+    int backend;       /* that it was made to: reset, it is another connection, of which nothing is known */
     uint32_t timeline; /* the last one that was told and is proven to be of this very server; 0 = none */
     /* The pool's. */
     uint64_t epoch;

@@ -75,9 +75,10 @@ enum { COLUMN_COUNT = 6, FIXED_COUNT = 3 };
 static const struct statement full = { "weir_shown_1", "SELECT " COLUMNS FROM_ROLE };
 static const struct statement brief_primary = { "weir_shown_1p", "SELECT pg_catalog.pg_current_wal_insert_lsn(), "
                                                                  "pg_catalog.pg_current_wal_flush_lsn()" };
-/* Without IDLE: where that is needed, all is asked. */
-static const struct statement brief_standby = { "weir_shown_1s",
-                                                "SELECT pg_catalog.pg_is_in_recovery(), " RECEIVER
+/* Without IDLE: where that is needed, all is asked. That a receiver runs says that it is a standby: a promotion ends it
+ * first. Each column costs the server about as much as a function. */
+static const struct statement brief_standby = { "weir_shown_2s",
+                                                "SELECT " RECEIVER
                                                 ", coalesce(pg_catalog.pg_last_wal_receive_lsn(), '0/0'),"
                                                 " coalesce(pg_catalog.pg_last_wal_replay_lsn(), '0/0'), " RECEIVER };
 
@@ -317,12 +318,12 @@ static int take_primary(const PGresult *result, const struct weir_shown_fixed *f
 static int take_standby(const PGresult *result, const struct weir_shown_fixed *fixed, struct weir_shown *shown,
                         bool *ret_whole)
 {
-    const char *columns[5];
-    int error = row_of(result, 5, columns);
+    const char *columns[4];
+    int error = row_of(result, 4, columns);
     if (error)
         return error;
-    *ret_whole = strcmp(columns[0], "t") == 0 && strcmp(columns[1], "0") != 0;
-    const char *const all[COLUMN_COUNT] = { "s", columns[1], "0", columns[2], columns[3], columns[4] };
+    *ret_whole = strcmp(columns[0], "0") != 0 && strcmp(columns[3], "0") != 0;
+    const char *const all[COLUMN_COUNT] = { "s", columns[0], "0", columns[1], columns[2], columns[3] };
     return *ret_whole ? read_columns(all, fixed, shown) : 0;
 }
 
