@@ -248,6 +248,12 @@ class Steady(Case):
         drive.ok('remove', 'standby2')
         self.assertEqual(drive.read(1), ('primary', True, '500'))
 
+    def test_the_example(self):
+        output = subprocess.run([BUILD / 'example_reads', *(server.conninfo() for server in self.group.all())],
+                                stdout=subprocess.PIPE, text=True, check=False, timeout=60).stdout.splitlines()
+        self.assertEqual(output[0], 'laptop at the primary: CREATE TABLE')
+        self.assertEqual([line.split(': ')[1] for line in output[1:]], ['wrote first!', 'sees first!', 'sees first!'])
+
     def test_users_in_threads_while_replicas_come_and_go(self):
         self.group.primary.execute('CREATE TABLE threads (k int PRIMARY KEY, v int)')
         self.group.wait_caught_up()
