@@ -38,9 +38,9 @@ static void use(const struct weir_session_token *token)
     const struct weir_known known = some_history();
     struct weir_session_token twice = *token;
     struct weir_route_server servers[3] = {
-        { .id = 1, .usable = true, .shown = { 1, 0x4000000, 0, 0x4000000, 2, 2, true, true } },
-        { .id = 2, .usable = true, .shown = { 1, 0x3000148, 0x3000148, 0, 0, 1, false, false } },
-        { .id = 3, .usable = true, .shown = { 1, UINT64_MAX - 7, 0, 0, 0, 4, false, false } },
+        { .id = 1, .usable = true, .shown = { 1, 0x4000000, 0, 0x4000000, 2, 2, true, true, 9, 9 } },
+        { .id = 2, .usable = true, .shown = { 1, 0x3000148, 0x3000148, 0, 0, 1, false, false, 0, 0 } },
+        { .id = 3, .usable = true, .shown = { 1, UINT64_MAX - 7, 0, 0, 0, 4, false, false, 0, 0 } },
     };
     int error = weir_session_token_merge(&twice, token, &known);
     weir_assert(error == 0);
