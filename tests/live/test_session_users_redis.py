@@ -14,7 +14,7 @@ from users_drive import Between, Crowd, UsersDrive
 
 RUN_S = 5
 EPOCH = 'weir:session:epoch'
-SWAP = b'*12\r\n'  # the only command of so many words
+SWAP = b'*14\r\n'  # the only command of so many words
 
 
 def user_key(user):

@@ -138,6 +138,8 @@ static int swap(struct weir_users_remote *remote, void *link, struct weir_users_
     if (happens(server, 5)) {
         error = WEIR_EIO;
     } else if (strcmp(server->epoch, before->epoch) != 0 || user->said != before->said ||
+               (user->said == WEIR_USERS_ABSENT &&
+                (server->evictions != before->evictions || wall_ns(server) - before->wall_ns >= TTL_NS)) ||
                (user->said == WEIR_USERS_VALUE &&
                 (user->size != before->size || memcmp(user->value, before->value, user->size) != 0))) {
         error = WEIR_EBUSY;

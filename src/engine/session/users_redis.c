@@ -21,7 +21,8 @@
 _Static_assert(VALUE_MAX == WEIR_USERS_VALUE_MAX, "the script's bound is the codec's");
 
 /* KEYS: epoch, user. ARGV: run id; a new epoch's name; ttl in ms; and to swap: the epoch that was fetched, what was
- * said (0 absent, 1 value, 2 odd), the value then, the value now.
+ * said (0 absent, 1 value, 2 odd), the value then, the value now; the evictions and the ms of then: what was absent
+ * then and is now may have come and gone meanwhile, by eviction or by its ttl, and it is not known what it said.
  * A fetch answers epoch, said, value, evictions, seconds, microseconds; a swap 1 or 0. PEXPIRE prolongs, and, being a
  * write, is refused by a replica even where there is no such key. */
 static const char script[] =
@@ -41,6 +42,12 @@ static const char script[] =
         VALUE_MAX) " then said = '2' end\n"
                    "if #ARGV > 3 then\n"
                    "  if epoch ~= ARGV[4] or said ~= ARGV[5] or (said == '1' and value ~= ARGV[6]) then return 0 end\n"
+                   "  if said == '0' then\n"
+                   "    local now = redis.call('TIME')\n"
+                   "    local past = 1000 * now[1] + now[2] / 1000 - ARGV[9]\n"
+                   "    if past < 0 or past >= ARGV[3] - 1 or ARGV[8] ~=\n"
+                   "      string.match(redis.call('INFO', 'stats'), 'evicted_keys:(%d+)') then return 0 end\n"
+                   "  end\n"
                    "  redis.call('SET', KEYS[2], ARGV[7], 'PX', ARGV[3])\n"
                    "  return 1\n"
                    "end\n"
@@ -83,7 +90,7 @@ static void destroy(struct weir_users_remote *remote)
 
 /* ---- the script ---- */
 
-#define ARGUMENTS_MAX 12
+#define ARGUMENTS_MAX 14
 
 struct command {
     char key[sizeof USER_KEY + WEIR_SESSION_ID_MAX];
@@ -225,6 +232,11 @@ static int redis_swap(struct weir_users_remote *remote, void *context, struct we
     add_word(&command, saids[before->said]);
     add_bytes(&command, before->value, before->size);
     add_bytes(&command, value, size);
+    char evictions[24], then_ms[24];
+    snprintf(evictions, sizeof(evictions), "%" PRIu64, before->evictions);
+    snprintf(then_ms, sizeof(then_ms), "%" PRIu64, before->wall_ns / UINT64_C(1000000));
+    add_word(&command, evictions);
+    add_word(&command, then_ms);
     error = run(redis, link, &command, deadline_ns, &reply);
     if (error)
         return error;
