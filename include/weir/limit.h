@@ -71,7 +71,7 @@ enum weir_mode {
 };
 
 enum weir_on_full {
-    WEIR_ON_FULL_EVICT,  /* a newcomer takes the place of the resident closest to fresh */
+    WEIR_ON_FULL_EVICT,  /* a newcomer takes the place of the resident of whom least would be forgiven */
     WEIR_ON_FULL_REFUSE, /* a newcomer is refused */
 };
 

@@ -15,7 +15,9 @@
  * the clock once per batch of input and hand it down.
  *
  * Memory: everything is allocated by create (address space at once, pages as keys arrive) and never exceeds
- * `memory_max`. A newcomer in a full table takes the place of the resident with the least time until fresh. */
+ * `memory_max`. A newcomer in a full table takes the place of the resident of whom least would be forgiven: least time
+ * until fresh for a bucket, that time by the share of the limit that is used for windows and logs. So a flood of keys
+ * that are closer to fresh than an offender never frees it (docs/table.md). */
 #ifndef WEIR_LIMITER_H
 #define WEIR_LIMITER_H
 

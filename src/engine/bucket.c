@@ -78,7 +78,7 @@ static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const st
         }
         return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
     }
-    int32_t shift = limiter->table.kinds[weir_pair_limit(held.pair)].shift;
+    int32_t shift = weir_table_kind_of(&limiter->table, weir_pair_limit(held.pair)).shift;
     state.fresh_at = weir_pair_fresh_at(held.pair);
     if (shift != limit->shift)
         state.fresh_at = change_ticks(state.fresh_at, shift, limit->shift, event->now_ns);

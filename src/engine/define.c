@@ -309,6 +309,23 @@ static void succeed(struct weir_record *old, uint32_t number)
     __atomic_store_n(&old->plain, false, __ATOMIC_RELAXED);
 }
 
+/* Where its entries show what was used: entry.c packs it there. */
+static struct weir_kind kind_of(const struct weir_limit *limit)
+{
+    static const uint8_t units[] = {
+        [WEIR_TOKEN_BUCKET] = WEIR_UNITS_BY_TIME,    [WEIR_LEAKY_BUCKET] = WEIR_UNITS_BY_TIME,
+        [WEIR_FIXED_WINDOW] = WEIR_UNITS_B,          [WEIR_SLIDING_LOG] = WEIR_UNITS_B_LOW,
+        [WEIR_SLIDING_COUNTER] = WEIR_UNITS_A_AND_B, [WEIR_CONCURRENCY] = WEIR_UNITS_BY_TIME,
+    };
+    return (struct weir_kind){
+        .shift = (int8_t)limit->shift,
+        .wide = !weir_limit_is_bucket(limit),
+        .notified = weir_limit_keeps_log(limit),
+        .kept = limit->algorithm == WEIR_CONCURRENCY,
+        .units = units[limit->algorithm],
+    };
+}
+
 static void publish(struct weir_limiter *limiter, struct weir_record *record, struct weir_record *old, uint64_t now_ns)
 {
     uint32_t number = number_take(limiter);
@@ -322,12 +339,7 @@ static void publish(struct weir_limiter *limiter, struct weir_record *record, st
         record->evicted = __atomic_load_n(&old->evicted, __ATOMIC_RELAXED);
         record->refused_full = __atomic_load_n(&old->refused_full, __ATOMIC_RELAXED);
     }
-    limiter->table.kinds[number] = (struct weir_kind){
-        .shift = (int8_t)record->limit.shift,
-        .wide = !weir_limit_is_bucket(&record->limit),
-        .notified = weir_limit_keeps_log(&record->limit),
-        .kept = record->limit.algorithm == WEIR_CONCURRENCY,
-    };
+    weir_table_set_kind(&limiter->table, number, kind_of(&record->limit), record->limit.capacity);
     __atomic_store_n(&limiter->records[number], record, __ATOMIC_RELEASE);
     if (old)
         succeed(old, number);

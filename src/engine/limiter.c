@@ -84,7 +84,8 @@ static int init(struct weir_limiter *limiter, const struct weir_limiter_options 
             error = error ? error : WEIR_ENOMEM;
     }
     for (uint32_t i = 0; i < WEIR_RAW_COUNT && !error; i++)
-        limiter->table.kinds[WEIR_RAW_FIRST + i].shift = (int8_t)((int32_t)i + WEIR_TICKS_SHIFT_MIN);
+        weir_table_set_kind(&limiter->table, WEIR_RAW_FIRST + i,
+                            (struct weir_kind){ .shift = (int8_t)((int32_t)i + WEIR_TICKS_SHIFT_MIN) }, 0);
     return error;
 }
 

@@ -152,7 +152,7 @@ bool weir_table_hold_any(struct weir_table *table, uint64_t *cursor, size_t line
 {
     struct weir_slot *best = NULL;
     struct weir_pair best_pair = WEIR_PAIR_EMPTY;
-    int64_t best_until = INT64_MAX;
+    int64_t best_forgiven = INT64_MAX;
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
     for (size_t n = 0; n < lines && n < count; n++, ++*cursor) {
         struct weir_line *line = &table->lines[*cursor % count];
@@ -162,9 +162,9 @@ bool weir_table_hold_any(struct weir_table *table, uint64_t *cursor, size_t line
                 continue;
             if (weir_table_kind(table, pair).kept && !weir_table_dead(table, pair, now_ns))
                 continue;
-            int64_t until = weir_table_until_fresh_ns(table, pair, now_ns);
-            if (until < best_until) {
-                best_until = until;
+            int64_t forgiven = weir_table_forgiven_ns(table, line, i, pair, now_ns);
+            if (forgiven < best_forgiven) {
+                best_forgiven = forgiven;
                 best = &line->slot[i];
                 best_pair = pair;
             }

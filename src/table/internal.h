@@ -21,11 +21,18 @@ static inline bool weir_tag_is_entry(uint64_t tag)
 
 static inline struct weir_kind weir_table_kind(const struct weir_table *table, struct weir_pair pair)
 {
-    return table->kinds[weir_pair_limit(pair)];
+    return weir_table_kind_of(table, weir_pair_limit(pair));
 }
 
 /* ns until fresh, negative since it was. Saturates. */
 int64_t weir_table_until_fresh_ns(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns);
+
+/* What evicting the entry that shows `pair` in slot `index` would forgive, as a time: until it is fresh, times the
+ * share of its capacity that its key has used; of a bucket just until it is fresh, for that grows with what was used.
+ * Never more than the time until fresh, and as much for a key that has used up its limit. A guess if the entry changes
+ * meanwhile. */
+int64_t weir_table_forgiven_ns(const struct weir_table *table, const struct weir_line *line, unsigned index,
+                               struct weir_pair pair, uint64_t now_ns);
 
 static inline bool weir_table_dead(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns)
 {

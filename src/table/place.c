@@ -42,9 +42,15 @@ static struct weir_pair entry_over(const struct weir_line *line, unsigned index,
     return weir_slot_load(&line->slot[*ret_main]);
 }
 
-/* What emptying `width` slots from `index` would cost: the longest time until fresh of those who must go. */
+/* How places are compared. */
+enum cost {
+    COST_WAIT,     /* until all there are fresh */
+    COST_FORGIVEN, /* what evicting them would forgive */
+};
+
+/* What emptying `width` slots from `index` would cost: the most of those who must go. */
 static int64_t cost_of(const struct weir_table *table, const struct weir_line *line, unsigned index, unsigned width,
-                       uint64_t now_ns)
+                       enum cost by, uint64_t now_ns)
 {
     int64_t cost = COST_EMPTY;
     for (unsigned i = index; i < index + width; i++) {
@@ -54,7 +60,8 @@ static int64_t cost_of(const struct weir_table *table, const struct weir_line *l
             continue;
         if (weir_pair_locked(pair))
             return COST_HELD;
-        int64_t until = weir_table_until_fresh_ns(table, pair, now_ns);
+        int64_t until = by == COST_WAIT ? weir_table_until_fresh_ns(table, pair, now_ns)
+                                        : weir_table_forgiven_ns(table, line, main, pair, now_ns);
         if (weir_table_kind(table, pair).kept && !weir_table_dead(table, pair, now_ns))
             until = COST_KEPT + (until < 0 ? 0 : until < KEPT_UNTIL_MAX ? until : KEPT_UNTIL_MAX);
         cost = until > cost ? until : cost;
@@ -79,13 +86,13 @@ static bool empty_out(struct weir_table *table, struct weir_place place, unsigne
 
 /* The cheapest place for `width` slots in one line. Of empty ones a narrow entry takes one whose neighbour is taken,
  * and leaves pairs to wide ones. */
-static int64_t cheapest(const struct weir_table *table, uint64_t number, unsigned width, uint64_t now_ns,
+static int64_t cheapest(const struct weir_table *table, uint64_t number, unsigned width, enum cost by, uint64_t now_ns,
                         struct weir_place *ret_place)
 {
     int64_t best = COST_HELD;
     struct weir_line *line = &table->lines[number];
     for (unsigned i = 0; i < WEIR_LINE_SLOTS; i += width) {
-        int64_t cost = cost_of(table, line, i, width, now_ns);
+        int64_t cost = cost_of(table, line, i, width, by, now_ns);
         bool fits_snugly = cost == COST_EMPTY && (width == 2 || weir_slot_tag(&line->slot[i ^ 1]) != 0);
         if (cost < best || fits_snugly) {
             best = cost;
@@ -145,7 +152,7 @@ static bool vacate(const struct search *s, struct weir_place from, struct weir_p
     /* A walk that began meanwhile may have been at `other`; and while its shard was not ours it may have been split. */
     bool stands = !__atomic_load_n(&table->walking, __ATOMIC_RELAXED) &&
                   weir_table_home(table, hash, second, __atomic_load_n(&table->count, __ATOMIC_ACQUIRE)) == other;
-    bool room = stands && (is_free(table, cheapest(table, other, width, s->now_ns, &to))
+    bool room = stands && (is_free(table, cheapest(table, other, width, COST_WAIT, s->now_ns, &to))
                                ? empty_out(table, to, width, false, s->now_ns)
                                : depth > 1 && displace_from(s, other, width, depth - 1, &to));
     bool moved = room && move_entry(table, from, seen, to);
@@ -167,7 +174,7 @@ static bool displace_from(const struct search *s, uint64_t number, unsigned widt
             empty = seen.tag == 0 || vacate(s, entry, seen, depth);
         }
         /* Room for the second may have been made by moving somebody to where the first was. */
-        if (empty && cost_of(s->table, place.line, i, width, s->now_ns) == COST_EMPTY) {
+        if (empty && cost_of(s->table, place.line, i, width, COST_WAIT, s->now_ns) == COST_EMPTY) {
             *ret_place = place;
             return true;
         }
@@ -179,7 +186,7 @@ static bool free_place(const struct search *s, const uint64_t homes[2], unsigned
 {
     struct weir_table *table = s->table;
     for (int h = 0; h < 2; h++)
-        if (is_free(table, cheapest(table, homes[h], width, s->now_ns, ret_place)) &&
+        if (is_free(table, cheapest(table, homes[h], width, COST_WAIT, s->now_ns, ret_place)) &&
             empty_out(table, *ret_place, width, false, s->now_ns)) {
             ret_place->second = h;
             return true;
@@ -198,12 +205,12 @@ static bool free_place(const struct search *s, const uint64_t homes[2], unsigned
 }
 
 /* The cheapest of both homes. */
-static int64_t cheapest_of(const struct search *s, const uint64_t homes[2], unsigned width,
+static int64_t cheapest_of(const struct search *s, const uint64_t homes[2], unsigned width, enum cost by,
                            struct weir_place *ret_place)
 {
     struct weir_place second;
-    int64_t cost = cheapest(s->table, homes[0], width, s->now_ns, ret_place);
-    int64_t cost_second = cheapest(s->table, homes[1], width, s->now_ns, &second);
+    int64_t cost = cheapest(s->table, homes[0], width, by, s->now_ns, ret_place);
+    int64_t cost_second = cheapest(s->table, homes[1], width, by, s->now_ns, &second);
     if (cost_second >= cost)
         return cost;
     *ret_place = second;
@@ -222,7 +229,7 @@ enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shard
     for (int tries = 0; tries < PLACE_TRIES; tries++) {
         if (free_place(&search, homes, width, ret_place))
             return WEIR_HOLD_OK;
-        cost = cheapest_of(&search, homes, width, ret_place);
+        cost = cheapest_of(&search, homes, width, evict ? COST_FORGIVEN : COST_WAIT, ret_place);
         if (!evict)
             break;
         if (cost < COST_KEPT && empty_out(table, *ret_place, width, true, now_ns))

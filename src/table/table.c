@@ -36,6 +36,7 @@ int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns
         .forgotten = forgotten,
         .context = context,
         .kinds = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof(struct weir_kind)),
+        .unit_shares = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof(uint64_t)),
         .shard_locks = calloc(UINT64_C(1) << bits, 1),
     };
     void *memory = mmap(NULL, table->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
@@ -43,7 +44,7 @@ int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns
     if (memory == MAP_FAILED)
         memory = NULL;
     table->lines = memory;
-    if (!table->lines || !table->kinds || !table->shard_locks) {
+    if (!table->lines || !table->kinds || !table->unit_shares || !table->shard_locks) {
         weir_table_deinit(table);
         return WEIR_ENOMEM;
     }
@@ -56,9 +57,11 @@ void weir_table_deinit(struct weir_table *table)
     if (table->lines)
         munmap(table->lines, table->mapped);
     free(table->kinds);
+    free(table->unit_shares);
     free(table->shard_locks);
     table->lines = NULL;
     table->kinds = NULL;
+    table->unit_shares = NULL;
     table->shard_locks = NULL;
 }
 
@@ -128,6 +131,22 @@ int64_t weir_table_until_fresh_ns(const struct weir_table *table, struct weir_pa
     return ahead < -(INT64_MAX / 2 / unit) ? -INT64_MAX / 2 : ahead * unit;
 }
 
+int64_t weir_table_forgiven_ns(const struct weir_table *table, const struct weir_line *line, unsigned index,
+                               struct weir_pair pair, uint64_t now_ns)
+{
+    int64_t until_ns = weir_table_until_fresh_ns(table, pair, now_ns);
+    struct weir_kind kind = weir_table_kind(table, pair);
+    uint64_t a, b, share;
+    if (until_ns <= 0 || kind.units == WEIR_UNITS_BY_TIME || index % 2 != 0)
+        return until_ns;
+    weir_continuation_get(&line->slot[index], &a, &b);
+    uint64_t units = kind.units == WEIR_UNITS_B ? b : kind.units == WEIR_UNITS_B_LOW ? (uint32_t)b : weir_add_sat(a, b);
+    uint64_t unit_share = __atomic_load_n(&table->unit_shares[weir_pair_limit(pair)], __ATOMIC_RELAXED);
+    if (unit_share == 0 || __builtin_mul_overflow(units, unit_share, &share))
+        return until_ns;
+    return (int64_t)((weir_u128)until_ns * share >> 64);
+}
+
 uint64_t weir_table_dead_after_ns(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns)
 {
     int64_t until = weir_table_until_fresh_ns(table, pair, now_ns) + (int64_t)table->skew_max_ns;
@@ -150,7 +169,7 @@ static bool hold_seen(struct weir_table *table, struct weir_slot *slot, struct w
 static void place_newcomer(struct weir_table *table, struct weir_place place, uint64_t hash, uint32_t limit,
                            uint64_t now_ns, struct weir_held *ret_held)
 {
-    struct weir_kind kind = table->kinds[limit];
+    struct weir_kind kind = weir_table_kind_of(table, limit);
     struct weir_slot *slot = &place.line->slot[place.index];
     struct weir_pair pair = weir_pair_make(hash, limit, weir_ticks_at(now_ns, kind.shift));
     pair = weir_pair_at_home(pair, place.second);
@@ -172,7 +191,7 @@ static enum weir_hold insert(struct weir_table *table, uint64_t hash, uint32_t l
     enum weir_hold result = WEIR_HOLD_ABSENT;
     weir_shards_lock(table, hash, &shards);
     if (!weir_table_find(table, hash, &seen)) {
-        unsigned width = table->kinds[limit].wide ? 2 : 1;
+        unsigned width = weir_table_kind_of(table, limit).wide ? 2 : 1;
         result = weir_table_make_place(table, &shards, hash, width, evict, now_ns, &place, ret_wait_ns);
         if (result == WEIR_HOLD_OK)
             place_newcomer(table, place, hash, limit, now_ns, ret_held);

@@ -17,8 +17,9 @@
  * slots and further shards are only tried.
  *
  * A slot is dead, free for reuse without notice, once it has been fresh for skew_max. When all slots that could take a
- * newcomer are live, one is moved to its other line if that has room; else the table grows; else the resident with the
- * least time until fresh goes. Entries of a `kept` limit never do: where only they stand a newcomer is refused.
+ * newcomer are live, one is moved to its other line if that has room; else the table grows; else the resident goes of
+ * whom least would be forgiven (weir_table_forgiven_ns). Entries of a `kept` limit never do: where only they stand a
+ * newcomer is refused.
  *
  * Time: slots compare with `now` only within WEIR_TABLE_BACK_NS and WEIR_TABLE_AHEAD_NS of the table's base, which
  * weir_table_walk moves along; outside, weir_table_rebase must run first. */
@@ -34,12 +35,22 @@
 #define WEIR_TABLE_BACK_NS (UINT64_C(1) << 46)  /* 19 hours */
 #define WEIR_TABLE_AHEAD_NS (UINT64_C(1) << 47) /* 39 hours */
 
-/* What the table must know of a limit by its number, to judge a slot from the slot alone. */
+/* Where an entry shows how many units its key has used, as of its last charge. */
+enum weir_units {
+    WEIR_UNITS_BY_TIME, /* nowhere but in the time until it is fresh, which grows with them */
+    WEIR_UNITS_B,       /* b of its continuation */
+    WEIR_UNITS_A_AND_B, /* a + b */
+    WEIR_UNITS_B_LOW,   /* the low half of b */
+};
+
+/* What the table must know of a limit by its number, to judge a slot from the slot alone. Read and written whole. */
 struct weir_kind {
-    int8_t shift;  /* a tick of its fresh_at is 2^-shift ns */
-    bool wide;     /* its entries have a continuation */
-    bool notified; /* `forgotten` is called for dead entries too, not only for evicted ones */
-    bool kept;     /* its entries are never evicted: they go when they are dead */
+    _Alignas(8) int8_t shift; /* a tick of its fresh_at is 2^-shift ns */
+    bool wide;                /* its entries have a continuation */
+    bool notified;            /* `forgotten` is called for dead entries too, not only for evicted ones */
+    bool kept;                /* its entries are never evicted: they go when they are dead */
+    uint8_t units;            /* enum weir_units */
+    uint8_t reserved[3];
 };
 
 /* An entry leaves: dead, or evicted before it was fresh. a and b are its continuation. Called with locks held: must not
@@ -53,7 +64,8 @@ struct weir_table {
     uint64_t skew_max_ns;
     uint64_t lines_max;
     uint32_t shard_bits;
-    struct weir_kind *kinds; /* by limit number */
+    struct weir_kind *kinds; /* by limit number; atomic */
+    uint64_t *unit_shares;   /* by limit number; atomic: of 2^64, the share of its capacity that one unit is */
     uint8_t *shard_locks;
     size_t mapped; /* bytes at `lines` */
     weir_table_forgotten *forgotten;
@@ -68,6 +80,22 @@ struct weir_table {
 int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns, uint64_t now_ns,
                     weir_table_forgotten *forgotten, void *context);
 void weir_table_deinit(struct weir_table *table);
+
+static inline struct weir_kind weir_table_kind_of(const struct weir_table *table, uint32_t limit)
+{
+    struct weir_kind kind;
+    __atomic_load(&table->kinds[limit], &kind, __ATOMIC_RELAXED);
+    return kind;
+}
+
+/* Before the first entry of `limit`. `capacity` units are the most that count. */
+static inline void weir_table_set_kind(struct weir_table *table, uint32_t limit, struct weir_kind kind,
+                                       uint64_t capacity)
+{
+    uint64_t share = capacity > 1 ? UINT64_MAX / capacity + 1 : 0; /* rounded up: `capacity` units are all of it */
+    __atomic_store(&table->kinds[limit], &kind, __ATOMIC_RELAXED);
+    __atomic_store_n(&table->unit_shares[limit], share, __ATOMIC_RELAXED);
+}
 
 /* ---- finding ---- */
 
@@ -249,8 +277,8 @@ void weir_table_drop(struct weir_table *table, struct weir_held *held);
 bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t now_ns);
 void weir_table_narrow(struct weir_table *table, struct weir_held *held);
 
-/* Tries to hold an entry of a `notified` limit other than the caller's, that is closest to fresh among those in `lines`
- * lines from *cursor on; none that is `kept` and not dead. False if it met none. */
+/* Tries to hold an entry of a `notified` limit other than the caller's: the one of whom least would be forgiven among
+ * those in `lines` lines from *cursor on; none that is `kept` and not dead. False if it met none. */
 bool weir_table_hold_any(struct weir_table *table, uint64_t *cursor, size_t lines, uint64_t now_ns,
                          struct weir_held *ret_held);
 
