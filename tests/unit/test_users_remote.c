@@ -56,7 +56,7 @@ static void expire(struct server *server)
 {
     for (unsigned i = 0; i < USERS; i++) {
         struct kept_value *user = &server->users[i];
-        if (user->said != WEIR_USERS_ABSENT && wall_ns(server) - user->heard_ns > TTL_NS) {
+        if (user->said != WEIR_USERS_ABSENT && wall_ns(server) > user->heard_ns + TTL_NS) {
             user->said = WEIR_USERS_ABSENT;
             server->expired++;
         }
@@ -269,6 +269,47 @@ static void remote__a_value_that_is_not_ours_is_no_token_and_is_overwritten(void
     weir_users_close(alone.users);
 }
 
+/* While the primary is asked, another process stores what the user has seen, and then a stranger's value is back. */
+struct intruder {
+    struct alone alone;
+    struct process other;
+};
+
+static int newest_with_intruder(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token)
+{
+    struct intruder *intruder = context;
+    struct kept_value *value = &intruder->alone.server.users[1], before = *value;
+    struct weir_session_token seen = at(1900); /* after it was asked */
+    uint32_t user = 1;
+    int error = world_newest(&intruder->alone.world, deadline_ns, ret_token);
+    if (intruder->alone.world.questions > 1)
+        return error;
+    intruder->alone.world.position = 2000;
+    assert_int_equal(weir_users_add(&intruder->other.remote.users, &user, sizeof user, NULL, &seen, NULL), 0);
+    *value = before;
+    return error;
+}
+
+static void remote__a_strange_value_that_came_twice_hides_no_message(void **state)
+{
+    struct intruder intruder;
+    (void)state;
+    for (unsigned odd = 0; odd < 2; odd++) {
+        alone_init(&intruder.alone);
+        process_init(&intruder.other, &intruder.alone.server, &intruder.alone.world);
+        struct kept_value *value = &intruder.alone.server.users[1];
+        value->said = odd ? WEIR_USERS_ODD : WEIR_USERS_VALUE;
+        value->size = 3;
+        value->heard_ns = UINT64_MAX / 2; /* it does not expire */
+        intruder.alone.process.remote.users.floor.newest = newest_with_intruder;
+        intruder.alone.process.remote.users.floor.context = &intruder;
+        add(&intruder.alone, 1, 100);
+        assert_true(position_of(&intruder.alone, 1) >= 1900);
+        weir_users_close(&intruder.other.remote.users);
+        weir_users_close(intruder.alone.users);
+    }
+}
+
 static void remote__a_floor_is_younger_than_what_can_have_expired(void **state)
 {
     struct alone alone;
@@ -447,6 +488,7 @@ int main(void)
         cmocka_unit_test(remote__a_lost_state_is_covered_by_a_floor_of_after_it),
         cmocka_unit_test(remote__values_of_an_older_epoch_are_forgotten),
         cmocka_unit_test(remote__a_value_that_is_not_ours_is_no_token_and_is_overwritten),
+        cmocka_unit_test(remote__a_strange_value_that_came_twice_hides_no_message),
         cmocka_unit_test(remote__a_floor_is_younger_than_what_can_have_expired),
         cmocka_unit_test(remote__evictions_and_jumps_of_the_clock_ask_for_a_new_floor),
         cmocka_unit_test(remote__accept_replaces_only_what_it_was_shown),

@@ -115,6 +115,21 @@ static void count_corrupt(struct weir_users_remote *remote)
     pthread_mutex_unlock(&remote->lock);
 }
 
+/* Something that is not ours, or the mark that we put over it. */
+static bool is_strange(const struct weir_users_fetched *fetched)
+{
+    char epoch[WEIR_USERS_EPOCH_SIZE + 1];
+    struct weir_session_token token;
+    return fetched->said == WEIR_USERS_ODD ||
+           (fetched->said == WEIR_USERS_VALUE &&
+            weir_users_value_read(fetched->value, fetched->size, epoch, &token) != 0);
+}
+
+static bool is_mark(const struct weir_users_fetched *fetched)
+{
+    return fetched->said == WEIR_USERS_VALUE && weir_users_value_is_mark(fetched->value, fetched->size);
+}
+
 /* What a fetched user has seen, if it is there. *ret_after_ns: of the floor, if it is not. */
 static bool is_found(struct weir_users_remote *remote, const struct weir_users_fetched *fetched,
                      struct weir_session_token *ret_token, uint64_t *ret_after_ns)
@@ -127,8 +142,9 @@ static bool is_found(struct weir_users_remote *remote, const struct weir_users_f
         remote->users.found++;
         return true;
     }
-    if (!ours && fetched->said != WEIR_USERS_ABSENT) {
-        count_corrupt(remote);
+    if (is_strange(fetched)) {
+        if (!is_mark(fetched))
+            count_corrupt(remote);
         *ret_after_ns = weir_users_now_ns(); /* whoever wrote it may have done so just now */
     }
     remote->users.not_found++;
@@ -182,14 +198,28 @@ static int fetch(struct call *call, struct weir_users_fetched *ret_fetched)
     return error;
 }
 
+/* One strange value is like another: that it is there still does not say that nobody stored a token in between, over
+ * which the next one was written. A mark says so. */
+static void write_mark(char ret_value[WEIR_USERS_VALUE_MAX], size_t *ret_size)
+{
+    char number[WEIR_USERS_EPOCH_SIZE + 1];
+    weir_users_epoch_make(number);
+    memcpy(ret_value, "0 ", 2);
+    memcpy(ret_value + 2, number, WEIR_USERS_EPOCH_SIZE);
+    *ret_size = WEIR_USERS_MARK_SIZE;
+}
+
 /* WEIR_EBUSY: fetch again. */
 static int swap(struct call *call, const struct weir_users_fetched *before, const struct weir_session_token *token)
 {
     char value[WEIR_USERS_VALUE_MAX];
     size_t size;
+    bool marks = is_strange(before) && !is_mark(before);
     int error = weir_users_value_write(before->epoch, token, value, &size);
     if (error)
         return error;
+    if (marks)
+        write_mark(value, &size);
     if (!before->old && before->said == WEIR_USERS_VALUE && size == before->size &&
         memcmp(value, before->value, size) == 0)
         return 0;
@@ -199,7 +229,7 @@ static int swap(struct call *call, const struct weir_users_fetched *before, cons
     error = call->remote->ops->swap(call->remote, link->link, call->name, before, value, size, call->deadline_ns);
     link_give(call->remote, link);
     error = call_judge(call, error);
-    return error == WEIR_EIO ? WEIR_EBUSY : error;
+    return error == WEIR_EIO || (error == 0 && marks) ? WEIR_EBUSY : error;
 }
 
 static bool in_time(const struct call *call)

@@ -41,3 +41,8 @@ int weir_users_value_read(const char *value, size_t size, char ret_epoch[WEIR_US
     *ret_token = token;
     return 0;
 }
+
+bool weir_users_value_is_mark(const char *value, size_t size)
+{
+    return size == WEIR_USERS_MARK_SIZE && value[0] == '0' && value[1] == ' ' && weir_users_epoch_valid(value + 2);
+}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What stands under a user's name in redis and postgres: "1 EPOCH TOKEN": a version, the epoch that it was written in
- * (16 hexadecimal digits), and the token as unsigned text. No I/O. */
+ * (16 hexadecimal digits), and the token as unsigned text. Or "0 MARK", with 16 digits that are never used again: here
+ * something was found that is not ours, and nothing is known of the user. No I/O. */
 #ifndef WEIR_ENGINE_SESSION_USERS_VALUE_H
 #define WEIR_ENGINE_SESSION_USERS_VALUE_H
 
@@ -20,5 +21,9 @@ int weir_users_value_write(const char *epoch, const struct weir_session_token *t
 /* WEIR_ECORRUPT: not ours. */
 int weir_users_value_read(const char *value, size_t size, char ret_epoch[WEIR_USERS_EPOCH_SIZE + 1],
                           struct weir_session_token *ret_token);
+
+/* "0 MARK". */
+#define WEIR_USERS_MARK_SIZE (2 + WEIR_USERS_EPOCH_SIZE)
+bool weir_users_value_is_mark(const char *value, size_t size);
 
 #endif
