@@ -15,9 +15,9 @@
 struct outage {
     _Atomic bool on;       /* there has been a fallback since the last outage ended */
     _Atomic bool answered; /* and an answer since */
-    bool empty;            /* it began with empty shares */
-    uint64_t start_ns;
-    uint64_t last_ns; /* of the last fallback; 0 = never */
+    uint64_t start_ns;     /* of its first fallback; 0 = there was none yet */
+    uint64_t calm_ns;      /* how long there had been none before it */
+    uint64_t last_ns;      /* of the last fallback, or when the process started */
 };
 
 struct place {
@@ -35,7 +35,7 @@ struct weir_fallback {
     pthread_mutex_t locks[LOCKS]; /* of sets */
 };
 
-int weir_fallback_create(size_t limits, size_t keys_max, struct weir_fallback **ret_fallback)
+int weir_fallback_create(size_t limits, size_t keys_max, uint64_t start_ns, struct weir_fallback **ret_fallback)
 {
     struct weir_fallback *fallback = calloc(1, sizeof(*fallback));
     if (!fallback)
@@ -53,6 +53,8 @@ int weir_fallback_create(size_t limits, size_t keys_max, struct weir_fallback **
         weir_fallback_destroy(fallback);
         return WEIR_ENOMEM;
     }
+    for (size_t i = 0; i < limits; i++)
+        fallback->outages[i].last_ns = start_ns;
     *ret_fallback = fallback;
     return 0;
 }
@@ -78,7 +80,8 @@ void weir_fallback_answered(struct weir_fallback *fallback, size_t limit)
         atomic_store_explicit(&outage->answered, true, memory_order_relaxed);
 }
 
-/* Notes a fallback now. True: shares of this outage began empty, at *ret_start_ns. */
+/* Notes a fallback now. True: a share that takes `fill_ns` was empty when this outage began, at *ret_start_ns, and is
+ * not full again. Of one limit each override has its own share. */
 static bool note(struct weir_fallback *fallback, size_t limit, uint64_t fill_ns, uint64_t now_ns,
                  uint64_t *ret_start_ns)
 {
@@ -86,14 +89,14 @@ static bool note(struct weir_fallback *fallback, size_t limit, uint64_t fill_ns,
     pthread_mutex_lock(&fallback->limits_lock);
     uint64_t calm_ns = weir_sub_sat(now_ns, outage->last_ns);
     bool over = atomic_load_explicit(&outage->answered, memory_order_relaxed) && calm_ns > WEIR_FALLBACK_CALM_NS;
-    if (outage->last_ns == 0 || over) {
-        outage->empty = outage->last_ns != 0 && calm_ns < fill_ns;
-        outage->start_ns = now_ns;
+    if (outage->start_ns == 0 || over) {
+        outage->calm_ns = calm_ns;
+        outage->start_ns = weir_max_u64(now_ns, 1);
     }
-    outage->last_ns = weir_max_u64(outage->last_ns, weir_max_u64(now_ns, 1));
+    outage->last_ns = weir_max_u64(outage->last_ns, now_ns);
     atomic_store_explicit(&outage->on, true, memory_order_relaxed);
     atomic_store_explicit(&outage->answered, false, memory_order_relaxed);
-    bool empty = outage->empty;
+    bool empty = outage->calm_ns < fill_ns && weir_sub_sat(now_ns, outage->start_ns) < fill_ns;
     *ret_start_ns = outage->start_ns;
     pthread_mutex_unlock(&fallback->limits_lock);
     return empty;
@@ -169,7 +172,7 @@ int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const str
     if (error)
         return error;
     uint64_t fill_ns = share->count ? weir_mul_div_ceil(bucket.capacity, share->period_ns, share->count) : 0;
-    bool empty = note(fallback, limit, fill_ns, now_ns, &start_ns) && weir_sub_sat(now_ns, start_ns) < fill_ns;
+    bool empty = note(fallback, limit, fill_ns, now_ns, &start_ns);
     const struct weir_event event = { .now_ns = now_ns, .cost = cost };
     pthread_mutex_t *lock = &fallback->locks[set_of(fallback, key) % LOCKS];
     pthread_mutex_lock(lock);

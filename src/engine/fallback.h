@@ -4,9 +4,9 @@
  *
  * A share is a token bucket of the share's rate and capacity, whatever the limit's algorithm: an outage adds at most
  * the sum of the nodes' capacities plus their refill. An outage of a limit begins with its first fallback and ends when
- * the engine has answered since and no fallback was needed for WEIR_FALLBACK_CALM_NS. If the node had fallen back
- * within the time that the share takes to fill, the next outage begins with every key's share empty, so that outages
- * that come and go never add up.
+ * the engine has answered since and no fallback was needed for WEIR_FALLBACK_CALM_NS. If the node had fallen back, or
+ * was started, within the time that the share takes to fill, an outage begins with every key's share empty: so outages
+ * that come and go, and processes that do, never add up.
  *
  * Bounds: `keys_max` keys; where a newcomer finds no place, the key that is fresh soonest of its set goes, which
  * forgives at most one share. Thread rule: any thread. */
@@ -21,8 +21,9 @@
 
 struct weir_fallback;
 
-/* `limits`: how many numbers of limits there are. WEIR_ENOMEM. */
-int weir_fallback_create(size_t limits, size_t keys_max, struct weir_fallback **ret_fallback);
+/* `limits`: how many numbers of limits there are. `start_ns`: when the process started, as good as a fallback of each.
+ * WEIR_ENOMEM. */
+int weir_fallback_create(size_t limits, size_t keys_max, uint64_t start_ns, struct weir_fallback **ret_fallback);
 void weir_fallback_destroy(struct weir_fallback *fallback); /* NULL is allowed */
 
 /* The engine has answered for limit number `limit`. Cheap: called for every answer. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/checked.h"
 #include "engine/fallback.h"
 #include "observe/metrics.h"
 #include "serve/gossip.h"
@@ -22,6 +23,7 @@
 #define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
 #define DESCRIPTORS_SPARE 64    /* for files, logs and what libraries open */
 #define DESCRIPTORS_PER_LOOP 8  /* epoll, wake, timer, listeners */
+#define AWAIT_STEP_MS 1
 
 struct opened {
     char name[WEIR_LISTEN_NAME_MAX]; /* "" = off */
@@ -39,7 +41,7 @@ struct weir_server {
     struct weir_gossip_server *gossip; /* NULL: none */
     struct weir_setup *setup;          /* in force */
     struct weir_setup *retired;        /* loops may still look at it */
-    bool reload_wanted;                /* came while loops were still moving to the one before */
+    bool reload_wanted;                /* came before it served, or while loops were moving to the one before */
 };
 
 static void wake_loops(struct weir_server *server)
@@ -54,8 +56,8 @@ static void reload(struct weir_server *server)
 {
     if (!server->options.reload || atomic_load(&server->shared.draining))
         return;
-    /* Two sets of rules may be in use at a time, not three. */
-    if (server->retired) {
+    /* Two sets of rules may be in use at a time, not three; before it serves, none may change. */
+    if (server->retired || !server->setup) {
         server->reload_wanted = true;
         return;
     }
@@ -218,7 +220,8 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
     if (!error)
         error = weir_holds_create(&server->shared.holds);
     if (!error)
-        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, &server->shared.fallback);
+        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, weir_time_read().now_ns,
+                                     &server->shared.fallback);
     if (!error)
         error = init_locks(server, wanted);
     if (!error)
@@ -232,7 +235,42 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
         error = weir_loop_init(&server->shared.loops[i], &server->shared, ret_fault);
         server->shared.loop_count += error ? 0 : 1;
     }
-    for (size_t i = 0; !error && i < server->options.listen_count; i++)
+    return error;
+}
+
+/* ---- before it listens ---- */
+
+/* Each loop has its own way to the engine. */
+static bool engine_answers(const struct weir_server *server)
+{
+    for (size_t i = 0; i < server->shared.loop_count; i++) {
+        struct weir_remote *remote = server->shared.loops[i].sharer.remote;
+        if (remote && !remote->ops->ready(remote))
+            return false;
+    }
+    return true;
+}
+
+/* Who comes before the engine can be asked would be decided by on_failure, though nothing has failed. So nobody does,
+ * for as long as an engine that is there takes to answer. The loops have no threads yet: all run here, in turn. */
+static void await_others(struct weir_server *server)
+{
+    const uint64_t until_ns = weir_add_sat(uv_hrtime(), server->options.setup->config->redis.connect_timeout_ns);
+    while (!engine_answers(server) && uv_hrtime() < until_ns && !atomic_load(&server->shared.draining)) {
+        uv_run(&server->uv, UV_RUN_NOWAIT);
+        for (size_t i = 0; i < server->shared.loop_count; i++)
+            uv_run(&server->shared.loops[i].uv, UV_RUN_NOWAIT);
+        uv_sleep(AWAIT_STEP_MS);
+    }
+    for (size_t i = 0; i < server->shared.loop_count; i++)
+        weir_sharer_draw(&server->shared.loops[i].sharer); /* what /readyz says first */
+}
+
+static int open_listeners(struct weir_server *server, struct weir_fault *ret_fault)
+{
+    int error = 0;
+    await_others(server);
+    for (size_t i = 0; !error && !atomic_load(&server->shared.draining) && i < server->options.listen_count; i++)
         error = listen_on(server, i, ret_fault);
     return error;
 }
@@ -260,6 +298,8 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     server->shared.gossip = weir_gossip_server_host(server->gossip);
     if (!error)
         error = init_loops(server, ret_fault);
+    if (!error)
+        error = open_listeners(server, ret_fault);
     if (error) {
         weir_server_destroy(server);
         return error;
@@ -292,6 +332,8 @@ int weir_server_run(struct weir_server *server)
         atomic_store(&server->shared.draining, true);
         wake_loops(server);
     }
+    if (server->reload_wanted)
+        reload(server);
     if (started > 0)
         uv_run(&server->uv, UV_RUN_DEFAULT);
     for (size_t i = 0; i < started; i++)

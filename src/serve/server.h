@@ -32,7 +32,8 @@ struct weir_server_options {
     void *context;
 };
 
-/* Opens all listeners; nothing is served yet. On failure the fault says what. */
+/* Waits until the engine that nodes share has answered, for its connect_timeout at most (SIGTERM ends the wait), and
+ * opens all listeners; nothing is served yet. On failure the fault says what. */
 int weir_server_create(const struct weir_server_options *options, struct weir_server **ret_server,
                        struct weir_fault *ret_fault);
 

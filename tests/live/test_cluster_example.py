@@ -72,8 +72,10 @@ class ClusterExample(unittest.TestCase):
         self.assertEqual((refused['admitted'], refused['status']), (False, 503))
         self.assertEqual(refused['limits'][0]['fallback'], 'closed')
         self.assertEqual(check(node, 'account=7', 'route=/payments').returncode, 1)
-        admitted = verdict(node, 'user=ada', 'route=/api/x')  # on_failure: local, a third of 600
-        self.assertTrue(admitted['admitted'])
+        # on_failure: local, a third of 600 a minute, which starts empty: the node was started within the minute
+        self.assertFalse(verdict(node, 'user=ada', 'route=/api/x')['admitted'])
+        self.wait(lambda: verdict(node, 'user=ada', 'route=/api/x')['admitted'])
+        admitted = verdict(node, 'user=ada', 'route=/api/x')
         self.assertEqual((admitted['limits'][0]['fallback'], admitted['limits'][0]['capacity']), ('local', 200))
         self.assertIn("this node's share 200, slack 10, overshoot at most 30; the engine failed: decided by "
                       'on_failure: local', check(node, 'user=ada', 'route=/api/x').stdout)

@@ -7,11 +7,17 @@
 
 static const struct weir_limit_spec share = { .count = 10, .period_ns = 10 * SECOND }; /* a unit a second */
 
-static struct weir_fallback *make(void)
+static struct weir_fallback *make_started(uint64_t start_ns)
 {
     struct weir_fallback *fallback = NULL;
-    assert_int_equal(weir_fallback_create(4, 1000, &fallback), 0);
+    assert_int_equal(weir_fallback_create(4, 1000, start_ns, &fallback), 0);
     return fallback;
+}
+
+/* Of a process that has run for as long as the share takes to fill. */
+static struct weir_fallback *make(void)
+{
+    return make_started(T0 - 10 * SECOND);
 }
 
 static struct weir_remote_key key_of(uint64_t number)
@@ -81,6 +87,56 @@ static void an_outage_after_the_fill_time_starts_full(void **state)
     assert_int_equal(drain(fallback, 1, T0), 10);
     weir_fallback_answered(fallback, 1);
     assert_int_equal(drain(fallback, 1, T0 + 10 * SECOND), 10);
+    weir_fallback_destroy(fallback);
+}
+
+/* A start is as good as a fallback, whether or not the engine has answered in between. */
+static void an_outage_within_the_fill_time_of_the_start_starts_empty(void **state)
+{
+    (void)state;
+    for (int answered = 0; answered < 2; answered++) {
+        for (uint64_t after_ns = 0; after_ns < 10 * SECOND; after_ns += SECOND / 2) {
+            struct weir_fallback *fallback = make_started(T0);
+            if (answered)
+                weir_fallback_answered(fallback, 1);
+            assert_int_equal(drain(fallback, 1, T0 + after_ns), 0);
+            assert_int_equal(drain(fallback, 1, T0 + after_ns + 4 * SECOND), 4);
+            weir_fallback_destroy(fallback);
+        }
+        struct weir_fallback *fallback = make_started(T0);
+        assert_int_equal(drain(fallback, 1, T0 + 10 * SECOND), 10);
+        weir_fallback_destroy(fallback);
+    }
+}
+
+/* However often a process starts while the engine is down, all that is admitted is what refilled meanwhile. */
+static void a_crash_loop_admits_the_refill_at_most(void **state)
+{
+    (void)state;
+    struct test_random random = { test_random_seed() };
+    uint64_t now_ns = T0, admitted = 0;
+    for (int i = 0; i < 500; i++) {
+        struct weir_fallback *fallback = make_started(now_ns);
+        for (uint64_t asks = test_random_below(&random, 8); asks > 0; asks--) {
+            admitted += drain(fallback, 1, now_ns);
+            now_ns += test_random_below(&random, SECOND);
+        }
+        weir_fallback_destroy(fallback);
+        assert_true(admitted <= (now_ns - T0) / SECOND);
+    }
+}
+
+/* Overrides of one limit are one outage, and each has the time that its own share takes to fill. */
+static void an_override_that_fills_more_slowly_starts_empty_for_longer(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec slow = { .count = 10, .period_ns = 1000 * SECOND };
+    struct weir_fallback *fallback = make_started(T0);
+    struct weir_remote_key key = key_of(2);
+    struct weir_verdict verdict;
+    assert_int_equal(drain(fallback, 1, T0 + 20 * SECOND), 10);
+    assert_int_equal(weir_fallback_decide(fallback, 1, &slow, &key, 1, false, T0 + 20 * SECOND, &verdict), 0);
+    assert_false(verdict.admitted);
     weir_fallback_destroy(fallback);
 }
 
@@ -159,6 +215,9 @@ int main(void)
         cmocka_unit_test(a_long_outage_stays_one_though_few_requests_come),
         cmocka_unit_test(the_next_outage_within_the_fill_time_starts_empty),
         cmocka_unit_test(an_outage_after_the_fill_time_starts_full),
+        cmocka_unit_test(an_outage_within_the_fill_time_of_the_start_starts_empty),
+        cmocka_unit_test(a_crash_loop_admits_the_refill_at_most),
+        cmocka_unit_test(an_override_that_fills_more_slowly_starts_empty_for_longer),
         cmocka_unit_test(an_outage_ends_when_it_has_been_calm),
         cmocka_unit_test(a_peek_and_a_refund_leave_the_share_as_it_was),
         cmocka_unit_test(a_share_of_nothing_admits_nothing),
