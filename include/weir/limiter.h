@@ -17,7 +17,8 @@
  * Memory: everything is allocated by create (address space at once, pages as keys arrive) and never exceeds
  * `memory_max`. A newcomer in a full table takes the place of the resident of whom least would be forgiven: least time
  * until fresh for a bucket, that time by the share of the limit that is used for windows and logs. So a flood of keys
- * that are closer to fresh than an offender never frees it (docs/table.md). */
+ * that are closer to fresh than an offender never frees it (docs/table.md). It ends
+ * with the limiter: after a restart of the process every key is fresh. */
 #ifndef WEIR_LIMITER_H
 #define WEIR_LIMITER_H
 
