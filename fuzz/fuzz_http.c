@@ -37,32 +37,52 @@ static void check_request(const struct weir_http_request *request, const uint8_t
     }
 }
 
-/* What /v1/auth would make of it. */
-static void check_forwarded(const struct weir_http_request *request)
-{
-    static struct weir_forwarded forwarded;
-    struct weir_http_refusal refusal;
-    volatile uint8_t sum = 0; /* every byte of it can be read */
-    if (!weir_forwarded_read(request, false, &forwarded, &refusal)) {
-        weir_assert(refusal.status >= 400 && refusal.text[0]);
-        return;
-    }
-    weir_assert(forwarded.count <= WEIR_FORWARDED_MAX && (forwarded.refused == 429 || forwarded.refused == 403));
-    for (size_t i = 0; i < forwarded.count; i++) {
-        const struct weir_slice both[] = { forwarded.attributes[i].name, forwarded.attributes[i].value };
-        for (size_t j = 0; j < both[0].size; j++)
-            sum = (uint8_t)(sum + ((const uint8_t *)both[0].data)[j]);
-        for (size_t j = 0; j < both[1].size; j++)
-            sum = (uint8_t)(sum + ((const uint8_t *)both[1].data)[j]);
-    }
-}
-
 static uint8_t sum_of(const void *data, size_t size)
 {
     volatile uint8_t sum = 0; /* every byte of it can be read */
     for (size_t i = 0; i < size; i++)
         sum = (uint8_t)(sum + ((const uint8_t *)data)[i]);
     return sum;
+}
+
+/* The path is one that reading again leaves as it is: no second spelling of it is left. */
+static void check_route(struct weir_slice path)
+{
+    static uint8_t room[1 << 12];
+    const char *at = path.data;
+    weir_assert(path.size > 0 && path.size < sizeof(room) && (at[0] == '/' || (at[0] == '*' && path.size == 1)));
+    for (size_t i = 0; i < path.size; i++) {
+        size_t left = path.size - i;
+        weir_assert(left < 2 || memcmp(at + i, "//", 2) != 0);
+        weir_assert(left < 3 || memcmp(at + i, "/./", 3) != 0);
+        weir_assert(left < 4 || memcmp(at + i, "/../", 4) != 0);
+    }
+    weir_assert(path.size < 3 || memcmp(at + path.size - 3, "/..", 3) != 0);
+    weir_assert(path.size < 2 || memcmp(at + path.size - 2, "/.", 2) != 0);
+}
+
+/* What /v1/auth would make of it. */
+static void check_forwarded(const struct weir_http_request *request, const struct weir_forwarded_options *options)
+{
+    static struct weir_forwarded forwarded;
+    struct weir_http_refusal refusal;
+    if (!weir_forwarded_read(request, options, &forwarded, &refusal)) {
+        weir_assert(refusal.status >= 400 && refusal.text[0]);
+        return;
+    }
+    weir_assert(forwarded.count <= WEIR_FORWARDED_MAX && (forwarded.refused == 429 || forwarded.refused == 403));
+    size_t routes = 0;
+    for (size_t i = 0; i < forwarded.count; i++) {
+        const struct weir_slice name = forwarded.attributes[i].name, value = forwarded.attributes[i].value;
+        (void)sum_of(name.data, name.size);
+        (void)sum_of(value.data, value.size);
+        weir_assert(name.size != 4 || memcmp(name.data, "cost", 4) != 0);
+        if (name.size == 5 && memcmp(name.data, "route", 5) == 0) {
+            check_route(value);
+            routes++;
+        }
+    }
+    weir_assert(routes == 1);
 }
 
 /* What /v1/locks would make of it, and what it would show of it. */
@@ -109,7 +129,13 @@ static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requ
         if (event == WEIR_HTTP_REQUEST) {
             check_request(&request, copy, come, http.chunked != NULL);
             check_lock(&request);
-            check_forwarded(&request);
+            for (int i = 0; i < 4; i++) {
+                const struct weir_forwarded_options options = {
+                    .source = i & 1 ? WEIR_FORWARDED_CADDY : WEIR_FORWARDED_NGINX,
+                    .path = i & 2 ? WEIR_PATH_REFUSE : WEIR_PATH_NORMALISE,
+                };
+                check_forwarded(&request, &options);
+            }
             used += request.size;
             ++*ret_requests;
             weir_http_next(&http);

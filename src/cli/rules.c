@@ -86,6 +86,8 @@ static void text_print(const char *file, const struct weir_ruleset *ruleset, con
             printf("%s:%u:%u: limit \"%s\": %s\n", file, config->limits[i].mark.line, config->limits[i].mark.column,
                    config->limits[i].name, text);
     }
+    if (config->http.kind != WEIR_ADDRESS_OFF)
+        printf("%s: /v1/auth is served to: %s\n", file, weir_forwarded_source_name(config->http_rules.forwarded));
     printf("%s: %zu limits, %zu warnings\n", file, config->limits_count,
            config->warnings_count + config->warnings_dropped);
 }

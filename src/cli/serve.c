@@ -356,6 +356,17 @@ static void print_engine(const struct weir_config *config)
         printf("weir: node %s, one of %zu\n", config->node_name, config->nodes_count);
 }
 
+/* Whether proxies can ask: who upgrades, and whoever wonders about a 404, reads it here. */
+static void print_auth(const struct weir_config *config)
+{
+    if (config->http.kind == WEIR_ADDRESS_OFF)
+        return;
+    if (config->http_rules.forwarded == WEIR_FORWARDED_NONE)
+        puts("weir: /v1/auth is not served (forwarded: none)");
+    else
+        printf("weir: /v1/auth is served to %s\n", weir_forwarded_source_name(config->http_rules.forwarded));
+}
+
 static int run(struct serving *serving, struct weir_setup *setup)
 {
     const struct weir_config *config = setup->config;
@@ -389,6 +400,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         if (where)
             printf("weir: %s listening on %s\n", options.listens[i].protocol->name, where);
     }
+    print_auth(config);
     print_engine(config);
     weir_cli_locks_print(config, locks);
     weir_cli_sessions_print(config);

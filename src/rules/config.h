@@ -13,6 +13,7 @@
 
 #include "weir/limiter.h"
 #include "weir/session.h"
+#include "wire/forwarded.h"
 
 #define WEIR_CONFIG_BYTES_MAX ((size_t)16 << 20)
 #define WEIR_CONFIG_WARNINGS_MAX 1000 /* more are counted, not kept */
@@ -20,6 +21,8 @@
 #define WEIR_PATTERN_MAX 1024
 #define WEIR_MATCH_MAX 16 /* attributes one limit may ask for */
 #define WEIR_TOKENS_MAX 1000
+#define WEIR_HOSTS_MAX 64
+#define WEIR_HOST_NAME_MAX 253
 
 /* Line and column count from 1; 0 where the fault has no place (a file that cannot be read, no memory). */
 struct weir_mark {
@@ -263,10 +266,19 @@ struct weir_config_server {
     uint64_t drain_timeout_ns;   /* after SIGTERM, for what is under way */
 };
 
+/* listen: { http: { address, forwarded, path, hosts } } */
+struct weir_config_http {
+    enum weir_forwarded_source forwarded; /* whose word on route, method and address /v1/auth takes */
+    enum weir_path_rule path;
+    const char **hosts; /* names that a Host field may have where no token is asked for */
+    size_t hosts_count;
+};
+
 struct weir_config {
     /* listen: */
     struct weir_address resp;
     struct weir_address http;
+    struct weir_config_http http_rules;
     /* table: */
     size_t memory_max;
     size_t log_memory_max; /* 0 = the limiter's default */

@@ -11,12 +11,64 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define OF(member) offsetof(struct weir_config, member)
 
+/* A name that a Host field may hold: what DNS and /etc/hosts know, without a port. */
+static int host_decode(struct weir_decode *decode, const struct weir_yaml_node *item, const char **ret_host)
+{
+    static const char legal[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    int error = weir_decode_kind(decode, item, WEIR_YAML_SCALAR, "a name in hosts");
+    const char *text = item->text.data;
+    if (error)
+        return error;
+    if (item->text.size == 0 || item->text.size > WEIR_HOST_NAME_MAX || strspn(text, legal) != item->text.size)
+        return weir_config_fail(
+            decode->fault, WEIR_EINVAL, item->mark,
+            "\"%.40s\" in hosts must be a name of 1 to %d letters, digits and - . _, without a port", text,
+            WEIR_HOST_NAME_MAX);
+    *ret_host = weir_arena_copy(decode->arena, text, item->text.size);
+    return *ret_host ? 0 : weir_decode_nomem(decode);
+}
+
+static int hosts_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                        void *target)
+{
+    struct weir_config_http *http = target;
+    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+    if (error)
+        return error;
+    if (value->count > WEIR_HOSTS_MAX)
+        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "hosts must be at most %d", WEIR_HOSTS_MAX);
+    http->hosts = weir_arena_alloc(decode->arena, value->count, sizeof(*http->hosts));
+    if (value->count && !http->hosts)
+        return weir_decode_nomem(decode);
+    for (const struct weir_yaml_node *item = value->first; !error && item; item = item->next)
+        error = host_decode(decode, item, &http->hosts[http->hosts_count++]);
+    return error;
+}
+
+/* An address, or a mapping with the address among what else is to be said of the listener. */
+static int listen_http_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
+                              const struct weir_field *field, void *target)
+{
+    static const char *const sources[] = { "none", "nginx", "traefik", "caddy", "haproxy", NULL };
+    static const char *const rules[] = { "normalise", "refuse", NULL };
+    static const struct weir_field fields[] = {
+        { "address", weir_decode_address, OF(http), false, 0, 0, NULL },
+        { "forwarded", weir_decode_word, OF(http_rules.forwarded), false, 0, 0, sources },
+        { "path", weir_decode_word, OF(http_rules.path), false, 0, 0, rules },
+        { "hosts", hosts_decode, OF(http_rules), false, 0, 0, NULL },
+    };
+    struct weir_config *config = target;
+    if (value->kind != WEIR_YAML_MAP)
+        return weir_decode_address(decode, value, field, &config->http);
+    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+}
+
 int weir_listen_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                        void *target)
 {
     static const struct weir_field fields[] = {
         { "resp", weir_decode_address, OF(resp), false, 0, 0, NULL },
-        { "http", weir_decode_address, OF(http), false, 0, 0, NULL },
+        { "http", listen_http_decode, 0, false, 0, 0, NULL },
         { "grpc", weir_decode_absent, 0, false, 0, 0, NULL },
     };
     return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);

@@ -120,11 +120,22 @@ void weir_http_auth(struct weir_http_call *call)
     struct weir_http_work *work = call->work;
     struct weir_forwarded *forwarded = &work->forwarded;
     struct weir_http_refusal refusal;
+    const struct weir_config_http *rules = &call->conn->loop->setup->config->http_rules;
+    const struct weir_forwarded_options options = { rules->forwarded, rules->path, call->authorization_used };
+    if (options.source == WEIR_FORWARDED_NONE) {
+        weir_count(&call->conn->loop->counters.auth_unserved, 1);
+        weir_http_reply_problem(call, 404, "",
+                                "/v1/auth is not served: say whose fields state route, method and ip, "
+                                "listen: { http: { forwarded: nginx } } (or traefik, caddy, haproxy)");
+        return;
+    }
     _Static_assert(WEIR_FORWARDED_MAX == WEIR_ATTRIBUTES_MAX, "what is read can be asked");
-    if (!weir_forwarded_read(call->request, call->authorization_used, forwarded, &refusal)) {
+    if (!weir_forwarded_read(call->request, &options, forwarded, &refusal)) {
+        weir_count(&call->conn->loop->counters.auth_refused, 1);
         weir_http_reply_problem(call, refusal.status, "", refusal.text);
         return;
     }
+    weir_count(&call->conn->loop->counters.claims_ignored, forwarded->ignored);
     for (size_t i = 0; i < forwarded->count; i++)
         work->attributes[i] = (struct weir_attribute){ forwarded->attributes[i].name, forwarded->attributes[i].value };
     decide(call, forwarded->count, 1, false, forwarded->refused, false);

@@ -55,6 +55,17 @@ static void write_connections(struct weir_prometheus *out, const struct weir_sha
                            SUM(shared, requests));
 }
 
+static void write_auth(struct weir_prometheus *out, const struct weir_shared *shared)
+{
+    one(out, "weir_auth_unserved_total", "counter", "Questions to /v1/auth while listen.http.forwarded is none.",
+        SUM(shared, auth_unserved));
+    one(out, "weir_auth_refused_total", "counter",
+        "Questions to /v1/auth answered 400: a field of the proxy is missing or stands twice, or the path is refused.",
+        SUM(shared, auth_refused));
+    one(out, "weir_auth_claims_ignored_total", "counter",
+        "Claims of route, method, ip, cost or authorization by what does not state them.", SUM(shared, claims_ignored));
+}
+
 static void write_histogram(struct weir_prometheus *out, const struct weir_shared *shared, const char *name,
                             struct weir_label label, size_t offset)
 {
@@ -227,6 +238,7 @@ void weir_http_metrics(struct weir_http_call *call)
     write_latency(&out, loop->shared);
     write_holds(&out, loop);
     write_connections(&out, loop->shared);
+    write_auth(&out, loop->shared);
     write_table(&out, loop);
     write_sharing(&out, loop);
     write_sessions(&out, loop);

@@ -6,12 +6,25 @@
 static const struct weir_slice route_name = { "route", 5 };
 static const struct weir_slice method_name = { "method", 6 };
 static const struct weir_slice ip_name = { "ip", 2 };
+static const struct weir_slice cost_name = { "cost", 4 };
 static const struct weir_slice authorization_name = { "authorization", 13 };
+
+/* The fields in which a proxy says what its client asked for. Each comes once. nginx and HAProxy send what their
+ * recipes set: all three, or the recipe was not followed, and a client could say what is missing. */
+static const struct source {
+    const char *uri, *method, *address;
+    bool address_always;
+    const char *wrong;
+} original = { "x-original-uri", "x-original-method", "x-real-ip", true,
+               "the proxy must send X-Original-URI, X-Original-Method and X-Real-IP, each once and not empty" },
+  by_itself = { "x-forwarded-uri", "x-forwarded-method", "x-forwarded-for", false,
+                "the proxy must send X-Forwarded-Uri and X-Forwarded-Method once, X-Forwarded-For at most once" };
 
 /* The attributes so far, and where their decoded texts go. */
 struct gathering {
     const struct weir_http_request *request;
-    bool skip_authorization;
+    const struct weir_forwarded_options *options;
+    const struct source *source, *other;
     struct weir_forwarded *out;
     size_t asked; /* attributes from the query string */
     struct weir_text text;
@@ -42,10 +55,13 @@ static bool has(const struct gathering *all, size_t before, struct weir_slice na
     return false;
 }
 
-static void add_weaker(struct gathering *all, size_t before, struct weir_slice name, struct weir_slice value)
+/* A name that only the proxy's own fields may say: the claim is ignored, and counted. */
+static bool reserved(struct gathering *all, struct weir_slice name)
 {
-    if (!has(all, before, name))
-        add(all, name, value);
+    bool is = same(name, route_name) || same(name, method_name) || same(name, ip_name) || same(name, cost_name) ||
+              same(name, authorization_name);
+    all->out->ignored += is;
+    return is;
 }
 
 /* Percent-decoded into `text`; false where a '%' is not followed by two hexadecimal digits. */
@@ -70,7 +86,8 @@ static void take_parameter(struct gathering *all, struct weir_slice part)
         !decode(&all->text, (struct weir_slice){ at + skip, part.size - skip }, true, &value)) {
         all->wrong = "malformed percent-encoding in the query string";
     } else if (!same(name, (struct weir_slice){ "deny", 4 })) {
-        add(all, name, value);
+        if (!reserved(all, name))
+            add(all, name, value);
     } else if (same(value, (struct weir_slice){ "403", 3 })) {
         all->out->refused = 403;
     } else if (!same(value, (struct weir_slice){ "429", 3 })) {
@@ -110,17 +127,9 @@ static void take_named(struct gathering *all, const struct weir_http_header *hea
         uint8_t lower = (uint8_t)(at[i] >= 'A' && at[i] <= 'Z' ? at[i] | 0x20 : at[i]);
         weir_text_bytes(&all->text, &lower, 1);
     }
-    if (!all->text.overflow)
-        add_weaker(all, all->asked, (struct weir_slice){ all->text.data + begin, size }, header->value);
-}
-
-/* The path alone, decoded, so that /%61pi is no way around a limit on /api. */
-static struct weir_slice route_of(struct gathering *all, struct weir_slice uri)
-{
-    const char *question = uri.size ? memchr(uri.data, '?', uri.size) : NULL;
-    struct weir_slice path = { uri.data, question ? (size_t)(question - (const char *)uri.data) : uri.size };
-    struct weir_slice decoded;
-    return decode(&all->text, path, false, &decoded) ? decoded : path;
+    const struct weir_slice name = { all->text.data + begin, size };
+    if (!all->text.overflow && !reserved(all, name) && !has(all, all->asked, name))
+        add(all, name, header->value);
 }
 
 /* The last address is the one that the nearest proxy saw; those before it are whatever the client claims. */
@@ -149,44 +158,48 @@ static struct weir_slice hash_of(struct gathering *all, struct weir_slice secret
     return (struct weir_slice){ all->text.data + begin, all->text.size - begin };
 }
 
-static const struct weir_http_header *find_last(const struct weir_http_request *request, const char *name)
+/* The one field of that name; an empty one says nothing. */
+static struct weir_slice only(struct gathering *all, const char *name, const char *wrong)
 {
-    for (size_t i = request->header_count; i > 0; i--) {
-        if (weir_http_is(request->headers[i - 1].name, name))
-            return &request->headers[i - 1];
+    struct weir_slice value = { 0 };
+    size_t count = 0;
+    for (size_t i = 0; i < all->request->header_count; i++) {
+        if (weir_http_is(all->request->headers[i].name, name)) {
+            value = all->request->headers[i].value;
+            count++;
+        }
     }
-    return NULL;
+    if (count > 1)
+        all->wrong = wrong;
+    return value;
 }
 
-/* nginx is told to send one of the two, Traefik and Caddy send the other by themselves: where both come, one is the
- * client's, and nobody can tell which. */
-static void take_route(struct gathering *all, size_t before)
+static void take_source(struct gathering *all)
 {
-    const struct weir_http_header *original = find_last(all->request, "x-original-uri");
-    const struct weir_http_header *forwarded = find_last(all->request, "x-forwarded-uri");
-    const struct weir_http_header *uri = original ? original : forwarded;
-    if (!uri || has(all, before, route_name))
+    const struct source *source = all->source;
+    const struct weir_slice uri = only(all, source->uri, source->wrong);
+    const struct weir_slice method = only(all, source->method, source->wrong);
+    const struct weir_slice ip = last_of(only(all, source->address, source->wrong));
+    struct weir_slice route;
+    if (!uri.size || !method.size || (!ip.size && source->address_always))
+        all->wrong = source->wrong;
+    if (!all->wrong)
+        all->wrong = weir_path_read(all->options->path, uri, &all->text, &route);
+    if (all->wrong)
         return;
-    if (original && forwarded)
-        all->wrong = "X-Original-URI beside X-Forwarded-Uri";
-    else
-        add(all, route_name, route_of(all, uri->value));
+    all->out->ignored += weir_http_find(all->request, all->other->uri) != NULL;
+    all->out->ignored += weir_http_find(all->request, all->other->method) != NULL;
+    add(all, route_name, route);
+    add(all, method_name, method);
+    if (ip.size)
+        add(all, ip_name, ip);
 }
 
-static void take_forwarded(struct gathering *all)
+static void take_authorization(struct gathering *all)
 {
-    const struct weir_http_request *request = all->request;
-    const struct weir_http_header *method = find_last(request, "x-forwarded-method");
-    const struct weir_http_header *addresses = find_last(request, "x-forwarded-for");
-    const struct weir_http_header *authorization = find_last(request, "authorization");
-    size_t before = all->out->count;
-    take_route(all, before);
-    if (method)
-        add_weaker(all, before, method_name, method->value);
-    if (addresses)
-        add_weaker(all, before, ip_name, last_of(addresses->value));
-    if (authorization && !all->skip_authorization)
-        add_weaker(all, before, authorization_name, hash_of(all, authorization->value));
+    const struct weir_slice secret = only(all, "authorization", "more than one Authorization");
+    if (secret.size && !all->wrong && !all->options->skip_authorization)
+        add(all, authorization_name, hash_of(all, secret));
 }
 
 static bool refuse(struct weir_http_refusal *refusal, int status, const char *text)
@@ -195,22 +208,37 @@ static bool refuse(struct weir_http_refusal *refusal, int status, const char *te
     return false;
 }
 
-bool weir_forwarded_read(const struct weir_http_request *request, bool skip_authorization,
+const char *weir_forwarded_source_name(enum weir_forwarded_source source)
+{
+    static const char *const names[] = {
+        [WEIR_FORWARDED_NONE] = "none",   [WEIR_FORWARDED_NGINX] = "nginx",     [WEIR_FORWARDED_TRAEFIK] = "traefik",
+        [WEIR_FORWARDED_CADDY] = "caddy", [WEIR_FORWARDED_HAPROXY] = "haproxy",
+    };
+    return names[source];
+}
+
+bool weir_forwarded_read(const struct weir_http_request *request, const struct weir_forwarded_options *options,
                          struct weir_forwarded *ret_forwarded, struct weir_http_refusal *ret_refusal)
 {
+    const bool sends = options->source == WEIR_FORWARDED_TRAEFIK || options->source == WEIR_FORWARDED_CADDY;
     struct gathering all = {
         .request = request,
-        .skip_authorization = skip_authorization,
+        .options = options,
+        .source = sends ? &by_itself : &original,
+        .other = sends ? &original : &by_itself,
         .out = ret_forwarded,
         .text = weir_text_init(ret_forwarded->text, sizeof(ret_forwarded->text)),
     };
     ret_forwarded->count = 0;
+    ret_forwarded->ignored = 0;
     ret_forwarded->refused = 429;
     take_query(&all);
     for (size_t i = 0; i < request->header_count && !all.wrong; i++)
         take_named(&all, &request->headers[i]);
     if (!all.wrong)
-        take_forwarded(&all);
+        take_source(&all);
+    if (!all.wrong)
+        take_authorization(&all);
     if (all.wrong)
         return refuse(ret_refusal, 400, all.wrong);
     return !all.text.overflow || refuse(ret_refusal, 431, "the attributes are too long");

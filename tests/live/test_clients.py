@@ -8,11 +8,11 @@ import unittest
 
 import redis
 
-from weir_server import Weir
+from weir_server import FORWARDED_NGINX, NGINX_FIELDS, Weir
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOKEN = 'a-secret-of-the-live-tests'
-CONFIG = '''
+CONFIG = FORWARDED_NGINX + '''
 limits:
   - { name: per-user, key: [user], rate: 3/hour }
 '''
@@ -179,8 +179,9 @@ class Clients(unittest.TestCase):
         self.assertFalse(json.loads(body)['admitted'])
 
     def test_curl_auth(self):
-        self.assertEqual(self.curl('-H', 'X-Weir-User: auth', '/v1/auth')[0], 200)
-        statuses = [self.curl('/v1/auth?user=auth&deny=403')[0] for _ in range(3)]
+        said = [word for field in NGINX_FIELDS.items() for word in ('-H', ': '.join(field))]
+        self.assertEqual(self.curl(*said, '-H', 'X-Weir-User: auth', '/v1/auth')[0], 200)
+        statuses = [self.curl(*said, '/v1/auth?user=auth&deny=403')[0] for _ in range(3)]
         self.assertEqual(statuses, [200, 200, 403])
 
     def test_curl_with_a_token(self):

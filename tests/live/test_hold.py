@@ -11,10 +11,10 @@ import socket
 import time
 import unittest
 
-from weir_server import Resp, Weir, connect, read_until, resp_encode
+from weir_server import FORWARDED_NGINX, NGINX_FIELDS, Resp, Weir, connect, read_until, resp_encode
 
 CHAOS_S = float(os.environ.get('WEIR_CHAOS_S', 2))
-CONFIG = '''
+CONFIG = FORWARDED_NGINX + '''
 server: { drain_timeout: 5s }
 limits:
   - { name: mail, match: { queue: mail* }, key: [queue], rate: 50/s, burst: 100, algorithm: leaky_bucket,
@@ -106,7 +106,8 @@ class Hold(unittest.TestCase):
         with connect(self.weir.http) as sock:
             start = time.monotonic()
             for _ in range(3):
-                sock.sendall(b'GET /v1/auth?queue=mail-2 HTTP/1.1\r\nHost: weir\r\n\r\n')
+                fields = ''.join(f'{name}: {value}\r\n' for name, value in NGINX_FIELDS.items())
+                sock.sendall(f'GET /v1/auth?queue=mail-2 HTTP/1.1\r\nHost: weir\r\n{fields}\r\n'.encode())
                 self.assertEqual(read_answer(sock)[0], 200)
             self.assertGreaterEqual(time.monotonic() - start, 0.04)
 

@@ -16,9 +16,9 @@ import tempfile
 import time
 import unittest
 
-from weir_server import Weir, connect, read_all, read_until, resp_encode
+from weir_server import FORWARDED_NGINX, NGINX_FIELDS, Weir, connect, read_all, read_until, resp_encode
 
-LIMITS = '''
+LIMITS = FORWARDED_NGINX + '''
 limits:
   - { name: api, match: { route: /api/* }, key: [user], rate: 3/hour, algorithm: fixed_window, align: first }
   - { name: daily, match: { route: /api/* }, key: [user], rate: 1000/day, algorithm: fixed_window, align: first }
@@ -81,7 +81,8 @@ class Connections(HttpCase):
 
     def test_pipelined(self):
         count = 500
-        asked = b''.join(request('GET', f'/v1/auth?n={i}', b'', f'X-Weir-Ip: a{i % 100}') for i in range(count - 1))
+        asked = b''.join(request('GET', f'/v1/auth?n={i}', b'', 'X-Original-URI: /', 'X-Original-Method: GET',
+                                 f'X-Real-IP: 192.0.2.{i % 100}') for i in range(count - 1))
         with connect(self.weir.http) as sock:
             sock.sendall(asked + request('GET', '/healthz', b'', 'Connection: close'))
             data = read_all(sock)
@@ -196,56 +197,112 @@ class Verdicts(HttpCase):
 
 
 class Auth(HttpCase):
+    """As nginx asks. tests/live/test_recipes.py has the proxies themselves."""
+
     def auth(self, query='', **fields):
+        """Fields beside what nginx says, or instead of it."""
+        fields = {**NGINX_FIELDS, **{name.replace('_', '-'): value for name, value in fields.items()}}
         status, head, body = self.ask('GET', '/v1/auth' + query, **fields)
-        self.assertEqual(body, b'')
+        self.assertEqual(body if status in (200, 403, 429) else b'', b'')
         return status, head
 
+    def api(self, query='', **fields):
+        return self.auth(query, **{'X-Original-URI': '/api/x', **fields})
+
+    def metric(self, name):
+        return int(re.search(rf'^{name} (\d+)$', self.ask('GET', '/metrics')[2].decode(), re.M)[1])
+
     def test_attributes_of_the_query_string(self):
-        self.assertIn('"api";r=2', self.auth('?user=a%20b&route=%2Fapi%2Fx')[1]['RateLimit'])
-        self.assertIn('"api";r=1', self.auth('?route=/api/&user=a+b')[1]['RateLimit'])
-        self.assertEqual(self.ask('GET', '/v1/auth?user=%')[0], 400)
-        self.assertEqual(self.ask('GET', '/v1/auth?user=%4')[0], 400)
-        self.assertEqual(self.ask('GET', '/v1/auth?deny=500')[0], 400)
-        self.assertEqual(self.ask('GET', '/v1/auth?' + '&'.join(f'a{i}' for i in range(65)))[0], 400)
+        self.assertIn('"api";r=2', self.api('?user=a%20b')[1]['RateLimit'])
+        self.assertIn('"api";r=1', self.api('?user=a+b')[1]['RateLimit'])
+        self.assertEqual(self.auth('?user=%')[0], 400)
+        self.assertEqual(self.auth('?user=%4')[0], 400)
+        self.assertEqual(self.auth('?deny=500')[0], 400)
+        self.assertEqual(self.auth('?' + '&'.join(f'a{i}' for i in range(65)))[0], 400)
+        self.assertEqual(self.auth('?user=a&user=b')[0], 400)
 
     def test_attributes_of_fields(self):
-        self.assertIn('"api";r=2', self.auth(X_Weir_User='ada', X_Weir_Route='/api/x')[1]['RateLimit'])
-        self.assertIn('"api";r=1', self.auth(X_WEIR_USER='ada', X_Original_URI='/api/y?z=1')[1]['RateLimit'])
-        self.assertIn('"api";r=0', self.auth(X_Weir_User='ada', X_Forwarded_Uri='/%61pi/%79')[1]['RateLimit'])
+        self.assertIn('"api";r=2', self.auth(X_WEIR_USER='ada', X_Original_URI='/api/y?z=1')[1]['RateLimit'])
+        self.assertIn('"api";r=1', self.auth(X_Weir_User='ada', X_Original_URI='/%61pi/%79')[1]['RateLimit'])
 
     def test_the_query_string_wins(self):
         """A client's own field cannot change what the proxy's configuration says."""
         for _ in range(3):
-            self.auth('?user=ada&route=/api/x', X_Weir_User='somebody-else', X_Original_URI='/other')
-        self.assertEqual(self.auth('?user=ada&route=/api/x', X_Weir_User='yet-another')[0], 429)
+            self.api('?user=ada', X_Weir_User='somebody-else')
+        self.assertEqual(self.api('?user=ada', X_Weir_User='yet-another')[0], 429)
 
-    def test_two_fields_for_the_route_are_refused(self):
-        """One of them is the client's."""
-        both = {'X_Original_URI': '/api/x', 'X_Forwarded_Uri': '/other'}
-        self.assertEqual(self.ask('GET', '/v1/auth?user=ada', **both)[0], 400)
-        self.assertEqual(self.auth('?user=ada&route=/api/x', **both)[0], 200)
+    def test_what_a_client_claims_of_reserved_names_is_ignored_and_counted(self):
+        claims = {'X-Weir-Route': '/other', 'X-Weir-Method': 'GET', 'X-Weir-Ip': '203.0.113.9', 'X-Weir-Cost': '0',
+                  'X-Weir-Authorization': 'x', 'X-Forwarded-Uri': '/other', 'X-Forwarded-Method': 'GET',
+                  'X-Forwarded-For': '203.0.113.9'}
+        for i in range(3):
+            claims['X-Weir-Ip'] = claims['X-Forwarded-For'] = f'203.0.113.{i}'
+            self.assertIn(f'"api";r={2 - i}', self.api('?user=ada', **claims)[1]['RateLimit'])
+        self.assertEqual(self.api('?user=ada&route=/other&ip=203.0.113.9&cost=0', **claims)[0], 429)
+        self.assertEqual(self.metric('weir_auth_claims_ignored_total'), 4 * 7 + 3)
+        for i in range(2):
+            self.assertEqual(self.auth(**claims)[0], 200)
+        claims['X-Weir-Ip'] = '203.0.113.77'
+        self.assertEqual(self.auth(**claims)[0], 429, 'by-ip was bypassed')
 
-    def test_forwarded_fields(self):
-        for i in range(5):
-            self.assertEqual(self.auth(X_Forwarded_For=f'203.0.113.{i}, 198.51.100.7')[0], 200)
-        self.assertEqual(self.auth(X_Forwarded_For='198.51.100.7')[0], 429)
-        self.assertIn('"methods";r=4', self.auth(X_Forwarded_Method='PURGE')[1]['RateLimit'])
+    def test_what_the_proxy_must_say_is_missing_or_there_twice(self):
+        for name in NGINX_FIELDS:
+            fields = {other: value for other, value in NGINX_FIELDS.items() if other != name}
+            status, _, body = self.ask('GET', '/v1/auth', **fields)
+            self.assertEqual((status, 'X-Original-Method' in json.loads(body)['detail']), (400, True))
+            said = [f'{other}: {value}' for other, value in NGINX_FIELDS.items()]
+            with connect(self.weir.http) as sock:
+                sock.sendall(request('GET', '/v1/auth', b'', f'{name}: /other', *said, 'Connection: close'))
+                self.assertIn(b' 400 ', read_all(sock)[:20])
+        self.assertEqual(self.metric('weir_auth_refused_total'), 6)
+
+    def test_spellings_of_a_path_are_one_path(self):
+        for i, path in enumerate(('//api/x', '/o/../api/x', '/%2e/x%2f..%2fapi/x')):
+            self.assertIn(f'"api";r={2 - i}', self.api('?user=ada', X_Original_URI=path)[1]['RateLimit'])
+        self.assertEqual(self.api('?user=ada', X_Original_URI='/./api/x')[0], 429)
+
+    def test_odd_paths_are_refused_where_told_to(self):
+        self.weir.config.write_text(LIMITS.replace('forwarded: nginx', 'forwarded: nginx, path: refuse'), encoding='utf-8')
+        self.weir.process.send_signal(signal.SIGHUP)
+        while 'reloaded' not in self.weir.output():
+            time.sleep(0.01)
+        for path in ('//api/x', '/o/../api/x', '/api%2fx', '/api%5Cx', '/api\\x', '/api;x', '/api%00', '/api%252fx'):
+            with self.subTest(path=path):
+                self.assertEqual(self.auth(X_Original_URI=path)[0], 400)
+        self.assertEqual(self.api(X_Original_URI='/%61pi/x?a=//')[0], 200)
+
+    def test_each_method_has_its_limit(self):
+        self.assertIn('"methods";r=4', self.auth(X_Original_Method='PURGE')[1]['RateLimit'])
 
     def test_authorization_is_hashed(self):
         secret = 'Basic YWRhOnNlY3JldA=='
-        self.assertIn('"by-secret";r=4', self.auth(Authorization=secret)[1]['RateLimit'])
         digest = hashlib.sha256(secret.encode()).hexdigest()
-        self.assertIn('"by-secret";r=3', self.auth('?authorization=' + digest)[1]['RateLimit'])
+        self.assertIn('"by-secret";r=4', self.auth(Authorization=secret)[1]['RateLimit'])
+        answer = self.ask('POST', '/v1/check', json.dumps({'attributes': {'authorization': digest}}))
+        self.assertIn('"by-secret";r=3', answer[1]['RateLimit'])
+        self.assertNotIn('by-secret', self.auth('?authorization=' + digest)[1]['RateLimit'] or '')
 
     def test_deny_403(self):
-        statuses = [self.auth('?deny=403&route=/api/x&user=ada') for _ in range(4)]
+        statuses = [self.api('?deny=403&user=ada') for _ in range(4)]
         self.assertEqual([status for status, _ in statuses], [200, 200, 200, 403])
         self.assertIn('Retry-After', statuses[3][1])
 
     def test_any_method_and_body(self):
         for method in ('GET', 'HEAD', 'POST', 'PUT', 'DELETE'):
-            self.assertEqual(self.ask(method, '/v1/auth', b'x' if method == 'POST' else None)[0], 200)
+            body = b'x' if method == 'POST' else None
+            self.assertEqual(self.ask(method, '/v1/auth', body, **NGINX_FIELDS)[0], 200)
+
+
+class NoProxy(HttpCase):
+    config = LIMITS.replace(FORWARDED_NGINX, '')
+
+    def test_auth_is_not_served_and_says_what_to_set(self):
+        """What an upgrade sees that says nothing of `forwarded`."""
+        status, _, body = self.ask('GET', '/v1/auth?user=ada', **NGINX_FIELDS)
+        self.assertEqual(status, 404)
+        self.assertIn('forwarded: nginx', json.loads(body)['detail'])
+        self.assertIn('weir_auth_unserved_total 1\n', self.ask('GET', '/metrics')[2].decode())
+        self.assertIn('/v1/auth is not served', self.weir.output())
 
 
 class Tokens(HttpCase):
@@ -270,12 +327,13 @@ auth:
         self.assertEqual(self.ask('GET', '/readyz')[0], 200)
 
     def test_a_proxy_shows_its_token_beside_its_clients_authorization(self):
-        status, head, _ = self.ask('GET', '/v1/auth', Authorization='Bearer of-the-client',
+        status, head, _ = self.ask('GET', '/v1/auth', **NGINX_FIELDS, Authorization='Bearer of-the-client',
                                    X_Weir_Token='0123456789abcdef-app')
         self.assertEqual(status, 200)
         self.assertIn('"by-secret";r=4', head['RateLimit'])
-        status, head, _ = self.ask('GET', '/v1/auth', Authorization='Bearer 0123456789abcdef-app')
-        self.assertEqual((status, head['RateLimit']), (200, None), 'its own token is no attribute')
+        status, head, _ = self.ask('GET', '/v1/auth', **NGINX_FIELDS, Authorization='Bearer 0123456789abcdef-app')
+        self.assertEqual(status, 200)
+        self.assertNotIn('by-secret', head['RateLimit'], 'its own token is no attribute')
 
 
 class Metrics(HttpCase):

@@ -11,18 +11,18 @@ import tempfile
 import time
 import unittest
 
-from weir_server import Weir
+from weir_server import FORWARDED_NGINX, Weir
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYS = 5
 SECONDS = 4
 WRK_CRASHES_MAX = 3
-CONFIG_WINDOW = '''
+CONFIG_WINDOW = FORWARDED_NGINX + '''
 limits:
   - { name: per-hour, algorithm: fixed_window, align: first, key: [user], rate: 100/hour }
 '''
 RATE, BURST = 50, 20
-CONFIG_BUCKET = f'''
+CONFIG_BUCKET = FORWARDED_NGINX + f'''
 limits:
   - {{ name: per-second, key: [user], rate: {RATE}/s, burst: {BURST} }}
 '''

@@ -15,12 +15,12 @@ import subprocess
 import time
 import unittest
 
-from weir_server import BUILD, Resp, Weir, resp_encode
+from weir_server import BUILD, FORWARDED_NGINX, NGINX_FIELDS, Resp, Weir, resp_encode
 
 LEASE_S = 2     # of the crowd
 SHORT_S = 4     # of permits whose end is awaited
 LEASE_MS = 60000  # of all others: nothing here takes so long
-CONFIG = '''
+CONFIG = FORWARDED_NGINX + '''
 auth:
   required: always
   tokens:
@@ -59,7 +59,7 @@ class Permits(unittest.TestCase):
 
     def post(self, path, body=None, token='all-0123456789abcdef', method='POST'):
         with contextlib.closing(http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=10)) as client:
-            client.request(method, path, json.dumps(body) if body else None, {'X-Weir-Token': token})
+            client.request(method, path, json.dumps(body) if body else None, {'X-Weir-Token': token, **NGINX_FIELDS})
             answer = client.getresponse()
             text = answer.read()
             return answer.status, json.loads(text) if text else None, answer.headers

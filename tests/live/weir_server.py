@@ -14,6 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get('WEIR_BUILD', ROOT / 'build'))
 READY_TIMEOUT_S = 15
 DRAIN_TIMEOUT_S = 15
+# For a server that is asked as nginx asks (docs/nginx.md), and what nginx then says of a request.
+FORWARDED_NGINX = 'listen: { http: { forwarded: nginx } }\n'
+NGINX_FIELDS = {'X-Original-URI': '/', 'X-Original-Method': 'GET', 'X-Real-IP': '192.0.2.1'}
 
 
 class Weir:

@@ -50,6 +50,29 @@ static void test_nothing_written_means_the_defaults(void **state)
     weir_config_destroy(config);
 }
 
+static void test_the_http_listener_is_an_address_or_a_mapping(void **state)
+{
+    (void)state;
+    struct weir_config *config = good("listen: { http: 127.0.0.1:1 }\nlimits: []\n");
+    assert_int_equal(config->http_rules.forwarded, WEIR_FORWARDED_NONE);
+    assert_int_equal(config->http_rules.path, WEIR_PATH_NORMALISE);
+    assert_int_equal(config->http_rules.hosts_count, 0);
+    weir_config_destroy(config);
+    config = good("listen: { http: { forwarded: caddy } }\nlimits: []\n");
+    assert_int_equal(config->http.port, 8080);
+    assert_int_equal(config->http_rules.forwarded, WEIR_FORWARDED_CADDY);
+    weir_config_destroy(config);
+    config = good(
+        "listen: { http: { address: 127.0.0.1:2, forwarded: haproxy, path: refuse, hosts: [weir, w.internal] } }\n"
+        "limits: []\n");
+    assert_int_equal(config->http.port, 2);
+    assert_int_equal(config->http_rules.forwarded, WEIR_FORWARDED_HAPROXY);
+    assert_int_equal(config->http_rules.path, WEIR_PATH_REFUSE);
+    assert_int_equal(config->http_rules.hosts_count, 2);
+    assert_string_equal(config->http_rules.hosts[1], "w.internal");
+    weir_config_destroy(config);
+}
+
 static void test_every_key_is_read(void **state)
 {
     (void)state;
@@ -235,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_written_means_the_defaults),
+        cmocka_unit_test(test_the_http_listener_is_an_address_or_a_mapping),
         cmocka_unit_test(test_every_key_is_read),
         cmocka_unit_test(test_every_key_of_a_limit_is_read),
         cmocka_unit_test(test_a_concurrency_limit_has_a_count_and_a_lease),

@@ -15,8 +15,14 @@ static struct weir_forwarded forwarded;
 static struct weir_http_request request;
 static struct weir_http_refusal refusal;
 
+#define NGINX_FIELDS "X-Original-URI: /r\r\nX-Original-Method: M\r\nX-Real-IP: 1.1.1.1\r\n"
+#define CADDY_FIELDS "X-Forwarded-Uri: /r\r\nX-Forwarded-Method: M\r\nX-Forwarded-For: 1.1.1.1\r\n"
+#define STATED 3 /* attributes that those say: the last ones */
+
+static struct weir_forwarded_options options = { .source = WEIR_FORWARDED_NGINX };
+
 /* `fields` are header fields with their CRLFs. */
-static bool read_question(const char *query, const char *fields, bool skip_authorization)
+static bool read_bare(const char *query, const char *fields)
 {
     static char text[1 << 17];
     static const struct weir_http_bounds bounds = {
@@ -27,7 +33,15 @@ static bool read_question(const char *query, const char *fields, bool skip_autho
     assert_int_equal(weir_http_parse(&http, &bounds, (const uint8_t *)text, (size_t)size, &request, &refusal),
                      WEIR_HTTP_REQUEST);
     weir_http_next(&http);
-    return weir_forwarded_read(&request, skip_authorization, &forwarded, &refusal);
+    return weir_forwarded_read(&request, &options, &forwarded, &refusal);
+}
+
+/* With what nginx says of the request. */
+static bool read_question(const char *query, const char *fields)
+{
+    static char all[1 << 16];
+    snprintf(all, sizeof(all), "%s" NGINX_FIELDS, fields);
+    return read_bare(query, all);
 }
 
 static void assert_is(size_t i, const char *name, const char *value)
@@ -40,26 +54,90 @@ static void assert_is(size_t i, const char *name, const char *value)
         assert_memory_equal(forwarded.attributes[i].value.data, value, strlen(value));
 }
 
+static void assert_refused_bare(const char *fields)
+{
+    assert_false(read_bare("", fields));
+    assert_int_equal(refusal.status, 400);
+    assert_true(refusal.text[0]);
+}
+
 static void assert_refused(int status, const char *query, const char *fields)
 {
-    assert_false(read_question(query, fields, false));
+    assert_false(read_question(query, fields));
     assert_int_equal(refusal.status, status);
     assert_true(refusal.text[0]);
 }
 
-static void nothing_is_no_attribute(void **state)
+static void what_the_proxy_states(void **state)
 {
     (void)state;
-    assert_true(read_question("", "", false));
-    assert_int_equal(forwarded.count, 0);
-    assert_int_equal(forwarded.refused, 429);
+    static const char *const fields[] = {
+        [WEIR_FORWARDED_NGINX] = NGINX_FIELDS,
+        [WEIR_FORWARDED_TRAEFIK] = CADDY_FIELDS,
+        [WEIR_FORWARDED_CADDY] = CADDY_FIELDS,
+        [WEIR_FORWARDED_HAPROXY] = NGINX_FIELDS,
+    };
+    for (options.source = WEIR_FORWARDED_NGINX; options.source <= WEIR_FORWARDED_HAPROXY; options.source++) {
+        assert_true(read_bare("", fields[options.source]));
+        assert_int_equal(forwarded.count, STATED);
+        assert_is(0, "route", "/r");
+        assert_is(1, "method", "M");
+        assert_is(2, "ip", "1.1.1.1");
+        assert_int_equal(forwarded.refused, 429);
+        assert_int_equal(forwarded.ignored, 0);
+        assert_non_null(weir_forwarded_source_name(options.source));
+    }
+    options.source = WEIR_FORWARDED_NGINX;
+}
+
+static void what_is_missing_or_told_twice_is_refused(void **state)
+{
+    (void)state;
+    assert_refused_bare("");
+    assert_refused_bare("X-Original-Method: M\r\nX-Real-IP: 1.1.1.1\r\n");
+    assert_refused_bare("X-Original-URI: /r\r\nX-Real-IP: 1.1.1.1\r\n");
+    assert_refused_bare("X-Original-URI: /r\r\nX-Original-Method: M\r\n");
+    assert_refused_bare("X-Original-URI: \r\nX-Original-Method: M\r\nX-Real-IP: 1.1.1.1\r\n");
+    assert_refused_bare(NGINX_FIELDS "X-Original-URI: /r\r\n");
+    assert_refused_bare(NGINX_FIELDS "X-Original-Method: M\r\n");
+    assert_refused_bare(NGINX_FIELDS "x-real-ip: 1.1.1.1\r\n");
+    assert_refused_bare(CADDY_FIELDS); /* of another proxy than the one stated */
+    options.source = WEIR_FORWARDED_CADDY;
+    assert_refused_bare(NGINX_FIELDS);
+    assert_refused_bare(CADDY_FIELDS "X-Forwarded-Uri: /r\r\n");
+    assert_refused_bare(CADDY_FIELDS "X-Forwarded-For: 1.1.1.1\r\n");
+    assert_refused_bare("X-Forwarded-Method: M\r\nX-Forwarded-For: 1.1.1.1\r\n");
+    assert_true(read_bare("", "X-Forwarded-Uri: /r\r\nX-Forwarded-Method: M\r\n")); /* its client has no address */
+    assert_int_equal(forwarded.count, 2);
+    options.source = WEIR_FORWARDED_NGINX;
+}
+
+/* Each was once a way around every limit on that attribute. */
+static void nobody_else_says_what_is_reserved(void **state)
+{
+    (void)state;
+    assert_true(read_question("?route=/x&method=x&ip=2.2.2.2&cost=0&authorization=x&user=ada",
+                              "X-Weir-Route: /y\r\nX-Weir-Method: y\r\nX-WEIR-IP: 3.3.3.3\r\nX-Weir-Cost: 0\r\n"
+                              "X-Weir-Authorization: y\r\nX-Forwarded-Uri: /z\r\nX-Forwarded-Method: z\r\n"
+                              "X-Forwarded-For: 4.4.4.4\r\n"));
+    assert_int_equal(forwarded.count, 1 + STATED);
+    assert_is(0, "user", "ada");
+    assert_is(1, "route", "/r");
+    assert_is(2, "method", "M");
+    assert_is(3, "ip", "1.1.1.1");
+    assert_int_equal(forwarded.ignored, 12);
+    options.source = WEIR_FORWARDED_CADDY;
+    assert_true(read_bare("", CADDY_FIELDS NGINX_FIELDS));
+    assert_int_equal(forwarded.count, STATED);
+    assert_int_equal(forwarded.ignored, 2);
+    options.source = WEIR_FORWARDED_NGINX;
 }
 
 static void the_query_string_is_decoded(void **state)
 {
     (void)state;
-    assert_true(read_question("?user=a%20b+c&empty=&bare&&%66%3D=%26%3d%ff&=x", "", false));
-    assert_int_equal(forwarded.count, 5);
+    assert_true(read_question("?user=a%20b+c&empty=&bare&&%66%3D=%26%3d%ff&=x", ""));
+    assert_int_equal(forwarded.count, 5 + STATED);
     assert_is(0, "user", "a b c");
     assert_is(1, "empty", "");
     assert_is(2, "bare", "");
@@ -70,10 +148,10 @@ static void the_query_string_is_decoded(void **state)
 static void deny_is_an_option_and_no_attribute(void **state)
 {
     (void)state;
-    assert_true(read_question("?deny=403&a=b", "", false));
+    assert_true(read_question("?deny=403&a=b", ""));
     assert_int_equal(forwarded.refused, 403);
-    assert_int_equal(forwarded.count, 1);
-    assert_true(read_question("?deny=429", "", false));
+    assert_int_equal(forwarded.count, 1 + STATED);
+    assert_true(read_question("?deny=429", ""));
     assert_int_equal(forwarded.refused, 429);
     assert_refused(400, "?deny=401", "");
     assert_refused(400, "?deny", "");
@@ -90,11 +168,9 @@ static void malformed_encoding_is_refused(void **state)
 static void fields_name_attributes_in_lower_case(void **state)
 {
     (void)state;
-    assert_true(read_question("",
-                              "X-Weir-User: ada\r\nx-weir-API-Key: K%20 y\r\nX-Weir-: no\r\nX-Weirdo: no\r\n"
-                              "X-Weir-Token: secret\r\nX-Weir-Empty:\r\n",
-                              false));
-    assert_int_equal(forwarded.count, 3);
+    assert_true(read_question("", "X-Weir-User: ada\r\nx-weir-API-Key: K%20 y\r\nX-Weir-: no\r\nX-Weirdo: no\r\n"
+                                  "X-Weir-Token: secret\r\nX-Weir-Empty:\r\n"));
+    assert_int_equal(forwarded.count, 3 + STATED);
     assert_is(0, "user", "ada");
     assert_is(1, "api-key", "K%20 y");
     assert_is(2, "empty", "");
@@ -103,36 +179,27 @@ static void fields_name_attributes_in_lower_case(void **state)
 static void the_query_string_wins_over_fields(void **state)
 {
     (void)state;
-    assert_true(read_question("?user=ada&route=/a&ip=x&method=m&authorization=z",
-                              "X-Weir-User: eve\r\nX-Weir-Other: o\r\nX-Original-URI: /b\r\nX-Forwarded-Uri: /c\r\n"
-                              "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Method: PUT\r\nAuthorization: Basic q\r\n",
-                              false));
-    assert_int_equal(forwarded.count, 6);
+    assert_true(read_question("?user=ada", "X-Weir-User: eve\r\nX-Weir-Other: o\r\n"));
+    assert_int_equal(forwarded.count, 2 + STATED);
     assert_is(0, "user", "ada");
-    assert_is(5, "other", "o");
+    assert_is(1, "other", "o");
 }
 
-static void named_fields_win_over_forwarded_ones(void **state)
+static void the_route_is_the_path(void **state)
 {
     (void)state;
-    assert_true(read_question("", "X-Original-URI: /b\r\nX-Weir-Route: /a\r\n", false));
-    assert_int_equal(forwarded.count, 1);
-    assert_is(0, "route", "/a");
-}
-
-static void what_proxies_send_by_themselves(void **state)
-{
-    (void)state;
-    assert_true(read_question("",
-                              "X-Forwarded-Uri: /%61pi/x%2Fy+z?q=%zz\r\nX-Forwarded-Method: PATCH\r\n"
-                              "X-Forwarded-For: 203.0.113.9, 198.51.100.7\r\nAuthorization: Bearer abc\r\n",
-                              false));
-    assert_int_equal(forwarded.count, 4);
+    options.source = WEIR_FORWARDED_CADDY;
+    assert_true(read_bare("", "X-Forwarded-Uri: /o/..//%61pi/x%2Fy+z?q=%zz\r\nX-Forwarded-Method: PATCH\r\n"
+                              "Authorization: Bearer abc\r\n"));
+    assert_int_equal(forwarded.count, 3);
     assert_is(0, "route", "/api/x/y+z");
     assert_is(1, "method", "PATCH");
-    assert_is(2, "ip", "198.51.100.7");
     /* printf 'Bearer abc' | sha256sum */
-    assert_is(3, "authorization", "c355dce96c1612880d11940ffdd9014d386c253e0c3652a6cd06a7226f7bd2b6");
+    assert_is(2, "authorization", "c355dce96c1612880d11940ffdd9014d386c253e0c3652a6cd06a7226f7bd2b6");
+    options.path = WEIR_PATH_REFUSE;
+    assert_refused_bare("X-Forwarded-Uri: /o/../api\r\nX-Forwarded-Method: GET\r\n");
+    options = (struct weir_forwarded_options){ .source = WEIR_FORWARDED_NGINX };
+    assert_refused_bare("X-Original-URI: api\r\nX-Original-Method: M\r\nX-Real-IP: 1.1.1.1\r\n");
 }
 
 static void the_last_address_is_the_one_the_proxy_saw(void **state)
@@ -145,41 +212,40 @@ static void the_last_address_is_the_one_the_proxy_saw(void **state)
         { "1.1.1.1,", "" },
         { ",", "" },
         { "", "" },
-        { "a\r\nX-Forwarded-For: b", "b" },
     };
+    options.source = WEIR_FORWARDED_TRAEFIK;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         char fields[128];
-        snprintf(fields, sizeof(fields), "X-Forwarded-For: %s\r\n", lists[i][0]);
-        assert_true(read_question("", fields, false));
-        assert_is(0, "ip", lists[i][1]);
+        snprintf(fields, sizeof(fields), "X-Forwarded-Uri: /\r\nX-Forwarded-Method: GET\r\nX-Forwarded-For: %s\r\n",
+                 lists[i][0]);
+        assert_true(read_bare("", fields));
+        assert_int_equal(forwarded.count, lists[i][1][0] ? 3 : 2);
+        if (lists[i][1][0])
+            assert_is(2, "ip", lists[i][1]);
     }
-}
-
-static void a_route_told_twice_is_refused(void **state)
-{
-    (void)state;
-    assert_refused(400, "", "X-Original-URI: /a\r\nX-Forwarded-Uri: /a\r\n");
-    assert_true(read_question("", "X-Original-URI: /a%\r\n", false));
-    assert_is(0, "route", "/a%"); /* what cannot be decoded stays as it is */
+    options.source = WEIR_FORWARDED_NGINX;
 }
 
 static void the_callers_own_authorization_is_no_attribute(void **state)
 {
     (void)state;
-    assert_true(read_question("", "Authorization: Bearer abc\r\n", true));
-    assert_int_equal(forwarded.count, 0);
+    options.skip_authorization = true;
+    assert_true(read_question("", "Authorization: Bearer abc\r\n"));
+    assert_int_equal(forwarded.count, STATED);
+    options.skip_authorization = false;
+    assert_refused(400, "", "Authorization: Bearer abc\r\nAuthorization: Bearer def\r\n");
 }
 
 static void attributes_are_bounded(void **state)
 {
     (void)state;
     static char text[1 << 16];
-    for (size_t count = WEIR_FORWARDED_MAX; count <= WEIR_FORWARDED_MAX + 1; count++) {
+    for (size_t count = WEIR_FORWARDED_MAX - STATED; count <= WEIR_FORWARDED_MAX - STATED + 1; count++) {
         char *at = text;
         *at++ = '?';
         for (size_t i = 0; i < count; i++)
             at += sprintf(at, "a%zu&", i);
-        assert_int_equal(read_question(text, "", false), count == WEIR_FORWARDED_MAX);
+        assert_int_equal(read_question(text, ""), count == WEIR_FORWARDED_MAX - STATED);
     }
     assert_int_equal(refusal.status, 400);
     char *at = text; /* 60 KiB in the query string, and the name of a field beyond what there is room for */
@@ -196,16 +262,16 @@ static void attributes_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_no_attribute),
+        cmocka_unit_test(what_the_proxy_states),
+        cmocka_unit_test(what_is_missing_or_told_twice_is_refused),
+        cmocka_unit_test(nobody_else_says_what_is_reserved),
         cmocka_unit_test(the_query_string_is_decoded),
         cmocka_unit_test(deny_is_an_option_and_no_attribute),
         cmocka_unit_test(malformed_encoding_is_refused),
         cmocka_unit_test(fields_name_attributes_in_lower_case),
         cmocka_unit_test(the_query_string_wins_over_fields),
-        cmocka_unit_test(named_fields_win_over_forwarded_ones),
-        cmocka_unit_test(what_proxies_send_by_themselves),
+        cmocka_unit_test(the_route_is_the_path),
         cmocka_unit_test(the_last_address_is_the_one_the_proxy_saw),
-        cmocka_unit_test(a_route_told_twice_is_refused),
         cmocka_unit_test(the_callers_own_authorization_is_no_attribute),
         cmocka_unit_test(attributes_are_bounded),
     };
