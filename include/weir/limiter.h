@@ -112,7 +112,10 @@ struct weir_key {
     uint64_t phase; /* spread, as a 64-bit fraction; 0 where the limit has none */
 };
 
-/* Distinct tuples of values never share a counter by concatenation. Values may be empty or binary.
+/* The size of a value that is absent. As a part of a key it differs from every value, the empty one included. */
+#define WEIR_VALUE_ABSENT SIZE_MAX
+
+/* Distinct tuples of values never share a counter by concatenation. Values may be empty, binary or absent.
  * Errors: WEIR_ENOENT, WEIR_ERANGE (more than WEIR_KEY_VALUES_MAX values or WEIR_KEY_BYTES_MAX bytes). */
 int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, const struct weir_slice *values,
                      size_t count, struct weir_key *ret_key);

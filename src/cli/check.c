@@ -219,8 +219,11 @@ static void verdict_print(const json_t *verdict)
         int length = (int)strlen(text_of(limit, "limit"));
         width = length > width ? length : width;
     }
-    printf("%s\n", json_array_size(limits) == 0 ? "admitted: no limit applies" : admitted ? "admitted" : "refused");
-    if (json_array_size(limits) == 0)
+    bool none = json_array_size(limits) == 0;
+    printf("%s%s\n", admitted ? "admitted" : "refused", none ? ": no limit applies" : "");
+    if (json_object_get(verdict, "missing"))
+        printf("the request lacks \"%s\"\n", text_of(verdict, "missing"));
+    if (none)
         return;
     printf("\n  %-*s  %-8s  %12s  %12s  %10s  %10s  %8s\n", width, "limit", "says", "remaining", "capacity", "retry in",
            "reset in", "delay");

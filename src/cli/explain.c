@@ -31,7 +31,7 @@ static const char help[] =
 
 static const char *reason_name(enum weir_reason reason)
 {
-    static const char *const names[] = { "applies", "missing", "mismatch", "off" };
+    static const char *const names[] = { "applies", "missing", "mismatch", "off", "refuses" };
     return names[reason];
 }
 
@@ -54,6 +54,8 @@ static void applies_print(const struct weir_explanation *explanation)
         printf(" at once, lease %" PRIu64 "ms", spec->period_ns / (WEIR_NS_PER_SECOND / 1000));
     if (spec->mode == WEIR_MODE_SHADOW)
         printf(", in shadow");
+    if (explanation->attribute[0])
+        printf(", one counter for all without \"%s\"", explanation->attribute);
 }
 
 static void explanation_print(const struct weir_explanation *explanation, const struct weir_config *config,
@@ -75,6 +77,9 @@ static void explanation_print(const struct weir_explanation *explanation, const 
         break;
     case WEIR_REASON_OFF:
         printf("no: its mode is off");
+        break;
+    case WEIR_REASON_REFUSES:
+        printf("refuses: the request lacks \"%s\" (missing: refuse)", explanation->attribute);
         break;
     }
     if (rule->variant[0])

@@ -132,14 +132,16 @@ static int append_values(uint8_t *bytes, size_t *size, const struct weir_slice *
     if (count > WEIR_KEY_VALUES_MAX)
         return WEIR_ERANGE;
     for (size_t i = 0; i < count; i++) {
-        if (values[i].size > WEIR_KEY_BYTES_MAX - total)
+        bool absent = values[i].size == WEIR_VALUE_ABSENT;
+        size_t length = absent ? 0 : values[i].size;
+        uint32_t head = absent ? UINT32_MAX : (uint32_t)length; /* no value is so long */
+        if (length > WEIR_KEY_BYTES_MAX - total)
             return WEIR_ERANGE;
-        total += values[i].size;
-        uint32_t length = (uint32_t)values[i].size;
-        memcpy(bytes + *size, &length, sizeof length);
+        total += length;
+        memcpy(bytes + *size, &head, sizeof head);
         if (length > 0)
-            memcpy(bytes + *size + sizeof length, values[i].data, length);
-        *size += sizeof length + length;
+            memcpy(bytes + *size + sizeof head, values[i].data, length);
+        *size += sizeof head + length;
     }
     return 0;
 }

@@ -96,14 +96,17 @@ static int append_values(uint8_t *bytes, size_t *size, const struct weir_slice *
     if (count > WEIR_KEY_VALUES_MAX)
         return WEIR_ERANGE;
     for (size_t i = 0; i < count; i++) {
-        if (values[i].size > WEIR_KEY_BYTES_MAX - total)
+        bool absent = values[i].size == WEIR_VALUE_ABSENT;
+        size_t length = absent ? 0 : values[i].size;
+        uint32_t head = absent ? UINT32_MAX : (uint32_t)length; /* no value is so long */
+        if (length > WEIR_KEY_BYTES_MAX - total)
             return WEIR_ERANGE;
-        total += values[i].size;
+        total += length;
         for (size_t j = 0; j < 4; j++)
-            bytes[(*size)++] = (uint8_t)(values[i].size >> 8 * j);
-        if (values[i].size > 0)
-            memcpy(bytes + *size, values[i].data, values[i].size);
-        *size += values[i].size;
+            bytes[(*size)++] = (uint8_t)(head >> 8 * j);
+        if (length > 0)
+            memcpy(bytes + *size, values[i].data, length);
+        *size += length;
         if (i == 0)
             *ret_first_size = *size - begin;
     }

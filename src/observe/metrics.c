@@ -16,6 +16,7 @@
 struct page {
     _Atomic uint64_t counts[PAGE_SLOTS][WEIR_METRICS_VERDICTS];
     _Atomic uint64_t fallbacks[PAGE_SLOTS][WEIR_FALLBACK_POLICIES];
+    _Atomic uint64_t lacks[PAGE_SLOTS][WEIR_LACKS];
 };
 
 /* Loops do not share a cache line. */
@@ -117,6 +118,14 @@ void weir_metrics_decided(struct weir_metrics *metrics, size_t loop, uint32_t sl
         weir_count(&page->counts[slot % PAGE_SLOTS][verdict], count);
 }
 
+void weir_metrics_lacked(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_lack lack)
+{
+    struct page *page = page_of(metrics, loop, slot);
+    weir_assert(lack < WEIR_LACKS);
+    if (page)
+        weir_count(&page->lacks[slot % PAGE_SLOTS][lack], 1);
+}
+
 enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict)
 {
     if (verdict->admitted)
@@ -172,6 +181,27 @@ void weir_metrics_fallbacks(struct weir_metrics *metrics, uint32_t slot, uint64_
                                                        memory_order_acquire);
         for (size_t policy = 0; page && policy < WEIR_FALLBACK_POLICIES; policy++)
             ret_counts[policy] += weir_counted(&page->fallbacks[slot % PAGE_SLOTS][policy]);
+    }
+}
+
+const char *weir_metrics_lack_name(enum weir_lack lack)
+{
+    static const char *const names[] = {
+#define WEIR_LACK_NAME(name, text) text,
+        WEIR_LACK_LIST(WEIR_LACK_NAME)
+#undef WEIR_LACK_NAME
+    };
+    return names[lack];
+}
+
+void weir_metrics_lacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_LACKS])
+{
+    memset(ret_counts, 0, WEIR_LACKS * sizeof(ret_counts[0]));
+    for (size_t i = 0; i < metrics->loop_count; i++) {
+        const struct page *page = atomic_load_explicit(&metrics->loops[i].pages[slot / PAGE_SLOTS],
+                                                       memory_order_acquire);
+        for (size_t lack = 0; page && lack < WEIR_LACKS; lack++)
+            ret_counts[lack] += weir_counted(&page->lacks[slot % PAGE_SLOTS][lack]);
     }
 }
 

@@ -45,6 +45,20 @@ enum weir_fallback_policy {
         WEIR_FALLBACK_POLICIES
 };
 
+/* What became of requests that a limit's match fits and that lack an attribute of its key. */
+#define WEIR_LACK_LIST(X)                                                                                              \
+    X(SKIPPED, "skipped") /* the limit was not met: missing: skip */                                                   \
+    X(SHARED, "shared")   /* charged to the counter of those who lack it */                                            \
+    X(REFUSED, "refused")                                                                                              \
+    X(SHADOWED, "shadow_refused") /* would have been refused, if the limit were not in shadow: it was not met */
+
+enum weir_lack {
+#define WEIR_LACK_ENUM(name, text) WEIR_LACK_##name,
+    WEIR_LACK_LIST(WEIR_LACK_ENUM)
+#undef WEIR_LACK_ENUM
+        WEIR_LACKS
+};
+
 enum weir_metrics_protocol { WEIR_METRICS_RESP, WEIR_METRICS_HTTP, WEIR_METRICS_PROTOCOLS };
 
 /* Of one loop. */
@@ -73,6 +87,9 @@ void weir_metrics_decided(struct weir_metrics *metrics, size_t loop, uint32_t sl
 /* Counts one verdict of a limit that the engine behind it did not give. */
 void weir_metrics_fell_back(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_fallback_policy policy);
 
+/* Counts one request that lacks an attribute of a limit's key. */
+void weir_metrics_lacked(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_lack lack);
+
 /* What a limit's verdict counts as. */
 enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict);
 
@@ -85,5 +102,7 @@ const char *weir_metrics_verdict_name(enum weir_metrics_verdict verdict);
 const char *weir_fallback_policy_name(enum weir_fallback_policy policy);
 void weir_metrics_fallbacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_FALLBACK_POLICIES]);
 void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_METRICS_VERDICTS]);
+const char *weir_metrics_lack_name(enum weir_lack lack);
+void weir_metrics_lacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_LACKS]);
 
 #endif

@@ -274,7 +274,8 @@ static int rule_make(struct compiler *compiler, const struct weir_config_limit *
     return rule_share(compiler, limit, rule);
 }
 
-/* `wanted` has the limit's match and key in front; an override adds its own. */
+/* `wanted` has the limit's match in front; an override adds its own. Whether a request has the attributes of the key is
+ * no part of the path: who lacks one has met the limit all the same, and `missing` says what comes of it. */
 static int entry_compile(struct compiler *compiler, const struct weir_config_limit *limit,
                          const struct weir_config_override *override, struct wanted *wanted, size_t wanted_count)
 {
@@ -306,19 +307,18 @@ static int limit_compile(struct compiler *compiler, const struct weir_config_lim
     struct weir_rules *rules = compiler->rules;
     struct weir_compiled_limit *compiled = &rules->limits[rules->limits_count];
     struct wanted wanted[WEIR_CONDITIONS_MAX];
-    size_t count = limit->match_count; /* filled by the limit's own entry */
     compiled->first_entry = (uint32_t)rules->entries_count + 1;
     compiled->cost = limit->cost;
     compiled->cost_attribute = limit->cost_attribute ? attribute_of(compiler, limit->cost_attribute) : 0;
     compiled->ipv6_prefix = limit->ipv6_prefix;
-    for (size_t i = 0; i < limit->key_count; i++) {
+    compiled->missing = limit->missing;
+    for (size_t i = 0; i < limit->key_count; i++)
         compiled->key[compiled->key_count++] = attribute_of(compiler, limit->key[i]);
-        wanted[count++] = (struct wanted){ compiled->key[i], 0, { "*", 1 }, limit->mark };
-    }
-    int error = entry_compile(compiler, limit, NULL, wanted, count);
+    /* The limit's own entry fills what its overrides go on from. */
+    int error = entry_compile(compiler, limit, NULL, wanted, limit->match_count);
     for (size_t i = 0; i < limit->overrides_count && !error; i++)
         if (!limit->overrides[i].shadowed)
-            error = entry_compile(compiler, limit, &limit->overrides[i], wanted, count);
+            error = entry_compile(compiler, limit, &limit->overrides[i], wanted, limit->match_count);
     compiled->entries_count = (uint32_t)rules->entries_count + 1 - compiled->first_entry;
     rules->limits_count++;
     return error;

@@ -11,8 +11,8 @@
 #include "rules/paths.h"
 #include "rules/rules.h"
 
-/* Of one limit or override: its own and, of an override, its limit's too; then those that its key implies. */
-#define WEIR_CONDITIONS_MAX (WEIR_MATCH_MAX + 2 * WEIR_KEY_VALUES_MAX)
+/* Of one limit or override: its own and, of an override, its limit's too. */
+#define WEIR_CONDITIONS_MAX (WEIR_MATCH_MAX + WEIR_KEY_VALUES_MAX)
 
 /* An attribute that some limit looks at. */
 struct weir_compiled_attribute {
@@ -42,6 +42,7 @@ struct weir_compiled_limit {
     uint32_t entries_count;
     uint32_t key[WEIR_KEY_VALUES_MAX]; /* attributes */
     uint32_t key_count;
+    enum weir_missing missing;
     uint32_t cost_attribute; /* 0: `cost` */
     uint64_t cost;
     unsigned ipv6_prefix;

@@ -41,7 +41,8 @@ static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node
             return error;
         config->limits_count++;
         definitions += 1 + limit->overrides_count;
-        always += limit->match_count == 0 && limit->key_count == 0 && limit->spec.mode != WEIR_MODE_OFF;
+        always += limit->match_count == 0 && limit->spec.mode != WEIR_MODE_OFF &&
+                  (limit->key_count == 0 || limit->missing == WEIR_MISSING_SHARE);
         if (always > WEIR_CHARGES_MAX)
             return weir_config_fail(decode->fault, WEIR_ELIMIT, item->mark, "more than %d limits match every request",
                                     WEIR_CHARGES_MAX);
@@ -51,6 +52,8 @@ static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node
     }
     return 0;
 }
+
+static const char *const unmatched_words[] = { "admit", "refuse", NULL };
 
 static const struct weir_field config_fields[] = {
     { "listen", weir_listen_decode, 0, false, 0, 0, NULL },
@@ -66,6 +69,7 @@ static const struct weir_field config_fields[] = {
     { "locks", weir_locks_decode, 0, false, 0, 0, NULL },
     { "sessions", weir_sessions_decode, 0, false, 0, 0, NULL },
     { "limits", later_read, 0, false, 0, 0, NULL },
+    { "unmatched", weir_decode_word, offsetof(struct weir_config, unmatched), false, 0, 0, unmatched_words },
 };
 
 static int defaults_set(struct weir_config *config)

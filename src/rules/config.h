@@ -123,6 +123,19 @@ enum weir_on_failure {
     WEIR_ON_FAILURE_CLOSED, /* refused */
 };
 
+/* What a limit does with a request that it matches and that lacks an attribute of its key. */
+enum weir_missing {
+    WEIR_MISSING_SKIP,   /* nothing: the request does not meet it */
+    WEIR_MISSING_SHARE,  /* all who lack the same attributes, and agree in the others, have one counter */
+    WEIR_MISSING_REFUSE, /* refuses it, for good */
+};
+
+/* A request that meets no limit. */
+enum weir_unmatched {
+    WEIR_UNMATCHED_ADMIT,
+    WEIR_UNMATCHED_REFUSE,
+};
+
 /* An attribute and what its value must look like; `*` stands for any bytes, also none. */
 struct weir_condition {
     struct weir_mark mark;
@@ -149,6 +162,7 @@ struct weir_config_limit {
     size_t match_count;
     const char *key[WEIR_KEY_VALUES_MAX];
     size_t key_count;
+    enum weir_missing missing;
     struct weir_limit_spec spec;
     enum weir_throttle throttle;
     uint32_t hold_max;
@@ -315,6 +329,7 @@ struct weir_config {
     /* limits: */
     struct weir_config_limit *limits;
     size_t limits_count;
+    enum weir_unmatched unmatched;
 
     struct weir_config_warning *warnings; /* in the order of their place in the text */
     size_t warnings_count;

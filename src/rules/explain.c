@@ -24,15 +24,20 @@ static bool entry_holds(const struct weir_rules *rules, const struct weir_reques
     return true;
 }
 
-static bool key_holds(const struct weir_rules *rules, const struct weir_request *request,
-                      const struct weir_compiled_limit *limit, struct weir_explanation *explanation)
+/* The limit's match fits, and `entry` of it applies. */
+static void key_explain(const struct weir_rules *rules, const struct weir_request *request,
+                        const struct weir_compiled_entry *entry, struct weir_explanation *explanation)
 {
-    for (uint32_t i = 0; i < limit->key_count; i++) {
-        struct weir_compiled_condition any = { limit->key[i], { "*", 1 } };
-        if (!condition_holds(rules, request, &any, explanation))
-            return false;
+    const struct weir_compiled_limit *limit = &rules->limits[entry->rule.index];
+    uint32_t lack = weir_request_lack(request, limit);
+    bool shadow = entry->rule.spec.mode == WEIR_MODE_SHADOW;
+    if (entry->rule.spec.mode == WEIR_MODE_OFF) {
+        explanation->reason = WEIR_REASON_OFF;
+    } else if (lack) {
+        explanation->attribute = rules->attributes[lack].name;
+        if (limit->missing == WEIR_MISSING_REFUSE)
+            explanation->reason = shadow ? WEIR_REASON_MISSING : WEIR_REASON_REFUSES;
     }
-    return true;
 }
 
 /* The override that applies, or the limit itself. */
@@ -61,10 +66,15 @@ int weir_rules_explain(const struct weir_rules *rules, size_t index, const struc
     const struct weir_compiled_limit *limit = &rules->limits[index];
     const struct weir_compiled_entry *entry = &rules->entries[limit->first_entry];
     struct weir_explanation explanation = { .reason = WEIR_REASON_APPLIES, .attribute = "" };
-    if (entry_holds(rules, &request, entry, &explanation) && key_holds(rules, &request, limit, &explanation)) {
+    uint32_t lack = weir_request_lack(&request, limit);
+    if (!entry_holds(rules, &request, entry, &explanation)) {
+        /* it says why */
+    } else if (lack && limit->missing == WEIR_MISSING_SKIP) {
+        explanation.reason = WEIR_REASON_MISSING;
+        explanation.attribute = rules->attributes[lack].name;
+    } else {
         entry = entry_pick(rules, &request, limit);
-        if (entry->rule.spec.mode == WEIR_MODE_OFF)
-            explanation.reason = WEIR_REASON_OFF;
+        key_explain(rules, &request, entry, &explanation);
     }
     explanation.rule = &entry->rule;
     explanation.mark = entry->mark;

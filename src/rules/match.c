@@ -11,6 +11,8 @@
 
 struct matcher {
     const struct weir_rules *rules;
+    const struct weir_request *request;
+    struct weir_match *match;
     size_t steps;
     size_t satisfied_count;
     size_t candidates_count;
@@ -44,11 +46,30 @@ static int value_satisfies(struct matcher *matcher, const struct weir_request_va
     return found.count > SATISFIED_MAX - 2 ? WEIR_ELIMIT : 0;
 }
 
+static void lack_note(struct weir_match *match, const struct weir_rule *rule, enum weir_lack lack)
+{
+    if (match->lacks_count < WEIR_MATCH_LACKS_MAX)
+        match->lacking[match->lacks_count++] = (struct weir_match_lack){ rule, lack };
+}
+
+/* Whether the limit is not met for want of an attribute; noted once, with the limit's own entry. */
+static bool is_skipped(struct matcher *matcher, const struct weir_compiled_entry *entry)
+{
+    const struct weir_compiled_limit *limit = &matcher->rules->limits[entry->rule.index];
+    if (limit->missing != WEIR_MISSING_SKIP || !weir_request_lack(matcher->request, limit))
+        return false;
+    if (entry == &matcher->rules->entries[limit->first_entry] && entry->rule.spec.mode != WEIR_MODE_OFF)
+        lack_note(matcher->match, &entry->rule, WEIR_LACK_SKIPPED);
+    return true;
+}
+
 /* Keeps the entry if it is the best of its limit so far. */
 static int candidate_add(struct matcher *matcher, uint32_t number)
 {
     const struct weir_compiled_entry *entries = matcher->rules->entries;
     const struct weir_compiled_entry *entry = &entries[number];
+    if (is_skipped(matcher, entry))
+        return 0;
     for (size_t i = 0; i < matcher->candidates_count; i++) {
         const struct weir_compiled_entry *other = &entries[matcher->candidates[i]];
         if (other->rule.index != entry->rule.index)
@@ -163,10 +184,9 @@ static int key_of(const struct weir_compiled_limit *limit, const struct weir_rul
     struct weir_slice values[WEIR_KEY_VALUES_MAX];
     char cut[WEIR_KEY_VALUES_MAX][WEIR_LITERAL_TEXT_MAX];
     for (uint32_t i = 0; i < limit->key_count; i++) {
-        /* There is one: the limit would not have matched without it. */
         const struct weir_request_value *value = weir_request_find(request, limit->key[i]);
-        values[i] = value->value;
-        if (value->six && limit->ipv6_prefix < 128)
+        values[i] = value ? value->value : (struct weir_slice){ NULL, WEIR_VALUE_ABSENT };
+        if (value && value->six && limit->ipv6_prefix < 128)
             values[i] = (struct weir_slice){ cut[i], weir_literal_cut(&value->literal, limit->ipv6_prefix, cut[i]) };
     }
     int error = rule->remote ? weir_remote_key_init(rules->secret, rule->name, values, limit->key_count,
@@ -178,6 +198,22 @@ static int key_of(const struct weir_compiled_limit *limit, const struct weir_rul
                                  "the values of the key of limit \"%.64s\" must be at most %d bytes", rule->name,
                                  WEIR_KEY_BYTES_MAX);
     return error ? weir_request_fail(fault, error, "key", "%s", weir_error_text(error)) : 0;
+}
+
+/* What `missing` says to a request that is to pay `cost` and lacks `lack`: whether the limit charges it. */
+static bool lack_judge(const struct weir_rules *rules, const struct weir_rule *rule, uint32_t lack, uint64_t cost,
+                       struct weir_match *match)
+{
+    bool shares = rules->limits[rule->index].missing == WEIR_MISSING_SHARE;
+    if (!shares && cost == 0)
+        return false; /* what costs nothing is never refused */
+    bool shadow = rule->spec.mode == WEIR_MODE_SHADOW;
+    lack_note(match, rule, shares ? WEIR_LACK_SHARED : shadow ? WEIR_LACK_SHADOWED : WEIR_LACK_REFUSED);
+    if (!shares && !shadow && !match->refused_by) {
+        match->refused_by = rule;
+        match->lacks = rules->attributes[lack].name;
+    }
+    return shares;
 }
 
 static int charges_make(const struct matcher *matcher, const struct weir_request *request, uint64_t cost,
@@ -194,8 +230,12 @@ static int charges_make(const struct matcher *matcher, const struct weir_request
             return weir_request_fail(fault, WEIR_ELIMIT, "limits", "at most %d may match one request",
                                      WEIR_CHARGES_MAX);
         int error = cost_of(limit, rule, rules, request, cost, &charge->cost, fault);
-        if (!error)
-            error = key_of(limit, rule, rules, request, match, fault);
+        if (error)
+            return error;
+        uint32_t lack = limit->missing == WEIR_MISSING_SKIP ? 0 : weir_request_lack(request, limit);
+        if (lack && !lack_judge(rules, rule, lack, charge->cost, match))
+            continue;
+        error = key_of(limit, rule, rules, request, match, fault);
         if (error)
             return error;
         charge->limit = rule->id;
@@ -205,17 +245,28 @@ static int charges_make(const struct matcher *matcher, const struct weir_request
     return 0;
 }
 
+static void match_empty(struct weir_match *match)
+{
+    match->count = 0;
+    match->remote_count = 0;
+    match->met = false;
+    match->refused_by = NULL;
+    match->lacks = NULL;
+    match->lacks_count = 0;
+}
+
 int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
                      uint64_t cost, struct weir_match *ret_match, struct weir_fault *ret_fault)
 {
     struct weir_request request;
     struct matcher matcher;
-    ret_match->count = 0; /* it is built in place: 4.5 KB are not worth a copy */
-    ret_match->remote_count = 0;
+    match_empty(ret_match); /* it is built in place: 5.5 KB are not worth a copy */
     int error = weir_request_init(&request, rules, attributes, count, ret_fault);
     if (error)
         return error;
     matcher.rules = rules;
+    matcher.request = &request;
+    matcher.match = ret_match;
     matcher.steps = request.steps;
     matcher.satisfied_count = 0;
     matcher.candidates_count = 0;
@@ -223,14 +274,19 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
         error = value_satisfies(&matcher, &request.values[request.order[i]]);
     if (!error)
         error = paths_walk(&matcher);
-    if (error)
+    if (error) {
+        match_empty(ret_match);
         return weir_request_fail(ret_fault, error, "limits",
                                  "too many conditions match this request (bounds: %d conditions, %d limits, %d steps)",
                                  SATISFIED_MAX - 2, CANDIDATES_MAX, WEIR_MATCH_STEPS_MAX);
+    }
     candidates_sort(&matcher);
     ret_match->steps = matcher.steps;
+    ret_match->met = matcher.candidates_count > 0;
     error = charges_make(&matcher, &request, cost, ret_match, ret_fault);
     if (error)
+        match_empty(ret_match);
+    else if (ret_match->refused_by)
         ret_match->count = ret_match->remote_count = 0;
     return error;
 }

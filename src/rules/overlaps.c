@@ -61,7 +61,7 @@ static bool alike(const struct weir_config_limit *a, const struct weir_config_li
     return requests_compare(a, b) == 0 && a->cost == b->cost && strcmp(cost_a, cost_b) == 0 &&
            a->spec.algorithm == b->spec.algorithm && a->spec.count_mode == b->spec.count_mode &&
            a->spec.mode == WEIR_MODE_ENFORCE && b->spec.mode == WEIR_MODE_ENFORCE && a->overrides_count == 0 &&
-           b->overrides_count == 0 && a->ipv6_prefix == b->ipv6_prefix;
+           b->overrides_count == 0 && a->ipv6_prefix == b->ipv6_prefix && a->missing == b->missing;
 }
 
 /* Whatever `strict` admits, `loose` admits too. */

@@ -74,3 +74,11 @@ const struct weir_request_value *weir_request_find(const struct weir_request *re
     }
     return NULL;
 }
+
+uint32_t weir_request_lack(const struct weir_request *request, const struct weir_compiled_limit *limit)
+{
+    for (uint32_t i = 0; i < limit->key_count; i++)
+        if (!weir_request_find(request, limit->key[i]))
+            return limit->key[i];
+    return 0;
+}

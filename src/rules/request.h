@@ -29,6 +29,9 @@ int weir_request_init(struct weir_request *request, const struct weir_rules *rul
 /* NULL if the request lacks it. */
 const struct weir_request_value *weir_request_find(const struct weir_request *request, uint32_t attribute);
 
+/* The first attribute of the limit's key that the request lacks; 0: it has them all. */
+uint32_t weir_request_lack(const struct weir_request *request, const struct weir_compiled_limit *limit);
+
 /* Sets the fault (NULL is allowed) and returns `error`. */
 __attribute__((format(printf, 4, 5))) int weir_request_fail(struct weir_fault *fault, int error, const char *field,
                                                             const char *format, ...);

@@ -25,6 +25,7 @@
 #define WEIR_RULES_RULES_H
 
 #include "engine/remote.h"
+#include "observe/metrics.h"
 #include "rules/config.h"
 #include "wire/ratelimit.h"
 
@@ -61,9 +62,21 @@ struct weir_rule {
     uint64_t hold_timeout_ns;
 };
 
+#define WEIR_MATCH_LACKS_MAX 64 /* of one request; more are not told */
+
+struct weir_match_lack {
+    const struct weir_rule *rule;
+    enum weir_lack lack;
+};
+
 /* What a request has to pay, ready for weir_limiter_decide; charge i is under rules[i]; in the order of the file. */
 struct weir_match {
     size_t count;
+    bool met;                           /* some limit applies, even if its mode is off */
+    const struct weir_rule *refused_by; /* not NULL: refused, for want of the attribute `lacks`; count is 0 */
+    const char *lacks;
+    size_t lacks_count; /* limits whose match fits, and for whose key an attribute is missing */
+    struct weir_match_lack lacking[WEIR_MATCH_LACKS_MAX];
     size_t steps; /* look-ups and comparisons it took */
     struct weir_charge charges[WEIR_CHARGES_MAX];
     const struct weir_rule *rules[WEIR_CHARGES_MAX];
@@ -84,8 +97,8 @@ const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t 
 size_t weir_rules_variants(const struct weir_rules *rules);
 const struct weir_rule *weir_rules_variant(const struct weir_rules *rules, size_t index);
 
-/* The charges of a request of `cost`; none (count 0) means that no limit applies. Each limit charges `cost` times its
- * own `cost`.
+/* The charges of a request of `cost`; none (count 0, refused_by NULL) means that no limit applies; what that means, the
+ * configuration's `unmatched` says. Each limit charges `cost` times its own `cost`; what costs 0 is not refused.
  * Errors: WEIR_ELIMIT (the bounds above), WEIR_EDUP (an attribute twice that a limit looks at), WEIR_EINVAL (an
  * attribute that carries a cost is absent or no number), WEIR_ERANGE (a cost above WEIR_COST_MAX, a key above
  * WEIR_KEY_BYTES_MAX). ret_fault->field names the attribute at fault. On
@@ -96,10 +109,11 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
 /* ---- why ---- */
 
 enum weir_reason {
-    WEIR_REASON_APPLIES,
+    WEIR_REASON_APPLIES,  /* where `attribute` is not empty: the request lacks it, and shares a counter for that */
     WEIR_REASON_MISSING,  /* the request lacks `attribute` */
     WEIR_REASON_MISMATCH, /* its `attribute` does not look like `pattern` */
     WEIR_REASON_OFF,      /* it matches, but its mode, or that of the override that applies, is off */
+    WEIR_REASON_REFUSES,  /* it refuses the request, which lacks `attribute` of its key */
 };
 
 struct weir_explanation {

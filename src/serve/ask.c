@@ -171,6 +171,8 @@ int weir_ask_outcome(const struct weir_ask *ask, struct weir_outcome *ret_outcom
     ret_outcome->shed = false;
     ret_outcome->match.count = ask->count;
     ret_outcome->match.remote_count = ask->count;
+    ret_outcome->match.refused_by = NULL;
+    ret_outcome->match.lacks = NULL;
     for (size_t i = 0; i < ask->count; i++) {
         ret_outcome->match.rules[i] = ask->parts[i].rule;
         ret_outcome->match.charges[i] = ask->parts[i].charge;

@@ -13,6 +13,41 @@ static void count_decisions(const struct weir_loop *loop, const struct weir_outc
     }
 }
 
+/* Who is not counted must be seen. */
+static void count_lacks(const struct weir_loop *loop, const struct weir_match *match)
+{
+    for (size_t i = 0; i < match->lacks_count; i++) {
+        const struct weir_match_lack *lack = &match->lacking[i];
+        uint32_t slot = weir_loop_slot(loop, lack->rule->index);
+        weir_metrics_lacked(loop->shared->metrics, loop->number, slot, lack->lack);
+        if (lack->lack == WEIR_LACK_SHADOWED)
+            weir_metrics_decided(loop->shared->metrics, loop->number, slot, WEIR_METRICS_SHADOW_REFUSED, 1);
+    }
+}
+
+/* Refused by the one limit that misses an attribute; the others are not asked. */
+static void refuse(const struct weir_loop *loop, bool peek, struct weir_outcome *outcome)
+{
+    const struct weir_rule *rule = outcome->match.refused_by;
+    outcome->match.count = 1;
+    outcome->match.rules[0] = rule;
+    outcome->match.charges[0] = (struct weir_charge){ .limit = rule->id };
+    outcome->verdicts[0] = (struct weir_verdict){ .capacity = weir_limit_capacity(&rule->spec),
+                                                  .retry_after_ns = WEIR_NEVER };
+    outcome->decision = (struct weir_decision){ .admitted = false, .deciding = 0, .retry_after_ns = WEIR_NEVER };
+    if (!peek)
+        count_decisions(loop, outcome);
+}
+
+/* No limit was met: `unmatched` decides. What costs nothing, and what meets a limit that is off, is not refused. */
+static void decide_unmatched(struct weir_loop *loop, const struct weir_question *question, struct weir_outcome *outcome)
+{
+    bool refused = !outcome->match.met && question->cost > 0 && loop->setup->config->unmatched == WEIR_UNMATCHED_REFUSE;
+    outcome->decision = (struct weir_decision){ .admitted = !refused, .retry_after_ns = refused ? WEIR_NEVER : 0 };
+    if (!outcome->match.met && !question->peek)
+        weir_count(refused ? &loop->counters.unmatched_refused : &loop->counters.unmatched_admitted, 1);
+}
+
 static int match(struct weir_loop *loop, const struct weir_question *question, struct weir_match *ret_match,
                  struct weir_fault *ret_fault)
 {
@@ -36,8 +71,14 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
     int error = match(loop, question, &ret_outcome->match, ret_fault);
     if (error)
         return error;
+    if (!question->peek)
+        count_lacks(loop, &ret_outcome->match);
+    if (ret_outcome->match.refused_by) {
+        refuse(loop, question->peek, ret_outcome);
+        return 0;
+    }
     if (ret_outcome->match.count == 0) {
-        ret_outcome->decision = (struct weir_decision){ .admitted = true };
+        decide_unmatched(loop, question, ret_outcome);
         return 0;
     }
     if (ret_outcome->match.remote_count > 0)

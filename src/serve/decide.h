@@ -22,7 +22,7 @@ struct weir_ask;
 /* About 8 KiB: keep one per loop, not one per request. The rules it points to live as long as loop->setup: look at
  * them within the turn only. */
 struct weir_outcome {
-    struct weir_match match; /* count 0: no limit applies, the request is admitted */
+    struct weir_match match; /* count 0: no limit applies */
     struct weir_decision decision;
     struct weir_verdict verdicts[WEIR_CHARGES_MAX];
     uint8_t fallbacks[WEIR_CHARGES_MAX]; /* enum weir_fallback_policy; only where match.remote_count > 0 */

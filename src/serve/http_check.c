@@ -6,6 +6,15 @@
 #include "serve/http_call.h"
 #include "serve/loop.h"
 
+/* Of a refusal. 403 may have been asked for, by a proxy that passes nothing else on. Of what no waiting mends, a
+ * proxy's client is told what no client tries again; who asks with /v1/check himself knows 429 as the one refusal. */
+static int status_of(const struct weir_answer *answer, int refused, bool with_body)
+{
+    if (weir_ratelimit_barred(answer))
+        return with_body ? 429 : 403;
+    return refused == 429 && weir_ratelimit_failed(answer) ? 503 : refused;
+}
+
 static void reply(struct weir_http_call *call, int refused, bool with_body)
 {
     struct weir_http_work *work = call->work;
@@ -26,9 +35,9 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
                                         .limits = work->told,
                                         .count = outcome->match.count,
                                         .permit = { work->permit.text, work->permit.size },
-                                        .lease_ns = work->permit.lease_ns };
-    /* 403 was asked for by a proxy that passes nothing else on. */
-    int status = outcome->decision.admitted ? 200 : refused == 429 && weir_ratelimit_failed(&answer) ? 503 : refused;
+                                        .lease_ns = work->permit.lease_ns,
+                                        .missing = outcome->match.lacks };
+    int status = outcome->decision.admitted ? 200 : status_of(&answer, refused, with_body);
     call->wait_ns = outcome->wait_ns;
     size_t pending = weir_conn_pending(call->conn);
     weir_http_reply_verdict(call, status, &answer, with_body);

@@ -128,6 +128,28 @@ static void write_decisions(struct weir_prometheus *out, struct weir_metrics *me
     }
 }
 
+static void write_unlimited(struct weir_prometheus *out, const struct weir_shared *shared)
+{
+    size_t slots = weir_metrics_slots(shared->metrics);
+    weir_prometheus_metric(out, "weir_unmatched_total", "counter", "Requests that met no limit, by what they got.");
+    weir_prometheus_sample(out, "weir_unmatched_total", (struct weir_label){ "got", "admitted" }, no_label,
+                           SUM(shared, unmatched_admitted));
+    weir_prometheus_sample(out, "weir_unmatched_total", (struct weir_label){ "got", "refused" }, no_label,
+                           SUM(shared, unmatched_refused));
+    weir_prometheus_metric(out, "weir_missing_total", "counter",
+                           "Requests that lacked an attribute of a limit's key, by limit and by what they got.");
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        uint64_t counts[WEIR_LACKS];
+        weir_metrics_lacks(shared->metrics, slot, counts);
+        for (size_t i = 0; i < WEIR_LACKS; i++) {
+            if (counts[i] > 0)
+                weir_prometheus_sample(
+                    out, "weir_missing_total", (struct weir_label){ "limit", weir_metrics_name(shared->metrics, slot) },
+                    (struct weir_label){ "got", weir_metrics_lack_name((enum weir_lack)i) }, counts[i]);
+        }
+    }
+}
+
 static void write_fallbacks(struct weir_prometheus *out, const struct weir_shared *shared)
 {
     size_t slots = weir_metrics_slots(shared->metrics);
@@ -235,6 +257,7 @@ void weir_http_metrics(struct weir_http_call *call)
     weir_prometheus_sample(&out, "weir_info", (struct weir_label){ "version", WEIR_VERSION }, no_label, 1);
     one(&out, "weir_limits", "gauge", "Limits in the configuration in force.", weir_rules_count(loop->setup->rules));
     write_decisions(&out, loop->shared->metrics);
+    write_unlimited(&out, loop->shared);
     write_latency(&out, loop->shared);
     write_holds(&out, loop);
     write_connections(&out, loop->shared);

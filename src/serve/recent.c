@@ -21,6 +21,12 @@ bool weir_recent_match(const struct weir_recent *recent, uint64_t setup_number, 
         at += own.size;
     }
     match->count = 1;
+    match->met = true;
+    match->refused_by = NULL;
+    match->lacks = NULL;
+    match->lacks_count = recent->lacks_count;
+    for (size_t i = 0; i < recent->lacks_count; i++)
+        match->lacking[i] = recent->lacking[i];
     match->steps = 0;
     match->charges[0] = recent->charge;
     match->rules[0] = recent->rule;
@@ -34,7 +40,7 @@ void weir_recent_remember(struct weir_recent *recent, uint64_t setup_number, con
 {
     size_t size = 0;
     recent->known = false;
-    if (match->count != 1 || count > WEIR_RECENT_ATTRIBUTES)
+    if (match->count != 1 || count > WEIR_RECENT_ATTRIBUTES || match->lacks_count > WEIR_RECENT_LACKS)
         return;
     for (size_t i = 0; i < 2 * count; i++) {
         struct weir_slice own = part(attributes, i);
@@ -48,6 +54,9 @@ void weir_recent_remember(struct weir_recent *recent, uint64_t setup_number, con
     recent->setup_number = setup_number;
     recent->cost = cost;
     recent->count = count;
+    recent->lacks_count = match->lacks_count;
+    for (size_t i = 0; i < match->lacks_count; i++)
+        recent->lacking[i] = match->lacking[i];
     recent->charge = match->charges[0];
     recent->rule = match->rules[0];
     recent->remote_key = match->rules[0]->remote ? match->remote_keys[0] : (struct weir_remote_key){ 0 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the last request of a loop met: a hot key is asked for again and again in the same words, and those need not be
- * matched and hashed again. Requests of up to WEIR_RECENT_BYTES that meet one limit. One loop's thread. */
+ * matched and hashed again. Requests of up to WEIR_RECENT_BYTES that meet one limit, and of which up to
+ * WEIR_RECENT_LACKS miss an attribute. One loop's thread. */
 #ifndef WEIR_SERVE_RECENT_H
 #define WEIR_SERVE_RECENT_H
 
@@ -9,6 +10,7 @@
 
 #define WEIR_RECENT_ATTRIBUTES 8
 #define WEIR_RECENT_BYTES 256
+#define WEIR_RECENT_LACKS 4
 
 struct weir_recent {
     bool known;
@@ -16,6 +18,8 @@ struct weir_recent {
     size_t count;                             /* attributes */
     size_t sizes[2 * WEIR_RECENT_ATTRIBUTES]; /* name, value, name, … */
     uint8_t bytes[WEIR_RECENT_BYTES];         /* of them, one behind the other */
+    size_t lacks_count;
+    struct weir_match_lack lacking[WEIR_RECENT_LACKS];
     struct weir_charge charge;
     const struct weir_rule *rule;
     struct weir_remote_key remote_key;

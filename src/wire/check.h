@@ -39,7 +39,7 @@ void weir_check_deinit(struct weir_check_request *request);
 /* The answer: {"admitted":true,"limit":"api-per-user","remaining":19,"retry_after_ms":0,"reset_after_ms":600,
  * "delay_ms":0,"limits":[...]}; refused, it is a problem detail (RFC 9457) with the same members. A limit that nodes
  * share says how, and whether the engine failed. Times are rounded up; -1 is never. Where no limit applies, limit and
- * remaining are null. */
+ * remaining are null and limits is []. Refused for want of an attribute, `missing` names it. */
 void weir_check_answer(struct weir_text *text, const struct weir_answer *answer);
 size_t weir_check_answer_max(const struct weir_answer *answer);
 

@@ -86,6 +86,13 @@ void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *ans
         weir_text_u64(text, retry_after_s);
         weir_text_lit(text, "\r\n");
     }
+    if (answer->count == 0)
+        weir_text_lit(text, "Weir-Limits: none\r\n");
+    if (answer->missing) {
+        weir_text_lit(text, "Weir-Missing: ");
+        weir_text_sf_string(text, answer->missing);
+        weir_text_lit(text, "\r\n");
+    }
     if (answer->permit.size) {
         weir_text_lit(text, "Weir-Permit: ");
         weir_text_slice(text, answer->permit);
@@ -97,7 +104,8 @@ void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *ans
 
 size_t weir_ratelimit_fields_max(const struct weir_answer *answer)
 {
-    size_t max = 320 + answer->permit.size; /* the names of the fields, X-RateLimit-*, Retry-After, the permit */
+    size_t max = 352 + answer->permit.size; /* the names of the fields, X-RateLimit-*, Retry-After, the permit */
+    max += answer->missing ? 3 * strlen(answer->missing) : 0;
     for (size_t i = 0; i < answer->count; i++)
         max += 2 * (3 * strlen(answer->limits[i].name) + 64);
     return max;
@@ -123,8 +131,31 @@ bool weir_ratelimit_failed(const struct weir_answer *answer)
            strcmp(answer->limits[deciding].fallback, "closed") == 0;
 }
 
+bool weir_ratelimit_barred(const struct weir_answer *answer)
+{
+    return !answer->decision->admitted && (answer->count == 0 || answer->missing);
+}
+
+static void barred_problem(struct weir_text *text, const struct weir_answer *answer)
+{
+    weir_text_lit(text, "\"type\":\"about:blank\",\"title\":\"Too Many Requests\",\"status\":429,\"detail\":");
+    if (!answer->missing) {
+        weir_text_lit(text, "\"no limit matches this request, and unmatched requests are refused\"");
+        return;
+    }
+    weir_text_lit(text, "\"the request lacks an attribute that its limit counts by\",\"missing\":");
+    weir_text_json(text, answer->missing, strlen(answer->missing));
+    weir_text_lit(text, ",\"violated-policies\":[");
+    weir_text_json(text, answer->limits[0].name, strlen(answer->limits[0].name));
+    weir_text_lit(text, "]");
+}
+
 void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer)
 {
+    if (weir_ratelimit_barred(answer)) {
+        barred_problem(text, answer);
+        return;
+    }
     if (weir_ratelimit_failed(answer)) {
         weir_text_lit(text, "\"type\":\"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity\","
                             "\"title\":\"The limits cannot be decided now\",\"status\":503");

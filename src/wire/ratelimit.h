@@ -37,6 +37,7 @@ struct weir_answer {
     size_t count;
     struct weir_slice permit; /* taken from concurrency limits; size 0: none */
     uint64_t lease_ns;        /* how long it lasts */
+    const char *missing;      /* the attribute of limits[0]'s key for want of which it refuses; NULL: none */
 };
 
 /* Integers of RFC 9651 have at most 15 digits; more is clamped. */
@@ -48,8 +49,8 @@ struct weir_ratelimit_options {
 };
 
 /* The fields, each with its CRLF; Retry-After too if the request is refused; Weir-Permit and Weir-Lease (whole seconds,
- * rounded down) with a permit. Nothing where no limit applies. A concurrency limit's policy has no window and counts
- * "concurrent-requests". */
+ * rounded down) with a permit. Weir-Limits: none where no limit applies; Weir-Missing: the attribute that is missing. A
+ * concurrency limit's policy has no window and counts "concurrent-requests". */
 void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *answer,
                            const struct weir_ratelimit_options *options);
 
@@ -63,8 +64,12 @@ uint64_t weir_ratelimit_retry_after_s(const struct weir_answer *answer);
 /* Refused because the engine behind the deciding limit failed (on_failure: closed), not because of the limit. */
 bool weir_ratelimit_failed(const struct weir_answer *answer);
 
+/* Refused for what the request is, not for what was used: it lacks an attribute, or meets no limit where each request
+ * must meet one. */
+bool weir_ratelimit_barred(const struct weir_answer *answer);
+
 /* The members of a problem detail (RFC 9457) without the braces around them: type, title, status, violated-policies; of
- * a failed engine without the last. */
+ * a failed engine without the last; of a request that is barred with a detail that says why. */
 void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer);
 
 #endif

@@ -40,10 +40,17 @@ static inline bool naive_limit_holds(const struct weir_config_limit *limit, cons
     for (size_t i = 0; i < limit->match_count; i++)
         if (!naive_holds(&limit->match[i], attributes, count))
             return false;
+    return true;
+}
+
+/* Whether the request lacks an attribute of the limit's key. */
+static inline bool naive_lacks(const struct weir_config_limit *limit, const struct weir_attribute *attributes,
+                               size_t count)
+{
     for (size_t i = 0; i < limit->key_count; i++)
         if (!naive_find(attributes, count, limit->key[i]))
-            return false;
-    return true;
+            return true;
+    return false;
 }
 
 /* How well an override is aimed: exact values count more than any number of literal bytes in patterns. */

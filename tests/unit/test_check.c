@@ -190,6 +190,27 @@ static void a_refusal_is_a_problem_with_the_same_members(void **state)
                         "\"delay_ms\":0}]}");
 }
 
+static void a_refusal_for_want_of_an_attribute_names_it(void **state)
+{
+    (void)state;
+    const struct weir_verdict verdict = { .capacity = 20, .retry_after_ns = WEIR_NEVER };
+    const struct weir_told told = { .name = "a", .spec = &spec, .verdict = &verdict };
+    const struct weir_decision decision = { .deciding = 0, .retry_after_ns = WEIR_NEVER };
+    assert_string_equal(
+        written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1, .missing = "us\"er" }),
+        "{\"type\":\"about:blank\",\"title\":\"Too Many Requests\",\"status\":429,"
+        "\"detail\":\"the request lacks an attribute that its limit counts by\",\"missing\":\"us\\\"er\","
+        "\"violated-policies\":[\"a\"],\"admitted\":false,\"limit\":\"a\",\"remaining\":0,\"retry_after_ms\":-1,"
+        "\"reset_after_ms\":0,\"delay_ms\":0,\"limits\":[{\"limit\":\"a\",\"admitted\":false,\"shadow\":false,"
+        "\"capacity\":20,\"remaining\":0,\"retry_after_ms\":-1,\"reset_after_ms\":0,\"delay_ms\":0}]}");
+    assert_string_equal(
+        written(&(struct weir_answer){ .decision = &decision }),
+        "{\"type\":\"about:blank\",\"title\":\"Too Many Requests\",\"status\":429,"
+        "\"detail\":\"no limit matches this request, and unmatched requests are refused\","
+        "\"admitted\":false,\"limit\":null,\"remaining\":null,\"retry_after_ms\":-1,\"reset_after_ms\":0,"
+        "\"delay_ms\":0,\"limits\":[]}");
+}
+
 /* How nodes share the limit and what that is worth, and that the engine failed: each limit says so itself. */
 static void a_shared_limit_says_how_and_what_decided(void **state)
 {
@@ -246,6 +267,7 @@ int main(void)
         cmocka_unit_test(depth_and_number_are_bounded),
         cmocka_unit_test(an_admission),
         cmocka_unit_test(a_refusal_is_a_problem_with_the_same_members),
+        cmocka_unit_test(a_refusal_for_want_of_an_attribute_names_it),
         cmocka_unit_test(a_shared_limit_says_how_and_what_decided),
         cmocka_unit_test(where_no_limit_applies),
         cmocka_unit_test(the_longest_answer_keeps_its_bound),

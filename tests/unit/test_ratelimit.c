@@ -178,8 +178,31 @@ static void limits_in_shadow_are_not_shown(void **state)
     fixture.verdicts[1].shadow = true;
     fixture.decision.deciding = 2; /* nobody decides */
     assert_fields(&fixture, true, true, "");
+}
+
+static void a_request_that_met_no_limit(void **state)
+{
+    (void)state;
+    struct fixture fixture;
     set_up(&fixture, 0);
-    assert_fields(&fixture, true, true, "");
+    assert_fields(&fixture, true, true, "Weir-Limits: none\r\n");
+    fixture.decision = (struct weir_decision){ .retry_after_ns = WEIR_NEVER };
+    assert_fields(&fixture, false, false, "Weir-Limits: none\r\n");
+    assert_true(weir_ratelimit_barred(&fixture.answer));
+}
+
+static void a_request_that_lacks_an_attribute(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    set_up(&fixture, 1);
+    refuse(&fixture, 0, WEIR_NEVER, 0);
+    assert_false(weir_ratelimit_barred(&fixture.answer));
+    fixture.answer.missing = "us\ner";
+    assert_true(weir_ratelimit_barred(&fixture.answer));
+    assert_fields(&fixture, true, false,
+                  "RateLimit-Policy: \"burst\";q=20;w=12\r\nRateLimit: \"burst\";r=0\r\n"
+                  "Weir-Missing: \"us%0Aer\"\r\n");
 }
 
 static void the_bound_holds_for_the_longest(void **state)
@@ -229,6 +252,8 @@ int main(void)
         cmocka_unit_test(integers_have_at_most_15_digits),
         cmocka_unit_test(names_are_quoted),
         cmocka_unit_test(limits_in_shadow_are_not_shown),
+        cmocka_unit_test(a_request_that_met_no_limit),
+        cmocka_unit_test(a_request_that_lacks_an_attribute),
         cmocka_unit_test(the_bound_holds_for_the_longest),
         cmocka_unit_test(the_problem_names_what_was_violated),
     };

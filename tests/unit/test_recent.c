@@ -60,6 +60,26 @@ static void other_words_do_not(void **state)
     assert_int_equal(found.count, 0);
 }
 
+/* Who is not counted is seen each time, and not only the first. */
+static void what_it_lacked_is_told_again(void **state)
+{
+    (void)state;
+    const struct weir_attribute words[] = { attribute("user", "ada") };
+    struct weir_match match = met(14), found = { 0 };
+    struct weir_recent recent = { 0 };
+    match.lacks_count = WEIR_RECENT_LACKS;
+    for (size_t i = 0; i < WEIR_RECENT_LACKS; i++)
+        match.lacking[i] = (struct weir_match_lack){ &rule, WEIR_LACK_SKIPPED };
+    weir_recent_remember(&recent, 1, words, 1, 1, &match);
+    assert_true(weir_recent_match(&recent, 1, words, 1, 1, &found));
+    assert_true(found.met);
+    assert_int_equal(found.lacks_count, WEIR_RECENT_LACKS);
+    assert_memory_equal(found.lacking, match.lacking, WEIR_RECENT_LACKS * sizeof(match.lacking[0]));
+    match.lacks_count++;
+    weir_recent_remember(&recent, 1, words, 1, 1, &match);
+    assert_false(weir_recent_match(&recent, 1, words, 1, 1, &found));
+}
+
 static void what_is_long_or_meets_several_is_not_kept(void **state)
 {
     (void)state;
@@ -85,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_words_meet_the_same),
         cmocka_unit_test(other_words_do_not),
+        cmocka_unit_test(what_it_lacked_is_told_again),
         cmocka_unit_test(what_is_long_or_meets_several_is_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,6 +47,8 @@ static void overrides_add(char *text, size_t *used, const char *key)
 
 static void set_make(char *text)
 {
+    static const char *const modes[] = { "enforce", "enforce", "enforce", "enforce", "shadow", "off" };
+    static const char *const missing[] = { "skip", "share", "share", "skip", "refuse" };
     static const char *const keys[] = { "", "u", "uv", "v", "vw", "uvw" };
     uint64_t count = 1 + test_random_below(&rng, 40);
     size_t used = 0;
@@ -55,10 +57,12 @@ static void set_make(char *text)
         const char *key = keys[test_random_below(&rng, sizeof(keys) / sizeof(keys[0]))];
         fixture_add(text, &used, "  - { name: l%d, rate: 5/s, match: { ", (int)i);
         conditions_add(text, &used, "ruvw", 2);
-        fixture_add(text, &used, "}, mode: %s, key: [", test_random_below(&rng, 6) ? "enforce" : "off");
+        fixture_add(text, &used, "}, mode: %s, key: [", modes[test_random_below(&rng, 6)]);
         for (const char *name = key; *name; name++)
             fixture_add(text, &used, "%c, ", *name);
         fixture_add(text, &used, "], ");
+        if (*key)
+            fixture_add(text, &used, "missing: %s, ", missing[test_random_below(&rng, 5)]);
         overrides_add(text, &used, key);
         fixture_add(text, &used, " }\n");
         assert_true(used < TEXT_MAX - 2000);
@@ -78,29 +82,72 @@ static void request_make(struct fixture_request *request, char *text)
     }
 }
 
-/* What the index says of limit `index` must be what plain loops say; and explain must agree. Returns whether it
- * applies. */
-static bool limit_agrees(const struct fixture *f, const struct fixture_request *request, const struct weir_match *match,
-                         size_t index, size_t position)
+/* What plain loops say of one limit. */
+struct truth {
+    const struct weir_config_override *override; /* that applies; NULL for none */
+    bool met, charges, refuses;
+};
+
+static struct truth truth_of(const struct weir_config_limit *limit, const struct fixture_request *request)
 {
-    const struct weir_config_limit *limit = &f->config->limits[index];
-    const struct weir_config_override *override = naive_override(limit, request->attributes, request->count);
-    const struct weir_limit_spec *spec = override ? &override->spec : &limit->spec;
-    bool holds = naive_limit_holds(limit, request->attributes, request->count);
-    bool applies = holds && spec->mode != WEIR_MODE_OFF;
-    bool matched = position < match->count && match->rules[position]->index == index;
+    struct truth truth = { naive_override(limit, request->attributes, request->count), false, false, false };
+    enum weir_mode mode = truth.override ? truth.override->spec.mode : limit->spec.mode;
+    bool lacks = naive_lacks(limit, request->attributes, request->count);
+    truth.met = naive_limit_holds(limit, request->attributes, request->count) &&
+                !(lacks && limit->missing == WEIR_MISSING_SKIP);
+    truth.refuses = truth.met && lacks && limit->missing == WEIR_MISSING_REFUSE && mode == WEIR_MODE_ENFORCE;
+    truth.charges = truth.met && mode != WEIR_MODE_OFF && !(lacks && limit->missing == WEIR_MISSING_REFUSE);
+    return truth;
+}
+
+static enum weir_lack lack_of(const struct weir_match *match, const struct weir_rule *rule)
+{
+    for (size_t i = 0; i < match->lacks_count; i++)
+        if (match->lacking[i].rule->index == rule->index)
+            return match->lacking[i].lack;
+    return WEIR_LACKS;
+}
+
+/* What explain says of limit `index` must be what plain loops say. */
+static void explanation_agrees(const struct fixture *f, const struct fixture_request *request, size_t index,
+                               const struct truth *truth)
+{
     struct weir_explanation explanation;
     struct weir_fault fault;
     assert_int_equal(weir_rules_explain(f->rules, index, request->attributes, request->count, &explanation, &fault), 0);
-    if (applies != matched)
-        fail_msg("limit %s: match says %d, plain loops say %d", limit->name, matched, applies);
-    assert_int_equal(explanation.reason == WEIR_REASON_APPLIES, applies);
-    assert_int_equal(explanation.reason == WEIR_REASON_OFF, holds && !applies);
-    if (applies) {
-        assert_string_equal(match->rules[position]->variant, override ? override->variant : "");
-        assert_ptr_equal(explanation.rule, match->rules[position]);
+    assert_int_equal(explanation.reason == WEIR_REASON_APPLIES, truth->charges);
+    assert_int_equal(explanation.reason == WEIR_REASON_REFUSES, truth->refuses);
+    if (truth->charges)
+        assert_string_equal(explanation.rule->variant, truth->override ? truth->override->variant : "");
+}
+
+/* So must what the index says of all of them. Returns how many applied. */
+static size_t match_agrees(const struct fixture *f, const struct fixture_request *request)
+{
+    struct weir_match match;
+    size_t position = 0, charged = 0;
+    bool met = false, refused = false;
+    assert_int_equal(fixture_match(f, request, 1, &match), 0);
+    for (size_t index = 0; index < f->config->limits_count; index++) {
+        struct truth truth = truth_of(&f->config->limits[index], request);
+        explanation_agrees(f, request, index, &truth);
+        met = met || truth.met;
+        if (truth.refuses && !refused)
+            assert_int_equal(match.refused_by ? match.refused_by->index : SIZE_MAX, index);
+        if (truth.refuses)
+            assert_int_equal(lack_of(&match, weir_rules_limit(f->rules, index)), WEIR_LACK_REFUSED);
+        refused = refused || truth.refuses;
+        charged += truth.charges;
+        if (!truth.charges || match.refused_by)
+            continue;
+        if (position == match.count || match.rules[position]->index != index)
+            fail_msg("limit %s: plain loops say that it applies, match does not", f->config->limits[index].name);
+        assert_string_equal(match.rules[position++]->variant, truth.override ? truth.override->variant : "");
     }
-    return applies;
+    assert_int_equal(position, match.count);
+    assert_int_equal(met, match.met);
+    assert_int_equal(refused, match.refused_by != NULL);
+    return charged;
 }
 
 static void test_the_index_agrees_with_plain_loops(void **state)
@@ -114,15 +161,9 @@ static void test_the_index_agrees_with_plain_loops(void **state)
         struct fixture f = fixture_make(text);
         for (int i = 0; i < REQUESTS; i++) {
             struct fixture_request request;
-            struct weir_match match;
             char values[64];
-            size_t position = 0;
             request_make(&request, values);
-            assert_int_equal(fixture_match(&f, &request, 1, &match), 0);
-            for (size_t index = 0; index < f.config->limits_count; index++)
-                position += limit_agrees(&f, &request, &match, index, position);
-            assert_int_equal(position, match.count);
-            applied += match.count;
+            applied += match_agrees(&f, &request);
             asked += f.config->limits_count;
         }
         fixture_free(&f);
