@@ -115,6 +115,7 @@ struct weir_remote_stats {
     uint64_t corrupt; /* values under our keys that are not ours */
     uint64_t given_back, given_back_lost; /* reservations of requests over several slots */
     uint64_t reconnects, scripts_loaded, redirects;
+    uint64_t primary_changes; /* with sentinels: another server became the primary */
     uint64_t last_error_ns;
     char last_error[160]; /* for people; never a secret */
 };
@@ -128,7 +129,7 @@ struct weir_remote_ops {
     int (*submit)(struct weir_remote *remote, struct weir_remote_request *request);
     void (*stats)(struct weir_remote *remote, struct weir_remote_stats *ret_stats);
     size_t (*servers)(struct weir_remote *remote, struct weir_remote_server *ret_servers, size_t room);
-    bool (*ready)(struct weir_remote *remote); /* it has answered, and its breaker is not open */
+    bool (*ready)(struct weir_remote *remote); /* all of it answers: each server that is needed, with no breaker open */
     void (*close)(struct weir_remote *remote); /* all under way are done (WEIR_EUNKNOWN); frees it in a later turn */
 };
 

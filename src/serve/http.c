@@ -66,7 +66,7 @@ static void readyz(struct weir_http_call *call)
         alone = alone || weir_sharer_alone(&call->conn->loop->shared->loops[i].sharer);
     weir_http_reply(call, draining ? 503 : 200, WEIR_HTTP_PLAIN, "",
                     draining ? "draining\n"
-                    : alone  ? "ready, without the engine: on_failure decides\n"
+                    : alone  ? "ready, without the engine or a part of it: on_failure decides\n"
                              : "ready\n");
 }
 

@@ -68,6 +68,7 @@ static void add_remote(struct weir_nodes_view *view, const struct weir_remote_st
     engine->reconnects += stats->reconnects;
     engine->scripts_loaded += stats->scripts_loaded;
     engine->redirects += stats->redirects;
+    engine->primary_changes = weir_max_u64(engine->primary_changes, stats->primary_changes); /* as losses */
     if (stats->last_error[0] && stats->last_error_ns >= view->last_error_ns) {
         snprintf(view->last_error, sizeof(view->last_error), "%s", stats->last_error);
         view->last_error_ns = stats->last_error_ns;

@@ -25,7 +25,8 @@
     X(given_back_lost, "counter", "Reservations that could not be given back: they decay.")                            \
     X(reconnects, "counter", "Connections made again.")                                                                \
     X(scripts_loaded, "counter", "Times the script was loaded into a server.")                                         \
-    X(redirects, "counter", "Answers that named another server of a cluster.")
+    X(redirects, "counter", "Answers that named another server of a cluster.")                                         \
+    X(primary_changes, "counter", "Times the sentinels named another primary, which was followed.")
 
 #define WEIR_NODES_SHARING_LIST(X)                                                                                     \
     X(keys, "gauge", "Leased and batched keys that this node keeps.")                                                  \

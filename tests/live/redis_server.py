@@ -124,28 +124,57 @@ class Group:
 
 
 class Sentinels(Group):
-    """A primary, its replica, and three sentinels that know it as `main`."""
+    """A primary, its replicas, and three sentinels that know it as `main`."""
 
-    def __init__(self):
+    def __init__(self, replicas=1, failover_timeout_ms=3000):
         super().__init__()
+        self.failover_timeout_ms = failover_timeout_ms
         try:
             self.primary = self.add()
-            self.replica = self.add('--replicaof', '127.0.0.1', self.primary.port)
-            self.sentinels = [self.add('--sentinel', program='redis-sentinel', config=self.sentinel_config())
-                              for _ in range(3)]
-            wait_for(self.settled, 'replica and sentinels do not find each other')
+            self.replicas = [self.add('--replicaof', '127.0.0.1', self.primary.port) for _ in range(replicas)]
+            self.replica = self.replicas[0]
+            self.sentinels = []
+            self.watch(self.primary)
         except BaseException:
             self.stop()
             raise
 
-    def sentinel_config(self):
-        return (f'sentinel monitor main 127.0.0.1 {self.primary.port} 2\nsentinel down-after-milliseconds main 500\n'
-                'sentinel failover-timeout main 3000\n')
+    def watch(self, primary):
+        """Three sentinels that know nothing but this primary; those that were there are gone, with their ports."""
+        ports = [s.port for s in self.sentinels] or free_ports(3)
+        for sentinel in self.sentinels:
+            sentinel.stop()
+            self.servers.remove(sentinel)
+        config = (f'sentinel monitor main 127.0.0.1 {primary.port} 2\nsentinel down-after-milliseconds main 500\n'
+                  f'sentinel failover-timeout main {self.failover_timeout_ms}\n')
+        self.sentinels = [self.add('--sentinel', program='redis-sentinel', config=config, port=port) for port in ports]
+        wait_for(self.settled, 'replicas and sentinels do not find each other')
 
     def settled(self):
-        return (self.replica.info('master_link_status') == 'up' and
-                all(int(s.info('sentinel_masters')) == 1 and 'sentinels=3' in s.ask('INFO', 'sentinel').decode() and
-                    'slaves=1' in s.ask('INFO', 'sentinel').decode() for s in self.sentinels))
+        known = f'slaves={len(self.replicas)},sentinels=3'
+        links = [s.info('master_link_status') for s in [self.primary, *self.replicas]]
+        return sorted(links, key=str) == [None] + ['up'] * len(self.replicas) and all(
+            known in s.ask('INFO', 'sentinel').decode() for s in self.sentinels)
+
+    def named_by(self, sentinel):
+        """The port of the primary that it names."""
+        return int(self.sentinels[sentinel].ask('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'main')[1])
+
+    def named(self):
+        return [self.named_by(i) for i in range(len(self.sentinels))]
+
+    def fail_over(self, leader=0):
+        """Planned, led by one of the sentinels, which is refused until they all have seen that the servers are well."""
+        wait_for(lambda: self.sentinels[leader].ask('SENTINEL', 'FAILOVER', 'main') == 'OK', 'no failover begins')
+
+    def primary_now(self):
+        """Of our servers, the one that the first sentinel names."""
+        return next(s for s in [self.primary, *self.replicas] if s.port == self.named_by(0))
+
+    @staticmethod
+    def cannot_sync(server):
+        """It keeps the primary that it has, and can follow no other: a failover then lasts until its timeout."""
+        server.ask('CONFIG', 'SET', 'masterauth', 'wrong', 'masteruser', 'nobody')
 
     def yaml(self):
         return 'sentinel: main, servers: [' + ', '.join(f'"127.0.0.1:{s.port}"' for s in self.sentinels) + ']'
@@ -158,19 +187,27 @@ class Cluster(Group):
         super().__init__()
         try:
             for _ in range(6):
-                port, bus = free_ports(2)
-                self.add('--cluster-enabled', 'yes', '--cluster-port', bus, '--cluster-node-timeout', 1000,
-                         '--cluster-config-file', 'nodes.conf', '--cluster-require-full-coverage', 'no', port=port)
+                self.add_node()
             self.join()
             wait_for(self.settled, 'the cluster does not settle')
         except BaseException:
             self.stop()
             raise
 
+    def add_node(self):
+        port, bus = free_ports(2)
+        return self.add('--cluster-enabled', 'yes', '--cluster-port', bus, '--cluster-node-timeout', 1000,
+                        '--cluster-config-file', 'nodes.conf', '--cluster-require-full-coverage', 'no', port=port)
+
     def join(self):
         addresses = [f'127.0.0.1:{s.port}' for s in self.servers]
-        subprocess.run(['redis-cli', '--cluster', 'create', *addresses, '--cluster-replicas', '1', '--cluster-yes'],
-                       check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
+        self.manage('create', *addresses, '--cluster-replicas', 1, '--cluster-yes')
+
+    @staticmethod
+    def manage(*words):
+        """redis-cli --cluster …"""
+        subprocess.run(['redis-cli', '--cluster', *map(str, words)], check=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, timeout=60)
 
     def settled(self):
         return all('cluster_state:ok' in s.ask('CLUSTER', 'INFO').decode() for s in self.servers) and all(

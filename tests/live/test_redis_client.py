@@ -369,6 +369,7 @@ class Fake(threading.Thread):
         self.listener = socket.create_server(('127.0.0.1', 0))
         self.port = self.listener.getsockname()[1]
         self.reply, self.greets = reply, greets
+        self.node = None  # in the map of a cluster; None: this one
         self.connections = 0
         self.start()
 
@@ -402,7 +403,7 @@ class Fake(threading.Thread):
         return first, rest
 
     def answer(self, name):
-        slots = b'*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n' % self.port
+        slots = b'*1\r\n*3\r\n:0\r\n:16383\r\n' + (self.node or b'*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n' % self.port)
         greeting = {b'CLIENT': b'+OK\r\n', b'CLUSTER': slots, b'ROLE': b'*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n',
                     b'SCRIPT': b'$40\r\n' + b'a' * 40 + b'\r\n'}
         return greeting[name] if self.greets and name in greeting else self.reply
@@ -458,6 +459,25 @@ class Strangers(unittest.TestCase):
                 Drive(f'127.0.0.1:{fake.port}', password='hush') as drive:
             drive.wait_error('password')
             self.assertNotIn('hush', drive.stats()['last_error'])
+
+    def test_a_redirect_to_the_host_that_was_asked(self):
+        """"?", or nothing, for the host means the one that was asked."""
+        for host in (b'?', b''):
+            with self.subTest(host=host), Fake(b'') as one, Fake(b'$-1\r\n') as two:
+                one.reply = b'-MOVED 1 %s:%d\r\n' % (host, two.port)
+                with Drive(f'127.0.0.1:{one.port}', cluster=1) as drive:
+                    drive.limit('a', 5)
+                    drive.wait_ready()
+                    self.assertEqual(drive.ask('decide', 'a:x:1')[0], 'ECORRUPT', 'the second one answers')
+
+    def test_a_node_without_a_name_has_an_address(self):
+        """"?" in the map of a cluster whose nodes tell their names: its address stands beside it."""
+        with Fake(b'$-1\r\n') as fake:
+            fake.node = (b'*4\r\n$1\r\n?\r\n:%d\r\n$2\r\nid\r\n*4\r\n$5\r\nother\r\n$1\r\nx\r\n$2\r\nip\r\n'
+                         b'$9\r\n127.0.0.1\r\n' % fake.port)
+            with Drive(f'localhost:{fake.port}', cluster=1) as drive:
+                drive.wait_ready()
+                self.assertIn(f'127.0.0.1:{fake.port}', [address for address, *_ in drive.servers()])
 
     def test_endless_redirects(self):
         """A cluster that never settles: each node says the other has the slot."""

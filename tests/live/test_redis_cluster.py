@@ -146,6 +146,54 @@ class Slots(OnCluster):
             self.assertEqual(stats['losses'], 0, stats)
 
 
+class Growth(OnCluster):
+    def check_loses_nothing(self, drive, change, keys=200):
+        """While requests go on, each key at each server of the cluster at some time."""
+        drive.limit('a', 1000)
+        drive.wait_ready()
+        drive.start_load('a', keys, per_ms=1, ms=8000, deadline_ms=1000)
+        time.sleep(0.3)
+        change()
+        load = drive.end_load()
+        self.assertFalse([address for address, *_ in drive.servers() if '?' in address])
+        self.assertEqual(load['told'], load['admitted'] + load['down'], load)
+        self.assertEqual(load['down'], 0, load)
+        self.assertEqual(sum(self.used(drive, 1000, keys)), load['admitted'])
+        stats = drive.stats()
+        self.assertGreater(stats['redirects'], 0)
+        self.assertEqual(stats['losses'], 0, stats)
+
+    def grow(self):
+        node = self.cluster.add_node()
+        first = f'127.0.0.1:{self.cluster.servers[0].port}'
+        self.cluster.manage('add-node', f'127.0.0.1:{node.port}', first)
+        wait_for(self.cluster.settled, 'the new node does not join')
+        self.cluster.manage('rebalance', first, '--cluster-use-empty-masters', '--cluster-pipeline', 100)
+        return node
+
+    def test_a_node_that_is_added_is_no_loss(self):
+        """It takes over a part of each primary's slots, the ones with marks among them, and nothing is lost."""
+        with self.drive() as drive:
+            self.check_loses_nothing(drive, self.grow)
+
+    def test_nodes_that_do_not_tell_their_names(self):
+        """MOVED and the map say "?" for the host: the one that was asked."""
+        for server in self.cluster.servers:
+            server.ask('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'hostname')
+            self.addCleanup(server.ask, 'CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'ip')
+        self.assertIn('?:', str(self.error_of_moved()))
+        with self.drive() as drive:
+            one, two, *_ = self.primaries()
+            self.check_loses_nothing(drive, lambda: self.cluster.manage(
+                'reshard', f'127.0.0.1:{one.port}', '--cluster-from', one.ask('CLUSTER', 'MYID').decode(),
+                '--cluster-to', two.ask('CLUSTER', 'MYID').decode(), '--cluster-slots', 1500, '--cluster-yes'))
+
+
+    def error_of_moved(self):
+        answers = [s.ask('GET', 'x') for s in self.primaries()]
+        return next(a for a in answers if a is not None)
+
+
 class Failovers(OnCluster):
     def test_planned(self):
         """CLUSTER FAILOVER: nothing is lost, and no loss is counted."""
@@ -177,6 +225,23 @@ class Failovers(OnCluster):
             time.sleep(RAMP_S)
             self.assertEqual(drive.load('a', 50, ms=100, deadline_ms=1000)['admitted'], 100)
             victim.start()
+
+    def test_not_ready_while_slots_have_no_primary(self):
+        """A primary dies whose replica is dead already: the others answer, and the engine is not whole."""
+        with self.drive() as drive:
+            drive.limit('a', 1000)
+            drive.wait_ready()
+            victim = self.primaries()[-1]
+            replica = next(s for s in self.cluster.servers if s.info('master_port') == str(victim.port))
+            replica.kill()
+            victim.kill()
+            wait_for(lambda: not drive.ready(), 'it says that all answers')
+            time.sleep(1.5)
+            self.assertFalse(drive.ready())
+            self.assertGreater(drive.load('a', 50, ms=200, deadline_ms=100)['admitted'], 0)
+            victim.start()
+            replica.start()
+            drive.wait_ready()
 
     def test_flush_of_one_is_one_loss(self):
         with self.drive() as drive:

@@ -226,9 +226,10 @@ static void print_stats(struct driver *driver)
     driver->remote->ops->stats(driver->remote, &s);
     printf("stats asked=%" PRIu64 " answered=%" PRIu64 " refused=%" PRIu64 " unknown=%" PRIu64 " shed=%" PRIu64
            " losses=%" PRIu64 " corrupt=%" PRIu64 " given_back=%" PRIu64 " given_back_lost=%" PRIu64
-           " reconnects=%" PRIu64 " scripts_loaded=%" PRIu64 " redirects=%" PRIu64 " last_error=%s\n",
+           " reconnects=%" PRIu64 " scripts_loaded=%" PRIu64 " redirects=%" PRIu64 " primary_changes=%" PRIu64
+           " last_error=%s\n",
            s.asked, s.answered, s.refused, s.unknown, s.shed, s.losses, s.corrupt, s.given_back, s.given_back_lost,
-           s.reconnects, s.scripts_loaded, s.redirects, s.last_error);
+           s.reconnects, s.scripts_loaded, s.redirects, s.primary_changes, s.last_error);
 }
 
 static void print_servers(struct driver *driver)

@@ -19,10 +19,26 @@ void weir_redis_cluster_ask_soon(struct weir_redis_engine *engine, uint64_t in_n
 
 /* ---- the map ---- */
 
+/* "?": a node that tells clients its name, and has none. */
+static bool is_host(const char *host, size_t size)
+{
+    return size > 0 && !(size == 1 && host[0] == '?');
+}
+
+/* [host, port, id, [what else is known of it: "ip", its address, …]]. Without any it is where we asked. */
 static const char *host_of(const redisReply *node, const struct weir_redis_server *from)
 {
     const redisReply *host = weir_redis_element(node, 0, REDIS_REPLY_STRING);
-    return host && host->len > 0 && !weir_redis_is_text(host, "?") ? host->str : from->seed.host;
+    const redisReply *more = weir_redis_element(node, 3, REDIS_REPLY_ARRAY);
+    if (host && is_host(host->str, host->len))
+        return host->str;
+    for (size_t i = 0; more && i + 1 < more->elements; i += 2) {
+        const redisReply *name = weir_redis_element(more, i, REDIS_REPLY_STRING);
+        const redisReply *value = weir_redis_element(more, i + 1, REDIS_REPLY_STRING);
+        if (name && value && weir_redis_is_text(name, "ip") && is_host(value->str, value->len))
+            return value->str;
+    }
+    return from->seed.host;
 }
 
 /* One range: [first, last, [host, port, …], replicas …]. */
@@ -42,6 +58,20 @@ static bool read_range(struct weir_redis_server *from, const redisReply *range, 
     for (long long slot = first->integer; slot <= last->integer; slot++)
         slots[slot] = index;
     return true;
+}
+
+/* A slot that has gone to another server, while its own lives on with others, was moved with all that is in it: nothing
+ * is lost. Both servers begin a mark anew. */
+static void forget_moved_marks(struct weir_redis_engine *engine)
+{
+    for (size_t slot = 0; slot < WEIR_REDIS_SLOTS; slot++) {
+        uint16_t index = engine->slots[slot];
+        struct weir_redis_server *server = index == WEIR_REDIS_NOBODY ? NULL : engine->servers[index];
+        if (server && server->mark && server->state == WEIR_REDIS_READY && engine->slots[server->mark->slot] != index) {
+            server->mark->used = false;
+            weir_redis_mark_release(server);
+        }
+    }
 }
 
 /* Of each server's slots: the one of its mark, else one whose mark waits for a server, else the least. */
@@ -88,14 +118,14 @@ static void forget_marks(struct weir_redis_engine *engine)
     }
 }
 
-/* Each slot has a primary, and each primary is connected. */
-static bool is_whole(const struct weir_redis_engine *engine)
+bool weir_redis_cluster_whole(const struct weir_redis_engine *engine)
 {
-    for (size_t slot = 0; slot < WEIR_REDIS_SLOTS; slot++) {
-        if (engine->slots[slot] == WEIR_REDIS_NOBODY || engine->servers[engine->slots[slot]]->state != WEIR_REDIS_READY)
+    for (size_t slot = 0; engine->slots && slot < WEIR_REDIS_SLOTS; slot++) {
+        uint16_t index = engine->slots[slot];
+        if (index == WEIR_REDIS_NOBODY || !weir_redis_server_answers(engine->servers[index]))
             return false;
     }
-    return true;
+    return engine->slots;
 }
 
 static void on_map(struct weir_redis_server *from, const redisReply *reply, uint64_t generation)
@@ -124,9 +154,11 @@ static void on_map(struct weir_redis_server *from, const redisReply *reply, uint
     free(engine->slots);
     engine->slots = slots;
     engine->mapped = true;
+    forget_moved_marks(engine);
     assign_marks(engine);
     forget_marks(engine);
-    engine->ask_ns = uv_hrtime() + weir_redis_jitter(engine, is_whole(engine) ? ASK_EVERY_NS : ASK_AGAIN_NS);
+    engine->ask_ns = uv_hrtime() +
+                     weir_redis_jitter(engine, weir_redis_cluster_whole(engine) ? ASK_EVERY_NS : ASK_AGAIN_NS);
 }
 
 /* ---- asking for it ---- */
@@ -171,9 +203,10 @@ struct weir_redis_server *weir_redis_cluster_named(struct weir_redis_server *fro
         return NULL;
     size_t size = (size_t)(colon - host);
     *ret_slot = (uint16_t)slot;
-    if (size == 0)
-        return weir_redis_server_find(from->engine, from->seed.host, strlen(from->seed.host), (uint16_t)port, "",
-                                      false);
+    if (!is_host(host, size)) {
+        host = from->seed.host;
+        size = strlen(host);
+    }
     return weir_redis_server_find(from->engine, host, size, (uint16_t)port, "", false);
 }
 

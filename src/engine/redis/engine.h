@@ -88,6 +88,7 @@ struct weir_redis_engine {
     struct weir_redis_mark marks[WEIR_REDIS_SERVERS_MAX];
     uint64_t mark_numbers; /* used so far */
     uint64_t epoch;        /* SENTINEL: of the failover that made the primary */
+    uint64_t backed_ns;    /* SENTINEL: when one last named this primary and this epoch; before: when one first spoke */
 
     uint64_t ask_ns; /* when the map (CLUSTER) or the primary (SENTINEL) is asked for next; 0 = not */
     uint64_t asked_ns;

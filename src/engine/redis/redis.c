@@ -101,28 +101,19 @@ static size_t get_servers(struct weir_remote *remote, struct weir_remote_server 
     struct weir_redis_engine *engine = (struct weir_redis_engine *)remote;
     size_t count = 0;
     for (size_t i = 0; i < engine->servers_end && count < room; i++) {
-        if (engine->servers[i])
+        if (engine->servers[i] && !engine->servers[i]->leaving)
             describe(engine->servers[i], &ret_servers[count++]);
     }
     return count;
 }
 
-static bool answers(const struct weir_redis_server *server)
-{
-    return server->state == WEIR_REDIS_READY && server->breaker.state != WEIR_BREAKER_OPEN;
-}
-
-/* In a cluster: one of the servers that have slots; which of the slots are down is told request by request. */
+/* In a cluster: for all slots. */
 static bool is_ready(struct weir_remote *remote)
 {
     struct weir_redis_engine *engine = (struct weir_redis_engine *)remote;
-    if (engine->settings.topology != WEIR_REDIS_CLUSTER)
-        return engine->primary != WEIR_REDIS_NOBODY && answers(engine->servers[engine->primary]);
-    for (size_t i = 0; engine->slots && i < engine->servers_end; i++) {
-        if (engine->servers[i] && engine->servers[i]->mark && answers(engine->servers[i]))
-            return true;
-    }
-    return false;
+    if (engine->settings.topology == WEIR_REDIS_CLUSTER)
+        return weir_redis_cluster_whole(engine);
+    return engine->primary != WEIR_REDIS_NOBODY && weir_redis_server_answers(engine->servers[engine->primary]);
 }
 
 /* ---- the end ---- */

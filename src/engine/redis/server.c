@@ -92,6 +92,11 @@ bool weir_redis_server_ask_now(struct weir_redis_server *server, weir_redis_then
 
 /* ---- breaker ---- */
 
+bool weir_redis_server_answers(const struct weir_redis_server *server)
+{
+    return server->state == WEIR_REDIS_READY && server->breaker.state != WEIR_BREAKER_OPEN;
+}
+
 bool weir_redis_server_allows(struct weir_redis_server *server, uint64_t *ret_generation)
 {
     struct weir_redis_engine *engine = server->engine;
@@ -143,7 +148,7 @@ static void ready(struct weir_redis_server *server)
         weir_redis_cluster_ready(server);
     else if (server->watcher)
         weir_redis_sentinel_ask_soon(engine, 0);
-    else
+    else if (!server->leaving)
         weir_redis_mark_assign(server, 0);
     if (server->mark)
         weir_redis_mark_connected(server);

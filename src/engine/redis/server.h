@@ -17,11 +17,20 @@ enum weir_redis_server_state {
 
 enum weir_redis_role { WEIR_REDIS_ROLE_UNKNOWN, WEIR_REDIS_PRIMARY, WEIR_REDIS_REPLICA, WEIR_REDIS_WATCHER };
 
+/* What a sentinel said last: the primary, and of which failover. */
+struct weir_redis_said {
+    char host[WEIR_REDIS_HOST_MAX + 1];
+    uint16_t port;
+    uint64_t epoch, at_ns; /* at_ns 0: nothing */
+    uint64_t next_epoch;   /* of what it is about to say */
+};
+
 struct weir_redis_server {
     struct weir_redis_engine *engine;
     struct weir_redis_seed seed; /* where */
     char name[160];              /* "HOST:PORT" */
     bool watcher;                /* a sentinel */
+    struct weir_redis_said said; /* a sentinel */
     bool leaving;                /* goes when nothing is under way at it */
     bool tried;                  /* a connection has failed since it was last ready */
     bool was_ready;
@@ -53,6 +62,8 @@ void weir_redis_server_fail(struct weir_redis_server *server, const char *why);
 
 /* An error reply that says that nothing was done: remembered for operators, and acted on. */
 void weir_redis_server_refused(struct weir_redis_server *server, const redisReply *reply);
+
+bool weir_redis_server_answers(const struct weir_redis_server *server); /* it is ready, and its breaker is not open */
 
 /* May a command be sent to it? It is ready, or becomes so for the first time; its breaker allows it. */
 bool weir_redis_server_allows(struct weir_redis_server *server, uint64_t *ret_generation);
