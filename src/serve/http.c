@@ -6,6 +6,7 @@
 #include "observe/metrics.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
+#include "wire/origin.h"
 
 #define TARGET_MAX ((size_t)8 << 10)
 
@@ -51,6 +52,11 @@ static bool allowed(struct weir_http_call *call, unsigned right)
 }
 
 /* ---- routes ---- */
+
+static bool path_is(struct weir_slice path, const char *literal)
+{
+    return path.size == strlen(literal) && memcmp(path.data, literal, path.size) == 0;
+}
 
 static void healthz(struct weir_http_call *call)
 {
@@ -137,11 +143,40 @@ static bool answer_permits(struct weir_http_call *call)
     return true;
 }
 
+/* A page of any web site can make a browser ask us. True when that, or what looks like it, has been refused. The
+ * questions of /v1/auth carry fields of the proxy's client, which browsers send to the proxy rightly. */
+static bool refuse_browser(const struct weir_http_call *call)
+{
+    const struct weir_conn *conn = call->conn;
+    const struct weir_config *config = conn->loop->setup->config;
+    const struct weir_config_http *rules = &config->http_rules;
+    const struct weir_slice path = call->request->path;
+    if (path_is(path, "/v1/auth"))
+        return false;
+    if (weir_origin_foreign(call->request)) {
+        weir_count(&conn->loop->counters.foreign_refused, 1);
+        weir_http_reply_problem(call, 403, "",
+                                "a web page of another origin may not ask this server "
+                                "(Origin, Sec-Fetch-Site)");
+        return true;
+    }
+    if (path_is(path, "/healthz") || path_is(path, "/readyz") ||
+        weir_auth_anonymous(config->auth_required, conn->loopback) == 0 ||
+        weir_origin_host_ours(call->request, rules->hosts, rules->hosts_count))
+        return false;
+    weir_count(&conn->loop->counters.hosts_refused, 1);
+    weir_http_reply_problem(call, 403, "",
+                            "where no token is asked for, Host must be an IP address, localhost, or one of "
+                            "hosts: in listen: { http: { hosts: [...] } }");
+    return true;
+}
+
 static void answer(struct weir_http_call *call)
 {
+    if (refuse_browser(call))
+        return;
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-        const struct weir_slice path = call->request->path;
-        if (path.size != strlen(routes[i].path) || memcmp(path.data, routes[i].path, path.size) != 0)
+        if (!path_is(call->request->path, routes[i].path))
             continue;
         if (!method_fits(call->request->method, routes[i].methods))
             refuse_method(call, routes[i].methods);

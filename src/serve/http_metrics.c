@@ -57,6 +57,12 @@ static void write_connections(struct weir_prometheus *out, const struct weir_sha
 
 static void write_auth(struct weir_prometheus *out, const struct weir_shared *shared)
 {
+    weir_prometheus_metric(out, "weir_browser_refused_total", "counter",
+                           "HTTP requests refused as those of a web page: by Origin or Sec-Fetch-Site, or by Host.");
+    weir_prometheus_sample(out, "weir_browser_refused_total", (struct weir_label){ "by", "origin" }, no_label,
+                           SUM(shared, foreign_refused));
+    weir_prometheus_sample(out, "weir_browser_refused_total", (struct weir_label){ "by", "host" }, no_label,
+                           SUM(shared, hosts_refused));
     one(out, "weir_auth_unserved_total", "counter", "Questions to /v1/auth while listen.http.forwarded is none.",
         SUM(shared, auth_unserved));
     one(out, "weir_auth_refused_total", "counter",

@@ -31,11 +31,13 @@ struct weir_counters {
     _Atomic uint64_t protocol_errors;     /* closed for what they sent */
     _Atomic uint64_t bytes_in;
     _Atomic uint64_t bytes_out;
-    _Atomic uint64_t commands;       /* RESP commands taken */
-    _Atomic uint64_t requests;       /* HTTP requests taken */
-    _Atomic uint64_t auth_unserved;  /* /v1/auth asked for where `forwarded` is none */
-    _Atomic uint64_t auth_refused;   /* /v1/auth: the proxy's fields or the path are not as they must be */
-    _Atomic uint64_t claims_ignored; /* of reserved attributes, by what does not state them */
+    _Atomic uint64_t commands;        /* RESP commands taken */
+    _Atomic uint64_t requests;        /* HTTP requests taken */
+    _Atomic uint64_t foreign_refused; /* HTTP requests of somebody else's web page */
+    _Atomic uint64_t hosts_refused;   /* HTTP requests to a name that is not ours */
+    _Atomic uint64_t auth_unserved;   /* /v1/auth asked for where `forwarded` is none */
+    _Atomic uint64_t auth_refused;    /* /v1/auth: the proxy's fields or the path are not as they must be */
+    _Atomic uint64_t claims_ignored;  /* of reserved attributes, by what does not state them */
     _Atomic uint64_t fallbacks[WEIR_FALLBACK_POLICIES];     /* verdicts that an engine did not give */
     _Atomic uint64_t unmatched_admitted, unmatched_refused; /* requests that met no limit */
     _Atomic uint64_t unknown_charges; /* exact decisions that the engine may have charged without our hearing of it */

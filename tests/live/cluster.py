@@ -156,7 +156,7 @@ def metrics(port):
 
 def check_http(limit, key):
     body = json.dumps({'attributes': {'what': limit, 'user': key}}).encode()
-    return b'POST /v1/check HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' % (
+    return b'POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' % (
         len(body), body)
 
 

@@ -15,7 +15,7 @@ limits:
 BODY = b'{"attributes":{"user":"ada"}}'
 
 
-def post(body=BODY, *fields, line=b'POST /v1/check HTTP/1.1', host=b'Host: weir'):
+def post(body=BODY, *fields, line=b'POST /v1/check HTTP/1.1', host=b'Host: localhost'):
     """A request; Content-Length comes from `fields`, or is right."""
     lengths = [field for field in fields if field.lower().startswith((b'content-length', b'transfer-encoding'))]
     head = [line] + ([host] if host else []) + list(fields)
@@ -68,7 +68,7 @@ class BadHttp(unittest.TestCase):
 
     def test_half_a_request_is_given_up(self):
         start = time.monotonic()
-        answer = self.exchange(b'POST /v1/check HTTP/1.1\r\nHost: weir\r\nContent-Le')
+        answer = self.exchange(b'POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Le')
         self.assertIn(answer[9:12], (b'', b'408'), answer)
         self.assertGreater(time.monotonic() - start, 0.5)
 
@@ -139,7 +139,7 @@ class BadHttp(unittest.TestCase):
 
     def test_two_hosts(self):
         self.refused(post(BODY, b'Host: other'))
-        self.refused(post(BODY, b'Host: weir'))
+        self.refused(post(BODY, b'Host: localhost'))
 
     def test_bare_lf(self):
         self.refused(post().replace(b'\r\n', b'\n'))
@@ -160,7 +160,7 @@ class BadHttp(unittest.TestCase):
 
     def test_head_too_large(self):
         self.refused(post(BODY, b'X: ' + b'a' * 10000), statuses=(431, 400))
-        self.refused(b'GET /' + b'a' * 10000 + b' HTTP/1.1\r\nHost: weir\r\n\r\n', statuses=(414, 431, 400))
+        self.refused(b'GET /' + b'a' * 10000 + b' HTTP/1.1\r\nHost: localhost\r\n\r\n', statuses=(414, 431, 400))
 
     def test_too_many_fields(self):
         self.refused(post(BODY, *[b'X%d: a' % i for i in range(100)]), statuses=(431, 400))
@@ -221,8 +221,8 @@ class BadHttp(unittest.TestCase):
         return int(head.split(b' ')[1]), rest.decode()
 
     def test_unknown_places_and_methods(self):
-        self.assertEqual(self.status(b'GET /nowhere HTTP/1.1\r\nHost: weir\r\n\r\n'), 404)
-        self.assertEqual(self.status(b'DELETE /v1/check HTTP/1.1\r\nHost: weir\r\n\r\n'), 405)
+        self.assertEqual(self.status(b'GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n'), 404)
+        self.assertEqual(self.status(b'DELETE /v1/check HTTP/1.1\r\nHost: localhost\r\n\r\n'), 405)
 
     def test_pipelined_requests_after_a_bad_one_are_not_run(self):
         answer = self.exchange(post() + post(host=None) + post())

@@ -30,7 +30,7 @@ limits:
 
 def check(queue, *fields, cost=1):
     body = json.dumps({'attributes': {'queue': queue}, 'cost': cost}).encode()
-    head = [b'POST /v1/check HTTP/1.1', b'Host: weir', b'Content-Length: %d' % len(body), *fields]
+    head = [b'POST /v1/check HTTP/1.1', b'Host: localhost', b'Content-Length: %d' % len(body), *fields]
     return b'\r\n'.join(head) + b'\r\n\r\n' + body
 
 
@@ -53,7 +53,7 @@ class Hold(unittest.TestCase):
 
     def metric(self, name):
         with connect(self.weir.http) as sock:
-            sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: weir\r\n\r\n')
+            sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
             text = read_answer(sock)[2].decode()
         for line in text.splitlines():
             if line.startswith(name + ' '):
@@ -107,14 +107,14 @@ class Hold(unittest.TestCase):
             start = time.monotonic()
             for _ in range(3):
                 fields = ''.join(f'{name}: {value}\r\n' for name, value in NGINX_FIELDS.items())
-                sock.sendall(f'GET /v1/auth?queue=mail-2 HTTP/1.1\r\nHost: weir\r\n{fields}\r\n'.encode())
+                sock.sendall(f'GET /v1/auth?queue=mail-2 HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n'.encode())
                 self.assertEqual(read_answer(sock)[0], 200)
             self.assertGreaterEqual(time.monotonic() - start, 0.04)
 
     def test_pipelined_answers_keep_their_order(self):
         """The connection answers one after the other, in the order asked, held or not."""
         with connect(self.weir.http) as sock:
-            sock.sendall(check('mail-3') * 3 + b'GET /healthz HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n')
+            sock.sendall(check('mail-3') * 3 + b'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
             data = b''
             while piece := sock.recv(65536):
                 data += piece

@@ -32,7 +32,7 @@ ADA = {'attributes': {'user': 'ada', 'route': '/api/x'}}
 
 
 def request(method, target, body=b'', *fields):
-    head = [f'{method} {target} HTTP/1.1', 'Host: weir', *fields]
+    head = [f'{method} {target} HTTP/1.1', 'Host: localhost', *fields]
     if body:
         head.append(f'Content-Length: {len(body)}')
     return '\r\n'.join(head).encode() + b'\r\n\r\n' + body

@@ -64,7 +64,7 @@ class Client:
 
 def request(name, verb, **members):
     body = json.dumps(members).encode()
-    return f'POST /v1/locks/{name}/{verb} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n'.encode() + body
+    return f'POST /v1/locks/{name}/{verb} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n'.encode() + body
 
 
 class OneServer(unittest.TestCase):
@@ -183,7 +183,7 @@ class OneServer(unittest.TestCase):
         self.client.post('line', 'acquire', owner='holder', ttl_ms=60000)
         with connect(self.weir.http) as sock:
             sock.sendall(request('line', 'acquire', owner='x', ttl_ms=60000, wait_ms=9000) +
-                         request('line', 'release', owner='x') + b'GET /healthz HTTP/1.1\r\nHost: x\r\n'
+                         request('line', 'release', owner='x') + b'GET /healthz HTTP/1.1\r\nHost: localhost\r\n'
                          b'Connection: close\r\n\r\n')
             wait_for(lambda: self.waiters('line') == 1)
             self.client.post('line', 'release', owner='holder')
@@ -194,7 +194,7 @@ class OneServer(unittest.TestCase):
 
     def test_who_leaves_is_out_of_the_queue_at_once(self):
         self.client.post('leave', 'acquire', owner='holder', ttl_ms=60000)
-        for tail in (b'', b'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n' * 2000):
+        for tail in (b'', b'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n' * 2000):
             with connect(self.weir.http) as sock:
                 sock.sendall(request('leave', 'acquire', owner='gone', ttl_ms=60000, wait_ms=60000) + tail)
                 wait_for(lambda: self.waiters('leave') == 1)
@@ -233,7 +233,7 @@ class OneServer(unittest.TestCase):
         self.assertEqual((locks['name'], locks['up'], locks['fault']), ('sqlite', True, None))
         self.assertGreater(locks['granted'], 0)
         with connect(self.weir.http) as sock:
-            sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+            sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
             text = read_all(sock).decode()
         for name in ('granted_total', 'held_total', 'lost_total', 'unknown_total', 'released_total', 'forgone_total',
                      'waiters', 'batches_total', 'failures_total', 'raised_total', 'incarnation',
@@ -296,7 +296,7 @@ limits: []
             self.assertIn('locks: { engine: sqlite', problem['detail'])
             self.assertEqual(client.call('GET', '/v1/nodes')[1]['locks'], None)
             with connect(weir.http) as sock:
-                sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n')
+                sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
                 self.assertNotIn(b'weir_locks', read_until(sock, b'weir_sharing_fallback_closed_total'))
 
 
