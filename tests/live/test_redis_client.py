@@ -12,6 +12,7 @@ import threading
 import time
 import unittest
 
+from fake_redis import Fake
 from redis_drive import Drive
 from redis_server import DURABLE, Redis, free_ports, wait_for
 
@@ -359,60 +360,6 @@ class Tls(unittest.TestCase):
         with Drive(f'127.0.0.1:{self.port}', connect_timeout_ms=300) as drive:
             wait_for(lambda: drive.stats()['last_error'], 'no error')
             self.assertFalse(drive.ready())
-
-
-class Fake(threading.Thread):
-    """A server that greets as Redis does and answers everything else with `reply`."""
-
-    def __init__(self, reply, greets=True):
-        super().__init__(daemon=True)
-        self.listener = socket.create_server(('127.0.0.1', 0))
-        self.port = self.listener.getsockname()[1]
-        self.reply, self.greets = reply, greets
-        self.node = None  # in the map of a cluster; None: this one
-        self.connections = 0
-        self.start()
-
-    def run(self):
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self.listener.accept()
-                self.connections += 1
-                threading.Thread(target=self.serve, args=(client,), daemon=True).start()
-
-    def serve(self, client):
-        with client, contextlib.suppress(OSError):
-            data = b''
-            while piece := client.recv(65536):
-                data += piece
-                while b'\r\n' in data and (word := self.command(data)) is not None:
-                    name, data = word
-                    client.sendall(self.answer(name))
-
-    @staticmethod
-    def command(data):
-        """The first word of a whole command, and what follows; None if there is more to come."""
-        head, _, rest = data.partition(b'\r\n')
-        first = None
-        for _ in range(int(head[1:])):
-            size, found, rest = rest.partition(b'\r\n')
-            if not found or len(rest) < int(size[1:]) + 2:
-                return None
-            first = first or rest[:int(size[1:])]
-            rest = rest[int(size[1:]) + 2:]
-        return first, rest
-
-    def answer(self, name):
-        slots = b'*1\r\n*3\r\n:0\r\n:16383\r\n' + (self.node or b'*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n' % self.port)
-        greeting = {b'CLIENT': b'+OK\r\n', b'CLUSTER': slots, b'ROLE': b'*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n',
-                    b'SCRIPT': b'$40\r\n' + b'a' * 40 + b'\r\n'}
-        return greeting[name] if self.greets and name in greeting else self.reply
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
 
 
 class Strangers(unittest.TestCase):

@@ -6,8 +6,9 @@ once and not left again, and each failover forgives at most one capacity."""
 import time
 import unittest
 
+from fake_redis import FakeSentinel
 from redis_drive import Drive
-from redis_server import Sentinels, wait_for
+from redis_server import Redis, Sentinels, wait_for
 
 WINDOW_MS = 5000  # failover-timeout: how long a failover lasts whose replica never follows
 CAPACITY = 200
@@ -141,6 +142,92 @@ class Two(WithReplicas, Window):
 
 class Three(WithReplicas, Window):
     replicas = 3
+
+
+class Words(unittest.TestCase):
+    """What sentinels say, and two servers that both are primaries."""
+
+    def setUp(self):
+        self.one, self.two = Redis(), Redis()
+        self.addCleanup(self.one.stop)
+        self.addCleanup(self.two.stop)
+
+    def sentinels(self, *said):
+        sentinels = [FakeSentinel(server.port, epoch) for server, epoch in said]
+        for sentinel in sentinels:
+            self.addCleanup(sentinel.__exit__)
+        return sentinels
+
+    def drive(self, sentinels):
+        return Drive(*(f'127.0.0.1:{s.port}' for s in sentinels), sentinel='main')
+
+    def primary(self, drive):
+        return [a for a, role, state, _ in drive.servers() if (role, state) == ('primary', 'connected')]
+
+    def check_stays(self, drive, server, seconds=1.5):
+        wait_for(lambda: self.primary(drive) == [f'127.0.0.1:{server.port}'], 'not followed')
+        changes, until = drive.stats()['primary_changes'], time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.assertEqual(drive.stats()['primary_changes'], changes)
+            self.assertEqual(self.primary(drive), [f'127.0.0.1:{server.port}'])
+            time.sleep(0.02)
+
+    def test_at_one_epoch_the_first_address_stays(self):
+        sentinels = self.sentinels((self.one, 3), (self.one, 3), (self.one, 3))
+        with self.drive(sentinels) as drive:
+            self.check_stays(drive, self.one, 0.1)
+            sentinels[1].named = sentinels[2].named = self.two.port
+            self.check_stays(drive, self.one, 7)
+
+    def test_the_latest_is_followed_whoever_tells_of_it(self):
+        sentinels = self.sentinels((self.one, 3), (self.one, 3), (self.one, 3))
+        with self.drive(sentinels) as drive:
+            self.check_stays(drive, self.one, 0.1)
+            sentinels[2].named, sentinels[2].epoch = self.two.port, 4
+            self.check_stays(drive, self.two, 7)
+
+    def test_the_first_word_does_not_count_before_the_others_were_heard(self):
+        sentinels = self.sentinels((self.two, 4), (self.one, 3), (self.one, 3))
+        for _ in range(5):
+            sentinels = sentinels[1:] + sentinels[:1]
+            with self.drive(sentinels) as drive:
+                self.check_stays(drive, self.two, 0.1)
+                self.assertEqual(drive.stats()['primary_changes'], 0)
+
+    def test_a_sentinel_that_is_silent_delays_the_start_shortly(self):
+        sentinels = self.sentinels((self.one, 3), (self.one, 3), (self.two, 4))
+        sentinels[2].mute = True
+        with self.drive(sentinels) as drive:
+            self.check_stays(drive, self.one, 0.1)
+
+    def test_most_that_agree_on_an_older_one_are_believed_when_nobody_contradicts(self):
+        sentinels = self.sentinels((self.one, 9), (self.one, 9), (self.one, 9))
+        with self.drive(sentinels) as drive:
+            self.check_stays(drive, self.one, 0.1)
+            for sentinel in sentinels[:2]:
+                sentinel.named, sentinel.epoch = self.two.port, 1
+            self.check_stays(drive, self.one, 6)
+            sentinels[2].epoch = 0
+            self.check_stays(drive, self.two, 1)
+            sentinels[0].named, sentinels[0].epoch = self.one.port, 2
+            self.check_stays(drive, self.one, 1)
+
+    def test_fewer_than_most_are_not(self):
+        sentinels = self.sentinels((self.one, 9), (self.one, 9), (self.one, 9))
+        with self.drive(sentinels) as drive:
+            self.check_stays(drive, self.one, 0.1)
+            for sentinel in sentinels[:2]:
+                sentinel.mute = True
+            sentinels[2].named, sentinels[2].epoch = self.two.port, 1
+            self.check_stays(drive, self.one, 8)
+
+    def test_what_was_said_long_ago_does_not_count(self):
+        """The only one that knew of a failover is gone; the others were made anew."""
+        sentinels = self.sentinels((self.one, 9), (self.two, 1), (self.two, 1))
+        with self.drive(sentinels) as drive:
+            self.check_stays(drive, self.one, 0.1)
+            sentinels[0].mute = True
+            self.check_stays(drive, self.two, 3)
 
 
 if __name__ == '__main__':
