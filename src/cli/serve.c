@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/siphash.h"
+#include "cli/serve_config.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_sessions.h"
 #include "cli/verbs.h"
@@ -40,23 +40,10 @@ static const char help[] =
 
 #define THREADS_MAX 256
 
-/* What the command line says; it wins over the file, at each reload too. */
-struct flags {
-    const char *config_file;
-    const char *check_file;
-    const char *node;
-    const char *locks; /* NULL = not given */
-    bool insecure;
-    bool resp_given, http_given;
-    struct weir_address resp, http;
-    uint64_t memory; /* 0 = not given */
-    uint32_t threads;
-};
-
 struct serving {
-    struct flags flags;
+    struct weir_serve_flags flags;
     struct weir_limiter *limiter;
-    uint64_t engine; /* what the engine was at the start: fingerprint */
+    struct weir_serve_fixed fixed; /* as it was at the start */
     uint8_t cluster_secret[16];
 };
 
@@ -79,7 +66,7 @@ static int read_threads(const char *text, uint32_t *ret_threads)
     return 0;
 }
 
-static int read_option(struct flags *flags, int option, const char *value)
+static int read_option(struct weir_serve_flags *flags, int option, const char *value)
 {
     struct weir_fault fault = { 0 };
     switch (option) {
@@ -116,7 +103,7 @@ static int read_option(struct flags *flags, int option, const char *value)
     }
 }
 
-static int read_flags(int argc, char **argv, struct flags *ret_flags, bool *ret_help)
+static int read_flags(int argc, char **argv, struct weir_serve_flags *ret_flags, bool *ret_help)
 {
     static const struct option options[] = {
         { "config", required_argument, NULL, 'c' },
@@ -131,7 +118,7 @@ static int read_flags(int argc, char **argv, struct flags *ret_flags, bool *ret_
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    *ret_flags = (struct flags){ 0 };
+    *ret_flags = (struct weir_serve_flags){ 0 };
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             *ret_help = true;
@@ -150,154 +137,49 @@ static int read_flags(int argc, char **argv, struct flags *ret_flags, bool *ret_
 
 /* ---- configuration ---- */
 
-static void print_fault(const char *file, const struct weir_config_fault *fault)
+static struct weir_config *load_or_print(const struct weir_serve_flags *flags)
 {
-    char text[1024];
-    weir_config_fault_format(fault, file ? file : "weir: the example limits", text, sizeof(text));
-    fprintf(stderr, "%s\n", text);
-}
-
-static void print_warnings(const char *file, const struct weir_config *config)
-{
-    for (size_t i = 0; i < config->warnings_count; i++)
-        fprintf(stderr, "%s:%u:%u: warning: %s\n", file, config->warnings[i].mark.line, config->warnings[i].mark.column,
-                config->warnings[i].text);
-    if (config->warnings_dropped > 0)
-        fprintf(stderr, "%s: %zu more warnings\n", file, config->warnings_dropped);
-}
-
-/* An address that other machines can reach needs a way to tell callers apart, or a word that it does not. */
-static int check_exposed(const char *name, const struct weir_address *address, const struct weir_config *config)
-{
-    if (address->kind != WEIR_ADDRESS_TCP || address->loopback || config->auth_required == WEIR_AUTH_NEVER ||
-        config->tokens_count > 0)
-        return 0;
-    fprintf(stderr,
-            "weir: %s would listen on %s for anybody: configure auth tokens, or say --insecure if that is meant\n",
-            name, address->host);
-    return WEIR_EXIT_ERROR;
-}
-
-static struct weir_config *load_config(const struct flags *flags)
-{
-    struct weir_config *config = NULL;
-    struct weir_config_fault fault = { 0 };
-    int error = flags->config_file ? weir_config_load(flags->config_file, &config, &fault)
-                                   : weir_config_example(&config, &fault);
-    /* A file for all nodes is fine as it is; a node that starts must know which one it is. */
-    if (!error && (flags->node || !flags->check_file))
-        error = weir_config_be(config, flags->node, &fault);
-    if (error) {
-        print_fault(flags->config_file, &fault);
-        weir_config_destroy(config);
-        return NULL;
-    }
-    if (flags->config_file)
-        print_warnings(flags->config_file, config);
-    if (flags->resp_given)
-        config->resp = flags->resp;
-    if (flags->http_given)
-        config->http = flags->http;
-    if (flags->insecure)
-        config->auth_required = WEIR_AUTH_NEVER;
-    if (weir_cli_locks_choose(config, flags->locks, !flags->config_file) ||
-        check_exposed("resp", &config->resp, config) || check_exposed("http", &config->http, config)) {
-        weir_config_destroy(config);
-        return NULL;
-    }
+    struct weir_serve_said said;
+    struct weir_config *config = weir_serve_config_load(flags, true, &said);
+    if (!config)
+        fprintf(stderr, "%s\n", said.text);
     return config;
 }
 
-static struct weir_setup *make_setup(const struct serving *serving, struct weir_config *config)
+static struct weir_setup *make_or_print(const struct serving *serving, struct weir_config *config)
 {
-    struct weir_setup *setup = NULL;
-    struct weir_config_fault fault = { 0 };
-    if (config && weir_setup_create(config, serving->limiter, &setup, &fault)) {
-        print_fault(serving->flags.config_file, &fault);
-        weir_config_destroy(config);
-    }
+    struct weir_serve_said said;
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config, "start", &said);
+    if (!setup)
+        fprintf(stderr, "%s\n", said.text);
     return setup;
 }
 
-static void add_text(struct weir_siphash_state *state, const char *text)
-{
-    weir_siphash_add(state, text ? text : "", text ? strlen(text) + 1 : 1);
-}
-
-static void add_address(struct weir_siphash_state *state, const struct weir_address *address)
-{
-    add_text(state, address->host);
-    add_text(state, address->path);
-    weir_siphash_add(state, &address->port, sizeof(address->port));
-}
-
-static void add_locks(struct weir_siphash_state *state, const struct weir_config_locks *locks)
-{
-    weir_siphash_add(state, &locks->engine, sizeof(locks->engine));
-    add_text(state, locks->path);
-    add_text(state, locks->witness);
-    weir_siphash_add(state, locks->conninfo.data, locks->conninfo.size);
-    add_text(state, locks->table);
-    for (size_t i = 0; i < locks->endpoints_count; i++)
-        add_text(state, locks->endpoints[i]);
-    add_text(state, locks->prefix);
-    add_text(state, locks->username);
-    weir_siphash_add(state, locks->password.data, locks->password.size);
-    add_text(state, locks->ca_file);
-    weir_siphash_add(state, &locks->waiters_max, sizeof(locks->waiters_max));
-    weir_siphash_add(state, &locks->timeout_ns, sizeof(locks->timeout_ns));
-}
-
-/* Of what a reload cannot change: connections to the engine, the store of locks, sessions, the socket of gossip, and
- * how keys are hashed. */
-static uint64_t fingerprint(const struct weir_config *config)
-{
-    const struct weir_config_redis *redis = &config->redis;
-    const uint8_t flags[] = { redis->cluster, redis->tls };
-    struct weir_siphash_state state;
-    weir_siphash_start(&state, &(struct weir_sip_key){ 0 });
-    for (size_t i = 0; i < redis->servers_count; i++)
-        add_address(&state, &redis->servers[i]);
-    weir_siphash_add(&state, flags, sizeof(flags));
-    add_text(&state, redis->sentinel);
-    add_text(&state, redis->username);
-    add_text(&state, redis->prefix);
-    add_text(&state, redis->tls_ca_file);
-    add_text(&state, redis->tls_name);
-    weir_siphash_add(&state, redis->password.data, redis->password.size);
-    weir_siphash_add(&state, redis->sentinel_password.data, redis->sentinel_password.size);
-    weir_siphash_add(&state, &redis->connect_timeout_ns, sizeof(redis->connect_timeout_ns));
-    for (size_t i = 0; i < config->nodes_count; i++) {
-        add_text(&state, config->nodes[i].name);
-        add_address(&state, &config->nodes[i].gossip);
-    }
-    add_text(&state, config->node_name);
-    add_locks(&state, &config->locks);
-    weir_cli_sessions_add(&state, &config->sessions);
-    weir_siphash_add(&state, config->cluster_secret, sizeof(config->cluster_secret));
-    return weir_siphash_end(&state);
-}
-
-static struct weir_setup *reload(void *context)
+static struct weir_setup *reload(void *context, char *ret_said, size_t said_size)
 {
     struct serving *serving = context;
-    struct weir_config *config = load_config(&serving->flags);
-    bool same = config && fingerprint(config) == serving->engine;
-    if (config) /* under another secret every key would start afresh */
+    struct weir_serve_said said;
+    char changed[256] = "";
+    struct weir_config *config = weir_serve_config_load(&serving->flags, false, &said);
+    if (config) {
+        const struct weir_serve_fixed fixed = weir_serve_fixed_of(config);
+        weir_serve_fixed_differ(&serving->fixed, &fixed, changed, sizeof(changed));
+        /* under another secret every key would start afresh */
         memcpy(config->cluster_secret, serving->cluster_secret, sizeof(config->cluster_secret));
-    struct weir_setup *setup = make_setup(serving, config);
-    if (setup)
-        printf("weir: reloaded, %zu limits%s\n", weir_rules_count(setup->rules),
-               same ? ""
-                    : "; engine:, cluster:, sessions:, locks: or cluster_secret: have changed, which takes a restart: "
-                      "the old connections, locks, sessions and secret stay");
+    }
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config, "SIGHUP", &said);
+    if (!setup)
+        (void)snprintf(ret_said, said_size, "%s", said.text);
     else
-        fputs("weir: the old limits stay in force\n", stderr);
-    fflush(stdout);
+        (void)snprintf(ret_said, said_size, "%zu limits of %s%s%s%s%s", weir_rules_count(setup->rules),
+                       serving->flags.config_file ? serving->flags.config_file : "the built-in example",
+                       said.text[0] ? "; " : "", said.text, changed[0] ? "; changed, but kept until a restart: " : "",
+                       changed);
     return setup;
 }
 
-static int make_limiter(const struct flags *flags, const struct weir_config *config, struct weir_limiter **ret_limiter)
+static int make_limiter(const struct weir_serve_flags *flags, const struct weir_config *config,
+                        struct weir_limiter **ret_limiter)
 {
     struct weir_fault fault = { 0 };
     const struct weir_limiter_options options = {
@@ -315,11 +197,11 @@ static int make_limiter(const struct flags *flags, const struct weir_config *con
 }
 
 /* `weir serve --check FILE`: everything that a start would find wrong, short of listening. */
-static int check(struct flags *flags)
+static int check(struct weir_serve_flags *flags)
 {
     flags->config_file = flags->check_file;
     struct serving serving = { .flags = *flags };
-    struct weir_config *config = load_config(flags);
+    struct weir_config *config = load_or_print(flags);
     if (!config)
         return WEIR_EXIT_ERROR;
     if (!weir_cli_locks_built(config) || !weir_cli_sessions_built(config) ||
@@ -327,7 +209,7 @@ static int check(struct flags *flags)
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
-    struct weir_setup *setup = make_setup(&serving, config);
+    struct weir_setup *setup = make_or_print(&serving, config);
     if (setup && config->locks.engine != WEIR_LOCKS_NONE)
         printf("weir: %s is fine, %zu limits, locks in %s\n", flags->check_file, weir_rules_count(setup->rules),
                weir_config_lock_engine_name(config->locks.engine));
@@ -404,7 +286,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
     print_engine(config);
     weir_cli_locks_print(config, locks);
     weir_cli_sessions_print(config);
-    serving->engine = fingerprint(config);
+    serving->fixed = weir_serve_fixed_of(config);
     memcpy(serving->cluster_secret, config->cluster_secret, sizeof(serving->cluster_secret));
     fflush(stdout);
     if (weir_server_connections_max(server) < config->server.connections_max)
@@ -429,14 +311,14 @@ int weir_cli_serve(int argc, char **argv)
     if (serving.flags.check_file)
         return check(&serving.flags);
 
-    struct weir_config *config = load_config(&serving.flags);
+    struct weir_config *config = load_or_print(&serving.flags);
     if (!config)
         return WEIR_EXIT_ERROR;
     if (make_limiter(&serving.flags, config, &serving.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
-    struct weir_setup *setup = make_setup(&serving, config);
+    struct weir_setup *setup = make_or_print(&serving, config);
     int code = setup ? run(&serving, setup) : WEIR_EXIT_ERROR;
     weir_limiter_destroy(serving.limiter);
     return code;

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/serve_watch.h"
 #include "cli/verbs.h"
 #include "engine/lock/open.h"
 #include "rules/arena.h"
@@ -59,19 +58,23 @@ static void choose_example(struct weir_config *config)
     config->locks.path = weir_arena_print(config->arena, "%s/locks.db", folder);
 }
 
-int weir_cli_locks_choose(struct weir_config *config, const char *flag, bool is_example)
+int weir_cli_locks_choose(struct weir_config *config, const char *flag, bool is_example, char *ret_said, size_t size)
 {
     struct weir_config_locks *locks = &config->locks;
     if (!flag) {
         if (is_example)
             choose_example(config);
-        return locks->engine == WEIR_LOCKS_SQLITE && !locks->path ? WEIR_EXIT_ERROR : 0; /* memory is out */
+        if (locks->engine == WEIR_LOCKS_SQLITE && !locks->path) {
+            (void)snprintf(ret_said, size, "weir: %s", weir_error_text(WEIR_ENOMEM));
+            return WEIR_EXIT_ERROR;
+        }
+        return 0;
     }
     *locks = (struct weir_config_locks){ .waiters_max = locks->waiters_max, .timeout_ns = locks->timeout_ns };
     if (strcmp(flag, "off") == 0)
         return 0;
     if (flag[0] == '\0' || strlen(flag) >= PATH_MAX) {
-        fprintf(stderr, "weir: --locks must be a path of 1 to %d bytes, or off\n", PATH_MAX - 1);
+        (void)snprintf(ret_said, size, "weir: --locks must be a path of 1 to %d bytes, or off", PATH_MAX - 1);
         return WEIR_EXIT_ERROR;
     }
     locks->engine = WEIR_LOCKS_SQLITE;
@@ -138,7 +141,6 @@ int weir_cli_locks_open(const struct weir_config *config, bool is_example, struc
     struct weir_fault fault = { 0 };
     int error = open_engine(locks, ret_engine, &fault);
     if (!error) {
-        weir_cli_locks_watch(ret_engine);
         return 0;
     }
     const char *text = fault.text[0]         ? fault.text

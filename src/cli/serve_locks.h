@@ -8,8 +8,8 @@
 #include "rules/config.h"
 
 /* Puts --locks (PATH, "off" or NULL: not given) into the configuration, or where that is the built-in example and there
- * is no flag, the state directory's locks.db, whose folder is made. 0 or an exit code, after it has said why. */
-int weir_cli_locks_choose(struct weir_config *config, const char *flag, bool is_example);
+ * is no flag, the state directory's locks.db, whose folder is made. 0 or an exit code, and ret_said says why. */
+int weir_cli_locks_choose(struct weir_config *config, const char *flag, bool is_example, char *ret_said, size_t size);
 
 /* For --check, which opens nothing: whether this build has the engine that was chosen, and says if not. */
 bool weir_cli_locks_built(const struct weir_config *config);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/siphash.h"
 #include "rules/decode.h"
 #include "rules/limit_decode.h"
 #include "rules/locks_decode.h"
@@ -62,6 +63,7 @@ static const struct weir_field config_fields[] = {
     { "tls", weir_tls_decode, 0, false, 0, 0, NULL },
     { "auth", weir_auth_decode, 0, false, 0, 0, NULL },
     { "server", weir_server_decode, offsetof(struct weir_config, server), false, 0, 0, NULL },
+    { "log", weir_log_decode, 0, false, 0, 0, NULL },
     { "headers", weir_headers_decode, 0, false, 0, 0, NULL },
     { "cluster_secret", weir_cluster_secret_decode, 0, false, 0, 0, NULL },
     { "engine", weir_engine_decode, 0, false, 0, 0, NULL },
@@ -76,6 +78,7 @@ static int defaults_set(struct weir_config *config)
 {
     config->memory_max = WEIR_MEMORY_DEFAULT;
     config->skew_max_ns = WEIR_SKEW_DEFAULT_NS;
+    config->log_level = WEIR_LOG_INFO;
     config->headers_ratelimit = true;
     config->headers_x_ratelimit = true;
     config->locks = (struct weir_config_locks){ .waiters_max = 65536, .timeout_ns = 2 * SECOND };
@@ -140,6 +143,7 @@ static int parse(const char *text, size_t size, const char *directory, struct we
         return error;
     }
     config->arena = arena;
+    config->checksum = weir_siphash(&(struct weir_sip_key){ 0 }, text, size);
     *ret_config = config;
     return 0;
 }

@@ -11,6 +11,7 @@
 #ifndef WEIR_RULES_CONFIG_H
 #define WEIR_RULES_CONFIG_H
 
+#include "observe/logger.h"
 #include "weir/limiter.h"
 #include "weir/session.h"
 #include "wire/forwarded.h"
@@ -308,6 +309,9 @@ struct weir_config {
     size_t tokens_count;
     /* server: */
     struct weir_config_server server;
+    /* log: */
+    enum weir_log_format log_format;
+    enum weir_log_level log_level;
     /* headers: */
     bool headers_ratelimit;   /* RateLimit and RateLimit-Policy */
     bool headers_x_ratelimit; /* X-RateLimit-Limit, -Remaining, -Reset */
@@ -331,6 +335,7 @@ struct weir_config {
     size_t limits_count;
     enum weir_unmatched unmatched;
 
+    uint64_t checksum;                    /* of the text, byte by byte: to tell two files apart, not to keep secrets */
     struct weir_config_warning *warnings; /* in the order of their place in the text */
     size_t warnings_count;
     size_t warnings_dropped;

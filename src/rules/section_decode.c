@@ -146,6 +146,18 @@ int weir_headers_decode(struct weir_decode *decode, const struct weir_yaml_node 
     return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
 }
 
+int weir_log_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target)
+{
+    static const char *const format_words[] = { "text", "json", NULL };
+    static const char *const level_words[] = { "error", "warn", "info", NULL };
+    static const struct weir_field fields[] = {
+        { "format", weir_decode_word, OF(log_format), false, 0, 0, format_words },
+        { "level", weir_decode_word, OF(log_level), false, 0, 0, level_words },
+    };
+    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')

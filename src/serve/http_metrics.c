@@ -182,7 +182,8 @@ static void write_sharing(struct weir_prometheus *out, struct weir_loop *loop)
 {
     struct weir_nodes_view *view = NULL;
     write_fallbacks(out, loop->shared);
-    if (weir_nodes_view_create(loop, &view) == 0)
+    weir_sharer_draw(&loop->sharer);
+    if (weir_nodes_view_create(loop->shared, loop->setup->config, &view) == 0)
         weir_sharing_metrics(out, weir_nodes_view_of(view));
     weir_nodes_view_destroy(view);
 }

@@ -8,10 +8,12 @@
 
 void weir_http_nodes(struct weir_http_call *call)
 {
+    struct weir_loop *loop = call->conn->loop;
     struct weir_nodes_view *view = NULL;
     uint8_t *body = NULL;
     size_t size = 0;
-    if (weir_nodes_view_create(call->conn->loop, &view) == 0) {
+    weir_sharer_draw(&loop->sharer);
+    if (weir_nodes_view_create(loop->shared, loop->setup->config, &view) == 0) {
         const struct weir_nodes *nodes = weir_nodes_view_of(view);
         size_t room = weir_nodes_json_max(nodes);
         body = malloc(room);

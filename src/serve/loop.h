@@ -58,6 +58,15 @@ struct weir_listener {
     bool loopback; /* whether callers must show a token */
 };
 
+/* How the last reload ended, and how many did. */
+struct weir_reloads {
+    pthread_mutex_t lock;
+    uint64_t done, failed;
+    bool last_failed;
+    uint64_t last_wall_ns; /* 0: there was none */
+    char last_said[600];   /* what is wrong, or what is in force now */
+};
+
 /* What the loops of one server share. */
 struct weir_shared {
     struct weir_limiter *limiter;
@@ -68,6 +77,7 @@ struct weir_shared {
     struct weir_lock_service *locks;       /* NULL: there are no locks */
     struct weir_session_service *sessions; /* NULL: there are no sessions */
     struct weir_permit_secret permit_secret;
+    struct weir_reloads reloads;
     struct weir_loop *loops;
     size_t loop_count;
     size_t connections_room;                  /* for which there are descriptors */

@@ -158,24 +158,23 @@ static void add_locks(struct weir_nodes_view *view, struct weir_lock_service *se
     view->nodes.locks = &view->locks;
 }
 
-int weir_nodes_view_create(struct weir_loop *loop, struct weir_nodes_view **ret_view)
+int weir_nodes_view_create(const struct weir_shared *shared, const struct weir_config *config,
+                           struct weir_nodes_view **ret_view)
 {
     struct weir_nodes_view *view = calloc(1, sizeof(*view));
     if (!view)
         return WEIR_ENOMEM;
-    const struct weir_config *config = loop->setup->config;
     const struct weir_time time = weir_time_read();
     view->nodes.node = config->nodes_count ? config->node_name : NULL;
     view->nodes.count = weir_max_u64(config->nodes_count, 1);
     view->engine = (struct weir_nodes_engine){ .name = "redis", .ready = true, .servers = view->servers };
-    weir_sharer_draw(&loop->sharer); /* of this one at least, as it is now */
-    for (size_t i = 0; i < loop->shared->loop_count; i++)
-        add_loop(view, &loop->shared->loops[i], time.now_ns);
+    for (size_t i = 0; i < shared->loop_count; i++)
+        add_loop(view, &shared->loops[i], time.now_ns);
     view->engine.last_error_after_ns = since(time.now_ns, view->last_error_ns);
-    if (loop->shared->gossip)
-        add_gossip(view, loop->shared->gossip, &time);
-    if (loop->shared->locks)
-        add_locks(view, loop->shared->locks);
+    if (shared->gossip)
+        add_gossip(view, shared->gossip, &time);
+    if (shared->locks)
+        add_locks(view, shared->locks);
     *ret_view = view;
     return 0;
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/server.h"
 
+#include <inttypes.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -16,6 +19,8 @@
 #include "serve/listen.h"
 #include "serve/locks.h"
 #include "serve/sessions.h"
+#include "serve/watch_look.h"
+#include "weir/version.h"
 
 #define MAINTAIN_PERIOD_MS 10
 #define MAINTAIN_LINES 4096
@@ -36,8 +41,10 @@ struct weir_server {
     struct opened opened[WEIR_LISTENERS_MAX];
     uv_loop_t uv;
     uv_signal_t hup, term, interrupt;
-    uv_timer_t maintain;
+    uv_timer_t maintain, look;
     uv_async_t moved;
+    struct weir_logger logger;
+    struct weir_watch *watch;
     struct weir_gossip_server *gossip; /* NULL: none */
     struct weir_setup *setup;          /* in force */
     struct weir_setup *retired;        /* loops may still look at it */
@@ -50,10 +57,41 @@ static void wake_loops(struct weir_server *server)
         uv_async_send(&server->shared.loops[i].wake);
 }
 
+__attribute__((format(printf, 4, 5))) static void say(struct weir_server *server, enum weir_log_level level,
+                                                      const char *event, const char *format, ...)
+{
+    char message[WEIR_LOGGER_LINE_MAX];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(message, sizeof(message), format, list);
+    va_end(list);
+    weir_logger_write(&server->logger, weir_time_read().wall_ns, level, event, message);
+}
+
 /* ---- reload ---- */
+
+static void note_reload(struct weir_reloads *reloads, bool failed, const char *said)
+{
+    pthread_mutex_lock(&reloads->lock);
+    *(failed ? &reloads->failed : &reloads->done) += 1;
+    reloads->last_failed = failed;
+    reloads->last_wall_ns = weir_time_read().wall_ns;
+    (void)snprintf(reloads->last_said, sizeof(reloads->last_said), "%s", said);
+    pthread_mutex_unlock(&reloads->lock);
+}
+
+/* In force from now on. */
+static void put_setup(struct weir_server *server, struct weir_setup *setup)
+{
+    setup->origin.wall_ns = weir_time_read().wall_ns;
+    server->setup = setup;
+    server->logger.format = setup->config->log_format;
+    server->logger.level = setup->config->log_level;
+}
 
 static void reload(struct weir_server *server)
 {
+    char said[sizeof(server->shared.reloads.last_said)] = "";
     if (!server->options.reload || atomic_load(&server->shared.draining))
         return;
     /* Two sets of rules may be in use at a time, not three; before it serves, none may change. */
@@ -62,15 +100,19 @@ static void reload(struct weir_server *server)
         return;
     }
     server->reload_wanted = false;
-    struct weir_setup *next = server->options.reload(server->options.context);
-    if (!next)
+    struct weir_setup *next = server->options.reload(server->options.context, said, sizeof(said));
+    note_reload(&server->shared.reloads, !next, said);
+    if (!next) {
+        say(server, WEIR_LOG_ERROR, "reload_failed", "the old limits stay in force: %s", said);
         return;
+    }
     server->retired = server->setup;
-    server->setup = next;
+    put_setup(server, next);
     weir_gossip_server_limits(server->gossip, next->rules);
     atomic_store(&server->shared.setup_pending, server->shared.loop_count);
     atomic_store(&server->shared.setup, next);
     wake_loops(server);
+    say(server, WEIR_LOG_INFO, "reloaded", "%s", said);
 }
 
 static void close_handles(struct weir_server *server)
@@ -79,6 +121,7 @@ static void close_handles(struct weir_server *server)
     uv_close((uv_handle_t *)&server->term, NULL);
     uv_close((uv_handle_t *)&server->interrupt, NULL);
     uv_close((uv_handle_t *)&server->maintain, NULL);
+    uv_close((uv_handle_t *)&server->look, NULL);
     uv_close((uv_handle_t *)&server->moved, NULL);
     weir_gossip_server_close(server->gossip);
 }
@@ -106,10 +149,15 @@ static void on_hup(uv_signal_t *handle, int number)
 
 static void on_term(uv_signal_t *handle, int number)
 {
-    (void)number;
     struct weir_server *server = handle->data;
-    if (atomic_load(&server->shared.draining))
+    const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
+    if (atomic_load(&server->shared.draining)) {
+        say(server, WEIR_LOG_WARN, "hurry", "%s again: what is under way is cut off", name);
         atomic_store(&server->shared.hurry, true);
+    } else {
+        say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %" PRIu64 " ms at most", name,
+            server->setup->config->server.drain_timeout_ns / (WEIR_NS_PER_SECOND / 1000));
+    }
     atomic_store(&server->shared.draining, true);
     wake_loops(server);
 }
@@ -118,6 +166,14 @@ static void on_maintain(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
     weir_limiter_maintain(server->shared.limiter, NULL, MAINTAIN_LINES);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct weir_server *server = timer->data;
+    const struct weir_time time = weir_time_read();
+    weir_watch_look(server->watch, time.now_ns, time.wall_ns);
+    weir_watch_server(server->watch, &server->shared, server->setup);
 }
 
 static int init_handles(struct weir_server *server)
@@ -132,7 +188,9 @@ static int init_handles(struct weir_server *server)
     uv_signal_init(&server->uv, &server->term);
     uv_signal_init(&server->uv, &server->interrupt);
     uv_timer_init(&server->uv, &server->maintain);
-    server->hup.data = server->term.data = server->interrupt.data = server->maintain.data = server->moved.data = server;
+    uv_timer_init(&server->uv, &server->look);
+    server->hup.data = server->term.data = server->interrupt.data = server->maintain.data = server->look.data =
+        server->moved.data = server;
     server->shared.moved = &server->moved;
     return 0;
 }
@@ -289,9 +347,13 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
         return error;
     }
     server->options = *options;
+    server->logger = (struct weir_logger){ .fd = STDERR_FILENO, .level = WEIR_LOG_INFO };
+    pthread_mutex_init(&server->shared.reloads.lock, NULL);
     server->shared.limiter = options->limiter;
     atomic_init(&server->shared.setup, options->setup);
-    error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
+    error = weir_watch_create(&server->logger, &server->watch);
+    if (!error)
+        error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
     if (!error)
         error = weir_gossip_server_create(options->setup->config, options->setup->rules, &server->uv, &server->gossip,
                                           ret_fault);
@@ -304,7 +366,7 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
         weir_server_destroy(server);
         return error;
     }
-    server->setup = options->setup;
+    put_setup(server, options->setup);
     *ret_server = server;
     return 0;
 }
@@ -334,8 +396,14 @@ int weir_server_run(struct weir_server *server)
     }
     if (server->reload_wanted)
         reload(server);
-    if (started > 0)
+    if (started > 0) {
+        say(server, WEIR_LOG_INFO, "started", "weir %s, %zu limits of %s, %zu loops", WEIR_VERSION,
+            weir_rules_count(server->setup->rules),
+            server->setup->origin.source ? server->setup->origin.source : "the built-in example", started);
+        uv_timer_start(&server->look, on_look, WEIR_WATCH_PERIOD_MS, WEIR_WATCH_PERIOD_MS);
         uv_run(&server->uv, UV_RUN_DEFAULT);
+        say(server, WEIR_LOG_INFO, "stopped", "all loops have ended");
+    }
     for (size_t i = 0; i < started; i++)
         weir_loop_join(&server->shared.loops[i]);
     return error;
@@ -364,6 +432,8 @@ void weir_server_destroy(struct weir_server *server)
         if (server->opened[i].name[0] && server->opened[i].address.kind == WEIR_ADDRESS_UNIX)
             weir_listen_close(&server->opened[i].address, 0, NULL);
     }
+    weir_watch_destroy(server->watch);
+    pthread_mutex_destroy(&server->shared.reloads.lock);
     weir_setup_destroy(server->retired);
     weir_setup_destroy(server->setup);
     free(server);

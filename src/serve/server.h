@@ -2,7 +2,7 @@
  *
  * The whole server: its loops, and the thread that looks after them. That thread is the caller's: it takes signals
  * (SIGHUP reloads; SIGTERM and SIGINT drain, a second one hurries), keeps the limiter's background work going and ends
- * when the last loop has drained. */
+ * when the last loop has drained. What changes meanwhile is told on standard error, a line each (serve/watch.h). */
 #ifndef WEIR_SERVE_SERVER_H
 #define WEIR_SERVE_SERVER_H
 
@@ -26,9 +26,10 @@ struct weir_server_options {
     struct weir_server_listen listens[WEIR_LISTENERS_MAX];
     size_t listen_count;
 
-    /* SIGHUP: makes the next setup, or says what is wrong and returns NULL, which keeps the old one. It may not change
-     * what listens where. Runs on the thread of weir_server_run; the loops go on meanwhile. */
-    struct weir_setup *(*reload)(void *context);
+    /* SIGHUP: makes the next setup, or returns NULL, which keeps the old one. ret_said: of what it is made and what of
+     * it needs a restart, or what is wrong. It may not change what listens where. Runs on the thread of
+     * weir_server_run; the loops go on meanwhile. */
+    struct weir_setup *(*reload)(void *context, char *ret_said, size_t said_size);
     void *context;
 };
 

@@ -12,7 +12,15 @@
 #include "rules/rules.h"
 #include "serve/auth.h"
 
+/* Where a setup came from. */
+struct weir_setup_origin {
+    const char *source; /* the file's path, as long as the process; NULL = the built-in example */
+    const char *by;     /* "start" or "SIGHUP" */
+    uint64_t wall_ns;   /* when it came into force; the server sets it */
+};
+
 struct weir_setup {
+    struct weir_setup_origin origin;
     struct weir_config *config;
     struct weir_rules *rules;
     struct weir_auth auth;

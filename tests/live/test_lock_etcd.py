@@ -173,9 +173,11 @@ class LockEtcd(unittest.TestCase):
             service.lock('name', 'B')
         etcd.start()
         service.until_granted('other', 'B')
-        said = [line for line in service.weir.output().splitlines() if 'the store' in line]
-        self.assertEqual(said, [f"weir: locks in etcd: the store cannot be asked: {etcd.url}: Couldn't connect to server",
-                                'weir: locks in etcd: the store answers again'])
+        wait_for(lambda: 'the store answers again' in service.weir.output(), 'its return was not told')
+        said = [line.split(' ', 1)[1] for line in service.weir.output().splitlines() if 'the store' in line]
+        self.assertEqual(said, [f"error locks_lost: locks in etcd: the store cannot be asked: {etcd.url}: "
+                                "Couldn't connect to server",
+                                'info locks_back: locks in etcd: the store answers again'])
 
     def test_a_wrong_password_is_what_people_are_told(self):
         etcd = self.server()

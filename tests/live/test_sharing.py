@@ -432,7 +432,7 @@ class Sharing(unittest.TestCase):
             text = weirs[0].config.read_text(encoding='utf-8')
             weirs[0].config.write_text(text.replace(f':{self.redis.port}', ':1'), encoding='utf-8')
             weirs[0].process.send_signal(signal.SIGHUP)
-            wait_for(lambda: 'takes a restart' in weirs[0].output(), 'nothing was said')
+            wait_for(lambda: 'kept until a restart: engine.redis' in weirs[0].output(), 'nothing was said')
             self.assertEqual(check(weirs[0], user='ada')[0], 200)
 
     def test_another_secret_takes_a_restart(self):
@@ -441,7 +441,7 @@ class Sharing(unittest.TestCase):
             text = weirs[0].config.read_text(encoding='utf-8')
             weirs[0].config.write_text(text.replace(SECRET, SECRET[::-1]), encoding='utf-8')
             weirs[0].process.send_signal(signal.SIGHUP)
-            wait_for(lambda: 'takes a restart' in weirs[0].output(), 'nothing was said')
+            wait_for(lambda: 'kept until a restart: cluster_secret' in weirs[0].output(), 'nothing was said')
             self.assertEqual(check(weirs[0], user='ada')[0], 429)  # not the first of another key
 
     def test_it_says_which_engine_and_which_node(self):

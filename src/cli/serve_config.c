@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/serve_config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/siphash.h"
+#include "cli/serve_locks.h"
+#include "cli/serve_sessions.h"
+
+/* ---- loading ---- */
+
+static void print_warnings(const char *file, const struct weir_config *config)
+{
+    for (size_t i = 0; i < config->warnings_count; i++)
+        fprintf(stderr, "%s:%u:%u: warning: %s\n", file, config->warnings[i].mark.line, config->warnings[i].mark.column,
+                config->warnings[i].text);
+    if (config->warnings_dropped > 0)
+        fprintf(stderr, "%s: %zu more warnings\n", file, config->warnings_dropped);
+}
+
+static void say_fault(const struct weir_serve_flags *flags, const struct weir_config_fault *fault,
+                      struct weir_serve_said *ret_said)
+{
+    const char *file = flags->config_file ? flags->config_file : "weir: the example limits";
+    weir_config_fault_format(fault, file, ret_said->text, sizeof(ret_said->text));
+}
+
+/* An address that other machines can reach needs a way to tell callers apart, or a word that it does not. */
+static bool exposed(const char *name, const struct weir_address *address, const struct weir_config *config,
+                    struct weir_serve_said *ret_said)
+{
+    if (address->kind != WEIR_ADDRESS_TCP || address->loopback || config->auth_required == WEIR_AUTH_NEVER ||
+        config->tokens_count > 0)
+        return false;
+    (void)snprintf(ret_said->text, sizeof(ret_said->text),
+                   "weir: %s would listen on %s for anybody: configure auth tokens, or say --insecure if that is meant",
+                   name, address->host);
+    return true;
+}
+
+static void put_flags(const struct weir_serve_flags *flags, struct weir_config *config)
+{
+    if (flags->resp_given)
+        config->resp = flags->resp;
+    if (flags->http_given)
+        config->http = flags->http;
+    if (flags->insecure)
+        config->auth_required = WEIR_AUTH_NEVER;
+}
+
+struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, bool prints_warnings,
+                                           struct weir_serve_said *ret_said)
+{
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault = { 0 };
+    ret_said->text[0] = '\0';
+    int error = flags->config_file ? weir_config_load(flags->config_file, &config, &fault)
+                                   : weir_config_example(&config, &fault);
+    /* A file for all nodes is fine as it is; a node that starts must know which one it is. */
+    if (!error && (flags->node || !flags->check_file))
+        error = weir_config_be(config, flags->node, &fault);
+    if (error) {
+        say_fault(flags, &fault, ret_said);
+        weir_config_destroy(config);
+        return NULL;
+    }
+    size_t warnings = config->warnings_count + config->warnings_dropped;
+    if (flags->config_file && prints_warnings)
+        print_warnings(flags->config_file, config);
+    else if (warnings > 0)
+        (void)snprintf(ret_said->text, sizeof(ret_said->text), "%zu warnings (weir rules check shows them)", warnings);
+    put_flags(flags, config);
+    if (weir_cli_locks_choose(config, flags->locks, !flags->config_file, ret_said->text, sizeof(ret_said->text)) ||
+        exposed("resp", &config->resp, config, ret_said) || exposed("http", &config->http, config, ret_said)) {
+        weir_config_destroy(config);
+        return NULL;
+    }
+    return config;
+}
+
+struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, struct weir_limiter *limiter,
+                                         struct weir_config *config, const char *by, struct weir_serve_said *ret_said)
+{
+    struct weir_setup *setup = NULL;
+    struct weir_config_fault fault = { 0 };
+    if (!config)
+        return NULL;
+    if (weir_setup_create(config, limiter, &setup, &fault)) {
+        say_fault(flags, &fault, ret_said);
+        weir_config_destroy(config);
+        return NULL;
+    }
+    setup->origin = (struct weir_setup_origin){ .source = flags->config_file, .by = by };
+    return setup;
+}
+
+/* ---- what a reload does not take ---- */
+
+static void add_text(struct weir_siphash_state *state, const char *text)
+{
+    weir_siphash_add(state, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+static void add_address(struct weir_siphash_state *state, const struct weir_address *address)
+{
+    weir_siphash_add(state, &address->kind, sizeof(address->kind));
+    add_text(state, address->host);
+    add_text(state, address->path);
+    weir_siphash_add(state, &address->port, sizeof(address->port));
+}
+
+static void add_resp(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    add_address(state, &config->resp);
+}
+
+static void add_http(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    add_address(state, &config->http);
+}
+
+static void add_memory(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    weir_siphash_add(state, &config->memory_max, sizeof(config->memory_max));
+}
+
+static void add_log_memory(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    weir_siphash_add(state, &config->log_memory_max, sizeof(config->log_memory_max));
+}
+
+static void add_skew(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    weir_siphash_add(state, &config->skew_max_ns, sizeof(config->skew_max_ns));
+}
+
+static void add_threads(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    weir_siphash_add(state, &config->threads, sizeof(config->threads));
+}
+
+static void add_secret(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    weir_siphash_add(state, config->cluster_secret, sizeof(config->cluster_secret));
+}
+
+static void add_redis(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    const struct weir_config_redis *redis = &config->redis;
+    const uint8_t flags[] = { redis->cluster, redis->tls };
+    for (size_t i = 0; i < redis->servers_count; i++)
+        add_address(state, &redis->servers[i]);
+    weir_siphash_add(state, flags, sizeof(flags));
+    add_text(state, redis->sentinel);
+    add_text(state, redis->username);
+    add_text(state, redis->prefix);
+    add_text(state, redis->tls_ca_file);
+    add_text(state, redis->tls_name);
+    weir_siphash_add(state, redis->password.data, redis->password.size);
+    weir_siphash_add(state, redis->sentinel_password.data, redis->sentinel_password.size);
+    weir_siphash_add(state, &redis->connect_timeout_ns, sizeof(redis->connect_timeout_ns));
+}
+
+static void add_node(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    add_text(state, config->node_name);
+}
+
+static void add_nodes(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    for (size_t i = 0; i < config->nodes_count; i++) {
+        add_text(state, config->nodes[i].name);
+        add_address(state, &config->nodes[i].gossip);
+    }
+}
+
+static void add_locks(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    const struct weir_config_locks *locks = &config->locks;
+    weir_siphash_add(state, &locks->engine, sizeof(locks->engine));
+    add_text(state, locks->path);
+    add_text(state, locks->witness);
+    weir_siphash_add(state, locks->conninfo.data, locks->conninfo.size);
+    add_text(state, locks->table);
+    for (size_t i = 0; i < locks->endpoints_count; i++)
+        add_text(state, locks->endpoints[i]);
+    add_text(state, locks->prefix);
+    add_text(state, locks->username);
+    weir_siphash_add(state, locks->password.data, locks->password.size);
+    add_text(state, locks->ca_file);
+    weir_siphash_add(state, &locks->waiters_max, sizeof(locks->waiters_max));
+    weir_siphash_add(state, &locks->timeout_ns, sizeof(locks->timeout_ns));
+}
+
+static void add_sessions(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    weir_cli_sessions_add(state, &config->sessions);
+}
+
+static const struct {
+    const char *key;
+    void (*add)(struct weir_siphash_state *state, const struct weir_config *config);
+} fixed_keys[] = {
+    { "listen.resp", add_resp },      { "listen.http", add_http },
+    { "table.memory", add_memory },   { "table.log_memory", add_log_memory },
+    { "table.skew_max", add_skew },   { "threads", add_threads },
+    { "cluster_secret", add_secret }, { "engine.redis", add_redis },
+    { "cluster.node", add_node },     { "cluster.nodes", add_nodes },
+    { "locks", add_locks },           { "sessions", add_sessions },
+};
+#define FIXED_COUNT (sizeof(fixed_keys) / sizeof(fixed_keys[0]))
+_Static_assert(FIXED_COUNT <= WEIR_SERVE_FIXED_MAX, "each key has its hash");
+
+struct weir_serve_fixed weir_serve_fixed_of(const struct weir_config *config)
+{
+    struct weir_serve_fixed fixed = { { 0 } };
+    for (size_t i = 0; i < FIXED_COUNT; i++) {
+        struct weir_siphash_state state;
+        weir_siphash_start(&state, &(struct weir_sip_key){ 0 });
+        fixed_keys[i].add(&state, config);
+        fixed.hashes[i] = weir_siphash_end(&state);
+    }
+    return fixed;
+}
+
+void weir_serve_fixed_differ(const struct weir_serve_fixed *one, const struct weir_serve_fixed *other, char *buffer,
+                             size_t size)
+{
+    size_t used = 0;
+    buffer[0] = '\0';
+    for (size_t i = 0; i < FIXED_COUNT && used < size; i++)
+        if (one->hashes[i] != other->hashes[i])
+            used += (size_t)snprintf(buffer + used, size - used, "%s%s", used ? ", " : "", fixed_keys[i].key);
+}

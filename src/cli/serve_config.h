@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From flags and file to what `weir serve` runs, at the start and at each reload. */
+#ifndef WEIR_CLI_SERVE_CONFIG_H
+#define WEIR_CLI_SERVE_CONFIG_H
+
+#include "rules/config.h"
+#include "serve/setup.h"
+
+/* What the command line says; it wins over the file, at each reload too. */
+struct weir_serve_flags {
+    const char *config_file;
+    const char *check_file;
+    const char *node;
+    const char *locks; /* NULL = not given */
+    bool insecure;
+    bool resp_given, http_given;
+    struct weir_address resp, http;
+    uint64_t memory; /* 0 = not given */
+    uint32_t threads;
+};
+
+/* Why there is no configuration, and what is to be minded about one that there is; cut to fit. */
+struct weir_serve_said {
+    char text[600];
+};
+
+/* The file, or the built-in example, with the flags over it. NULL: ret_said says why. Warnings of the file are printed
+ * if `prints_warnings`, else counted in ret_said. */
+struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, bool prints_warnings,
+                                           struct weir_serve_said *ret_said);
+
+/* Takes over the configuration, which may be NULL: then it says nothing more. NULL: ret_said says why. */
+struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, struct weir_limiter *limiter,
+                                         struct weir_config *config, const char *by, struct weir_serve_said *ret_said);
+
+/* ---- what a reload does not take ---- */
+
+/* A hash of each key that is read at the start only. */
+#define WEIR_SERVE_FIXED_MAX 16
+struct weir_serve_fixed {
+    uint64_t hashes[WEIR_SERVE_FIXED_MAX];
+};
+
+struct weir_serve_fixed weir_serve_fixed_of(const struct weir_config *config);
+
+/* "engine.redis, locks": the keys that differ; "" if none does. */
+void weir_serve_fixed_differ(const struct weir_serve_fixed *one, const struct weir_serve_fixed *other, char *buffer,
+                             size_t size);
+
+#endif

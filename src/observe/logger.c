@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "observe/logger.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "wire/text.h"
+
+#define NS_PER_MS 1000000
+#define MESSAGE_MAX 600 /* of one that says how many were dropped too */
+#define ELLIPSIS "..."
+
+const char *weir_log_level_name(enum weir_log_level level)
+{
+    static const char *const names[] = { "error", "warn", "info" };
+    return names[level];
+}
+
+static void write_time(struct weir_text *line, uint64_t wall_ns)
+{
+    char text[48];
+    time_t seconds = (time_t)(wall_ns / WEIR_NS_PER_SECOND);
+    unsigned ms = (unsigned)(wall_ns % WEIR_NS_PER_SECOND / NS_PER_MS);
+    struct tm utc;
+    if (!gmtime_r(&seconds, &utc))
+        return;
+    size_t size = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)snprintf(text + size, sizeof(text) - size, ".%03uZ", ms);
+    weir_text_str(line, text);
+}
+
+/* As it is, but for bytes below a space, DEL and the escape's own backslash; other bytes are UTF-8 or nobody's. */
+static void write_plain(struct weir_text *line, const char *message)
+{
+    for (const unsigned char *byte = (const unsigned char *)message; *byte; byte++) {
+        char escaped[8];
+        bool plain = *byte >= ' ' && *byte != 127 && *byte != '\\';
+        int size = plain ? snprintf(escaped, sizeof(escaped), "%c", *byte)
+                         : snprintf(escaped, sizeof(escaped), "\\x%02x", *byte);
+        if (line->room - line->size < sizeof(ELLIPSIS) + (size_t)size) {
+            weir_text_lit(line, ELLIPSIS);
+            return;
+        }
+        weir_text_bytes(line, escaped, (size_t)size);
+    }
+}
+
+/* A message whose longest spelling may not fit is cut before, so that the line stays JSON. */
+static void write_json(struct weir_text *line, const char *message)
+{
+    size_t size = strlen(message);
+    size_t room = line->room - line->size - sizeof("\"}");
+    bool cut = false;
+    uint8_t copy[WEIR_LOGGER_LINE_MAX * 6 + 2];
+    struct weir_text text;
+    size = size < WEIR_LOGGER_LINE_MAX ? size : WEIR_LOGGER_LINE_MAX;
+    do {
+        text = weir_text_init(copy, sizeof(copy));
+        weir_text_json(&text, message, size);
+        cut = text.size > room;
+        size = cut ? size - 1 - size / 16 : size;
+    } while (cut && size > 0);
+    weir_text_bytes(line, text.data, text.size);
+}
+
+static bool would_wait(int fd)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLOUT };
+    return poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT);
+}
+
+static bool too_many(struct weir_logger *logger, uint64_t wall_ns)
+{
+    uint64_t second = wall_ns / WEIR_NS_PER_SECOND;
+    if (second != logger->second) {
+        logger->second = second;
+        logger->lines = 0;
+    }
+    return logger->lines >= WEIR_LOGGER_LINES_MAX;
+}
+
+static struct weir_text line_of(const struct weir_logger *logger, uint8_t *room, uint64_t wall_ns,
+                                enum weir_log_level level, const char *event, const char *message)
+{
+    struct weir_text line = weir_text_init(room, WEIR_LOGGER_LINE_MAX - 1);
+    bool json = logger->format == WEIR_LOG_JSON;
+    weir_text_str(&line, json ? "{\"time\":\"" : "");
+    write_time(&line, wall_ns);
+    weir_text_str(&line, json ? "\",\"level\":\"" : " ");
+    weir_text_str(&line, weir_log_level_name(level));
+    weir_text_str(&line, json ? "\",\"event\":\"" : " ");
+    weir_text_str(&line, event);
+    weir_text_str(&line, json ? "\",\"message\":" : ": ");
+    if (json) {
+        write_json(&line, message);
+        weir_text_lit(&line, "}");
+    } else {
+        write_plain(&line, message);
+    }
+    line.room = WEIR_LOGGER_LINE_MAX;
+    weir_text_lit(&line, "\n");
+    return line;
+}
+
+void weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level, const char *event,
+                       const char *message)
+{
+    uint8_t room[WEIR_LOGGER_LINE_MAX];
+    char longer[MESSAGE_MAX];
+    if (level > logger->level)
+        return;
+    if (logger->dropped > 0) {
+        (void)snprintf(longer, sizeof(longer), "%.500s (%" PRIu64 " lines before this one were dropped)", message,
+                       logger->dropped);
+        message = longer;
+    }
+    struct weir_text line = line_of(logger, room, wall_ns, level, event, message);
+    if (too_many(logger, wall_ns) || would_wait(logger->fd) ||
+        write(logger->fd, line.data, line.size) != (ssize_t)line.size) {
+        logger->dropped++;
+        logger->dropped_total++;
+        return;
+    }
+    logger->lines++;
+    logger->dropped = 0;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/watch_look.h"
+
+#include <inttypes.h>
+
+#include "serve/nodes.h"
+#include "serve/sessions.h"
+
+#define ALONE(kind) ((struct weir_subject){ (kind), "" })
+#define CONNECTING_NS (3 * WEIR_NS_PER_SECOND)
+
+static uint64_t sum(const struct weir_shared *shared, size_t offset)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < shared->loop_count; i++)
+        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&shared->loops[i].counters + offset));
+    return total;
+}
+
+#define SUM(shared, member) sum((shared), offsetof(struct weir_counters, member))
+
+/* What is down may still be connecting when the server has only begun. */
+static bool may_tell(const struct weir_watch *watch, bool up)
+{
+    return up || weir_watch_age_ns(watch) >= CONNECTING_NS;
+}
+
+/* ---- the engine ---- */
+
+static void look_at_server(struct weir_watch *watch, const struct weir_nodes_server *server)
+{
+    bool closed = weir_nodes_breaker(server) == WEIR_BREAKER_CLOSED;
+    bool connected = strcmp(server->state, "connected") == 0;
+    if (may_tell(watch, connected))
+        weir_watch_state(watch, (struct weir_subject){ "engine_server", server->address }, connected, connected,
+                         connected ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+                         connected ? "engine_server_back" : "engine_server_lost", "%s is %s", server->address,
+                         server->state);
+    weir_watch_state(watch, (struct weir_subject){ "breaker", server->address }, closed, closed,
+                     closed ? WEIR_LOG_INFO : WEIR_LOG_WARN, closed ? "breaker_closed" : "breaker_open",
+                     closed ? "%s is asked again" : "%s is not asked for a while, because it does not answer",
+                     server->address);
+    if (connected && server->role[0])
+        weir_watch_state(watch, (struct weir_subject){ "engine_role", server->address }, (unsigned char)server->role[0],
+                         true, WEIR_LOG_WARN, "engine_role", "%s is %s now", server->address, server->role);
+}
+
+static void look_at_engine(struct weir_watch *watch, const struct weir_nodes_engine *engine)
+{
+    if (engine->ready)
+        weir_watch_state(watch, ALONE("engine"), true, true, WEIR_LOG_INFO, "engine_back", "%s answers", engine->name);
+    else if (may_tell(watch, false))
+        weir_watch_state(watch, ALONE("engine"), false, false, WEIR_LOG_ERROR, "engine_lost",
+                         "%s cannot be asked, on_failure decides: %s", engine->name,
+                         engine->last_error ? engine->last_error : "no answer yet");
+    weir_watch_event(watch, ALONE("engine_state_lost"), engine->losses, WEIR_LOG_ERROR,
+                     "the engine has lost state: each key may admit one capacity more");
+    weir_watch_condition(watch, ALONE("engine_corrupt"), engine->corrupt, WEIR_LOG_ERROR,
+                         "values under our keys at the engine are not ours");
+    for (size_t i = 0; i < engine->servers_count; i++)
+        look_at_server(watch, &engine->servers[i]);
+}
+
+static void look_at_fallbacks(struct weir_watch *watch, const struct weir_shared *shared)
+{
+    static const char *const texts[WEIR_FALLBACK_POLICIES] = {
+        [WEIR_FALLBACK_LOCAL] = "decided by this node's share, because the engine failed",
+        [WEIR_FALLBACK_OPEN] = "admitted without any bound, because the engine failed",
+        [WEIR_FALLBACK_CLOSED] = "refused, because the engine failed",
+    };
+    static const char *const kinds[WEIR_FALLBACK_POLICIES] = { NULL, "fallback_local", "fallback_open",
+                                                               "fallback_closed" };
+    size_t slots = weir_metrics_slots(shared->metrics);
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        uint64_t counts[WEIR_FALLBACK_POLICIES];
+        weir_metrics_fallbacks(shared->metrics, slot, counts);
+        for (size_t i = WEIR_FALLBACK_NONE + 1; i < WEIR_FALLBACK_POLICIES; i++)
+            if (counts[i] > 0)
+                weir_watch_condition(watch, (struct weir_subject){ kinds[i], weir_metrics_name(shared->metrics, slot) },
+                                     counts[i], i == WEIR_FALLBACK_LOCAL ? WEIR_LOG_WARN : WEIR_LOG_ERROR, texts[i]);
+    }
+}
+
+/* ---- nodes, locks, sessions ---- */
+
+static void look_at_member(struct weir_watch *watch, const struct weir_nodes_member *member)
+{
+    bool alive = strcmp(member->state, "alive") == 0 || strcmp(member->state, "self") == 0;
+    if (may_tell(watch, alive))
+        weir_watch_state(watch, (struct weir_subject){ "node", member->name }, (unsigned char)member->state[0], alive,
+                         alive ? WEIR_LOG_INFO : WEIR_LOG_WARN, alive ? "node_alive" : "node_gone", "node %s is %s",
+                         member->name, strcmp(member->state, "unknown") == 0 ? "not heard of" : member->state);
+}
+
+static void look_at_gossip(struct weir_watch *watch, const struct weir_nodes_gossip *gossip)
+{
+    for (size_t i = 0; i < gossip->members_count; i++)
+        look_at_member(watch, &gossip->members[i]);
+    weir_watch_condition(watch, ALONE("node_twin"), gossip->twins, WEIR_LOG_ERROR,
+                         "another node sends under this node's name");
+    weir_watch_condition(watch, ALONE("gossip_forged"), gossip->forged, WEIR_LOG_WARN,
+                         "datagrams that nobody with our cluster_secret sent");
+    weir_watch_condition(watch, ALONE("gossip_foreign"), gossip->foreign, WEIR_LOG_WARN,
+                         "datagrams of nodes that are not in cluster.nodes");
+}
+
+static void look_at_locks(struct weir_watch *watch, const struct weir_nodes_locks *locks)
+{
+    if (locks->up || locks->failures == 0)
+        weir_watch_state(watch, ALONE("locks"), true, true, WEIR_LOG_INFO, "locks_back",
+                         "locks in %s: the store answers again", locks->name);
+    else
+        weir_watch_state(watch, ALONE("locks"), false, false, WEIR_LOG_ERROR, "locks_lost",
+                         "locks in %s: the store cannot be asked: %s", locks->name,
+                         locks->fault ? locks->fault : "it does not say why");
+    weir_watch_event(watch, ALONE("locks_incarnation"), locks->raised > 1 ? locks->raised : 0, WEIR_LOG_WARN,
+                     "the incarnation was raised: tokens granted before are below all new ones");
+}
+
+static void look_at_sessions(struct weir_watch *watch, struct weir_session_service *service)
+{
+    struct weir_sessions_view view;
+    const char *primary = NULL;
+    unsigned number = 0;
+    weir_session_service_view(service, &view);
+    for (size_t i = 0; i < view.servers_count; i++) {
+        const struct weir_sessions_server *server = &view.servers[i];
+        if (server->primary && server->usable) {
+            primary = server->name;
+            number = (unsigned)i + 1;
+        }
+        if (may_tell(watch, server->usable))
+            weir_watch_state(watch, (struct weir_subject){ "session_server", server->name }, server->usable,
+                             server->usable, server->usable ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+                             server->usable ? "session_server_back" : "session_server_gone",
+                             server->usable ? "sessions: %s may be read again"
+                                            : "sessions: %s is not read; GET /v1/sessions/servers says why",
+                             server->name);
+    }
+    if (primary)
+        weir_watch_state(watch, ALONE("session_primary"), number, true, WEIR_LOG_WARN, "session_primary",
+                         "sessions: the primary is %s now", primary);
+    else if (may_tell(watch, false))
+        weir_watch_state(watch, ALONE("session_primary"), 0, false, WEIR_LOG_ERROR, "session_primary_gone",
+                         "sessions: there is no primary");
+    weir_watch_event(watch, ALONE("session_users_lost"), view.users_losses, WEIR_LOG_ERROR,
+                     "where users are kept has lost state");
+    weir_watch_condition(watch, ALONE("session_users_failed"), view.users_failures, WEIR_LOG_ERROR,
+                         "where users are kept does not answer");
+}
+
+/* ---- this process ---- */
+
+static void look_at_process(struct weir_watch *watch, const struct weir_shared *shared)
+{
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(shared->limiter, &stats);
+    weir_watch_condition(watch, ALONE("table_evicted"), stats.evicted, WEIR_LOG_WARN,
+                         "keys lose their place while they are not yet fresh: table.memory is too small");
+    weir_watch_condition(watch, ALONE("table_refused"), stats.refused_full, WEIR_LOG_ERROR,
+                         "keys find no place and are refused: table.memory is too small");
+    weir_watch_event(watch, ALONE("clock_jump"), stats.clock_jumps, WEIR_LOG_WARN,
+                     "keys were found too far ahead of the clock and set to empty");
+    weir_watch_condition(watch, ALONE("connections_refused"), SUM(shared, connections_refused), WEIR_LOG_ERROR,
+                         "connections are refused, because there are too many");
+}
+
+void weir_watch_server(struct weir_watch *watch, const struct weir_shared *shared, const struct weir_setup *setup)
+{
+    struct weir_nodes_view *view = NULL;
+    look_at_process(watch, shared);
+    look_at_fallbacks(watch, shared);
+    if (shared->sessions)
+        look_at_sessions(watch, shared->sessions);
+    if (weir_nodes_view_create(shared, setup->config, &view))
+        return; /* memory is out: the next look comes soon */
+    const struct weir_nodes *nodes = weir_nodes_view_of(view);
+    if (nodes->engine)
+        look_at_engine(watch, nodes->engine);
+    if (nodes->gossip)
+        look_at_gossip(watch, nodes->gossip);
+    if (nodes->locks)
+        look_at_locks(watch, nodes->locks);
+    weir_nodes_view_destroy(view);
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator hears: one line for each change of state, with its time and level, in text or JSON, and nothing per
+request. Every event that docs/log.md names is one that the source writes, and the other way round."""
+import datetime
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import unittest
+
+from redis_server import Redis, wait_for
+from weir_server import BUILD, Resp, Weir
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINE = re.compile(r'^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (error|warn|info) ([a-z_]+): (.*)$', re.M)
+LIMIT = '{ name: api, key: [user], rate: 1000/hour, sharing: exact, deadline: 200ms }'
+
+
+def engine(port, more=''):
+    return f'''
+cluster_secret: 00112233445566778899aabbccddeeff
+engine: {{ redis: {{ servers: [ 127.0.0.1:{port} ] }} }}
+{more}
+limits: [ {LIMIT} ]
+'''
+
+
+def events(weir):
+    return [match[3] for match in LINE.finditer(weir.output())]
+
+
+def message(weir, event):
+    return next((match[4] for match in LINE.finditer(weir.output()) if match[3] == event), None)
+
+
+class Log(unittest.TestCase):
+    def hears(self, weir, event):
+        wait_for(lambda: event in events(weir), f'{event} was not told: {events(weir)}')
+        return message(weir, event)
+
+    def test_an_engine_lost_and_back_is_told_once_each_and_no_request_is(self):
+        with Redis() as redis, Weir(engine(redis.port)) as weir, Resp(weir.resp) as client:
+            self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 1)
+            redis.kill()
+            for _ in range(300):
+                client.ask('WEIR.CHECK', 1, 'user', 'secret-user-name')
+            self.assertIn('127.0.0.1', self.hears(weir, 'engine_lost'))
+            self.hears(weir, 'breaker_open')
+            self.assertIn('api: ', self.hears(weir, 'fallback_local_begun'))
+            redis.start()
+            self.hears(weir, 'engine_back')
+            self.hears(weir, 'engine_state_lost')
+            told = events(weir)
+            for event in 'engine_lost', 'engine_back', 'fallback_local_begun', 'engine_state_lost':
+                self.assertEqual(told.count(event), 1, told)
+            self.assertLess(len(told), 20)
+            self.assertNotIn('secret-user-name', weir.output())
+
+    def test_start_drain_and_stop_are_told_with_their_time(self):
+        with Weir() as weir:
+            wait_for(lambda: 'started' in events(weir), 'the start was not told')
+            weir.process.send_signal(signal.SIGTERM)
+            weir.process.wait(30)
+            self.assertEqual(events(weir), ['started', 'draining', 'stopped'])
+            self.assertIn('SIGTERM', message(weir, 'draining'))
+            told = datetime.datetime.strptime(LINE.search(weir.output())[1], '%Y-%m-%dT%H:%M:%S.%f%z')
+            self.assertLess(abs((datetime.datetime.now(datetime.timezone.utc) - told).total_seconds()), 600)
+
+    def test_a_reload_that_fails_says_where_and_one_that_works_names_what_it_did_not_take(self):
+        with Redis() as redis, Weir(engine(redis.port)) as weir:
+            weir.config.write_text(engine(redis.port).replace('1000/hour', '1000'), encoding='utf-8')
+            weir.process.send_signal(signal.SIGHUP)
+            self.assertRegex(self.hears(weir, 'reload_failed'), r'old limits stay in force: .*weir\.yaml:5:\d+: rate')
+            weir.config.write_text(engine(1, 'threads: 7\ntable: { memory: 1MiB, skew_max: 2s }\n'
+                                             'log: { format: json }'), encoding='utf-8')
+            weir.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: '"reloaded"' in weir.output(), 'no line in JSON')
+            line = json.loads(weir.output().splitlines()[-1])
+            self.assertEqual((line['level'], line['event']), ('info', 'reloaded'))
+            self.assertEqual(line['message'].split(': ')[-1],
+                             'table.memory, table.skew_max, threads, engine.redis')
+
+    def test_the_level_is_as_configured(self):
+        with Weir('log: { level: warn }\nlimits: []\n') as weir:
+            weir.config.write_text('limits: [', encoding='utf-8')
+            weir.process.send_signal(signal.SIGHUP)
+            self.hears(weir, 'reload_failed')
+            weir.process.send_signal(signal.SIGTERM)
+            weir.process.wait(30)
+            self.assertEqual(events(weir), ['reload_failed'])
+
+    def test_wrong_words_are_errors_with_their_place(self):
+        for text in 'log: { format: xml }', 'log: { level: debug }', 'log: { file: x }', 'log: text':
+            done = subprocess.run([str(BUILD / 'weir'), 'rules', 'check', '/dev/stdin'], input=text, capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual(done.returncode, 2, text)
+            self.assertRegex(done.stdout + done.stderr, r'/dev/stdin:1:\d+: ')
+
+    def test_the_page_names_every_event_and_no_other(self):
+        source = ''.join((ROOT / 'src' / 'serve' / name).read_text(encoding='utf-8')
+                         for name in ('watch_look.c', 'server.c'))
+        written = set(re.findall(r'WEIR_LOG_[A-Z]+,\s*"([a-z_]+)"', source))
+        for pair in re.findall(r'\?\s*"([a-z_]+)"\s*:\s*"([a-z_]+)",', source):
+            written |= set(pair)
+        written |= set(re.findall(r'weir_watch_event\(watch, ALONE\("([a-z_]+)"\)', source))
+        kinds = set(re.findall(r'weir_watch_condition\(\s*watch, (?:ALONE\(|\(struct weir_subject\)\{ )"([a-z_]+)"', source))
+        kinds |= set(re.findall(r'"(fallback_[a-z]+)"', source))
+        written |= {f'{kind}_begun' for kind in kinds} | {f'{kind}_over' for kind in kinds}
+        page = (ROOT / 'docs' / 'log.md').read_text(encoding='utf-8')
+        named = {word for row in re.findall(r'^\| (`[^|]*`) \|', page, re.M) for word in re.findall(r'`([a-z_]+)`', row)}
+        self.assertEqual(written, named)
+
+
+if __name__ == '__main__':
+    unittest.main()
