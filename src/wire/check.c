@@ -2,40 +2,10 @@
 #include "wire/check.h"
 
 #include <inttypes.h>
-#include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/checked.h"
-
-#define FIELD_SHOWN_MAX 31 /* of a member's name, in a fault */
-
-__attribute__((format(printf, 4, 5))) static int fail(struct weir_fault *fault, int error, const char *field,
-                                                      const char *format, ...)
-{
-    if (!fault)
-        return error;
-    snprintf(fault->field, sizeof(fault->field), "%.*s", FIELD_SHOWN_MAX, field);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(fault->text, sizeof(fault->text), format, arguments);
-    va_end(arguments);
-    return error;
-}
-
-static int fail_json(struct weir_fault *fault, const json_error_t *error)
-{
-    switch (json_error_code(error)) {
-    case json_error_out_of_memory:
-        return fail(fault, WEIR_ENOMEM, "body", "out of memory");
-    case json_error_numeric_overflow:
-        return fail(fault, WEIR_ERANGE, "body", "line %d, column %d: a number is too large; cost must be 0 to %" PRId64,
-                    error->line, error->column, WEIR_COST_MAX);
-    default:
-        return fail(fault, WEIR_EPROTO, "body", "not JSON: line %d, column %d: %.90s", error->line, error->column,
-                    error->text);
-    }
-}
+#include "wire/json.h"
 
 static int attribute_value(const json_t *value, const char *name, struct weir_check_attribute *attribute,
                            struct weir_fault *fault)
@@ -52,7 +22,7 @@ static int attribute_value(const json_t *value, const char *name, struct weir_ch
         snprintf(attribute->number, sizeof(attribute->number), "%s", json_is_true(value) ? "true" : "false");
         break;
     default:
-        return fail(fault, WEIR_EPROTO, name, "an attribute must be a string, an integer, true or false");
+        return weir_json_fail(fault, WEIR_EPROTO, name, "an attribute must be a string, an integer, true or false");
     }
     attribute->value = (struct weir_slice){ attribute->number, strlen(attribute->number) };
     return 0;
@@ -61,9 +31,9 @@ static int attribute_value(const json_t *value, const char *name, struct weir_ch
 static int read_attributes(json_t *object, struct weir_check_request *request, struct weir_fault *fault)
 {
     if (!json_is_object(object))
-        return fail(fault, WEIR_EPROTO, "attributes", "must be an object");
+        return weir_json_fail(fault, WEIR_EPROTO, "attributes", "must be an object");
     if (json_object_size(object) > WEIR_CHECK_ATTRIBUTES_MAX)
-        return fail(fault, WEIR_ERANGE, "attributes", "must be at most %d", WEIR_CHECK_ATTRIBUTES_MAX);
+        return weir_json_fail(fault, WEIR_ERANGE, "attributes", "must be at most %d", WEIR_CHECK_ATTRIBUTES_MAX);
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         struct weir_check_attribute *attribute = &request->attributes[request->count];
         const char *name = json_object_iter_key(at);
@@ -79,9 +49,9 @@ static int read_attributes(json_t *object, struct weir_check_request *request, s
 static int read_cost(const json_t *value, struct weir_check_request *request, struct weir_fault *fault)
 {
     if (!json_is_integer(value))
-        return fail(fault, WEIR_EPROTO, "cost", "must be an integer, 0 to %" PRId64, WEIR_COST_MAX);
+        return weir_json_fail(fault, WEIR_EPROTO, "cost", "must be an integer, 0 to %" PRId64, WEIR_COST_MAX);
     if (json_integer_value(value) < 0)
-        return fail(fault, WEIR_ERANGE, "cost", "must be 0 to %" PRId64, WEIR_COST_MAX);
+        return weir_json_fail(fault, WEIR_ERANGE, "cost", "must be 0 to %" PRId64, WEIR_COST_MAX);
     request->cost = (uint64_t)json_integer_value(value);
     return 0;
 }
@@ -93,9 +63,9 @@ static int read_member(const char *name, json_t *value, struct weir_check_reques
     if (strcmp(name, "cost") == 0)
         return read_cost(value, request, fault);
     if (strcmp(name, "peek") != 0)
-        return fail(fault, WEIR_EPROTO, name, "unknown member; known are attributes, cost and peek");
+        return weir_json_fail(fault, WEIR_EPROTO, name, "unknown member; known are attributes, cost and peek");
     if (!json_is_boolean(value))
-        return fail(fault, WEIR_EPROTO, "peek", "must be true or false");
+        return weir_json_fail(fault, WEIR_EPROTO, "peek", "must be true or false");
     request->peek = json_is_true(value);
     return 0;
 }
@@ -103,17 +73,16 @@ static int read_member(const char *name, json_t *value, struct weir_check_reques
 int weir_check_parse(const void *data, size_t size, struct weir_check_request *ret_request,
                      struct weir_fault *ret_fault)
 {
-    json_error_t json_error;
-    json_t *json = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &json_error);
+    int error = 0;
+    json_t *json = weir_json_parse(data, size, &error, ret_fault);
     if (!json)
-        return fail_json(ret_fault, &json_error);
+        return error;
     ret_request->json = json;
     ret_request->count = 0;
     ret_request->cost = 1;
     ret_request->peek = false;
-    int error = 0;
     if (!json_is_object(json))
-        error = fail(ret_fault, WEIR_EPROTO, "body", "must be an object");
+        error = weir_json_fail(ret_fault, WEIR_EPROTO, "body", "must be an object");
     for (void *at = json_object_iter(json); at && !error; at = json_object_iter_next(json, at))
         error = read_member(json_object_iter_key(at), json_object_iter_value(at), ret_request, ret_fault);
     if (error)

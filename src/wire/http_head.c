@@ -114,6 +114,15 @@ static bool line_exact(const llhttp_t *parser, const uint8_t *line, size_t size,
     return end && (size_t)(end - line) == method + 1 + target.size + sizeof(" HTTP/1.1") - 1;
 }
 
+/* llhttp takes RTSP and ICE for HTTP. */
+static bool is_http(const uint8_t *line, size_t size)
+{
+    static const char version[] = " HTTP/1.";
+    const uint8_t *end = memchr(line, '\r', size);
+    return end && end - line > (ptrdiff_t)sizeof(version) &&
+           memcmp(end - sizeof(version), version, sizeof(version) - 1) == 0;
+}
+
 /* Origin form, "*", or absolute form, whose authority is dropped (RFC 9112 section 3.2.2). */
 static bool split_target(struct weir_slice target, struct weir_http_request *request)
 {
@@ -191,14 +200,42 @@ static bool framing_judged(const struct weir_http_bounds *bounds, const llhttp_t
 static bool expectation_judged(const struct weir_http_request *request, struct weir_http_framing *framing,
                                struct weir_http_refusal *refusal)
 {
-    const struct weir_http_header *expect = weir_http_find(request, "expect");
     framing->expects_continue = false;
-    if (!expect || request->version_10)
+    if (request->version_10)
         return true; /* RFC 9110 section 10.1.1: ignored in HTTP/1.0 */
-    if (!weir_http_is(expect->value, "100-continue"))
-        return refuse(refusal, 417, "only 100-continue can be expected");
-    framing->expects_continue = framing->chunked || framing->body_size > 0;
+    for (size_t i = 0; i < request->header_count; i++) {
+        if (!weir_http_is(request->headers[i].name, "expect"))
+            continue;
+        if (!weir_http_is(request->headers[i].value, "100-continue"))
+            return refuse(refusal, 417, "only 100-continue can be expected");
+        framing->expects_continue = framing->chunked || framing->body_size > 0;
+    }
     return true;
+}
+
+/* Does any Connection field list that option (RFC 9110 section 7.6.1)? llhttp looks at the first of a list only. */
+static bool connection_has(const struct weir_http_request *request, const char *option)
+{
+    for (size_t i = 0; i < request->header_count; i++) {
+        const char *at = request->headers[i].value.data, *end = at + request->headers[i].value.size;
+        if (!weir_http_is(request->headers[i].name, "connection"))
+            continue;
+        while (at < end) {
+            const char *begin = at;
+            while (at < end && !strchr(", \t", *at))
+                at++;
+            if (weir_http_is((struct weir_slice){ begin, (size_t)(at - begin) }, option))
+                return true;
+            at += at < end;
+        }
+    }
+    return false;
+}
+
+/* RFC 9112 section 9.3: close wins. */
+static bool keeps_alive(const struct weir_http_request *request)
+{
+    return !connection_has(request, "close") && (!request->version_10 || connection_has(request, "keep-alive"));
 }
 
 static void trim(struct weir_slice *value)
@@ -242,7 +279,7 @@ bool weir_http_head(const struct weir_http_bounds *bounds, const uint8_t *data, 
     ret_request->method = method_of(parser.method);
     ret_request->version_10 = parser.http_minor == 0;
     ret_request->body = (struct weir_slice){ .data = data + size };
-    if (parser.http_major != 1)
+    if (parser.http_major != 1 || !is_http(data, size))
         return refuse(ret_refusal, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
     if (parser.method == HTTP_CONNECT)
         return refuse(ret_refusal, 400, "CONNECT is for proxies");
@@ -250,7 +287,7 @@ bool weir_http_head(const struct weir_http_bounds *bounds, const uint8_t *data, 
         return refuse(ret_refusal, 414, "the request target is too long");
     if (!line_exact(&parser, data, size, head.target) || !split_target(head.target, ret_request))
         return refuse(ret_refusal, 400, "malformed request target");
-    ret_request->keep_alive = llhttp_should_keep_alive(&parser);
+    ret_request->keep_alive = keeps_alive(ret_request);
     return host_judged(ret_request, ret_refusal) &&
            framing_judged(bounds, &parser, ret_request, ret_framing, ret_refusal) &&
            expectation_judged(ret_request, ret_framing, ret_refusal);

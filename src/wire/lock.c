@@ -2,27 +2,15 @@
 #include "wire/lock.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <openssl/evp.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "core/lease/incarnation.h"
 #include "wire/http_answer.h"
+#include "wire/json.h"
 
 #define PREFIX "/v1/locks/"
 #define BASE64_MAX ((WEIR_LOCK_NAME_MAX + 2) / 3 * 4) /* names are longer than owners */
-
-__attribute__((format(printf, 4, 5))) static int fail(struct weir_fault *fault, int error, const char *field,
-                                                      const char *format, ...)
-{
-    snprintf(fault->field, sizeof(fault->field), "%.31s", field);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(fault->text, sizeof(fault->text), format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 /* ---- the path ---- */
 
@@ -65,9 +53,10 @@ int weir_lock_path_read(struct weir_slice path, bool post, struct weir_lock_path
     }
     struct weir_text text = weir_text_init(ret_path->name, sizeof(ret_path->name));
     if (!weir_text_percent(&text, name, false))
-        return fail(ret_fault, WEIR_EPROTO, "name", "has a %% that is not followed by two hexadecimal digits");
+        return weir_json_fail(ret_fault, WEIR_EPROTO, "name",
+                              "has a %% that is not followed by two hexadecimal digits");
     if (text.overflow || text.size == 0)
-        return fail(ret_fault, WEIR_ERANGE, "name", "must be 1 to %d bytes", WEIR_LOCK_NAME_MAX);
+        return weir_json_fail(ret_fault, WEIR_ERANGE, "name", "must be 1 to %d bytes", WEIR_LOCK_NAME_MAX);
     ret_path->name_size = text.size;
     return 0;
 }
@@ -99,8 +88,8 @@ static int read_number(const json_t *value, const char *name, uint64_t min, uint
     bool integer = json_is_integer(value);
     json_int_t number = integer ? json_integer_value(value) : -1;
     if (number < 0 || (uint64_t)number < min || (uint64_t)number > max)
-        return fail(fault, integer ? WEIR_ERANGE : WEIR_EPROTO, name, "must be an integer, %" PRIu64 " to %" PRIu64,
-                    min, max);
+        return weir_json_fail(fault, integer ? WEIR_ERANGE : WEIR_EPROTO, name,
+                              "must be an integer, %" PRIu64 " to %" PRIu64, min, max);
     *ret_number = (uint64_t)number;
     return 0;
 }
@@ -127,17 +116,18 @@ static int read_owner(const json_t *value, const char *name, struct weir_lock_qu
                       struct weir_fault *fault)
 {
     if (question->owner.data)
-        return fail(fault, WEIR_EPROTO, name, "owner and owner_base64 exclude each other");
+        return weir_json_fail(fault, WEIR_EPROTO, name, "owner and owner_base64 exclude each other");
     if (!json_is_string(value))
-        return fail(fault, WEIR_EPROTO, name, "must be a string of 1 to %d bytes", WEIR_LOCK_OWNER_MAX);
+        return weir_json_fail(fault, WEIR_EPROTO, name, "must be a string of 1 to %d bytes", WEIR_LOCK_OWNER_MAX);
     question->owner = (struct weir_slice){ json_string_value(value), json_string_length(value) };
     if (strcmp(name, "owner_base64") == 0) {
         if (!decode_base64(question->owner.data, question->owner.size, question->decoded, &question->owner.size))
-            return fail(fault, WEIR_EPROTO, name, "must be base64 with padding, of 1 to %d bytes", WEIR_LOCK_OWNER_MAX);
+            return weir_json_fail(fault, WEIR_EPROTO, name, "must be base64 with padding, of 1 to %d bytes",
+                                  WEIR_LOCK_OWNER_MAX);
         question->owner.data = question->decoded;
     }
     if (question->owner.size == 0 || question->owner.size > WEIR_LOCK_OWNER_MAX)
-        return fail(fault, WEIR_ERANGE, name, "must be 1 to %d bytes", WEIR_LOCK_OWNER_MAX);
+        return weir_json_fail(fault, WEIR_ERANGE, name, "must be 1 to %d bytes", WEIR_LOCK_OWNER_MAX);
     return 0;
 }
 
@@ -152,40 +142,27 @@ static int read_member(const char *name, const json_t *value, unsigned known, st
         return read_number(value, name, 0, WEIR_LOCK_WAIT_MAX_MS, &question->wait_ms, fault);
     if ((known & SEEN) && strcmp(name, "seen") == 0)
         return read_number(value, name, 0, WEIR_INCARNATION_MAX, &question->seen, fault);
-    return fail(fault, WEIR_EPROTO, name, "unknown member; known are%s%s%s%s",
-                known & OWNER ? " owner owner_base64" : "", known & TTL ? " ttl_ms" : "",
-                known & WAIT ? " wait_ms" : "", known & SEEN ? " seen" : "");
+    return weir_json_fail(fault, WEIR_EPROTO, name, "unknown member; known are%s%s%s%s",
+                          known & OWNER ? " owner owner_base64" : "", known & TTL ? " ttl_ms" : "",
+                          known & WAIT ? " wait_ms" : "", known & SEEN ? " seen" : "");
 }
 
 static int read_members(json_t *json, unsigned known, struct weir_lock_question *question, struct weir_fault *fault)
 {
     if (!json_is_object(json))
-        return fail(fault, WEIR_EPROTO, "body", "must be an object");
+        return weir_json_fail(fault, WEIR_EPROTO, "body", "must be an object");
     for (void *at = json_object_iter(json); at; at = json_object_iter_next(json, at)) {
         int error = read_member(json_object_iter_key(at), json_object_iter_value(at), known, question, fault);
         if (error)
             return error;
     }
     if ((known & OWNER) && !question->owner.data)
-        return fail(fault, WEIR_EPROTO, "owner", "is missing: a string of 1 to %d bytes", WEIR_LOCK_OWNER_MAX);
+        return weir_json_fail(fault, WEIR_EPROTO, "owner", "is missing: a string of 1 to %d bytes",
+                              WEIR_LOCK_OWNER_MAX);
     if ((known & TTL) && question->ttl_ms == 0)
-        return fail(fault, WEIR_EPROTO, "ttl_ms", "is missing: an integer, %d to %d", WEIR_LOCK_TTL_MIN_MS,
-                    WEIR_LOCK_TTL_MAX_MS);
+        return weir_json_fail(fault, WEIR_EPROTO, "ttl_ms", "is missing: an integer, %d to %d", WEIR_LOCK_TTL_MIN_MS,
+                              WEIR_LOCK_TTL_MAX_MS);
     return 0;
-}
-
-static int fail_json(struct weir_fault *fault, const json_error_t *error)
-{
-    switch (json_error_code(error)) {
-    case json_error_out_of_memory:
-        return fail(fault, WEIR_ENOMEM, "body", "out of memory");
-    case json_error_numeric_overflow:
-        return fail(fault, WEIR_ERANGE, "body", "line %d, column %d: a number is too large", error->line,
-                    error->column);
-    default:
-        return fail(fault, WEIR_EPROTO, "body", "not JSON: line %d, column %d: %.90s", error->line, error->column,
-                    error->text);
-    }
 }
 
 int weir_lock_question_parse(enum weir_lock_call call, const void *data, size_t size,
@@ -196,11 +173,11 @@ int weir_lock_question_parse(enum weir_lock_call call, const void *data, size_t 
     ret_question->json = NULL;
     if (size == 0 && call == WEIR_LOCK_CALL_RESTORED)
         return 0;
-    json_error_t json_error;
-    json_t *json = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &json_error);
+    int error = 0;
+    json_t *json = weir_json_parse(data, size, &error, ret_fault);
     if (!json)
-        return fail_json(ret_fault, &json_error);
-    int error = read_members(json, known_members(call), ret_question, ret_fault);
+        return error;
+    error = read_members(json, known_members(call), ret_question, ret_fault);
     if (error)
         json_decref(json);
     else

@@ -2,24 +2,12 @@
 #include "wire/session.h"
 
 #include <inttypes.h>
-#include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "wire/http_answer.h"
+#include "wire/json.h"
 
 #define WAIT_DEFAULT_MS 500
-
-__attribute__((format(printf, 4, 5))) static int fail(struct weir_fault *fault, int error, const char *field,
-                                                      const char *format, ...)
-{
-    snprintf(fault->field, sizeof(fault->field), "%.31s", field);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(fault->text, sizeof(fault->text), format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 /* ---- members ---- */
 
@@ -38,8 +26,8 @@ static int read_slice(const json_t *value, const struct member *member, struct w
     bool string = json_is_string(value);
     size_t size = json_string_length(value);
     if (!string || size < member->size_min || size > member->size_max)
-        return fail(fault, string ? WEIR_ERANGE : WEIR_EPROTO, member->name, "must be a string of %zu to %zu bytes",
-                    member->size_min, member->size_max);
+        return weir_json_fail(fault, string ? WEIR_ERANGE : WEIR_EPROTO, member->name,
+                              "must be a string of %zu to %zu bytes", member->size_min, member->size_max);
     *ret_slice = (struct weir_slice){ json_string_value(value), size };
     return 0;
 }
@@ -69,7 +57,7 @@ static int read_index(const json_t *value, const struct member *member, unsigned
         }
         used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "", member->words[i]);
     }
-    return fail(fault, WEIR_EPROTO, member->name, "must be one of %s", list);
+    return weir_json_fail(fault, WEIR_EPROTO, member->name, "must be one of %s", list);
 }
 
 static int read_want(const json_t *value, const struct member *member, struct weir_session_question *question,
@@ -111,8 +99,8 @@ static int read_wait(const json_t *value, const struct member *member, struct we
     bool integer = json_is_integer(value);
     json_int_t number = integer ? json_integer_value(value) : -1;
     if (number < 0 || number > WEIR_SESSION_WAIT_MAX_MS)
-        return fail(fault, integer ? WEIR_ERANGE : WEIR_EPROTO, member->name, "must be an integer, 0 to %d",
-                    WEIR_SESSION_WAIT_MAX_MS);
+        return weir_json_fail(fault, integer ? WEIR_ERANGE : WEIR_EPROTO, member->name, "must be an integer, 0 to %d",
+                              WEIR_SESSION_WAIT_MAX_MS);
     question->wait_ms = (uint64_t)number;
     return 0;
 }
@@ -121,7 +109,7 @@ static int read_wrote(const json_t *value, const struct member *member, struct w
                       struct weir_fault *fault)
 {
     if (!json_is_boolean(value))
-        return fail(fault, WEIR_EPROTO, member->name, "must be true or false");
+        return weir_json_fail(fault, WEIR_EPROTO, member->name, "must be true or false");
     question->wrote = json_is_true(value);
     return 0;
 }
@@ -130,8 +118,8 @@ static int read_list(const json_t *value, const struct member *member, size_t ma
                      unsigned *ret_count, struct weir_fault *fault)
 {
     if (!json_is_array(value) || json_array_size(value) > max)
-        return fail(fault, json_is_array(value) ? WEIR_ERANGE : WEIR_EPROTO, member->name,
-                    "must be an array of at most %zu strings", max);
+        return weir_json_fail(fault, json_is_array(value) ? WEIR_ERANGE : WEIR_EPROTO, member->name,
+                              "must be an array of at most %zu strings", max);
     *ret_count = 0;
     for (size_t i = 0; i < json_array_size(value); i++) {
         int error = read_slice(json_array_get(value, i), member, &slices[*ret_count], fault);
@@ -150,7 +138,8 @@ static int read_avoid(const json_t *value, const struct member *member, struct w
 
 static int places_twice(const struct weir_session_question *question, struct weir_fault *fault)
 {
-    return question->places_count ? fail(fault, WEIR_EPROTO, "places", "place and places exclude each other") : 0;
+    return question->places_count ? weir_json_fail(fault, WEIR_EPROTO, "places", "place and places exclude each other")
+                                  : 0;
 }
 
 static int read_place(const json_t *value, const struct member *member, struct weir_session_question *question,
@@ -204,7 +193,7 @@ static int unknown(const char *name, unsigned call, struct weir_fault *fault)
     for (size_t i = 0; i < MEMBERS; i++)
         if (members[i].calls & call)
             used += (size_t)snprintf(list + used, sizeof(list) - used, " %s", members[i].name);
-    return fail(fault, WEIR_EPROTO, name, "unknown member; known are%s", list);
+    return weir_json_fail(fault, WEIR_EPROTO, name, "unknown member; known are%s", list);
 }
 
 static int read_member(const char *name, const json_t *value, unsigned call, struct weir_session_question *question,
@@ -219,42 +208,35 @@ static int read_member(const char *name, const json_t *value, unsigned call, str
 static int read_members(json_t *json, unsigned call, struct weir_session_question *question, struct weir_fault *fault)
 {
     if (!json_is_object(json))
-        return fail(fault, WEIR_EPROTO, "body", "must be an object");
+        return weir_json_fail(fault, WEIR_EPROTO, "body", "must be an object");
     for (void *at = json_object_iter(json); at; at = json_object_iter_next(json, at)) {
         int error = read_member(json_object_iter_key(at), json_object_iter_value(at), call, question, fault);
         if (error)
             return error;
     }
     if (question->has_user == (question->token.data != NULL))
-        return fail(fault, WEIR_EPROTO, "token",
-                    question->has_user ? "token and user exclude each other"
-                                       : "is missing, and so is user: one of them says "
-                                         "what was seen (\"\" = nothing yet)");
+        return weir_json_fail(fault, WEIR_EPROTO, "token",
+                              question->has_user ? "token and user exclude each other"
+                                                 : "is missing, and so is user: one of them says "
+                                                   "what was seen (\"\" = nothing yet)");
     if ((call & SEEN) && question->places_count == 0)
-        return fail(fault, WEIR_EPROTO, "place", "is missing: what the place statement answered");
+        return weir_json_fail(fault, WEIR_EPROTO, "place", "is missing: what the place statement answered");
     bool sticky = question->strategy != WEIR_SESSION_TRACKED && !question->has_user && !question->session.size;
     if ((call & ROUTE) && sticky)
-        return fail(fault, WEIR_EPROTO, "session", "is missing: sticky and window need to know whose server it is");
+        return weir_json_fail(fault, WEIR_EPROTO, "session",
+                              "is missing: sticky and window need to know whose server it is");
     return 0;
-}
-
-static int fail_json(struct weir_fault *fault, const json_error_t *error)
-{
-    if (json_error_code(error) == json_error_out_of_memory)
-        return fail(fault, WEIR_ENOMEM, "body", "out of memory");
-    return fail(fault, WEIR_EPROTO, "body", "not JSON: line %d, column %d: %.90s", error->line, error->column,
-                error->text);
 }
 
 int weir_session_question_parse(enum weir_session_call call, const void *data, size_t size,
                                 struct weir_session_question *ret_question, struct weir_fault *ret_fault)
 {
     struct weir_session_question question = { .wait_ms = WAIT_DEFAULT_MS };
-    json_error_t json_error;
-    json_t *json = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &json_error);
+    int error = 0;
+    json_t *json = weir_json_parse(data, size, &error, ret_fault);
     if (!json)
-        return fail_json(ret_fault, &json_error);
-    int error = read_members(json, 1U << call, &question, ret_fault);
+        return error;
+    error = read_members(json, 1U << call, &question, ret_fault);
     if (error) {
         json_decref(json);
         return error;

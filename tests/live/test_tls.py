@@ -28,8 +28,8 @@ class TlsResp(Resp):
         self.file = self.socket.makefile('rb')
 
 
-def make_certificate(folder, serial):
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days',
+def make_certificate(folder, serial, key=('ec', '-pkeyopt', 'ec_paramgen_curve:P-256')):
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', *key, '-nodes', '-days',
                     '2', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost', '-set_serial', str(serial),
                     '-keyout', folder / 'key.pem', '-out', folder / 'cert.pem'], check=True, capture_output=True)
 
@@ -60,6 +60,25 @@ class Tls(unittest.TestCase):
             context = self.context(minimum_version=version, maximum_version=version)
             with TlsResp(self.weir.resp, context) as client:
                 self.assertEqual(client.ask('CL.THROTTLE', version.name, 15, 30, 60), [0, 16, 15, -1, 2])
+
+    def test_every_cipher_of_tls_1_2_is_forward_secret(self):
+        """With an RSA key, whose owner could also be sent the session's key: who has recorded that reads it later."""
+        with tempfile.TemporaryDirectory(prefix='weir-live-') as folder:
+            path = pathlib.Path(folder)
+            make_certificate(path, 7, ('rsa:2048',))
+            with Weir(f'tls: {{ cert: {path}/cert.pem, key: {path}/key.pem }}\n' + LIMITS) as weir:
+                def offers(ciphers):
+                    context = ssl.create_default_context(cafile=str(path / 'cert.pem'))
+                    context.maximum_version = ssl.TLSVersion.TLSv1_2
+                    context.set_ciphers(ciphers + ':@SECLEVEL=0')
+                    try:
+                        with TlsResp(weir.resp, context) as client:
+                            return client.ask('PING') == 'PONG' and client.socket.cipher()[0]
+                    except (ssl.SSLError, ConnectionError):
+                        return None
+                self.assertEqual(offers('ECDHE-RSA-AES128-GCM-SHA256'), 'ECDHE-RSA-AES128-GCM-SHA256')
+                for ciphers in ('kRSA', 'AES128-SHA', 'AES256-GCM-SHA384', 'ECDHE-RSA-AES128-SHA', 'PSK', 'aNULL'):
+                    self.assertIsNone(offers(ciphers), ciphers)
 
     def test_pipelines_larger_than_a_record(self):
         text = b'y' * 3000

@@ -108,6 +108,32 @@ static void keep_alive_by_version_and_connection(void **state)
     parse_text("HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", &out);
     assert_int_equal(out.request.method, WEIR_HTTP_HEAD);
     assert_true(out.request.keep_alive);
+    static const char *const closes[] = { "keep-alive, close",
+                                          "close, keep-alive",
+                                          "keep-alive\r\nConnection: close",
+                                          "close\r\nConnection: keep-alive",
+                                          "a,b ,\tClose",
+                                          ",close," };
+    for (size_t i = 0; i < 2 * sizeof(closes) / sizeof(closes[0]); i++) {
+        char text[128];
+        snprintf(text, sizeof(text), "GET / HTTP/1.%zu\r\nHost: a\r\nConnection: %s\r\n\r\n", i % 2, closes[i / 2]);
+        parse_text(text, &out);
+        assert_int_equal(out.event, WEIR_HTTP_REQUEST);
+        assert_false(out.request.keep_alive);
+    }
+    parse_text("GET / HTTP/1.1\r\nHost: a\r\nConnection: closed, x-close, te\r\n\r\n", &out);
+    assert_true(out.request.keep_alive);
+    parse_text("GET / HTTP/1.0\r\nConnection: te, Keep-Alive\r\n\r\n", &out);
+    assert_true(out.request.keep_alive);
+}
+
+static void other_protocols_are_not_http(void **state)
+{
+    (void)state;
+    assert_refused(505, "GET / RTSP/1.0\r\nHost: a\r\n\r\n");
+    assert_refused(505, "OPTIONS / RTSP/1.0\r\nHost: a\r\n\r\n");
+    assert_refused(505, "DESCRIBE / RTSP/1.0\r\nHost: a\r\n\r\n");
+    assert_refused(505, "SOURCE / ICE/1.0\r\nHost: a\r\n\r\n");
 }
 
 static void targets(void **state)
@@ -172,6 +198,9 @@ static void expect_100_continue_is_told_once(void **state)
     assert_int_equal(out.event, WEIR_HTTP_REQUEST);
     assert_int_equal(out.continues, 0);
     assert_refused(417, "POST / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\nContent-Length: 2\r\n\r\nhi");
+    assert_refused(417,
+                   "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nExpect: tea\r\nContent-Length: 2\r\n\r\nhi");
+    assert_refused(417, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue, tea\r\nContent-Length: 2\r\n\r\nhi");
 }
 
 static void ambiguous_requests_are_refused(void **state)
@@ -407,6 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_taken_apart),
         cmocka_unit_test(keep_alive_by_version_and_connection),
+        cmocka_unit_test(other_protocols_are_not_http),
         cmocka_unit_test(targets),
         cmocka_unit_test(upgrades_are_ignored),
         cmocka_unit_test(chunked_bodies_are_decoded),

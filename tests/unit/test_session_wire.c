@@ -143,7 +143,7 @@ static void what_is_no_question__is_refused(void **state)
     assert_refused(ROUTE, "{\"token\":\"\",\"wait_ms\":-1}", WEIR_ERANGE, "wait_ms", "0 to 60000");
     assert_refused(ROUTE, "{\"token\":\"\",\"wait_ms\":60001}", WEIR_ERANGE, "wait_ms", "0 to 60000");
     assert_refused(ROUTE, "{\"token\":\"\",\"wait_ms\":1.5}", WEIR_EPROTO, "wait_ms", "an integer");
-    assert_refused(ROUTE, "{\"token\":\"\",\"wait_ms\":99999999999999999999}", WEIR_EPROTO, "body", "not JSON");
+    assert_refused(ROUTE, "{\"token\":\"\",\"wait_ms\":99999999999999999999}", WEIR_ERANGE, "body", "out of range");
     assert_refused(ROUTE, "{\"token\":\"\",\"avoid\":\"b\"}", WEIR_EPROTO, "avoid", "an array of at most 16");
     assert_refused(ROUTE, "{\"token\":\"\",\"avoid\":[1]}", WEIR_EPROTO, "avoid", "a string of 1 to 63");
     assert_refused(SEEN, "{\"token\":\"\"}", WEIR_EPROTO, "place", "is missing");

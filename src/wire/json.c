@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MEMBER_SHOWN_MAX 31
+
+int weir_json_fail(struct weir_fault *fault, int error, const char *member, const char *format, ...)
+{
+    if (!fault)
+        return error;
+    snprintf(fault->field, sizeof(fault->field), "%.*s", MEMBER_SHOWN_MAX, member[0] ? member : "\"\"");
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(fault->text, sizeof(fault->text), format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+static int fail(struct weir_fault *fault, const json_error_t *error)
+{
+    switch (json_error_code(error)) {
+    case json_error_out_of_memory:
+        return weir_json_fail(fault, WEIR_ENOMEM, "body", "out of memory");
+    case json_error_numeric_overflow:
+        return weir_json_fail(fault, WEIR_ERANGE, "body",
+                              "line %d, column %d: a number is out of range: integers here are 0 to %lld", error->line,
+                              error->column, (long long)INT64_MAX);
+    default:
+        return weir_json_fail(fault, WEIR_EPROTO, "body", "not JSON: line %d, column %d: %.90s", error->line,
+                              error->column, error->text);
+    }
+}
+
+json_t *weir_json_parse(const void *data, size_t size, int *ret_error, struct weir_fault *ret_fault)
+{
+    json_error_t error;
+    /* jansson skips one that follows a number or a word. */
+    if (size && memchr(data, '\0', size)) {
+        *ret_error = weir_json_fail(ret_fault, WEIR_EPROTO, "body", "not JSON: there is a NUL byte");
+        return NULL;
+    }
+    json_t *json = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (!json)
+        *ret_error = fail(ret_fault, &error);
+    return json;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the bodies of requests have in common: JSON (RFC 8259) by jansson, and faults that name a member.
+ * Thread rule: plain values. */
+#ifndef WEIR_WIRE_JSON_H
+#define WEIR_WIRE_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "weir/limiter.h"
+
+/* NULL where it is none, with the fault: WEIR_EPROTO, WEIR_ERANGE (a number), WEIR_ENOMEM, in `ret_error`. Names that
+ * stand twice are refused. Strings may hold NULs. */
+json_t *weir_json_parse(const void *data, size_t size, int *ret_error, struct weir_fault *ret_fault);
+
+/* Sets the fault (NULL is allowed) and returns `error`. An empty name is shown as "". */
+__attribute__((format(printf, 4, 5))) int weir_json_fail(struct weir_fault *fault, int error, const char *member,
+                                                         const char *format, ...);
+
+#endif
