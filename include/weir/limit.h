@@ -99,12 +99,14 @@ struct weir_limit_spec {
 };
 
 #define WEIR_NEVER UINT64_MAX
+#define WEIR_DELAY_NONE UINT64_MAX /* a longest delay (struct weir_charge): none at all */
 
 /* What one limit says. */
 struct weir_verdict {
     bool admitted;           /* this limit alone admits (a limit in shadow: would it have) */
     bool shadow;             /* the limit is in shadow: it did not count in the decision */
     bool full;               /* refused because the table had no place for a newcomer (on_full: refuse) */
+    bool late;               /* refused though it fits: it would be delayed for longer than its delay_max_ns */
     uint64_t capacity;       /* what a fresh key can admit at once */
     uint64_t remaining;      /* 0 to capacity, after the charge if there was one */
     uint64_t retry_after_ns; /* 0 if admitted (unless a refused attempt was charged); WEIR_NEVER if cost > capacity;

@@ -125,7 +125,9 @@ int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, co
 struct weir_charge {
     weir_limit_id limit;
     struct weir_key key;
-    uint64_t cost; /* 0: always admitted, changes nothing, shows the numbers; at most WEIR_COST_MAX */
+    uint64_t cost;         /* 0: always admitted, changes nothing, shows the numbers; at most WEIR_COST_MAX */
+    uint64_t delay_max_ns; /* leaky_bucket: what would be delayed for longer is refused, until it would not be; 0 =
+                              however long, WEIR_DELAY_NONE = what would be delayed at all */
 };
 
 enum weir_decide_flags {
@@ -160,9 +162,10 @@ int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *
                         const struct weir_time *time, uint64_t *ret_units);
 
 /* A queued request leaves before its turn: gives its charge back only if nothing queued after it (`ticket` of its
- * verdict is still the newest). leaky_bucket and token_bucket. */
+ * verdict is still the newest). ret_newest: the ticket that is the newest from then on, of whoever queued before it; 0
+ * if nothing was given back. leaky_bucket and token_bucket. */
 int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t ticket,
-                             const struct weir_time *time, bool *ret_refunded);
+                             const struct weir_time *time, uint64_t *ret_newest);
 
 /* ---- permits of concurrency limits ----
  *

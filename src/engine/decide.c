@@ -262,6 +262,14 @@ static void judge_off(const struct weir_record *record, struct weir_verdict *v)
     };
 }
 
+static struct weir_event event_of(struct weir_limiter *limiter, const struct weir_record *record,
+                                  const struct weir_charge *charge, const struct weir_time *time)
+{
+    struct weir_event event = weir_event_make(limiter, record, &charge->key, charge->cost, time);
+    event.delay_max_ns = charge->delay_max_ns;
+    return event;
+}
+
 __attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *limiter,
                                                           const struct weir_record *record,
                                                           const struct weir_charge *charge, struct weir_time time,
@@ -275,7 +283,7 @@ __attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *l
         judge_off(record, v);
         return;
     }
-    job.event = weir_event_make(limiter, record, &charge->key, charge->cost, &time);
+    job.event = event_of(limiter, record, charge, &time);
     decide_together(limiter, &job, &first, 1, flags, &decision);
 }
 
@@ -287,7 +295,7 @@ static inline __attribute__((always_inline)) bool decide_one(struct weir_limiter
                                                              unsigned flags, struct weir_verdict *v)
 {
     enum weir_step step = WEIR_STEP_LONG_WAY;
-    if (plain && !(flags & WEIR_PEEK) && charge->cost > 0)
+    if (plain && !(flags & WEIR_PEEK) && charge->cost > 0 && charge->delay_max_ns == 0)
         step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id), charge->key.hash, look,
                              charge->cost, time.now_ns, v);
     if (step == WEIR_STEP_LONG_WAY) {
@@ -361,7 +369,7 @@ __attribute__((noinline)) static int decide_several(struct weir_limiter *limiter
         job_of[i] = (uint8_t)jobs_count;
         charge_of[jobs_count] = i;
         jobs[jobs_count] = (struct job){ .record = record, .charge = &charges[i], .verdict = &ret_verdicts[i] };
-        jobs[jobs_count++].event = weir_event_make(limiter, record, &charges[i].key, charges[i].cost, &now);
+        jobs[jobs_count++].event = event_of(limiter, record, &charges[i], &now);
     }
     for (size_t i = 0, n = 0; i < count; i++)
         if (job_of[order[i]] != UINT8_MAX)

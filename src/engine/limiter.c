@@ -227,7 +227,7 @@ int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *
 }
 
 int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t ticket,
-                             const struct weir_time *time, bool *ret_refunded)
+                             const struct weir_time *time, uint64_t *ret_newest)
 {
     const struct weir_record *record;
     struct weir_event event;
@@ -236,9 +236,11 @@ int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_cha
     int error = hold_for(limiter, charge, time, &record, &event, &entry, &held);
     if (error)
         return error;
-    *ret_refunded = held && weir_limit_is_bucket(&record->limit) && weir_ticket_make(entry.state.fresh_at) == ticket;
-    if (*ret_refunded)
+    *ret_newest = 0;
+    if (held && weir_limit_is_bucket(&record->limit) && weir_ticket_make(entry.state.fresh_at) == ticket) {
         (void)weir_limit_refund(&record->limit, &entry.state, &event, charge->cost);
+        *ret_newest = weir_ticket_make(entry.state.fresh_at);
+    }
     if (held)
         weir_entry_release(limiter, record, &entry);
     return 0;

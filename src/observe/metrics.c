@@ -132,6 +132,8 @@ enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *ver
         return WEIR_METRICS_ADMITTED;
     if (verdict->shadow)
         return WEIR_METRICS_SHADOW_REFUSED;
+    if (verdict->late)
+        return WEIR_METRICS_SHED;
     return verdict->retry_after_ns == WEIR_NEVER ? WEIR_METRICS_NEVER : WEIR_METRICS_REFUSED;
 }
 

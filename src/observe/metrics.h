@@ -68,6 +68,7 @@ struct weir_metrics_loop {
     struct weir_histogram hold_ns;       /* how long answers were held */
     _Atomic uint64_t hold_late_ns;       /* by how much, in all, they came after their turn */
     _Atomic uint64_t holds_begun, holds_ended, holds_left; /* left: the client went first */
+    _Atomic uint64_t holds_lost;                           /* the permit that the answer told of was over */
 };
 
 struct weir_metrics;

@@ -275,6 +275,7 @@ struct weir_config_server {
     uint32_t header_bytes_max;   /* their bytes, request line included */
     uint32_t body_bytes_max;     /* HTTP body */
     uint32_t command_bytes_max;  /* one RESP command */
+    uint32_t hold_bytes_max;     /* answers that wait for their turn (throttle: hold), all together */
     uint32_t output_bytes_max;   /* answers a client has not read; at it nothing more is read, at twice it the end */
     uint64_t idle_timeout_ns;    /* no request for so long closes the connection */
     uint64_t request_timeout_ns; /* a request that takes longer to arrive closes it */

@@ -168,7 +168,6 @@ int weir_ask_outcome(const struct weir_ask *ask, struct weir_outcome *ret_outcom
         return ask->error;
     ret_outcome->waiter = NULL;
     ret_outcome->wait_ns = 0;
-    ret_outcome->shed = false;
     ret_outcome->match.count = ask->count;
     ret_outcome->match.remote_count = ask->count;
     ret_outcome->match.refused_by = NULL;

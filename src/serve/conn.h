@@ -51,6 +51,8 @@ struct weir_conn {
     bool gated;                      /* weir_conn_gate */
     bool finishing;                  /* close when `out` is empty; nothing more is read as a request */
     bool lingering;                  /* our side is shut: what still comes is dropped until the client closes */
+    bool peer_shut;                  /* the client will send no more: it has gone, or only reads on */
+    bool input_ended;                /* and all that it sent has been read */
     bool closed;                     /* gone; only its handle is still closing */
     bool ready;                      /* is in the loop's ready list */
     bool stalled;                    /* was blocked or has yielded: on_input is called when that passes */

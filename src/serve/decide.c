@@ -7,9 +7,8 @@
 static void count_decisions(const struct weir_loop *loop, const struct weir_outcome *outcome)
 {
     for (size_t i = 0; i < outcome->match.count; i++) {
-        bool shed = outcome->shed && i == outcome->decision.deciding;
         weir_metrics_decided(loop->shared->metrics, loop->number, weir_loop_slot(loop, outcome->match.rules[i]->index),
-                             shed ? WEIR_METRICS_SHED : weir_metrics_verdict_of(&outcome->verdicts[i]), 1);
+                             weir_metrics_verdict_of(&outcome->verdicts[i]), 1);
     }
 }
 
@@ -67,7 +66,6 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
     *ret_ask = NULL;
     ret_outcome->waiter = NULL;
     ret_outcome->wait_ns = 0;
-    ret_outcome->shed = false;
     int error = match(loop, question, &ret_outcome->match, ret_fault);
     if (error)
         return error;
@@ -83,13 +81,19 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
     }
     if (ret_outcome->match.remote_count > 0)
         return weir_ask_decide(loop, question, time, ret_outcome, ret_ask);
+    if (question->can_wait)
+        weir_hold_prepare(loop, question->peek, ret_outcome);
     error = weir_limiter_decide(loop->limiter, ret_outcome->match.charges, ret_outcome->match.count, time,
                                 question->peek ? WEIR_PEEK : 0, &ret_outcome->decision, ret_outcome->verdicts);
-    if (error || question->peek)
+    if (error) {
+        weir_hold_free(ret_outcome->waiter);
+        ret_outcome->waiter = NULL;
         return error;
-    if (question->can_wait && ret_outcome->decision.admitted)
-        weir_hold_judge(loop, time, ret_outcome);
-    count_decisions(loop, ret_outcome);
+    }
+    if (question->can_wait)
+        weir_hold_judge(time, ret_outcome);
+    if (!question->peek)
+        count_decisions(loop, ret_outcome);
     return 0;
 }
 

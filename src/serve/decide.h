@@ -29,7 +29,6 @@ struct weir_outcome {
     struct weir_hold_waiter
         *waiter;      /* not NULL: once the answer is written, the caller calls weir_hold_begin (hold.h) */
     uint64_t wait_ns; /* how long that will take */
-    bool shed;        /* it fitted into the bucket, but its wait passed a bound of `throttle: hold` */
 };
 
 /* Errors: of weir_rules_match and weir_limiter_decide; nothing is charged then.

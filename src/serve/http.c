@@ -275,6 +275,15 @@ static void on_overdue(struct weir_conn *conn, bool too_large)
         weir_http_reply_problem(&call, 431, "", "the header fields are too long");
 }
 
+static void on_hold_lost(struct weir_conn *conn)
+{
+    const struct weir_time time = weir_time_read();
+    const struct weir_http_call call = {
+        .conn = conn, .session = weir_conn_state(conn), .work = weir_conn_loop_state(conn), .time = &time
+    };
+    weir_http_reply_problem(&call, 503, "Retry-After: 1\r\n", "the permit was over before the turn of its answer came");
+}
+
 static void on_close(struct weir_conn *conn)
 {
     struct weir_http_session *session = weir_conn_state(conn);
@@ -296,5 +305,6 @@ const struct weir_protocol weir_http_protocol = {
     .full = { full_text, sizeof(full_text) - 1 },
     .on_input = on_input,
     .on_overdue = on_overdue,
+    .on_hold_lost = on_hold_lost,
     .on_close = on_close,
 };

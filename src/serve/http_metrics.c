@@ -108,6 +108,8 @@ static void write_latency(struct weir_prometheus *out, const struct weir_shared 
                            sum_holds(shared, offsetof(struct weir_metrics_loop, holds_ended)));
     weir_prometheus_sample(out, "weir_holds_total", (struct weir_label){ "end", "left" }, no_label,
                            sum_holds(shared, offsetof(struct weir_metrics_loop, holds_left)));
+    weir_prometheus_sample(out, "weir_holds_total", (struct weir_label){ "end", "lost" }, no_label,
+                           sum_holds(shared, offsetof(struct weir_metrics_loop, holds_lost)));
     weir_prometheus_metric(out, "weir_hold_late_seconds_total", "counter",
                            "By how much held answers came after their turn.");
     weir_prometheus_seconds(out, "weir_hold_late_seconds_total", no_label,
@@ -199,15 +201,9 @@ static void write_holds(struct weir_prometheus *out, const struct weir_loop *loo
             weir_prometheus_sample(out, "weir_hold_waiting", (struct weir_label){ "limit", rule->name }, no_label,
                                    weir_holds_waiting(shared->holds, weir_loop_slot(loop, rule->index)));
     }
-    weir_prometheus_metric(out, "weir_hold_gap_min_seconds", "gauge",
-                           "Shortest time seen between two outputs of one key of a limit, measured as they went.");
-    for (size_t i = 0; i < weir_rules_count(rules); i++) {
-        const struct weir_rule *rule = weir_rules_limit(rules, i);
-        uint64_t gap_ns = weir_holds_gap_min_ns(shared->holds, weir_loop_slot(loop, rule->index));
-        if (rule->throttle == WEIR_THROTTLE_HOLD && gap_ns > 0)
-            weir_prometheus_seconds(out, "weir_hold_gap_min_seconds", (struct weir_label){ "limit", rule->name },
-                                    gap_ns);
-    }
+    one(out, "weir_hold_memory_max_bytes", "gauge", "Bound on the memory of all answers held (server.hold_bytes_max).",
+        loop->setup->config->server.hold_bytes_max);
+    one(out, "weir_hold_memory_bytes", "gauge", "Memory of the answers held now.", weir_holds_bytes(shared->holds));
 }
 
 static void write_losses(struct weir_prometheus *out, const struct weir_loop *loop, const char *name, const char *help,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/permit.h"
 
-#include "base/checked.h"
+#include "serve/hold.h"
 
 static bool is_permits(const struct weir_outcome *outcome, size_t i)
 {
@@ -20,7 +20,7 @@ static void add_keys(const struct weir_outcome *outcome, bool shadow, struct wei
     }
 }
 
-static uint64_t renew(const struct weir_loop *loop, const struct weir_permit_id *id, const struct weir_time *time)
+uint64_t weir_permit_begin(const struct weir_loop *loop, const struct weir_permit_id *id, const struct weir_time *time)
 {
     uint64_t lease_ns = 0, shadow_ns = 0;
     if (id->counting > 0 &&
@@ -52,7 +52,9 @@ void weir_permit_tell(const struct weir_loop *loop, const struct weir_outcome *o
     if (id.count == 0)
         return;
     /* The limiter may be a reload ahead of our rules: it knows the lease. */
-    ret_told->lease_ns = weir_sub_sat(renew(loop, &id, time), outcome->wait_ns);
+    ret_told->lease_ns = weir_permit_begin(loop, &id, time);
+    if (outcome->waiter) /* it begins again when the answer goes */
+        weir_hold_tells_lease(outcome->waiter, ret_told->lease_ns);
     ret_told->size = weir_permit_write(&loop->shared->permit_secret, &id, ret_told->text);
 }
 
@@ -67,7 +69,7 @@ bool weir_permit_release(const struct weir_loop *loop, struct weir_slice text, c
 uint64_t weir_permit_renew(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time)
 {
     struct weir_permit_id id;
-    return weir_permit_read(&loop->shared->permit_secret, text, &id) ? renew(loop, &id, time) : 0;
+    return weir_permit_read(&loop->shared->permit_secret, text, &id) ? weir_permit_begin(loop, &id, time) : 0;
 }
 
 void weir_charge_undo(struct weir_limiter *limiter, enum weir_algorithm algorithm, const struct weir_charge *charge,

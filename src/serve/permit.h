@@ -19,6 +19,9 @@ struct weir_permit_told {
 void weir_permit_tell(const struct weir_loop *loop, const struct weir_outcome *outcome, const struct weir_time *time,
                       struct weir_permit_told *ret_told);
 
+/* Begins its leases anew, and returns the first of them that counts to end; 0: as in weir_permit_renew. */
+uint64_t weir_permit_begin(const struct weir_loop *loop, const struct weir_permit_id *id, const struct weir_time *time);
+
 /* False: it has ended, was given back before, or is not one of ours; nothing has changed. */
 bool weir_permit_release(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time);
 

@@ -34,6 +34,10 @@ struct weir_protocol {
      * (408, "-ERR ..."); the connection is closed after it. NULL: closed without a word. */
     void (*on_overdue)(struct weir_conn *conn, bool too_large);
 
+    /* The answer that was held for its turn cannot be given: the permit that it tells of is over. Writes an answer that
+     * says so. */
+    void (*on_hold_lost)(struct weir_conn *conn);
+
     /* The connection is about to go, also when a request of it is on hold. weir_conn_write does nothing by now. */
     void (*on_close)(struct weir_conn *conn);
 };

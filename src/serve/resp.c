@@ -219,6 +219,12 @@ static void on_overdue(struct weir_conn *conn, bool too_large)
     weir_conn_write(conn, too_large ? large : slow, too_large ? sizeof(large) - 1 : sizeof(slow) - 1);
 }
 
+static void on_hold_lost(struct weir_conn *conn)
+{
+    static const char text[] = "-ERR the permit was over before the turn of its answer came: ask again\r\n";
+    weir_conn_write(conn, text, sizeof(text) - 1);
+}
+
 static void on_close(struct weir_conn *conn)
 {
     weir_resp_later_drop(conn);
@@ -236,5 +242,6 @@ const struct weir_protocol weir_resp_protocol = {
     .on_open = on_open,
     .on_input = on_input,
     .on_overdue = on_overdue,
+    .on_hold_lost = on_hold_lost,
     .on_close = on_close,
 };

@@ -87,12 +87,10 @@ class Hold(unittest.TestCase):
         self.assertLessEqual(len(admitted), 100 + int(max(refused) / 0.02) + 1)
         self.assertLess(max(refused), max(admitted) / 2, 'refused at once')
         self.assertGreaterEqual(max(admitted), 0.02 * (len(admitted) - 1) - 0.01)
-        gap_s = self.metric('weir_hold_gap_min_seconds{limit="mail"}')
-        self.assertGreaterEqual(gap_s, 0.02)
         self.assertEqual(self.metric('weir_hold_seconds_count'), len(admitted) - 1)
         self.assertEqual(self.metric('weir_hold_waiting{limit="mail"}'), 0)
         print(f'{len(answers)} at once: {len(refused)} refused within {max(refused):.3f} s, {len(admitted)} answered over '
-              f'{max(admitted) - min(admitted):.3f} s, shortest gap in the server {gap_s:.6f} s')
+              f'{max(admitted) - min(admitted):.3f} s')
 
     def test_a_thousand_at_once_over_http(self):
         answers = self.at_once(self.weir.http, check('mail-1'), 1000)

@@ -194,7 +194,7 @@ static void forget_fresh(struct server *server, struct group *g)
     struct weir_time now = { g->op.now_ns, g->op.now_ns };
     for (size_t i = 0; i < g->count; i++) {
         struct member *m = &g->members[i];
-        struct weir_charge charge = { m->id, m->key, 0 };
+        struct weir_charge charge = { .limit = m->id, .key = m->key };
         bool found;
         if (weir_limiter_decide(g->limiter, &charge, 1, &now, WEIR_PEEK, &g->decision, g->verdicts))
             abort();
@@ -327,7 +327,7 @@ static void ask_memory(struct group *g)
     struct weir_time now = { g->op.now_ns, g->op.now_ns };
     for (size_t i = 0; i < g->request.count; i++) {
         struct member *m = &g->members[g->asked[i]];
-        charges[i] = (struct weir_charge){ m->id, m->key, g->ops[i].units };
+        charges[i] = (struct weir_charge){ .limit = m->id, .key = m->key, .cost = g->ops[i].units };
     }
     int error;
     if (g->request.verb == WEIR_REMOTE_REFUND)

@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) void weir_bucket_admit(const struct
 {
     weir_bucket_numbers(limit, ahead_after, remaining_after, now_ns, v);
     v->admitted = true;
-    v->shadow = v->full = false;
+    v->shadow = v->full = v->late = false;
     v->capacity = limit->capacity;
     v->ticket = 0;
     v->retry_after_ns = 0;
@@ -54,7 +54,7 @@ static inline __attribute__((always_inline)) void weir_bucket_refuse(const struc
                                                                      struct weir_verdict *v)
 {
     weir_bucket_numbers(limit, ahead, remaining, now_ns, v);
-    v->admitted = v->shadow = v->full = false;
+    v->admitted = v->shadow = v->full = v->late = false;
     v->capacity = limit->capacity;
     v->ticket = 0;
     v->retry_after_ns = WEIR_NEVER;

@@ -100,6 +100,27 @@ static void judge_window(const struct weir_limit *limit, const struct weir_state
                                        limit->capacity - event->cost);
 }
 
+/* By how much a delay is longer than the event can bear. It shrinks as time passes, nanosecond by nanosecond. */
+static uint64_t late_by(const struct weir_event *event, uint64_t delay_ns)
+{
+    if (event->delay_max_ns == 0 || event->cost == 0)
+        return 0;
+    return weir_sub_sat(delay_ns, event->delay_max_ns == WEIR_DELAY_NONE ? 0 : event->delay_max_ns);
+}
+
+/* Whether what fits into the bucket may wait for its turn. */
+static bool judge_delay(const struct weir_event *event, struct weir_verdict *v)
+{
+    uint64_t late_ns = late_by(event, v->delay_ns);
+    if (late_ns == 0)
+        return true;
+    v->admitted = false;
+    v->late = true;
+    v->retry_after_ns = late_ns;
+    v->delay_ns = 0;
+    return false;
+}
+
 bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
                       struct weir_verdict *ret_verdict)
 {
@@ -111,7 +132,8 @@ bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *s
     }
     if (weir_limit_is_bucket(limit)) {
         uint64_t ahead = weir_ticks_until(state->fresh_at, weir_ticks_at(event->now_ns, limit->shift));
-        return weir_bucket_judge(limit, ahead, event->now_ns, event->cost, ret_verdict);
+        return weir_bucket_judge(limit, ahead, event->now_ns, event->cost, ret_verdict) &&
+               judge_delay(event, ret_verdict);
     }
     *ret_verdict = (struct weir_verdict){ .capacity = limit->capacity };
     if (jumped && limit->algorithm == WEIR_SLIDING_LOG) { /* as if `capacity` entries lay at now */
@@ -155,6 +177,8 @@ void weir_limit_drain(const struct weir_limit *limit, struct weir_state *state, 
     if (event->cost <= limit->capacity)
         verdict->retry_after_ns = wait_until(limit, state, event, used_now(limit, state, event),
                                              limit->capacity - event->cost);
+    if (limit->algorithm == WEIR_LEAKY_BUCKET) /* as soon as the bucket is fresh, nobody is delayed */
+        verdict->retry_after_ns = weir_max_u64(verdict->retry_after_ns, late_by(event, verdict->reset_after_ns));
 }
 
 uint64_t weir_limit_refund(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,

@@ -82,6 +82,7 @@ struct weir_event {
     uint64_t now_ns;
     uint64_t cost;
     struct weir_window window; /* fixed_window on the calendar only */
+    uint64_t delay_max_ns;     /* leaky_bucket: as in struct weir_charge */
     uint64_t permit; /* concurrency, to be charged: the number of the new permit, unique for the key; else 0 */
 };
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside a connection: between conn.c, which takes turns, and conn_socket.c, which sends and ends. */
+#ifndef WEIR_SERVE_CONN_INSIDE_H
+#define WEIR_SERVE_CONN_INSIDE_H
+
+#include <sys/types.h>
+
+#include "serve/conn.h"
+
+/* What a client may still take and send after our last answer before it is cut off. */
+#define WEIR_LINGER_NS (1 * WEIR_NS_PER_SECOND)
+#define WEIR_LINGER_BYTES ((size_t)256 << 10)
+
+/* As recv, with errno, plain or TLS. */
+ssize_t weir_conn_recv(struct weir_conn *conn, void *data, size_t size);
+bool weir_conn_must_wait(int error);
+
+/* Among the loop's. */
+void weir_conn_list(struct weir_conn *conn);
+
+/* Sends what can be sent; a connection that is finishing may end with it. */
+void weir_conn_flush(struct weir_conn *conn);
+void weir_conn_end(struct weir_conn *conn);
+
+#endif
