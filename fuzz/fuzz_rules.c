@@ -41,6 +41,10 @@ static void agreement_check(const struct weir_rules *rules, const struct weir_at
         struct weir_explanation explanation;
         weir_assert(weir_rules_explain(rules, i, attributes, count, &explanation, NULL) == 0);
         bool matched = at < match.count && match.rules[at]->index == i;
+        if (match.refused_by) { /* nothing is charged */
+            weir_assert(match.refused_by->index != i || explanation.reason == WEIR_REASON_REFUSES);
+            continue;
+        }
         weir_assert(matched == (explanation.reason == WEIR_REASON_APPLIES));
         weir_assert(!matched || match.rules[at] == explanation.rule);
         remote += matched && match.rules[at]->remote;

@@ -6,6 +6,7 @@
 #define WEIR_RULES_COMPILED_H
 
 #include "rules/arena.h"
+#include "rules/block.h"
 #include "rules/globs.h"
 #include "rules/map.h"
 #include "rules/paths.h"
@@ -19,12 +20,30 @@ struct weir_compiled_attribute {
     const char *name;
     uint32_t any; /* the condition that it is there; 0: nobody asks just that */
     struct weir_globs globs;
+    struct weir_blocks blocks;
+    bool has_sets; /* some condition on it is a list or a `not` */
+    uint8_t nots_count;
+    uint32_t *nots; /* the conditions that are */
+};
+
+/* A list that a term is in. */
+struct weir_compiled_member {
+    const struct weir_compiled_member *next;
+    uint32_t condition; /* that the list is */
+};
+
+/* A pattern, value or block, which is a condition by itself, as a part of lists and of `not`s. */
+struct weir_compiled_term {
+    const struct weir_compiled_member *lists;
+    uint64_t nots; /* which of the attribute's do not hold with it */
+    bool alone;    /* some limit asks for just it */
 };
 
 /* A condition as it was written, for explain. */
 struct weir_compiled_condition {
     uint32_t attribute;
     struct weir_slice pattern;
+    const struct weir_terms *terms;
 };
 
 /* A limit (first of its entries) or an override. */
@@ -55,6 +74,8 @@ struct weir_rules {
     struct weir_map exacts;   /* (attribute, value) to condition */
     struct weir_paths paths;
     struct weir_compiled_attribute *attributes;
+    struct weir_compiled_term *terms; /* by condition; NULL: no condition is a list or a `not` */
+    uint32_t *absent_hold;            /* attributes that have a `not`, ascending; then 0 */
     struct weir_compiled_entry *entries;
     struct weir_compiled_limit *limits;
     uint8_t secret[16]; /* cluster_secret: keys elsewhere are hashed with it */

@@ -12,6 +12,7 @@
 #define WEIR_RULES_CONFIG_H
 
 #include "observe/logger.h"
+#include "rules/block.h"
 #include "weir/limiter.h"
 #include "weir/session.h"
 #include "wire/forwarded.h"
@@ -20,7 +21,10 @@
 #define WEIR_CONFIG_WARNINGS_MAX 1000 /* more are counted, not kept */
 #define WEIR_ATTRIBUTE_NAME_MAX 64
 #define WEIR_PATTERN_MAX 1024
-#define WEIR_MATCH_MAX 16 /* attributes one limit may ask for */
+#define WEIR_MATCH_MAX 16         /* conditions of one limit */
+#define WEIR_TERMS_MAX 1000       /* values of one condition */
+#define WEIR_NOTS_MAX 256         /* different conditions with `not` in one configuration */
+#define WEIR_NOTS_OF_ATTRIBUTE 64 /* on one attribute */
 #define WEIR_TOKENS_MAX 1000
 #define WEIR_HOSTS_MAX 64
 #define WEIR_HOST_NAME_MAX 253
@@ -137,11 +141,27 @@ enum weir_unmatched {
     WEIR_UNMATCHED_REFUSE,
 };
 
-/* An attribute and what its value must look like; `*` stands for any bytes, also none. */
+/* What a value is compared with: itself, a pattern in which `*` stands for any bytes, also none, or a block of
+ * addresses, which only an address is in. */
+struct weir_term {
+    struct weir_slice text;
+    bool is_block;
+    struct weir_block block;
+};
+
+/* Any of these; negated: none of these, as is so of a request that lacks the attribute. */
+struct weir_terms {
+    bool negated;
+    size_t count;
+    struct weir_term list[]; /* sorted, each once */
+};
+
+/* An attribute and what its value must look like. */
 struct weir_condition {
     struct weir_mark mark;
     const char *attribute;
-    struct weir_slice pattern;
+    struct weir_slice pattern;      /* the value or pattern; where there are terms, all of them for people to read */
+    const struct weir_terms *terms; /* NULL: `pattern` alone */
 };
 
 /* Settings for some keys of a limit; they share the limit's counters. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rules/compiled.h"
-#include "rules/pattern.h"
+#include "rules/condition.h"
 #include "rules/request.h"
 
 static bool condition_holds(const struct weir_rules *rules, const struct weir_request *request,
                             const struct weir_compiled_condition *condition, struct weir_explanation *explanation)
 {
     const struct weir_request_value *value = weir_request_find(request, condition->attribute);
-    if (value && weir_pattern_matches(condition->pattern, value->value))
+    if (weir_condition_holds(condition->pattern, condition->terms, value ? &value->value : NULL))
         return true;
     explanation->reason = value ? WEIR_REASON_MISMATCH : WEIR_REASON_MISSING;
     explanation->attribute = rules->attributes[condition->attribute].name;

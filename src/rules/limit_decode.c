@@ -6,9 +6,7 @@
 
 #include "base/assert.h"
 #include "engine/zone.h"
-#include "rules/literal.h"
 #include "rules/number.h"
-#include "rules/pattern.h"
 #include "rules/sharing_decode.h"
 
 #define SECOND WEIR_NS_PER_SECOND
@@ -60,74 +58,6 @@ static int name_read(struct weir_decode *decode, const struct weir_yaml_node *va
     return error;
 }
 
-/* An address is written as matching sees it: in its canonical form. */
-static int pattern_make(struct weir_decode *decode, struct weir_slice text, struct weir_slice *ret_pattern)
-{
-    struct weir_literal literal;
-    if (weir_literal_parse(text, &literal))
-        text = (struct weir_slice){ literal.text, strlen(literal.text) };
-    char *copy = weir_arena_copy(decode->arena, text.data, text.size);
-    if (!copy)
-        return weir_decode_nomem(decode);
-    size_t size = weir_pattern_fold(copy, text.size);
-    copy[size] = '\0';
-    *ret_pattern = (struct weir_slice){ copy, size };
-    return 0;
-}
-
-static int attribute_decode(struct weir_decode *decode, const struct weir_yaml_node *node, const char **ret_attribute)
-{
-    struct weir_field field = { .name = "an attribute's name", .max = WEIR_ATTRIBUTE_NAME_MAX };
-    return weir_decode_text(decode, node, &field, ret_attribute);
-}
-
-int weir_condition_decode(struct weir_decode *decode, const struct weir_yaml_node *key,
-                          struct weir_condition *ret_condition)
-{
-    const struct weir_yaml_node *value = key->value;
-    struct weir_condition condition = { .mark = key->mark };
-    int error = attribute_decode(decode, key, &condition.attribute);
-    if (!error)
-        error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, "the value of an attribute");
-    if (error)
-        return error;
-    if (value->plain && value->text.size == 0)
-        return weir_config_fail(decode->fault, WEIR_EPROTO, value->mark,
-                                "\"%s\" has no value: write \"\" for the empty one, \"*\" for any",
-                                condition.attribute);
-    if (value->text.size > WEIR_PATTERN_MAX)
-        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark, "a pattern must be 0 to %d bytes long",
-                                WEIR_PATTERN_MAX);
-    error = pattern_make(decode, value->text, &condition.pattern);
-    if (!error)
-        *ret_condition = condition;
-    return error;
-}
-
-static int by_attribute(const void *a, const void *b)
-{
-    const struct weir_condition *left = a;
-    const struct weir_condition *right = b;
-    return strcmp(left->attribute, right->attribute);
-}
-
-static int match_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                      void *target)
-{
-    struct weir_config_limit *limit = target;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_MAP, field->name);
-    if (error)
-        return error;
-    if (value->count > WEIR_MATCH_MAX)
-        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "match must have at most %d attributes",
-                                WEIR_MATCH_MAX);
-    for (const struct weir_yaml_node *key = value->first; key && !error; key = key->next)
-        error = weir_condition_decode(decode, key, &limit->match[limit->match_count++]);
-    if (!error)
-        qsort(limit->match, limit->match_count, sizeof(limit->match[0]), by_attribute);
-    return error;
-}
-
 static int key_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                     void *target)
 {
@@ -140,7 +70,7 @@ static int key_read(struct weir_decode *decode, const struct weir_yaml_node *val
                                 WEIR_KEY_VALUES_MAX);
     for (const struct weir_yaml_node *item = value->first; item; item = item->next) {
         const char *attribute;
-        error = attribute_decode(decode, item, &attribute);
+        error = weir_attribute_decode(decode, item, &attribute);
         if (error)
             return error;
         for (size_t i = 0; i < limit->key_count; i++)
@@ -162,7 +92,7 @@ static int cost_read(struct weir_decode *decode, const struct weir_yaml_node *va
         return error;
     bool number = strchr("+-.0123456789", *text) != NULL; /* the empty text too: not a name either */
     if (!number)
-        return attribute_decode(decode, value, &limit->cost_attribute);
+        return weir_attribute_decode(decode, value, &limit->cost_attribute);
     struct weir_field units = { .name = "cost", .min = 1, .max = COST_MAX };
     return weir_decode_u64(decode, value, &units, &limit->cost);
 }
@@ -196,7 +126,7 @@ static int later_read(struct weir_decode *decode, const struct weir_yaml_node *v
 
 static const struct weir_field limit_fields[] = {
     { "name", name_read, OF(name), true, 1, WEIR_LIMIT_NAME_MAX, NULL },
-    { "match", match_read, 0, false, 0, 0, NULL },
+    { "match", weir_match_decode, 0, false, 0, 0, NULL },
     { "key", key_read, 0, false, 0, 0, NULL },
     { "missing", weir_decode_word, OF(missing), false, 0, 0, missing_words },
     { "rate", weir_rate_decode, OF(spec), true, 0, 0, NULL },

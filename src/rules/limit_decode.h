@@ -14,7 +14,14 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
 int weir_overrides_decode(struct weir_decode *decode, const struct weir_yaml_node *node,
                           struct weir_config_limit *limit);
 
-/* An attribute and its pattern, folded and canonical, from a key of a mapping and its value. */
+/* The conditions of `match:`, for a struct weir_config_limit. */
+int weir_match_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                      void *target);
+
+int weir_attribute_decode(struct weir_decode *decode, const struct weir_yaml_node *node, const char **ret_attribute);
+
+/* An attribute and its value, pattern, block or list of these, folded and canonical, from a key of a mapping and its
+ * value. */
 int weir_condition_decode(struct weir_decode *decode, const struct weir_yaml_node *key,
                           struct weir_condition *ret_condition);
 

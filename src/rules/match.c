@@ -20,30 +20,108 @@ struct matcher {
     uint32_t candidates[CANDIDATES_MAX]; /* entries, the best of each limit */
 };
 
+static int satisfied_add(struct matcher *matcher, uint32_t condition)
+{
+    if (matcher->satisfied_count == SATISFIED_MAX)
+        return WEIR_ELIMIT;
+    matcher->satisfied[matcher->satisfied_count++] = condition;
+    return 0;
+}
+
+/* From the terms that a value satisfies, which begin at `first`, to the lists and `not`s that hold with them. Terms
+ * that no limit asks for by themselves are dropped. */
+static int sets_find(struct matcher *matcher, const struct weir_compiled_attribute *attribute, size_t first)
+{
+    uint64_t refused = 0;
+    size_t count = matcher->satisfied_count, kept = first;
+    int error = 0;
+    for (size_t i = first; i < count && !error; i++) {
+        const struct weir_compiled_term *term = &matcher->rules->terms[matcher->satisfied[i]];
+        refused |= term->nots;
+        for (const struct weir_compiled_member *list = term->lists; list && !error; list = list->next) {
+            error = satisfied_add(matcher, list->condition);
+            matcher->steps++;
+        }
+    }
+    for (unsigned i = 0; i < attribute->nots_count && !error; i++)
+        if (!(refused >> i & 1))
+            error = satisfied_add(matcher, attribute->nots[i]);
+    matcher->steps += attribute->nots_count;
+    for (size_t i = first; i < matcher->satisfied_count && !error; i++)
+        if (i >= count || matcher->rules->terms[matcher->satisfied[i]].alone)
+            matcher->satisfied[kept++] = matcher->satisfied[i];
+    matcher->satisfied_count = kept;
+    return error;
+}
+
+/* By number, from `first` on, and each once: several terms may lead to one list. */
+static void satisfied_sort(struct matcher *matcher, size_t first)
+{
+    uint32_t *satisfied = matcher->satisfied;
+    size_t kept = first;
+    for (size_t i = first + 1; i < matcher->satisfied_count; i++)
+        for (size_t j = i; j > first && satisfied[j] < satisfied[j - 1]; j--) {
+            uint32_t swap = satisfied[j];
+            satisfied[j] = satisfied[j - 1];
+            satisfied[j - 1] = swap;
+        }
+    for (size_t i = first; i < matcher->satisfied_count; i++)
+        if (kept == first || satisfied[kept - 1] != satisfied[i])
+            satisfied[kept++] = satisfied[i];
+    matcher->satisfied_count = kept;
+}
+
 /* Finds the conditions that a value satisfies. They stay in the order of paths: by attribute, since the request is
  * sorted, and inside one by number. */
 static int value_satisfies(struct matcher *matcher, const struct weir_request_value *value)
 {
     const struct weir_compiled_attribute *attribute = &matcher->rules->attributes[value->attribute];
-    struct weir_globs_found found = { matcher->satisfied, matcher->satisfied_count, SATISFIED_MAX - 2, 0 };
+    struct weir_globs_found found = { matcher->satisfied, matcher->satisfied_count, SATISFIED_MAX, 0 };
     size_t first = found.count;
     int error = weir_globs_match(&attribute->globs, value->value, &found);
+    if (!error && attribute->blocks.count > 0)
+        error = weir_blocks_match(&attribute->blocks, value->value, &found);
     matcher->steps += found.steps + 1;
-    if (error)
-        return error;
-    uint32_t exact = weir_map_find(&matcher->rules->exacts, value->attribute, value->value);
-    if (exact)
-        matcher->satisfied[found.count++] = exact;
-    if (attribute->any)
-        matcher->satisfied[found.count++] = attribute->any;
-    for (size_t i = first + 1; i < found.count; i++)
-        for (size_t j = i; j > first && matcher->satisfied[j] < matcher->satisfied[j - 1]; j--) {
-            uint32_t swap = matcher->satisfied[j];
-            matcher->satisfied[j] = matcher->satisfied[j - 1];
-            matcher->satisfied[j - 1] = swap;
-        }
     matcher->satisfied_count = found.count;
-    return found.count > SATISFIED_MAX - 2 ? WEIR_ELIMIT : 0;
+    uint32_t exact = error ? 0 : weir_map_find(&matcher->rules->exacts, value->attribute, value->value);
+    if (exact)
+        error = satisfied_add(matcher, exact);
+    if (!error && attribute->any)
+        error = satisfied_add(matcher, attribute->any);
+    if (!error && attribute->has_sets)
+        error = sets_find(matcher, attribute, first);
+    if (!error && matcher->satisfied_count > first + 1)
+        satisfied_sort(matcher, first);
+    return error;
+}
+
+/* Of an attribute that the request lacks, every `not` holds. */
+static int absence_satisfies(struct matcher *matcher, uint32_t attribute)
+{
+    const struct weir_compiled_attribute *compiled = &matcher->rules->attributes[attribute];
+    int error = 0;
+    for (unsigned i = 0; i < compiled->nots_count && !error; i++)
+        error = satisfied_add(matcher, compiled->nots[i]);
+    matcher->steps += compiled->nots_count;
+    return error;
+}
+
+static int conditions_find(struct matcher *matcher)
+{
+    const struct weir_request *request = matcher->request;
+    const uint32_t *absent = matcher->rules->absent_hold;
+    int error = 0;
+    for (size_t i = 0; i < request->count && !error; i++) {
+        const struct weir_request_value *value = &request->values[request->order[i]];
+        for (; *absent && *absent < value->attribute && !error; absent++)
+            error = absence_satisfies(matcher, *absent);
+        absent += *absent == value->attribute;
+        if (!error)
+            error = value_satisfies(matcher, value);
+    }
+    for (; *absent && !error; absent++)
+        error = absence_satisfies(matcher, *absent);
+    return error;
 }
 
 static void lack_note(struct weir_match *match, const struct weir_rule *rule, enum weir_lack lack)
@@ -270,15 +348,14 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
     matcher.steps = request.steps;
     matcher.satisfied_count = 0;
     matcher.candidates_count = 0;
-    for (size_t i = 0; i < request.count && !error; i++)
-        error = value_satisfies(&matcher, &request.values[request.order[i]]);
+    error = conditions_find(&matcher);
     if (!error)
         error = paths_walk(&matcher);
     if (error) {
         match_empty(ret_match);
         return weir_request_fail(ret_fault, error, "limits",
                                  "too many conditions match this request (bounds: %d conditions, %d limits, %d steps)",
-                                 SATISFIED_MAX - 2, CANDIDATES_MAX, WEIR_MATCH_STEPS_MAX);
+                                 SATISFIED_MAX, CANDIDATES_MAX, WEIR_MATCH_STEPS_MAX);
     }
     candidates_sort(&matcher);
     ret_match->steps = matcher.steps;

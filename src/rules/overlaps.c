@@ -41,6 +41,8 @@ static int requests_compare(const struct weir_config_limit *a, const struct weir
         order = strcmp(a->match[i].attribute, b->match[i].attribute);
         if (!order)
             order = weir_slice_compare(a->match[i].pattern, b->match[i].pattern);
+        if (!order)
+            order = (a->match[i].terms != NULL) - (b->match[i].terms != NULL);
     }
     for (size_t i = 0; i < a->key_count && !order; i++)
         order = strcmp(a->key[i], b->key[i]);

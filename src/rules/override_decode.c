@@ -64,8 +64,8 @@ static int setting_read(struct weir_decode *decode, const struct weir_yaml_node 
     return 0;
 }
 
-/* "Any" says nothing: the attributes of a key are always there. Length-prefixed, so that no two sets of conditions have
- * one text; in the order of the limit's key, so that the order in the file does not matter. */
+/* "Any" says nothing where the attributes of a key are always there. Length-prefixed, so that no two sets of conditions
+ * have one text; in the order of the limit's key, so that the order in the file does not matter. */
 static int variant_make(struct weir_decode *decode, const struct weir_config_limit *limit,
                         struct weir_config_override *override)
 {
@@ -77,12 +77,16 @@ static int variant_make(struct weir_decode *decode, const struct weir_config_lim
     for (size_t i = 0; i < limit->key_count; i++)
         for (size_t j = 0; j < override->conditions_count; j++) {
             const struct weir_condition *condition = &override->conditions[j];
-            if (strcmp(condition->attribute, limit->key[i]) != 0 || weir_pattern_is_any(condition->pattern))
+            bool any = !condition->terms && weir_pattern_is_any(condition->pattern) &&
+                       limit->missing == WEIR_MISSING_SKIP;
+            if (strcmp(condition->attribute, limit->key[i]) != 0 || any)
                 continue;
             uint64_t sizes[2] = { strlen(condition->attribute), condition->pattern.size };
             weir_siphash_add(&hash, sizes, sizeof(sizes));
             weir_siphash_add(&hash, condition->attribute, sizes[0]);
             weir_siphash_add(&hash, condition->pattern.data, sizes[1]);
+            if (condition->terms)
+                weir_siphash_add(&hash, "", 1); /* a list is not the value that is written like it */
             if (used < sizeof(text))
                 used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s=%s", used ? "," : "",
                                          condition->attribute, (const char *)condition->pattern.data);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/checked.h"
+#include "rules/condition.h"
 #include "rules/pattern.h"
 
 #define FAST_PER_SECOND 10
@@ -45,7 +46,7 @@ static int off_check(struct weir_decode *decode, const struct weir_config_limit 
         if (!is_off(&override->spec))
             return 0;
         for (size_t j = 0; j < override->conditions_count; j++)
-            every = every && weir_pattern_is_any(override->conditions[j].pattern);
+            every = every && !override->conditions[j].terms && weir_pattern_is_any(override->conditions[j].pattern);
         off = off || every;
     }
     if (!off)
@@ -55,41 +56,63 @@ static int off_check(struct weir_decode *decode, const struct weir_config_limit 
 }
 
 /* ::ffff:192.0.2.* would be meant for mapped addresses, which are seen in their IPv4 form. */
-static int mapped_check(struct weir_decode *decode, const struct weir_condition *condition)
+static int mapped_check(struct weir_decode *decode, struct weir_mark mark, struct weir_slice pattern)
 {
-    const char *text = condition->pattern.data;
-    if (condition->pattern.size < 9 || strncasecmp(text, "::ffff:", 7) != 0 || !strpbrk(text + 7, ".*"))
+    const char *text = pattern.data;
+    if (pattern.size < 9 || strncasecmp(text, "::ffff:", 7) != 0 || !strpbrk(text + 7, ".*"))
         return 0;
-    return weir_decode_warn(decode, condition->mark,
+    return weir_decode_warn(decode, mark,
                             "\"%.64s\" can never match an IPv4 address: ::ffff:192.0.2.1 is seen as 192.0.2.1", text);
 }
 
-static const struct weir_condition *condition_find(const struct weir_config_limit *limit, const char *attribute)
+static int condition_check(struct weir_decode *decode, const struct weir_condition *condition)
 {
-    for (size_t i = 0; i < limit->match_count; i++)
-        if (strcmp(limit->match[i].attribute, attribute) == 0)
-            return &limit->match[i];
-    return NULL;
+    int error = condition->terms ? 0 : mapped_check(decode, condition->mark, condition->pattern);
+    for (size_t i = 0; condition->terms && i < condition->terms->count && !error; i++)
+        error = mapped_check(decode, condition->mark, condition->terms->list[i].text);
+    return error;
 }
 
-/* An exact value that the limit's own match refuses. */
+/* Conditions on one attribute that no value satisfies together; and a key that needs what match says is not there. */
+static int match_check(struct weir_decode *decode, const struct weir_config_limit *limit)
+{
+    int error = 0;
+    for (size_t i = 0; i < limit->match_count && !error; i++) {
+        const struct weir_condition *condition = &limit->match[i];
+        const struct weir_condition *next = i + 1 < limit->match_count ? condition + 1 : NULL;
+        error = condition_check(decode, condition);
+        if (!error && next && strcmp(condition->attribute, next->attribute) == 0 &&
+            weir_conditions_conflict(condition, next))
+            error = weir_decode_warn(
+                decode, condition->mark, "limit \"%s\" can never match: no value of %s is %.64s and %.64s", limit->name,
+                condition->attribute, (const char *)condition->pattern.data, (const char *)next->pattern.data);
+    }
+    for (size_t i = 0; i < limit->key_count && limit->missing == WEIR_MISSING_SKIP && !error; i++)
+        for (size_t j = 0; j < limit->match_count && !error; j++) {
+            const struct weir_condition there = { .attribute = limit->key[i], .pattern = { "*", 1 } };
+            if (strcmp(limit->match[j].attribute, there.attribute) == 0 &&
+                weir_conditions_conflict(&limit->match[j], &there))
+                error = weir_decode_warn(decode, limit->match[j].mark,
+                                         "limit \"%s\" can never match: its key needs %s, which must not be there",
+                                         limit->name, there.attribute);
+        }
+    return error;
+}
+
+/* A value that the limit's own match refuses. */
 static int override_check(struct weir_decode *decode, const struct weir_config_limit *limit,
                           const struct weir_config_override *override)
 {
     int error = 0;
     for (size_t i = 0; i < override->conditions_count && !error; i++) {
         const struct weir_condition *condition = &override->conditions[i];
-        const struct weir_condition *match = condition_find(limit, condition->attribute);
-        bool exact = weir_pattern_is_exact(condition->pattern);
-        bool exact_match = match && weir_pattern_is_exact(match->pattern);
-        error = mapped_check(decode, condition);
-        if (error || !match || (!exact && !exact_match))
-            continue;
-        if (!(exact ? weir_pattern_matches(match->pattern, condition->pattern)
-                    : weir_pattern_matches(condition->pattern, match->pattern)))
-            error = weir_decode_warn(decode, condition->mark,
-                                     "this override can never match: limit \"%s\" itself asks for %s \"%.64s\"",
-                                     limit->name, match->attribute, (const char *)match->pattern.data);
+        error = condition_check(decode, condition);
+        for (size_t j = 0; j < limit->match_count && !error; j++)
+            if (strcmp(limit->match[j].attribute, condition->attribute) == 0 &&
+                weir_conditions_conflict(&limit->match[j], condition))
+                error = weir_decode_warn(decode, condition->mark,
+                                         "this override can never match: limit \"%s\" itself asks for %s \"%.64s\"",
+                                         limit->name, condition->attribute, (const char *)limit->match[j].pattern.data);
     }
     return error;
 }
@@ -116,8 +139,8 @@ static int limit_check(struct weir_decode *decode, const struct weir_config_limi
         error = off_check(decode, limit);
     if (!error)
         error = shadowed_check(decode, limit);
-    for (size_t i = 0; i < limit->match_count && !error; i++)
-        error = mapped_check(decode, &limit->match[i]);
+    if (!error)
+        error = match_check(decode, limit);
     if (!error && limit->spec.tz && strcmp(limit->spec.tz, "UTC") != 0 && limit->spec.calendar == WEIR_CALENDAR_FIXED)
         error = weir_decode_warn(decode, limit->mark_tz,
                                  "tz has no effect on limit \"%s\": only windows of day, week, month and year follow a "

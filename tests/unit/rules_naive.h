@@ -5,6 +5,8 @@
 #ifndef WEIR_TESTS_RULES_NAIVE_H
 #define WEIR_TESTS_RULES_NAIVE_H
 
+#include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rules/rules.h"
@@ -27,11 +29,52 @@ static inline const struct weir_attribute *naive_find(const struct weir_attribut
     return NULL;
 }
 
+/* The value as matching sees it: an IPv6 address in its one form, a mapped one as IPv4. */
+static inline size_t naive_canonical(const struct weir_attribute *found, char *ret_text, size_t room)
+{
+    unsigned char bytes[16];
+    size_t size = found->value.size < room - 1 ? found->value.size : room - 1;
+    memcpy(ret_text, found->value.data, size);
+    ret_text[size] = '\0';
+    if (inet_pton(AF_INET6, ret_text, bytes) != 1)
+        return size;
+    bool mapped = memcmp(bytes, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12) == 0;
+    inet_ntop(mapped ? AF_INET : AF_INET6, mapped ? bytes + 12 : bytes, ret_text, (socklen_t)room);
+    return strlen(ret_text);
+}
+
+/* "ADDRESS/BITS" holds "ADDRESS" bit by bit. */
+static inline bool naive_block(const char *block, const char *value)
+{
+    char address[64];
+    unsigned char outer[16] = { 0 }, inner[16] = { 0 };
+    const char *slash = strchr(block, '/');
+    int family = strchr(block, ':') ? AF_INET6 : AF_INET;
+    memcpy(address, block, (size_t)(slash - block));
+    address[slash - block] = '\0';
+    if (inet_pton(family, address, outer) != 1 || inet_pton(family, value, inner) != 1)
+        return false;
+    for (int i = 0; i < atoi(slash + 1); i++)
+        if ((outer[i / 8] ^ inner[i / 8]) >> (7 - i % 8) & 1)
+            return false;
+    return true;
+}
+
 static inline bool naive_holds(const struct weir_condition *condition, const struct weir_attribute *attributes,
                                size_t count)
 {
     const struct weir_attribute *found = naive_find(attributes, count, condition->attribute);
-    return found && naive_glob(condition->pattern.data, condition->pattern.size, found->value.data, found->value.size);
+    bool any = false;
+    char text[64];
+    size_t size = found ? naive_canonical(found, text, sizeof(text)) : 0;
+    if (!condition->terms)
+        return found && naive_glob(condition->pattern.data, condition->pattern.size, text, size);
+    for (size_t i = 0; i < condition->terms->count && found; i++) {
+        const struct weir_term *term = &condition->terms->list[i];
+        any = any || (term->is_block ? naive_block(term->text.data, text)
+                                     : naive_glob(term->text.data, term->text.size, text, size));
+    }
+    return any != condition->terms->negated;
 }
 
 static inline bool naive_limit_holds(const struct weir_config_limit *limit, const struct weir_attribute *attributes,
@@ -53,17 +96,32 @@ static inline bool naive_lacks(const struct weir_config_limit *limit, const stru
     return false;
 }
 
-/* How well an override is aimed: exact values count more than any number of literal bytes in patterns. */
+static inline size_t naive_literals(const char *pattern)
+{
+    size_t literals = 0;
+    for (; *pattern; pattern++)
+        literals += *pattern != '*';
+    return literals;
+}
+
+/* How closely an override looks: exact values count more than any block, a longer block more than a shorter one and
+ * more than any pattern, more literal bytes in patterns more than fewer. Of a list the loosest value counts. */
 static inline size_t naive_aim(const struct weir_config_override *override)
 {
     size_t aim = 0;
     for (size_t i = 0; i < override->conditions_count; i++) {
-        const char *pattern = override->conditions[i].pattern.data;
-        if (strchr(pattern, '*') == NULL)
-            aim += 1000000;
-        else
-            for (; *pattern; pattern++)
-                aim += *pattern != '*';
+        const struct weir_condition *condition = &override->conditions[i];
+        size_t least = SIZE_MAX, count = condition->terms ? condition->terms->count : 1;
+        for (size_t j = 0; j < count; j++) {
+            const char *text = condition->terms ? condition->terms->list[j].text.data : condition->pattern.data;
+            size_t own = naive_literals(text);
+            if (condition->terms && condition->terms->list[j].is_block)
+                own = 2000 + (size_t)atoi(strchr(text, '/') + 1) + (strchr(text, ':') ? 0 : 96);
+            else if (!strchr(text, '*'))
+                own = 1000000;
+            least = own < least ? own : least;
+        }
+        aim += least;
     }
     return aim;
 }

@@ -85,7 +85,18 @@ static const struct bad bad_limits[] = {
     { L "    key: [user]\n    missing: drop\n", 6, 14, WEIR_EINVAL, "must be one of skip, share, refuse" },
     { "unmatched: drop\nlimits: []", 1, 12, WEIR_EINVAL, "must be one of admit, refuse" },
     { L "    match: { user: }\n", 5, 20, WEIR_EPROTO, "write \"\" for the empty one" },
-    { L "    match: { user: [a] }\n", 5, 20, WEIR_EPROTO, "must be text, not a list" },
+    { L "    match: { user: [] }\n", 5, 20, WEIR_EINVAL, "\"user\" has an empty list of values" },
+    { L "    match: { user: [a, [b]] }\n", 5, 24, WEIR_EPROTO, "must be text, not a list" },
+    { L "    match: { user: [a, ] }\n    key: [user]\n    match: {}\n", 7, 5, WEIR_EPROTO, "duplicate key" },
+    { L "    match: { user: [a, ~, ''] }\n    x: 1\n", 6, 5, WEIR_EPROTO, "unknown key \"x\"" },
+    { L "    match: { user: { nor: a } }\n", 5, 22, WEIR_EPROTO, "unknown key \"nor\" in the condition on \"user\"" },
+    { L "    match: { user: { is: a } }\n", 5, 20, WEIR_EPROTO, "on \"user\" lacks the key \"not\"" },
+    { L "    match: { user: { not: {} } }\n", 5, 27, WEIR_EPROTO, "must be text, not a mapping" },
+    { L "    match: { user: { not: } }\n", 5, 27, WEIR_EPROTO, "write \"\" for the empty one" },
+    { L "    match: { ip: 10.0.0.0/33 }\n", 5, 18, WEIR_ERANGE, "too long a prefix: must be 0 to 32 bits for IPv4" },
+    { L "    match: { ip: [x, '::/129'] }\n", 5, 22, WEIR_ERANGE, "too long a prefix" },
+    { L "    match: { ip: { not: 10.0.0.1/8 } }\n", 5, 25, WEIR_EINVAL, "write 10.0.0.0/8, or the address alone" },
+    { L "    match: { ip: '2001:DB8::1/32' }\n", 5, 18, WEIR_EINVAL, "write 2001:db8::/32" },
     { L "    match: { user: a, user: b }\n", 5, 23, WEIR_EPROTO, "duplicate key \"user\"" },
 };
 
@@ -122,6 +133,7 @@ static const struct bad bad_rates[] = {
 #define O "limits:\n  - name: a\n    rate: 10/s\n    key: [user]\n    overrides:\n" /* goes on in line 6, column 7 */
 
 static const struct bad bad_overrides[] = {
+    { O "      - { user: { not: x }, burst: 1 }\n", 6, 17, WEIR_EPROTO, "must be text, not a mapping" },
     { O "      - 3\n", 6, 9, WEIR_EPROTO, "an override must be a mapping, not text" },
     { O "      - { user: x }\n", 6, 9, WEIR_EPROTO, "must have rate, burst or mode" },
     { O "      - { rate: 1/s }\n", 6, 9, WEIR_EPROTO, "must have a value for an attribute of the limit's key" },

@@ -8,7 +8,7 @@
 
 #define SETS 300
 #define REQUESTS 60
-#define TEXT_MAX 60000
+#define TEXT_MAX 200000
 
 static struct test_random rng;
 
@@ -20,15 +20,64 @@ static void value_add(char *text, size_t *used, bool pattern)
         text[(*used)++] = pattern && test_random_below(&rng, 3) == 0 ? '*' : "abc"[test_random_below(&rng, 3)];
 }
 
-static void conditions_add(char *text, size_t *used, const char *names, uint64_t share)
+static const char *const addresses[] = { "10.0.0.1", "10.0.1.1",    "::ffff:10.0.0.1", "11.0.0.1", "2001:db8::1",
+                                         "::1",      "2001:DB8::2", "10.0.0.1x",       "" };
+static const char *const blocks[] = { "10.0.0.0/8", "10.0.0.0/24", "10.0.0.1/32",
+                                      "0.0.0.0/0",  "::/0",        "2001:db8::/32",
+                                      "10.0.0.1",   "10.*",        "2001:db8::1/128",
+                                      "*",          "::1/128",     "" };
+
+/* A value, pattern or block in quotes. */
+static void term_add(char *text, size_t *used, char name)
 {
-    for (; *names; names++) {
-        if (test_random_below(&rng, share) != 0)
-            continue;
-        fixture_add(text, used, "%c: \"", *names);
+    fixture_add(text, used, "\"");
+    if (name == 'i')
+        fixture_add(text, used, "%s", blocks[test_random_below(&rng, sizeof(blocks) / sizeof(blocks[0]))]);
+    else
         value_add(text, used, true);
-        fixture_add(text, used, "\", ");
+    fixture_add(text, used, "\"");
+}
+
+/* One, or a list of them. */
+static void terms_add(char *text, size_t *used, char name)
+{
+    uint64_t count = test_random_below(&rng, 4);
+    if (count == 0) {
+        term_add(text, used, name);
+        return;
     }
+    fixture_add(text, used, "[");
+    for (uint64_t i = 0; i < count; i++) {
+        term_add(text, used, name);
+        fixture_add(text, used, ", ");
+    }
+    fixture_add(text, used, "]");
+}
+
+static void condition_add(char *text, size_t *used, char name, bool excludes)
+{
+    uint64_t kind = test_random_below(&rng, excludes ? 8 : 6);
+    fixture_add(text, used, "%c: ", name);
+    if (kind >= 6) {
+        fixture_add(text, used, "{ not: ");
+        terms_add(text, used, name);
+        fixture_add(text, used, "%s", kind == 7 ? ", is: " : "");
+        if (kind == 7)
+            terms_add(text, used, name);
+        fixture_add(text, used, " }");
+    } else if (kind >= 4) {
+        terms_add(text, used, name);
+    } else {
+        term_add(text, used, name);
+    }
+    fixture_add(text, used, ", ");
+}
+
+static void conditions_add(char *text, size_t *used, const char *names, uint64_t share, bool excludes)
+{
+    for (; *names; names++)
+        if (test_random_below(&rng, share) == 0)
+            condition_add(text, used, *names, excludes);
 }
 
 static void overrides_add(char *text, size_t *used, const char *key)
@@ -37,10 +86,9 @@ static void overrides_add(char *text, size_t *used, const char *key)
     fixture_add(text, used, "overrides: [");
     for (uint64_t i = 0; i < count && *key; i++) {
         fixture_add(text, used, "{ ");
-        conditions_add(text, used, key + 1, 2);
-        fixture_add(text, used, "%c: \"", *key);
-        value_add(text, used, true);
-        fixture_add(text, used, "\", %s }, ", test_random_below(&rng, 3) ? "burst: 2" : "mode: off");
+        conditions_add(text, used, key + 1, 2, false);
+        condition_add(text, used, *key, false);
+        fixture_add(text, used, "%s }, ", test_random_below(&rng, 3) ? "burst: 2" : "mode: off");
     }
     fixture_add(text, used, "]");
 }
@@ -49,14 +97,14 @@ static void set_make(char *text)
 {
     static const char *const modes[] = { "enforce", "enforce", "enforce", "enforce", "shadow", "off" };
     static const char *const missing[] = { "skip", "share", "share", "skip", "refuse" };
-    static const char *const keys[] = { "", "u", "uv", "v", "vw", "uvw" };
+    static const char *const keys[] = { "", "u", "uv", "v", "vw", "uvw", "i", "ui" };
     uint64_t count = 1 + test_random_below(&rng, 40);
     size_t used = 0;
     fixture_add(text, &used, "limits:\n");
     for (uint64_t i = 0; i < count; i++) {
         const char *key = keys[test_random_below(&rng, sizeof(keys) / sizeof(keys[0]))];
         fixture_add(text, &used, "  - { name: l%d, rate: 5/s, match: { ", (int)i);
-        conditions_add(text, &used, "ruvw", 2);
+        conditions_add(text, &used, "iruvw", 3, true);
         fixture_add(text, &used, "}, mode: %s, key: [", modes[test_random_below(&rng, 6)]);
         for (const char *name = key; *name; name++)
             fixture_add(text, &used, "%c, ", *name);
@@ -65,7 +113,7 @@ static void set_make(char *text)
             fixture_add(text, &used, "missing: %s, ", missing[test_random_below(&rng, 5)]);
         overrides_add(text, &used, key);
         fixture_add(text, &used, " }\n");
-        assert_true(used < TEXT_MAX - 2000);
+        assert_true(used < TEXT_MAX - 5000);
     }
 }
 
@@ -73,11 +121,15 @@ static void request_make(struct fixture_request *request, char *text)
 {
     size_t used = 0;
     request->count = 0;
-    for (const char *name = "xruvw"; *name; name++) {
+    for (const char *name = "xruvwi"; *name; name++) {
         if (test_random_below(&rng, 4) == 0)
             continue;
         size_t start = used;
-        value_add(text, &used, false);
+        if (*name == 'i')
+            fixture_add(text, &used, "%s",
+                        addresses[test_random_below(&rng, sizeof(addresses) / sizeof(addresses[0]))]);
+        else
+            value_add(text, &used, false);
         request->attributes[request->count++] = (struct weir_attribute){ { name, 1 }, { text + start, used - start } };
     }
 }

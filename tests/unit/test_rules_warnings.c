@@ -65,6 +65,33 @@ static void test_limits_that_can_never_match(void **state)
     expect_none("limits: [{ name: a, rate: 1/s, match: { u: abc }, key: [u], overrides: [{ u: a*, burst: 9 }] }]");
 }
 
+static void test_conditions_that_exclude_each_other(void **state)
+{
+    (void)state;
+    expect_one("limits: [{ name: a, rate: 1/s, match: { u: { is: [x, y], not: [\"x*\", y] } } }]", 1, 41,
+               "limit \"a\" can never match: no value of u is [x, y] and not [x*, y]");
+    expect_one("limits: [{ name: a, rate: 1/s, match: { ip: { is: 10.1.0.0/16, not: 10.0.0.0/8 } } }]", 1, 41,
+               "no value of ip is 10.1.0.0/16 and not 10.0.0.0/8");
+    expect_one("limits: [{ name: a, rate: 1/s, match: { u: { is: x, not: \"*\" } } }]", 1, 41, "can never match");
+    expect_none("limits: [{ name: a, rate: 1/s, match: { ip: { is: 10.0.0.0/8, not: 10.1.0.0/16 } } }]");
+    expect_none("limits: [{ name: a, rate: 1/s, match: { u: { is: [x, y], not: x } } }]");
+    expect_none("limits: [{ name: a, rate: 1/s, match: { u: { is: \"/a/*\", not: \"*.png\" } } }]");
+    expect_one("limits: [{ name: a, rate: 1/s, match: { u: { not: \"*\" } }, key: [u] }]", 1, 41,
+               "limit \"a\" can never match: its key needs u, which must not be there");
+    expect_none("limits: [{ name: a, rate: 1/s, match: { u: { not: \"*\" } }, key: [u], missing: share }]");
+    expect_one("limits: [{ name: a, rate: 1/s, match: { ip: 10.0.0.0/8 }, key: [ip],\n"
+               "  overrides: [{ ip: [192.0.2.1, 11.0.0.0/8], mode: off }] }]",
+               2, 17, "this override can never match: limit \"a\" itself asks for ip \"10.0.0.0/8\"");
+    expect_none("limits: [{ name: a, rate: 1/s, match: { ip: 10.0.0.0/8 }, key: [ip],\n"
+                "  overrides: [{ ip: [192.0.2.1, 10.9.0.0/16], mode: off }] }]");
+    expect_one("limits: [{ name: a, rate: 1/s, match: { r: \"/a/*\" }, key: [r],\n"
+               "  overrides: [{ r: \"/b*\", mode: off }] }]",
+               2, 17, "this override can never match");
+    expect_one("limits: [{ name: a, rate: 1/s, match: { ip: 10.0.0/8 } }]", 1, 45,
+               "\"10.0.0/8\" is compared as text: a block of addresses is written whole");
+    expect_one("limits: [{ name: a, rate: 1/s, match: { ip: [x, \"::ffff:10.0.0.*\"] } }]", 1, 41, "can never match");
+}
+
 static void test_shadowed_names(void **state)
 {
     (void)state;
@@ -125,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_burst_of_more_than_a_second_on_a_fast_limit),
         cmocka_unit_test(test_limits_that_can_never_match),
+        cmocka_unit_test(test_conditions_that_exclude_each_other),
         cmocka_unit_test(test_shadowed_names),
         cmocka_unit_test(test_limits_that_never_decide),
         cmocka_unit_test(test_a_time_zone_without_effect),
