@@ -81,6 +81,33 @@ static void look_at_fallbacks(struct weir_watch *watch, const struct weir_shared
     }
 }
 
+/* ---- who is not counted ---- */
+
+static void look_at_unlimited(struct weir_watch *watch, const struct weir_shared *shared)
+{
+    static const char *const kinds[WEIR_LACKS] = { "missing_skipped", "missing_shared", "missing_refused",
+                                                   "missing_shadow_refused" };
+    static const char *const texts[WEIR_LACKS] = {
+        [WEIR_LACK_SKIPPED] = "requests pass this limit, because they lack an attribute of its key",
+        [WEIR_LACK_SHARED] = "requests share one counter, because they lack an attribute of this limit's key",
+        [WEIR_LACK_REFUSED] = "requests are refused, because they lack an attribute of this limit's key",
+        [WEIR_LACK_SHADOWED] = "requests would be refused, because they lack an attribute of this limit's key",
+    };
+    size_t slots = weir_metrics_slots(shared->metrics);
+    weir_watch_condition(watch, ALONE("unmatched_admitted"), SUM(shared, unmatched_admitted), WEIR_LOG_WARN,
+                         "requests are admitted that meet no limit");
+    weir_watch_condition(watch, ALONE("unmatched_refused"), SUM(shared, unmatched_refused), WEIR_LOG_WARN,
+                         "requests are refused, because they meet no limit");
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        uint64_t counts[WEIR_LACKS];
+        weir_metrics_lacks(shared->metrics, slot, counts);
+        for (size_t i = 0; i < WEIR_LACKS; i++)
+            if (counts[i] > 0)
+                weir_watch_condition(watch, (struct weir_subject){ kinds[i], weir_metrics_name(shared->metrics, slot) },
+                                     counts[i], i == WEIR_LACK_SKIPPED ? WEIR_LOG_WARN : WEIR_LOG_INFO, texts[i]);
+    }
+}
+
 /* ---- nodes, locks, sessions ---- */
 
 static void look_at_member(struct weir_watch *watch, const struct weir_nodes_member *member)
@@ -170,6 +197,7 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_shared *share
     struct weir_nodes_view *view = NULL;
     look_at_process(watch, shared);
     look_at_fallbacks(watch, shared);
+    look_at_unlimited(watch, shared);
     if (shared->sessions)
         look_at_sessions(watch, shared->sessions);
     if (weir_nodes_view_create(shared, setup->config, &view))

@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import subprocess
+import time
 import unittest
 
 from weir_server import BUILD, FORWARDED_NGINX, NGINX_FIELDS, Resp, Weir
@@ -84,6 +85,17 @@ class Missing(MissingCase):
                          (200, [('refuses', 1), ('paid', 99)]))
         self.assertEqual(self.metric('weir_missing_total{limit="refuses",got="refused"}'), 1)
         self.assertEqual(self.metric('weir_decisions_total{limit="refuses",verdict="never"}'), 1)
+
+    def test_the_log_says_when_it_begins(self):
+        for route in ('/skip', '/share', '/refuse', '/skip'):
+            self.check(route)
+        for event in (r'missing_skipped_begun\b.*\bskips\b', r'missing_shared_begun\b.*\bshares\b',
+                      r'missing_refused_begun\b.*\brefuses\b', r'unmatched_admitted_begun\b'):
+            deadline = time.monotonic() + 60
+            while not re.search(event, self.weir.output()):
+                self.assertLess(time.monotonic(), deadline, f'{event} in\n{self.weir.output()}')
+                time.sleep(0.05)
+            self.assertEqual(len(re.findall(event, self.weir.output())), 1, 'a line each, not one for each request')
 
     def test_a_proxys_client_is_told_403(self):
         status, head, _ = self.auth('/refuse')
