@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/attributes.h"
+#include "cli/in_force.h"
 #include "cli/limit_text.h"
 #include "cli/ruleset.h"
 #include "cli/verbs.h"
@@ -16,13 +17,20 @@ static const char help[] =
     "\n"
     "Says which limits a request with these attributes would meet, which override of them applies, and why the others\n"
     "do not apply; of one that nodes share also how, this node's share, and the bound on what it may stray.\n"
-    "Asks no server: it reads the configuration.\n"
     "\n"
-    "  --config FILE   the limits (without it the example limits of weir serve)\n"
-    "  --node NAME     as which of the nodes in cluster: (as node: there says, else the first)\n"
-    "  --json          a list of {\"limit\",\"applies\",\"reason\",\"override\",\"line\",\"sharing\",...}\n"
+    "Without --config it asks the running server which file is in force there, and explains that file; where no "
+    "server\n"
+    "answers, the built-in example. With --config it reads FILE, and with --server too it says whether FILE is in "
+    "force.\n"
     "\n"
-    "Exit code: 0, or 2 if the configuration or an argument is wrong.\n"
+    "  --config FILE    the limits, whatever is running\n"
+    "  --server ADDR    who is asked (127.0.0.1:8080): HOST:PORT, https://HOST:PORT or unix:/path\n"
+    "  --token TOKEN    with the right metrics; better in the environment as WEIR_TOKEN, where ps does not show it\n"
+    "  --ca FILE        authorities to trust over https (the system's)\n"
+    "  --node NAME      as which of the nodes in cluster: (the server's, as node: says, else the first)\n"
+    "  --json           a list of {\"limit\",\"applies\",\"reason\",\"override\",\"line\",\"sharing\",...}\n"
+    "\n"
+    "Exit code: 0, or 2 if the configuration or an argument is wrong, or the server does not tell.\n"
     "\n"
     "Examples:\n"
     "  weir explain user=ada route=/api/x\n"
@@ -156,44 +164,104 @@ static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli
     return error ? WEIR_EXIT_ERROR : WEIR_EXIT_OK;
 }
 
-int weir_cli_explain(int argc, char **argv)
+struct flags {
+    const char *file, *node;
+    bool json, asks; /* --server was given */
+    struct weir_client_options client;
+};
+
+static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help)
 {
     static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' },
-        { "node", required_argument, NULL, 'n' },
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        { "config", required_argument, NULL, 'c' }, { "server", required_argument, NULL, 's' },
+        { "token", required_argument, NULL, 't' },  { "ca", required_argument, NULL, 'a' },
+        { "node", required_argument, NULL, 'n' },   { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
+    };
+    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'h':
+            *ret_help = true;
+            return 0;
+        case 'c':
+            flags->file = optarg;
+            break;
+        case 's':
+            flags->client.server = optarg;
+            flags->asks = true;
+            break;
+        case 't':
+            flags->client.token = optarg;
+            break;
+        case 'a':
+            flags->client.ca_file = optarg;
+            break;
+        case 'n':
+            flags->node = optarg;
+            break;
+        case 'j':
+            flags->json = true;
+            break;
+        default:
+            fputs("weir: try weir explain --help\n", stderr);
+            return WEIR_EXIT_ERROR;
+        }
+    }
+    return 0;
+}
+
+/* Asks the server, where nobody said --config, or said --server too. False after a complaint. */
+static bool ask(struct flags *flags, struct weir_in_force *ret_in_force)
+{
+    char problem[256];
+    *ret_in_force = (struct weir_in_force){ 0 };
+    if (flags->file && !flags->asks)
+        return true;
+    int error = weir_in_force_ask(&flags->client, ret_in_force, problem, sizeof(problem));
+    if (error == WEIR_EIO && !flags->asks)
+        return true;
+    if (error) {
+        fprintf(stderr, "weir: %s: %s%s\n", flags->client.server, problem,
+                flags->file ? "" : "; --config FILE explains a file without asking");
+        return false;
+    }
+    if (!flags->file && ret_in_force->source[0])
+        flags->file = ret_in_force->source;
+    if (!flags->node && ret_in_force->node[0])
+        flags->node = ret_in_force->node;
+    return true;
+}
+
+int weir_cli_explain(int argc, char **argv)
+{
+    struct flags flags = {
+        .client = { .server = "127.0.0.1:8080", .token = getenv("WEIR_TOKEN"), .timeout_ns = 5 * WEIR_NS_PER_SECOND }
     };
     struct weir_ruleset ruleset = { 0 };
     struct weir_config_fault fault = { { 0, 0 }, "" };
     struct weir_cli_attributes attributes;
-    const char *file = NULL;
-    const char *node = NULL;
-    bool json = false;
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return WEIR_EXIT_OK;
-        }
-        if (option == 'c')
-            file = optarg;
-        else if (option == 'n')
-            node = optarg;
-        else if (option == 'j')
-            json = true;
-        else
-            return WEIR_EXIT_ERROR;
-    }
-    if (weir_cli_attributes_read(argc - optind, argv + optind, &attributes) != 0)
+    struct weir_in_force in_force;
+    bool wants_help = false;
+    int failed = flags_read(argc, argv, &flags, &wants_help);
+    if (wants_help)
+        fputs(help, stdout);
+    if (failed || wants_help)
+        return failed;
+    bool offline = flags.file && !flags.asks;
+    if (weir_cli_attributes_read(argc - optind, argv + optind, &attributes) != 0 || !ask(&flags, &in_force))
         return WEIR_EXIT_ERROR;
-    if (weir_ruleset_init(&ruleset, file, node, &fault) != 0) {
+    if (weir_ruleset_init(&ruleset, flags.file, flags.node, &fault) != 0) {
         char text[1024];
-        weir_config_fault_format(&fault, file ? file : "weir: the example limits", text, sizeof(text));
+        weir_config_fault_format(&fault, flags.file ? flags.file : "weir: the example limits", text, sizeof(text));
         fprintf(stderr, "%s\n", text);
+        if (flags.file == in_force.source)
+            fprintf(stderr, "weir: that is what %s read at its start: --config explains a copy of it\n",
+                    flags.client.server);
         return WEIR_EXIT_ERROR;
     }
-    int code = explain_all(&ruleset, &attributes, json);
+    if (!offline)
+        weir_in_force_note(&in_force, flags.client.server, ruleset.config, flags.file);
+    int code = explain_all(&ruleset, &attributes, flags.json);
     if (code == WEIR_EXIT_OK)
         errors_note(ruleset.rules, &attributes);
     weir_ruleset_deinit(&ruleset);

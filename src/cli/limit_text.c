@@ -9,33 +9,6 @@
 
 #define MS_NS (WEIR_NS_PER_SECOND / 1000)
 
-void weir_rate_format(const struct weir_limit_spec *spec, char *buffer, size_t size)
-{
-    static const struct {
-        const char *name;
-        uint64_t ns;
-    } units[] = { { "year", 365 * 86400 * WEIR_NS_PER_SECOND },
-                  { "month", 30 * 86400 * WEIR_NS_PER_SECOND },
-                  { "week", 7 * 86400 * WEIR_NS_PER_SECOND },
-                  { "day", 86400 * WEIR_NS_PER_SECOND },
-                  { "hour", 3600 * WEIR_NS_PER_SECOND },
-                  { "min", 60 * WEIR_NS_PER_SECOND },
-                  { "s", WEIR_NS_PER_SECOND },
-                  { "ms", WEIR_NS_PER_SECOND / 1000 } };
-    size_t i = 0;
-    if (spec->algorithm == WEIR_CONCURRENCY) { /* the lease is no period */
-        (void)snprintf(buffer, size, "%" PRIu64, spec->count);
-        return;
-    }
-    while (i < sizeof(units) / sizeof(units[0]) - 1 && spec->period_ns % units[i].ns != 0)
-        i++;
-    uint64_t number = spec->period_ns / units[i].ns;
-    if (number == 1)
-        (void)snprintf(buffer, size, "%" PRIu64 "/%s", spec->count, units[i].name);
-    else
-        (void)snprintf(buffer, size, "%" PRIu64 "/%" PRIu64 "%s", spec->count, number, units[i].name);
-}
-
 /* Text put together, cut to fit. */
 struct line {
     char *buffer;

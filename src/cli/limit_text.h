@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A limit in words and as JSON: its rate, and how nodes share it with what that is worth in units. */
+ * How nodes share a limit, in words and as JSON, with what that is worth in units. */
 #ifndef WEIR_CLI_LIMIT_TEXT_H
 #define WEIR_CLI_LIMIT_TEXT_H
 
 #include <jansson.h>
 
 #include "rules/rules.h"
-
-/* "100/min", "5/250ms": in the largest unit that divides the period. */
-void weir_rate_format(const struct weir_limit_spec *spec, char *buffer, size_t size);
 
 /* "batched every 100ms, slack 10 on each of 3 nodes: overshoot at most N*slack = 30, ..."; empty for a limit that this
  * process alone keeps and no other node has. Cut to fit. */

@@ -2,12 +2,15 @@
 #include "cli/serve_config.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/siphash.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_sessions.h"
+#include "rules/arena.h"
 
 /* ---- loading ---- */
 
@@ -80,6 +83,17 @@ struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags,
     return config;
 }
 
+/* The file's path as others on this machine find it, as long as the configuration; NULL: the built-in example. */
+static const char *source_of(const struct weir_serve_flags *flags, const struct weir_config *config)
+{
+    char folder[PATH_MAX];
+    const char *file = flags->config_file;
+    if (!file || file[0] == '/' || !getcwd(folder, sizeof(folder)))
+        return file;
+    const char *path = weir_arena_print(config->arena, "%s/%s", folder, file);
+    return path ? path : file;
+}
+
 struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, struct weir_limiter *limiter,
                                          struct weir_config *config, const char *by, struct weir_serve_said *ret_said)
 {
@@ -92,7 +106,7 @@ struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, s
         weir_config_destroy(config);
         return NULL;
     }
-    setup->origin = (struct weir_setup_origin){ .source = flags->config_file, .by = by };
+    setup->origin = (struct weir_setup_origin){ .source = source_of(flags, setup->config), .by = by };
     return setup;
 }
 

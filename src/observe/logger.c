@@ -4,12 +4,10 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "wire/text.h"
 
-#define NS_PER_MS 1000000
 #define MESSAGE_MAX 600 /* of one that says how many were dropped too */
 #define ELLIPSIS "..."
 
@@ -17,19 +15,6 @@ const char *weir_log_level_name(enum weir_log_level level)
 {
     static const char *const names[] = { "error", "warn", "info" };
     return names[level];
-}
-
-static void write_time(struct weir_text *line, uint64_t wall_ns)
-{
-    char text[48];
-    time_t seconds = (time_t)(wall_ns / WEIR_NS_PER_SECOND);
-    unsigned ms = (unsigned)(wall_ns % WEIR_NS_PER_SECOND / NS_PER_MS);
-    struct tm utc;
-    if (!gmtime_r(&seconds, &utc))
-        return;
-    size_t size = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-    (void)snprintf(text + size, sizeof(text) - size, ".%03uZ", ms);
-    weir_text_str(line, text);
 }
 
 /* As it is, but for bytes below a space, DEL and the escape's own backslash; other bytes are UTF-8 or nobody's. */
@@ -88,7 +73,7 @@ static struct weir_text line_of(const struct weir_logger *logger, uint8_t *room,
     struct weir_text line = weir_text_init(room, WEIR_LOGGER_LINE_MAX - 1);
     bool json = logger->format == WEIR_LOG_JSON;
     weir_text_str(&line, json ? "{\"time\":\"" : "");
-    write_time(&line, wall_ns);
+    weir_text_utc(&line, wall_ns);
     weir_text_str(&line, json ? "\",\"level\":\"" : " ");
     weir_text_str(&line, weir_log_level_name(level));
     weir_text_str(&line, json ? "\",\"event\":\"" : " ");

@@ -82,6 +82,10 @@ int weir_duration_parse(const char *text, uint64_t *ret_ns, struct weir_fault *r
  * units below a day); nothing else of the spec is touched. */
 int weir_rate_parse(const char *text, struct weir_limit_spec *ret_spec, struct weir_fault *ret_fault);
 
+/* The other way: "100/min", "5/250ms", in the largest unit that divides the period; of `concurrency` the count alone.
+ * Cut to fit. */
+void weir_rate_format(const struct weir_limit_spec *spec, char *buffer, size_t size);
+
 /* ---- callers ---- */
 
 enum weir_right {

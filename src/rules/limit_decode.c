@@ -21,7 +21,7 @@ static const char *const align_words[] = { "calendar", "first", NULL };
 static const char *const count_words[] = { "admitted", "attempts", NULL };
 static const char *const on_full_words[] = { "evict", "refuse", NULL };
 static const char *const on_change_words[] = { "keep", "proportional", "reset", NULL };
-static const char *const missing_words[] = { "skip", "share", "refuse", NULL };
+const char *const weir_missing_words[] = { "skip", "share", "refuse", NULL };
 static const char *const throttle_words[] = { "delay", "hold", NULL };
 
 int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -128,7 +128,7 @@ static const struct weir_field limit_fields[] = {
     { "name", name_read, OF(name), true, 1, WEIR_LIMIT_NAME_MAX, NULL },
     { "match", weir_match_decode, 0, false, 0, 0, NULL },
     { "key", key_read, 0, false, 0, 0, NULL },
-    { "missing", weir_decode_word, OF(missing), false, 0, 0, missing_words },
+    { "missing", weir_decode_word, OF(missing), false, 0, 0, weir_missing_words },
     { "rate", weir_rate_decode, OF(spec), true, 0, 0, NULL },
     { "burst", weir_decode_u64, OF(spec.burst), false, 1, WEIR_BURST_MAX, NULL },
     { "algorithm", weir_decode_word, OF(spec.algorithm), false, 0, 0, algorithm_words },

@@ -35,5 +35,6 @@ int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *va
                      void *target); /* struct weir_limit_spec */
 
 extern const char *const weir_mode_words[];
+extern const char *const weir_missing_words[];
 
 #endif

@@ -2,6 +2,7 @@
  *
  * Numbers with units: rates, durations and sizes, as people write them. No library call that reads a locale, skips
  * spaces or wraps. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -119,4 +120,20 @@ int weir_size_parse(const char *text, uint64_t *ret_bytes, struct weir_fault *re
         return fail(WEIR_ERANGE, ret_fault, "size", "\"%.40s\" must be below 16777216TiB", text);
     *ret_bytes = number << shift;
     return 0;
+}
+
+void weir_rate_format(const struct weir_limit_spec *spec, char *buffer, size_t size)
+{
+    size_t i = sizeof(units) / sizeof(units[0]) - 1;
+    if (spec->algorithm == WEIR_CONCURRENCY) { /* the lease is no period */
+        (void)snprintf(buffer, size, "%" PRIu64, spec->count);
+        return;
+    }
+    while (i > 0 && (spec->period_ns % units[i].ns != 0 || strcmp(units[i].name, "sec") == 0))
+        i--;
+    uint64_t number = spec->period_ns / units[i].ns;
+    if (number == 1)
+        (void)snprintf(buffer, size, "%" PRIu64 "/%s", spec->count, units[i].name);
+    else
+        (void)snprintf(buffer, size, "%" PRIu64 "/%" PRIu64 "%s", spec->count, number, units[i].name);
 }

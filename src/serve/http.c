@@ -63,19 +63,6 @@ static void healthz(struct weir_http_call *call)
     weir_http_reply(call, 200, WEIR_HTTP_PLAIN, "", "ok\n");
 }
 
-static void readyz(struct weir_http_call *call)
-{
-    bool draining = call->conn->loop->draining || atomic_load(&call->conn->loop->shared->draining);
-    /* Without its engine a node decides by on_failure: it is ready, and says so. */
-    bool alone = false;
-    for (size_t i = 0; i < call->conn->loop->shared->loop_count; i++)
-        alone = alone || weir_sharer_alone(&call->conn->loop->shared->loops[i].sharer);
-    weir_http_reply(call, draining ? 503 : 200, WEIR_HTTP_PLAIN, "",
-                    draining ? "draining\n"
-                    : alone  ? "ready, without the engine or a part of it: on_failure decides\n"
-                             : "ready\n");
-}
-
 enum methods {
     ANY,  /* proxies ask in their own or their client's method */
     READ, /* GET and HEAD */
@@ -91,8 +78,9 @@ static const struct route {
     { "/v1/check", POST, WEIR_RIGHT_CHECK, weir_http_check },
     { "/v1/auth", ANY, WEIR_RIGHT_CHECK, weir_http_auth },
     { "/healthz", READ, 0, healthz },
-    { "/readyz", READ, 0, readyz },
+    { "/readyz", READ, 0, weir_http_readyz },
     { "/metrics", READ, WEIR_RIGHT_METRICS, weir_http_metrics },
+    { "/v1/limits", READ, WEIR_RIGHT_METRICS, weir_http_limits },
     { "/v1/nodes", READ, WEIR_RIGHT_METRICS, weir_http_nodes },
     { "/v1/sessions/route", POST, WEIR_RIGHT_SESSION, weir_http_sessions_route },
     { "/v1/sessions/seen", POST, WEIR_RIGHT_SESSION, weir_http_sessions_seen },
@@ -185,10 +173,11 @@ static void answer(struct weir_http_call *call)
         return;
     }
     if (!answer_locks(call) && !answer_permits(call))
-        weir_http_reply_problem(call, 404, "",
-                                "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
-                                "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
-                                "/v1/sessions/route, seen, accept and servers, /v1/nodes, /healthz, /readyz, /metrics");
+        weir_http_reply_problem(
+            call, 404, "",
+            "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
+            "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
+            "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /healthz, /readyz, /metrics");
 }
 
 /* ---- the protocol ---- */

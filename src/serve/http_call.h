@@ -83,11 +83,13 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
 void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
-/* ---- handlers: http_check.c, http_locks.c, http_metrics.c, http_nodes.c, http_permit.c, http_sessions.c ---- */
+/* ---- handlers: http_check.c, http_limits.c, http_locks.c, http_metrics.c and so on ---- */
 
 void weir_http_check_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_check(struct weir_http_call *call);
 void weir_http_auth(struct weir_http_call *call);
+void weir_http_limits(struct weir_http_call *call);
+void weir_http_readyz(struct weir_http_call *call);
 void weir_http_metrics(struct weir_http_call *call);
 void weir_http_nodes(struct weir_http_call *call);
 

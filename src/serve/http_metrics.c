@@ -4,6 +4,9 @@
  * configuration and words of ours, never anything that came with a request. */
 #include "observe/metrics.h"
 
+#include <stdio.h>
+
+#include "observe/process.h"
 #include "observe/prometheus.h"
 #include "observe/sharing.h"
 #include "serve/hold.h"
@@ -70,6 +73,35 @@ static void write_auth(struct weir_prometheus *out, const struct weir_shared *sh
         SUM(shared, auth_refused));
     one(out, "weir_auth_claims_ignored_total", "counter",
         "Claims of route, method, ip, cost or authorization by what does not state them.", SUM(shared, claims_ignored));
+}
+
+static void write_answers(struct weir_prometheus *out, const struct weir_shared *shared)
+{
+    char code[16];
+    weir_prometheus_metric(out, "weir_http_answers_total", "counter", "HTTP answers by status.");
+    for (unsigned i = 0; i < WEIR_HTTP_STATUSES; i++) {
+        uint64_t count = sum(shared, offsetof(struct weir_counters, http_answers) + i * sizeof(_Atomic uint64_t));
+        (void)snprintf(code, sizeof(code), "%d", weir_http_status_code((enum weir_http_status)i));
+        if (count > 0 || weir_http_status_code((enum weir_http_status)i) == 200)
+            weir_prometheus_sample(out, "weir_http_answers_total", (struct weir_label){ "code", code }, no_label,
+                                   count);
+    }
+}
+
+static void write_reloads(struct weir_prometheus *out, const struct weir_loop *loop)
+{
+    struct weir_reloads *reloads = &loop->shared->reloads;
+    pthread_mutex_lock(&reloads->lock);
+    uint64_t done = reloads->done, failed = reloads->failed, last_failed = reloads->last_failed;
+    pthread_mutex_unlock(&reloads->lock);
+    weir_prometheus_metric(out, "weir_reloads_total", "counter", "Reloads of the configuration, by how they ended.");
+    weir_prometheus_sample(out, "weir_reloads_total", (struct weir_label){ "end", "done" }, no_label, done);
+    weir_prometheus_sample(out, "weir_reloads_total", (struct weir_label){ "end", "failed" }, no_label, failed);
+    one(out, "weir_reload_last_failed", "gauge", "1 if the last reload failed: older limits are in force.",
+        last_failed);
+    weir_prometheus_metric(out, "weir_configuration_since_seconds", "gauge",
+                           "When the configuration came into force, since 1970.");
+    weir_prometheus_seconds(out, "weir_configuration_since_seconds", no_label, loop->setup->origin.wall_ns);
 }
 
 static void write_histogram(struct weir_prometheus *out, const struct weir_shared *shared, const char *name,
@@ -259,15 +291,18 @@ void weir_http_metrics(struct weir_http_call *call)
     weir_prometheus_metric(&out, "weir_info", "gauge", "Which weir this is.");
     weir_prometheus_sample(&out, "weir_info", (struct weir_label){ "version", WEIR_VERSION }, no_label, 1);
     one(&out, "weir_limits", "gauge", "Limits in the configuration in force.", weir_rules_count(loop->setup->rules));
+    write_reloads(&out, loop);
     write_decisions(&out, loop->shared->metrics);
     write_unlimited(&out, loop->shared);
     write_latency(&out, loop->shared);
     write_holds(&out, loop);
     write_connections(&out, loop->shared);
+    write_answers(&out, loop->shared);
     write_auth(&out, loop->shared);
     write_table(&out, loop);
     write_sharing(&out, loop);
     write_sessions(&out, loop);
+    weir_process_metrics(&out);
     uint8_t *text = weir_prometheus_take(&out, &size);
     if (text)
         weir_http_reply_long(call, "text/plain; version=0.0.4; charset=utf-8", text, size);

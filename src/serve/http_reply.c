@@ -14,6 +14,9 @@ static void write_head(const struct weir_http_call *call, struct weir_text *text
                        size_t body_size)
 {
     const struct weir_http_request *request = call->request;
+    enum weir_http_status counted = weir_http_status_of(status);
+    weir_assert(counted < WEIR_HTTP_STATUSES);
+    weir_count(&call->conn->loop->counters.http_answers[counted], 1);
     weir_http_answer_head(text, &(struct weir_http_answer){
                                     .status = status,
                                     .content_type = type,

@@ -18,6 +18,7 @@
 #include "serve/sharer.h"
 #include "serve/timer.h"
 #include "weir/limiter.h"
+#include "wire/http_answer.h"
 #include "wire/permit.h"
 
 #define WEIR_LISTENERS_MAX 4
@@ -31,8 +32,9 @@ struct weir_counters {
     _Atomic uint64_t protocol_errors;     /* closed for what they sent */
     _Atomic uint64_t bytes_in;
     _Atomic uint64_t bytes_out;
-    _Atomic uint64_t commands;        /* RESP commands taken */
-    _Atomic uint64_t requests;        /* HTTP requests taken */
+    _Atomic uint64_t commands; /* RESP commands taken */
+    _Atomic uint64_t requests; /* HTTP requests taken */
+    _Atomic uint64_t http_answers[WEIR_HTTP_STATUSES];
     _Atomic uint64_t foreign_refused; /* HTTP requests of somebody else's web page */
     _Atomic uint64_t hosts_refused;   /* HTTP requests to a name that is not ours */
     _Atomic uint64_t auth_unserved;   /* /v1/auth asked for where `forwarded` is none */

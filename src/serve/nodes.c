@@ -144,7 +144,7 @@ static void add_locks(struct weir_nodes_view *view, struct weir_lock_service *se
         .up = keeper->engine.up,
         .fault = keeper->engine.fault[0] ? keeper->engine.fault : NULL,
         .granted = keeper->granted,
-        .held = keeper->held,
+        .refused = keeper->held,
         .lost = keeper->lost,
         .unknown = keeper->unknown,
         .released = keeper->released,

@@ -14,7 +14,7 @@
 
 /* Where a setup came from. */
 struct weir_setup_origin {
-    const char *source; /* the file's path, as long as the process; NULL = the built-in example */
+    const char *source; /* the file's path, as long as the setup; NULL = the built-in example */
     const char *by;     /* "start" or "SIGHUP" */
     uint64_t wall_ns;   /* when it came into force; the server sets it */
 };

@@ -55,56 +55,81 @@ static void look_at_engine(struct weir_watch *watch, const struct weir_nodes_eng
                          engine->last_error ? engine->last_error : "no answer yet");
     weir_watch_event(watch, ALONE("engine_state_lost"), engine->losses, WEIR_LOG_ERROR,
                      "the engine has lost state: each key may admit one capacity more");
+    weir_watch_event(watch, ALONE("engine_primary"), engine->primary_changes, WEIR_LOG_WARN,
+                     "another server of the engine is the primary now");
     weir_watch_condition(watch, ALONE("engine_corrupt"), engine->corrupt, WEIR_LOG_ERROR,
                          "values under our keys at the engine are not ours");
     for (size_t i = 0; i < engine->servers_count; i++)
         look_at_server(watch, &engine->servers[i]);
 }
 
-static void look_at_fallbacks(struct weir_watch *watch, const struct weir_shared *shared)
+static void look_at_fallbacks(struct weir_watch *watch, struct weir_metrics *metrics, uint32_t slot)
 {
-    static const char *const texts[WEIR_FALLBACK_POLICIES] = {
-        [WEIR_FALLBACK_LOCAL] = "decided by this node's share, because the engine failed",
-        [WEIR_FALLBACK_OPEN] = "admitted without any bound, because the engine failed",
-        [WEIR_FALLBACK_CLOSED] = "refused, because the engine failed",
+    static const struct {
+        const char *kind;
+        enum weir_log_level level;
+        const char *text;
+    } policies[WEIR_FALLBACK_POLICIES] = {
+        [WEIR_FALLBACK_LOCAL] = { "fallback_local", WEIR_LOG_WARN,
+                                  "decided by this node's share, because the engine failed" },
+        [WEIR_FALLBACK_OPEN] = { "fallback_open", WEIR_LOG_ERROR,
+                                 "admitted without any bound, because the engine failed" },
+        [WEIR_FALLBACK_CLOSED] = { "fallback_closed", WEIR_LOG_ERROR, "refused, because the engine failed" },
     };
-    static const char *const kinds[WEIR_FALLBACK_POLICIES] = { NULL, "fallback_local", "fallback_open",
-                                                               "fallback_closed" };
-    size_t slots = weir_metrics_slots(shared->metrics);
-    for (uint32_t slot = 0; slot < slots; slot++) {
-        uint64_t counts[WEIR_FALLBACK_POLICIES];
-        weir_metrics_fallbacks(shared->metrics, slot, counts);
-        for (size_t i = WEIR_FALLBACK_NONE + 1; i < WEIR_FALLBACK_POLICIES; i++)
-            if (counts[i] > 0)
-                weir_watch_condition(watch, (struct weir_subject){ kinds[i], weir_metrics_name(shared->metrics, slot) },
-                                     counts[i], i == WEIR_FALLBACK_LOCAL ? WEIR_LOG_WARN : WEIR_LOG_ERROR, texts[i]);
-    }
+    uint64_t counts[WEIR_FALLBACK_POLICIES];
+    weir_metrics_fallbacks(metrics, slot, counts);
+    for (size_t i = WEIR_FALLBACK_NONE + 1; i < WEIR_FALLBACK_POLICIES; i++)
+        if (counts[i] > 0)
+            weir_watch_condition(watch, (struct weir_subject){ policies[i].kind, weir_metrics_name(metrics, slot) },
+                                 counts[i], policies[i].level, policies[i].text);
 }
 
-/* ---- who is not counted ---- */
+/* ---- whom no limit counts ---- */
 
-static void look_at_unlimited(struct weir_watch *watch, const struct weir_shared *shared)
+static void look_at_lacks(struct weir_watch *watch, struct weir_metrics *metrics, uint32_t slot)
 {
-    static const char *const kinds[WEIR_LACKS] = { "missing_skipped", "missing_shared", "missing_refused",
-                                                   "missing_shadow_refused" };
-    static const char *const texts[WEIR_LACKS] = {
-        [WEIR_LACK_SKIPPED] = "requests pass this limit, because they lack an attribute of its key",
-        [WEIR_LACK_SHARED] = "requests share one counter, because they lack an attribute of this limit's key",
-        [WEIR_LACK_REFUSED] = "requests are refused, because they lack an attribute of this limit's key",
-        [WEIR_LACK_SHADOWED] = "requests would be refused, because they lack an attribute of this limit's key",
+    static const struct {
+        const char *kind, *text;
+    } lacks[WEIR_LACKS] = {
+        [WEIR_LACK_SKIPPED] = { "missing_skipped",
+                                "requests are not limited by it, because they lack an attribute of its key" },
+        [WEIR_LACK_SHARED] = { "missing_shared", "requests that lack an attribute of its key are counted together" },
+        [WEIR_LACK_SHADOWED] = { "missing_shadow_refused",
+                                 "requests that lack an attribute of its key would be refused, but for shadow" },
+        [WEIR_LACK_REFUSED] = { "missing_refused", "requests are refused, because they lack an attribute of its key" },
     };
-    size_t slots = weir_metrics_slots(shared->metrics);
+    uint64_t counts[WEIR_LACKS];
+    weir_metrics_lacks(metrics, slot, counts);
+    for (size_t i = 0; i < WEIR_LACKS; i++)
+        if (counts[i] > 0)
+            weir_watch_condition(watch, (struct weir_subject){ lacks[i].kind, weir_metrics_name(metrics, slot) },
+                                 counts[i], WEIR_LOG_WARN, lacks[i].text);
+}
+
+static void look_at_callers(struct weir_watch *watch, const struct weir_shared *shared)
+{
     weir_watch_condition(watch, ALONE("unmatched_admitted"), SUM(shared, unmatched_admitted), WEIR_LOG_WARN,
-                         "requests are admitted that meet no limit");
+                         "requests meet no limit and are admitted");
     weir_watch_condition(watch, ALONE("unmatched_refused"), SUM(shared, unmatched_refused), WEIR_LOG_WARN,
-                         "requests are refused, because they meet no limit");
+                         "requests meet no limit and are refused (unmatched: refuse)");
+    weir_watch_condition(watch, ALONE("auth_unserved"), SUM(shared, auth_unserved), WEIR_LOG_WARN,
+                         "/v1/auth is asked and not served: say which proxy asks (listen: { http: { forwarded } })");
+    weir_watch_condition(watch, ALONE("auth_refused"), SUM(shared, auth_refused), WEIR_LOG_WARN,
+                         "/v1/auth: the proxy's fields or the path are not as they must be");
+    weir_watch_condition(watch, ALONE("claims_ignored"), SUM(shared, claims_ignored), WEIR_LOG_WARN,
+                         "/v1/auth: route, method, ip or cost claimed by what does not state them, and ignored");
+    weir_watch_condition(watch, ALONE("foreign_refused"), SUM(shared, foreign_refused), WEIR_LOG_WARN,
+                         "requests of other sites' web pages are refused");
+    weir_watch_condition(watch, ALONE("hosts_refused"), SUM(shared, hosts_refused), WEIR_LOG_WARN,
+                         "requests to a name that is not ours are refused (listen: { http: { hosts } })");
+}
+
+static void look_at_limits(struct weir_watch *watch, const struct weir_shared *shared)
+{
+    size_t slots = weir_metrics_slots(shared->metrics);
     for (uint32_t slot = 0; slot < slots; slot++) {
-        uint64_t counts[WEIR_LACKS];
-        weir_metrics_lacks(shared->metrics, slot, counts);
-        for (size_t i = 0; i < WEIR_LACKS; i++)
-            if (counts[i] > 0)
-                weir_watch_condition(watch, (struct weir_subject){ kinds[i], weir_metrics_name(shared->metrics, slot) },
-                                     counts[i], i == WEIR_LACK_SKIPPED ? WEIR_LOG_WARN : WEIR_LOG_INFO, texts[i]);
+        look_at_fallbacks(watch, shared->metrics, slot);
+        look_at_lacks(watch, shared->metrics, slot);
     }
 }
 
@@ -196,8 +221,8 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_shared *share
 {
     struct weir_nodes_view *view = NULL;
     look_at_process(watch, shared);
-    look_at_fallbacks(watch, shared);
-    look_at_unlimited(watch, shared);
+    look_at_callers(watch, shared);
+    look_at_limits(watch, shared);
     if (shared->sessions)
         look_at_sessions(watch, shared->sessions);
     if (weir_nodes_view_create(shared, setup->config, &view))

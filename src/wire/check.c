@@ -111,7 +111,7 @@ static void boolean(struct weir_text *text, const char *member, bool value)
     weir_text_str(text, value ? "true" : "false");
 }
 
-static void answer_sharing(struct weir_text *text, const struct weir_told_sharing *sharing)
+void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *sharing)
 {
     weir_text_lit(text, ",\"sharing\":");
     weir_text_json(text, sharing->mode, strlen(sharing->mode));
@@ -123,6 +123,11 @@ static void answer_sharing(struct weir_text *text, const struct weir_told_sharin
     weir_text_u64(text, sharing->slack);
     weir_text_lit(text, ",\"overshoot_max\":");
     weir_text_u64(text, sharing->overshoot_max);
+}
+
+size_t weir_told_sharing_max(const struct weir_told_sharing *sharing)
+{
+    return 6 * strlen(sharing->mode) + 144;
 }
 
 static void answer_limit(struct weir_text *text, const struct weir_told *told)
@@ -140,7 +145,7 @@ static void answer_limit(struct weir_text *text, const struct weir_told *told)
     milliseconds(text, ",\"reset_after_ms\":", verdict->reset_after_ns);
     milliseconds(text, ",\"delay_ms\":", verdict->delay_ns);
     if (told->sharing)
-        answer_sharing(text, told->sharing);
+        weir_told_sharing(text, told->sharing);
     if (told->fallback) {
         weir_text_lit(text, ",\"fallback\":");
         weir_text_json(text, told->fallback, strlen(told->fallback));
@@ -194,7 +199,7 @@ size_t weir_check_answer_max(const struct weir_answer *answer)
         size_t name = strlen(answer->limits[i].name);
         longest = name > longest ? name : longest;
         max += 12 * name + 272; /* in limits and in violated-policies */
-        max += answer->limits[i].sharing ? 6 * strlen(answer->limits[i].sharing->mode) + 144 : 0;
+        max += answer->limits[i].sharing ? weir_told_sharing_max(answer->limits[i].sharing) : 0;
         max += answer->limits[i].fallback ? 6 * strlen(answer->limits[i].fallback) + 16 : 0;
     }
     return max + 6 * longest;

@@ -43,4 +43,8 @@ void weir_check_deinit(struct weir_check_request *request);
 void weir_check_answer(struct weir_text *text, const struct weir_answer *answer);
 size_t weir_check_answer_max(const struct weir_answer *answer);
 
+/* How nodes share a limit, as members of an object that has one already: ,"sharing":"exact",… */
+void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *sharing);
+size_t weir_told_sharing_max(const struct weir_told_sharing *sharing);
+
 #endif

@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/http_answer.h"
 
-static const struct {
-    int status;
-    const char *reason;
-} reasons[] = {
-    { 200, "OK" },
-    { 400, "Bad Request" },
-    { 401, "Unauthorized" },
-    { 403, "Forbidden" },
-    { 404, "Not Found" },
-    { 405, "Method Not Allowed" },
-    { 408, "Request Timeout" },
-    { 409, "Conflict" },
-    { 413, "Content Too Large" },
-    { 414, "URI Too Long" },
-    { 417, "Expectation Failed" },
-    { 429, "Too Many Requests" },
-    { 431, "Request Header Fields Too Large" },
-    { 500, "Internal Server Error" },
-    { 503, "Service Unavailable" },
-    { 504, "Gateway Timeout" },
-    { 505, "HTTP Version Not Supported" },
-};
+enum weir_http_status weir_http_status_of(int status)
+{
+    switch (status) {
+#define STATUS_CASE(status, reason)                                                                                    \
+    case status:                                                                                                       \
+        return WEIR_HTTP_STATUS_##status;
+        WEIR_HTTP_STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+    default:
+        return WEIR_HTTP_STATUSES;
+    }
+}
+
+int weir_http_status_code(enum weir_http_status status)
+{
+    static const int codes[] = {
+#define STATUS_CODE(status, reason) status,
+        WEIR_HTTP_STATUS_LIST(STATUS_CODE)
+#undef STATUS_CODE
+    };
+    return codes[status];
+}
 
 const char *weir_http_reason(int status)
 {
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-        if (reasons[i].status == status)
-            return reasons[i].reason;
-    }
-    return "Unknown";
+    static const char *const reasons[] = {
+#define STATUS_REASON(status, reason) reason,
+        WEIR_HTTP_STATUS_LIST(STATUS_REASON)
+#undef STATUS_REASON
+    };
+    enum weir_http_status index = weir_http_status_of(status);
+    return index < WEIR_HTTP_STATUSES ? reasons[index] : "Unknown";
 }
 
 void weir_http_answer_head(struct weir_text *text, const struct weir_http_answer *answer)

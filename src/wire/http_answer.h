@@ -10,6 +10,37 @@
 
 #define WEIR_HTTP_CONTINUE_TEXT "HTTP/1.1 100 Continue\r\n\r\n"
 
+/* Every status that weir answers with: X(status, reason). */
+#define WEIR_HTTP_STATUS_LIST(X)                                                                                       \
+    X(200, "OK")                                                                                                       \
+    X(400, "Bad Request")                                                                                              \
+    X(401, "Unauthorized")                                                                                             \
+    X(403, "Forbidden")                                                                                                \
+    X(404, "Not Found")                                                                                                \
+    X(405, "Method Not Allowed")                                                                                       \
+    X(408, "Request Timeout")                                                                                          \
+    X(409, "Conflict")                                                                                                 \
+    X(413, "Content Too Large")                                                                                        \
+    X(414, "URI Too Long")                                                                                             \
+    X(417, "Expectation Failed")                                                                                       \
+    X(429, "Too Many Requests")                                                                                        \
+    X(431, "Request Header Fields Too Large")                                                                          \
+    X(500, "Internal Server Error")                                                                                    \
+    X(503, "Service Unavailable")                                                                                      \
+    X(504, "Gateway Timeout")                                                                                          \
+    X(505, "HTTP Version Not Supported")
+
+enum weir_http_status {
+#define WEIR_HTTP_STATUS_ENUM(status, reason) WEIR_HTTP_STATUS_##status,
+    WEIR_HTTP_STATUS_LIST(WEIR_HTTP_STATUS_ENUM)
+#undef WEIR_HTTP_STATUS_ENUM
+        WEIR_HTTP_STATUSES
+};
+
+/* WEIR_HTTP_STATUSES for one that is not in the list. */
+enum weir_http_status weir_http_status_of(int status);
+int weir_http_status_code(enum weir_http_status status);
+
 struct weir_http_answer {
     int status;
     const char *content_type; /* NULL: there is no body */

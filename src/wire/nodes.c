@@ -139,6 +139,7 @@ void weir_nodes_json(struct weir_text *text, const struct weir_nodes *nodes)
         weir_text_lit(text, "null");
     weir_text_lit(text, ",\"sharing\":{");
     WEIR_NODES_SHARING_LIST(WRITE)
+    WEIR_NODES_FALLBACK_LIST(WRITE)
     weir_text_lit(text, "}}");
 }
 
@@ -151,6 +152,7 @@ size_t weir_nodes_json_max(const struct weir_nodes *nodes)
 {
     size_t max = 256 + string_max(nodes->node);
     WEIR_NODES_SHARING_LIST(WRITE_MAX)
+    WEIR_NODES_FALLBACK_LIST(WRITE_MAX)
     const struct weir_nodes_engine *engine = nodes->engine;
     if (engine) {
         max += 256 + string_max(engine->name) + string_max(engine->last_error);

@@ -39,7 +39,10 @@
     X(held, "gauge", "Leased units taken in advance and not yet spent.")                                               \
     X(forfeited, "counter", "Leased units whose time passed unspent.")                                                 \
     X(unsettled, "gauge", "Batched units that the engine has not confirmed.")                                          \
-    X(waiting, "gauge", "Requests that wait for the engine.")                                                          \
+    X(waiting, "gauge", "Requests that wait for the engine.")
+
+/* As JSON only: weir_fallback_total has them by limit. */
+#define WEIR_NODES_FALLBACK_LIST(X)                                                                                    \
     X(fallback_local, "counter", "Verdicts by this node's share because the engine failed (on_failure: local).")       \
     X(fallback_open, "counter", "Admitted because the engine failed (on_failure: open).")                              \
     X(fallback_closed, "counter", "Refused because the engine failed (on_failure: closed).")
@@ -60,7 +63,7 @@
 
 #define WEIR_NODES_LOCKS_LIST(X)                                                                                       \
     X(granted, "counter", "Acquires granted.")                                                                         \
-    X(held, "counter", "Acquires refused: held by another, after the wait.")                                           \
+    X(refused, "counter", "Acquires refused: held by another, after the wait.")                                        \
     X(lost, "counter", "Renewals of what was not held any more.")                                                      \
     X(unknown, "counter", "Answers unknown: the store may have done it or not.")                                       \
     X(released, "counter", "Locks given back.")                                                                        \
@@ -91,6 +94,7 @@ struct weir_nodes_engine {
 
 struct weir_nodes_sharing {
     WEIR_NODES_SHARING_LIST(WEIR_NODES_MEMBER)
+    WEIR_NODES_FALLBACK_LIST(WEIR_NODES_MEMBER)
 };
 
 struct weir_nodes_member {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/text.h"
 
+#include <stdio.h>
+#include <time.h>
+
 void weir_text_u64(struct weir_text *text, uint64_t value)
 {
     char digits[20];
@@ -164,4 +167,17 @@ void weir_text_http_date(struct weir_text *text, uint64_t wall_ns)
     weir_text_lit(text, ":");
     two_digits(text, of_day % 60);
     weir_text_lit(text, " GMT");
+}
+
+void weir_text_utc(struct weir_text *text, uint64_t wall_ns)
+{
+    char copy[48];
+    time_t seconds = (time_t)(wall_ns / WEIR_NS_PER_SECOND);
+    unsigned ms = (unsigned)(wall_ns % WEIR_NS_PER_SECOND / 1000000);
+    struct tm utc;
+    if (!gmtime_r(&seconds, &utc))
+        return;
+    size_t size = strftime(copy, sizeof(copy), "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)snprintf(copy + size, sizeof(copy) - size, ".%03uZ", ms);
+    weir_text_str(text, copy);
 }

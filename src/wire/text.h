@@ -69,4 +69,8 @@ void weir_text_sf_string(struct weir_text *text, const char *string);
 #define WEIR_TEXT_DATE_SIZE 29
 void weir_text_http_date(struct weir_text *text, uint64_t wall_ns);
 
+/* RFC 3339 in UTC with milliseconds, 24 bytes: 2026-11-22T20:40:00.123Z. */
+#define WEIR_TEXT_UTC_SIZE 24
+void weir_text_utc(struct weir_text *text, uint64_t wall_ns);
+
 #endif

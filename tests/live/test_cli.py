@@ -22,6 +22,7 @@ limits:
   - { name: tried, match: { route: /api/* }, rate: 1/hour, mode: shadow }
 '''
 TOKEN = 'a-token-of-some-length'
+EXAMPLE = str(ROOT / 'examples' / 'weir.yaml')
 
 
 def weir(*arguments, environment=None):
@@ -190,17 +191,17 @@ class Offline(unittest.TestCase):
         self.file = pathlib.Path(folder.name, 'weir.yaml')
 
     def test_explain_the_example(self):
-        result = weir('explain', 'user=ada', 'route=/api/x')
+        result = weir('explain', '--config', EXAMPLE, 'user=ada', 'route=/api/x')
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stdout, r'(?m)^api-per-user +applies: token_bucket 100/min burst 20 \(line \d+\)$')
         self.assertRegex(result.stdout, r'(?m)^login-failures +no: the request lacks "event"')
         self.assertRegex(result.stdout, r'(?m)^uploads-per-address +no: "route" does not match "/upload/\*"')
 
     def test_explain_says_what_would_be_an_error(self):
-        result = weir('explain', 'tenant=acme', 'model=x')
+        result = weir('explain', '--config', EXAMPLE, 'tenant=acme', 'model=x')
         self.assertEqual(result.returncode, 0)
         self.assertIn('would be an error: tokens must be there', result.stderr)
-        self.assertEqual(weir('explain', 'tenant=acme', 'model=x', 'tokens=3').stderr, '')
+        self.assertEqual(weir('explain', '--config', EXAMPLE, 'tenant=acme', 'model=x', 'tokens=3').stderr, '')
 
     def test_explain_as_json_names_the_override(self):
         result = weir('explain', '--config', str(ROOT / 'examples/weir.yaml'), '--json', 'user=monitoring',

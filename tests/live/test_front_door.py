@@ -68,7 +68,7 @@ class FrontDoor(unittest.TestCase):
         self.assertEqual(self.check('no-attribute')[0], 2)
 
     def test_explain(self):
-        code, output, _ = weir('explain', *ADA)
+        code, output, _ = weir('explain', '--server', f'127.0.0.1:{self.server.http}', *ADA)
         self.assertEqual(code, 0)
         self.assertRegex(output, r'(?m)^api-per-user +applies: token_bucket 100/min burst 20')
         self.assertRegex(output, r'(?m)^login-failures +no: the request lacks "event"')

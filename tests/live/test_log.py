@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import unittest
+import urllib.request
 
 from redis_server import Redis, wait_for
 from weir_server import BUILD, Resp, Weir
@@ -82,6 +83,16 @@ class Log(unittest.TestCase):
             self.assertEqual(line['message'].split(': ')[-1],
                              'table.memory, table.skew_max, threads, engine.redis')
 
+    def test_whom_no_limit_counts_is_told(self):
+        limit = '{ name: api, match: { route: /api/* }, key: [user], rate: 9/s }'
+        with Weir(f'limits: [ {limit} ]\n') as weir, Resp(weir.resp) as client:
+            for _ in range(50):
+                client.ask('WEIR.CHECK', 1, 'rout', '/api/x', 'user', 'ada')
+                client.ask('WEIR.CHECK', 1, 'route', '/api/x', 'usr', 'ada')
+            self.hears(weir, 'unmatched_admitted_begun')
+            self.assertTrue(self.hears(weir, 'missing_skipped_begun').startswith('api: '))
+            self.assertEqual(len(events(weir)), 3, events(weir))
+
     def test_the_level_is_as_configured(self):
         with Weir('log: { level: warn }\nlimits: []\n') as weir:
             weir.config.write_text('limits: [', encoding='utf-8')
@@ -90,6 +101,70 @@ class Log(unittest.TestCase):
             weir.process.send_signal(signal.SIGTERM)
             weir.process.wait(30)
             self.assertEqual(events(weir), ['reload_failed'])
+
+    def test_what_is_in_force_and_that_a_reload_failed_can_be_asked(self):
+        with Weir('limits: [ { name: api, key: [user], rate: 5/min, missing: share } ]\n') as weir:
+            def get(path):
+                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}{path}', timeout=30) as answer:
+                    return answer.read().decode()
+            first = json.loads(get('/v1/limits'))
+            self.assertEqual((first['source'], first['by'], first['reloads']['failed']), (str(weir.config), 'start', 0))
+            self.assertEqual(first['limits'], [{'limit': 'api', 'algorithm': 'token_bucket', 'mode': 'enforce',
+                                                'rate': '5/min', 'capacity': 5, 'missing': 'share', 'overrides': 0}])
+            weir.config.write_text('limits: [ { name: api, rate: 6 } ]\n', encoding='utf-8')
+            weir.process.send_signal(signal.SIGHUP)
+            self.hears(weir, 'reload_failed')
+            failed = json.loads(get('/v1/limits'))
+            self.assertIn('weir.yaml:1:', failed['reloads'].pop('said'))
+            self.assertEqual((failed['reloads']['failed'], failed['reloads']['last_failed']), (1, True))
+            self.assertEqual((failed['checksum'], failed['limits']), (first['checksum'], first['limits']))
+            self.assertRegex(get('/readyz?verbose'), r'^ready\n1 limits, in force since .*Z by start\n'
+                                                     r'the last reload failed, at .*Z; GET /v1/limits says why\n$')
+            self.assertEqual(get('/readyz'), 'ready\n')
+            self.assertIn('\nweir_reload_last_failed 1\n', get('/metrics'))
+            weir.config.write_text('limits: [ { name: api, rate: 6/min } ]\n', encoding='utf-8')
+            weir.process.send_signal(signal.SIGHUP)
+            self.hears(weir, 'reloaded')
+            mended = json.loads(get('/v1/limits'))
+            self.assertEqual((mended['by'], mended['reloads']['last_failed']), ('SIGHUP', False))
+            self.assertNotEqual(mended['checksum'], first['checksum'])
+            self.assertNotIn('failed', get('/readyz?verbose'))
+
+    def test_explain_explains_what_is_in_force(self):
+        limits = 'limits: [ { name: mine, key: [user], rate: 5/min } ]\n'
+        with Weir(limits) as weir:
+            def explain(*more):
+                return subprocess.run([str(BUILD / 'weir'), 'explain', '--server', f'127.0.0.1:{weir.http}', *more,
+                                       'user=ada'], capture_output=True, text=True, timeout=30, check=False)
+            asked = explain()
+            self.assertIn('mine  applies: token_bucket 5/min', asked.stdout)
+            self.assertRegex(asked.stderr, rf'of {weir.config}, in force at .* since .*Z by start\n')
+            weir.config.write_text(limits.replace('5/min', '6/min'), encoding='utf-8')
+            asked = explain()
+            self.assertIn('6/min', asked.stdout)
+            self.assertIn('NOT in force', asked.stderr)
+            example = str(ROOT / 'examples' / 'weir.yaml')
+            self.assertIn('NOT in force', explain('--config', example).stderr)
+            weir.config.unlink()
+            asked = explain()
+            self.assertEqual(asked.returncode, 2)
+            self.assertIn('--config', asked.stderr)
+        gone = explain()
+        self.assertEqual((gone.returncode, gone.stdout), (2, ''))
+
+    def test_metrics_are_named_for_what_they_are(self):
+        with Weir() as weir, urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/metrics', timeout=30) as answer:
+            text = answer.read().decode()
+        kinds = re.findall(r'^# TYPE (\S+) (\S+)$', text, re.M)
+        names = [name for name, _ in kinds]
+        self.assertEqual(sorted(names), sorted(set(names)))
+        for name, kind in kinds:
+            self.assertEqual(name.endswith('_total'), kind == 'counter', name)
+            self.assertIn(f'# HELP {name} ', text)
+        self.assertNotIn('weir_locks_held_total', text)
+        for name in ('weir_http_answers_total', 'process_cpu_seconds_total', 'process_resident_memory_bytes',
+                     'process_open_fds', 'process_start_time_seconds', 'weir_reloads_total'):
+            self.assertIn(name, names)
 
     def test_wrong_words_are_errors_with_their_place(self):
         for text in 'log: { format: xml }', 'log: { level: debug }', 'log: { file: x }', 'log: text':
@@ -105,9 +180,9 @@ class Log(unittest.TestCase):
         for pair in re.findall(r'\?\s*"([a-z_]+)"\s*:\s*"([a-z_]+)",', source):
             written |= set(pair)
         written |= set(re.findall(r'weir_watch_event\(watch, ALONE\("([a-z_]+)"\)', source))
-        kinds = set(re.findall(r'weir_watch_condition\(\s*watch, (?:ALONE\(|\(struct weir_subject\)\{ )"([a-z_]+)"', source))
-        kinds |= set(re.findall(r'"(fallback_[a-z]+)"', source))
-        written |= {f'{kind}_begun' for kind in kinds} | {f'{kind}_over' for kind in kinds}
+        kinds = set(re.findall(r'weir_watch_condition\(watch, ALONE\("([a-z_]+)"\)', source))
+        kinds |= set(re.findall(r'= \{ "([a-z_]+)"', source))
+        written |= {f'{kind}_{end}' for kind in kinds for end in ('begun', 'over')}
         page = (ROOT / 'docs' / 'log.md').read_text(encoding='utf-8')
         named = {word for row in re.findall(r'^\| (`[^|]*`) \|', page, re.M) for word in re.findall(r'`([a-z_]+)`', row)}
         self.assertEqual(written, named)

@@ -62,15 +62,16 @@ static void an_engine_with_its_breakers(void **state)
                                               .last_error_after_ns = 7000000,
                                               .asked = 9,
                                               .losses = 1 };
-    expect(&(struct weir_nodes){ .node = "a", .count = 3, .engine = &engine },
-           "{\"node\":\"a\",\"nodes\":3,\"engine\":{\"name\":\"redis\",\"ready\":true,\"servers\":["
-           "{\"address\":\"127.0.0.1:6379\",\"role\":\"primary\",\"state\":\"connected\",\"breaker\":\"closed\","
-           "\"since_ms\":1,\"loops\":{\"closed\":4,\"open\":0,\"half_open\":0}},"
-           "{\"address\":\"127.0.0.1:6380\",\"role\":\"replica\",\"state\":\"down\",\"breaker\":\"open\","
-           "\"since_ms\":5000,\"loops\":{\"closed\":1,\"open\":2,\"half_open\":1}}],"
-           "\"last_error\":\"say \\\"no\\\"\",\"last_error_ms_ago\":7,\"asked\":9,\"answered\":0,\"refused\":0,"
-           "\"unknown\":0,\"shed\":0,\"losses\":1,\"corrupt\":0,\"given_back\":0,\"given_back_lost\":0,"
-           "\"reconnects\":0,\"scripts_loaded\":0,\"redirects\":0},\"gossip\":null," NOTHING_SHARED);
+    expect(
+        &(struct weir_nodes){ .node = "a", .count = 3, .engine = &engine },
+        "{\"node\":\"a\",\"nodes\":3,\"engine\":{\"name\":\"redis\",\"ready\":true,\"servers\":["
+        "{\"address\":\"127.0.0.1:6379\",\"role\":\"primary\",\"state\":\"connected\",\"breaker\":\"closed\","
+        "\"since_ms\":1,\"loops\":{\"closed\":4,\"open\":0,\"half_open\":0}},"
+        "{\"address\":\"127.0.0.1:6380\",\"role\":\"replica\",\"state\":\"down\",\"breaker\":\"open\","
+        "\"since_ms\":5000,\"loops\":{\"closed\":1,\"open\":2,\"half_open\":1}}],"
+        "\"last_error\":\"say \\\"no\\\"\",\"last_error_ms_ago\":7,\"asked\":9,\"answered\":0,\"refused\":0,"
+        "\"unknown\":0,\"shed\":0,\"losses\":1,\"corrupt\":0,\"given_back\":0,\"given_back_lost\":0,"
+        "\"reconnects\":0,\"scripts_loaded\":0,\"redirects\":0,\"primary_changes\":0},\"gossip\":null," NOTHING_SHARED);
 }
 
 static void members_of_gossip(void **state)
@@ -147,7 +148,7 @@ static void the_same_as_metrics(void **state)
     const struct weir_nodes_member member = { "b", "suspect", 1, 2 };
     const struct weir_nodes_gossip gossip = { .members = &member, .members_count = 1, .forged = 6, .unacked = 7 };
     const struct weir_nodes nodes = {
-        .node = "a", .count = 2, .engine = &engine, .gossip = &gossip, .sharing = { .held = 8, .fallback_local = 9 }
+        .node = "a", .count = 2, .engine = &engine, .gossip = &gossip, .sharing = { .held = 8 }
     };
     static const char *const lines[] = {
         "\nweir_nodes 2\n",
@@ -161,7 +162,7 @@ static void the_same_as_metrics(void **state)
         "\nweir_gossip_forged_total 6\n",
         "\n# TYPE weir_gossip_unacked gauge\nweir_gossip_unacked 7\n",
         "\n# TYPE weir_sharing_held gauge\nweir_sharing_held 8\n",
-        "\nweir_sharing_fallback_local_total 9\n",
+        "\nweir_sharing_held 8\n",
     };
     struct weir_prometheus out = weir_prometheus_init(1 << 20);
     size_t size = 0;

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/in_force.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/limits.h"
+
+static void copy_text(const json_t *body, const char *member, char *ret_text, size_t size)
+{
+    const char *text = json_string_value(json_object_get(body, member));
+    (void)snprintf(ret_text, size, "%s", text ? text : "");
+}
+
+static int read_answer(const struct weir_client_answer *answer, struct weir_in_force *ret_in_force, char *ret_problem,
+                       size_t problem_size)
+{
+    json_t *body = json_loadb(answer->body, answer->size, JSON_REJECT_DUPLICATES, NULL);
+    const char *detail = json_string_value(json_object_get(body, "detail"));
+    bool told = answer->status == 200 && json_is_string(json_object_get(body, "checksum"));
+    if (told) {
+        ret_in_force->known = true;
+        copy_text(body, "source", ret_in_force->source, sizeof(ret_in_force->source));
+        copy_text(body, "checksum", ret_in_force->checksum, sizeof(ret_in_force->checksum));
+        copy_text(body, "since", ret_in_force->since, sizeof(ret_in_force->since));
+        copy_text(body, "by", ret_in_force->by, sizeof(ret_in_force->by));
+        copy_text(body, "node", ret_in_force->node, sizeof(ret_in_force->node));
+    } else {
+        (void)snprintf(ret_problem, problem_size, "the server answered %d%s%s", answer->status, detail ? ": " : "",
+                       detail ? detail : "");
+    }
+    json_decref(body);
+    return told ? 0 : WEIR_EPROTO;
+}
+
+int weir_in_force_ask(const struct weir_client_options *options, struct weir_in_force *ret_in_force, char *ret_problem,
+                      size_t problem_size)
+{
+    struct weir_client_answer answer = { 0 };
+    *ret_in_force = (struct weir_in_force){ 0 };
+    int error = weir_client_get(options, "/v1/limits", &answer, ret_problem, problem_size);
+    if (!error)
+        error = read_answer(&answer, ret_in_force, ret_problem, problem_size);
+    free(answer.body);
+    return error;
+}
+
+void weir_in_force_note(const struct weir_in_force *in_force, const char *server, const struct weir_config *config,
+                        const char *file)
+{
+    char checksum[WEIR_LIMITS_CHECKSUM_SIZE];
+    const char *what = file ? file : "the built-in example";
+    const char *other = in_force->source[0] ? in_force->source : "the built-in example";
+    weir_limits_checksum(config->checksum, checksum);
+    if (!in_force->known)
+        fprintf(stderr, "weir: of %s; no server answers at %s\n", what, server);
+    else if (strcmp(checksum, in_force->checksum) == 0)
+        fprintf(stderr, "weir: of %s, in force at %s since %s by %s\n", what, server, in_force->since, in_force->by);
+    else
+        fprintf(stderr,
+                "weir: warning: of %s, which is NOT in force at %s: that has had other limits, of %s, since %s "
+                "by %s\n",
+                what, server, other, in_force->since, in_force->by);
+}

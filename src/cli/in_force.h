@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which configuration a running server has in force: asked with GET /v1/limits, so that what is explained is what
+ * decides. */
+#ifndef WEIR_CLI_IN_FORCE_H
+#define WEIR_CLI_IN_FORCE_H
+
+#include <limits.h>
+
+#include "cli/client.h"
+#include "rules/config.h"
+
+struct weir_in_force {
+    bool known;            /* a server answered */
+    char source[PATH_MAX]; /* the file it read; "" = the built-in example */
+    char checksum[32];
+    char since[32], by[32], node[128];
+};
+
+/* WEIR_EIO: nobody answers there (ret_problem says how), which may be no fault. WEIR_EPROTO, WEIR_EACCES, …: the
+ * server answered something else, and ret_problem says what. */
+int weir_in_force_ask(const struct weir_client_options *options, struct weir_in_force *ret_in_force, char *ret_problem,
+                      size_t problem_size);
+
+/* Says on standard error whether `config`, read from `file` (NULL: the built-in example), is what `in_force` tells of
+ * `server`. */
+void weir_in_force_note(const struct weir_in_force *in_force, const char *server, const struct weir_config *config,
+                        const char *file);
+
+#endif

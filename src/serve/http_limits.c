@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /v1/limits: which limits are in force on this node, from where, since when and by whom, and how the last reload
+ * ended. And /readyz, which says the same in a few words. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "rules/limit_decode.h"
+#include "rules/sharing_decode.h"
+#include "serve/http_call.h"
+#include "serve/loop.h"
+#include "wire/limits.h"
+
+#define RATE_MAX 64
+#define READY_MAX 512
+
+/* The text that it points to is in `said`. */
+static struct weir_limits in_force(struct weir_shared *shared, const struct weir_setup *setup, char *said, size_t size)
+{
+    struct weir_reloads *reloads = &shared->reloads;
+    struct weir_limits limits = {
+        .node = setup->config->nodes_count ? setup->config->node_name : NULL,
+        .source = setup->origin.source,
+        .by = setup->origin.by,
+        .checksum = setup->config->checksum,
+        .since_wall_ns = setup->origin.wall_ns,
+        .unmatched = setup->config->unmatched == WEIR_UNMATCHED_REFUSE ? "refuse" : "admit",
+        .count = weir_rules_count(setup->rules),
+    };
+    pthread_mutex_lock(&reloads->lock);
+    limits.reloads_done = reloads->done;
+    limits.reloads_failed = reloads->failed;
+    limits.last_failed = reloads->last_failed;
+    limits.last_wall_ns = reloads->last_wall_ns;
+    (void)snprintf(said, size, "%s", reloads->last_said);
+    pthread_mutex_unlock(&reloads->lock);
+    limits.last_said = said;
+    return limits;
+}
+
+static uint64_t fallbacks_of(const struct weir_loop *loop, const struct weir_rule *rule)
+{
+    uint64_t counts[WEIR_FALLBACK_POLICIES], total = 0;
+    weir_metrics_fallbacks(loop->shared->metrics, weir_loop_slot(loop, rule->index), counts);
+    for (size_t i = WEIR_FALLBACK_NONE + 1; i < WEIR_FALLBACK_POLICIES; i++)
+        total += counts[i];
+    return total;
+}
+
+/* `rate` is room for its text. */
+static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t index, char rate[RATE_MAX])
+{
+    const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, index);
+    const struct weir_config_limit *config = &loop->setup->config->limits[index];
+    bool at_engine = rule->remote && rule->sharing != WEIR_SHARING_GOSSIP;
+    weir_rate_format(&rule->whole, rate, RATE_MAX);
+    return (struct weir_limits_limit){
+        .name = rule->name,
+        .algorithm = weir_algorithm_name(rule->whole.algorithm),
+        .mode = weir_mode_words[rule->whole.mode],
+        .rate = rate,
+        .missing = weir_missing_words[config->missing],
+        .capacity = weir_limit_capacity(&rule->whole),
+        .overrides = config->overrides_count,
+        .sharing = rule->terms.mode ? &rule->terms : NULL,
+        .on_failure = at_engine ? weir_on_failure_words[rule->on_failure] : NULL,
+        .fallbacks = at_engine ? fallbacks_of(loop, rule) : 0,
+    };
+}
+
+void weir_http_limits(struct weir_http_call *call)
+{
+    struct weir_loop *loop = call->conn->loop;
+    char said[sizeof(loop->shared->reloads.last_said)];
+    char rate[RATE_MAX];
+    const struct weir_limits limits = in_force(loop->shared, loop->setup, said, sizeof(said));
+    size_t room = weir_limits_head_max(&limits) + 2;
+    for (size_t i = 0; i < limits.count; i++) {
+        const struct weir_limits_limit limit = limit_of(loop, i, rate);
+        room += weir_limits_limit_max(&limit);
+    }
+    uint8_t *body = malloc(room);
+    if (!body) {
+        weir_http_reply_problem(call, 503, "", "out of memory");
+        return;
+    }
+    struct weir_text text = weir_text_init(body, room);
+    weir_limits_head(&text, &limits);
+    for (size_t i = 0; i < limits.count; i++) {
+        const struct weir_limits_limit limit = limit_of(loop, i, rate);
+        weir_limits_limit(&text, &limit, i == 0);
+    }
+    weir_limits_end(&text);
+    weir_assert(!text.overflow);
+    weir_http_reply_long(call, WEIR_HTTP_JSON, body, text.size);
+}
+
+/* ---- readiness ---- */
+
+/* In one line. Without its engine a node decides by on_failure: it is ready, and says so. */
+static const char *readiness(const struct weir_loop *loop, bool draining)
+{
+    for (size_t i = 0; i < loop->shared->loop_count && !draining; i++)
+        if (weir_sharer_alone(&loop->shared->loops[i].sharer))
+            return "ready, without the engine or a part of it: on_failure decides\n";
+    return draining ? "draining\n" : "ready\n";
+}
+
+/* Whoever may connect may ask, so it names no file: GET /v1/limits does, to those with a right. */
+static void add_configuration(struct weir_text *text, const struct weir_limits *limits)
+{
+    weir_text_u64(text, limits->count);
+    weir_text_lit(text, " limits, in force since ");
+    weir_text_utc(text, limits->since_wall_ns);
+    weir_text_lit(text, " by ");
+    weir_text_str(text, limits->by);
+    weir_text_lit(text, "\n");
+    if (limits->last_failed) {
+        weir_text_lit(text, "the last reload failed, at ");
+        weir_text_utc(text, limits->last_wall_ns);
+        weir_text_lit(text, "; GET /v1/limits says why\n");
+    }
+}
+
+void weir_http_readyz(struct weir_http_call *call)
+{
+    struct weir_loop *loop = call->conn->loop;
+    bool draining = loop->draining || atomic_load(&loop->shared->draining);
+    bool verbose = call->request->query.size == 7 && memcmp(call->request->query.data, "verbose", 7) == 0;
+    char said[sizeof(loop->shared->reloads.last_said)];
+    char body[READY_MAX];
+    struct weir_text text = weir_text_init(body, sizeof(body));
+    weir_text_str(&text, readiness(loop, draining));
+    if (verbose) {
+        const struct weir_limits limits = in_force(loop->shared, loop->setup, said, sizeof(said));
+        add_configuration(&text, &limits);
+    }
+    weir_http_reply_body(call, draining ? 503 : 200, WEIR_HTTP_PLAIN, "", &text);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/limits.h"
+
+#include <stdio.h>
+
+#include "wire/check.h"
+
+static void string(struct weir_text *text, const char *member, const char *value)
+{
+    weir_text_str(text, member);
+    if (value)
+        weir_text_json(text, value, strlen(value));
+    else
+        weir_text_lit(text, "null");
+}
+
+static void number(struct weir_text *text, const char *member, uint64_t value)
+{
+    weir_text_str(text, member);
+    weir_text_u64(text, value);
+}
+
+static void moment(struct weir_text *text, const char *member, uint64_t wall_ns)
+{
+    weir_text_str(text, member);
+    if (wall_ns == 0) {
+        weir_text_lit(text, "null");
+        return;
+    }
+    weir_text_lit(text, "\"");
+    weir_text_utc(text, wall_ns);
+    weir_text_lit(text, "\"");
+}
+
+void weir_limits_checksum(uint64_t checksum, char ret_text[WEIR_LIMITS_CHECKSUM_SIZE])
+{
+    (void)snprintf(ret_text, WEIR_LIMITS_CHECKSUM_SIZE, "%016llx", (unsigned long long)checksum);
+}
+
+void weir_limits_head(struct weir_text *text, const struct weir_limits *limits)
+{
+    char checksum[WEIR_LIMITS_CHECKSUM_SIZE];
+    weir_limits_checksum(limits->checksum, checksum);
+    string(text, "{\"node\":", limits->node);
+    string(text, ",\"source\":", limits->source);
+    string(text, ",\"checksum\":", checksum);
+    moment(text, ",\"since\":", limits->since_wall_ns);
+    string(text, ",\"by\":", limits->by);
+    number(text, ",\"reloads\":{\"done\":", limits->reloads_done);
+    number(text, ",\"failed\":", limits->reloads_failed);
+    weir_text_str(text, limits->last_failed ? ",\"last_failed\":true" : ",\"last_failed\":false");
+    moment(text, ",\"last\":", limits->last_wall_ns);
+    string(text, ",\"said\":", limits->last_wall_ns ? limits->last_said : NULL);
+    string(text, "},\"unmatched\":", limits->unmatched);
+    weir_text_lit(text, ",\"limits\":[");
+}
+
+static size_t string_max(const char *value)
+{
+    return value ? 6 * strlen(value) + 2 : 4;
+}
+
+size_t weir_limits_head_max(const struct weir_limits *limits)
+{
+    return 400 + string_max(limits->node) + string_max(limits->source) + string_max(limits->by) +
+           string_max(limits->last_said) + string_max(limits->unmatched);
+}
+
+void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *limit, bool first)
+{
+    string(text, first ? "{\"limit\":" : ",{\"limit\":", limit->name);
+    string(text, ",\"algorithm\":", limit->algorithm);
+    string(text, ",\"mode\":", limit->mode);
+    string(text, ",\"rate\":", limit->rate);
+    number(text, ",\"capacity\":", limit->capacity);
+    string(text, ",\"missing\":", limit->missing);
+    number(text, ",\"overrides\":", limit->overrides);
+    if (limit->sharing)
+        weir_told_sharing(text, limit->sharing);
+    if (limit->on_failure) {
+        string(text, ",\"on_failure\":", limit->on_failure);
+        number(text, ",\"fallbacks\":", limit->fallbacks);
+    }
+    weir_text_lit(text, "}");
+}
+
+size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
+{
+    return 240 + string_max(limit->name) + string_max(limit->algorithm) + string_max(limit->mode) +
+           string_max(limit->rate) + string_max(limit->missing) + string_max(limit->on_failure) +
+           (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0);
+}
+
+void weir_limits_end(struct weir_text *text)
+{
+    weir_text_lit(text, "]}");
+}

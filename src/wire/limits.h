@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is in force on a node: the body of GET /v1/limits (docs/http.md). One value, filled by the server.
+ *
+ * Thread rule: plain values. */
+#ifndef WEIR_WIRE_LIMITS_H
+#define WEIR_WIRE_LIMITS_H
+
+#include "wire/ratelimit.h"
+#include "wire/text.h"
+
+struct weir_limits_limit {
+    const char *name;
+    const char *algorithm; /* "token_bucket" */
+    const char *mode;      /* "enforce", "shadow", "off" */
+    const char *rate;      /* "100/min" */
+    const char *missing;   /* "skip", "share", "refuse" */
+    uint64_t capacity;
+    size_t overrides;
+    const struct weir_told_sharing *sharing; /* NULL: this process alone keeps it */
+    const char *on_failure;                  /* NULL: no engine elsewhere is asked */
+    uint64_t fallbacks;                      /* verdicts that the engine did not give, since the start */
+};
+
+struct weir_limits {
+    const char *node;   /* NULL where the configuration names none */
+    const char *source; /* the file's path; NULL: the built-in example */
+    const char *by;     /* "start", "SIGHUP" */
+    uint64_t checksum;  /* of the text */
+    uint64_t since_wall_ns;
+    const char *unmatched; /* "admit", "refuse" */
+    uint64_t reloads_done, reloads_failed;
+    bool last_failed;
+    uint64_t last_wall_ns; /* of the last reload; 0: there was none */
+    const char *last_said;
+    size_t count; /* of limits */
+};
+
+/* The body without its limits, each limit, and the end: at most weir_limits_head_max, weir_limits_limit_max and 2
+ * bytes. */
+void weir_limits_head(struct weir_text *text, const struct weir_limits *limits);
+size_t weir_limits_head_max(const struct weir_limits *limits);
+void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *limit, bool first);
+size_t weir_limits_limit_max(const struct weir_limits_limit *limit);
+void weir_limits_end(struct weir_text *text);
+
+/* The checksum as it is shown: 16 hexadecimal digits and a NUL. */
+#define WEIR_LIMITS_CHECKSUM_SIZE 17
+void weir_limits_checksum(uint64_t checksum, char ret_text[WEIR_LIMITS_CHECKSUM_SIZE]);
+
+#endif
