@@ -167,7 +167,7 @@ static void what_is_out_of_range__is_named_with_its_range(void **state)
                "{\"owner\":\"a\",\"ttl_ms\":2000,\"wait_ms\":86400001}");
     assert_bad(acquire, WEIR_ERANGE, "seen", "0 to 4611686018427387904",
                "{\"owner\":\"a\",\"ttl_ms\":2000,\"seen\":4611686018427387905}");
-    assert_bad(acquire, WEIR_ERANGE, "body", "too large", "{\"owner\":\"a\",\"ttl_ms\":99999999999999999999}");
+    assert_bad(acquire, WEIR_ERANGE, "body", "out of range", "{\"owner\":\"a\",\"ttl_ms\":99999999999999999999}");
     assert_bad(acquire, WEIR_ERANGE, "owner", "1 to 256 bytes", "{\"owner\":\"\",\"ttl_ms\":2000}");
     assert_bad(acquire, WEIR_EPROTO, "owner", "is missing", "{\"ttl_ms\":2000}");
     assert_bad(acquire, WEIR_EPROTO, "ttl_ms", "is missing", "{\"owner\":\"a\"}");
