@@ -5,10 +5,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/checked.h"
 #include "serve/conn_inside.h"
 #include "serve/hold.h"
 #include "serve/loop.h"
@@ -91,8 +93,10 @@ static void take_input(struct weir_conn *conn, const struct weir_time *time)
         return;
     weir_assert(used <= conn->in.size);
     weir_buffer_consume(&conn->in, &conn->loop->pool, used);
+    conn->in_taken = 0;
     if (used > 0)
         conn->active_ns = time->now_ns;
+    conn->served = conn->served || used > 0;
     if (conn->asks > 0 && conn->in.size >= conn->input_max)
         conn->gated = true; /* too large or not: it is answered after those before it */
     conn->stalled = weir_conn_blocked(conn) || conn->yielded;
@@ -136,6 +140,22 @@ static bool make_input_room(struct weir_conn *conn)
     return weir_buffer_reserve(&conn->in, &conn->loop->pool, more, conn->input_max);
 }
 
+static bool has_grace(const struct weir_conn *conn)
+{
+    const struct weir_loop *loop = conn->loop;
+    uint64_t grace_ns = weir_min_u64(WEIR_DRAIN_GRACE_NS, (loop->drain_until_ns - loop->drain_began_ns) / 2);
+    uint64_t since_ns = weir_max_u64(conn->active_ns, loop->drain_began_ns);
+    bool may_ask = !conn->served || conn->protocol->says_close;
+    return may_ask && !conn->input_ended && uv_hrtime() < since_ns + grace_ns;
+}
+
+bool weir_conn_is_last(const struct weir_conn *conn)
+{
+    int unread = 0;
+    return conn->loop->draining && conn->in.size == conn->in_taken && !conn->tls_more &&
+           (ioctl(conn->fd, FIONREAD, &unread) || unread == 0);
+}
+
 static void receive(struct weir_conn *conn)
 {
     if (conn->lingering) {
@@ -166,7 +186,7 @@ static void receive(struct weir_conn *conn)
         finish_input(conn);
     } else if (!wait)
         weir_conn_end(conn);
-    else if (conn->loop->draining)
+    else if (conn->loop->draining && !has_grace(conn))
         weir_conn_close_after_flush(conn);
 }
 
@@ -205,7 +225,7 @@ static void settle(struct weir_conn *conn)
     }
     bool reads = wants_input(conn);
     bool open = !weir_conn_blocked(conn);
-    if ((conn->stalled && open) || (reads && conn->tls_more) || (open && conn->loop->draining))
+    if ((conn->stalled && open) || (reads && conn->tls_more) || (open && conn->loop->draining && !has_grace(conn)))
         weir_loop_ready_add(conn->loop, conn);
 
     int events = (reads ? UV_READABLE : 0) | watch(conn, reads);
@@ -265,6 +285,7 @@ void weir_conn_resume(struct weir_conn *conn)
 {
     weir_assert(conn->held && !conn->closed);
     conn->held = false;
+    conn->active_ns = uv_hrtime(); /* it was not idle while it waited */
     weir_loop_ready_add(conn->loop, conn);
 }
 
@@ -348,6 +369,8 @@ void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns)
     }
     if (conn->held || conn->asks > 0 || weir_conn_pending(conn) > 0 || conn->finishing)
         return;
+    if (conn->loop->draining && !has_grace(conn))
+        weir_loop_ready_add(conn->loop, conn);
     bool slow = conn->partial_ns && past(now_ns, conn->partial_ns, bounds->request_timeout_ns);
     bool idle = past(now_ns, conn->active_ns, bounds->idle_timeout_ns);
     if (!slow && !idle)

@@ -44,6 +44,7 @@ struct weir_conn {
     uint64_t stuck_ns;               /* when the client last took bytes while some waited; 0 = none wait */
     size_t linger_bytes;             /* how many more are dropped */
     size_t output_max;               /* bytes not yet taken */
+    size_t in_taken;                 /* of `in`, by HTTP's on_input so far */
     struct weir_hold_waiter *waiter; /* the request on hold (hold.h) */
     size_t asks;                     /* answers that come later: weir_conn_ask_begin */
     size_t waits;                    /* those of them that wait for other clients: weir_conn_wait_begin */
@@ -53,6 +54,7 @@ struct weir_conn {
     bool lingering;                  /* our side is shut: what still comes is dropped until the client closes */
     bool peer_shut;                  /* the client will send no more: it has gone, or only reads on */
     bool input_ended;                /* and all that it sent has been read */
+    bool served;                     /* a request has been taken */
     bool closed;                     /* gone; only its handle is still closing */
     bool ready;                      /* is in the loop's ready list */
     bool stalled;                    /* was blocked or has yielded: on_input is called when that passes */
@@ -163,6 +165,10 @@ static inline void weir_conn_request_end(struct weir_conn *conn)
  * no right. A reload that takes the token away takes its rights away. */
 bool weir_conn_authenticate(struct weir_conn *conn, const void *token, size_t size);
 void weir_conn_forget_token(struct weir_conn *conn);
+
+/* Whether the answer being written is the last one: the server drains, and all that has come is answered. HTTP says so
+ * in it. */
+bool weir_conn_is_last(const struct weir_conn *conn);
 
 /* The certificate, tokens and bounds in force: see setup.h. */
 const struct weir_setup *weir_conn_setup(const struct weir_conn *conn);

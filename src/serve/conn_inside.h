@@ -12,6 +12,10 @@
 #define WEIR_LINGER_NS (1 * WEIR_NS_PER_SECOND)
 #define WEIR_LINGER_BYTES ((size_t)256 << 10)
 
+/* While the server drains: for how long a client may still ask that has not yet, or that is told with its next answer
+ * that the connection ends. Requests on their way would else be lost. */
+#define WEIR_DRAIN_GRACE_NS (1 * WEIR_NS_PER_SECOND)
+
 /* As recv, with errno, plain or TLS. */
 ssize_t weir_conn_recv(struct weir_conn *conn, void *data, size_t size);
 bool weir_conn_must_wait(int error);

@@ -207,6 +207,7 @@ static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t si
         return false;
     case WEIR_HTTP_REQUEST:
         call->request = &call->work->request;
+        call->conn->in_taken += call->request->size;
         call->authorization_used = false;
         call->wait_ns = 0;
         answer(call);
@@ -289,6 +290,7 @@ static const char full_text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection:
 
 const struct weir_protocol weir_http_protocol = {
     .name = "http",
+    .says_close = true,
     .state_size = sizeof(struct weir_http_session),
     .loop_state_size = sizeof(struct weir_http_work),
     .full = { full_text, sizeof(full_text) - 1 },

@@ -19,6 +19,7 @@ struct weir_session_ask; /* serve/sessions.h */
 /* Of one connection. */
 struct weir_http_session {
     struct weir_http codec;
+    bool closes;   /* the answer being written ends the connection */
     uint8_t *rest; /* of an answer too long to be written at once; NULL = none */
     size_t rest_size;
     size_t rest_sent;

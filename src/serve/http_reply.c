@@ -17,11 +17,12 @@ static void write_head(const struct weir_http_call *call, struct weir_text *text
     enum weir_http_status counted = weir_http_status_of(status);
     weir_assert(counted < WEIR_HTTP_STATUSES);
     weir_count(&call->conn->loop->counters.http_answers[counted], 1);
+    call->session->closes = !request || !request->keep_alive || weir_conn_is_last(call->conn);
     weir_http_answer_head(text, &(struct weir_http_answer){
                                     .status = status,
                                     .content_type = type,
                                     .content_length = body_size,
-                                    .keep_alive = request && request->keep_alive,
+                                    .keep_alive = !call->session->closes,
                                     .version_10 = request && request->version_10,
                                     .wall_ns = call->time->wall_ns + call->wait_ns,
                                 });
@@ -31,7 +32,7 @@ static void end_answer(const struct weir_http_call *call, const struct weir_text
 {
     weir_assert(!text->overflow);
     weir_conn_commit(call->conn, text->size);
-    if (!call->request || !call->request->keep_alive)
+    if (call->session->closes)
         weir_conn_close_after_flush(call->conn);
 }
 
@@ -126,7 +127,7 @@ void weir_http_reply_long(const struct weir_http_call *call, const char *type, u
     struct weir_text text = weir_text_init(room, WEIR_HTTP_ANSWER_HEAD_MAX + 2);
     write_head(call, &text, 200, type, size);
     weir_text_lit(&text, "\r\n");
-    bool keep = call->request->keep_alive;
+    bool keep = !call->session->closes;
     weir_conn_commit(call->conn, text.size);
     session->rest_closes = !keep;
     if (head_only(call)) {

@@ -151,37 +151,55 @@ static int open_one(const struct weir_address *address, const struct place *plac
     return i == 0 ? bind_unix(place) : fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
 }
 
+static struct weir_listening file_of(const struct weir_address *address)
+{
+    struct stat file;
+    if (address->kind != WEIR_ADDRESS_UNIX || lstat(address->path, &file))
+        return (struct weir_listening){ .file = false };
+    return (struct weir_listening){ .file = true,
+                                    .device = file.st_dev,
+                                    .inode = file.st_ino,
+                                    .made_s = file.st_mtim.tv_sec,
+                                    .made_ns = file.st_mtim.tv_nsec };
+}
+
 int weir_listen_open(const struct weir_address *address, size_t count, int *ret_fds,
-                     char ret_name[WEIR_LISTEN_NAME_MAX], struct weir_fault *ret_fault)
+                     struct weir_listening *ret_listening, struct weir_fault *ret_fault)
 {
     weir_assert(address->kind != WEIR_ADDRESS_OFF);
     struct place place;
     struct weir_address bound = *address;
-    name_address(&bound, bound.port, ret_name);
+    *ret_listening = (struct weir_listening){ .file = false };
+    name_address(&bound, bound.port, ret_listening->name);
     if (locate(&bound, &place))
-        return fail(ret_fault, ret_name, "use this address");
+        return fail(ret_fault, ret_listening->name, "use this address");
 
     for (size_t i = 0; i < count; i++) {
         ret_fds[i] = open_one(&bound, &place, i, ret_fds);
         if (ret_fds[i] < 0) {
-            int error = fail(ret_fault, ret_name, "listen");
-            if (i > 0)
-                weir_listen_close(&bound, i, ret_fds);
+            int error = fail(ret_fault, ret_listening->name, "listen");
+            weir_listen_remove(&bound, ret_listening);
+            while (i > 0)
+                close(ret_fds[--i]);
             return error;
+        }
+        if (i == 0) {
+            *ret_listening = file_of(&bound);
+            name_address(&bound, bound.port, ret_listening->name);
         }
         if (i == 0 && bound.kind == WEIR_ADDRESS_TCP && bound.port == 0) {
             bound.port = bound_port(ret_fds[0]);
             (void)locate(&bound, &place);
         }
     }
-    name_address(&bound, bound.port, ret_name);
+    name_address(&bound, bound.port, ret_listening->name);
     return 0;
 }
 
-void weir_listen_close(const struct weir_address *address, size_t count, const int *fds)
+void weir_listen_remove(const struct weir_address *address, const struct weir_listening *listening)
 {
-    for (size_t i = 0; i < count; i++)
-        close(fds[i]);
-    if (address->kind == WEIR_ADDRESS_UNIX)
+    const struct weir_listening now = file_of(address);
+    if (listening->file && now.file && now.device == listening->device && now.inode == listening->inode &&
+        now.made_s == listening->made_s && now.made_ns == listening->made_ns)
         unlink(address->path);
 }

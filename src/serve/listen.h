@@ -4,19 +4,31 @@
 #ifndef WEIR_SERVE_LISTEN_H
 #define WEIR_SERVE_LISTEN_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "rules/config.h"
 
 #define WEIR_LISTEN_NAME_MAX 144
 
-/* Opens `count` non-blocking sockets that listen on `address` (not "off") and says in `ret_name` where: as given, with
- * the port that was chosen for port 0. A second server on the same address fails here, with a fault that says so; a
- * Unix socket that nobody listens on any more is replaced. WEIR_EIO, WEIR_EEXIST (somebody listens there). */
-int weir_listen_open(const struct weir_address *address, size_t count, int *ret_fds,
-                     char ret_name[WEIR_LISTEN_NAME_MAX], struct weir_fault *ret_fault);
+/* Where it listens. */
+struct weir_listening {
+    char name[WEIR_LISTEN_NAME_MAX]; /* as given, with the port that was chosen for port 0 */
+    /* A Unix socket's file is known by its time too: numbers of files are given again. */
+    bool file;
+    uint64_t device, inode;
+    int64_t made_s, made_ns;
+};
 
-/* Closes them and removes the file of a Unix socket. */
-void weir_listen_close(const struct weir_address *address, size_t count, const int *fds);
+/* Opens `count` non-blocking sockets that listen on `address` (not "off") and says where. A second server on the same
+ * address fails here, with a fault that says so; a Unix socket that nobody listens on any more is replaced. WEIR_EIO,
+ * WEIR_EEXIST (somebody listens there). */
+int weir_listen_open(const struct weir_address *address, size_t count, int *ret_fds,
+                     struct weir_listening *ret_listening, struct weir_fault *ret_fault);
+
+/* Removes the file of a Unix socket, unless it is another's by now: of a server that listens there since. Nobody new
+ * comes in then; best done before the sockets are closed, so that nobody takes the file for one left over. */
+void weir_listen_remove(const struct weir_address *address, const struct weir_listening *listening);
 
 #endif

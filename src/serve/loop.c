@@ -13,6 +13,7 @@
 #include "serve/sessions.h"
 
 #define ACCEPTS_PER_TURN 64
+#define ACCEPTS_AT_DRAIN 4096 /* more than wait at a listener */
 #define CHECK_PERIOD_MS 250
 #define CHECKS_PER_TURN 4096 /* connections looked at per period: 10,000 are through in under a second */
 
@@ -62,7 +63,80 @@ void weir_loop_ready_remove(struct weir_loop *loop, struct weir_conn *conn)
         uv_idle_stop(&loop->ready);
 }
 
-/* ---- time, drain, end ---- */
+/* ---- time ---- */
+
+static void check_times(struct weir_loop *loop, uint64_t now_ns)
+{
+    struct weir_conn *conn = loop->check_next ? loop->check_next : loop->conns;
+    for (size_t i = 0; conn && i < CHECKS_PER_TURN; i++) {
+        loop->check_next = conn->next;
+        weir_conn_check_time(conn, now_ns);
+        conn = loop->check_next; /* moved on if that one has just gone, too */
+    }
+    loop->check_next = conn;
+}
+
+static void on_check(uv_timer_t *timer)
+{
+    struct weir_loop *loop = timer->data;
+    uint64_t now_ns = uv_hrtime();
+    check_times(loop, now_ns);
+    if (loop->draining && now_ns >= loop->drain_until_ns) {
+        for (struct weir_conn *conn = loop->conns; conn; conn = conn->next)
+            weir_conn_abort(conn);
+    }
+}
+
+/* ---- accepting ---- */
+
+static void refuse(struct weir_listener *listener, int fd)
+{
+    const struct weir_slice *full = &listener->protocol->full;
+    if (!listener->loop->setup->tls && full->size > 0)
+        (void)!send(fd, full->data, full->size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_WR);
+    close(fd);
+    weir_count(&listener->loop->counters.connections_refused, 1);
+}
+
+static void accepted(struct weir_listener *listener, int fd)
+{
+    struct weir_loop *loop = listener->loop;
+    size_t others = atomic_fetch_add(&loop->shared->connections, 1);
+    if (others >= loop->setup->config->server.connections_max || others >= loop->shared->connections_room) {
+        atomic_fetch_sub(&loop->shared->connections, 1);
+        refuse(listener, fd);
+        return;
+    }
+    bool first = loop->conn_count == 0;
+    if (weir_conn_open(loop, listener, fd)) {
+        atomic_fetch_sub(&loop->shared->connections, 1);
+        close(fd);
+        return;
+    }
+    if (first)
+        uv_timer_start(&loop->check, on_check, CHECK_PERIOD_MS, CHECK_PERIOD_MS);
+}
+
+static void accept_some(struct weir_listener *listener, int most)
+{
+    for (int i = 0; i < most; i++) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            accepted(listener, fd);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            break; /* EAGAIN: no more now. EMFILE: the descriptor bound was checked at the start */
+    }
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    accept_some(poll->data, ACCEPTS_PER_TURN);
+}
+
+/* ---- drain, end ---- */
 
 static void close_listener(struct weir_listener *listener)
 {
@@ -89,28 +163,6 @@ static void close_loop(struct weir_loop *loop)
     uv_close((uv_handle_t *)&loop->wake, NULL);
 }
 
-static void check_times(struct weir_loop *loop, uint64_t now_ns)
-{
-    struct weir_conn *conn = loop->check_next ? loop->check_next : loop->conns;
-    for (size_t i = 0; conn && i < CHECKS_PER_TURN; i++) {
-        loop->check_next = conn->next;
-        weir_conn_check_time(conn, now_ns);
-        conn = loop->check_next; /* moved on if that one has just gone, too */
-    }
-    loop->check_next = conn;
-}
-
-static void on_check(uv_timer_t *timer)
-{
-    struct weir_loop *loop = timer->data;
-    uint64_t now_ns = uv_hrtime();
-    check_times(loop, now_ns);
-    if (loop->draining && now_ns >= loop->drain_until_ns) {
-        for (struct weir_conn *conn = loop->conns; conn; conn = conn->next)
-            weir_conn_abort(conn);
-    }
-}
-
 void weir_loop_conn_closed(struct weir_loop *loop)
 {
     atomic_fetch_sub(&loop->shared->connections, 1);
@@ -129,9 +181,12 @@ void weir_loop_shared_closed(struct weir_loop *loop)
 static void drain(struct weir_loop *loop)
 {
     loop->draining = true;
-    loop->drain_until_ns = uv_hrtime() + loop->setup->config->server.drain_timeout_ns;
-    for (size_t i = 0; i < loop->listener_count; i++)
+    loop->drain_began_ns = uv_hrtime();
+    loop->drain_until_ns = loop->drain_began_ns + loop->setup->config->server.drain_timeout_ns;
+    for (size_t i = 0; i < loop->listener_count; i++) {
+        accept_some(&loop->listeners[i], ACCEPTS_AT_DRAIN); /* whom it has not accepted it would reset */
         close_listener(&loop->listeners[i]);
+    }
     for (struct weir_conn *conn = loop->conns; conn; conn = conn->next)
         weir_loop_ready_add(loop, conn);
     weir_lock_inbox_drain(loop);
@@ -180,51 +235,6 @@ static void on_wake(uv_async_t *wake)
         loop->drain_until_ns = 0;
     if (atomic_load(&shared->draining) && !loop->draining)
         drain(loop);
-}
-
-/* ---- accepting ---- */
-
-static void refuse(struct weir_listener *listener, int fd)
-{
-    const struct weir_slice *full = &listener->protocol->full;
-    if (!listener->loop->setup->tls && full->size > 0)
-        (void)!send(fd, full->data, full->size, MSG_NOSIGNAL | MSG_DONTWAIT);
-    shutdown(fd, SHUT_WR);
-    close(fd);
-    weir_count(&listener->loop->counters.connections_refused, 1);
-}
-
-static void accepted(struct weir_listener *listener, int fd)
-{
-    struct weir_loop *loop = listener->loop;
-    size_t others = atomic_fetch_add(&loop->shared->connections, 1);
-    if (others >= loop->setup->config->server.connections_max || others >= loop->shared->connections_room) {
-        atomic_fetch_sub(&loop->shared->connections, 1);
-        refuse(listener, fd);
-        return;
-    }
-    bool first = loop->conn_count == 0;
-    if (weir_conn_open(loop, listener, fd)) {
-        atomic_fetch_sub(&loop->shared->connections, 1);
-        close(fd);
-        return;
-    }
-    if (first)
-        uv_timer_start(&loop->check, on_check, CHECK_PERIOD_MS, CHECK_PERIOD_MS);
-}
-
-static void on_connection(uv_poll_t *poll, int status, int events)
-{
-    (void)status;
-    (void)events;
-    struct weir_listener *listener = poll->data;
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0)
-            accepted(listener, fd);
-        else if (errno != EINTR && errno != ECONNABORTED)
-            break; /* EAGAIN: no more now. EMFILE: the descriptor bound was checked at the start */
-    }
 }
 
 /* ---- life ---- */

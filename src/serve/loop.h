@@ -118,7 +118,7 @@ struct weir_loop {
     size_t ready_count;
     uv_async_t wake; /* the server wants something: a new setup, drain */
     bool draining;
-    uint64_t drain_until_ns;
+    uint64_t drain_began_ns, drain_until_ns;
 };
 
 /* Where limit number `index` of the setup is counted. */

@@ -5,6 +5,7 @@
 #ifndef WEIR_SERVE_PROTOCOL_H
 #define WEIR_SERVE_PROTOCOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,8 @@ struct weir_protocol {
     const char *name;       /* "resp": for the line that says what listens */
     size_t state_size;      /* bytes of zeroed state that each connection has: weir_conn_state() */
     size_t loop_state_size; /* bytes of zeroed working memory that each loop has: weir_conn_loop_state() */
+
+    bool says_close; /* its answers can say that the connection ends with them */
 
     /* Told to a connection that comes when there are as many as are allowed, before it is closed. */
     struct weir_slice full;

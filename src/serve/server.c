@@ -31,7 +31,7 @@
 #define AWAIT_STEP_MS 1
 
 struct opened {
-    char name[WEIR_LISTEN_NAME_MAX]; /* "" = off */
+    struct weir_listening listening; /* its name is "" = off */
     struct weir_address address;
 };
 
@@ -147,6 +147,15 @@ static void on_hup(uv_signal_t *handle, int number)
     reload(handle->data);
 }
 
+/* Of Unix sockets, once: what comes to be there later is another's. */
+static void remove_files(struct weir_server *server)
+{
+    for (size_t i = 0; i < WEIR_LISTENERS_MAX; i++) {
+        weir_listen_remove(&server->opened[i].address, &server->opened[i].listening);
+        server->opened[i].listening.file = false;
+    }
+}
+
 static void on_term(uv_signal_t *handle, int number)
 {
     struct weir_server *server = handle->data;
@@ -158,6 +167,7 @@ static void on_term(uv_signal_t *handle, int number)
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %" PRIu64 " ms at most", name,
             server->setup->config->server.drain_timeout_ns / (WEIR_NS_PER_SECOND / 1000));
     }
+    remove_files(server);
     atomic_store(&server->shared.draining, true);
     wake_loops(server);
 }
@@ -227,9 +237,9 @@ static int listen_on(struct weir_server *server, size_t index, struct weir_fault
     int fds[THREADS_MAX];
     if (listen->address.kind == WEIR_ADDRESS_OFF)
         return 0;
-    int error = weir_listen_open(&listen->address, count, fds, opened->name, ret_fault);
+    int error = weir_listen_open(&listen->address, count, fds, &opened->listening, ret_fault);
     if (error) {
-        opened->name[0] = '\0';
+        opened->listening.name[0] = '\0';
         return error;
     }
     opened->address = listen->address;
@@ -373,7 +383,8 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
 
 const char *weir_server_listens_on(const struct weir_server *server, size_t index)
 {
-    return server->opened[index].name[0] ? server->opened[index].name : NULL;
+    const struct weir_listening *listening = &server->opened[index].listening;
+    return listening->name[0] ? listening->name : NULL;
 }
 
 size_t weir_server_connections_max(const struct weir_server *server)
@@ -428,10 +439,7 @@ void weir_server_destroy(struct weir_server *server)
     uv_run(&server->uv, UV_RUN_DEFAULT);
     uv_loop_close(&server->uv);
     weir_gossip_server_destroy(server->gossip);
-    for (size_t i = 0; i < WEIR_LISTENERS_MAX; i++) {
-        if (server->opened[i].name[0] && server->opened[i].address.kind == WEIR_ADDRESS_UNIX)
-            weir_listen_close(&server->opened[i].address, 0, NULL);
-    }
+    remove_files(server);
     weir_watch_destroy(server->watch);
     pthread_mutex_destroy(&server->shared.reloads.lock);
     weir_setup_destroy(server->retired);

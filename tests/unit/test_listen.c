@@ -40,26 +40,34 @@ static struct weir_address parse(const char *text)
     return address;
 }
 
+static void finish(const struct weir_address *address, const struct weir_listening *listening, const int *fds,
+                   size_t count)
+{
+    weir_listen_remove(address, listening);
+    for (size_t i = 0; i < count; i++)
+        close(fds[i]);
+}
+
 /* Listens, says where, and that nobody else can listen there. */
 static void only_one(const char *text)
 {
     int fds[LOOPS];
     int others[LOOPS];
-    char name[WEIR_LISTEN_NAME_MAX];
-    char again[WEIR_LISTEN_NAME_MAX];
+    struct weir_listening listening;
+    struct weir_listening again;
     struct weir_fault fault;
     struct weir_address address = parse(text);
-    assert_int_equal(weir_listen_open(&address, LOOPS, fds, name, &fault), 0);
+    assert_int_equal(weir_listen_open(&address, LOOPS, fds, &listening, &fault), 0);
 
-    struct weir_address same = parse(name);
-    assert_int_equal(weir_listen_open(&same, LOOPS, others, again, &fault), WEIR_EEXIST);
-    assert_non_null(strstr(fault.text, name));
+    struct weir_address same = parse(listening.name);
+    assert_int_equal(weir_listen_open(&same, LOOPS, others, &again, &fault), WEIR_EEXIST);
+    assert_non_null(strstr(fault.text, listening.name));
     assert_non_null(strstr(fault.text, "in use"));
-    weir_listen_close(&address, LOOPS, fds);
+    finish(&address, &listening, fds, LOOPS);
 
-    assert_int_equal(weir_listen_open(&same, LOOPS, others, again, &fault), 0);
-    assert_string_equal(name, again);
-    weir_listen_close(&same, LOOPS, others);
+    assert_int_equal(weir_listen_open(&same, LOOPS, others, &again, &fault), 0);
+    assert_string_equal(listening.name, again.name);
+    finish(&same, &again, others, LOOPS);
 }
 
 static void tcp(void **state)
@@ -81,23 +89,23 @@ static void left_over_socket(void **state)
 {
     (void)state;
     int fd;
-    char name[WEIR_LISTEN_NAME_MAX];
+    struct weir_listening listening;
     char text[128];
     struct weir_fault fault;
     snprintf(text, sizeof(text), "unix:%s/s", folder);
     struct weir_address address = parse(text);
-    assert_int_equal(weir_listen_open(&address, 1, &fd, name, &fault), 0);
+    assert_int_equal(weir_listen_open(&address, 1, &fd, &listening, &fault), 0);
     close(fd); /* as a killed server leaves it */
     assert_int_equal(access(address.path, F_OK), 0);
-    assert_int_equal(weir_listen_open(&address, 1, &fd, name, &fault), 0);
-    weir_listen_close(&address, 1, &fd);
+    assert_int_equal(weir_listen_open(&address, 1, &fd, &listening, &fault), 0);
+    finish(&address, &listening, &fd, 1);
 }
 
 static void no_socket_is_kept(void **state)
 {
     (void)state;
     int fd;
-    char name[WEIR_LISTEN_NAME_MAX];
+    struct weir_listening listening;
     char text[128];
     struct weir_fault fault;
     snprintf(text, sizeof(text), "unix:%s/s", folder);
@@ -105,8 +113,27 @@ static void no_socket_is_kept(void **state)
     FILE *file = fopen(address.path, "w");
     assert_non_null(file);
     fclose(file);
-    assert_int_equal(weir_listen_open(&address, 1, &fd, name, &fault), WEIR_EEXIST);
+    assert_int_equal(weir_listen_open(&address, 1, &fd, &listening, &fault), WEIR_EEXIST);
     assert_int_equal(unlink(address.path), 0);
+}
+
+static void a_successors_socket_stays(void **state)
+{
+    (void)state;
+    int first, second;
+    struct weir_listening old, new;
+    char text[128];
+    struct weir_fault fault;
+    snprintf(text, sizeof(text), "unix:%s/s", folder);
+    struct weir_address address = parse(text);
+    assert_int_equal(weir_listen_open(&address, 1, &first, &old, &fault), 0);
+    close(first);
+    usleep(50000); /* more than a tick of a file system's clock */
+    assert_int_equal(weir_listen_open(&address, 1, &second, &new, &fault), 0);
+    weir_listen_remove(&address, &old);
+    assert_int_equal(access(address.path, F_OK), 0);
+    finish(&address, &new, &second, 1);
+    assert_int_equal(access(address.path, F_OK), -1);
 }
 
 int main(void)
@@ -115,6 +142,7 @@ int main(void)
         cmocka_unit_test(tcp),
         cmocka_unit_test_setup_teardown(unix_socket, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(left_over_socket, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_successors_socket_stays, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(no_socket_is_kept, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
