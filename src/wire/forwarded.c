@@ -135,6 +135,8 @@ static void take_named(struct gathering *all, const struct weir_http_header *hea
 /* The last address is the one that the nearest proxy saw; those before it are whatever the client claims. */
 static struct weir_slice last_of(struct weir_slice list)
 {
+    if (list.size == 0)
+        return list;
     const char *begin = list.data, *end = begin + list.size, *at = end;
     while (at > begin && at[-1] != ',')
         at--;

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the recipes of docs/ have in common: a page's text, a backend, and the questions that each proxy must survive."""
+import http.client
+import http.server
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from weir_server import ROOT, Weir
+
+BURST = 20          # of api-per-user on every page
+REFILL_S = 36       # 100/hour
+AWAIT_S = 30
+# What a client might say to be counted as somebody else, or somewhere else, or not at all.
+SPOOFS = {'X-Weir-User': 'eve', 'X-Weir-Route': '/free', 'X-Weir-Method': 'FREE', 'X-Weir-Ip': '203.0.113.7',
+          'X-Weir-Cost': '0', 'X-Weir-Authorization': 'eve', 'X-Weir-Token': 'eve', 'X_Weir_User': 'eve',
+          'X-Original-URI': '/free', 'X-Original-Method': 'FREE', 'X-Real-IP': '203.0.113.8', 'X_Original_URI': '/free',
+          'X-Forwarded-Uri': '/free', 'X-Forwarded-Method': 'FREE', 'X-Forwarded-For': '203.0.113.9',
+          'X-Forwarded-Host': 'free', 'Forwarded': 'for=203.0.113.10', 'Weir-Permit': 'f' * 50,
+          'Connection': 'X-Forwarded-Uri, X-Forwarded-Method, X-Forwarded-For, X-Original-URI, X-Weir-User'}
+ODD_PATHS = ('//api/x', '///api//x', '/./api/x', '/o/../api/x', '/%2e/api/x', '/o/%2e%2e/api/x', '/%61pi/x', '/api%2fx',
+             '/%2fapi/x', '/x%2f..%2fapi/y', '/api/y/../x', '/api/./x', '/api//x', '/../api/x', '/api/x?a=b', '/api/x?/../free',
+             '/api/%78', '/o/.%2e/api/x')
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(('127.0.0.1', 0))
+        return sock.getsockname()[1]
+
+
+def blocks(page, language):
+    """The fenced blocks of a page, as printed."""
+    text = (ROOT / 'docs' / page).read_text(encoding='utf-8')
+    return re.findall(rf'^```{language}\n(.*?)^```$', text, re.M | re.S)
+
+
+class Backend:
+    """Answers hello; below /export/ only when told to. `seen` is (path, header fields) of what arrived."""
+
+    def __init__(self):
+        backend = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = 'HTTP/1.1'
+
+            def do_GET(self):
+                backend.seen.append((self.path, dict(self.headers)))
+                if self.path.startswith('/export/'):
+                    backend.arrived.release()
+                    backend.go_on.acquire(timeout=AWAIT_S)
+                backend.done(dict(self.headers))
+                self.send_response(200)
+                self.send_header('Content-Length', '6')
+                self.end_headers()
+                self.wfile.write(b'hello\n')
+
+            do_POST = do_PUT = do_FREE = do_GET
+
+            def log_message(self, *_):
+                pass
+        self.seen, self.arrived, self.go_on = [], threading.Semaphore(0), threading.Semaphore(0)
+        self.done = lambda fields: None
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.server.handle_error = lambda *_: None  # clients go away on purpose
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        for _ in range(20):
+            self.go_on.release()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class PermitsOfTheProxy:
+    """Where the proxy itself gives permits back, it does so however a request ends."""
+
+    def test_a_client_that_goes_away_gives_its_permit_back(self):
+        clients = [self.send('/export/x', self.honest) for _ in range(2)]
+        for _ in clients:
+            self.assertTrue(self.backend.arrived.acquire(timeout=AWAIT_S))
+        self.assertEqual(self.get('/export/x', self.honest)[0], 429)
+        for client in clients:
+            client.close()
+        self.await_permit()
+
+    def test_a_backend_that_is_gone_gives_its_permit_back(self):
+        self.backend.stop()
+        deadline, failed = time.monotonic() + AWAIT_S, 0
+        while failed < 3:  # there are two permits
+            status = self.get('/export/x', self.honest)[0]
+            self.assertIn(status, (429, 502, 503))
+            self.assertLess(time.monotonic(), deadline)
+            failed += status != 429
+
+
+class RecipeCase(unittest.TestCase):
+    """A subclass names its page and starts its proxy (start_proxy), which listens on self.front."""
+    page = None
+    honest = {'X-Api-Key': 'ada'}
+    other = {'X-Api-Key': 'bob'}
+
+    def setUp(self):
+        if type(self) is RecipeCase:
+            self.skipTest('a recipe is needed')
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='weir-recipe-'))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.backend, self.front = Backend(), free_port()
+        self.weir = Weir(blocks(self.page, 'yaml')[0])
+        self.addCleanup(self.weir.stop)
+        self.addCleanup(self.backend.stop)
+        self.start_proxy()
+        deadline = time.monotonic() + AWAIT_S
+        while not self.listens():
+            self.assertLess(time.monotonic(), deadline, 'the proxy does not listen')
+            time.sleep(0.02)
+
+    def listens(self):
+        with socket.socket() as sock:
+            return sock.connect_ex(('127.0.0.1', self.front)) == 0
+
+    def start_proxy(self):
+        raise NotImplementedError
+
+    def printed(self, language, index=0):
+        """A block of the page with the ports of this test."""
+        text = blocks(self.page, language)[index]
+        for port, ours in (('127.0.0.1:8080', self.weir.http), ('127.0.0.1:9000', self.backend.port),
+                           ('127.0.0.1:8000', self.front)):
+            text = text.replace(port, f'127.0.0.1:{ours}')
+        return text
+
+    def run_program(self, *words, **options):
+        with open(self.folder / 'log', 'wb') as log:
+            process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       **options)
+        self.addCleanup(process.wait, 20)
+        self.addCleanup(process.terminate)
+
+    def send(self, path, fields=None, method='GET'):
+        """A connection on which that was asked."""
+        client = http.client.HTTPConnection('127.0.0.1', self.front, timeout=AWAIT_S)
+        client.putrequest(method, path)
+        for name, value in (fields or {}).items():
+            client.putheader(name, value)
+        client.endheaders()
+        return client
+
+    def get(self, path, fields=None, method='GET'):
+        client = self.send(path, fields, method)
+        answer = client.getresponse()
+        body = answer.read()
+        client.close()
+        return answer.status, answer.headers, body
+
+    def use_up(self, path='/api/x', fields=None, capacity=BURST):
+        """Until a 429, which is returned; just as many as the limit allows came through."""
+        begin, admitted = time.monotonic(), 0
+        while True:
+            status, head, body = self.get(path, self.honest if fields is None else fields)
+            if status == 429:
+                break
+            self.assertEqual((status, body), (200, b'hello\n'))
+            admitted += 1
+            self.assertLess(admitted, 2 * capacity)
+        refilled = (time.monotonic() - begin) / REFILL_S
+        self.assertTrue(capacity <= admitted <= capacity + refilled + 1, admitted)
+        return head
+
+    def passed(self):
+        return len(self.backend.seen)
+
+    def test_what_is_used_up_is_refused(self):
+        head = self.use_up()
+        self.assertIn('"api-per-user";r=0;t=', head['RateLimit'])
+        self.assertGreaterEqual(int(head['Retry-After']), 1)
+        status, head, _ = self.get('/api/x', self.other)
+        self.assertEqual(status, 200, 'another user has a counter of his own')
+        self.assertEqual(self.get('/elsewhere', self.honest)[0], 200)
+
+    def test_no_field_of_the_client_is_believed(self):
+        self.use_up()
+        self.use_up('/upload/x', capacity=5)
+        before = self.passed()
+        every = {name: value for name, value in SPOOFS.items() if name != 'Connection'}
+        for fields in [{name: value} for name, value in SPOOFS.items()] + [every]:
+            for path in ('/api/x', '/upload/x'):
+                with self.subTest(fields=fields, path=path):
+                    status = self.get(path, {**self.honest, **fields})[0]
+                    self.assertIn(status, (429, 400, 500), 'it was let through')
+        self.assertEqual(self.passed(), before)
+
+    def test_odd_paths_are_counted(self):
+        self.use_up()
+        before = self.passed()
+        for path in ODD_PATHS:
+            with self.subTest(path=path):
+                self.assertIn(self.get(path, self.honest)[0], (429, 400, 301, 302, 307, 308))
+        self.assertEqual(self.passed(), before)
+
+    def test_who_has_no_key_is_counted_too(self):
+        self.use_up(fields={})
+        self.assertEqual(self.get('/api/x', self.other)[0], 200)
+
+    def test_permits_come_back(self):
+        def start():
+            client = self.send('/export/x', self.honest)
+            self.assertTrue(self.backend.arrived.acquire(timeout=AWAIT_S), 'it was refused')
+            return client
+        first, second = start(), start()
+        self.assertEqual(self.get('/export/x', self.honest)[0], 429)
+        self.backend.go_on.release()
+        self.backend.go_on.release()
+        for client in (first, second):
+            self.assertEqual(client.getresponse().read(), b'hello\n')
+            client.close()
+        self.await_permit()
+
+    def await_permit(self):
+        """The lease is ten minutes: what comes back sooner was given back."""
+        deadline = time.monotonic() + AWAIT_S
+        self.backend.go_on.release()
+        while self.get('/export/x', self.honest)[0] != 200:
+            self.assertLess(time.monotonic(), deadline, 'no permit came back')
+            time.sleep(0.05)
+        self.backend.arrived.acquire(timeout=AWAIT_S)
+
+    def test_what_browsers_add_does_no_harm(self):
+        """A CORS request, and a click on a link on another site."""
+        for fields in ({'Origin': 'https://shop.example'}, {'Origin': 'null'},
+                       {'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-User': '?1'}):
+            self.assertEqual(self.get('/api/x', {**self.honest, **fields})[0], 200)
+
+    def test_without_weir_nothing_passes(self):
+        self.assertEqual(self.get('/api/x', self.honest)[0], 200)
+        before = self.passed()
+        self.weir.process.terminate()
+        self.weir.process.wait(20)
+        self.assertGreaterEqual(self.get('/api/x', self.honest)[0], 500)
+        self.assertEqual(self.passed(), before)

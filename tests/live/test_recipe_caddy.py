@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/caddy.md as it is printed, with a real Caddy."""
+import os
+import shutil
+import unittest
+
+import recipe_case
+
+
+class Caddy(recipe_case.RecipeCase):
+    page = 'caddy.md'
+
+    def start_proxy(self):
+        release = {}
+        exec(self.printed('python'), release)  # what the page gives to backends
+        self.backend.done = lambda fields: release['release'](fields.get('Weir-Permit'))
+        text = '{\n\tadmin off\n}\n' + self.printed('caddyfile')
+        (self.folder / 'Caddyfile').write_text(text, encoding='utf-8')
+        self.run_program(shutil.which('caddy') or '/usr/bin/caddy', 'run', '--config', self.folder / 'Caddyfile',
+                         '--adapter', 'caddyfile', env=dict(os.environ, HOME=str(self.folder)))
+
+    def test_a_key_cannot_add_attributes(self):
+        self.use_up()
+        self.assertEqual(self.get('/api/x', {'X-Api-Key': 'ada&route=/free'})[0], 200)  # a user of that name
+        for key in ('ada', 'ada#', 'ada%26x=y', 'ada&user=eve', 'ada&deny=403'):
+            before = self.passed()
+            status = self.get('/api/x', {'X-Api-Key': key})[0]
+            self.assertEqual(status, 429 if key == 'ada' else 200, key)
+            self.assertEqual(self.passed() - before, status == 200)
+
+    def test_the_backend_sees_no_permit_of_a_client(self):
+        self.get('/api/x', {**self.honest, 'Weir-Permit': 'f' * 50})
+        self.assertNotIn('Weir-Permit', self.backend.seen[-1][1])
+
+
+if __name__ == '__main__':
+    unittest.main()
