@@ -180,8 +180,8 @@ struct weir_config_override {
 
 struct weir_config_limit {
     struct weir_mark mark;
-    struct weir_mark mark_rate, mark_burst,
-        mark_tz; /* where the key stands; the limit's own place where it is absent */
+    /* Where these keys stand; the limit's own place where one is absent. */
+    struct weir_mark mark_rate, mark_burst, mark_tz, mark_key, mark_cost, mark_hold;
     const char *name;
     struct weir_condition match[WEIR_MATCH_MAX]; /* by attribute */
     size_t match_count;

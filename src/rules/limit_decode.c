@@ -271,6 +271,9 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
     limit.mark_rate = key_mark(node, "rate");
     limit.mark_burst = key_mark(node, "burst");
     limit.mark_tz = key_mark(node, "tz");
+    limit.mark_key = key_mark(node, "key");
+    limit.mark_cost = key_mark(node, "cost");
+    limit.mark_hold = key_mark(node, "throttle");
     error = weir_spec_decode_finish(decode, node, limit.lease_ns, &limit.spec);
     const struct weir_yaml_node *overrides = weir_yaml_find(node, "overrides");
     if (!error && overrides)

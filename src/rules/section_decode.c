@@ -84,9 +84,9 @@ int weir_table_decode(struct weir_decode *decode, const struct weir_yaml_node *v
     };
     struct weir_config *config = target;
     int error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
-    if (!error && config->log_memory_max > config->memory_max)
+    if (!error && config->log_memory_max > config->memory_max / 2)
         error = weir_config_fail(decode->fault, WEIR_ERANGE, value->mark,
-                                 "log_memory must be at most memory, which it is a part of");
+                                 "log_memory must be at most half of memory, which it is a part of");
     return error;
 }
 

@@ -7,17 +7,19 @@
 #include <strings.h>
 
 #include "base/checked.h"
+#include "rules/attribute_warnings.h"
 #include "rules/condition.h"
 #include "rules/pattern.h"
+#include "table/logs.h"
 
 #define FAST_PER_SECOND 10
 
 /* A burst of more than one second of the rate, on limits faster than 10/s: the first second admits more than twice what
- * the rate says, which on a slow limit is what a burst is for. */
+ * the rate says, which on a slow limit is what a burst is for. A leaky bucket never lets its burst pass at once. */
 static int burst_check(struct weir_decode *decode, struct weir_mark mark, const char *name,
                        const struct weir_limit_spec *spec)
 {
-    bool bucket = spec->algorithm == WEIR_TOKEN_BUCKET || spec->algorithm == WEIR_LEAKY_BUCKET;
+    bool bucket = spec->algorithm == WEIR_TOKEN_BUCKET;
     weir_u128 per_second = (weir_u128)spec->count * WEIR_NS_PER_SECOND; /* times period_ns */
     uint64_t burst = weir_limit_capacity(spec);
     if (!bucket || per_second <= (weir_u128)FAST_PER_SECOND * spec->period_ns ||
@@ -27,6 +29,51 @@ static int burst_check(struct weir_decode *decode, struct weir_mark mark, const 
                             "limit \"%s\" has a burst of %" PRIu64 ", more than one second of its rate (%" PRIu64
                             "): that many pass at once",
                             name, burst, weir_mul_div(spec->count, WEIR_NS_PER_SECOND, spec->period_ns));
+}
+
+/* Waiters whose time is over before their turn leave room in the bucket that nobody ever uses. */
+static int hold_check(struct weir_decode *decode, const struct weir_config_limit *limit)
+{
+    const struct weir_limit_spec *spec = &limit->spec;
+    if (limit->throttle != WEIR_THROTTLE_HOLD || spec->count == 0 || spec->burst == 0)
+        return 0;                                  /* a burst that was not said was not meant */
+    uint64_t capacity = weir_limit_capacity(spec); /* the first goes at once, the last waits for all others */
+    uint64_t waits_ns = weir_mul_div(capacity - 1, spec->period_ns, spec->count);
+    uint64_t fits = weir_mul_div(limit->hold_timeout_ns, spec->count, spec->period_ns);
+    if (waits_ns > limit->hold_timeout_ns)
+        return weir_decode_warn(decode, limit->mark_hold,
+                                "limit \"%s\" never uses its burst of %" PRIu64 ": after %" PRIu64
+                                " the wait is above hold_timeout",
+                                limit->name, capacity, weir_min_u64(fits, capacity - 1) + 1);
+    if (capacity - 1 > limit->hold_max)
+        return weir_decode_warn(decode, limit->mark_hold,
+                                "limit \"%s\" never uses its burst of %" PRIu64 ": hold_max lets %u wait, of all keys",
+                                limit->name, capacity, limit->hold_max);
+    return 0;
+}
+
+/* One key's times, or permits, that never find room: the limit is lower than it says. */
+static int log_check(struct weir_decode *decode, const struct weir_config_limit *limit)
+{
+    const struct weir_config *config = decode->config;
+    const struct weir_limit_spec *spec = &limit->spec;
+    bool permits = spec->algorithm == WEIR_CONCURRENCY;
+    bool here = limit->sharing == WEIR_SHARING_SPLIT ||
+                (limit->sharing == WEIR_SHARING_EXACT && config->redis.servers_count == 0);
+    uint64_t count = limit->sharing == WEIR_SHARING_SPLIT ? weir_div_ceil(spec->count, weir_config_nodes(config))
+                                                          : spec->count;
+    uint32_t longest = 0;
+    if ((spec->algorithm != WEIR_SLIDING_LOG && !permits) || !here)
+        return 0;
+    if (weir_logs_longest(config->log_memory_max ? config->log_memory_max : config->memory_max / 8, &longest) != 0)
+        return weir_decode_nomem(decode);
+    uint64_t room = permits ? longest / 2 : longest; /* a permit takes two words */
+    if (count <= room)
+        return 0;
+    return weir_decode_warn(decode, limit->mark_rate,
+                            "limit \"%s\" never admits %" PRIu64 ": table.log_memory has room for %" PRIu64
+                            " of one key",
+                            limit->name, count, room);
 }
 
 static bool is_off(const struct weir_limit_spec *spec)
@@ -141,6 +188,10 @@ static int limit_check(struct weir_decode *decode, const struct weir_config_limi
         error = shadowed_check(decode, limit);
     if (!error)
         error = match_check(decode, limit);
+    if (!error)
+        error = hold_check(decode, limit);
+    if (!error)
+        error = log_check(decode, limit);
     if (!error && limit->spec.tz && strcmp(limit->spec.tz, "UTC") != 0 && limit->spec.calendar == WEIR_CALENDAR_FIXED)
         error = weir_decode_warn(decode, limit->mark_tz,
                                  "tz has no effect on limit \"%s\": only windows of day, week, month and year follow a "
@@ -173,6 +224,11 @@ int weir_warnings_find(struct weir_decode *decode)
     int error = 0;
     for (size_t i = 0; i < config->limits_count && !error; i++)
         error = limit_check(decode, &config->limits[i]);
+    if (!error)
+        error = weir_attributes_check(decode);
+    if (!error && config->unmatched == WEIR_UNMATCHED_REFUSE && config->limits_count == 0)
+        error = weir_decode_warn(decode, (struct weir_mark){ 1, 1 },
+                                 "every request is refused: there are no limits, and unmatched: refuse");
     if (!error && config->warnings_count)
         qsort(config->warnings, config->warnings_count, sizeof(*config->warnings), by_place);
     return error;

@@ -142,3 +142,27 @@ uint64_t weir_logs_used(struct weir_logs *logs)
     pthread_mutex_unlock(&logs->mutex);
     return bytes;
 }
+
+/* Above this there is room for the largest ring beside the one that it replaces. */
+#define LONGEST_BYTES_MAX ((size_t)4 << 20)
+
+int weir_logs_longest(size_t bytes, uint32_t *ret_entries)
+{
+    struct weir_logs logs;
+    uint32_t held = WEIR_LOGS_NONE, entries = 0;
+    int error = weir_logs_init(&logs, bytes < LONGEST_BYTES_MAX ? bytes : LONGEST_BYTES_MAX);
+    if (error)
+        return error;
+    for (uint32_t next = WEIR_LOGS_ENTRIES_MIN; next <= WEIR_LOGS_ENTRIES_MIN << (WEIR_LOGS_ORDERS - 1); next *= 2) {
+        uint32_t block = weir_logs_take(&logs, next);
+        if (block == WEIR_LOGS_NONE)
+            break;
+        if (held != WEIR_LOGS_NONE)
+            weir_logs_give(&logs, held, entries);
+        held = block;
+        entries = next;
+    }
+    weir_logs_deinit(&logs);
+    *ret_entries = entries;
+    return 0;
+}

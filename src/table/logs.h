@@ -38,6 +38,9 @@ static inline uint64_t *weir_logs_times(const struct weir_logs *logs, uint32_t b
     return logs->memory + (size_t)block * WEIR_LOGS_ENTRIES_MIN;
 }
 
+/* How many times one log may grow to, doubling, alone in `bytes`. WEIR_ENOMEM. */
+int weir_logs_longest(size_t bytes, uint32_t *ret_entries);
+
 /* Bytes taken now. */
 uint64_t weir_logs_used(struct weir_logs *logs);
 

@@ -162,7 +162,7 @@ static const struct bad bad_sections[] = {
     { "table: { memory: 256MB }", 1, 18, WEIR_EINVAL, "must be B, KiB, MiB, GiB or TiB" },
     { "table: { memory: 1KiB }", 1, 18, WEIR_ERANGE, "must be 65536 to" },
     { "table: { memory: 99999999TiB }", 1, 18, WEIR_ERANGE, "must be 65536 to" },
-    { "table: { memory: 1MiB, log_memory: 2MiB }", 1, 8, WEIR_ERANGE, "log_memory must be at most memory" },
+    { "table: { memory: 1MiB, log_memory: 2MiB }", 1, 8, WEIR_ERANGE, "log_memory must be at most half of memory" },
     { "table: { skew_max: 2hour }", 1, 20, WEIR_ERANGE, "must be 1ms to 3600000ms" },
     { "threads: 0", 1, 10, WEIR_ERANGE, "must be 1 to 256" },
     { "tls: { cert: a.pem }", 1, 6, WEIR_EPROTO, "tls lacks the key \"key\"" },

@@ -41,7 +41,7 @@ static void test_a_burst_of_more_than_a_second_on_a_fast_limit(void **state)
     expect_none("limits: [{ name: a, rate: 10/s, burst: 1000 }]");   /* not faster than 10/s */
     expect_none("limits: [{ name: a, rate: 600/min, burst: 600 }]"); /* neither */
     expect_one("limits: [{ name: a, rate: 601/min }]", 1, 10, "has a burst of 601, more than one second");
-    expect_one("limits: [{ name: a, rate: 11/s, algorithm: leaky_bucket, burst: 12 }]", 1, 65, "a burst of 12");
+    expect_none("limits: [{ name: a, rate: 11/s, algorithm: leaky_bucket, burst: 12 }]"); /* never at once */
     expect_none("limits: [{ name: a, rate: 6000/min, algorithm: fixed_window }]");
     expect_one("limits: [{ name: a, rate: 5/s, key: [u], overrides: [{ u: x, rate: 50/s, burst: 51 }] }]", 1, 54,
                "a burst of 51");
@@ -90,6 +90,75 @@ static void test_conditions_that_exclude_each_other(void **state)
     expect_one("limits: [{ name: a, rate: 1/s, match: { ip: 10.0.0/8 } }]", 1, 45,
                "\"10.0.0/8\" is compared as text: a block of addresses is written whole");
     expect_one("limits: [{ name: a, rate: 1/s, match: { ip: [x, \"::ffff:10.0.0.*\"] } }]", 1, 41, "can never match");
+}
+
+static void test_a_burst_that_nobody_waits_for(void **state)
+{
+    (void)state;
+#define HOLD "limits: [{ name: a, rate: 10/s, algorithm: leaky_bucket, throttle: hold, burst: "
+    expect_one(HOLD "102 }]", 1, 68,
+               "limit \"a\" never uses its burst of 102: after 101 the wait is above hold_timeout");
+    expect_none(HOLD "101 }]"); /* the last one waits 10 s, which is hold_timeout */
+    expect_one(HOLD "12, hold_timeout: 1s }]", 1, 68, "after 11 the wait");
+    expect_one(HOLD "12, hold_max: 10 }]", 1, 68, "hold_max lets 10 wait, of all keys");
+    expect_none(HOLD "11, hold_max: 10 }]");
+    expect_none("limits: [{ name: a, rate: 100/min, algorithm: leaky_bucket, throttle: hold }]");
+    expect_none("limits: [{ name: a, rate: 1/hour, algorithm: leaky_bucket, burst: 1000 }]"); /* told its delay */
+}
+
+static void test_logs_that_find_no_room(void **state)
+{
+    (void)state;
+#define SMALL "table: { memory: 1MiB }\nlimits: [{ name: a, algorithm: "
+    expect_one(SMALL "sliding_log, rate: 20000/min }]", 2, 51,
+               "limit \"a\" never admits 20000: table.log_memory has room for 4096 of one key");
+    expect_none(SMALL "sliding_log, rate: 4096/min }]");
+    expect_one(SMALL "concurrency, rate: 2049 }]", 2, 51, "has room for 2048 of one key");
+    expect_none(SMALL "concurrency, rate: 2048 }]");
+    expect_none("limits: [{ name: a, algorithm: sliding_log, rate: 65536/min }]");
+    expect_none(
+        "table: { memory: 4MiB, log_memory: 2MiB }\nlimits: [{ name: a, algorithm: sliding_log, rate: 65536/min }]");
+}
+
+/* The number that is told is the one that is so. */
+static void test_what_a_small_log_memory_admits(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make(SMALL "sliding_log, rate: 20000/min }]"); /* its limiter has 1 MiB */
+    struct weir_match match;
+    struct fixture_request request = NO_ATTRIBUTES;
+    struct weir_decision decision = { .admitted = true };
+    struct weir_verdict verdict;
+    struct weir_time now = { .now_ns = WEIR_NS_PER_SECOND, .wall_ns = WEIR_NS_PER_SECOND };
+    size_t admitted = 0;
+    assert_int_equal(fixture_match(&f, &request, 1, &match), 0);
+    for (int i = 0; i < 20000; i++) {
+        assert_int_equal(weir_limiter_decide(f.limiter, match.charges, 1, &now, 0, &decision, &verdict), 0);
+        admitted += decision.admitted;
+    }
+    assert_int_equal(admitted, 4096);
+    fixture_free(&f);
+}
+
+#define AUTH "listen: { http: { forwarded: nginx } }\n"
+
+static void test_attributes_that_nobody_sends(void **state)
+{
+    (void)state;
+    expect_one(AUTH "limits: [{ name: a, rate: 1/s, match: { path: /x } }]", 2, 41,
+               "attribute \"path\" comes from no proxy by itself: /v1/auth calls it \"route\"");
+    expect_one(AUTH "limits: [{ name: a, rate: 1/s, key: [Client-IP] }]", 2, 37, "/v1/auth calls it \"ip\"");
+    expect_one(AUTH "limits: [{ name: a, rate: 1/s, match: { Route: /x } }]", 2, 41, "calls it \"route\"");
+    expect_one(AUTH "limits: [{ name: a, rate: 1/s, cost: cost }]", 2, 38, "\"cost\" never comes over /v1/auth");
+    expect_one(AUTH "limits: [{ name: a, rate: 1/s, key: [userId] }]", 2, 37, "never comes from a field X-Weir-userId");
+    expect_none(AUTH
+                "limits: [{ name: a, rate: 1/s, key: [ip, user-id, authorization], match: { route: x, method: y } }]");
+    expect_none(
+        "limits: [{ name: a, rate: 1/s, key: [userId], match: { path: /x } }]"); /* callers say what they like */
+    expect_one("limits: [{ name: a, rate: 1/s, key: [user_id] }, { name: b, rate: 2/s, key: [User-Id] }]", 1, 37,
+               "attribute \"user_id\" is another one than \"User-Id\" at line 1: names are compared byte by byte");
+    expect_none("limits: [{ name: a, rate: 1/s, key: [user] }, { name: b, rate: 9/s, match: { user: x } }]");
+    expect_one("unmatched: refuse\nlimits: []", 1, 1, "every request is refused");
 }
 
 static void test_shadowed_names(void **state)
@@ -153,6 +222,10 @@ int main(void)
         cmocka_unit_test(test_a_burst_of_more_than_a_second_on_a_fast_limit),
         cmocka_unit_test(test_limits_that_can_never_match),
         cmocka_unit_test(test_conditions_that_exclude_each_other),
+        cmocka_unit_test(test_a_burst_that_nobody_waits_for),
+        cmocka_unit_test(test_logs_that_find_no_room),
+        cmocka_unit_test(test_what_a_small_log_memory_admits),
+        cmocka_unit_test(test_attributes_that_nobody_sends),
         cmocka_unit_test(test_shadowed_names),
         cmocka_unit_test(test_limits_that_never_decide),
         cmocka_unit_test(test_a_time_zone_without_effect),
