@@ -8,6 +8,7 @@
 #include "cli/serve_locks.h"
 #include "cli/serve_sessions.h"
 #include "cli/verbs.h"
+#include "rules/revise.h"
 #include "serve/http.h"
 #include "serve/resp.h"
 #include "serve/server.h"
@@ -140,7 +141,7 @@ static int read_flags(int argc, char **argv, struct weir_serve_flags *ret_flags,
 static struct weir_config *load_or_print(const struct weir_serve_flags *flags)
 {
     struct weir_serve_said said;
-    struct weir_config *config = weir_serve_config_load(flags, true, &said);
+    struct weir_config *config = weir_serve_config_load(flags, NULL, true, &said);
     if (!config)
         fprintf(stderr, "%s\n", said.text);
     return config;
@@ -155,19 +156,26 @@ static struct weir_setup *make_or_print(const struct serving *serving, struct we
     return setup;
 }
 
-static struct weir_setup *reload(void *context, char *ret_said, size_t said_size)
+static struct weir_setup *reload(void *context, struct weir_revisions *revisions, const struct weir_config *in_force,
+                                 char *ret_said, size_t said_size)
 {
     struct serving *serving = context;
     struct weir_serve_said said;
     char changed[256] = "";
-    struct weir_config *config = weir_serve_config_load(&serving->flags, false, &said);
+    struct weir_config *config = weir_serve_config_load(&serving->flags, in_force, false, &said);
     if (config) {
         const struct weir_serve_fixed fixed = weir_serve_fixed_of(config);
         weir_serve_fixed_differ(&serving->fixed, &fixed, changed, sizeof(changed));
         /* under another secret every key would start afresh */
         memcpy(config->cluster_secret, serving->cluster_secret, sizeof(config->cluster_secret));
     }
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config, "SIGHUP", &said);
+    if (config && weir_config_revise(config, revisions, weir_time_read().wall_ns)) {
+        (void)snprintf(said.text, sizeof(said.text), "out of memory");
+        weir_config_destroy(config);
+        config = NULL;
+    }
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config,
+                                                     in_force ? "revision" : "SIGHUP", &said);
     if (!setup)
         (void)snprintf(ret_said, said_size, "%s", said.text);
     else

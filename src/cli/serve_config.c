@@ -53,14 +53,22 @@ static void put_flags(const struct weir_serve_flags *flags, struct weir_config *
         config->auth_required = WEIR_AUTH_NEVER;
 }
 
-struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, bool prints_warnings,
-                                           struct weir_serve_said *ret_said)
+static int read_text(const struct weir_serve_flags *flags, const struct weir_config *again,
+                     struct weir_config **ret_config, struct weir_config_fault *ret_fault)
+{
+    if (again)
+        return weir_config_again(again, ret_config, ret_fault);
+    return flags->config_file ? weir_config_load(flags->config_file, ret_config, ret_fault)
+                              : weir_config_example(ret_config, ret_fault);
+}
+
+struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, const struct weir_config *again,
+                                           bool prints_warnings, struct weir_serve_said *ret_said)
 {
     struct weir_config *config = NULL;
     struct weir_config_fault fault = { 0 };
     ret_said->text[0] = '\0';
-    int error = flags->config_file ? weir_config_load(flags->config_file, &config, &fault)
-                                   : weir_config_example(&config, &fault);
+    int error = read_text(flags, again, &config, &fault);
     /* A file for all nodes is fine as it is; a node that starts must know which one it is. */
     if (!error && (flags->node || !flags->check_file))
         error = weir_config_be(config, flags->node, &fault);

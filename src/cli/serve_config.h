@@ -25,10 +25,10 @@ struct weir_serve_said {
     char text[600];
 };
 
-/* The file, or the built-in example, with the flags over it. NULL: ret_said says why. Warnings of the file are printed
- * if `prints_warnings`, else counted in ret_said. */
-struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, bool prints_warnings,
-                                           struct weir_serve_said *ret_said);
+/* The file, or the built-in example, with the flags over it; `again` not NULL: the text of this one once more. NULL:
+ * ret_said says why. Warnings of the file are printed if `prints_warnings`, else counted in ret_said. */
+struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, const struct weir_config *again,
+                                           bool prints_warnings, struct weir_serve_said *ret_said);
 
 /* Takes over the configuration, which may be NULL: then it says nothing more. NULL: ret_said says why. */
 struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, struct weir_limiter *limiter,

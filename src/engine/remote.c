@@ -8,12 +8,12 @@
 #include "base/assert.h"
 #include "base/siphash.h"
 
-static uint64_t hash_calendar(const struct weir_limit_spec *spec)
+static uint32_t hash_calendar(const struct weir_limit_spec *spec)
 {
     static const struct weir_sip_key key = { 0, 0 };
     const uint32_t words[2] = { (uint32_t)spec->calendar, spec->calendar_count > 0 ? spec->calendar_count : 1 };
     const char *tz = spec->tz ? spec->tz : "UTC";
-    return weir_siphash_joined(&key, words, sizeof words, tz, strlen(tz));
+    return (uint32_t)weir_siphash_joined(&key, words, sizeof words, tz, strlen(tz));
 }
 
 int weir_remote_limit_init(struct weir_remote_limit *limit, const char *name, const struct weir_limit_spec *spec,
@@ -52,7 +52,7 @@ void weir_remote_limit_deinit(struct weir_remote_limit *limit)
     *limit = (struct weir_remote_limit){ 0 };
 }
 
-int weir_remote_limit_create(const char *name, uint64_t variant, const struct weir_limit_spec *spec,
+int weir_remote_limit_create(const char *name, uint64_t variant, uint32_t revision, const struct weir_limit_spec *spec,
                              const struct weir_remote_limit **ret_limit, struct weir_fault *ret_fault)
 {
     struct weir_remote_limit *limit = malloc(sizeof(*limit));
@@ -64,6 +64,7 @@ int weir_remote_limit_create(const char *name, uint64_t variant, const struct we
         return error;
     }
     limit->variant = variant;
+    limit->revision = revision;
     *ret_limit = limit;
     return 0;
 }

@@ -37,7 +37,8 @@ struct weir_remote_limit {
     struct weir_calendar_rule rule;
     struct weir_zone *zone;   /* owned; NULL = UTC */
     uint64_t variant;         /* of an override: a hash of what it is for; 0 = the limit itself */
-    uint64_t calendar_hash;   /* of zone, unit and count: window ids are comparable where it is equal */
+    uint32_t calendar_hash;   /* of zone, unit and count: window ids are comparable where it is equal */
+    uint32_t revision;        /* of its definition (core/share/revision.h); 0 = it is not known which is the newest */
     _Atomic uint32_t holders; /* of one from the heap */
 };
 
@@ -48,7 +49,7 @@ void weir_remote_limit_deinit(struct weir_remote_limit *limit);
 
 /* The same on the heap, held once; it goes with the last drop. What outlives a reload (a chunk's key,
  * say) holds its limit itself. Also WEIR_ENOMEM. */
-int weir_remote_limit_create(const char *name, uint64_t variant, const struct weir_limit_spec *spec,
+int weir_remote_limit_create(const char *name, uint64_t variant, uint32_t revision, const struct weir_limit_spec *spec,
                              const struct weir_remote_limit **ret_limit, struct weir_fault *ret_fault);
 const struct weir_remote_limit *weir_remote_limit_hold(const struct weir_remote_limit *limit);
 void weir_remote_limit_drop(const struct weir_remote_limit *limit); /* NULL is allowed */
@@ -99,6 +100,20 @@ struct weir_remote_request {
     void *engine[8]; /* the engine's own, while under way */
 };
 
+/* A value that is no counter but lies beside them, under a name of its own: the definition of a limit
+ * (engine/revisions.h). It is kept for 366 days after it was written. The caller's memory, untouched until done. */
+struct weir_remote_note {
+    uint64_t id[2];   /* its name; the first half is its tag */
+    size_t head;      /* reads: no more than so many bytes of it; 0 = all */
+    const void *data; /* writes: what is to stand there; the answer is what stood there before. NULL: reads */
+    size_t size;
+    /* Once, on the same thread, never from within `note`. status 0: bytes (size 0: there is nothing); or WEIR_EDOWN,
+     * WEIR_EUNKNOWN. */
+    void (*done)(struct weir_remote_note *note, int status, const void *bytes, size_t size);
+    void *context;
+    void *engine;
+};
+
 /* What operators see. */
 struct weir_remote_server {
     char address[128];
@@ -127,6 +142,8 @@ struct weir_remote_ops {
     const char *name; /* "redis" */
     /* 0: done will be called. Else it will not: WEIR_EDOWN (a bound, or closed), WEIR_ERANGE, WEIR_ENOMEM. */
     int (*submit)(struct weir_remote *remote, struct weir_remote_request *request);
+    /* 0: done will be called. Else it will not: WEIR_EDOWN, WEIR_ENOMEM. */
+    int (*note)(struct weir_remote *remote, struct weir_remote_note *note);
     void (*stats)(struct weir_remote *remote, struct weir_remote_stats *ret_stats);
     size_t (*servers)(struct weir_remote *remote, struct weir_remote_server *ret_servers, size_t room);
     bool (*ready)(struct weir_remote *remote); /* all of it answers: each server that is needed, with no breaker open */

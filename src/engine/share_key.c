@@ -65,6 +65,8 @@ void weir_share_key_follow(struct weir_share_key *key, const struct weir_share_t
 {
     const struct weir_remote_limit *before = key->limit;
     key->limit = weir_remote_limit_hold(terms->limit);
+    if (!key->leased && before && before != key->limit)
+        weir_batched_follow(&key->as.batched.machine);
     weir_remote_limit_drop(before);
     key->deadline_ns = terms->deadline_ns;
     if (key->leased)

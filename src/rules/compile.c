@@ -200,12 +200,14 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
 {
     const struct weir_config *config = compiler->config;
     uint32_t nodes = weir_config_nodes(config);
+    const char *node = limit->revision_node ? limit->revision_node : "";
     bool slack = limit->sharing == WEIR_SHARING_BATCHED || limit->sharing == WEIR_SHARING_GOSSIP;
     rule->sharing = limit->sharing;
     rule->interval_ns = limit->interval_ns;
     rule->chunk_ttl_ns = limit->chunk_ttl_ns;
     rule->deadline_ns = limit->deadline_ns;
     rule->on_failure = limit->on_failure;
+    rule->undecidable = limit->undecidable;
     rule->whole = rule->spec;
     rule->share = nodes > 1 ? weir_split_spec(&rule->spec, nodes, (uint32_t)config->node) : rule->spec;
     if (slack)
@@ -219,11 +221,16 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
             .share = weir_limit_capacity(&rule->share),
             .slack = rule->slack,
             .overshoot_max = rule->slack * nodes, /* at most 10^12 * 256 */
+            .revision = limit->revision,
+            .revision_node = weir_arena_copy(compiler->rules->arena, node, strlen(node)),
         };
+    if (rule->terms.mode && !rule->terms.revision_node)
+        return weir_compile_nomem(compiler);
     if (!is_remote(config, limit->sharing))
         return 0;
     struct weir_fault fault = { "", "" };
-    int error = weir_remote_limit_create(rule->name, variant_of(rule), &rule->spec, &rule->remote, &fault);
+    int error = weir_remote_limit_create(rule->name, variant_of(rule), limit->revision, &rule->spec, &rule->remote,
+                                         &fault);
     if (error == WEIR_ENOMEM)
         return weir_compile_nomem(compiler);
     return error ? weir_config_fail(compiler->fault, error, limit->mark_rate, "%s.%s %s", rule->name, fault.field,

@@ -15,8 +15,10 @@
 #include "rules/sessions_decode.h"
 #include "rules/sharing_decode.h"
 #include "rules/warnings.h"
+#include "rules/yaml_text.h"
 
 #define SECOND WEIR_NS_PER_SECOND
+#define REVISION_MAX UINT64_C(999999999999999) /* what headers and JSON can tell */
 
 /* Read last, by limits_decode: limits need the engine and the nodes, wherever those stand. */
 static int later_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -24,6 +26,16 @@ static int later_read(struct weir_decode *decode, const struct weir_yaml_node *v
 {
     (void)target;
     return weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+}
+
+/* Nodes can learn of other definitions of it: the engine, or gossip, tells them. */
+static int text_keep(struct weir_decode *decode, const struct weir_yaml_node *node, struct weir_config_limit *limit)
+{
+    bool exact = limit->sharing == WEIR_SHARING_EXACT;
+    limit->owned = exact ? decode->config->redis.servers_count > 0 : limit->sharing != WEIR_SHARING_SPLIT;
+    if (limit->owned && weir_yaml_text(decode->arena, node, &limit->text))
+        return weir_decode_nomem(decode);
+    return 0;
 }
 
 static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node *value)
@@ -38,6 +50,8 @@ static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node
     for (const struct weir_yaml_node *item = value->first; item; item = item->next) {
         struct weir_config_limit *limit = &config->limits[config->limits_count];
         error = weir_limit_decode(decode, item, limit);
+        if (!error)
+            error = text_keep(decode, item, limit);
         if (error)
             return error;
         config->limits_count++;
@@ -70,6 +84,7 @@ static const struct weir_field config_fields[] = {
     { "cluster", weir_cluster_decode, 0, false, 0, 0, NULL },
     { "locks", weir_locks_decode, 0, false, 0, 0, NULL },
     { "sessions", weir_sessions_decode, 0, false, 0, 0, NULL },
+    { "revision", weir_decode_u64, offsetof(struct weir_config, revision), false, 1, REVISION_MAX, NULL },
     { "limits", later_read, 0, false, 0, 0, NULL },
     { "unmatched", weir_decode_word, offsetof(struct weir_config, unmatched), false, 0, 0, unmatched_words },
 };
@@ -139,10 +154,16 @@ static int parse(const char *text, size_t size, const char *directory, struct we
     if (!error)
         error = tree_decode(&decode, root);
     weir_arena_destroy(tree);
+    const char *source = error ? NULL : weir_arena_copy(arena, text, size);
+    const char *where = error || !directory ? NULL : weir_arena_copy(arena, directory, strlen(directory));
+    if (!error && (!source || (directory && !where)))
+        error = weir_decode_nomem(&decode);
     if (error) {
         weir_arena_destroy(arena);
         return error;
     }
+    config->source = (struct weir_slice){ source, size };
+    config->directory = where;
     config->arena = arena;
     config->checksum = weir_siphash(&(struct weir_sip_key){ 0 }, text, size);
     *ret_config = config;
@@ -210,6 +231,12 @@ int weir_config_load(const char *path, struct weir_config **ret_config, struct w
     free(text);
     free(directory);
     return error;
+}
+
+int weir_config_again(const struct weir_config *config, struct weir_config **ret_config,
+                      struct weir_config_fault *ret_fault)
+{
+    return parse(config->source.data, config->source.size, config->directory, ret_config, ret_fault);
 }
 
 int weir_config_example(struct weir_config **ret_config, struct weir_config_fault *ret_fault)

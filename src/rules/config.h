@@ -204,6 +204,13 @@ struct weir_config_limit {
     uint64_t deadline_ns; /* for the engine's answer: 20 ms; 1 ms to 10 s */
     struct weir_config_override *overrides;
     size_t overrides_count;
+    /* Where nodes share it through an engine or by gossip (rules/revise.h): */
+    bool owned;
+    struct weir_slice text;    /* as the file has it, in one form (rules/yaml_text.h) */
+    uint32_t revision;         /* of the definition that stands here; 0 = it is not known which is the newest */
+    const char *revision_node; /* which node made it the newest; NULL or "" = none */
+    bool replaced;             /* it is not the file's */
+    bool undecidable;          /* the newest is not understood here: on_failure decides */
 };
 
 /* ---- the engine that nodes share, and the nodes ---- */
@@ -355,12 +362,16 @@ struct weir_config {
     struct weir_config_locks locks;
     /* sessions: */
     struct weir_config_sessions sessions;
+    /* revision: 0 = none */
+    uint64_t revision;
     /* limits: */
     struct weir_config_limit *limits;
     size_t limits_count;
     enum weir_unmatched unmatched;
 
-    uint64_t checksum;                    /* of the text, byte by byte: to tell two files apart, not to keep secrets */
+    uint64_t checksum;        /* of the text, byte by byte: to tell two files apart, not to keep secrets */
+    struct weir_slice source; /* the text, and where files named in it are looked for; NULL = the working directory */
+    const char *directory;
     struct weir_config_warning *warnings; /* in the order of their place in the text */
     size_t warnings_count;
     size_t warnings_dropped;
@@ -374,6 +385,10 @@ int weir_config_parse(const char *text, size_t size, struct weir_config **ret_co
 
 /* The same from a file; WEIR_EIO where it cannot be read. Files named in it (secret_file) are read too. */
 int weir_config_load(const char *path, struct weir_config **ret_config, struct weir_config_fault *ret_fault);
+
+/* The same text once more, as it was. */
+int weir_config_again(const struct weir_config *config, struct weir_config **ret_config,
+                      struct weir_config_fault *ret_fault);
 
 /* What `weir serve` runs without --config: examples/weir.yaml, as it was when this was built. */
 int weir_config_example(struct weir_config **ret_config, struct weir_config_fault *ret_fault);

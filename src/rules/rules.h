@@ -52,6 +52,7 @@ struct weir_rule {
     struct weir_limit_spec spec;
     enum weir_sharing sharing;
     enum weir_on_failure on_failure;
+    bool undecidable;             /* its newest definition is not understood here: on_failure decides */
     struct weir_limit_spec whole; /* of all nodes together, as configured */
     struct weir_limit_spec share; /* this node's, by which on_failure: local decides; `whole` where N is 1 */
     uint64_t slack;               /* batched, gossip: units of this node; else 0 */

@@ -86,6 +86,10 @@ static size_t next_hosted(const struct weir_ask *ask)
 static enum stage go_on(struct weir_ask *ask, const struct weir_time *time)
 {
     if (!ask->refund) {
+        for (size_t i = 0; i < ask->count; i++) {
+            if (ask->parts[i].rule->undecidable && !ask->parts[i].answered)
+                weir_part_fail(ask, &ask->parts[i], WEIR_EDOWN, time);
+        }
         for (size_t i; (i = next_hosted(ask)) < ask->count;) {
             if (weir_part_reserve(ask, &ask->parts[i], time) == WEIR_PART_WAITS)
                 return STAGE_WAITS;
@@ -435,7 +439,7 @@ void weir_ask_refund(struct weir_loop *loop, const struct weir_match *match, con
         part->verdict = (struct weir_verdict){ 0 };
         if (part->kind == WEIR_PART_HERE)
             (void)weir_limiter_refund(loop->limiter, &part->charge, part->charge.cost, time, &part->refunded);
-        part->answered = part->kind == WEIR_PART_HERE || part->kind == WEIR_PART_GOSSIP;
+        part->answered = part->kind == WEIR_PART_HERE || part->kind == WEIR_PART_GOSSIP || part->rule->undecidable;
     }
     *ret_ask = run(ask, time);
     for (size_t i = 0; i < ask->count && !*ret_ask; i++)

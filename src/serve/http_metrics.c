@@ -238,6 +238,30 @@ static void write_holds(struct weir_prometheus *out, const struct weir_loop *loo
     one(out, "weir_hold_memory_bytes", "gauge", "Memory of the answers held now.", weir_holds_bytes(shared->holds));
 }
 
+static void write_revisions(struct weir_prometheus *out, const struct weir_loop *loop)
+{
+    const struct weir_rules *rules = loop->setup->rules;
+    weir_prometheus_metric(out, "weir_limit_revision", "gauge",
+                           "Revision of a shared limit's definition that decides here, and the node that made it the "
+                           "newest; 0: what other nodes have is not known yet.");
+    for (size_t i = 0; i < weir_rules_count(rules); i++) {
+        const struct weir_rule *rule = weir_rules_limit(rules, i);
+        if (rule->terms.mode)
+            weir_prometheus_sample(out, "weir_limit_revision", (struct weir_label){ "limit", rule->name },
+                                   (struct weir_label){ "of", rule->terms.revision_node }, rule->terms.revision);
+    }
+    weir_prometheus_metric(out, "weir_limit_undecidable", "gauge",
+                           "1: the newest definition of a limit is not understood here, and on_failure decides.");
+    for (size_t i = 0; i < weir_rules_count(rules); i++) {
+        const struct weir_rule *rule = weir_rules_limit(rules, i);
+        if (rule->terms.mode)
+            weir_prometheus_sample(out, "weir_limit_undecidable", (struct weir_label){ "limit", rule->name }, no_label,
+                                   rule->undecidable);
+    }
+    one(out, "weir_revisions_corrupt_total", "counter", "Definitions at the engine that were not ours: left alone.",
+        atomic_load_explicit(&loop->shared->revisor.corrupt, memory_order_relaxed));
+}
+
 static void write_losses(struct weir_prometheus *out, const struct weir_loop *loop, const char *name, const char *help,
                          size_t offset)
 {
@@ -301,6 +325,7 @@ void weir_http_metrics(struct weir_http_call *call)
     write_auth(&out, loop->shared);
     write_table(&out, loop);
     write_sharing(&out, loop);
+    write_revisions(&out, loop);
     write_sessions(&out, loop);
     weir_process_metrics(&out);
     uint8_t *text = weir_prometheus_take(&out, &size);

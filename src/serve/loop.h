@@ -14,6 +14,7 @@
 #include "serve/buffer.h"
 #include "serve/conn.h"
 #include "serve/recent.h"
+#include "serve/revisor.h"
 #include "serve/setup.h"
 #include "serve/sharer.h"
 #include "serve/timer.h"
@@ -76,6 +77,7 @@ struct weir_shared {
     struct weir_holds *holds;
     struct weir_fallback *fallback;        /* this node's shares while an engine fails */
     struct weir_gossip_host *gossip;       /* NULL: no limit is gossiped */
+    struct weir_revisor revisor;           /* run by the first loop */
     struct weir_lock_service *locks;       /* NULL: there are no locks */
     struct weir_session_service *sessions; /* NULL: there are no sessions */
     struct weir_permit_secret permit_secret;

@@ -14,6 +14,7 @@
 #include "base/checked.h"
 #include "engine/fallback.h"
 #include "observe/metrics.h"
+#include "rules/revise.h"
 #include "serve/gossip.h"
 #include "serve/hold.h"
 #include "serve/listen.h"
@@ -29,6 +30,7 @@
 #define DESCRIPTORS_SPARE 64    /* for files, logs and what libraries open */
 #define DESCRIPTORS_PER_LOOP 8  /* epoll, wake, timer, listeners */
 #define AWAIT_STEP_MS 1
+#define AGAIN_NS WEIR_NS_PER_SECOND
 
 struct opened {
     struct weir_listening listening; /* its name is "" = off */
@@ -49,6 +51,8 @@ struct weir_server {
     struct weir_setup *setup;          /* in force */
     struct weir_setup *retired;        /* loops may still look at it */
     bool reload_wanted;                /* came before it served, or while loops were moving to the one before */
+    uint64_t generation;               /* of the revisions in `setup` */
+    uint64_t again_ns;                 /* before then a setup that failed is not made again */
 };
 
 static void wake_loops(struct weir_server *server)
@@ -89,6 +93,16 @@ static void put_setup(struct weir_server *server, struct weir_setup *setup)
     server->logger.level = setup->config->log_level;
 }
 
+static void move_to(struct weir_server *server, struct weir_setup *next)
+{
+    server->retired = server->setup;
+    put_setup(server, next);
+    weir_gossip_server_limits(server->gossip, next->rules);
+    atomic_store(&server->shared.setup_pending, server->shared.loop_count);
+    atomic_store(&server->shared.setup, next);
+    wake_loops(server);
+}
+
 static void reload(struct weir_server *server)
 {
     char said[sizeof(server->shared.reloads.last_said)] = "";
@@ -100,19 +114,52 @@ static void reload(struct weir_server *server)
         return;
     }
     server->reload_wanted = false;
-    struct weir_setup *next = server->options.reload(server->options.context, said, sizeof(said));
+    struct weir_revisions *revisions = server->shared.revisor.revisions;
+    server->generation = weir_revisions_generation(revisions);
+    struct weir_setup *next = server->options.reload(server->options.context, revisions, NULL, said, sizeof(said));
     note_reload(&server->shared.reloads, !next, said);
     if (!next) {
         say(server, WEIR_LOG_ERROR, "reload_failed", "the old limits stay in force: %s", said);
         return;
     }
-    server->retired = server->setup;
-    put_setup(server, next);
-    weir_gossip_server_limits(server->gossip, next->rules);
-    atomic_store(&server->shared.setup_pending, server->shared.loop_count);
-    atomic_store(&server->shared.setup, next);
-    wake_loops(server);
+    weir_revisor_own(&server->shared.revisor, next->config);
+    move_to(server, next);
     say(server, WEIR_LOG_INFO, "reloaded", "%s", said);
+}
+
+static size_t count_replaced(const struct weir_config *config)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < config->limits_count; i++)
+        count += config->limits[i].replaced || config->limits[i].undecidable;
+    return count;
+}
+
+/* Other nodes have newer definitions, or those of this one have got their numbers. */
+static void revise(struct weir_server *server)
+{
+    char said[sizeof(server->shared.reloads.last_said)] = "";
+    struct weir_revisions *revisions = server->shared.revisor.revisions;
+    uint64_t generation = weir_revisions_generation(revisions), now_ns = uv_hrtime();
+    if (generation == server->generation || !server->setup || server->retired || !server->options.reload ||
+        atomic_load(&server->shared.draining) || now_ns < server->again_ns)
+        return;
+    const struct weir_config *config = server->setup->config;
+    struct weir_setup *next = NULL;
+    if (!weir_config_is_newest(config, revisions, weir_time_read().wall_ns)) {
+        next = server->options.reload(server->options.context, revisions, config, said, sizeof(said));
+        if (!next) {
+            server->again_ns = now_ns + AGAIN_NS;
+            return;
+        }
+    }
+    server->generation = generation;
+    if (!next)
+        return;
+    if (count_replaced(next->config) > 0 || count_replaced(config) > 0)
+        say(server, WEIR_LOG_INFO, "revised", "%zu shared limits are defined by other nodes, not by this one's file",
+            count_replaced(next->config));
+    move_to(server, next);
 }
 
 static void close_handles(struct weir_server *server)
@@ -160,12 +207,13 @@ static void on_term(uv_signal_t *handle, int number)
 {
     struct weir_server *server = handle->data;
     const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
+    const struct weir_setup *setup = server->setup ? server->setup : server->options.setup; /* it may wait to start */
     if (atomic_load(&server->shared.draining)) {
         say(server, WEIR_LOG_WARN, "hurry", "%s again: what is under way is cut off", name);
         atomic_store(&server->shared.hurry, true);
     } else {
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %" PRIu64 " ms at most", name,
-            server->setup->config->server.drain_timeout_ns / (WEIR_NS_PER_SECOND / 1000));
+            setup->config->server.drain_timeout_ns / (WEIR_NS_PER_SECOND / 1000));
     }
     remove_files(server);
     atomic_store(&server->shared.draining, true);
@@ -176,6 +224,7 @@ static void on_maintain(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
     weir_limiter_maintain(server->shared.limiter, NULL, MAINTAIN_LINES);
+    revise(server);
 }
 
 static void on_look(uv_timer_t *timer)
@@ -365,6 +414,8 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     if (!error)
         error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
     if (!error)
+        error = weir_revisor_init(&server->shared.revisor, options->setup->config);
+    if (!error)
         error = weir_gossip_server_create(options->setup->config, options->setup->rules, &server->uv, &server->gossip,
                                           ret_fault);
     server->shared.gossip = weir_gossip_server_host(server->gossip);
@@ -434,6 +485,7 @@ void weir_server_destroy(struct weir_server *server)
     weir_holds_destroy(server->shared.holds);
     weir_fallback_destroy(server->shared.fallback);
     weir_metrics_destroy(server->shared.metrics);
+    weir_revisor_deinit(&server->shared.revisor);
     if (!uv_is_closing((uv_handle_t *)&server->moved))
         close_handles(server);
     uv_run(&server->uv, UV_RUN_DEFAULT);

@@ -27,9 +27,11 @@ struct weir_server_options {
     size_t listen_count;
 
     /* SIGHUP: makes the next setup, or returns NULL, which keeps the old one. ret_said: of what it is made and what of
-     * it needs a restart, or what is wrong. It may not change what listens where. Runs on the thread of
-     * weir_server_run; the loops go on meanwhile. */
-    struct weir_setup *(*reload)(void *context, char *ret_said, size_t said_size);
+     * it needs a restart, or what is wrong. It may not change what listens where. Limits are as `revisions` has them
+     * (rules/revise.h). `in_force` not NULL: nobody asked for it, but other nodes have newer definitions; the file is
+     * not read again. Runs on the thread of weir_server_run; the loops go on meanwhile. */
+    struct weir_setup *(*reload)(void *context, struct weir_revisions *revisions, const struct weir_config *in_force,
+                                 char *ret_said, size_t said_size);
     void *context;
 };
 

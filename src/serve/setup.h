@@ -15,7 +15,7 @@
 /* Where a setup came from. */
 struct weir_setup_origin {
     const char *source; /* the file's path, as long as the setup; NULL = the built-in example */
-    const char *by;     /* "start" or "SIGHUP" */
+    const char *by;     /* "start", "SIGHUP", or "revision": another node has newer definitions */
     uint64_t wall_ns;   /* when it came into force; the server sets it */
 };
 

@@ -34,7 +34,11 @@ void weir_sharer_draw(struct weir_sharer *sharer)
 
 static void on_picture(uv_timer_t *timer)
 {
-    weir_sharer_draw(timer->data);
+    struct weir_sharer *sharer = timer->data;
+    struct weir_loop *loop = (struct weir_loop *)((uint8_t *)sharer - offsetof(struct weir_loop, sharer));
+    weir_sharer_draw(sharer);
+    if (loop->number == 0)
+        weir_revisor_turn(&loop->shared->revisor, sharer->remote, uv_hrtime());
 }
 
 bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture)

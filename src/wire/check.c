@@ -123,11 +123,18 @@ void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *s
     weir_text_u64(text, sharing->slack);
     weir_text_lit(text, ",\"overshoot_max\":");
     weir_text_u64(text, sharing->overshoot_max);
+    if (sharing->revision == 0)
+        return;
+    weir_text_lit(text, ",\"revision\":");
+    weir_text_u64(text, sharing->revision);
+    weir_text_lit(text, ",\"revision_of\":");
+    weir_text_json(text, sharing->revision_node, strlen(sharing->revision_node));
 }
 
 size_t weir_told_sharing_max(const struct weir_told_sharing *sharing)
 {
-    return 6 * strlen(sharing->mode) + 144;
+    size_t node = sharing->revision_node ? strlen(sharing->revision_node) : 0;
+    return 6 * (strlen(sharing->mode) + node) + 192;
 }
 
 static void answer_limit(struct weir_text *text, const struct weir_told *told)

@@ -14,11 +14,13 @@
 
 /* How a limit is shared over nodes, and what that is worth, in units. */
 struct weir_told_sharing {
-    const char *mode;       /* "exact", "leased", "batched", "split", "gossip" */
-    uint64_t nodes;         /* N */
-    uint64_t share;         /* capacity of this node's share */
-    uint64_t slack;         /* batched, gossip: units a node may be ahead; so many more per crash; else 0 */
-    uint64_t overshoot_max; /* N * slack: what all nodes together may admit beyond the limit, once */
+    const char *mode;          /* "exact", "leased", "batched", "split", "gossip" */
+    uint64_t nodes;            /* N */
+    uint64_t share;            /* capacity of this node's share */
+    uint64_t slack;            /* batched, gossip: units a node may be ahead; so many more per crash; else 0 */
+    uint64_t overshoot_max;    /* N * slack: what all nodes together may admit beyond the limit, once */
+    uint64_t revision;         /* of the definition that decides; 0: it is not known whether it is the newest */
+    const char *revision_node; /* that made it the newest; NULL or "" = none */
 };
 
 /* One limit of an answer. */

@@ -24,7 +24,7 @@ static void check(bool good, const char *what)
 static const struct weir_remote_limit *limit_of(struct weir_limit_spec spec)
 {
     const struct weir_remote_limit *limit;
-    if (weir_remote_limit_create("api", 0, &spec, &limit, NULL))
+    if (weir_remote_limit_create("api", 0, 0, &spec, &limit, NULL))
         abort();
     return limit;
 }
@@ -152,11 +152,83 @@ static void damaged_values(struct server *server)
         freeReplyObject(value);
         op.limit = other;
         int status = decide(server, &op);
-        good = good && (status == 0 || status == WEIR_ECORRUPT);
+        /* Busy: as of a newer definition, whose calendar is not known here. */
+        good = good && (status == 0 || status == WEIR_ECORRUPT || status == WEIR_EBUSY);
         weir_remote_limit_drop(limit);
         weir_remote_limit_drop(other);
     }
     check(good, "values with bytes changed are answered");
+}
+
+static const struct weir_remote_limit *revised(enum weir_algorithm algorithm, uint64_t count, uint32_t revision)
+{
+    const struct weir_limit_spec spec = {
+        .algorithm = algorithm,
+        .align = algorithm == WEIR_FIXED_WINDOW ? WEIR_ALIGN_FIRST : WEIR_ALIGN_CALENDAR,
+        .count = count,
+        .period_ns = 366 * 86400 * 1000000000ull,
+    };
+    const struct weir_remote_limit *limit;
+    if (weir_remote_limit_create("api", 0, revision, &spec, &limit, NULL))
+        abort();
+    return limit;
+}
+
+/* What is left after one more by this limit; UINT64_MAX: it is not admitted. */
+static uint64_t left(struct server *server, struct weir_remote_op *op, const struct weir_remote_limit *limit)
+{
+    op->limit = limit;
+    return decide(server, op) == 0 && op->verdict.admitted ? op->verdict.remaining : UINT64_MAX;
+}
+
+/* Nodes of two definitions in turn: the older one's never carries a key back, but decides by what it finds. */
+static void never_back(struct server *server, enum weir_algorithm from, enum weir_algorithm to)
+{
+    const struct weir_remote_limit *older = revised(from, 100, 1), *newer = revised(to, 200, 2);
+    struct weir_remote_op op = op_of(older, "never back", 1);
+    char what[80];
+    bool good = true;
+    command(server, "DEL", &op, NULL, 0);
+    for (uint64_t i = 0; i < 40; i++)
+        good = good && left(server, &op, older) == 99 - i;
+    for (uint64_t i = 0; i < 60; i += 2) /* keep: 60 were left, and are */
+        good = good && left(server, &op, newer) == 59 - i && left(server, &op, older) == 58 - i &&
+               op.verdict.capacity == 200;
+    good = good && left(server, &op, older) == UINT64_MAX && left(server, &op, newer) == UINT64_MAX;
+    snprintf(what, sizeof what, "nothing is lost or gained between definitions of algorithms %d and %d", from, to);
+    check(good, what);
+    weir_remote_limit_drop(older);
+    weir_remote_limit_drop(newer);
+}
+
+/* Values as versions before revisions wrote them, in turn with ours: what was charged is charged. */
+static void of_former_versions(struct server *server)
+{
+    const struct weir_remote_limit *limit = revised(WEIR_TOKEN_BUCKET, 100, 0),
+                                   *ours = revised(WEIR_TOKEN_BUCKET, 100, 7);
+    struct weir_remote_op op = op_of(limit, "former", 1);
+    char key[WEIR_SCRIPT_KEY_MAX];
+    size_t size = weir_script_key("faults", &op, key);
+    bool good = left(server, &op, limit) == 99;
+    for (uint64_t i = 0; i < 40 && good; i += 2) {
+        redisReply *value = redisCommand(server->context, "GET %b", key, size);
+        memset(value->str + 48, (int)(i + 0x80), 8); /* a hash of 64 bits, where the revision is now */
+        value->str[7] = 0;
+        command(server, "SET", &op, value->str, (size_t)value->len);
+        freeReplyObject(value);
+        good = left(server, &op, ours) == 98 - i && left(server, &op, limit) == 97 - i;
+    }
+    check(good, "values of former versions are taken over as they are");
+    weir_remote_limit_drop(limit);
+    weir_remote_limit_drop(ours);
+}
+
+static void revisions(struct server *server)
+{
+    for (int from = WEIR_TOKEN_BUCKET; from <= WEIR_SLIDING_COUNTER; from++)
+        for (int to = WEIR_TOKEN_BUCKET; to <= WEIR_SLIDING_COUNTER; to++)
+            never_back(server, (enum weir_algorithm)from, (enum weir_algorithm)to);
+    of_former_versions(server);
 }
 
 static void request_ids(struct server *server)
@@ -294,6 +366,7 @@ int main(int argc, char **argv)
     server_open(&server, argv[1]);
     foreign_values(&server);
     damaged_values(&server);
+    revisions(&server);
     request_ids(&server);
     crossing_asks(&server);
     big_numbers(&server);

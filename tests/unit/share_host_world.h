@@ -52,7 +52,7 @@ static const struct weir_remote_limit *limit_of(const char *name, uint64_t count
     const struct weir_remote_limit *limit = NULL;
     const struct weir_limit_spec spec = { .count = count, .period_ns = period_ns };
     struct weir_fault fault;
-    assert_int_equal(weir_remote_limit_create(name, 0, &spec, &limit, &fault), 0);
+    assert_int_equal(weir_remote_limit_create(name, 0, 0, &spec, &limit, &fault), 0);
     return limit;
 }
 

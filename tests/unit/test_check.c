@@ -217,12 +217,17 @@ static void a_shared_limit_says_how_and_what_decided(void **state)
 {
     (void)state;
     const struct weir_verdict verdict = { .admitted = true, .capacity = 20, .remaining = 19 };
-    const struct weir_told_sharing sharing = { "batched", 3, 7, 2, 6 };
+    struct weir_told_sharing sharing = { .mode = "batched", .nodes = 3, .share = 7, .slack = 2, .overshoot_max = 6 };
     struct weir_told told = { .name = "a", .spec = &spec, .verdict = &verdict, .sharing = &sharing };
     const struct weir_decision decision = { .admitted = true, .deciding = 0 };
     assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
                            "\"delay_ms\":0,\"sharing\":\"batched\",\"nodes\":3,\"share\":7,\"slack\":2,"
                            "\"overshoot_max\":6}]}"));
+    sharing.revision = 12;
+    sharing.revision_node = "b";
+    assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
+                           "\"overshoot_max\":6,\"revision\":12,\"revision_of\":\"b\"}]}"));
+    sharing.revision = 0;
     told.fallback = "local";
     assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
                            "\"overshoot_max\":6,\"fallback\":\"local\"}]}"));
@@ -240,14 +245,15 @@ static void where_no_limit_applies(void **state)
 static void the_longest_answer_keeps_its_bound(void **state)
 {
     (void)state;
-    static char name[WEIR_LIMIT_NAME_MAX + 1];
+    static char name[WEIR_LIMIT_NAME_MAX + 1], node[65];
     memset(name, '\x01', WEIR_LIMIT_NAME_MAX);
+    memset(node, '\x01', sizeof(node) - 1);
     const struct weir_verdict verdict = { .capacity = INT64_MAX,
                                           .remaining = INT64_MAX,
                                           .retry_after_ns = INT64_MAX,
                                           .reset_after_ns = INT64_MAX,
                                           .delay_ns = INT64_MAX };
-    const struct weir_told_sharing sharing = { "batched", INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
+    const struct weir_told_sharing sharing = { "batched", INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, node };
     struct weir_told told[WEIR_CHARGES_MAX];
     for (size_t i = 0; i < WEIR_CHARGES_MAX; i++)
         told[i] = (struct weir_told){

@@ -25,7 +25,8 @@ static struct weir_limit limit_of(enum weir_algorithm algorithm)
 static struct weir_value read_value(const struct weir_limit *limit, const uint8_t *bytes, size_t size)
 {
     struct weir_value value;
-    assert_int_equal(weir_value_read(limit, 0, NOW_NS, bytes, size, &value), 0);
+    const struct weir_remote_limit remote = { .limit = *limit };
+    assert_int_equal(weir_value_read(&remote, NOW_NS, bytes, size, &value), 0);
     return value;
 }
 

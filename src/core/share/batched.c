@@ -10,6 +10,11 @@ void weir_batched_init(struct weir_batched *key, uint64_t stint)
     *key = (struct weir_batched){ .stint = stint };
 }
 
+void weir_batched_follow(struct weir_batched *key)
+{
+    key->heard_ns = key->refused_until_ns = 0;
+}
+
 /* ---- what is known ---- */
 
 /* Units admitted here that the engine's last word does not count. */

@@ -50,6 +50,9 @@ struct weir_batched {
 /* `stint`: WEIR_SHARE_STINT_BITS. */
 void weir_batched_init(struct weir_batched *key, uint64_t stint);
 
+/* The options' limit is another one now: what the engine last said of the old one says nothing, and it is asked. */
+void weir_batched_follow(struct weir_batched *key);
+
 void weir_batched_step(struct weir_batched *key, const struct weir_batched_options *options,
                        const struct weir_share_event *event, uint64_t now_ns, struct weir_share_effects *ret_effects);
 

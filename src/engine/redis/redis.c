@@ -8,6 +8,7 @@
 
 #include "engine/redis/cluster.h"
 #include "engine/redis/give_back.h"
+#include "engine/redis/note.h"
 #include "engine/redis/request.h"
 #include "engine/redis/sentinel.h"
 #include "engine/redis/tls.h"
@@ -200,7 +201,7 @@ static void init_handles(struct weir_redis_engine *engine, uv_loop_t *loop)
 int weir_redis_create(uv_loop_t *loop, const struct weir_redis_options *options, struct weir_remote **ret_remote,
                       struct weir_fault *ret_fault)
 {
-    static const struct weir_remote_ops ops = { "redis",     weir_redis_submit, get_stats,
+    static const struct weir_remote_ops ops = { "redis",     weir_redis_submit, weir_redis_note, get_stats,
                                                 get_servers, is_ready,          close_engine };
     struct weir_redis_engine *engine = calloc(1, sizeof *engine);
     if (!engine)

@@ -202,8 +202,7 @@ static bool group_write(struct weir_redis_call *call, struct weir_redis_output *
     return true;
 }
 
-/* Who is asked for a slot; before the first map nobody. */
-static struct weir_redis_server *server_of(struct weir_redis_engine *engine, uint16_t slot)
+struct weir_redis_server *weir_redis_server_of(struct weir_redis_engine *engine, uint16_t slot)
 {
     bool cluster = engine->settings.topology == WEIR_REDIS_CLUSTER;
     uint16_t index = cluster ? WEIR_REDIS_NOBODY : engine->primary;
@@ -240,7 +239,7 @@ static bool send_to(struct weir_redis_group *group, struct weir_redis_server *se
 
 bool weir_redis_group_send(struct weir_redis_group *group)
 {
-    return send_to(group, server_of(group->engine, group->slot));
+    return send_to(group, weir_redis_server_of(group->engine, group->slot));
 }
 
 bool weir_redis_group_again(struct weir_redis_group *group, const redisReply *reply)

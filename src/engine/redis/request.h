@@ -45,6 +45,9 @@ static inline size_t weir_redis_group_size(size_t ops)
     return offsetof(struct weir_redis_group, script.ops) + ops * sizeof(struct weir_script_op);
 }
 
+/* Who is asked for a slot; NULL: nobody, as before the first map. */
+struct weir_redis_server *weir_redis_server_of(struct weir_redis_engine *engine, uint16_t slot);
+
 int weir_redis_submit(struct weir_remote *remote, struct weir_remote_request *request);
 
 /* Tells the finished, those of this moment: done may submit more. */

@@ -102,7 +102,7 @@ static void put_op(struct layout_writer *w, const struct weir_script_call *call,
         uint64_t phase_ns = (uint64_t)((weir_u128)op->key.phase * op->limit->spec.spread_ns >> 64);
         window = weir_calendar_at(&op->limit->rule, phase_ns, call->now_ns);
     }
-    weir_value_parameters(limit, op->limit->calendar_hash, w->at);
+    weir_value_parameters(limit, op->limit->calendar_hash, op->limit->revision, w->at);
     w->at += LAYOUT_PARAMETERS;
     layout_put(w, 1,
                (op->limit->spec.mode == WEIR_MODE_SHADOW ? LAYOUT_OP_SHADOW : 0) |

@@ -72,8 +72,8 @@ static bool is_off(const struct weir_script_call *call, size_t i)
 static bool same_parameters(const struct weir_value *value, const struct weir_remote_limit *to)
 {
     uint8_t a[LAYOUT_PARAMETERS], b[LAYOUT_PARAMETERS];
-    weir_value_parameters(&value->limit, value->calendar_hash, a);
-    weir_value_parameters(&to->limit, to->calendar_hash, b);
+    weir_value_parameters(&value->limit, value->calendar_hash, value->revision, a);
+    weir_value_parameters(&to->limit, to->calendar_hash, to->revision, b);
     return memcmp(a, b, sizeof a) == 0;
 }
 
@@ -93,8 +93,9 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
     from.ahead_max += weir_value_debt_ticks(value);
     if (in_state(&from))
         state->count = weir_sub_sat(state->count, held);
-    /* A key that is fresh is fresh under any limit, as it would be had its time to live been over. */
-    bool fresh = weir_ticks_until(state->fresh_at, weir_ticks_at(now_ns, from.shift)) == 0;
+    /* A key that is fresh is fresh under any limit, as it would be had its time to live been over. Of which nodes hold
+     * units is not. */
+    bool fresh = held == 0 && weir_ticks_until(state->fresh_at, weir_ticks_at(now_ns, from.shift)) == 0;
     if (fresh || op->limit->spec.on_change == WEIR_ON_CHANGE_RESET) {
         struct weir_log log = { state->log.times, state->log.room, 0, 0 };
         *state = weir_state_fresh(to, now_ns);
@@ -108,6 +109,21 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
     value->ledger.debt = weir_sub_sat(weir_limit_used(&wide, state, &event), to->capacity);
     value->limit = *to;
     value->calendar_hash = op->limit->calendar_hash;
+    value->revision = op->limit->revision;
+}
+
+/* Written under a newer definition than this node has heard of: it decides by that one, which the value tells, and
+ * never carries it back. */
+static bool is_newer(const struct weir_value *value, const struct weir_remote_op *op)
+{
+    return value->revision > op->limit->revision;
+}
+
+/* But for the windows of another calendar, which only the definition tells. */
+static bool is_beyond(const struct weir_value *value, const struct weir_remote_op *op)
+{
+    return is_newer(value, op) && value->limit.calendar &&
+           (!op->limit->limit.calendar || value->calendar_hash != op->limit->calendar_hash);
 }
 
 /* ---- units held, asks ---- */
@@ -199,7 +215,7 @@ static int read_values(struct weir_script_call *call, struct layout_reader *repl
         if (!seen || !bytes)
             return WEIR_ECORRUPT;
         memcpy(mine->seen, seen, mine->seen_size);
-        int error = weir_value_read(&limit->limit, limit->calendar_hash, call->now_ns, bytes, size, &values[i]);
+        int error = weir_value_read(limit, call->now_ns, bytes, size, &values[i]);
         if (error)
             return error;
     }
@@ -221,14 +237,17 @@ static int write_values(struct weir_script_call *call, const struct weir_value *
 
 static int compute(struct weir_script_call *call, struct weir_value *values)
 {
-    bool touched[WEIR_CHARGES_MAX] = { false }, changed[WEIR_CHARGES_MAX] = { false }, held = false, any = false;
+    bool touched[WEIR_CHARGES_MAX] = { false }, changed[WEIR_CHARGES_MAX] = { false }, any = false;
+    bool held = false; /* or newer: the script does not decide it */
     enum weir_remote_verb verb = call->request->verb;
     for (size_t i = 0; i < call->count; i++) {
         if (is_off(call, i))
             continue;
+        if (is_beyond(&values[i], op_of(call, i)))
+            return WEIR_EBUSY;
         changed[i] = values[i].rewrite;
-        held = held || values[i].held;
-        if (!same_parameters(&values[i], op_of(call, i)->limit)) {
+        held = held || values[i].held || is_newer(&values[i], op_of(call, i));
+        if (!is_newer(&values[i], op_of(call, i)) && !same_parameters(&values[i], op_of(call, i)->limit)) {
             convert(&values[i], op_of(call, i), call->now_ns);
             changed[i] = true;
         }

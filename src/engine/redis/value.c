@@ -7,20 +7,21 @@
 
 #define LOG_ROOM (2 * (uint32_t)WEIR_LOG_MAX) /* all that counts, and a charge beyond it (a debt) */
 
-void weir_value_parameters(const struct weir_limit *limit, uint64_t calendar_hash, uint8_t *out)
+void weir_value_parameters(const struct weir_limit *limit, uint32_t calendar_hash, uint32_t revision, uint8_t *out)
 {
     struct layout_writer w = { out, out + LAYOUT_PARAMETERS };
     layout_put_bytes(&w, LAYOUT_MAGIC, 4);
     layout_put(&w, 1, (uint64_t)limit->algorithm);
     layout_put(&w, 1, limit->calendar);
     layout_put(&w, 1, (uint64_t)((int64_t)limit->shift + 64));
-    layout_put(&w, 1, 0);
+    layout_put(&w, 1, LAYOUT_REVISED);
     layout_put(&w, 8, limit->capacity);
     layout_put(&w, 8, limit->emission);
     layout_put(&w, 8, limit->span);
     layout_put(&w, 8, limit->ahead_max);
     layout_put(&w, 8, limit->period_ns);
-    layout_put(&w, 8, calendar_hash);
+    layout_put(&w, 4, revision);
+    layout_put(&w, 4, calendar_hash);
     weir_assert(w.at == w.end);
 }
 
@@ -45,13 +46,16 @@ static bool read_parameters(struct layout_reader *r, struct weir_value *value)
     limit->algorithm = (enum weir_algorithm)layout_get(r, 1);
     limit->calendar = layout_get(r, 1) == 1;
     limit->shift = (int32_t)layout_get(r, 1) - 64;
-    (void)layout_get(r, 1);
+    bool revised = layout_get(r, 1) == LAYOUT_REVISED;
     limit->capacity = layout_get(r, 8);
     limit->emission = layout_get(r, 8);
     limit->span = layout_get(r, 8);
     limit->ahead_max = layout_get(r, 8);
     limit->period_ns = layout_get(r, 8);
-    value->calendar_hash = layout_get(r, 8);
+    value->revision = (uint32_t)layout_get(r, 4);
+    value->calendar_hash = (uint32_t)layout_get(r, 4);
+    if (!revised) /* by a weir that knew no revisions: all of it was the hash */
+        value->revision = 0;
     limit->inverse = limit->emission > 0 ? UINT64_MAX / limit->emission : 0;
     return sane(limit);
 }
@@ -136,10 +140,11 @@ static bool read_state(struct layout_reader *r, struct weir_value *value)
     return read_runs(r, &state->log, second, first, runs) && !r->short_of_bytes;
 }
 
-int weir_value_read(const struct weir_limit *limit, uint64_t calendar_hash, uint64_t now_ns, const uint8_t *bytes,
-                    size_t size, struct weir_value *ret_value)
+int weir_value_read(const struct weir_remote_limit *remote, uint64_t now_ns, const uint8_t *bytes, size_t size,
+                    struct weir_value *ret_value)
 {
-    struct weir_value value = { .limit = *limit, .calendar_hash = calendar_hash };
+    const struct weir_limit *limit = &remote->limit;
+    struct weir_value value = { .limit = *limit, .calendar_hash = remote->calendar_hash, .revision = remote->revision };
     struct layout_reader r = { bytes, bytes + size, false };
     if (size > 0) {
         value.limit = (struct weir_limit){ 0 };
@@ -159,7 +164,8 @@ int weir_value_read(const struct weir_limit *limit, uint64_t calendar_hash, uint
     if (now_ns >= value.at_ns && !recent) {
         struct weir_log log = { value.ledger.state.log.times, value.ledger.state.log.room, 0, 0 };
         value.limit = *limit;
-        value.calendar_hash = calendar_hash;
+        value.calendar_hash = remote->calendar_hash;
+        value.revision = remote->revision;
         value.ledger.state = weir_state_fresh(limit, now_ns);
         value.ledger.state.log = log;
         value.ledger.debt = 0;
@@ -236,7 +242,7 @@ int weir_value_write(const struct weir_value *value, uint64_t now_ns, uint8_t **
     uint64_t wait_ns = weir_ticks_wait_ns(ahead, now_ns, limit->shift), held = 0;
     uint64_t at_ns = weir_add_sat(weir_add_sat(now_ns, wait_ns), limit->calendar ? 64 : 0);
     struct layout_writer w = { bytes, bytes + size };
-    weir_value_parameters(limit, value->calendar_hash, w.at);
+    weir_value_parameters(limit, value->calendar_hash, value->revision, w.at);
     w.at += LAYOUT_PARAMETERS;
     layout_put(&w, 8, at_ns);
     layout_put(&w, 8, state->fresh_at);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/share/revision.h"
+
+#include "base/checked.h"
+
+bool weir_revision_newer(const struct weir_revision *a, const struct weir_revision *b)
+{
+    return a->number != b->number ? a->number > b->number : a->checksum > b->checksum;
+}
+
+void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t given)
+{
+    bool changed = revised->owned && (revised->own != checksum || revised->own_given != given);
+    revised->own = checksum;
+    revised->own_given = given;
+    revised->owned = true;
+    if (changed)
+        revised->wanted = revised->newest.checksum != checksum || revised->newest.given != given;
+}
+
+bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told)
+{
+    revised->heard = true;
+    if (!told || !weir_revision_newer(told, &revised->newest))
+        return false;
+    revised->newest = *told;
+    if (told->checksum == revised->own)
+        revised->wanted = false;
+    return true;
+}
+
+static bool is_superseded(const struct weir_revision *newest, uint64_t checksum)
+{
+    for (size_t i = 0; i < newest->superseded_count; i++) {
+        if (newest->superseded[i] == checksum)
+            return true;
+    }
+    return false;
+}
+
+static bool is_due(const struct weir_revised *revised)
+{
+    const struct weir_revision *newest = &revised->newest;
+    if (!revised->owned || !revised->heard || newest->number >= WEIR_REVISION_MAX)
+        return false;
+    if (newest->number == 0 || revised->own_given != newest->given)
+        return newest->number == 0 || revised->own_given > newest->given;
+    return revised->own != newest->checksum && (revised->wanted || !is_superseded(newest, revised->own));
+}
+
+bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s)
+{
+    if (!is_due(revised)) {
+        if (revised->own_given < revised->newest.given)
+            revised->wanted = false; /* its file says itself that it is older */
+        return false;
+    }
+    const struct weir_revision before = revised->newest;
+    struct weir_revision next = {
+        .number = weir_min_u64(weir_max_u64(before.number + 1, now_s), WEIR_REVISION_MAX),
+        .given = revised->own_given,
+        .checksum = revised->own,
+    };
+    if (before.number > 0 && before.checksum != next.checksum)
+        next.superseded[next.superseded_count++] = before.checksum;
+    for (size_t i = 0; i < before.superseded_count && next.superseded_count < WEIR_SUPERSEDED_MAX; i++) {
+        if (before.superseded[i] != next.checksum)
+            next.superseded[next.superseded_count++] = before.superseded[i];
+    }
+    revised->newest = next;
+    return true;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which of several definitions of one limit is the newest, where nodes of different rule sets share it. Pure: no clock,
+ * no memory, no I/O. docs/reload.md has the argument.
+ *
+ * A revision is a definition that became the newest one at some time, under a number that grows. Nodes tell each other
+ * the revisions they know, through the engine or by gossip; the greatest number wins everywhere, so order, loss and
+ * repetition of what is told do not matter.
+ *
+ * When does what a node's own file says become the newest? If `revision:` in the file is above the newest's; never if
+ * it is below. If they are equal (or nobody gives one): when a reload of that node changed it, or when nobody has had
+ * it before. A start with a file that others have left behind changes nothing.
+ *
+ * Thread rule: plain values. Bounds: WEIR_SUPERSEDED_MAX definitions are remembered; one from before counts as never
+ * seen. Numbers end at WEIR_REVISION_MAX; nothing becomes newer than that. */
+#ifndef WEIR_CORE_SHARE_REVISION_H
+#define WEIR_CORE_SHARE_REVISION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR_SUPERSEDED_MAX 16
+#define WEIR_REVISION_MAX UINT32_MAX /* stored values have 32 bits for it */
+
+struct weir_revision {
+    uint64_t number;   /* 0: there is none */
+    uint64_t given;    /* `revision:` of the file it is from; 0: none */
+    uint64_t checksum; /* of the definition */
+    size_t superseded_count;
+    uint64_t superseded[WEIR_SUPERSEDED_MAX]; /* checksums of those before it, newest first */
+};
+
+/* What a node knows of one limit. All zero at first. */
+struct weir_revised {
+    struct weir_revision newest;
+    uint64_t own, own_given; /* what its own file says */
+    bool owned;              /* that is set */
+    bool heard;              /* it knows what the others knew when it came */
+    bool wanted;             /* a reload changed `own`: it is to become the newest. Whoever sees that it has been told
+                                to the others ends that */
+};
+
+/* Whether `a` is newer than `b`: by number; by checksum where two nodes gave one number to two definitions. */
+bool weir_revision_newer(const struct weir_revision *a, const struct weir_revision *b);
+
+/* The node's file says this, after a start or a reload. */
+void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t given);
+
+/* Others say that this is the newest; NULL: they know of none. True: the newest is another one now. */
+bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told);
+
+/* Makes what the own file says the newest, if it is due: true. now_s: seconds since 1970; numbers are no less, so that
+ * they grow even where everybody has forgotten them. Before the node has heard what the others know nothing is due. */
+bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s);
+
+#endif

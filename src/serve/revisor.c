@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/revisor.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rules/revise.h"
+
+/* One limit's turn: its head is read; then all of it, if that is newer; or what is known here is written. */
+struct visit {
+    struct weir_remote_note note; /* first */
+    struct weir_revisor *revisor;
+    struct weir_remote *remote;
+    uint64_t number; /* that is being written */
+    uint8_t *bytes;
+};
+
+static void end(struct visit *visit)
+{
+    visit->revisor->asking--;
+    free(visit->bytes);
+    free(visit);
+}
+
+static void go(struct visit *visit,
+               void (*done)(struct weir_remote_note *note, int status, const void *bytes, size_t size))
+{
+    visit->note.done = done;
+    if (visit->remote->ops->note(visit->remote, &visit->note))
+        end(visit);
+}
+
+/* Who wrote last may have written over what is newer: then that is known here from now on, and written in its turn. */
+static void on_written(struct weir_remote_note *note, int status, const void *bytes, size_t size)
+{
+    struct visit *visit = (struct visit *)note;
+    struct weir_revisions *revisions = visit->revisor->revisions;
+    if (!status) {
+        (void)weir_revisions_hear(revisions, note->id, bytes, size, true, weir_time_read().wall_ns);
+        weir_revisions_told(revisions, note->id, visit->number);
+    }
+    end(visit);
+}
+
+static void write_newest(struct visit *visit)
+{
+    struct weir_remote_note *note = &visit->note;
+    if (weir_revisions_bytes(visit->revisor->revisions, note->id, &visit->bytes, &note->size, &visit->number)) {
+        end(visit);
+        return;
+    }
+    note->data = visit->bytes;
+    go(visit, on_written);
+}
+
+static void on_read(struct weir_remote_note *note, int status, const void *bytes, size_t size)
+{
+    struct visit *visit = (struct visit *)note;
+    bool whole = note->head == 0;
+    if (status) {
+        end(visit);
+        return;
+    }
+    switch (weir_revisions_hear(visit->revisor->revisions, note->id, bytes, size, whole, weir_time_read().wall_ns)) {
+    case WEIR_REVISION_SAME:
+        end(visit);
+        return;
+    case WEIR_REVISION_OLDER:
+        write_newest(visit);
+        return;
+    case WEIR_REVISION_NEWER:
+        note->head = 0;
+        if (whole)
+            end(visit); /* memory was out */
+        else
+            go(visit, on_read);
+        return;
+    case WEIR_REVISION_CORRUPT:
+        atomic_fetch_add_explicit(&visit->revisor->corrupt, 1, memory_order_relaxed);
+        end(visit);
+        return;
+    }
+}
+
+static void begin(struct weir_revisor *revisor, struct weir_remote *remote, const uint64_t id[2])
+{
+    struct visit *visit = calloc(1, sizeof(*visit));
+    if (!visit)
+        return; /* the next time */
+    visit->revisor = revisor;
+    visit->remote = remote;
+    visit->note.id[0] = id[0];
+    visit->note.id[1] = id[1];
+    visit->note.head = WEIR_REVISION_HEAD;
+    revisor->asking++;
+    go(visit, on_read);
+}
+
+void weir_revisor_turn(struct weir_revisor *revisor, struct weir_remote *remote, uint64_t now_ns)
+{
+    size_t count = weir_revisions_count(revisor->revisions);
+    struct weir_revision_brief brief;
+    if (revisor->asking > 0 || now_ns < revisor->due_ns || !remote->ops->ready(remote))
+        return;
+    revisor->due_ns = now_ns + WEIR_REVISOR_PERIOD_NS;
+    for (size_t i = 0; i < count && i < WEIR_REVISOR_BATCH; i++) {
+        if (revisor->next >= count)
+            revisor->next = 0;
+        if (weir_revisions_brief(revisor->revisions, revisor->next++, &brief))
+            begin(revisor, remote, brief.id);
+    }
+}
+
+/* ---- this node's file ---- */
+
+int weir_revisor_init(struct weir_revisor *revisor, const struct weir_config *config)
+{
+    char host[WEIR_REVISION_NODE_MAX + 1] = "";
+    const char *node = config->node_name;
+    if (!node && gethostname(host, sizeof(host) - 1) == 0)
+        node = host;
+    int error = weir_revisions_create(config->cluster_secret, node ? node : "", &revisor->revisions);
+    if (!error)
+        weir_revisor_own(revisor, config);
+    return error;
+}
+
+void weir_revisor_deinit(struct weir_revisor *revisor)
+{
+    weir_revisions_destroy(revisor->revisions);
+}
+
+void weir_revisor_own(struct weir_revisor *revisor, const struct weir_config *config)
+{
+    struct weir_revision_own *owned = calloc(config->limits_count + 1, sizeof(owned[0]));
+    if (owned)
+        (void)weir_revisions_own(revisor->revisions, owned, weir_config_owned(config, owned), weir_time_read().wall_ns);
+    free(owned);
+}

@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes whose files define one limit differently, as in a rollout node by node: all decide by the newest definition,
+and a key ends as if all had been reloaded in the instant in which the first one was. The measure is one process alone
+that is charged the same and reloaded then."""
+import contextlib
+import json
+import signal
+import struct
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from cluster import NAMES, SECRET, free_port, metrics, wait_for
+from redis_server import Redis
+from weir_server import Weir
+
+OTHER_SECRET = 'ffeeddccbbaa99887766554433221100'
+AT_ENGINE = ('exact', 'leased', 'batched')
+TRAFFIC_S = 1.5  # of it at most a second is decided by an older definition
+
+
+def siphash(key, data):
+    """SipHash-1-3 with two 64-bit halves of a key."""
+    mask = (1 << 64) - 1
+    v = [key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573]
+
+    def left(x, bits):
+        return (x << bits | x >> (64 - bits)) & mask
+
+    def mix():
+        v[0] = (v[0] + v[1]) & mask
+        v[1] = left(v[1], 13) ^ v[0]
+        v[0] = left(v[0], 32)
+        v[2] = (v[2] + v[3]) & mask
+        v[3] = left(v[3], 16) ^ v[2]
+        v[0] = (v[0] + v[3]) & mask
+        v[3] = left(v[3], 21) ^ v[0]
+        v[2] = (v[2] + v[1]) & mask
+        v[1] = left(v[1], 17) ^ v[2]
+        v[2] = left(v[2], 32)
+
+    padded = data + bytes(7 - len(data) % 8) + bytes([len(data) % 256])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at:at + 8], 'little')
+        v[3] ^= word
+        mix()
+        v[0] ^= word
+    v[2] ^= 0xff
+    for _ in range(3):
+        mix()
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def signed_definition(text, number, node, before=b'', secret=bytes.fromhex(SECRET)):
+    """The bytes by which nodes tell each other a limit's definition (src/engine/revisions.c), after those of `before`.
+    """
+    k0, k1 = struct.unpack('<QQ', secret)
+    checksum = siphash((k0 ^ 18, k1), text)
+    data = b'WRV1' + struct.pack('>QQQB', number, 0, checksum, len(node)) + node
+    data += bytes([1 if before else 0]) + before[20:28]
+    data += struct.pack('>I', len(text)) + text
+    return data + struct.pack('>Q', siphash((k0 ^ 19, k1), data))
+
+
+def check(node, key, cost=1, peek=False):
+    """The limit's part of the answer."""
+    body = json.dumps({'attributes': {'user': key}, 'cost': cost, 'peek': peek}).encode()
+    request = urllib.request.Request(f'http://127.0.0.1:{node.http}/v1/check', data=body)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.loads(answer.read())['limits'][0]
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return json.loads(refused.read())['limits'][0]
+
+
+def look(node, key='hot'):
+    return check(node, key, 1, peek=True)
+
+
+class Cluster:
+    """Three nodes with files of their own, and one process alone beside them. A context manager."""
+
+    def __init__(self, sharing, definition, redis=None, secret=SECRET, names=NAMES):
+        self.sharing, self.secret, self.nodes = sharing, secret, {}
+        self.members = ', '.join(f'{{ name: {name}, gossip: "127.0.0.1:{free_port(2)}" }}' for name in names)
+        self.engine = f'engine: {{ redis: {{ servers: ["{redis.host}:{redis.port}"] }} }}\n' if redis else ''
+        try:
+            for name in names:
+                self.start(name, definition)
+            self.alone = Weir(self.alone_text(definition), 1)
+            self.wait_known()
+        except BaseException:
+            self.stop()
+            raise
+
+    @staticmethod
+    def limit(definition):
+        return 'limits:\n  - name: api\n    key: [user]\n' + ''.join(f'    {line}\n' for line in definition.split('; '))
+
+    def alone_text(self, definition):
+        return self.limit('; '.join(line for line in definition.split('; ') if not line.startswith('on_failure')))
+
+    def text(self, definition, extra=''):
+        more = f'sharing: {self.sharing}'
+        if self.sharing in AT_ENGINE:
+            more += '; deadline: 5s'
+        return (f'cluster_secret: {self.secret}\n{extra}{self.engine}cluster: {{ nodes: [{self.members}] }}\n'
+                + self.limit(f'{definition}; {more}'))
+
+    def start(self, name, definition, extra=''):
+        self.nodes[name] = Weir(self.text(definition, extra), 1, ('--node', name))
+        return self.nodes[name]
+
+    def wait_known(self):
+        """Each node knows what the others have, and all have the same."""
+        def known():
+            return len({(look(node, 'none').get('revision', name)) for name, node in self.nodes.items()}) == 1
+        wait_for(known, 20, 'the nodes do not agree')
+
+    def wait_capacity(self, capacity):
+        wait_for(lambda: all(look(node, 'none')['capacity'] == capacity for node in self.nodes.values()), 20,
+                 'not all nodes decide by the newest definition')
+
+    def reload(self, name, definition, extra='', alone=False):
+        nodes = [(self.nodes[name], self.text(definition, extra))]
+        if alone:
+            nodes.append((self.alone, self.alone_text(definition)))
+        for node, text in nodes:
+            before = node.output().count(' reloaded')
+            node.config.write_text(text, encoding='utf-8')
+            node.process.send_signal(signal.SIGHUP)
+            wait_for(lambda node=node, before=before: node.output().count(' reloaded') > before)
+
+    def charge(self, name, cost=1, key='hot'):
+        """At the node, and, if it admitted, at the process alone."""
+        admitted = check(self.nodes[name], key, cost)['admitted']
+        if admitted:
+            check(self.alone, key, cost)
+        return admitted
+
+    def traffic(self, seconds=TRAFFIC_S):
+        """At all nodes in turn; how many were admitted."""
+        end, admitted = time.monotonic() + seconds, 0
+        while time.monotonic() < end:
+            for name in self.nodes:
+                admitted += self.charge(name)
+            time.sleep(0.03)
+        return admitted
+
+    def stop(self):
+        wrong = []
+        for node in [*self.nodes.values(), *([self.alone] if hasattr(self, 'alone') else [])]:
+            output = node.output()[-2000:] if node.log.exists() else ''
+            status = node.stop()
+            if status:
+                wrong.append(f'status {status}: {output}')
+        return wrong
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        wrong = self.stop()
+        assert not wrong, wrong
+
+
+class Rollout(unittest.TestCase):
+    """The engine is a real Redis."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.redis = Redis()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.redis.stop()
+
+    def setUp(self):
+        self.redis.ask('FLUSHALL')
+
+    @contextlib.contextmanager
+    def cluster(self, sharing, definition, **more):
+        with Cluster(sharing, definition, self.redis if sharing in AT_ENGINE else None, **more) as cluster:
+            yield cluster
+
+    def ends_alike(self, cluster, spare):
+        """All nodes show what the process alone shows, give or take `spare` units."""
+        want = look(cluster.alone)
+        for name, node in cluster.nodes.items():
+            wait_for(lambda node=node: abs(look(node)['remaining'] - want['remaining']) <= spare, 5,
+                     f'{cluster.sharing}: node {name} shows {look(node)}, one process alone {want}')
+            self.assertEqual(look(node)['capacity'], want['capacity'])
+
+    @contextlib.contextmanager
+    def each(self, sharing, definition):
+        self.redis.ask('FLUSHALL')
+        with self.subTest(sharing=sharing), self.cluster(sharing, definition) as cluster:
+            yield cluster
+
+    # As it was reported: 2,980 of 3,000 a day left, and one second later nothing for the rest of the day.
+    def test_a_raise_on_the_first_node_leaves_what_was_left(self):
+        for sharing in AT_ENGINE:
+            with self.each(sharing, 'rate: 3000/day') as cluster:
+                self.assertTrue(cluster.charge('a', 20))
+                cluster.reload('a', 'rate: 6000/day', alone=True)
+                admitted = cluster.traffic()
+                self.assertGreater(admitted, 3)
+                self.assertGreaterEqual(look(cluster.nodes['a'])['remaining'], 2980 - admitted - 150)
+                cluster.wait_capacity(6000)
+                self.ends_alike(cluster, 150)
+
+    def test_node_by_node_up_down_and_back(self):
+        steps = ('rate: 3000/300day', 'rate: 6000/300day', 'rate: 1000/300day', 'rate: 3000/300day; burst: 500',
+                 'rate: 3000/300day')
+        for sharing in AT_ENGINE:
+            with self.each(sharing, steps[0]) as cluster:
+                self.assertTrue(cluster.charge('b', 20))
+                for step in steps[1:]:
+                    cluster.reload('a', step, alone=True)
+                    cluster.traffic(0.4)
+                    cluster.reload('b', step)
+                    cluster.traffic(0.4)
+                    cluster.reload('c', step)
+                    cluster.wait_capacity(look(cluster.alone)['capacity'])
+                    self.ends_alike(cluster, 100)
+
+    def test_a_change_of_algorithm(self):
+        for sharing in AT_ENGINE:
+            with self.each(sharing, 'rate: 3000/300day') as cluster:
+                self.assertTrue(cluster.charge('c', 20))
+                for step in ('rate: 2000/300day; algorithm: sliding_counter',
+                             'rate: 2000/300day; algorithm: sliding_log',
+                             'rate: 4000/300day; algorithm: fixed_window; align: first', 'rate: 3000/300day'):
+                    cluster.reload('b', step, alone=True)
+                    cluster.traffic()
+                    cluster.wait_capacity(look(cluster.alone)['capacity'])
+                    self.ends_alike(cluster, 100)
+
+    def test_a_start_with_the_old_file_in_the_middle_changes_nothing(self):
+        for sharing in AT_ENGINE:
+            with self.each(sharing, 'rate: 3000/300day') as cluster:
+                self.assertTrue(cluster.charge('a', 20))
+                cluster.reload('a', 'rate: 6000/300day', alone=True)
+                cluster.wait_capacity(6000)
+                newest = look(cluster.nodes['a'])
+                self.assertEqual(newest['revision_of'], 'a')
+                self.assertEqual(cluster.nodes.pop('c').stop(), 0)
+                cluster.start('c', 'rate: 3000/300day')
+                cluster.traffic()
+                cluster.wait_capacity(6000)
+                cluster.wait_known()
+                self.assertEqual(look(cluster.nodes['b'])['revision'], newest['revision'])
+                self.ends_alike(cluster, 100)
+                cluster.reload('b', 'rate: 6000/300day')  # what is the newest already is not made it again
+                time.sleep(0.5)
+                cluster.wait_known()
+                self.assertEqual(look(cluster.nodes['c'])['revision'], newest['revision'])
+                series = metrics(cluster.nodes['c'].http)
+                self.assertEqual(series['weir_limit_revision{limit="api",of="a"}'], newest['revision'])
+
+    def test_a_cluster_with_another_secret_is_kept_apart(self):
+        with self.cluster('exact', 'rate: 3000/300day') as ours, \
+                self.cluster('exact', 'rate: 10/300day', secret=OTHER_SECRET, names=('a',)) as stray:
+            self.assertTrue(ours.charge('a', 20))
+            ours.reload('a', 'rate: 6000/300day', alone=True)
+            stray.reload('a', 'rate: 7/300day')
+            ours.traffic()
+            ours.wait_capacity(6000)
+            self.ends_alike(ours, 100)
+            self.assertEqual(look(stray.nodes['a'])['capacity'], 7)
+            self.assertEqual(look(stray.nodes['a'])['remaining'], 7)
+
+    def test_a_given_revision_decides_whatever_is_started_or_reloaded(self):
+        with self.cluster('exact', 'rate: 3000/300day') as cluster:
+            cluster.reload('a', 'rate: 6000/300day', extra='revision: 42\n')
+            cluster.wait_capacity(6000)
+            cluster.reload('b', 'rate: 4000/300day', extra='revision: 41\n')
+            time.sleep(1)
+            cluster.wait_capacity(6000)
+            cluster.reload('c', 'rate: 5000/300day', extra='revision: 43\n')
+            cluster.wait_capacity(5000)
+
+    def test_a_definition_that_is_not_understood_falls_back(self):
+        """A later version's, as this one's nodes would find it at the engine."""
+        with self.cluster('exact', 'rate: 3000/300day; on_failure: closed') as cluster:
+            text = b'{"name": "api", "key": ["user"], "rate": "1/s", "algorithm": "tomorrows"}'
+            key = next(key for key in self.redis.ask('KEYS', '*:revision:*'))
+            self.redis.ask('SET', key, signed_definition(text, int(time.time()) + 1000, b'z', self.redis.ask('GET', key)))
+            for node in cluster.nodes.values():
+                wait_for(lambda node=node: check(node, 'x').get('fallback') == 'closed', 10, 'it does not fall back')
+                self.assertEqual(metrics(node.http)['weir_limit_undecidable{limit="api"}'], 1)
+            cluster.reload('a', 'rate: 2000/300day')
+            cluster.wait_capacity(2000)
+            wait_for(lambda: all(check(node, 'x')['admitted'] for node in cluster.nodes.values()))
+
+    def test_what_is_not_ours_is_left_alone(self):
+        with self.cluster('exact', 'rate: 3000/300day') as cluster:
+            key = next(key for key in self.redis.ask('KEYS', '*:revision:*'))
+            text = b'{"name": "api", "key": ["user"], "rate": "1/s"}'
+            forged = signed_definition(text, int(time.time()) + 1000, b'z', secret=bytes.fromhex(OTHER_SECRET))
+            self.redis.ask('SET', key, forged)
+            wait_for(lambda: metrics(cluster.nodes['a'].http)['weir_revisions_corrupt_total'] > 0)
+            self.assertEqual(self.redis.ask('GET', key), forged)
+            cluster.wait_capacity(3000)
+
+    def test_what_the_engine_lost_is_told_it_again(self):
+        with self.cluster('exact', 'rate: 3000/300day') as cluster:
+            cluster.reload('a', 'rate: 6000/300day')
+            cluster.wait_capacity(6000)
+            newest = look(cluster.nodes['a'])['revision']
+            self.redis.ask('FLUSHALL')
+            wait_for(lambda: any(b':revision:' in key for key in self.redis.ask('KEYS', '*')))
+            self.assertEqual(cluster.nodes.pop('c').stop(), 0)
+            cluster.start('c', 'rate: 3000/300day')
+            cluster.wait_known()
+            self.assertEqual(look(cluster.nodes['c'])['revision'], newest)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A configuration whose limits are as the newest definitions have them, and the bytes in which those travel. */
+#include "rules/revise.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#define WALL_NS (UINT64_C(1700000000) * WEIR_NS_PER_SECOND)
+#define HEAD                                                                                                           \
+    "cluster_secret: 00112233445566778899aabbccddeeff\n"                                                               \
+    "engine: { redis: { servers: [\"127.0.0.1:1\"] } }\n"                                                              \
+    "limits:\n"
+
+static const uint8_t secret[16] = { 1, 2, 3 }, other_secret[16] = { 9 };
+
+static struct weir_config *parse(const char *limits)
+{
+    char text[4096];
+    struct weir_config *config;
+    struct weir_config_fault fault;
+    snprintf(text, sizeof(text), HEAD "%s", limits);
+    if (weir_config_parse(text, strlen(text), &config, &fault))
+        fail_msg("%u:%u: %s", fault.mark.line, fault.mark.column, fault.text);
+    return config;
+}
+
+static struct weir_revisions *make(const uint8_t *key, const char *name, const struct weir_config *config)
+{
+    struct weir_revisions *revisions;
+    struct weir_revision_own own[8];
+    assert_int_equal(weir_revisions_create(key, name, &revisions), 0);
+    assert_int_equal(weir_revisions_own(revisions, own, weir_config_owned(config, own), WALL_NS), 0);
+    return revisions;
+}
+
+static void reload(struct weir_revisions *revisions, const struct weir_config *config)
+{
+    struct weir_revision_own own[8];
+    assert_int_equal(weir_revisions_own(revisions, own, weir_config_owned(config, own), WALL_NS), 0);
+}
+
+/* `to` hears all that `from` knows; what it says of the last one. */
+static enum weir_revision_say tell(struct weir_revisions *from, struct weir_revisions *to)
+{
+    struct weir_revision_brief brief;
+    enum weir_revision_say say = WEIR_REVISION_SAME;
+    for (size_t i = 0; weir_revisions_brief(from, i, &brief); i++) {
+        uint8_t *bytes = NULL;
+        size_t size = 0;
+        uint64_t number;
+        (void)weir_revisions_bytes(from, brief.id, &bytes, &size, &number);
+        say = weir_revisions_hear(to, brief.id, bytes, size, true, WALL_NS);
+        free(bytes);
+    }
+    return say;
+}
+
+static void what_another_node_made_the_newest_stands_in_the_configuration(void **state)
+{
+    (void)state;
+    struct weir_config *old = parse("  - { name: x, rate: 3000/day, key: [user] }\n  - { name: y, rate: 1/s }\n");
+    struct weir_config *new = parse("  - name: x   # more\n    key: [user]\n    rate: 6000/day\n"
+                                    "    match: { route: \"/a \\\"b\\\" \\u00e9\", host: \"\" }\n"
+                                    "    overrides: [ { user: \"big*\", rate: 5/s } ]\n");
+    struct weir_revisions *a = make(secret, "a", new), *b = make(secret, "b", old);
+    weir_revisions_alone(b, WALL_NS);
+    assert_int_equal(tell(b, a), WEIR_REVISION_SAME); /* y: not known there */
+    assert_int_equal(tell(a, b), WEIR_REVISION_SAME);
+    assert_int_equal(weir_config_revise(old, b, WALL_NS), 0);
+    const struct weir_config_limit *x = &old->limits[0], *y = &old->limits[1], *its = &new->limits[0];
+    assert_int_equal(x->spec.count, 6000);
+    assert_int_equal(x->overrides_count, 1);
+    assert_string_equal(x->overrides[0].variant, its->overrides[0].variant);
+    assert_int_equal(x->match_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(x->match[i].attribute, its->match[i].attribute);
+        assert_int_equal(x->match[i].pattern.size, its->match[i].pattern.size);
+        assert_memory_equal(x->match[i].pattern.data, its->match[i].pattern.data, its->match[i].pattern.size);
+    }
+    assert_string_equal(x->revision_node, "a");
+    assert_int_equal(x->revision, 1700000001);
+    assert_false(x->undecidable);
+    assert_int_equal(y->revision, 1700000000);
+    assert_string_equal(y->revision_node, "b");
+    weir_revisions_destroy(a);
+    weir_revisions_destroy(b);
+    weir_config_destroy(old);
+    weir_config_destroy(new);
+}
+
+static void a_reload_is_in_force_at_once_and_under_its_number(void **state)
+{
+    (void)state;
+    struct weir_config *old = parse("  - { name: x, rate: 3000/day }\n"),
+                       *new = parse("  - { name: x, rate: 9/day }\n");
+    struct weir_revisions *a = make(secret, "a", old);
+    weir_revisions_alone(a, WALL_NS);
+    uint64_t generation = weir_revisions_generation(a);
+    assert_int_equal(weir_config_revise(new, a, WALL_NS), 0);
+    assert_int_equal(new->limits[0].spec.count, 9);
+    assert_int_equal(new->limits[0].revision, 1700000001);
+    assert_int_equal(weir_revisions_generation(a), generation); /* it has only looked */
+    reload(a, new);
+    assert_true(weir_revisions_generation(a) > generation);
+    assert_int_equal(weir_config_revise(new, a, WALL_NS), 0);
+    assert_int_equal(new->limits[0].revision, 1700000001);
+    assert_int_equal(weir_config_revise(old, a, WALL_NS), 0); /* as a reload back would have it */
+    assert_int_equal(old->limits[0].spec.count, 3000);
+    assert_int_equal(old->limits[0].revision, 1700000002);
+    weir_revisions_destroy(a);
+    weir_config_destroy(old);
+    weir_config_destroy(new);
+}
+
+static void before_the_others_are_heard_it_is_the_files_and_has_no_number(void **state)
+{
+    (void)state;
+    struct weir_config *config = parse("  - { name: x, rate: 3000/day }\n");
+    struct weir_revisions *a = make(secret, "a", config);
+    assert_int_equal(weir_config_revise(config, a, WALL_NS), 0);
+    assert_int_equal(config->limits[0].revision, 0);
+    assert_int_equal(config->limits[0].spec.count, 3000);
+    weir_revisions_destroy(a);
+    weir_config_destroy(config);
+}
+
+static void what_another_cluster_signed_is_not_believed(void **state)
+{
+    (void)state;
+    struct weir_config *config = parse("  - { name: x, rate: 3000/day }\n"),
+                       *other = parse("  - { name: x, rate: 1/s }\n");
+    struct weir_revisions *a = make(secret, "a", config), *stray = make(other_secret, "z", other);
+    struct weir_revision_brief ours, theirs;
+    weir_revisions_alone(a, WALL_NS);
+    weir_revisions_alone(stray, 2 * WALL_NS);
+    assert_true(weir_revisions_brief(a, 0, &ours) && weir_revisions_brief(stray, 0, &theirs));
+    assert_memory_not_equal(ours.id, theirs.id, sizeof(ours.id));
+    uint8_t *bytes;
+    size_t size;
+    uint64_t number;
+    assert_int_equal(weir_revisions_bytes(stray, theirs.id, &bytes, &size, &number), 0);
+    assert_int_equal(weir_revisions_hear(a, ours.id, bytes, size, true, WALL_NS), WEIR_REVISION_CORRUPT);
+    free(bytes);
+    assert_int_equal(weir_revisions_bytes(a, ours.id, &bytes, &size, &number), 0);
+    for (size_t i = 0; i < size; i++) { /* every byte counts, and so does the end */
+        struct weir_revisions *fresh = make(secret, "b", config);
+        bytes[i] ^= 1;
+        assert_int_equal(weir_revisions_hear(fresh, ours.id, bytes, size, true, WALL_NS), WEIR_REVISION_CORRUPT);
+        bytes[i] ^= 1;
+        assert_true(weir_revisions_hear(fresh, ours.id, bytes, i, true, WALL_NS) != WEIR_REVISION_SAME);
+        weir_revisions_destroy(fresh);
+    }
+    free(bytes);
+    weir_revisions_destroy(a);
+    weir_revisions_destroy(stray);
+    weir_config_destroy(config);
+    weir_config_destroy(other);
+}
+
+static void split_and_what_one_process_keeps_have_no_channel(void **state)
+{
+    (void)state;
+    struct weir_revision_own own[8];
+    struct weir_config *config = parse("  - { name: x, rate: 3000/day, sharing: split }\n  - { name: y, rate: 1/s }\n");
+    assert_int_equal(weir_config_owned(config, own), 1);
+    assert_string_equal(own[0].name, "y");
+    weir_config_destroy(config);
+    static const char alone[] = "limits: [ { name: x, rate: 1/s } ]\n";
+    assert_int_equal(weir_config_parse(alone, sizeof(alone) - 1, &config, NULL), 0);
+    assert_int_equal(weir_config_owned(config, own), 0);
+    weir_config_destroy(config);
+}
+
+/* Written out and read anew it is the same text: so nodes count layout and comments for nothing. */
+static void layout_does_not_make_another_definition(void **state)
+{
+    (void)state;
+    struct weir_config *a = parse("  - { name: x, rate: 3000/day, match: { a: 'b\xc3\xa9', c: \"\\x07\" } }\n"),
+                       *b = NULL;
+    struct weir_config *c = parse("  - name: \"x\" # hello\n    rate: 3000/day\n    match:\n      a: \"b\\u00e9\"\n"
+                                  "      c: \"\\a\"\n");
+    assert_string_equal(a->limits[0].text.data, c->limits[0].text.data);
+    assert_int_equal(weir_config_again(a, &b, NULL), 0);
+    assert_string_equal(a->limits[0].text.data, b->limits[0].text.data);
+    weir_config_destroy(a);
+    weir_config_destroy(b);
+    weir_config_destroy(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_another_node_made_the_newest_stands_in_the_configuration),
+        cmocka_unit_test(a_reload_is_in_force_at_once_and_under_its_number),
+        cmocka_unit_test(before_the_others_are_heard_it_is_the_files_and_has_no_number),
+        cmocka_unit_test(what_another_cluster_signed_is_not_believed),
+        cmocka_unit_test(split_and_what_one_process_keeps_have_no_channel),
+        cmocka_unit_test(layout_does_not_make_another_definition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which definition of a limit is the newest: "A superseded content becomes newest again only by a reload or the API,
+ * never by a start" (Reconfiguration, over several nodes), in every order of what is told. */
+#include "core/share/revision.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#define NOW_S 1000
+
+/* What stands at the engine, and a node that looks at it. */
+static void visit(struct weir_revision *engine, struct weir_revised *node, uint64_t now_s)
+{
+    (void)weir_revised_hear(node, engine->number > 0 ? engine : NULL);
+    (void)weir_revised_settle(node, now_s);
+    if (weir_revision_newer(&node->newest, engine)) {
+        *engine = node->newest;
+        node->wanted = false;
+    }
+}
+
+static struct weir_revised started(uint64_t checksum, uint64_t given)
+{
+    struct weir_revised node = { .own = 0 };
+    weir_revised_own(&node, checksum, given);
+    return node;
+}
+
+static void nothing_is_due_before_the_others_were_heard(void **state)
+{
+    (void)state;
+    struct weir_revised node = started(7, 0);
+    assert_false(weir_revised_settle(&node, NOW_S));
+    assert_int_equal(node.newest.number, 0);
+    assert_false(weir_revised_hear(&node, NULL));
+    assert_true(weir_revised_settle(&node, NOW_S));
+    assert_int_equal(node.newest.number, NOW_S);
+    assert_int_equal(node.newest.checksum, 7);
+}
+
+static void a_rollout_and_back(void **state)
+{
+    (void)state;
+    struct weir_revision engine = { .number = 0 };
+    struct weir_revised a = started(7, 0), b = started(7, 0);
+    visit(&engine, &a, NOW_S);
+    visit(&engine, &b, NOW_S);
+    assert_int_equal(engine.number, NOW_S);
+    weir_revised_own(&a, 8, 0);
+    visit(&engine, &a, NOW_S);
+    visit(&engine, &b, NOW_S);
+    assert_int_equal(b.newest.checksum, 8);
+    b = started(7, 0); /* in the middle, with the old file */
+    visit(&engine, &b, NOW_S + 5);
+    assert_int_equal(engine.checksum, 8);
+    assert_int_equal(engine.number, NOW_S + 1);
+    weir_revised_own(&b, 8, 0); /* what is the newest is not made it again */
+    visit(&engine, &b, NOW_S + 5);
+    assert_int_equal(engine.number, NOW_S + 1);
+    weir_revised_own(&a, 7, 0); /* back, by a reload; b's file has been reloaded too, before, and stays behind */
+    visit(&engine, &a, NOW_S + 5);
+    visit(&engine, &b, NOW_S + 5);
+    assert_int_equal(engine.checksum, 7);
+    assert_int_equal(b.newest.checksum, 7);
+    visit(&engine, &a, NOW_S + 5);
+    assert_int_equal(engine.number, NOW_S + 5);
+}
+
+static void a_reload_of_an_unchanged_file_changes_nothing(void **state)
+{
+    (void)state;
+    struct weir_revision engine = { .number = 0 };
+    struct weir_revised a = started(7, 0), b = started(7, 0);
+    visit(&engine, &a, NOW_S);
+    visit(&engine, &b, NOW_S);
+    weir_revised_own(&a, 8, 0);
+    visit(&engine, &a, NOW_S);
+    weir_revised_own(&b, 7, 0);
+    visit(&engine, &b, NOW_S);
+    assert_int_equal(engine.checksum, 8);
+}
+
+static void a_content_that_nobody_had_is_the_newest_even_by_a_start(void **state)
+{
+    (void)state;
+    struct weir_revision engine = { .number = 0 };
+    struct weir_revised a = started(7, 0), b = started(8, 0);
+    visit(&engine, &a, NOW_S);
+    visit(&engine, &b, NOW_S);
+    assert_int_equal(engine.checksum, 8);
+    a = started(7, 0);
+    visit(&engine, &a, NOW_S);
+    assert_int_equal(engine.checksum, 8);
+}
+
+static void a_given_revision_decides(void **state)
+{
+    (void)state;
+    struct weir_revision engine = { .number = 0 };
+    struct weir_revised a = started(7, 3), b = started(8, 2), c = started(9, 0);
+    visit(&engine, &a, NOW_S);
+    visit(&engine, &b, NOW_S);
+    visit(&engine, &c, NOW_S);
+    assert_int_equal(engine.checksum, 7);
+    weir_revised_own(&b, 6, 2);
+    visit(&engine, &b, NOW_S);
+    assert_int_equal(engine.checksum, 7);
+    weir_revised_own(&b, 8, 4);
+    visit(&engine, &b, NOW_S);
+    assert_int_equal(engine.checksum, 8);
+    visit(&engine, &a, NOW_S);
+    assert_int_equal(a.newest.given, 4);
+}
+
+/* Of two nodes that were reloaded at one moment one is the last, and then it stays so. */
+static void two_reloads_at_once_end(void **state)
+{
+    (void)state;
+    struct weir_revision engine = { .number = 0 };
+    struct weir_revised a = started(7, 0), b = started(7, 0);
+    visit(&engine, &a, NOW_S);
+    visit(&engine, &b, NOW_S);
+    weir_revised_own(&a, 8, 0);
+    weir_revised_own(&b, 9, 0);
+    assert_true(weir_revised_settle(&a, NOW_S) && weir_revised_settle(&b, NOW_S));
+    for (int round = 0; round < 4; round++) {
+        visit(&engine, &a, NOW_S);
+        visit(&engine, &b, NOW_S);
+    }
+    const struct weir_revision end = engine;
+    for (int round = 0; round < 4; round++) {
+        visit(&engine, &b, NOW_S);
+        visit(&engine, &a, NOW_S);
+    }
+    assert_int_equal(engine.number, end.number);
+    assert_int_equal(engine.checksum, end.checksum);
+    assert_int_equal(a.newest.checksum, b.newest.checksum);
+}
+
+/* The engine lost all: whoever still knows tells it again, and numbers do not come twice. */
+static void what_was_forgotten_is_told_again(void **state)
+{
+    (void)state;
+    struct weir_revision engine = { .number = 0 };
+    struct weir_revised a = started(7, 0);
+    visit(&engine, &a, NOW_S);
+    weir_revised_own(&a, 8, 0);
+    visit(&engine, &a, NOW_S);
+    engine = (struct weir_revision){ .number = 0 };
+    visit(&engine, &a, NOW_S);
+    struct weir_revised b = started(7, 0);
+    visit(&engine, &b, NOW_S);
+    assert_int_equal(engine.checksum, 8);
+    engine = (struct weir_revision){ .number = 0 }; /* and nobody is there */
+    b = started(7, 0);
+    visit(&engine, &b, NOW_S + 60);
+    assert_true(engine.number > a.newest.number);
+}
+
+static void bounds(void **state)
+{
+    (void)state;
+    struct weir_revision engine = { .number = 0 };
+    struct weir_revised a = started(1, 0);
+    for (uint64_t checksum = 1; checksum < 100; checksum++) {
+        weir_revised_own(&a, checksum, 0);
+        visit(&engine, &a, NOW_S);
+    }
+    assert_int_equal(engine.superseded_count, WEIR_SUPERSEDED_MAX);
+    assert_int_equal(engine.superseded[0], 98);
+    assert_int_equal(engine.superseded[WEIR_SUPERSEDED_MAX - 1], 98 - WEIR_SUPERSEDED_MAX + 1);
+    visit(&engine, &a, UINT64_MAX);
+    weir_revised_own(&a, 1000, 0);
+    visit(&engine, &a, UINT64_MAX);
+    assert_int_equal(engine.number, WEIR_REVISION_MAX);
+    weir_revised_own(&a, 1001, 0);
+    visit(&engine, &a, UINT64_MAX);
+    assert_int_equal(engine.checksum, 1000);
+}
+
+/* Any number of nodes, reloads, starts and losses of the engine: once it is quiet they agree, on what the last reload
+ * that changed a file said, or on what was newest before. */
+static void nodes_agree_in_the_end(void **state)
+{
+    (void)state;
+    const char *effort = getenv("WEIR_TEST_EFFORT");
+    unsigned seed = 20261122, rounds = effort && effort[0] == 's' && effort[1] == 'h' ? 2000 : 50000;
+    print_message("seed %u\n", seed);
+    srand(seed);
+    for (unsigned round = 0; round < rounds; round++) {
+        struct weir_revision engine = { .number = 0 };
+        struct weir_revised nodes[3];
+        for (int i = 0; i < 3; i++)
+            nodes[i] = started(1, 0);
+        for (int step = 0; step < 20; step++) {
+            struct weir_revised *node = &nodes[rand() % 3];
+            uint64_t checksum = 1 + (uint64_t)rand() % 4;
+            switch (rand() % 8) {
+            case 0:
+                weir_revised_own(node, checksum, 0);
+                (void)weir_revised_settle(node, NOW_S + (uint64_t)step);
+                break;
+            case 1:
+                *node = started(node->own, 0);
+                break;
+            case 2:
+                if (rand() % 4 == 0)
+                    engine = (struct weir_revision){ .number = 0 };
+                break;
+            default:
+                visit(&engine, node, NOW_S + (uint64_t)step);
+            }
+        }
+        for (int i = 0; i < 12; i++)
+            visit(&engine, &nodes[i % 3], NOW_S + 30);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(nodes[i].newest.number, engine.number);
+            assert_int_equal(nodes[i].newest.checksum, engine.checksum);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_due_before_the_others_were_heard),
+        cmocka_unit_test(a_rollout_and_back),
+        cmocka_unit_test(a_reload_of_an_unchanged_file_changes_nothing),
+        cmocka_unit_test(a_content_that_nobody_had_is_the_newest_even_by_a_start),
+        cmocka_unit_test(a_given_revision_decides),
+        cmocka_unit_test(two_reloads_at_once_end),
+        cmocka_unit_test(what_was_forgotten_is_told_again),
+        cmocka_unit_test(bounds),
+        cmocka_unit_test(nodes_agree_in_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
