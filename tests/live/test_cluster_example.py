@@ -64,6 +64,11 @@ class ClusterExample(unittest.TestCase):
             self.assertEqual(sorted(member['name'] for member in seen['gossip']['members']), list(NODES))
             self.assertIn('\nweir_engine_ready 1\n', fetch(node, '/metrics'))
 
+    def test_who_names_nothing_is_not_admitted_in_silence(self):
+        node = self.nodes[0]
+        self.assertEqual(check(node, 'route=/nowhere').stdout.strip(), 'refused: no limit applies')
+        self.assertEqual(verdict(node, 'route=/payments')['missing'], 'account')
+
     def test_a_verdict_says_that_the_engine_failed(self):
         self.redis.stop()
         node = self.nodes[0]
@@ -75,8 +80,9 @@ class ClusterExample(unittest.TestCase):
         # on_failure: local, a third of 600 a minute, which starts empty: the node was started within the minute
         self.assertFalse(verdict(node, 'user=ada', 'route=/api/x')['admitted'])
         self.wait(lambda: verdict(node, 'user=ada', 'route=/api/x')['admitted'])
-        admitted = verdict(node, 'user=ada', 'route=/api/x')
-        self.assertEqual((admitted['limits'][0]['fallback'], admitted['limits'][0]['capacity']), ('local', 200))
+        limits = {limit['limit']: limit for limit in verdict(node, 'user=ada', 'route=/api/x')['limits']}
+        self.assertEqual(sorted(limits), ['api-per-tenant', 'api-per-user'], 'without a tenant: missing: share')
+        self.assertEqual((limits['api-per-user']['fallback'], limits['api-per-user']['capacity']), ('local', 200))
         self.assertIn("this node's share 200, slack 10, overshoot at most 30; the engine failed: decided by "
                       'on_failure: local', check(node, 'user=ada', 'route=/api/x').stdout)
 

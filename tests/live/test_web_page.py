@@ -125,7 +125,7 @@ class WebPage(unittest.TestCase):
 
     def test_who_is_no_browser_notices_nothing(self):
         for url in (f'localhost:{self.weir.http}', f'127.0.0.1:{self.weir.http}'):
-            out = subprocess.run(['curl', '-sS', '-d', '{"attributes":{}}', f'http://{url}/v1/check'], check=True,
+            out = subprocess.run(['curl', '-sS', '-d', '{"attributes":{"route":"/api/x"}}', f'http://{url}/v1/check'], check=True,
                                  capture_output=True, text=True, timeout=20).stdout
             self.assertTrue(json.loads(out)['admitted'])
 
