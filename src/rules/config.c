@@ -113,6 +113,7 @@ static int defaults_set(struct weir_config *config)
         .header_bytes_max = 16 << 10,
         .body_bytes_max = 64 << 10,
         .command_bytes_max = 64 << 10,
+        .buffer_bytes_max = 256 << 20,
         .hold_bytes_max = 64 << 20,
         .output_bytes_max = 1 << 20,
         .idle_timeout_ns = 300 * SECOND,

@@ -306,6 +306,7 @@ struct weir_config_server {
     uint32_t header_bytes_max;   /* their bytes, request line included */
     uint32_t body_bytes_max;     /* HTTP body */
     uint32_t command_bytes_max;  /* one RESP command */
+    uint32_t buffer_bytes_max;   /* what all connections have sent and not been answered, or not taken, together */
     uint32_t hold_bytes_max;     /* answers that wait for their turn (throttle: hold), all together */
     uint32_t output_bytes_max;   /* answers a client has not read; at it nothing more is read, at twice it the end */
     uint64_t idle_timeout_ns;    /* no request for so long closes the connection */

@@ -127,6 +127,7 @@ int weir_server_decode(struct weir_decode *decode, const struct weir_yaml_node *
         { "header_bytes_max", weir_decode_size32, AT(header_bytes_max), false, 256, 1 << 20, NULL },
         { "body_bytes_max", weir_decode_size32, AT(body_bytes_max), false, 64, 16 << 20, NULL },
         { "command_bytes_max", weir_decode_size32, AT(command_bytes_max), false, 256, 16 << 20, NULL },
+        { "buffer_bytes_max", weir_decode_size32, AT(buffer_bytes_max), false, 1 << 20, UINT32_MAX, NULL },
         { "hold_bytes_max", weir_decode_size32, AT(hold_bytes_max), false, 65536, UINT32_MAX, NULL },
         { "output_bytes_max", weir_decode_size32, AT(output_bytes_max), false, 4096, 256 << 20, NULL },
         { "idle_timeout", weir_decode_duration, AT(idle_timeout_ns), false, SECOND / 10, 86400 * SECOND, NULL },

@@ -78,6 +78,21 @@ static void finish_input(struct weir_conn *conn)
         weir_conn_close_after_flush(conn);
 }
 
+bool weir_conn_is_crowded(const struct weir_conn *conn)
+{
+    size_t buffered = atomic_load_explicit(&conn->loop->shared->buffered, memory_order_relaxed);
+    return buffered >= conn->loop->setup->config->server.buffer_bytes_max;
+}
+
+/* How much a client may leave unread before no more is taken from it. Where all leave too much: nothing. */
+static size_t output_bound(const struct weir_conn *conn)
+{
+    size_t wanted = conn->loop->setup->config->server.output_bytes_max;
+    if (weir_conn_is_crowded(conn))
+        return 1;
+    return conn->rights == 0 ? weir_min_u64(wanted, WEIR_STRANGER_OUTPUT_MAX) : wanted;
+}
+
 static void take_input(struct weir_conn *conn, const struct weir_time *time)
 {
     if (weir_conn_blocked(conn)) {
@@ -88,6 +103,7 @@ static void take_input(struct weir_conn *conn, const struct weir_time *time)
     conn->yielded = false;
     if (conn->setup_number != conn->loop->setup_number)
         refresh_rights(conn);
+    conn->output_max = output_bound(conn);
     size_t used = conn->protocol->on_input(conn, conn->in.data, conn->in.size, time);
     if (conn->closed)
         return;
@@ -135,6 +151,10 @@ static bool make_input_room(struct weir_conn *conn)
 {
     if (conn->in.size < conn->in.capacity)
         return true;
+    if (conn->in.capacity > 0 && weir_conn_is_crowded(conn)) {
+        weir_count(&conn->loop->counters.connections_shed, 1);
+        return false;
+    }
     size_t more = conn->input_max - conn->in.size;
     more = more < WEIR_CHUNK_SIZE ? more : WEIR_CHUNK_SIZE;
     return weir_buffer_reserve(&conn->in, &conn->loop->pool, more, conn->input_max);
@@ -199,8 +219,8 @@ static bool wants_input(const struct weir_conn *conn)
         return true;
     if (conn->input_ended)
         return false;
-    if (loses_caller(conn))
-        return conn->in.size < WEIR_CHUNK_SIZE;
+    if (loses_caller(conn) || (conn->stalled && conn->in.size >= WEIR_CHUNK_SIZE))
+        return conn->in.size < WEIR_CHUNK_SIZE; /* what it has sent is enough for a while */
     return !weir_conn_blocked(conn) && conn->in.size < conn->input_max;
 }
 
@@ -214,6 +234,17 @@ static int watch(const struct weir_conn *conn, bool reads)
     return conn->peer_shut ? UV_PRIORITIZED : UV_DISCONNECT;
 }
 
+/* Most have nothing buffered between two turns, and never have. */
+static void count_buffers(struct weir_conn *conn)
+{
+    size_t bytes = conn->in.capacity + conn->out.capacity;
+    bytes += conn->protocol->kept ? conn->protocol->kept(conn) : 0;
+    if (bytes == conn->buffered)
+        return;
+    atomic_fetch_add(&conn->loop->shared->buffered, bytes - conn->buffered); /* modulo: may be less */
+    conn->buffered = bytes;
+}
+
 /* At the end of each turn: what to wait for. Costs a system call only when it changes. */
 static void settle(struct weir_conn *conn)
 {
@@ -223,6 +254,7 @@ static void settle(struct weir_conn *conn)
         weir_conn_end(conn);
         return;
     }
+    count_buffers(conn);
     bool reads = wants_input(conn);
     bool open = !weir_conn_blocked(conn);
     if ((conn->stalled && open) || (reads && conn->tls_more) || (open && conn->loop->draining && !has_grace(conn)))
@@ -317,7 +349,7 @@ int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener,
     conn->fd = fd;
     conn->loopback = listener->loopback;
     refresh_rights(conn);
-    conn->output_max = server->output_bytes_max;
+    conn->output_max = output_bound(conn);
     size_t input_max = listener->http ? (size_t)server->header_bytes_max + server->body_bytes_max
                                       : server->command_bytes_max;
     conn->input_max = input_max > WEIR_CHUNK_SIZE ? input_max : WEIR_CHUNK_SIZE;

@@ -43,7 +43,8 @@ struct weir_conn {
     uint64_t partial_ns;             /* when the request that is not yet whole began; 0 = none */
     uint64_t stuck_ns;               /* when the client last took bytes while some waited; 0 = none wait */
     size_t linger_bytes;             /* how many more are dropped */
-    size_t output_max;               /* bytes not yet taken */
+    size_t output_max;               /* bytes not yet taken: at it no request is taken */
+    size_t buffered;                 /* of weir_shared.buffered */
     size_t in_taken;                 /* of `in`, by HTTP's on_input so far */
     struct weir_hold_waiter *waiter; /* the request on hold (hold.h) */
     size_t asks;                     /* answers that come later: weir_conn_ask_begin */
@@ -165,6 +166,9 @@ static inline void weir_conn_request_end(struct weir_conn *conn)
  * no right. A reload that takes the token away takes its rights away. */
 bool weir_conn_authenticate(struct weir_conn *conn, const void *token, size_t size);
 void weir_conn_forget_token(struct weir_conn *conn);
+
+/* Whether the buffers of all connections take server.buffer_bytes_max already: nothing more is kept that can wait. */
+bool weir_conn_is_crowded(const struct weir_conn *conn);
 
 /* Whether the answer being written is the last one: the server drains, and all that has come is answered. HTTP says so
  * in it. */

@@ -16,6 +16,9 @@
  * that the connection ends. Requests on their way would else be lost. */
 #define WEIR_DRAIN_GRACE_NS (1 * WEIR_NS_PER_SECOND)
 
+/* Answers that a caller without any right may leave unread: refusals are short. */
+#define WEIR_STRANGER_OUTPUT_MAX ((size_t)8 << 10)
+
 /* As recv, with errno, plain or TLS. */
 ssize_t weir_conn_recv(struct weir_conn *conn, void *data, size_t size);
 bool weir_conn_must_wait(int error);

@@ -73,6 +73,7 @@ void weir_conn_end(struct weir_conn *conn)
     struct weir_loop *loop = conn->loop;
     list_remove(conn);
     weir_loop_ready_remove(loop, conn);
+    atomic_fetch_sub(&loop->shared->buffered, conn->buffered);
     weir_buffer_release(&conn->in, &loop->pool);
     weir_buffer_release(&conn->out, &loop->pool);
     SSL_free(conn->ssl);
@@ -128,7 +129,8 @@ uint8_t *weir_conn_reserve(struct weir_conn *conn, size_t size)
         conn->out_sent = 0;
         weir_buffer_consume(&conn->out, &conn->loop->pool, sent);
     }
-    if (!weir_buffer_reserve(&conn->out, &conn->loop->pool, size, 2 * conn->output_max)) {
+    if (!weir_buffer_reserve(&conn->out, &conn->loop->pool, size,
+                             2 * (size_t)conn->loop->setup->config->server.output_bytes_max)) {
         weir_conn_abort(conn);
         return NULL;
     }

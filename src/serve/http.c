@@ -265,6 +265,12 @@ static void on_overdue(struct weir_conn *conn, bool too_large)
         weir_http_reply_problem(&call, 431, "", "the header fields are too long");
 }
 
+static size_t kept(struct weir_conn *conn)
+{
+    const struct weir_http_session *session = weir_conn_state(conn);
+    return session->rest ? session->rest_size : 0;
+}
+
 static void on_hold_lost(struct weir_conn *conn)
 {
     const struct weir_time time = weir_time_read();
@@ -297,5 +303,6 @@ const struct weir_protocol weir_http_protocol = {
     .on_input = on_input,
     .on_overdue = on_overdue,
     .on_hold_lost = on_hold_lost,
+    .kept = kept,
     .on_close = on_close,
 };

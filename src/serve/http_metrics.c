@@ -46,6 +46,11 @@ static void write_connections(struct weir_prometheus *out, const struct weir_sha
     one(out, "weir_connections_opened_total", "counter", "Connections accepted.", opened);
     one(out, "weir_connections_refused_total", "counter", "Connections refused because there were too many.",
         SUM(shared, connections_refused));
+    one(out, "weir_connections_shed_total", "counter",
+        "Connections closed because their request had to be kept and buffers took server.buffer_bytes_max already.",
+        SUM(shared, connections_shed));
+    one(out, "weir_buffer_bytes", "gauge", "Memory of all connections' input, answers not taken, and transactions.",
+        atomic_load_explicit(&shared->buffered, memory_order_relaxed));
     one(out, "weir_timeouts_total", "counter", "Connections closed for being idle or slow.", SUM(shared, timeouts));
     one(out, "weir_protocol_errors_total", "counter", "Connections closed for what they sent.",
         SUM(shared, protocol_errors));

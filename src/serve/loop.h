@@ -29,6 +29,7 @@ struct weir_counters {
     _Atomic uint64_t connections_opened;
     _Atomic uint64_t connections_closed;
     _Atomic uint64_t connections_refused; /* there were connections_max already */
+    _Atomic uint64_t connections_shed;    /* their input had to grow, and there was buffer_bytes_max already */
     _Atomic uint64_t timeouts;            /* closed for being idle or slow */
     _Atomic uint64_t protocol_errors;     /* closed for what they sent */
     _Atomic uint64_t bytes_in;
@@ -86,6 +87,7 @@ struct weir_shared {
     size_t loop_count;
     size_t connections_room;                  /* for which there are descriptors */
     _Atomic size_t connections;               /* of all loops */
+    _Atomic size_t buffered;                  /* bytes that their buffers take */
     _Atomic(const struct weir_setup *) setup; /* the newest; loops move to it when woken */
     _Atomic size_t setup_pending;             /* loops that have not yet moved to it */
     _Atomic bool draining;

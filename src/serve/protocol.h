@@ -33,6 +33,9 @@ struct weir_protocol {
      * May also be called with size 0 (after a hold has ended and nothing more has come). */
     size_t (*on_input)(struct weir_conn *conn, const uint8_t *data, size_t size, const struct weir_time *time);
 
+    /* Bytes that it keeps for a connection besides the buffers. */
+    size_t (*kept)(struct weir_conn *conn);
+
     /* A request has begun and not ended in time, or cannot fit in the input buffer: the last chance to write an answer
      * (408, "-ERR ..."); the connection is closed after it. NULL: closed without a word. */
     void (*on_overdue)(struct weir_conn *conn, bool too_large);

@@ -219,6 +219,12 @@ static void on_overdue(struct weir_conn *conn, bool too_large)
     weir_conn_write(conn, too_large ? large : slow, too_large ? sizeof(large) - 1 : sizeof(slow) - 1);
 }
 
+static size_t kept(struct weir_conn *conn)
+{
+    const struct weir_resp_session *session = weir_conn_state(conn);
+    return session->queue.capacity + session->exec.capacity;
+}
+
 static void on_hold_lost(struct weir_conn *conn)
 {
     static const char text[] = "-ERR the permit was over before the turn of its answer came: ask again\r\n";
@@ -243,5 +249,6 @@ const struct weir_protocol weir_resp_protocol = {
     .on_input = on_input,
     .on_overdue = on_overdue,
     .on_hold_lost = on_hold_lost,
+    .kept = kept,
     .on_close = on_close,
 };

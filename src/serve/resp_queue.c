@@ -69,6 +69,11 @@ void weir_resp_queue_add(const struct weir_resp_call *call)
     size_t size = sizeof(size_t);
     for (size_t i = 0; i < call->count; i++)
         size += sizeof(size_t) + call->args[i].size;
+    if (weir_conn_is_crowded(call->conn)) {
+        weir_resp_queue_fail(call->session);
+        weir_resp_reply_error(call, "ERR no memory for a transaction now: server.buffer_bytes_max");
+        return;
+    }
     if (!make_room(queue, size)) {
         weir_resp_queue_fail(call->session);
         weir_resp_reply_error(call, "ERR a transaction holds at most %d commands and %zu bytes", WEIR_RESP_QUEUE_MAX,

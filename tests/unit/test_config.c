@@ -84,7 +84,7 @@ static void test_every_key_is_read(void **state)
         "auth: { required: always, tokens: [{ name: gw, secret: 0123456789abcdef, rights: [check, refund] }] }\n"
         "server: { connections_max: 7, pipeline_max: 8, headers_max: 9, header_bytes_max: 1KiB, body_bytes_max: 2KiB,\n"
         "          command_bytes_max: 3KiB, output_bytes_max: 4KiB, idle_timeout: 1min, request_timeout: 2s,\n"
-        "          drain_timeout: 250ms }\n"
+        "          drain_timeout: 250ms, buffer_bytes_max: 5MiB, hold_bytes_max: 70KiB }\n"
         "headers: { ratelimit: off, x_ratelimit: false }\n"
         "cluster_secret: 000102030405060708090a0B0c0D0e0F\n"
         "limits: []\n");
@@ -107,6 +107,8 @@ static void test_every_key_is_read(void **state)
     assert_int_equal(config->server.body_bytes_max, 2048);
     assert_int_equal(config->server.command_bytes_max, 3072);
     assert_int_equal(config->server.output_bytes_max, 4096);
+    assert_int_equal(config->server.buffer_bytes_max, 5 << 20);
+    assert_int_equal(config->server.hold_bytes_max, 70 << 10);
     assert_int_equal(config->server.idle_timeout_ns, UINT64_C(60000000000));
     assert_int_equal(config->server.request_timeout_ns, UINT64_C(2000000000));
     assert_int_equal(config->server.drain_timeout_ns, UINT64_C(250000000));
