@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+import time
 
 
 class Fake(threading.Thread):
@@ -64,7 +65,7 @@ class FakeSentinel(Fake):
 
     def __init__(self, port, epoch):
         super().__init__(b'')
-        self.named, self.epoch, self.mute = port, epoch, False
+        self.named, self.epoch, self.mute, self.delay_s = port, epoch, False, 0
 
     def answer(self, name, *words):
         def array(*texts):
@@ -73,6 +74,7 @@ class FakeSentinel(Fake):
             return array(b'sentinel')
         if name != b'SENTINEL' or self.mute:
             return b'' if self.mute else b'+OK\r\n'
+        time.sleep(self.delay_s)
         if words[0] == b'MASTER':
             return array(b'ip', b'127.0.0.1', b'port', b'1', b'config-epoch', b'%d' % self.epoch)
         return array(b'127.0.0.1', b'%d' % self.named)

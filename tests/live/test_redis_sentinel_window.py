@@ -176,7 +176,7 @@ class Words(unittest.TestCase):
         sentinels = self.sentinels((self.one, 3), (self.one, 3), (self.one, 3))
         with self.drive(sentinels) as drive:
             self.check_stays(drive, self.one, 0.1)
-            sentinels[1].named = sentinels[2].named = self.two.port
+            sentinels[0].named = sentinels[1].named = self.two.port
             self.check_stays(drive, self.one, 7)
 
     def test_the_latest_is_followed_whoever_tells_of_it(self):
@@ -188,6 +188,7 @@ class Words(unittest.TestCase):
 
     def test_the_first_word_does_not_count_before_the_others_were_heard(self):
         sentinels = self.sentinels((self.two, 4), (self.one, 3), (self.one, 3))
+        sentinels[0].delay_s = 0.1
         for _ in range(5):
             sentinels = sentinels[1:] + sentinels[:1]
             with self.drive(sentinels) as drive:
