@@ -115,24 +115,29 @@ struct weir_remote_note {
 };
 
 /* What operators see. */
+#define WEIR_REMOTE_ERROR_MAX 1024 /* of the engine's own errors nothing is cut; what is longer ends in "..." */
+#define WEIR_REMOTE_WARNING_MAX 384
+
 struct weir_remote_server {
-    char address[128];
+    char address[160];
     char role[16];  /* "primary", "replica", "sentinel", "" */
     char state[16]; /* "connected", "connecting", "down" */
     enum weir_breaker_state breaker;
     uint64_t breaker_since_ns;
+    char warning[WEIR_REMOTE_WARNING_MAX]; /* for people: what should be mended there; "" = nothing */
 };
 
 struct weir_remote_stats {
     uint64_t asked, answered, refused, unknown; /* requests: sent, answered, WEIR_EDOWN, WEIR_EUNKNOWN */
     uint64_t shed;    /* not sent to a server that answers, but not soon enough for all; as WEIR_EDOWN */
     uint64_t losses;  /* losses of state: flush, failover without the newest writes, a server replaced */
+    uint64_t evicted; /* keys that servers evicted; each is a loss as well */
     uint64_t corrupt; /* values under our keys that are not ours */
     uint64_t given_back, given_back_lost; /* reservations of requests over several slots */
     uint64_t reconnects, scripts_loaded, redirects;
     uint64_t primary_changes; /* with sentinels: another server became the primary */
     uint64_t last_error_ns;
-    char last_error[160]; /* for people; never a secret */
+    char last_error[WEIR_REMOTE_ERROR_MAX]; /* for people; never a secret */
 };
 
 struct weir_remote;

@@ -41,8 +41,14 @@ static void add_server(struct weir_nodes_view *view, const struct weir_remote_se
     if (i == view->engine.servers_count) {
         view->engine.servers_count++;
         view->texts[i] = *seen;
-        *server =
-            (struct weir_nodes_server){ view->texts[i].address, view->texts[i].role, view->texts[i].state, { 0 }, 0 };
+        *server = (struct weir_nodes_server){ .address = view->texts[i].address,
+                                              .role = view->texts[i].role,
+                                              .state = view->texts[i].state };
+    }
+    if (seen->warning[0] && !server->warning) {
+        memcpy(view->texts[i].warning, seen->warning, sizeof(seen->warning));
+        server->warning = view->texts[i].warning;
+        view->engine.warnings++;
     }
     enum weir_breaker_state worst = weir_nodes_breaker(server);
     bool first = server->breakers[0] + server->breakers[1] + server->breakers[2] == 0;
@@ -62,6 +68,7 @@ static void add_remote(struct weir_nodes_view *view, const struct weir_remote_st
     engine->unknown += stats->unknown;
     engine->shed += stats->shed;
     engine->losses = weir_max_u64(engine->losses, stats->losses); /* each loop sees the same ones */
+    engine->evicted = weir_max_u64(engine->evicted, stats->evicted);
     engine->corrupt += stats->corrupt;
     engine->given_back += stats->given_back;
     engine->given_back_lost += stats->given_back_lost;

@@ -43,6 +43,11 @@ static void look_at_server(struct weir_watch *watch, const struct weir_nodes_ser
     if (connected && server->role[0])
         weir_watch_state(watch, (struct weir_subject){ "engine_role", server->address }, (unsigned char)server->role[0],
                          true, WEIR_LOG_WARN, "engine_role", "%s is %s now", server->address, server->role);
+    /* Its length tells one warning from another. */
+    weir_watch_state(watch, (struct weir_subject){ "engine_warning", server->address },
+                     server->warning ? (unsigned)strlen(server->warning) : 0, !server->warning,
+                     server->warning ? WEIR_LOG_WARN : WEIR_LOG_INFO, "engine_warning", "%s: %s", server->address,
+                     server->warning ? server->warning : "mended");
 }
 
 static void look_at_engine(struct weir_watch *watch, const struct weir_nodes_engine *engine)

@@ -49,6 +49,8 @@ static void write_server(struct weir_text *text, const struct weir_nodes_server 
     string(text, server->role);
     weir_text_lit(text, ",\"state\":");
     string(text, server->state);
+    weir_text_lit(text, ",\"warning\":");
+    string(text, server->warning);
     weir_text_lit(text, ",\"breaker\":");
     string(text, weir_breaker_name(weir_nodes_breaker(server)));
     weir_text_lit(text, ",\"since_ms\":");
@@ -160,7 +162,8 @@ size_t weir_nodes_json_max(const struct weir_nodes *nodes)
     }
     for (size_t i = 0; engine && i < engine->servers_count; i++) {
         const struct weir_nodes_server *server = &engine->servers[i];
-        max += 256 + string_max(server->address) + string_max(server->role) + string_max(server->state);
+        max += 256 + string_max(server->address) + string_max(server->role) + string_max(server->state) +
+               string_max(server->warning);
     }
     const struct weir_nodes_gossip *gossip = nodes->gossip;
     if (gossip) {

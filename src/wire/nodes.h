@@ -20,6 +20,8 @@
     X(unknown, "counter", "Requests sent and not answered in time: they may have been charged.")                       \
     X(shed, "counter", "Requests not sent to the engine, which could not have answered them in time.")                 \
     X(losses, "counter", "Losses of state: each may admit one capacity more per key.")                                 \
+    X(evicted, "counter", "Keys that servers of the engine evicted: each is a loss as well.")                          \
+    X(warnings, "gauge", "Servers of the engine that should be looked after: rights, evictions.")                      \
     X(corrupt, "counter", "Values under our keys that are not ours.")                                                  \
     X(given_back, "counter", "Reservations given back because another server refused.")                                \
     X(given_back_lost, "counter", "Reservations that could not be given back: they decay.")                            \
@@ -78,6 +80,7 @@
 
 struct weir_nodes_server {
     const char *address, *role, *state; /* as struct weir_remote_server */
+    const char *warning;                /* the same; NULL: none */
     uint32_t breakers[3];               /* loops whose breaker is in this enum weir_breaker_state */
     uint64_t since_ns;                  /* so long the worst of them has been in its state */
 };

@@ -79,6 +79,10 @@ class Drive:
     def servers(self):
         return [tuple(server.split(',')) for server in self.say('servers').split()]
 
+    def warning(self):
+        """Of the first server that has one."""
+        return self.say('warning')
+
     def ready(self):
         return self.say('ready') == '1'
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from weir_server import Resp
+from weir_server import ROOT, Resp
 
 READY_TIMEOUT_S = 20
 DURABLE = ('--appendonly', 'yes', '--appendfsync', 'always')
@@ -33,6 +33,13 @@ def wait_for(what, text, seconds=READY_TIMEOUT_S):
     while not what():
         assert time.monotonic() < deadline, text
         time.sleep(0.05)
+
+
+def rights():
+    """What docs/redis.md grants the user of a server or a cluster, and nothing else: arguments of ACL SETUSER."""
+    page = (ROOT / 'docs' / 'redis.md').read_text(encoding='utf-8')
+    return ['-@all', *(word for word in page.partition('ACL SETUSER weir')[2].partition('```')[0].split()
+                       if word.startswith('+'))]
 
 
 class Redis:

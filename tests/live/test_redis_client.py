@@ -14,7 +14,7 @@ import unittest
 
 from fake_redis import Fake
 from redis_drive import Drive
-from redis_server import DURABLE, Redis, free_ports, wait_for
+from redis_server import DURABLE, Redis, free_ports, rights, wait_for
 
 DEADLINE_MS = 20
 RAMP_S = 0.7  # until a breaker that has closed lets all through
@@ -260,7 +260,7 @@ class Refusals(unittest.TestCase):
     def test_least_rights(self):
         """What docs/redis.md says the user needs is enough."""
         with Redis() as redis:
-            redis.ask('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', *RIGHTS)
+            redis.ask('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', *rights())
             with driven(redis, 5, username='weir', password='secret') as drive:
                 self.assertTrue(drive.ask('decide', 'a:x:1')[1])
                 self.assertEqual(drive.ask('refund', 'a:x:1')[0], 'OK')
@@ -290,10 +290,6 @@ class Refusals(unittest.TestCase):
             drive = Drive('127.0.0.1:1', **options)
             self.assertIn(text, drive.line())
             self.assertEqual(drive.end()[0], 1)
-
-
-RIGHTS = ('-@all', '+evalsha', '+script|load', '+get', '+set', '+del', '+getrange', '+strlen', '+exists', '+time', '+ping', '+role',
-          '+client|setname')
 
 
 def certificates(folder):

@@ -7,7 +7,7 @@
  *     decide|peek|refund|forget ID DEADLINE_MS LIMIT:KEY:UNITS …
  *                                                 ID STATUS ADMITTED ENGINE_NS {UNITS or REMAINING} …
  *     load LIMIT KEYS PER_MS MS DEADLINE_MS OPS   PER_MS requests each millisecond, each of OPS keys
- *     stats | servers | ready | close             what remote.h says, as NAME=VALUE */
+ *     stats | servers | warning | ready | close             what remote.h says, as NAME=VALUE */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,9 +227,9 @@ static void print_stats(struct driver *driver)
     printf("stats asked=%" PRIu64 " answered=%" PRIu64 " refused=%" PRIu64 " unknown=%" PRIu64 " shed=%" PRIu64
            " losses=%" PRIu64 " corrupt=%" PRIu64 " given_back=%" PRIu64 " given_back_lost=%" PRIu64
            " reconnects=%" PRIu64 " scripts_loaded=%" PRIu64 " redirects=%" PRIu64 " primary_changes=%" PRIu64
-           " last_error=%s\n",
+           " evicted=%" PRIu64 " last_error=%s\n",
            s.asked, s.answered, s.refused, s.unknown, s.shed, s.losses, s.corrupt, s.given_back, s.given_back_lost,
-           s.reconnects, s.scripts_loaded, s.redirects, s.primary_changes, s.last_error);
+           s.reconnects, s.scripts_loaded, s.redirects, s.primary_changes, s.evicted, s.last_error);
 }
 
 static void print_servers(struct driver *driver)
@@ -241,6 +241,15 @@ static void print_servers(struct driver *driver)
         printf(" %s,%s,%s,%s", servers[i].address, servers[i].role, servers[i].state,
                weir_breaker_name(servers[i].breaker));
     printf("\n");
+}
+
+static void print_warning(struct driver *driver)
+{
+    struct weir_remote_server servers[64];
+    size_t count = driver->remote->ops->servers(driver->remote, servers, 64), i = 0;
+    while (i < count && !servers[i].warning[0])
+        i++;
+    printf("warning %s\n", i < count ? servers[i].warning : "");
 }
 
 static void close_all(struct driver *driver)
@@ -266,6 +275,8 @@ static void command(struct driver *driver, char *line)
         print_stats(driver);
     else if (strcmp(words[0], "servers") == 0)
         print_servers(driver);
+    else if (strcmp(words[0], "warning") == 0)
+        print_warning(driver);
     else if (strcmp(words[0], "ready") == 0)
         printf("ready %d\n", driver->remote->ops->ready(driver->remote));
     else if (strcmp(words[0], "close") == 0)

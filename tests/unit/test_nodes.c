@@ -51,8 +51,8 @@ static void an_engine_with_its_breakers(void **state)
 {
     (void)state;
     const struct weir_nodes_server servers[] = {
-        { "127.0.0.1:6379", "primary", "connected", { 4, 0, 0 }, 1999999 },
-        { "127.0.0.1:6380", "replica", "down", { 1, 2, 1 }, 5 * WEIR_NS_PER_SECOND },
+        { "127.0.0.1:6379", "primary", "connected", "its \"user\"", { 4, 0, 0 }, 1999999 },
+        { "127.0.0.1:6380", "replica", "down", NULL, { 1, 2, 1 }, 5 * WEIR_NS_PER_SECOND },
     };
     const struct weir_nodes_engine engine = { .name = "redis",
                                               .ready = true,
@@ -65,12 +65,14 @@ static void an_engine_with_its_breakers(void **state)
     expect(
         &(struct weir_nodes){ .node = "a", .count = 3, .engine = &engine },
         "{\"node\":\"a\",\"nodes\":3,\"engine\":{\"name\":\"redis\",\"ready\":true,\"servers\":["
-        "{\"address\":\"127.0.0.1:6379\",\"role\":\"primary\",\"state\":\"connected\",\"breaker\":\"closed\","
+        "{\"address\":\"127.0.0.1:6379\",\"role\":\"primary\",\"state\":\"connected\",\"warning\":\"its "
+        "\\\"user\\\"\",\"breaker\":\"closed\","
         "\"since_ms\":1,\"loops\":{\"closed\":4,\"open\":0,\"half_open\":0}},"
-        "{\"address\":\"127.0.0.1:6380\",\"role\":\"replica\",\"state\":\"down\",\"breaker\":\"open\","
+        "{\"address\":\"127.0.0.1:6380\",\"role\":\"replica\",\"state\":\"down\",\"warning\":null,\"breaker\":\"open\","
         "\"since_ms\":5000,\"loops\":{\"closed\":1,\"open\":2,\"half_open\":1}}],"
         "\"last_error\":\"say \\\"no\\\"\",\"last_error_ms_ago\":7,\"asked\":9,\"answered\":0,\"refused\":0,"
-        "\"unknown\":0,\"shed\":0,\"losses\":1,\"corrupt\":0,\"given_back\":0,\"given_back_lost\":0,"
+        "\"unknown\":0,\"shed\":0,\"losses\":1,\"evicted\":0,\"warnings\":0,\"corrupt\":0,\"given_back\":0,\"given_"
+        "back_lost\":0,"
         "\"reconnects\":0,\"scripts_loaded\":0,\"redirects\":0,\"primary_changes\":0},\"gossip\":null," NOTHING_SHARED);
 }
 
@@ -126,8 +128,9 @@ static void the_longest_text_keeps_its_bound(void **state)
     engine.last_error_after_ns = UINT64_MAX - 1;
     nodes.count = SIZE_MAX;
     for (size_t i = 0; i < 64; i++)
-        servers[i] =
-            (struct weir_nodes_server){ name, name, name, { UINT32_MAX, UINT32_MAX, UINT32_MAX }, UINT64_MAX - 1 };
+        servers[i] = (struct weir_nodes_server){
+            name, name, name, name, { UINT32_MAX, UINT32_MAX, UINT32_MAX }, UINT64_MAX - 1
+        };
     for (size_t i = 0; i < 256; i++)
         members[i] = (struct weir_nodes_member){ name, name, UINT64_MAX, UINT64_MAX - 1 };
     for (size_t servers_count = 0; servers_count <= 64; servers_count += 32)
@@ -141,7 +144,7 @@ static void the_longest_text_keeps_its_bound(void **state)
 static void the_same_as_metrics(void **state)
 {
     (void)state;
-    const struct weir_nodes_server server = { "127.0.0.1:6379", "primary", "connected", { 1, 2, 0 }, 1500000000 };
+    const struct weir_nodes_server server = { "127.0.0.1:6379", "primary", "connected", NULL, { 1, 2, 0 }, 1500000000 };
     const struct weir_nodes_engine engine = {
         .name = "redis", .ready = true, .servers = &server, .servers_count = 1, .unknown = 4
     };

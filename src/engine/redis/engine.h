@@ -7,6 +7,7 @@
  *     give_back.c  slots that charged for a request that was not admitted
  *     server.c     one server: connect, greet, breathe, back off; its breaker, its in-flight window
  *     mark.c       whether a server has lost what it had said
+ *     inspect.c    what should be mended there: rights, evictions
  *     cluster.c    the slot map; sentinel.c: who is the primary
  *     conn.c, link.c, tls.c, reply.c: commands, bytes, TLS, replies */
 #ifndef WEIR_ENGINE_REDIS_ENGINE_H

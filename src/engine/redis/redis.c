@@ -32,11 +32,14 @@ uint64_t weir_redis_jitter(struct weir_redis_engine *engine, uint64_t ns)
 void weir_redis_error(struct weir_redis_engine *engine, const struct weir_redis_server *server, const char *format, ...)
 {
     struct weir_remote_stats *stats = &engine->stats;
-    int used = snprintf(stats->last_error, sizeof stats->last_error, "%.64s: ", server->name);
+    int used = snprintf(stats->last_error, sizeof stats->last_error, "%s: ", server->name);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(stats->last_error + used, sizeof stats->last_error - (size_t)used, format, arguments);
+    size_t room = sizeof stats->last_error - (size_t)used;
+    int size = vsnprintf(stats->last_error + used, room, format, arguments);
     va_end(arguments);
+    if (size < 0 || (size_t)size >= room)
+        memcpy(stats->last_error + sizeof stats->last_error - sizeof "...", "...", sizeof "...");
     stats->last_error_ns = uv_hrtime();
 }
 
@@ -92,9 +95,10 @@ static void describe(const struct weir_redis_server *server, struct weir_remote_
                                                               : "connecting";
     *ret_server = (struct weir_remote_server){ .breaker = server->breaker.state,
                                                .breaker_since_ns = server->breaker.since_ns };
-    snprintf(ret_server->address, sizeof ret_server->address, "%.127s", server->name);
+    snprintf(ret_server->address, sizeof ret_server->address, "%s", server->name);
     snprintf(ret_server->role, sizeof ret_server->role, "%s", roles[server->role]);
     snprintf(ret_server->state, sizeof ret_server->state, "%s", state);
+    memcpy(ret_server->warning, server->warning, sizeof ret_server->warning);
 }
 
 static size_t get_servers(struct weir_remote *remote, struct weir_remote_server *ret_servers, size_t room)

@@ -280,6 +280,8 @@ static int status_of_error(struct weir_redis_group *group, const redisReply *rep
     bool known = false;
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
         known = known || weir_redis_is_error(reply, harmless[i]);
+    /* Redis 7.2: "NOPERM ACL failure in script: …", of a command that may stand after a write. */
+    known = known && !(weir_redis_is_error(reply, "NOPERM") && strstr(reply->str, "in script"));
     /* Keys of one slot that is being moved lie on two servers for a moment. */
     weir_redis_group_told(group, weir_redis_is_error(reply, "TRYAGAIN"));
     if (group->engine->settings.topology == WEIR_REDIS_CLUSTER)

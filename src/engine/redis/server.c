@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "engine/redis/cluster.h"
+#include "engine/redis/inspect.h"
 #include "engine/redis/mark.h"
 #include "engine/redis/sentinel.h"
 
@@ -152,15 +153,17 @@ static void ready(struct weir_redis_server *server)
         weir_redis_mark_assign(server, 0);
     if (server->mark)
         weir_redis_mark_connected(server);
+    if (!server->watcher)
+        weir_redis_inspect(server);
 }
 
-/* An error's text for people, cut to one line; of an answer to AUTH only its first word, for a strange server may
+/* An error's text for people, its first line; of an answer to AUTH only its first word, for a strange server may
  * repeat what it was sent. */
 static void fail_with(struct weir_redis_server *server, const char *what, const redisReply *reply, bool secret)
 {
-    char text[160];
+    char text[WEIR_REMOTE_ERROR_MAX];
     size_t size = secret ? strcspn(reply->str, " \r\n") : strcspn(reply->str, "\r\n");
-    snprintf(text, sizeof text, "%s: %.*s", what, (int)(size < 120 ? size : 120), reply->str);
+    snprintf(text, sizeof text, "%s: %.*s", what, (int)weir_min_u64(size, sizeof text), reply->str);
     weir_redis_server_fail(server, text);
 }
 
@@ -322,7 +325,7 @@ void weir_redis_server_fail(struct weir_redis_server *server, const char *why)
 void weir_redis_server_refused(struct weir_redis_server *server, const redisReply *reply)
 {
     size_t size = strcspn(reply->str, "\r\n");
-    weir_redis_error(server->engine, server, "%.*s", (int)(size < 120 ? size : 120), reply->str);
+    weir_redis_error(server->engine, server, "%.*s", (int)weir_min_u64(size, WEIR_REMOTE_ERROR_MAX), reply->str);
     /* It was made a replica, or its users were changed: it is greeted again, which asks for its role. */
     if (weir_redis_is_error(reply, "READONLY") || weir_redis_is_error(reply, "NOAUTH"))
         weir_redis_server_fail(server,
@@ -374,6 +377,7 @@ void weir_redis_server_tick(struct weir_redis_server *server, uint64_t now_ns)
         weir_redis_server_fail(server, "it does not answer");
     } else {
         breathe(server, now_ns);
+        weir_redis_inspect_tick(server, now_ns);
     }
     if (server->leaving && weir_redis_conn_idle(&server->conn))
         weir_redis_server_destroy(server);

@@ -17,6 +17,17 @@ enum weir_redis_server_state {
 
 enum weir_redis_role { WEIR_REDIS_ROLE_UNKNOWN, WEIR_REDIS_PRIMARY, WEIR_REDIS_REPLICA, WEIR_REDIS_WATCHER };
 
+/* What inspect.h has seen. */
+struct weir_redis_inspection {
+    uint64_t due_ns;
+    uint32_t denied;  /* commands, by their places in a list */
+    bool keys_denied; /* ours */
+    bool bounded;     /* its memory */
+    char policy[32];  /* "" = not known */
+    bool knows_evicted;
+    uint64_t evicted; /* keys so far */
+};
+
 /* What a sentinel said last: the primary, and of which failover. */
 struct weir_redis_said {
     char host[WEIR_REDIS_HOST_MAX + 1];
@@ -42,10 +53,12 @@ struct weir_redis_server {
     uint64_t answered_ns, missed_ns; /* the newest answer to a request, and missed deadline that counted */
     uint64_t started_ns;             /* of this attempt */
     uint64_t retry_ns, wait_ns;
-    uint64_t breath_ns;           /* when the next is due */
-    uint64_t breath_generation;   /* of the breaker, of the newest breath */
-    bool loading_script;          /* SCRIPT LOAD is under way */
-    struct weir_redis_mark *mark; /* NULL = none (not a primary, or no slot) */
+    uint64_t breath_ns;         /* when the next is due */
+    uint64_t breath_generation; /* of the breaker, of the newest breath */
+    bool loading_script;        /* SCRIPT LOAD is under way */
+    struct weir_redis_inspection inspection;
+    char warning[WEIR_REMOTE_WARNING_MAX]; /* "" = none */
+    struct weir_redis_mark *mark;          /* NULL = none (not a primary, or no slot) */
 };
 
 /* Finds the server of an address, or makes it and starts to connect. NULL: no room, no memory, no such address. */
