@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "wire/forwarded.h"
 #include "wire/lock.h"
+#include "wire/origin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -111,6 +112,15 @@ static void check_lock(const struct weir_http_request *request)
     weir_lock_question_deinit(&question);
 }
 
+/* Who is no browser is never foreign, and a server that knows no names knows no more than one that does. */
+static void check_origin(const struct weir_http_request *request)
+{
+    static const char *const names[] = { "a", "weir.internal" };
+    bool says = weir_http_find(request, "origin") || weir_http_find(request, "sec-fetch-site");
+    weir_assert(says || !weir_origin_foreign(request));
+    weir_assert(weir_origin_host_ours(request, names, 2) || !weir_origin_host_ours(request, NULL, 0));
+}
+
 /* Shows the first `cut` bytes, then all; returns how many bytes were taken as requests. */
 static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requests)
 {
@@ -129,6 +139,7 @@ static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requ
         if (event == WEIR_HTTP_REQUEST) {
             check_request(&request, copy, come, http.chunked != NULL);
             check_lock(&request);
+            check_origin(&request);
             for (int i = 0; i < 4; i++) {
                 const struct weir_forwarded_options options = {
                     .source = i & 1 ? WEIR_FORWARDED_CADDY : WEIR_FORWARDED_NGINX,

@@ -336,6 +336,16 @@ auth:
         self.assertNotIn('by-secret', head['RateLimit'], 'its own token is no attribute')
 
 
+class TokensOnLoopback(HttpCase):
+    config = Tokens.config.replace('required: always', 'required: auto')
+
+    def test_a_proxys_client_shows_a_bearer_that_is_none_of_ours(self):
+        """Traefik hands Authorization on: what is not asked for is not judged, it is an attribute."""
+        status, head, _ = self.ask('GET', '/v1/auth', **NGINX_FIELDS, Authorization='Bearer of-the-client')
+        self.assertEqual(status, 200)
+        self.assertIn('"by-secret";r=4', head['RateLimit'])
+
+
 class Metrics(HttpCase):
     def metrics(self):
         """{name and labels: value}; every sample belongs to the metric announced before it."""

@@ -7,7 +7,7 @@ import unittest
 import recipe_case
 
 
-class Haproxy(recipe_case.PermitsOfTheProxy, recipe_case.RecipeCase):
+class Haproxy(recipe_case.PermitsOfTheProxy, recipe_case.Questions, recipe_case.RecipeCase):
     page = 'haproxy.md'
 
     def start_proxy(self):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/nginx.md as it is printed, with a real nginx."""
 import shutil
+import time
 import unittest
 
 import recipe_case
@@ -14,14 +15,40 @@ PRINTED
 '''
 
 
-class Nginx(recipe_case.PermitsOfTheProxy, recipe_case.RecipeCase):
+def start_nginx(case):
+    text = AROUND.replace('PRINTED', case.printed('nginx')).replace('FOLDER', str(case.folder))
+    (case.folder / 'nginx.conf').write_text(text, encoding='utf-8')
+    case.run_program(shutil.which('nginx') or '/usr/sbin/nginx', '-p', case.folder, '-e', case.folder / 'error.log',
+                     '-c', case.folder / 'nginx.conf')
+
+
+class Example(recipe_case.RecipeCase):
+    """The shipped limits behind the recipe: nothing that they count by is missing."""
+    page = 'nginx.md'
+
+    def setUp(self):
+        text = (recipe_case.ROOT / 'examples' / 'weir.yaml').read_text(encoding='utf-8')
+        line = next(line for line in text.splitlines() if line.startswith('listen:'))
+        self.config = text.replace(line, 'listen: { http: { forwarded: nginx } }')
+        super().setUp()
+
+    def start_proxy(self):
+        start_nginx(self)
+
+    def test_the_shipped_limits_refuse(self):
+        begin = time.monotonic()
+        statuses = [self.get('/api/x', self.honest)[0] for _ in range(60)]
+        admitted, refilled = statuses.count(200), (time.monotonic() - begin) * 100 / 60
+        self.assertEqual(admitted + statuses.count(429), 60)
+        self.assertTrue(20 <= admitted <= min(60, 20 + refilled + 1), (admitted, refilled))
+        self.assertEqual(self.get('/api/x', self.other)[0], 200)
+
+
+class Nginx(recipe_case.PermitsOfTheProxy, recipe_case.Questions, recipe_case.RecipeCase):
     page = 'nginx.md'
 
     def start_proxy(self):
-        text = AROUND.replace('PRINTED', self.printed('nginx')).replace('FOLDER', str(self.folder))
-        (self.folder / 'nginx.conf').write_text(text, encoding='utf-8')
-        self.run_program(shutil.which('nginx') or '/usr/sbin/nginx', '-p', self.folder, '-e', self.folder / 'error.log',
-                         '-c', self.folder / 'nginx.conf')
+        start_nginx(self)
 
     def test_nothing_is_logged_of_refusals(self):
         self.use_up()

@@ -85,7 +85,7 @@ class ForwardAuth:
             connection.close()
 
 
-class Traefik(recipe_case.RecipeCase):
+class Traefik(recipe_case.Questions, recipe_case.RecipeCase):
     page = 'traefik.md'
     honest = {'Authorization': 'Bearer ada'}
     other = {'Authorization': 'Bearer bob'}
