@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One loop without its thread, and a connection without its socket, for targets that feed bytes to a protocol. */
+#ifndef WEIR_FUZZ_SERVE_ALONE_H
+#define WEIR_FUZZ_SERVE_ALONE_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "observe/metrics.h"
+#include "serve/hold.h"
+#include "serve/loop.h"
+
+#define SERVE_ALONE_BOUND ((size_t)1 << 20)
+
+struct serve_alone {
+    struct weir_shared shared;
+    struct weir_loop *loop;
+    void *loop_state;
+};
+
+static inline void serve_alone_init(struct serve_alone *alone, const struct weir_protocol *protocol,
+                                    const char *config_text)
+{
+    struct weir_config *config = NULL;
+    struct weir_config_fault config_fault;
+    struct weir_fault fault;
+    struct weir_setup *setup = NULL;
+    const struct weir_limiter_options options = { .memory_max = (size_t)1 << 18 };
+    struct weir_shared *shared = &alone->shared;
+    struct weir_loop *loop = alone->loop = calloc(1, sizeof(*loop));
+    alone->loop_state = calloc(1, protocol->loop_state_size);
+    weir_assert(!weir_limiter_create(&options, &shared->limiter, &fault));
+    weir_assert(!weir_config_parse(config_text, strlen(config_text), &config, &config_fault));
+    weir_assert(!weir_setup_create(config, shared->limiter, &setup, &config_fault));
+    weir_assert(!weir_metrics_create(1, &shared->metrics) && !weir_holds_create(&shared->holds));
+    weir_assert(!uv_loop_init(&loop->uv) && !uv_idle_init(&loop->uv, &loop->ready));
+    setup->origin.by = "start";
+    pthread_mutex_init(&shared->reloads.lock, NULL);
+    loop->ready.data = loop;
+    loop->shared = shared;
+    loop->limiter = shared->limiter;
+    loop->setup = setup;
+    shared->loops = loop;
+    shared->loop_count = 1;
+}
+
+/* As a connection's turns do: what was not taken is shown again with more behind it, in memory of its own. */
+static inline void serve_alone_feed(struct weir_conn *conn, const uint8_t *data, size_t size, size_t piece)
+{
+    static const struct weir_time time = { .now_ns = UINT64_C(1) << 50, .wall_ns = UINT64_C(1) << 60 };
+    size_t start = 0;
+    size_t end = 0;
+    while (end < size && !weir_conn_blocked(conn)) {
+        end = size - end < piece ? size : end + piece;
+        uint8_t *copy = malloc(end - start);
+        memcpy(copy, data + start, end - start);
+        conn->yielded = false;
+        size_t taken = conn->protocol->on_input(conn, copy, end - start, &time);
+        weir_assert(taken <= end - start);
+        free(copy);
+        start += taken;
+        weir_assert(conn->out.size <= 2 * SERVE_ALONE_BOUND);
+        weir_buffer_release(&conn->out, &conn->loop->pool);
+    }
+}
+
+/* A connection that may do everything, from its beginning to its end. The input's first byte says in which pieces. */
+static inline void serve_alone_run(struct serve_alone *alone, const struct weir_protocol *protocol, const uint8_t *data,
+                                   size_t size)
+{
+    struct weir_conn *conn = calloc(1, sizeof(*conn) + protocol->state_size);
+    conn->loop = alone->loop;
+    conn->protocol = protocol;
+    conn->loop_state = alone->loop_state;
+    conn->rights = WEIR_RIGHT_ALL;
+    conn->loopback = true;
+    conn->input_max = conn->output_max = SERVE_ALONE_BOUND;
+    if (protocol->on_open)
+        protocol->on_open(conn);
+    serve_alone_feed(conn, data + 1, size - 1, (size_t)data[0] + 1);
+    if (protocol->on_close)
+        protocol->on_close(conn);
+    weir_loop_ready_remove(alone->loop, conn);
+    weir_buffer_release(&conn->out, &alone->loop->pool);
+    free(conn);
+}
+
+#endif
