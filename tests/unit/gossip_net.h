@@ -60,6 +60,7 @@ struct net {
     struct net_admitted admitted[NET_KEYS][NET_ADMITTED];
     size_t admitted_count[NET_KEYS];
     uint64_t starts, crashes, refused;
+    uint64_t losses; /* times when the last node that was in the know started again: all state was lost */
 };
 
 static inline uint64_t net_clock(const struct net *net, uint32_t i)
@@ -82,12 +83,35 @@ static inline void net_start(struct net *net, uint32_t i)
     struct net_node *node = &net->node[i];
     struct weir_fault fault;
     uint64_t ahead_ns = node->ahead_ns;
+    bool lost = node->gossip.synced;
+    for (uint32_t j = 0; j < net->nodes; j++)
+        lost = lost && (j == i || !net->node[j].gossip.synced);
+    net->losses += lost;
     memset(node, 0, sizeof *node);
     node->ahead_ns = ahead_ns ? ahead_ns : test_random_below(&net->random, 100 * SECOND) + SECOND;
     weir_gossip_init(&node->gossip, net->nodes, i, ++net->starts, node->peers, net_clock(net, i));
     assert_int_equal(weir_gossip_limit_init(&node->limit, 1, &net->spec, net->slack, &fault), 0);
     weir_gossip_limit_add(&node->gossip, &node->limit);
     node->say_ns = net->now_ns + test_random_below(&net->random, net->interval_ns);
+}
+
+/* All of them, started together. */
+static inline struct net *net_begin(struct net *net, uint64_t seed, uint32_t nodes, const struct weir_limit_spec *spec,
+                                    uint64_t slack)
+{
+    memset(net, 0, sizeof *net);
+    net->random.state = seed;
+    net->nodes = nodes;
+    net->keys = NET_KEYS;
+    net->spec = *spec;
+    net->slack = slack;
+    net->now_ns = T0;
+    net->interval_ns = 100 * MS;
+    net->latency_ns = 10 * MS;
+    net->words_max = NET_KEYS;
+    for (uint32_t i = 0; i < nodes; i++)
+        net_start(net, i);
+    return net;
 }
 
 static inline struct weir_gossip_key *net_key(struct net *net, uint32_t i, size_t k)

@@ -87,6 +87,14 @@ struct weir_gossip_peer {
     struct weir_gossip_key *news; /* the first of our log that it does not have */
 };
 
+/* Requests refused though the limit, as far as it is known here, has room. */
+struct weir_gossip_refusals {
+    uint64_t unsynced;   /* started lately, and nobody has told yet what was admitted before */
+    uint64_t unheard;    /* V: what others may have admitted since they were last heard */
+    uint64_t slack;      /* H: too much that not all others know of */
+    uint64_t superseded; /* a later start of our name was heard of */
+};
+
 struct weir_gossip {
     uint32_t nodes, self; /* N, and which one this is */
     uint64_t epoch;       /* of this start: grows from start to start */
@@ -94,9 +102,10 @@ struct weir_gossip {
     bool synced;     /* knows what the others know, or started together with all of them: new keys are fresh */
     bool superseded; /* a later start of our name was heard of: nothing more is admitted here */
     uint64_t twins;  /* messages and words that told of another process of our name */
-    uint64_t change; /* the newest of the log */
-    uint64_t cut;    /* of the log, the newest that was forgotten before everybody had it */
-    uint64_t floor;  /* no forgotten key had counted further */
+    struct weir_gossip_refusals refused;
+    uint64_t change;                /* the newest of the log */
+    uint64_t cut;                   /* of the log, the newest that was forgotten before everybody had it */
+    uint64_t floor;                 /* no forgotten key had counted further */
     struct weir_gossip_peer *peers; /* `nodes` of them */
     struct weir_gossip_limit *limits;
     struct weir_gossip_key *oldest, *newest; /* the log */
@@ -138,7 +147,7 @@ struct weir_gossip_key {
     uint64_t at_ns;                  /* the state is aged up to then */
     uint64_t unheard_ns, losses;     /* of the limit's, what is accounted for */
     struct weir_gossip_entry former; /* what an earlier start of this node admitted */
-    bool emptied;                    /* asked for before the node was synced: it started empty */
+    uint64_t charged;                /* units, since the key is known here */
     bool is_hot;
     uint64_t change;                 /* its place in the log; 0: not in it */
     struct weir_gossip_about *about; /* one per node; about[self].entry is what was admitted here */

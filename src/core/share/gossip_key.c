@@ -4,53 +4,15 @@
  * gossip.h. */
 #include <string.h>
 
-#include "core/limit/algorithm.h"
 #include "core/limit/ticks.h"
 #include "core/share/gossip.h"
 #include "core/share/gossip_parts.h"
 
-static bool is_bucket(const struct weir_gossip_key *key)
+/* `units` of the key were admitted, here or elsewhere. */
+static void charge(struct weir_gossip_key *key, const struct weir_event *event, uint64_t units)
 {
-    return weir_limit_is_bucket(&key->limit->limit);
-}
-
-static uint64_t *mine(const struct weir_gossip *node, const struct weir_gossip_key *key)
-{
-    return &key->about[node->self].entry.count;
-}
-
-/* One unit in the measure of `spent`: p * N. In a nanosecond n of these come back. */
-static weir_u128 unit(const struct weir_gossip *node, const struct weir_gossip_key *key)
-{
-    weir_assert(key->limit->period_ns > 0 && node->nodes > 0);
-    return (weir_u128)key->limit->period_ns * node->nodes;
-}
-
-static void add(struct weir_gossip_key *key, struct weir_state *state, const struct weir_event *event, uint64_t units)
-{
-    if (units > 0)
-        weir_algorithm_of(&key->limit->limit)->add(&key->limit->limit, state, event, units);
-}
-
-/* What all nodes may admit in `ns` of one node's share: n * ns / (pN) units. */
-static uint64_t share_units(const struct weir_gossip *node, const struct weir_gossip_key *key, uint64_t ns)
-{
-    weir_u128 product = (weir_u128)key->limit->count * ns;
-    weir_u128 one = unit(node, key), units;
-    weir_assert(one > 0);
-    units = product / one + (product % one != 0);
-    return (uint64_t)(units < WEIR_COST_MAX ? units : WEIR_COST_MAX);
-}
-
-/* The same as a bucket's ticks, not rounded to units. */
-static uint64_t share_ticks(const struct weir_gossip *node, const struct weir_gossip_key *key, uint64_t ns)
-{
-    const struct weir_limit *limit = &key->limit->limit;
-    weir_u128 product = (weir_u128)limit->emission * key->limit->count * ns; /* < 2^70 * 2^56 */
-    weir_u128 one = unit(node, key), ticks;
-    weir_assert(one > 0);
-    ticks = product / one + (product % one != 0);
-    return (uint64_t)(ticks < WEIR_TICKS_DEBT_MAX ? ticks : WEIR_TICKS_DEBT_MAX);
+    add(key, &key->state, event, units);
+    key->charged = weir_add_sat(key->charged, units);
 }
 
 /* ---- ageing ---- */
@@ -86,6 +48,7 @@ static void age_bucket(const struct weir_gossip *node, struct weir_gossip_key *k
         }
         uint64_t lost_ns = weir_min_u64(loss->at_ns - loss->from_ns, limit->written_ns);
         ahead = weir_min_u64(ahead + share_ticks(node, key, lost_ns), WEIR_TICKS_DEBT_MAX);
+        key->charged = weir_add_sat(key->charged, share_units(node, key, lost_ns));
     }
     uint64_t sum_ns = weir_gossip_unheard(node, limit, now_ns), part_ns = weir_sub_sat(sum_ns, unheard_ns);
     ahead = later(node, key, ahead, now_ns - at_ns, part_ns);
@@ -245,11 +208,41 @@ static uint64_t behind_ns(const struct weir_gossip *node, const struct weir_goss
     return sum_ns;
 }
 
-/* G with V added. */
+/* G as it would be if the key had been empty when this node started: what holds while it does not know what went on
+ * before. Once it does, G holds, as if nobody had asked in between. A bucket that was short of `span` then, and has been
+ * charged and refilled since, is short of span + charged - time now, or of more only where G is, too. */
+static struct weir_state since_empty(const struct weir_gossip *node, const struct weir_gossip_key *key,
+                                     const struct weir_event *event)
+{
+    const struct weir_gossip_limit *limit = key->limit;
+    struct weir_state state = key->state;
+    uint64_t since_ns = event->now_ns - node->started_ns;
+    if (is_bucket(key)) {
+        const uint64_t now = weir_ticks_at(event->now_ns, limit->limit.shift);
+        weir_u128 ahead = (weir_u128)key->charged * limit->limit.emission + limit->limit.span;
+        uint64_t slower_ns = weir_gossip_unheard(node, limit, event->now_ns) / node->nodes; /* as G ages */
+        weir_u128 gone = weir_ticks_of(weir_sub_sat(since_ns, slower_ns), limit->limit.shift, WEIR_TICKS_DEBT_MAX);
+        ahead = ahead > gone ? ahead - gone : 0;
+        ahead = ahead < WEIR_TICKS_DEBT_MAX ? ahead : WEIR_TICKS_DEBT_MAX;
+        state.fresh_at = weir_ticks_add(now, weir_max_u64(weir_ticks_until(state.fresh_at, now), (uint64_t)ahead));
+    } else if (since_ns < limit->fill_ns && !(limit->limit.calendar && window_start(key, event) >= node->started_ns)) {
+        add(key, &state, event, limit->limit.capacity);
+    }
+    return state;
+}
+
+/* G, or what is assumed instead. */
+static struct weir_state known(const struct weir_gossip *node, const struct weir_gossip_key *key,
+                               const struct weir_event *event)
+{
+    return node->synced ? key->state : since_empty(node, key, event);
+}
+
+/* The same with V added. */
 static struct weir_state feared(const struct weir_gossip *node, struct weir_gossip_key *key,
                                 const struct weir_event *event)
 {
-    struct weir_state state = key->state;
+    struct weir_state state = known(node, key, event);
     uint64_t ns = behind_ns(node, key, event);
     if (is_bucket(key))
         state.fresh_at = weir_ticks_add(state.fresh_at, share_ticks(node, key, ns));
@@ -260,20 +253,23 @@ static struct weir_state feared(const struct weir_gossip *node, struct weir_goss
 
 /* ---- decisions ---- */
 
-/* A node that does not know what went on before it started takes the key as empty as of then. */
-static void start_empty(const struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
+static bool has_room(const struct weir_gossip_key *key, struct weir_state state, const struct weir_event *event)
 {
-    const struct weir_gossip_limit *limit = key->limit;
-    uint64_t since_ns = event->now_ns - node->started_ns;
-    if (key->emptied || node->synced)
+    struct weir_verdict verdict;
+    return weir_limit_judge(&key->limit->limit, &state, event, &verdict);
+}
+
+/* G, with what is assumed beside it, says no. What is assumed ends as soon as others are heard, whatever refills. */
+static void refuse_by_fear(struct weir_gossip *node, const struct weir_gossip_key *key, const struct weir_event *event,
+                           bool peek, struct weir_verdict *v)
+{
+    if (!has_room(key, key->state, event))
         return;
-    key->emptied = true;
-    if (since_ns >= limit->fill_ns || (limit->limit.calendar && window_start(key, event) >= node->started_ns))
-        return;
-    uint64_t units = limit->limit.capacity;
-    if (is_bucket(key))
-        units -= weir_ticks_of(since_ns, limit->limit.shift, limit->limit.span) / limit->limit.emission;
-    add(key, &key->state, event, units);
+    bool unsynced = !has_room(key, known(node, key, event), event);
+    if (unsynced && v->retry_after_ns != WEIR_NEVER)
+        v->retry_after_ns = weir_min_u64(v->retry_after_ns, WEIR_NS_PER_SECOND);
+    if (!peek)
+        *(unsynced ? &node->refused.unsynced : &node->refused.unheard) += 1;
 }
 
 /* H says no: what then? */
@@ -302,12 +298,14 @@ enum weir_share_say weir_gossip_reserve(struct weir_gossip *node, struct weir_go
     const struct weir_limit *limit = &key->limit->limit;
     uint64_t cost = event->cost;
     age(node, key, event);
-    start_empty(node, key, event);
     struct weir_state with_v = feared(node, key, event);
     bool yes = weir_limit_judge(limit, &with_v, event, ret_verdict);
     if (cost == 0)
         return WEIR_SHARE_YES;
+    if (!yes)
+        refuse_by_fear(node, key, event, peek, ret_verdict);
     if (yes && node->superseded) {
+        node->refused.superseded += !peek;
         ret_verdict->admitted = yes = false;
         ret_verdict->remaining = 0;
         ret_verdict->retry_after_ns = ret_verdict->next_after_ns = WEIR_NS_PER_SECOND;
@@ -315,12 +313,13 @@ enum weir_share_say weir_gossip_reserve(struct weir_gossip *node, struct weir_go
     weir_u128 one = unit(node, key);
     if (yes && node->nodes > 1 && key->spent + cost * one > key->limit->slack * one) {
         refuse_by_slack(node, key, cost, ret_verdict);
+        node->refused.slack += !peek;
         yes = false;
     }
     if (!yes || peek)
         return yes ? WEIR_SHARE_YES : WEIR_SHARE_NO;
     weir_limit_charge(limit, &with_v, event, ret_verdict); /* for its numbers */
-    add(key, &key->state, event, cost);
+    charge(key, event, cost);
     key->reserved += cost;
     key->spent += cost * one;
     return WEIR_SHARE_YES;
@@ -346,6 +345,7 @@ void weir_gossip_cancel(struct weir_gossip *node, struct weir_gossip_key *key, c
     weir_u128 back = event->cost * unit(node, key);
     key->spent = key->spent > back ? key->spent - back : 0;
     weir_limit_refund(&key->limit->limit, &key->state, event, event->cost);
+    key->charged -= weir_min_u64(key->charged, event->cost);
 }
 
 bool weir_gossip_idle(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event,
@@ -355,7 +355,8 @@ bool weir_gossip_idle(struct weir_gossip *node, struct weir_gossip_key *key, con
     *ret_acked = true;
     for (uint32_t j = 0; j < node->nodes; j++)
         *ret_acked &= j == node->self || key->change <= node->peers[j].acked;
-    return key->reserved == 0 && key->spent == 0 && weir_limit_used(&key->limit->limit, &key->state, event) == 0;
+    const struct weir_state state = key->charged > 0 ? known(node, key, event) : key->state;
+    return key->reserved == 0 && key->spent == 0 && weir_limit_used(&key->limit->limit, &state, event) == 0;
 }
 
 /* ---- words ---- */
@@ -442,7 +443,7 @@ bool weir_gossip_hear_word(struct weir_gossip *node, struct weir_gossip_key *key
             units = weir_add_sat(units, learn(&key->former, said, old, &changed));
         }
     }
-    add(key, &key->state, event, units);
+    charge(key, event, units);
     if (!node->synced && head->synced && !old) { /* it knows what earlier starts admitted, too */
         uint64_t used = weir_limit_used(&key->limit->limit, &key->state, event);
         add(key, &key->state, event, weir_sub_sat(weir_add_sat(word->used, ahead), used));

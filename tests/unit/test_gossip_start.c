@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core/share/gossip: what a node that starts admits before it knows what the others know, what it admits after, and why
+ * it refuses. */
+#include "gossip_net.h"
+
+static struct net the_net; /* too large for a stack */
+
+static const struct weir_limit_spec daily = { .count = 30000, .period_ns = 24 * HOUR };
+static const struct weir_limit_spec specs[] = {
+    { .count = 30000, .period_ns = 24 * HOUR },
+    { .algorithm = WEIR_FIXED_WINDOW, .count = 30000, .period_ns = HOUR },
+    { .algorithm = WEIR_FIXED_WINDOW, .count = 30000, .period_ns = HOUR, .align = WEIR_ALIGN_FIRST },
+    { .algorithm = WEIR_SLIDING_COUNTER, .count = 30000, .period_ns = HOUR },
+};
+
+static struct net *begin(const struct weir_limit_spec *spec)
+{
+    struct net *net = net_begin(&the_net, 1, 3, spec, 100);
+    net_pass(net, SECOND);
+    return net;
+}
+
+static uint64_t remaining(struct net *net, uint32_t i, size_t k)
+{
+    struct weir_event event = net_event(net, i, 0);
+    struct weir_verdict verdict;
+    weir_gossip_reserve(&net->node[i].gossip, net_key(net, i, k), &event, true, &verdict);
+    return verdict.remaining;
+}
+
+static void take(struct net *net, uint32_t i, size_t k, unsigned units)
+{
+    for (; units > 0; units -= 10) {
+        assert_true(net_ask(net, i, k, 10, true));
+        net_pass(net, 250 * MS);
+    }
+}
+
+/* A start with requests before anything was heard: afterwards the key has what the others say, not less. */
+static void test_fear_gives_way_to_what_is_learned(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof specs / sizeof specs[0]; n++) {
+        struct net *net = begin(&specs[n]);
+        take(net, 0, 0, 1000);
+        take(net, 2, 0, 500);
+        net_start(net, 2);
+        assert_false(net_ask(net, 2, 0, 1, true)); /* in the dark: as if it were empty */
+        assert_false(net_ask(net, 2, 1, 1, true)); /* nor does it know that nobody asked for this one */
+        net_pass(net, SECOND);
+        assert_true(net->node[2].gossip.synced);
+        assert_in_range(remaining(net, 2, 0), 28000, 28600);
+        assert_in_range(remaining(net, 2, 1), 29400, 30000);
+        assert_true(net_ask(net, 2, 0, 1, true));
+    }
+}
+
+/* Node after node, each asked at once: none of them is left with nothing. */
+static void test_a_rolling_restart_blocks_nobody(void **state)
+{
+    (void)state;
+    struct net *net = begin(&daily);
+    take(net, 0, 0, 1000);
+    for (unsigned round = 0; round < 4; round++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            net_start(net, i);
+            assert_false(net_ask(net, i, 0, 1, true));
+            net_pass(net, SECOND);
+        }
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(remaining(net, i, 0) > 26000);
+        assert_true(net_ask(net, i, 0, 1, true));
+    }
+}
+
+/* All at once, asked at once: nobody knows anything, which is a loss of state, not a day of nothing. */
+static void test_those_that_start_together_are_fresh_though_asked_before(void **state)
+{
+    (void)state;
+    struct net *net = begin(&daily);
+    take(net, 0, 0, 1000);
+    for (uint32_t i = 0; i < 3; i++)
+        net_start(net, i);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_false(net_ask(net, i, 0, 1, true));
+    net_pass(net, SECOND);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_in_range(remaining(net, i, 0), 29900, 30000);
+}
+
+/* Units admitted in the dark, by what refilled since the start, stay charged when the node has synced. */
+static void test_what_was_admitted_in_the_dark_stays_charged(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec quick = { .count = 1000, .period_ns = 100 * SECOND, .burst = 100 };
+    struct net *net = begin(&quick);
+    for (uint32_t j = 0; j < 2; j++)
+        net->parted[j][2] = net->parted[2][j] = true;
+    net_start(net, 2);
+    unsigned admitted = 0;
+    for (unsigned n = 0; n < 1200; n++, net_pass(net, 50 * MS)) /* 60 s, in which a third of 600 units refills */
+        admitted += net_ask(net, 2, 0, 1, true);
+    assert_in_range(admitted, 1, 200);
+    net_pass(net, 200 * MS);
+    for (uint32_t j = 0; j < 2; j++)
+        net->parted[j][2] = net->parted[2][j] = false;
+    struct weir_event event = net_event(net, 2, 0);
+    struct weir_gossip_word word;
+    weir_gossip_word(&net->node[2].gossip, net_key(net, 2, 0), &event, &word);
+    uint64_t before = word.used;
+    net_pass(net, 300 * MS);
+    assert_true(net->node[2].gossip.synced);
+    assert_true(remaining(net, 2, 0) <= 100 - before + 3);
+}
+
+/* A node in the dark that forgets a key does not forgive what it admitted of it. */
+static void test_forgetting_in_the_dark_forgives_nothing(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec quick = { .count = 600, .period_ns = MINUTE, .burst = 600 };
+    struct net *net = net_begin(&the_net, 1, 3, &quick, 600);
+    net_pass(net, SECOND);
+    for (uint32_t j = 0; j < 2; j++)
+        net->parted[j][2] = net->parted[2][j] = true;
+    net_start(net, 2);
+    uint64_t start_ns = net->now_ns, admitted = 0;
+    for (unsigned n = 0; n < 2000; n++, net_pass(net, 250 * MS)) {
+        struct weir_gossip_key *key = net_key(net, 2, 0);
+        struct weir_event event = net_event(net, 2, 0);
+        bool acked;
+        if (weir_gossip_idle(&net->node[2].gossip, key, &event, &acked)) {
+            weir_gossip_forget(&net->node[2].gossip, key);
+            net->node[2].known[0] = false;
+        }
+        while (n % 200 < 10 && net_ask(net, 2, 0, 1, true)) /* bursts, and long pauses between them */
+            admitted++;
+        /* A third of the rate, of a bucket that began empty, two thirds of which may be the others'. */
+        assert_true(admitted == 0 || admitted + 400 <= (net->now_ns - start_ns) / (3 * SECOND / 10) + 1);
+    }
+    assert_true(admitted > 0);
+}
+
+static void expect_refused(struct net *net, uint64_t unsynced, uint64_t unheard, uint64_t slack, uint64_t superseded)
+{
+    const struct weir_gossip_refusals *refused = &net->node[2].gossip.refused;
+    assert_int_equal(refused->unsynced, unsynced);
+    assert_int_equal(refused->unheard, unheard);
+    assert_int_equal(refused->slack, slack);
+    assert_int_equal(refused->superseded, superseded);
+}
+
+/* Why a request is refused though the limit has room, once for each request; peeks and full limits do not count. */
+static void test_refusals_are_counted_by_their_reason(void **state)
+{
+    (void)state;
+    struct net *net = begin(&daily);
+    net_start(net, 2);
+    struct weir_event event = net_event(net, 2, 1);
+    struct weir_verdict verdict;
+    struct weir_gossip_key *key = net_key(net, 2, 0);
+    assert_int_equal(weir_gossip_reserve(&net->node[2].gossip, key, &event, false, &verdict), WEIR_SHARE_NO);
+    assert_in_range(verdict.retry_after_ns, 1, SECOND); /* the others may be heard any moment */
+    expect_refused(net, 1, 0, 0, 0);
+    net_pass(net, SECOND);
+    for (uint32_t j = 0; j < 2; j++)
+        net->parted[j][2] = net->parted[2][j] = true;
+    net_ask(net, 2, 0, 100, true);
+    net_ask(net, 2, 0, 1, true);
+    expect_refused(net, 1, 0, 1, 0);
+    net_pass(net, 20 * HOUR); /* two thirds of 25,000 units may be gone */
+    net_ask(net, 2, 0, 100, true);
+    net_ask(net, 2, 1, 15000, true);
+    expect_refused(net, 1, 1, 1, 0);
+    net->node[2].gossip.superseded = true;
+    net_ask(net, 2, 1, 1, true);
+    expect_refused(net, 1, 1, 1, 1);
+    net->node[2].gossip.superseded = false;
+    assert_false(net_ask(net, 2, 1, 30001, true)); /* never */
+    expect_refused(net, 1, 1, 1, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fear_gives_way_to_what_is_learned),
+        cmocka_unit_test(test_a_rolling_restart_blocks_nobody),
+        cmocka_unit_test(test_those_that_start_together_are_fresh_though_asked_before),
+        cmocka_unit_test(test_what_was_admitted_in_the_dark_stays_charged),
+        cmocka_unit_test(test_forgetting_in_the_dark_forgives_nothing),
+        cmocka_unit_test(test_refusals_are_counted_by_their_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
