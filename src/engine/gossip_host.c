@@ -366,7 +366,20 @@ void weir_gossip_host_stats(struct weir_gossip_host *host, struct weir_gossip_st
     *ret_stats = host->stats;
     ret_stats->keys = host->keys_count;
     ret_stats->twins = host->gossip.twins;
+    ret_stats->synced = host->gossip.synced;
+    ret_stats->refused_unsynced = host->gossip.refused.unsynced;
+    ret_stats->refused_unheard = host->gossip.refused.unheard;
+    ret_stats->refused_slack = host->gossip.refused.slack;
+    ret_stats->refused_superseded = host->gossip.refused.superseded;
     for (size_t k = 0; k < host->keys_count; k++)
         ret_stats->unacked += weir_gossip_unacked(&host->gossip, &host->keys[k]->key);
     pthread_mutex_unlock(&host->mutex);
+}
+
+bool weir_gossip_host_synced(struct weir_gossip_host *host)
+{
+    pthread_mutex_lock(&host->mutex);
+    bool synced = host->gossip.synced;
+    pthread_mutex_unlock(&host->mutex);
+    return synced;
 }

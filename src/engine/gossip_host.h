@@ -65,9 +65,12 @@ struct weir_gossip_stats {
     uint64_t sent, bytes_sent, received, forged, replayed, foreign, malformed,
         twins;        /* twins: another node of our name */
     uint64_t unacked; /* units that not all nodes know */
+    uint64_t synced;  /* 1: it knows what the others know; 0: keys are taken as empty when this node started */
+    uint64_t refused_unsynced, refused_unheard, refused_slack, refused_superseded; /* as struct weir_gossip_refusals */
 };
 size_t weir_gossip_host_members(struct weir_gossip_host *host, const struct weir_time *time,
                                 struct weir_gossip_member *ret_members, size_t room);
 void weir_gossip_host_stats(struct weir_gossip_host *host, struct weir_gossip_stats *ret_stats);
+bool weir_gossip_host_synced(struct weir_gossip_host *host);
 
 #endif

@@ -155,6 +155,11 @@ struct weir_gossip_host *weir_gossip_server_host(struct weir_gossip_server *goss
     return gossip ? gossip->host : NULL;
 }
 
+bool weir_gossip_server_synced(struct weir_gossip_host *host, const struct weir_rules *rules)
+{
+    return !host || !any_gossiped(rules) || weir_gossip_host_synced(host);
+}
+
 void weir_gossip_server_limits(struct weir_gossip_server *gossip, const struct weir_rules *rules)
 {
     if (!gossip)

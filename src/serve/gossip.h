@@ -21,6 +21,9 @@ int weir_gossip_server_create(const struct weir_config *config, const struct wei
 
 struct weir_gossip_host *weir_gossip_server_host(struct weir_gossip_server *gossip); /* NULL: NULL */
 
+/* This node knows what the others know, or no limit of `rules` is gossiped. `host` may be NULL. Any thread. */
+bool weir_gossip_server_synced(struct weir_gossip_host *host, const struct weir_rules *rules);
+
 /* A reload: the limits as they are now. */
 void weir_gossip_server_limits(struct weir_gossip_server *gossip, const struct weir_rules *rules);
 

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
+#include "serve/gossip.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
 #include "wire/limits.h"
@@ -101,10 +102,13 @@ void weir_http_limits(struct weir_http_call *call)
 /* In one line. Without its engine a node decides by on_failure: it is ready, and says so. */
 static const char *readiness(const struct weir_loop *loop, bool draining)
 {
+    bool synced = weir_gossip_server_synced(loop->shared->gossip, loop->setup->rules);
     for (size_t i = 0; i < loop->shared->loop_count && !draining; i++)
         if (weir_sharer_alone(&loop->shared->loops[i].sharer))
             return "ready, without the engine or a part of it: on_failure decides\n";
-    return draining ? "draining\n" : "ready\n";
+    return draining ? "draining\n"
+           : synced ? "ready\n"
+                    : "ready, without the other nodes: gossiped keys count as empty when this node started\n";
 }
 
 /* Whoever may connect may ask, so it names no file: GET /v1/limits does, to those with a right. */

@@ -135,6 +135,11 @@ static void add_gossip(struct weir_nodes_view *view, struct weir_gossip_host *ho
         .malformed = stats.malformed,
         .twins = stats.twins,
         .unacked = stats.unacked,
+        .synced = stats.synced,
+        .refused_unsynced = stats.refused_unsynced,
+        .refused_unheard = stats.refused_unheard,
+        .refused_slack = stats.refused_slack,
+        .refused_superseded = stats.refused_superseded,
     };
     for (size_t i = 0; i < gossip->members_count; i++)
         view->members[i] = (struct weir_nodes_member){ view->seen[i].name, view->seen[i].state, view->seen[i].epoch,

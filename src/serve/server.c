@@ -15,6 +15,7 @@
 #include "engine/fallback.h"
 #include "observe/metrics.h"
 #include "rules/revise.h"
+#include "serve/await.h"
 #include "serve/gossip.h"
 #include "serve/hold.h"
 #include "serve/listen.h"
@@ -29,7 +30,6 @@
 #define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
 #define DESCRIPTORS_SPARE 64    /* for files, logs and what libraries open */
 #define DESCRIPTORS_PER_LOOP 8  /* epoll, wake, timer, listeners */
-#define AWAIT_STEP_MS 1
 #define AGAIN_NS WEIR_NS_PER_SECOND
 
 struct opened {
@@ -355,38 +355,10 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
     return error;
 }
 
-/* ---- before it listens ---- */
-
-/* Each loop has its own way to the engine. */
-static bool engine_answers(const struct weir_server *server)
-{
-    for (size_t i = 0; i < server->shared.loop_count; i++) {
-        struct weir_remote *remote = server->shared.loops[i].sharer.remote;
-        if (remote && !remote->ops->ready(remote))
-            return false;
-    }
-    return true;
-}
-
-/* Who comes before the engine can be asked would be decided by on_failure, though nothing has failed. So nobody does,
- * for as long as an engine that is there takes to answer. The loops have no threads yet: all run here, in turn. */
-static void await_others(struct weir_server *server)
-{
-    const uint64_t until_ns = weir_add_sat(uv_hrtime(), server->options.setup->config->redis.connect_timeout_ns);
-    while (!engine_answers(server) && uv_hrtime() < until_ns && !atomic_load(&server->shared.draining)) {
-        uv_run(&server->uv, UV_RUN_NOWAIT);
-        for (size_t i = 0; i < server->shared.loop_count; i++)
-            uv_run(&server->shared.loops[i].uv, UV_RUN_NOWAIT);
-        uv_sleep(AWAIT_STEP_MS);
-    }
-    for (size_t i = 0; i < server->shared.loop_count; i++)
-        weir_sharer_draw(&server->shared.loops[i].sharer); /* what /readyz says first */
-}
-
 static int open_listeners(struct weir_server *server, struct weir_fault *ret_fault)
 {
     int error = 0;
-    await_others(server);
+    weir_await_others(&server->shared, &server->uv, server->options.setup);
     for (size_t i = 0; !error && !atomic_load(&server->shared.draining) && i < server->options.listen_count; i++)
         error = listen_on(server, i, ret_fault);
     return error;

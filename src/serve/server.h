@@ -35,8 +35,9 @@ struct weir_server_options {
     void *context;
 };
 
-/* Waits until the engine that nodes share has answered, for its connect_timeout at most (SIGTERM ends the wait), and
- * opens all listeners; nothing is served yet. On failure the fault says what. */
+/* Waits until the engine that nodes share has answered, for its connect_timeout at most, and until this node knows what
+ * others gossip, for a second at most (SIGTERM ends the wait), and opens all listeners; nothing is served yet. On
+ * failure the fault says what. */
 int weir_server_create(const struct weir_server_options *options, struct weir_server **ret_server,
                        struct weir_fault *ret_fault);
 

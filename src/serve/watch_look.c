@@ -153,6 +153,13 @@ static void look_at_gossip(struct weir_watch *watch, const struct weir_nodes_gos
 {
     for (size_t i = 0; i < gossip->members_count; i++)
         look_at_member(watch, &gossip->members[i]);
+    if (may_tell(watch, gossip->synced))
+        weir_watch_state(watch, ALONE("gossip"), gossip->synced != 0, gossip->synced != 0,
+                         gossip->synced ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+                         gossip->synced ? "gossip_synced" : "gossip_unsynced",
+                         gossip->synced ? "this node knows what the other nodes know"
+                                        : "no other node has told what it knows: gossiped keys count as empty when "
+                                          "this node started");
     weir_watch_condition(watch, ALONE("node_twin"), gossip->twins, WEIR_LOG_ERROR,
                          "another node sends under this node's name");
     weir_watch_condition(watch, ALONE("gossip_forged"), gossip->forged, WEIR_LOG_WARN,

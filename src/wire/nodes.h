@@ -61,7 +61,12 @@
     X(foreign, "counter", "Datagrams of nodes that are not in the configuration.")                                     \
     X(malformed, "counter", "Datagrams that make no sense.")                                                           \
     X(twins, "counter", "Datagrams of another node with this node's name.")                                            \
-    X(unacked, "gauge", "Units admitted here that not all nodes know of.")
+    X(unacked, "gauge", "Units admitted here that not all nodes know of.")                                             \
+    X(synced, "gauge", "1: this node knows what the others know. 0: its keys count as empty when it started.")         \
+    X(refused_unsynced, "counter", "Requests refused because this node started and is not synced.")                    \
+    X(refused_unheard, "counter", "Requests refused for what nodes that are not heard may have admitted.")             \
+    X(refused_slack, "counter", "Requests refused because not all nodes know of a slack of units admitted here.")      \
+    X(refused_superseded, "counter", "Requests refused because another node of this name started later.")
 
 #define WEIR_NODES_LOCKS_LIST(X)                                                                                       \
     X(granted, "counter", "Acquires granted.")                                                                         \

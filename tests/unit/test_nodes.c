@@ -81,12 +81,15 @@ static void members_of_gossip(void **state)
     (void)state;
     const struct weir_nodes_member members[] = { { "a", "self", 1795300000000000001, 0 },
                                                  { "b", "unknown", 0, WEIR_NEVER } };
-    const struct weir_nodes_gossip gossip = { .members = members, .members_count = 2, .unacked = 5 };
+    const struct weir_nodes_gossip gossip = {
+        .members = members, .members_count = 2, .unacked = 5, .synced = 1, .refused_slack = 3
+    };
     char *text = written(&(struct weir_nodes){ .node = "a", .count = 2, .gossip = &gossip });
     assert_non_null(strstr(text, "\"gossip\":{\"members\":[{\"name\":\"a\",\"state\":\"self\","
                                  "\"epoch\":\"1795300000000000001\",\"heard_ms_ago\":0},{\"name\":\"b\",\"state\":"
                                  "\"unknown\",\"epoch\":\"0\",\"heard_ms_ago\":null}],\"keys\":0,"));
-    assert_non_null(strstr(text, ",\"unacked\":5},"));
+    assert_non_null(strstr(text, ",\"unacked\":5,\"synced\":1,\"refused_unsynced\":0,\"refused_unheard\":0,"
+                                 "\"refused_slack\":3,\"refused_superseded\":0},"));
     free(text);
 }
 

@@ -209,8 +209,8 @@ static uint64_t behind_ns(const struct weir_gossip *node, const struct weir_goss
 }
 
 /* G as it would be if the key had been empty when this node started: what holds while it does not know what went on
- * before. Once it does, G holds, as if nobody had asked in between. A bucket that was short of `span` then, and has been
- * charged and refilled since, is short of span + charged - time now, or of more only where G is, too. */
+ * before. Once it does, G holds, as if nobody had asked in between. A bucket that was short of `span` then, and has
+ * been charged and refilled since, is short of span + charged - time now, or of more only where G is, too. */
 static struct weir_state since_empty(const struct weir_gossip *node, const struct weir_gossip_key *key,
                                      const struct weir_event *event)
 {

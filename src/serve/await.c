@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/await.h"
+
+#include "serve/gossip.h"
+
+#define STEP_MS 1
+#define GOSSIP_NS WEIR_NS_PER_SECOND
+
+/* Each loop has its own way to the engine. */
+static bool engine_answers(const struct weir_shared *shared)
+{
+    for (size_t i = 0; i < shared->loop_count; i++) {
+        struct weir_remote *remote = shared->loops[i].sharer.remote;
+        if (remote && !remote->ops->ready(remote))
+            return false;
+    }
+    return true;
+}
+
+static bool others_heard(const struct weir_shared *shared, const struct weir_setup *setup, uint64_t waited_ns)
+{
+    return (engine_answers(shared) || waited_ns >= setup->config->redis.connect_timeout_ns) &&
+           (weir_gossip_server_synced(shared->gossip, setup->rules) || waited_ns >= GOSSIP_NS);
+}
+
+void weir_await_others(struct weir_shared *shared, uv_loop_t *server, const struct weir_setup *setup)
+{
+    const uint64_t begun_ns = uv_hrtime();
+    while (!others_heard(shared, setup, uv_hrtime() - begun_ns) && !atomic_load(&shared->draining)) {
+        uv_run(server, UV_RUN_NOWAIT);
+        for (size_t i = 0; i < shared->loop_count; i++)
+            uv_run(&shared->loops[i].uv, UV_RUN_NOWAIT);
+        uv_sleep(STEP_MS);
+    }
+    for (size_t i = 0; i < shared->loop_count; i++)
+        weir_sharer_draw(&shared->loops[i].sharer); /* what /readyz says first */
+}

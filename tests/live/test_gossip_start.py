@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that gossip and start again under traffic: none is left with keys that stay empty, none mints."""
+import contextlib
+import signal
+import unittest
+import urllib.request
+
+from cluster import NAMES, Nodes, ask_many, config, free_port, get_json, metrics, wait_for
+from test_restart import Traffic
+from weir_server import Weir
+
+COUNT = 30000
+SLACK = 100
+LIMIT = f'  - {{ name: hot, key: [user], rate: {COUNT}/day, sharing: gossip, slack: {SLACK} }}\n'
+
+
+def gossip(node):
+    return get_json(node.http, '/v1/nodes')['gossip']
+
+
+class FixedPorts(Nodes):
+    """Each node keeps its RESP port over its restarts."""
+
+    def start(self, name):
+        self.ports_of = getattr(self, 'ports_of', None) or {each: free_port() for each in NAMES}
+        self.nodes[name] = Weir(self.text, self.threads,
+                                ('--node', name, '--resp', f'127.0.0.1:{self.ports_of[name]}'))
+        return self.nodes[name]
+
+
+class Start(unittest.TestCase):
+    def test_restarts_under_traffic_leave_no_key_empty(self):
+        with FixedPorts(config(LIMIT)) as nodes, contextlib.ExitStack() as stack:
+            traffic = {name: stack.enter_context(Traffic(nodes.ports_of[name], 'user', 'ada')) for name in NAMES}
+            for i in range(6):
+                name = NAMES[i % 3]
+                if i % 2:
+                    nodes[name].process.send_signal(signal.SIGKILL)
+                nodes[name].stop()
+                nodes.start(name)
+                traffic[name].await_answer()
+                before = traffic[name].admitted
+                spent = sum(one.admitted for one in traffic.values())
+                wait_for(lambda name=name, before=before: traffic[name].admitted > before + 3, 20,
+                         f'{name} admits nothing after {spent} of {COUNT}: {gossip(nodes[name])}')
+                self.assertEqual(gossip(nodes[name])['synced'], 1)
+            stack.close()
+            self.assertLessEqual(sum(one.admitted for one in traffic.values()), COUNT + (3 + 3) * SLACK)
+
+    def test_a_node_alone_says_why_it_refuses_and_recovers(self):
+        """The first of three, which can hear nobody, is asked; then the others come."""
+        text = config(LIMIT)
+        with Nodes(text, names=('a',)) as nodes:
+            answer = self.ready(nodes['a'])
+            self.assertIn('without the other nodes', answer)
+            self.assertEqual(sum(ask_many(nodes['a'].resp, 'hot', ['ada'], 20).values()), 0)
+            told = gossip(nodes['a'])
+            self.assertEqual((told['synced'], told['refused_unsynced']), (0, 20))
+            self.assertEqual(metrics(nodes['a'].http)['weir_gossip_refused_unsynced_total'], 20)
+            for name in ('b', 'c'):
+                nodes.start(name)
+            wait_for(lambda: all(gossip(node)['synced'] for node in nodes.nodes.values()))
+            self.assertEqual(self.ready(nodes['a']), 'ready\n')
+            self.assertGreater(sum(ask_many(nodes['a'].resp, 'hot', ['ada'], 20).values()), 0)
+
+    def test_a_node_cut_off_counts_why_it_refuses(self):
+        with Nodes(config(LIMIT)) as nodes:
+            wait_for(lambda: all(gossip(node)['synced'] for node in nodes.nodes.values()))
+            for name in ('b', 'c'):
+                nodes[name].process.send_signal(signal.SIGSTOP)
+            try:
+                self.assertLessEqual(sum(ask_many(nodes['a'].resp, 'hot', ['ada'], 2 * SLACK).values()), SLACK + 10)
+                self.assertGreater(gossip(nodes['a'])['refused_slack'], 0)
+            finally:
+                for name in ('b', 'c'):
+                    nodes[name].process.send_signal(signal.SIGCONT)
+
+    @staticmethod
+    def ready(node):
+        with urllib.request.urlopen(f'http://127.0.0.1:{node.http}/readyz', timeout=10) as answer:
+            return answer.read().decode()
+
+
+if __name__ == '__main__':
+    unittest.main()
