@@ -125,13 +125,17 @@ static json_t *explanation_json(const struct weir_explanation *explanation, cons
     return object;
 }
 
-/* What no single limit shows: a request that would be answered with an error. */
-static void errors_note(const struct weir_rules *rules, const struct weir_cli_attributes *attributes)
+/* What no single limit shows: a request that would be answered with an error, or that no limit is for. */
+static void request_note(const struct weir_ruleset *ruleset, const struct weir_cli_attributes *attributes, bool json)
 {
     struct weir_match match;
     struct weir_fault fault;
-    if (weir_rules_match(rules, attributes->list, attributes->count, 1, &match, &fault) != 0)
+    bool refused = ruleset->config->unmatched == WEIR_UNMATCHED_REFUSE;
+    if (weir_rules_match(ruleset->rules, attributes->list, attributes->count, 1, &match, &fault) != 0)
         fprintf(stderr, "weir: such a request would be an error: %s %s\n", fault.field, fault.text);
+    else if (!match.met && !json)
+        printf("no limit applies: such a request is %s (unmatched: %s)\n", refused ? "refused" : "admitted",
+               refused ? "refuse" : "admit");
 }
 
 static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli_attributes *attributes, bool json)
@@ -263,7 +267,7 @@ int weir_cli_explain(int argc, char **argv)
         weir_in_force_note(&in_force, flags.client.server, ruleset.config, flags.file);
     int code = explain_all(&ruleset, &attributes, flags.json);
     if (code == WEIR_EXIT_OK)
-        errors_note(ruleset.rules, &attributes);
+        request_note(&ruleset, &attributes, flags.json);
     weir_ruleset_deinit(&ruleset);
     return code;
 }

@@ -126,6 +126,9 @@ class Missing(MissingCase):
         result = subprocess.run([BUILD / 'weir', 'explain', '--config', self.weir.config, 'route=/refuse'],
                                 capture_output=True, text=True, timeout=30, check=False)
         self.assertIn('refuses: the request lacks "user" (missing: refuse)', result.stdout)
+        result = subprocess.run([BUILD / 'weir', 'explain', '--config', self.weir.config, 'route=/skip'],
+                                capture_output=True, text=True, timeout=30, check=False)
+        self.assertIn('no limit applies: such a request is admitted (unmatched: admit)', result.stdout)
 
 
 class Unmatched(MissingCase):
