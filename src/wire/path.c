@@ -81,10 +81,8 @@ static size_t simplify(char *path, size_t size, bool *ret_dots)
     size_t out = 0;    /* the segments so far, each after its '/' */
     bool open = false; /* the last segment names a folder: a '/' follows it */
     *ret_dots = false;
-    for (size_t at = 0; at < size;) {
-        while (at < size && path[at] == '/')
-            at++;
-        size_t begin = at;
+    for (size_t at = 0; at < size;) { /* at a '/' */
+        size_t begin = ++at;
         while (at < size && path[at] != '/')
             at++;
         size_t length = at - begin;

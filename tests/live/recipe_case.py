@@ -209,6 +209,11 @@ class Questions:
                     self.assertIn(status, (429, 400, 500), 'it was let through')
         self.assertEqual(self.passed(), before)
 
+    def test_no_attribute_of_the_client_reaches_weir(self):
+        """With these it would answer 400: there are more than it takes."""
+        self.assertEqual(self.get('/api/x', {**self.honest, **{f'X-Weir-A{i}': 'x' for i in range(65)}})[0], 200)
+        self.assertEqual(self.get('/api/x', {f'X-Weir-A{i}': 'x' for i in range(65)})[0], 200)
+
     def test_odd_paths_are_counted(self):
         self.use_up()
         before = self.passed()
