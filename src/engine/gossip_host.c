@@ -33,6 +33,7 @@ static void read_options(struct weir_gossip_host *host, const struct weir_gossip
     host->bytes_per_s = options->bytes_per_s ? options->bytes_per_s : BYTES_PER_S;
     host->keys_max = options->keys_max ? options->keys_max : KEYS_MAX;
     host->now_ns = host->next_ns = host->budget_ns = options->now_ns;
+    host->revised = options->revised;
     host->send = options->send;
     host->context = options->context;
     for (uint32_t j = 0; j < options->nodes; j++)

@@ -26,6 +26,8 @@ struct weir_gossip_host_options {
     size_t keys_max;      /* 0 = 100,000 */
     uint64_t now_ns;      /* monotonic */
     uint64_t epoch;       /* of this start: grows from start to start (wall ns) */
+    bool revised;         /* limits have revisions: until that of a limit is known here, what others say of its keys is
+                             in units of a definition that may be another, and waits */
     void (*send)(void *context, uint32_t node, const void *datagram, size_t size);
     void *context;
 };

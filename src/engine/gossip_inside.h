@@ -44,6 +44,7 @@ struct weir_gossip_host {
     uint8_t secret[WEIR_GOSSIP_SECRET_SIZE];
     struct weir_sip_key hash;
     struct weir_wall wall;
+    bool revised;
     uint64_t now_ns; /* the newest seen: decisions of different threads may come a little out of order */
 
     struct weir_gossip_hosted_limit *limits; /* newest first */

@@ -105,6 +105,9 @@ static bool hear_word(struct weir_gossip_host *host, const struct weir_gossip_he
         limit = limit->next;
     if (hosted && limit)
         weir_gossip_host_follow(host, hosted, limit, time);
+    const struct weir_gossip_hosted_limit *its = hosted ? hosted->limit : limit;
+    if (host->revised && !host->gossip.synced && its && its->remote->revision == 0)
+        return false; /* how much is used, by the sender's definition, cannot be told by ours */
     if (!hosted && (!limit || weir_gossip_host_add(host, limit, word->id, word->phase, time, &hosted)))
         return false;
     struct weir_event event = weir_gossip_host_event(host, hosted->limit, hosted->phase, 0, time);

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes of a definition, numbers big endian: "WRV1", u64 number, given, checksum; u8 size of the node's name, the name;
- * u8 how many were superseded, u64 checksum of each; u32 size of the text, the text; u64 of a SipHash over all before
- * it. */
+ * Bytes of a definition, numbers big endian: "WRV1", u64 number, given, checksum; u8 size of the node's name, the
+ * name; u8 how many were superseded, u64 checksum of each; u32 size of the text, the text; 16 bytes of an HMAC over all
+ * before them. The checksum is 8 bytes of an HMAC of the text. */
 #include "engine/revisions.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
-#include "base/siphash.h"
+#include "wire/gossip.h"
 
 #define MAGIC "WRV1"
-#define FIXED (WEIR_REVISION_HEAD + 1 + 1 + 4 + 8)
-
-/* What the hashes are for: each has a key of its own. */
-enum purpose { PURPOSE_LOW = 16, PURPOSE_HIGH, PURPOSE_CHECKSUM, PURPOSE_SIGN };
+#define FIXED (WEIR_REVISION_HEAD + 1 + 1 + 4 + WEIR_GOSSIP_MAC_SIZE)
 
 struct entry {
     uint64_t id[2];
@@ -33,17 +31,34 @@ struct entry {
 
 struct weir_revisions {
     pthread_mutex_t lock;
-    struct weir_sip_key key;
+    uint8_t secret[WEIR_GOSSIP_SECRET_SIZE];
     char node[WEIR_REVISION_NODE_MAX + 1];
     struct entry **entries; /* sorted by id */
     size_t count;
     _Atomic uint64_t generation;
 };
 
-static uint64_t hash(const struct weir_revisions *revisions, enum purpose purpose, const void *bytes, size_t size)
+static uint64_t get(const uint8_t *at, unsigned size)
 {
-    const struct weir_sip_key own = { revisions->key.k0 ^ (uint64_t)purpose, revisions->key.k1 };
-    return weir_siphash(&own, bytes, size);
+    uint64_t value = 0;
+    for (unsigned i = 0; i < size; i++)
+        value = value << 8 | at[i];
+    return value;
+}
+
+/* Names, texts and what is signed begin with different bytes. Without memory for it: zeros, which nobody else has. */
+static void sign(const struct weir_revisions *revisions, const void *bytes, size_t size,
+                 uint8_t ret_mac[WEIR_GOSSIP_MAC_SIZE])
+{
+    if (!weir_gossip_mac(revisions->secret, bytes, size, ret_mac))
+        memset(ret_mac, 0, WEIR_GOSSIP_MAC_SIZE);
+}
+
+static uint64_t checksum_of(const struct weir_revisions *revisions, const void *text, size_t size)
+{
+    uint8_t mac[WEIR_GOSSIP_MAC_SIZE];
+    sign(revisions, text, size, mac);
+    return get(mac, 8);
 }
 
 int weir_revisions_create(const uint8_t *secret, const char *node, struct weir_revisions **ret_revisions)
@@ -52,7 +67,7 @@ int weir_revisions_create(const uint8_t *secret, const char *node, struct weir_r
     if (!revisions)
         return WEIR_ENOMEM;
     pthread_mutex_init(&revisions->lock, NULL);
-    revisions->key = weir_sip_key_load(secret);
+    memcpy(revisions->secret, secret, sizeof(revisions->secret));
     memcpy(revisions->node, node, strnlen(node, WEIR_REVISION_NODE_MAX));
     *ret_revisions = revisions;
     return 0;
@@ -102,8 +117,12 @@ static struct entry *find(const struct weir_revisions *revisions, const uint64_t
 
 static void name_id(const struct weir_revisions *revisions, const char *name, uint64_t ret_id[2])
 {
-    ret_id[0] = hash(revisions, PURPOSE_LOW, name, strlen(name));
-    ret_id[1] = hash(revisions, PURPOSE_HIGH, name, strlen(name));
+    char text[WEIR_LIMIT_NAME_MAX + 8];
+    uint8_t mac[WEIR_GOSSIP_MAC_SIZE];
+    int size = snprintf(text, sizeof(text), "name %.*s", WEIR_LIMIT_NAME_MAX, name);
+    sign(revisions, text, (size_t)size, mac);
+    ret_id[0] = get(mac, 8);
+    ret_id[1] = get(mac + 8, 8);
 }
 
 static char *copy(const void *bytes, size_t size)
@@ -138,7 +157,7 @@ static void settle(struct weir_revisions *revisions, struct entry *entry, uint64
 int weir_revisions_find(struct weir_revisions *revisions, const struct weir_revision_own *own, uint64_t wall_ns,
                         struct weir_revision_found *ret_found)
 {
-    uint64_t id[2], checksum = hash(revisions, PURPOSE_CHECKSUM, own->text.data, own->text.size);
+    uint64_t id[2], checksum = checksum_of(revisions, own->text.data, own->text.size);
     struct weir_revision_found found = { 0 };
     int error = 0;
     if (own->text.size > WEIR_REVISION_TEXT_MAX) {
@@ -211,7 +230,7 @@ int weir_revisions_own(struct weir_revisions *revisions, const struct weir_revis
         free(entry->own);
         entry->own = text;
         entry->own_size = own[i].text.size;
-        weir_revised_own(&entry->revised, hash(revisions, PURPOSE_CHECKSUM, text, entry->own_size), own[i].given);
+        weir_revised_own(&entry->revised, checksum_of(revisions, text, entry->own_size), own[i].given);
         settle(revisions, entry, wall_ns);
     }
     for (size_t i = 0; i < revisions->count; i++) {
@@ -248,12 +267,10 @@ static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
     return at;
 }
 
-static uint64_t get(const uint8_t *at, unsigned size)
+static uint8_t *put_head(uint8_t *at, const struct weir_revision *revision)
 {
-    uint64_t value = 0;
-    for (unsigned i = 0; i < size; i++)
-        value = value << 8 | at[i];
-    return value;
+    memcpy(at, MAGIC, 4);
+    return put(put(put(at + 4, revision->number, 8), revision->given, 8), revision->checksum, 8);
 }
 
 size_t weir_revisions_count(const struct weir_revisions *revisions)
@@ -272,7 +289,8 @@ bool weir_revisions_brief(const struct weir_revisions *revisions, size_t index, 
     bool found = index < revisions->count;
     if (found) {
         const struct entry *entry = revisions->entries[index];
-        *ret_brief = (struct weir_revision_brief){ { entry->id[0], entry->id[1] }, entry->revised.newest.number };
+        *ret_brief = (struct weir_revision_brief){ .id = { entry->id[0], entry->id[1] }, .known = entry->text != NULL };
+        put_head(ret_brief->head, &entry->revised.newest);
     }
     pthread_mutex_unlock(&unlocked->lock);
     return found;
@@ -289,9 +307,7 @@ static int write_entry(const struct weir_revisions *revisions, const struct entr
     uint8_t *bytes = malloc(size), *at = bytes;
     if (!bytes)
         return WEIR_ENOMEM;
-    memcpy(at, MAGIC, 4);
-    at = put(put(put(at + 4, newest->number, 8), newest->given, 8), newest->checksum, 8);
-    at = put(at, node_size, 1);
+    at = put(put_head(at, newest), node_size, 1);
     memcpy(at, entry->node, node_size);
     at = put(at + node_size, newest->superseded_count, 1);
     for (size_t i = 0; i < newest->superseded_count; i++)
@@ -299,8 +315,8 @@ static int write_entry(const struct weir_revisions *revisions, const struct entr
     at = put(at, entry->size, 4);
     memcpy(at, entry->text, entry->size);
     at += entry->size;
-    at = put(at, hash(revisions, PURPOSE_SIGN, bytes, size - 8), 8);
-    weir_assert(at == bytes + size);
+    sign(revisions, bytes, size - WEIR_GOSSIP_MAC_SIZE, at);
+    weir_assert(at + WEIR_GOSSIP_MAC_SIZE == bytes + size);
     *ret_bytes = bytes;
     *ret_size = size;
     return 0;
@@ -347,9 +363,13 @@ static bool read_head(const uint8_t *bytes, size_t size, struct told *ret_told)
 /* Signed by one of us, so only its sizes can be wrong, and that by another version. */
 static bool read_whole(const struct weir_revisions *revisions, const uint8_t *bytes, size_t size, struct told *told)
 {
-    if (size < FIXED || get(bytes + size - 8, 8) != hash(revisions, PURPOSE_SIGN, bytes, size - 8))
+    uint8_t right[WEIR_GOSSIP_MAC_SIZE];
+    if (size < FIXED)
         return false;
-    const uint8_t *at = bytes + WEIR_REVISION_HEAD, *end = bytes + size - 8;
+    const uint8_t *at = bytes + WEIR_REVISION_HEAD, *end = bytes + size - WEIR_GOSSIP_MAC_SIZE;
+    sign(revisions, bytes, size - WEIR_GOSSIP_MAC_SIZE, right);
+    if (!weir_gossip_mac_equal(right, end))
+        return false;
     told->node_size = *at++;
     told->node = at;
     if (told->node_size > WEIR_REVISION_NODE_MAX || (size_t)(end - at) < told->node_size + 1)
@@ -364,7 +384,7 @@ static bool read_whole(const struct weir_revisions *revisions, const uint8_t *by
     told->text_size = get(at, 4);
     told->text = at + 4;
     return (size_t)(end - told->text) == told->text_size && told->text_size <= WEIR_REVISION_TEXT_MAX &&
-           hash(revisions, PURPOSE_CHECKSUM, told->text, told->text_size) == told->revision.checksum;
+           checksum_of(revisions, told->text, told->text_size) == told->revision.checksum;
 }
 
 static bool adopt(struct weir_revisions *revisions, struct entry *entry, const struct told *told)

@@ -55,8 +55,9 @@ uint64_t weir_revisions_generation(const struct weir_revisions *revisions);
 
 /* One of 0 to count - 1, in an order that changes only with weir_revisions_own. */
 struct weir_revision_brief {
-    uint64_t id[2]; /* what its bytes are called */
-    uint64_t number;
+    uint64_t id[2];                   /* what its bytes are called */
+    bool known;                       /* there is a newest definition, */
+    uint8_t head[WEIR_REVISION_HEAD]; /* and its bytes begin so */
 };
 size_t weir_revisions_count(const struct weir_revisions *revisions);
 bool weir_revisions_brief(const struct weir_revisions *revisions, size_t index, struct weir_revision_brief *ret_brief);
@@ -73,7 +74,8 @@ enum weir_revision_say {
 enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, const uint64_t id[2], const void *bytes,
                                            size_t size, bool whole, uint64_t wall_ns);
 
-/* Nobody has more to say about any limit: what this node's file says is the newest where nothing is known. */
+/* Nobody else is there to tell, or to be told: what this node's file says is the newest where nothing is known, and
+ * what a reload changed counts as told. */
 void weir_revisions_alone(struct weir_revisions *revisions, uint64_t wall_ns);
 
 /* The bytes of the newest definition, to free, and its number. WEIR_ENOENT: there is none. WEIR_ENOMEM. */

@@ -10,6 +10,7 @@
 
 struct weir_gossip_server {
     struct weir_gossip_host *host;
+    struct weir_revision_talk *talk;
     uv_udp_t socket;
     uv_timer_t timer;
     bool closed;
@@ -46,7 +47,7 @@ static void on_datagram(uv_udp_t *socket, ssize_t size, const uv_buf_t *bytes, c
     (void)flags; /* UV_UDP_PARTIAL: it is too long, and its size says so */
     struct weir_gossip_server *gossip = socket->data;
     struct weir_time time = weir_time_read();
-    if (size >= 0 && from)
+    if (size >= 0 && from && !weir_revision_talk_heard(gossip->talk, bytes->base, (size_t)size, &time))
         weir_gossip_host_heard(gossip->host, bytes->base, (size_t)size, &time);
 }
 
@@ -55,6 +56,7 @@ static void on_turn(uv_timer_t *timer)
     struct weir_gossip_server *gossip = timer->data;
     struct weir_time time = weir_time_read();
     uint64_t next_ns = weir_gossip_host_turn(gossip->host, &time);
+    next_ns = weir_min_u64(next_ns, weir_revision_talk_turn(gossip->talk, &time));
     uint64_t ms = weir_div_ceil(weir_sub_sat(next_ns, time.now_ns), WEIR_NS_PER_SECOND / 1000);
     uv_timer_start(timer, on_turn, weir_max_u64(ms, 1), 0);
 }
@@ -78,6 +80,22 @@ static bool takes_part(const struct weir_config *config, const struct weir_rules
     return could || any_gossiped(rules);
 }
 
+static int open_talk(struct weir_gossip_server *gossip, const struct weir_config *config,
+                     struct weir_revisions *revisions)
+{
+    const struct weir_revision_talk_options options = {
+        .revisions = revisions,
+        .secret = config->cluster_secret,
+        .nodes = (uint32_t)config->nodes_count,
+        .node = (uint32_t)config->node,
+        .may_be_alone = config->redis.servers_count == 0,
+        .now_ns = weir_time_read().now_ns,
+        .send = on_send,
+        .context = gossip,
+    };
+    return weir_revision_talk_create(&options, &gossip->talk);
+}
+
 static int open_host(struct weir_gossip_server *gossip, const struct weir_config *config, struct weir_fault *ret_fault)
 {
     const char *names[WEIR_GOSSIP_NODES_MAX];
@@ -98,6 +116,7 @@ static int open_host(struct weir_gossip_server *gossip, const struct weir_config
         .names = names,
         .now_ns = time.now_ns,
         .epoch = time.wall_ns,
+        .revised = true,
         .send = on_send,
         .context = gossip,
     };
@@ -127,8 +146,9 @@ static int open_socket(struct weir_gossip_server *gossip, const struct weir_conf
     return WEIR_EIO;
 }
 
-int weir_gossip_server_create(const struct weir_config *config, const struct weir_rules *rules, uv_loop_t *loop,
-                              struct weir_gossip_server **ret_gossip, struct weir_fault *ret_fault)
+int weir_gossip_server_create(const struct weir_config *config, const struct weir_rules *rules,
+                              struct weir_revisions *revisions, uv_loop_t *loop, struct weir_gossip_server **ret_gossip,
+                              struct weir_fault *ret_fault)
 {
     if (!takes_part(config, rules)) {
         *ret_gossip = NULL;
@@ -139,8 +159,11 @@ int weir_gossip_server_create(const struct weir_config *config, const struct wei
         return WEIR_ENOMEM;
     int error = open_host(gossip, config, ret_fault);
     if (!error)
+        error = open_talk(gossip, config, revisions);
+    if (!error)
         error = open_socket(gossip, config, loop, ret_fault);
     if (error) {
+        weir_revision_talk_destroy(gossip->talk);
         weir_gossip_host_destroy(gossip->host);
         free(gossip);
         return error;
@@ -195,6 +218,7 @@ void weir_gossip_server_destroy(struct weir_gossip_server *gossip)
     if (!gossip)
         return;
     weir_assert(gossip->closed);
+    weir_revision_talk_destroy(gossip->talk);
     weir_gossip_host_destroy(gossip->host);
     free(gossip);
 }

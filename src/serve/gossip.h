@@ -10,14 +10,16 @@
 #include <uv.h>
 
 #include "engine/gossip_host.h"
+#include "engine/revision_talk.h"
 #include "rules/rules.h"
 
 struct weir_gossip_server;
 
 /* Opens the socket of config->nodes[config->node]. *ret_gossip is NULL where no limit of `rules` is gossiped and none
  * could be: without nodes, addresses of all of them, and a secret. Who the nodes are is fixed from then on. */
-int weir_gossip_server_create(const struct weir_config *config, const struct weir_rules *rules, uv_loop_t *loop,
-                              struct weir_gossip_server **ret_gossip, struct weir_fault *ret_fault);
+int weir_gossip_server_create(const struct weir_config *config, const struct weir_rules *rules,
+                              struct weir_revisions *revisions, uv_loop_t *loop, struct weir_gossip_server **ret_gossip,
+                              struct weir_fault *ret_fault);
 
 struct weir_gossip_host *weir_gossip_server_host(struct weir_gossip_server *gossip); /* NULL: NULL */
 

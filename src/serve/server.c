@@ -388,8 +388,8 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     if (!error)
         error = weir_revisor_init(&server->shared.revisor, options->setup->config);
     if (!error)
-        error = weir_gossip_server_create(options->setup->config, options->setup->rules, &server->uv, &server->gossip,
-                                          ret_fault);
+        error = weir_gossip_server_create(options->setup->config, options->setup->rules,
+                                          server->shared.revisor.revisions, &server->uv, &server->gossip, ret_fault);
     server->shared.gossip = weir_gossip_server_host(server->gossip);
     if (!error)
         error = init_loops(server, ret_fault);

@@ -22,8 +22,8 @@ _Static_assert(WEIR_GOSSIP_HEAD_SIZE + WORD_FIXED + WEIR_GOSSIP_NODES_MAX * ENTR
                    WEIR_GOSSIP_DATAGRAM_MAX,
                "the first word always fits");
 
-static bool mac(const uint8_t secret[WEIR_GOSSIP_SECRET_SIZE], const uint8_t *bytes, size_t size,
-                uint8_t ret_mac[WEIR_GOSSIP_MAC_SIZE])
+bool weir_gossip_mac(const uint8_t secret[WEIR_GOSSIP_SECRET_SIZE], const void *bytes, size_t size,
+                     uint8_t ret_mac[WEIR_GOSSIP_MAC_SIZE])
 {
     uint8_t full[EVP_MAX_MD_SIZE];
     unsigned full_size = 0;
@@ -31,6 +31,11 @@ static bool mac(const uint8_t secret[WEIR_GOSSIP_SECRET_SIZE], const uint8_t *by
         return false;
     memcpy(ret_mac, full, WEIR_GOSSIP_MAC_SIZE);
     return true;
+}
+
+bool weir_gossip_mac_equal(const uint8_t one[WEIR_GOSSIP_MAC_SIZE], const uint8_t other[WEIR_GOSSIP_MAC_SIZE])
+{
+    return CRYPTO_memcmp(one, other, WEIR_GOSSIP_MAC_SIZE) == 0;
 }
 
 /* ---- writing ---- */
@@ -102,7 +107,7 @@ void weir_gossip_write_end(struct weir_gossip_writer *writer, const struct weir_
         at = put_u64(at, numbers[i]);
     *at++ = (uint8_t)writer->words;
     *at++ = (uint8_t)(writer->words >> 8);
-    if (!mac(secret, writer->bytes, writer->size, &writer->bytes[writer->size]))
+    if (!weir_gossip_mac(secret, writer->bytes, writer->size, &writer->bytes[writer->size]))
         memset(&writer->bytes[writer->size], 0, WEIR_GOSSIP_MAC_SIZE); /* nobody will believe it */
     writer->size += WEIR_GOSSIP_MAC_SIZE;
 }
@@ -165,7 +170,7 @@ int weir_gossip_read(struct weir_gossip_reader *reader, const void *datagram, si
         memcmp(bytes, MAGIC, MAGIC_SIZE) != 0)
         return WEIR_EINVAL;
     size -= WEIR_GOSSIP_MAC_SIZE;
-    if (!mac(secret, bytes, size, right) || CRYPTO_memcmp(right, bytes + size, WEIR_GOSSIP_MAC_SIZE) != 0)
+    if (!weir_gossip_mac(secret, bytes, size, right) || CRYPTO_memcmp(right, bytes + size, WEIR_GOSSIP_MAC_SIZE) != 0)
         return WEIR_EINVAL;
     struct weir_gossip_head head;
     struct weir_gossip_probe probe;

