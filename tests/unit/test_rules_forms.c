@@ -62,6 +62,18 @@ static void test_a_list_is_any_of_its_values(void **state)
     fixture_free(&f);
 }
 
+/* Two values of a list that a value satisfies are one condition, and who is skipped is counted once. */
+static void test_a_list_is_met_once(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make("limits: [{ name: a, match: { u: [\"a*\", \"*b\", ab] }, key: [k], rate: 1/s }]");
+    struct fixture_request request = REQUEST("u", "ab");
+    struct weir_match match;
+    assert_int_equal(fixture_match(&f, &request, 1, &match), 0);
+    assert_int_equal(match.lacks_count, 1);
+    fixture_free(&f);
+}
+
 /* Who leaves an attribute out must not escape a limit on all but some of its values. */
 static void test_not_holds_where_the_attribute_is_absent(void **state)
 {
@@ -189,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_block_holds_addresses_however_they_are_written),
         cmocka_unit_test(test_a_list_is_any_of_its_values),
+        cmocka_unit_test(test_a_list_is_met_once),
         cmocka_unit_test(test_not_holds_where_the_attribute_is_absent),
         cmocka_unit_test(test_overrides_take_lists_and_blocks),
         cmocka_unit_test(test_explain_names_what_did_not_hold),
