@@ -35,7 +35,8 @@ static inline void serve_alone_init(struct serve_alone *alone, const struct weir
     weir_assert(!weir_limiter_create(&options, &shared->limiter, &fault));
     weir_assert(!weir_config_parse(config_text, strlen(config_text), &config, &config_fault));
     weir_assert(!weir_setup_create(config, shared->limiter, &setup, &config_fault));
-    weir_assert(!weir_metrics_create(1, &shared->metrics) && !weir_holds_create(&shared->holds));
+    weir_assert(!weir_metrics_create(1, &shared->metrics) && !weir_holds_create(&shared->holds) &&
+                !weir_guesses_init(&shared->guesses));
     weir_assert(!uv_loop_init(&loop->uv) && !uv_idle_init(&loop->uv, &loop->ready));
     setup->origin.by = "start";
     pthread_mutex_init(&shared->reloads.lock, NULL);

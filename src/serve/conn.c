@@ -32,11 +32,15 @@ static void refresh_rights(struct weir_conn *conn)
                                    : weir_auth_anonymous(setup->config->auth_required, conn->loopback);
 }
 
-bool weir_conn_authenticate(struct weir_conn *conn, const void *token, size_t size)
+bool weir_conn_authenticate(struct weir_conn *conn, struct weir_slice token, const struct weir_time *time,
+                            uint64_t *ret_wait_ns)
 {
     struct weir_auth_digest digest;
-    if (weir_auth_digest(token, size, &digest) || !weir_auth_check_digest(&conn->loop->setup->auth, &digest))
+    if (weir_guess(conn, token, time, &digest, ret_wait_ns) == 0) {
+        if (++conn->wrong_tokens > WEIR_GUESSES_OF_CONN_MAX)
+            weir_conn_close_after_flush(conn);
         return false;
+    }
     conn->has_token = true;
     conn->token = digest;
     refresh_rights(conn);

@@ -36,6 +36,8 @@ struct weir_conn {
     size_t out_sent; /* of out, from the front */
     unsigned rights; /* what the caller may do (enum weir_right) */
     bool loopback, has_token;
+    bool known;                      /* the last token it has shown was one of ours */
+    uint8_t wrong_tokens;            /* shown with AUTH */
     struct weir_auth_digest token;   /* that it has shown */
     uint64_t setup_number;           /* that `rights` are of */
     size_t input_max;                /* bytes not yet understood */
@@ -163,8 +165,10 @@ static inline void weir_conn_request_end(struct weir_conn *conn)
 }
 
 /* The caller shows a token for all that follows on this connection (RESP's AUTH): false and nothing changes if it gives
- * no right. A reload that takes the token away takes its rights away. */
-bool weir_conn_authenticate(struct weir_conn *conn, const void *token, size_t size);
+ * no right, or, *ret_wait_ns > 0, was not looked at (guess.h). A reload that takes the token away takes its rights
+ * away. A caller that has shown too many wrong ones is to be let go. */
+bool weir_conn_authenticate(struct weir_conn *conn, struct weir_slice token, const struct weir_time *time,
+                            uint64_t *ret_wait_ns);
 void weir_conn_forget_token(struct weir_conn *conn);
 
 /* Whether the buffers of all connections take server.buffer_bytes_max already: nothing more is kept that can wait. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/http.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "observe/metrics.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
@@ -31,32 +33,63 @@ static struct weir_slice find_token(const struct weir_http_request *request, boo
     return (struct weir_slice){ 0 };
 }
 
-/* False when it has been answered: 401 without a token that is one of ours, 403 where the token lacks the right. */
-static bool allowed(struct weir_http_call *call, unsigned right)
-{
-    if ((call->conn->rights & right) == right)
-        return true;
-    bool authorization = false;
-    struct weir_slice token = find_token(call->request, &authorization);
-    unsigned rights = token.size ? weir_auth_check(&call->conn->loop->setup->auth, token.data, token.size) : 0;
-    if (rights == 0) {
-        weir_http_reply_problem(call, 401, "WWW-Authenticate: Bearer realm=\"weir\"\r\n",
-                                token.size ? "this token is not known here" : "a token is needed");
-        return false;
-    }
-    call->authorization_used = authorization;
-    if ((rights & right) == right)
-        return true;
-    weir_http_reply_problem(call, 403, "", "this token has no right to that");
-    return false;
-}
-
-/* ---- routes ---- */
-
 static bool path_is(struct weir_slice path, const char *literal)
 {
     return path.size == strlen(literal) && memcmp(path.data, literal, path.size) == 0;
 }
+
+/* Whether the request shows who its caller is. Where nobody has to, the Authorization that a proxy hands on to /v1/auth
+ * is its client's: an attribute. */
+static bool shows_token(const struct weir_http_call *call, unsigned right, struct weir_slice token, bool authorization)
+{
+    if (token.size == 0 || call->conn->loop->setup->auth.count == 0)
+        return false;
+    bool enough = (call->conn->rights & right) == right;
+    return !(enough && authorization && path_is(call->request->path, "/v1/auth"));
+}
+
+static void refuse_token(struct weir_http_call *call, uint64_t wait_ns)
+{
+    char fields[48];
+    uint64_t wait_s = weir_div_ceil(wait_ns, WEIR_NS_PER_SECOND);
+    (void)snprintf(fields, sizeof(fields), "Retry-After: %llu\r\n", (unsigned long long)wait_s);
+    if (wait_ns > 0)
+        weir_http_reply_problem(call, 429, fields, "too many wrong tokens came from this address");
+    else
+        weir_http_reply_problem(call, 401, "WWW-Authenticate: Bearer realm=\"weir\"\r\n",
+                                "this token is not known here");
+}
+
+/* False when it has been answered: 401 without a token that is one of ours where one is needed, or with another; 403
+ * where the token lacks the right. Who shows a token has its rights, wherever they come from. */
+static bool allowed(struct weir_http_call *call, unsigned right)
+{
+    bool authorization = false;
+    if (right == 0)
+        return true;
+    struct weir_slice token = find_token(call->request, &authorization);
+    unsigned rights = call->conn->rights;
+    if (shows_token(call, right, token, authorization)) {
+        struct weir_auth_digest digest;
+        uint64_t wait_ns = 0;
+        rights = weir_guess(call->conn, token, call->time, &digest, &wait_ns);
+        if (rights == 0) {
+            refuse_token(call, wait_ns);
+            return false;
+        }
+        call->authorization_used = authorization;
+    }
+    if ((rights & right) == right)
+        return true;
+    if (rights == 0)
+        weir_http_reply_problem(call, 401, "WWW-Authenticate: Bearer realm=\"weir\"\r\n",
+                                token.size ? "this token is not known here" : "a token is needed");
+    else
+        weir_http_reply_problem(call, 403, "", "this token has no right to that");
+    return false;
+}
+
+/* ---- routes ---- */
 
 static void healthz(struct weir_http_call *call)
 {

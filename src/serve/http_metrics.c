@@ -51,6 +51,9 @@ static void write_connections(struct weir_prometheus *out, const struct weir_sha
         SUM(shared, connections_shed));
     one(out, "weir_buffer_bytes", "gauge", "Memory of all connections' input, answers not taken, and transactions.",
         atomic_load_explicit(&shared->buffered, memory_order_relaxed));
+    one(out, "weir_tokens_wrong_total", "counter", "Tokens shown that are not known here.", SUM(shared, tokens_wrong));
+    one(out, "weir_tokens_unseen_total", "counter",
+        "Tokens not looked at, because too many wrong ones came from their address.", SUM(shared, tokens_unseen));
     one(out, "weir_timeouts_total", "counter", "Connections closed for being idle or slow.", SUM(shared, timeouts));
     one(out, "weir_protocol_errors_total", "counter", "Connections closed for what they sent.",
         SUM(shared, protocol_errors));

@@ -196,10 +196,11 @@ int weir_listen_open(const struct weir_address *address, size_t count, int *ret_
     return 0;
 }
 
-void weir_listen_remove(const struct weir_address *address, const struct weir_listening *listening)
+void weir_listen_remove(const struct weir_address *address, struct weir_listening *listening)
 {
     const struct weir_listening now = file_of(address);
     if (listening->file && now.file && now.device == listening->device && now.inode == listening->inode &&
         now.made_s == listening->made_s && now.made_ns == listening->made_ns)
         unlink(address->path);
+    listening->file = false;
 }

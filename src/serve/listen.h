@@ -27,8 +27,8 @@ struct weir_listening {
 int weir_listen_open(const struct weir_address *address, size_t count, int *ret_fds,
                      struct weir_listening *ret_listening, struct weir_fault *ret_fault);
 
-/* Removes the file of a Unix socket, unless it is another's by now: of a server that listens there since. Nobody new
- * comes in then; best done before the sockets are closed, so that nobody takes the file for one left over. */
-void weir_listen_remove(const struct weir_address *address, const struct weir_listening *listening);
+/* Removes the file of a Unix socket, once, unless it is another's by now: of a server that listens there since. Nobody
+ * new comes in then; best done before the sockets are closed, so that nobody takes the file for one left over. */
+void weir_listen_remove(const struct weir_address *address, struct weir_listening *listening);
 
 #endif

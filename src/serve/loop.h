@@ -13,6 +13,7 @@
 #include "observe/metrics.h"
 #include "serve/buffer.h"
 #include "serve/conn.h"
+#include "serve/guess.h"
 #include "serve/recent.h"
 #include "serve/revisor.h"
 #include "serve/setup.h"
@@ -30,6 +31,8 @@ struct weir_counters {
     _Atomic uint64_t connections_closed;
     _Atomic uint64_t connections_refused; /* there were connections_max already */
     _Atomic uint64_t connections_shed;    /* their input had to grow, and there was buffer_bytes_max already */
+    _Atomic uint64_t tokens_wrong;        /* shown, and none of ours */
+    _Atomic uint64_t tokens_unseen;       /* not looked at: too many wrong ones came from there */
     _Atomic uint64_t timeouts;            /* closed for being idle or slow */
     _Atomic uint64_t protocol_errors;     /* closed for what they sent */
     _Atomic uint64_t bytes_in;
@@ -82,6 +85,7 @@ struct weir_shared {
     struct weir_lock_service *locks;       /* NULL: there are no locks */
     struct weir_session_service *sessions; /* NULL: there are no sessions */
     struct weir_permit_secret permit_secret;
+    struct weir_guesses guesses;
     struct weir_reloads reloads;
     struct weir_loop *loops;
     size_t loop_count;

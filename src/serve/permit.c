@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/permit.h"
 
+#include <sys/random.h>
+
 #include "serve/hold.h"
+
+int weir_permit_secret_init(struct weir_permit_secret *secret)
+{
+    return getrandom(secret, sizeof(*secret), 0) == (ssize_t)sizeof(*secret) ? 0 : WEIR_EIO;
+}
 
 static bool is_permits(const struct weir_outcome *outcome, size_t i)
 {

@@ -15,6 +15,8 @@ struct weir_permit_told {
     char text[WEIR_PERMIT_TEXT_MAX];
 };
 
+int weir_permit_secret_init(struct weir_permit_secret *secret); /* WEIR_EIO: no random numbers */
+
 /* Its leases begin when it is told. */
 void weir_permit_tell(const struct weir_loop *loop, const struct weir_outcome *outcome, const struct weir_time *time,
                       struct weir_permit_told *ret_told);

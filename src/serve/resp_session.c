@@ -51,6 +51,8 @@ void weir_resp_select(const struct weir_resp_call *call)
 
 static const char wrong_pass[] = "WRONGPASS invalid username-password pair or user is disabled.";
 
+static const char too_many[] = "ERR too many wrong tokens came from this address: none is looked at for some seconds";
+
 /* NULL or what is wrong. A server without tokens takes any for its default user, as Redis without a password does. */
 static const char *authenticate(const struct weir_resp_call *call, struct weir_slice user, struct weir_slice token)
 {
@@ -59,7 +61,10 @@ static const char *authenticate(const struct weir_resp_call *call, struct weir_s
         return wrong_pass;
     if (auth->count == 0)
         return NULL;
-    return weir_conn_authenticate(call->conn, token.data, token.size) ? NULL : wrong_pass;
+    uint64_t wait_ns = 0;
+    if (weir_conn_authenticate(call->conn, token, call->time, &wait_ns))
+        return NULL;
+    return wait_ns > 0 ? too_many : wrong_pass;
 }
 
 void weir_resp_auth(const struct weir_resp_call *call)

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "serve/hold.h"
 #include "serve/listen.h"
 #include "serve/locks.h"
+#include "serve/permit.h"
 #include "serve/sessions.h"
 #include "serve/watch_look.h"
 #include "weir/version.h"
@@ -197,10 +197,8 @@ static void on_hup(uv_signal_t *handle, int number)
 /* Of Unix sockets, once: what comes to be there later is another's. */
 static void remove_files(struct weir_server *server)
 {
-    for (size_t i = 0; i < WEIR_LISTENERS_MAX; i++) {
+    for (size_t i = 0; i < WEIR_LISTENERS_MAX; i++)
         weir_listen_remove(&server->opened[i].address, &server->opened[i].listening);
-        server->opened[i].listening.file = false;
-    }
 }
 
 static void on_term(uv_signal_t *handle, int number)
@@ -330,8 +328,9 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
     size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
     wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
     server->shared.connections_room = connections_room(wanted);
-    struct weir_permit_secret *secret = &server->shared.permit_secret;
-    int error = getrandom(secret, sizeof(*secret), 0) == (ssize_t)sizeof(*secret) ? 0 : WEIR_EIO;
+    int error = weir_permit_secret_init(&server->shared.permit_secret);
+    if (!error)
+        error = weir_guesses_init(&server->shared.guesses);
     if (!error)
         error = weir_metrics_create(wanted, &server->shared.metrics);
     if (!error)

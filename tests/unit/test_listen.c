@@ -40,8 +40,7 @@ static struct weir_address parse(const char *text)
     return address;
 }
 
-static void finish(const struct weir_address *address, const struct weir_listening *listening, const int *fds,
-                   size_t count)
+static void finish(const struct weir_address *address, struct weir_listening *listening, const int *fds, size_t count)
 {
     weir_listen_remove(address, listening);
     for (size_t i = 0; i < count; i++)

@@ -49,6 +49,7 @@ static int begin(void **state)
     bench->time = weir_time_read(); /* the setup was defined at the limiter's own time */
     assert_int_equal(weir_metrics_create(1, &bench->shared.metrics), 0);
     assert_int_equal(weir_holds_create(&bench->shared.holds), 0);
+    assert_int_equal(weir_guesses_init(&bench->shared.guesses), 0);
     bench->shared.loop_count = 1;
     bench->shared.loops = &bench->loop;
     bench->loop.shared = &bench->shared;

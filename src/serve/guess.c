@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/guess.h"
+
+#include <netinet/in.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "serve/loop.h"
+
+#define MINUTE_NS (60 * WEIR_NS_PER_SECOND)
+#define MEMORY_NS (60 * MINUTE_NS) /* of a token that an address has shown */
+
+int weir_guesses_init(struct weir_guesses *guesses)
+{
+    struct weir_fault fault;
+    const struct weir_limit_spec of_address = { .count = WEIR_GUESSES_MAX, .period_ns = MINUTE_NS };
+    const struct weir_limit_spec of_token = { .count = 1, .period_ns = MEMORY_NS };
+    int error = weir_bucket_init(&guesses->of_address, &of_address, &fault);
+    if (!error)
+        error = weir_bucket_init(&guesses->of_token, &of_token, &fault);
+    weir_assert(!error);
+    ssize_t size = (ssize_t)sizeof(guesses->secret);
+    return getrandom(guesses->secret, sizeof(guesses->secret), 0) == size ? 0 : WEIR_EIO;
+}
+
+/* An IPv6 host has a /64 to itself. Callers over a Unix socket are one. */
+static size_t put_address(const struct weir_conn *conn, uint8_t *at)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } peer;
+    socklen_t size = sizeof(peer);
+    if (getpeername(conn->fd, &peer.any, &size))
+        return 0;
+    if (peer.any.sa_family == AF_INET)
+        memcpy(at, &peer.v4.sin_addr, 4);
+    else if (peer.any.sa_family == AF_INET6)
+        memcpy(at, &peer.v6.sin6_addr, 8);
+    return peer.any.sa_family == AF_INET ? 4 : peer.any.sa_family == AF_INET6 ? 8 : 0;
+}
+
+/* The keys of an address, and of a token that it shows. */
+static void make_keys(const struct weir_conn *conn, const struct weir_auth_digest *digest, struct weir_key *ret_address,
+                      struct weir_key *ret_token)
+{
+    const struct weir_loop *loop = conn->loop;
+    uint8_t bytes[sizeof(loop->shared->guesses.secret) + 8 + sizeof(digest->bytes)];
+    size_t size = sizeof(loop->shared->guesses.secret);
+    memcpy(bytes, loop->shared->guesses.secret, size);
+    size += put_address(conn, bytes + size);
+    int error = weir_limiter_bucket_key(loop->limiter, (struct weir_slice){ bytes, size }, ret_address);
+    memcpy(bytes + size, digest->bytes, sizeof(digest->bytes));
+    size += sizeof(digest->bytes);
+    if (!error)
+        error = weir_limiter_bucket_key(loop->limiter, (struct weir_slice){ bytes, size }, ret_token);
+    weir_assert(!error); /* they are short */
+}
+
+/* Whether the bucket of a key has one to spare; takes it, unless it only looks. */
+static bool has_one(const struct weir_conn *conn, const struct weir_bucket *bucket, const struct weir_key *key,
+                    const struct weir_time *time, unsigned flags, uint64_t *ret_wait_ns)
+{
+    struct weir_verdict verdict;
+    int error = weir_limiter_bucket_decide(conn->loop->limiter, bucket, key, 1, time, flags, &verdict);
+    weir_assert(!error);
+    *ret_wait_ns = verdict.retry_after_ns;
+    return verdict.admitted;
+}
+
+/* Of a wrong token that the address shows for the first time. */
+static void count_guess(struct weir_conn *conn, const struct weir_key *address, const struct weir_key *token,
+                        const struct weir_time *time, uint64_t *ret_wait_ns)
+{
+    struct weir_guesses *guesses = &conn->loop->shared->guesses;
+    uint64_t none_ns;
+    if (!has_one(conn, &guesses->of_address, address, time, 0, ret_wait_ns))
+        return;
+    (void)has_one(conn, &guesses->of_token, token, time, 0, &none_ns);
+    atomic_store(&guesses->worst_until, weir_add_sat(time->now_ns, MINUTE_NS));
+}
+
+unsigned weir_guess(struct weir_conn *conn, struct weir_slice token, const struct weir_time *time,
+                    struct weir_auth_digest *ret_digest, uint64_t *ret_wait_ns)
+{
+    struct weir_loop *loop = conn->loop;
+    struct weir_guesses *guesses = &loop->shared->guesses;
+    struct weir_key of_address, of_token;
+    uint64_t none_ns;
+    *ret_wait_ns = 0;
+    if (weir_auth_digest(token.data, token.size, ret_digest)) {
+        weir_count(&loop->counters.tokens_wrong, 1); /* of a size that no token has: it tells nothing */
+        return 0;
+    }
+    unsigned rights = weir_auth_check_digest(&loop->setup->auth, ret_digest);
+    if (rights != 0 && conn->known)
+        return rights;
+    make_keys(conn, ret_digest, &of_address, &of_token);
+    bool is_new = has_one(conn, &guesses->of_token, &of_token, time, WEIR_PEEK, &none_ns);
+    bool calm = atomic_load(&guesses->worst_until) < time->now_ns;
+    if (is_new && !calm && !has_one(conn, &guesses->of_address, &of_address, time, WEIR_PEEK, ret_wait_ns)) {
+        weir_count(&loop->counters.tokens_unseen, 1);
+        return 0;
+    }
+    *ret_wait_ns = 0;
+    if (rights == 0)
+        weir_count(&loop->counters.tokens_wrong, 1);
+    if (rights == 0 && is_new)
+        count_guess(conn, &of_address, &of_token, time, ret_wait_ns);
+    else if (is_new)
+        (void)has_one(conn, &guesses->of_token, &of_token, time, 0, &none_ns);
+    conn->known = rights != 0;
+    return rights;
+}

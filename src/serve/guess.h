@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tokens that callers show, and how often an address may show wrong ones: WEIR_GUESSES_MAX different ones at once and
+ * so many a minute. From an address that has used them up a token is not looked at, right or wrong, until there is one
+ * to spare again; but one that the address has shown before is, for it is no guess: a client with an old token harms
+ * nobody beside it, and who is known there stays. All of this is kept in the limiter, in its bounded memory. */
+#ifndef WEIR_SERVE_GUESS_H
+#define WEIR_SERVE_GUESS_H
+
+#include "serve/conn.h"
+
+#define WEIR_GUESSES_MAX 10
+#define WEIR_GUESSES_OF_CONN_MAX 10 /* wrong tokens of any kind; RESP's connections end with one more */
+
+struct weir_guesses {
+    struct weir_bucket of_address, of_token;
+    uint8_t secret[16];           /* begins its keys, which no caller can name */
+    _Atomic uint64_t worst_until; /* no address is short of guesses after this; ns */
+};
+
+int weir_guesses_init(struct weir_guesses *guesses); /* WEIR_EIO: no random numbers */
+
+/* The rights of a token that `conn` shows; 0: it is none of ours, or, *ret_wait_ns > 0, it was not looked at, and may
+ * be after that wait. *ret_digest is set where rights are returned. */
+unsigned weir_guess(struct weir_conn *conn, struct weir_slice token, const struct weir_time *time,
+                    struct weir_auth_digest *ret_digest, uint64_t *ret_wait_ns);
+
+#endif
