@@ -33,7 +33,8 @@ extern "C" {
     X(EBEHIND, 19, "no server shows yet what this session has seen")                                                   \
     X(ECUTOFF, 20, "a failover or a crash cut off what this session has seen")                                         \
     X(EFOREIGN, 21, "the session token is of another system")                                                          \
-    X(EFORGED, 22, "the session token is not signed by one of our keys")
+    X(EFORGED, 22, "the session token is not signed by one of our keys")                                               \
+    X(ESTALE, 23, "the id is of a set of limits that has been replaced twice: take the newest")
 
 enum weir_error {
     WEIR_OK = 0,

@@ -78,7 +78,7 @@ void weir_limiter_destroy(struct weir_limiter *limiter); /* NULL is allowed */
 
 /* ---- limits ---- */
 
-typedef uint32_t weir_limit_id; /* 0 is never a limit */
+typedef uint64_t weir_limit_id; /* 0 is never a limit; an id never comes back as that of another */
 
 /* A limit by name. `variant` tells apart settings that share the limit's counters (an override for one key): its
  * counter is the one the key has under (name, any variant). NULL or "" is the limit itself. */
@@ -90,10 +90,13 @@ struct weir_limit_def {
 
 /* Replaces the whole set of limits with `defs`, atomically: on failure the old set stays as it was and
  * ret_fault->field is "NAME.FIELD" cut to fit. ret_ids[i] is the id of defs[i]: the old one where nothing changed, else
- * a new one; keys are converted (on_change) when next decided and by weir_limiter_maintain. Ids of the previous set
- * stay valid until the next call: one whose limit was replaced decides by its successor at once. The next call first
- * completes the conversion (so no slot is ever more than one generation behind): no decision with an id two sets old
- * may still be running then. One begun later answers WEIR_ENOENT.
+ * a new one; keys are converted (on_change) when next decided and by weir_limiter_maintain.
+ *
+ * Threads go on deciding meanwhile, by whatever id they have; nobody has to be told or waited for. Ids of the previous
+ * set stay good until the next call: one whose limit was replaced decides by its successor at once. The next call first
+ * completes the conversion, so that no slot is ever more than one generation behind; from then on they are WEIR_ESTALE,
+ * also to a call that began before: take the newest id and ask again, nothing has been decided. (Only
+ * decide_many, which may have charged some by then, refuses the rest, with a retry_after of 1 ns.)
  * Errors: WEIR_ERANGE, WEIR_EINVAL (a bad spec, an unknown time zone), WEIR_EEXIST (twice the same name and variant),
  * WEIR_ELIMIT (more than WEIR_LIMITS_MAX), WEIR_ENOMEM. */
 int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
@@ -116,7 +119,7 @@ struct weir_key {
 #define WEIR_VALUE_ABSENT SIZE_MAX
 
 /* Distinct tuples of values never share a counter by concatenation. Values may be empty, binary or absent.
- * Errors: WEIR_ENOENT, WEIR_ERANGE (more than WEIR_KEY_VALUES_MAX values or WEIR_KEY_BYTES_MAX bytes). */
+ * Errors: WEIR_ENOENT, WEIR_ESTALE, WEIR_ERANGE (more than WEIR_KEY_VALUES_MAX values or WEIR_KEY_BYTES_MAX bytes). */
 int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, const struct weir_slice *values,
                      size_t count, struct weir_key *ret_key);
 
@@ -144,8 +147,9 @@ struct weir_decision {
 };
 
 /* Decides all `count` charges together, all or nothing. ret_verdicts has room for `count`.
- * Errors: WEIR_ERANGE (more than WEIR_CHARGES_MAX charges, a cost above WEIR_COST_MAX), WEIR_ENOENT (a limit that is
- * not defined), WEIR_EDUP (two charges on one counter: add the costs instead). */
+ * Errors: WEIR_ERANGE (more than WEIR_CHARGES_MAX charges, a cost above WEIR_COST_MAX), WEIR_ENOENT (no id
+ * of a limit), WEIR_ESTALE (one of a set that is gone), WEIR_EDUP (two charges on one counter: add the costs
+ * instead). */
 int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
                         const struct weir_time *time, unsigned flags, struct weir_decision *ret_decision,
                         struct weir_verdict *ret_verdicts);

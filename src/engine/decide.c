@@ -12,18 +12,19 @@
 
 /* One charge of a request on its way. */
 struct job {
-    const struct weir_record *record;
+    struct weir_terms terms;
     const struct weir_charge *charge;
     struct weir_event event;
     struct weir_entry entry;
     struct weir_verdict *verdict;
     bool held;
+    bool stale; /* the limit's set is gone: nothing has been decided */
 };
 
 static void judge_fresh(struct job *job)
 {
-    struct weir_state fresh = weir_state_fresh(&job->record->limit, job->event.now_ns);
-    weir_limit_judge(&job->record->limit, &fresh, &job->event, job->verdict);
+    struct weir_state fresh = weir_state_fresh(&job->terms.limit, job->event.now_ns);
+    weir_limit_judge(&job->terms.limit, &fresh, &job->event, job->verdict);
 }
 
 /* A newcomer that finds no place, or no room for its log. Shown as it stands, but refused. */
@@ -38,8 +39,8 @@ static void refuse_full(struct weir_verdict *v, uint64_t wait_ns)
 /* Whether a charge would find room in a log: where others may be evicted for it, yes. */
 static bool has_room(struct weir_limiter *limiter, struct job *job, uint64_t *ret_wait_ns)
 {
-    return job->record->on_full == WEIR_ON_FULL_EVICT ||
-           weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry, ret_wait_ns);
+    return job->terms.on_full == WEIR_ON_FULL_EVICT ||
+           weir_entry_room(limiter, &job->terms, &job->event, job->event.cost, &job->entry, ret_wait_ns);
 }
 
 /* Judges the key that has no entry, or, `absent` saying so, only finds out whether it could have one. Holds what it
@@ -47,21 +48,24 @@ static bool has_room(struct weir_limiter *limiter, struct job *job, uint64_t *re
 static void look_at_entry(struct weir_limiter *limiter, struct job *job, enum weir_absent absent)
 {
     uint64_t wait_ns;
-    enum weir_hold result = weir_entry_hold(limiter, job->record, job->charge->key.hash, absent, &job->event,
+    enum weir_hold result = weir_entry_hold(limiter, &job->terms, job->charge->key.hash, absent, &job->event,
                                             &job->entry, &wait_ns);
     job->held = result == WEIR_HOLD_OK;
     switch (result) {
     case WEIR_HOLD_ABSENT:
         judge_fresh(job);
-        if (job->verdict->admitted && job->event.cost > 0 && job->record->on_full == WEIR_ON_FULL_REFUSE)
+        if (job->verdict->admitted && job->event.cost > 0 && job->terms.on_full == WEIR_ON_FULL_REFUSE)
             look_at_entry(limiter, job, WEIR_ABSENT_INSERT_FREE);
         break;
     case WEIR_HOLD_FULL:
         judge_fresh(job);
         refuse_full(job->verdict, wait_ns);
         break;
+    case WEIR_HOLD_STALE:
+        job->stale = true;
+        break;
     case WEIR_HOLD_OK:
-        if (weir_limit_judge(&job->record->limit, &job->entry.state, &job->event, job->verdict) &&
+        if (weir_limit_judge(&job->terms.limit, &job->entry.state, &job->event, job->verdict) &&
             !has_room(limiter, job, &wait_ns))
             refuse_full(job->verdict, wait_ns);
     }
@@ -75,16 +79,24 @@ static void let_go(struct weir_limiter *limiter, struct job *job)
     if (job->entry.held.newcomer)
         weir_entry_drop(limiter, &job->entry);
     else
-        weir_entry_release(limiter, job->record, &job->entry);
+        weir_entry_release(limiter, &job->terms, &job->entry);
+}
+
+static bool any_stale(const struct job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (jobs[i].stale)
+            return true;
+    return false;
 }
 
 /* Judges without charging: what a peek shows, and a first look before anything is inserted. */
 static void look(struct weir_limiter *limiter, struct job *job)
 {
     struct weir_pair seen;
-    const struct weir_limit *limit = &job->record->limit;
+    const struct weir_limit *limit = &job->terms.limit;
     struct weir_slot *slot = weir_table_find(&limiter->table, job->charge->key.hash, &seen);
-    if (slot && weir_limit_is_bucket(limit) && weir_pair_is_free_and_of(seen, weir_id_number(job->record->id))) {
+    if (slot && weir_limit_is_bucket(limit) && weir_pair_is_free_and_of(seen, weir_id_number(job->terms.id))) {
         struct weir_state state = { .fresh_at = weir_pair_fresh_at(seen) };
         if (!weir_limit_jumped(limit, &state, job->event.now_ns)) {
             weir_limit_judge(limit, &state, &job->event, job->verdict);
@@ -133,50 +145,57 @@ static void combine(const struct job *jobs, size_t count, struct weir_decision *
         d->delay_ns = 0;
 }
 
-static void look_at_all(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
+/* False: a limit is of a set that is gone; as below. */
+static bool look_at_all(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
                         struct weir_decision *d)
 {
     if (count == 1)
         look(limiter, jobs);
     for (int tries = 0; count > 1 && tries < LOOK_TRIES && !look_together(limiter, jobs, order, count); tries++)
         ;
+    if (any_stale(jobs, count))
+        return false;
     for (size_t i = 0; i < count; i++)
-        jobs[i].verdict->shadow = jobs[i].record->mode == WEIR_MODE_SHADOW;
+        jobs[i].verdict->shadow = jobs[i].terms.mode == WEIR_MODE_SHADOW;
     combine(jobs, count, d);
+    return true;
 }
 
 /* Holds the entry of a job and judges it; a log gets its room now, while the request can still be refused. */
 static void hold_one(struct weir_limiter *limiter, struct job *job)
 {
     uint64_t wait_ns = 1;
-    enum weir_absent absent = job->record->on_full == WEIR_ON_FULL_EVICT ? WEIR_ABSENT_INSERT : WEIR_ABSENT_INSERT_FREE;
-    enum weir_hold result = weir_entry_hold(limiter, job->record, job->charge->key.hash, absent, &job->event,
+    enum weir_absent absent = job->terms.on_full == WEIR_ON_FULL_EVICT ? WEIR_ABSENT_INSERT : WEIR_ABSENT_INSERT_FREE;
+    enum weir_hold result = weir_entry_hold(limiter, &job->terms, job->charge->key.hash, absent, &job->event,
                                             &job->entry, &wait_ns);
     job->held = result == WEIR_HOLD_OK;
+    job->stale = result == WEIR_HOLD_STALE;
+    if (job->stale)
+        return;
     if (!job->held) {
         judge_fresh(job);
         refuse_full(job->verdict, wait_ns);
-    } else if (weir_limit_judge(&job->record->limit, &job->entry.state, &job->event, job->verdict) &&
-               !weir_entry_room(limiter, job->record, &job->event, job->event.cost, &job->entry, &wait_ns)) {
+    } else if (weir_limit_judge(&job->terms.limit, &job->entry.state, &job->event, job->verdict) &&
+               !weir_entry_room(limiter, &job->terms, &job->event, job->event.cost, &job->entry, &wait_ns)) {
         refuse_full(job->verdict, wait_ns);
     }
     if (job->verdict->full)
-        weir_count_full(limiter, weir_id_number(job->record->id));
-    job->verdict->shadow = job->record->mode == WEIR_MODE_SHADOW;
+        weir_count_full(limiter, weir_id_number(job->terms.id));
+    job->verdict->shadow = job->terms.mode == WEIR_MODE_SHADOW;
 }
 
 /* Room for a refused attempt. A key whose clock jumped, and that could not be made empty when it was held, first is. */
 static bool has_room_to_drain(struct weir_limiter *limiter, struct job *job)
 {
-    const struct weir_limit *limit = &job->record->limit;
+    const struct weir_limit *limit = &job->terms.limit;
     bool jumped = weir_limit_jumped(limit, &job->entry.state, job->event.now_ns);
     uint64_t units = jumped ? limit->capacity : job->event.cost;
-    return weir_entry_room(limiter, job->record, &job->event, units, &job->entry, NULL);
+    return weir_entry_room(limiter, &job->terms, &job->event, units, &job->entry, NULL);
 }
 
 static bool is_permits(const struct job *job)
 {
-    return job->record->limit.algorithm == WEIR_CONCURRENCY;
+    return job->terms.limit.algorithm == WEIR_CONCURRENCY;
 }
 
 /* One number for all concurrency limits of a request; 0 if it meets none. */
@@ -191,9 +210,9 @@ static uint64_t permit_next(struct weir_limiter *limiter, const struct job *jobs
 /* Charges, drains or leaves a held entry, and lets go. */
 static void settle_one(struct weir_limiter *limiter, struct job *job, bool admitted, bool never, uint64_t permit)
 {
-    const struct weir_limit *limit = &job->record->limit;
+    const struct weir_limit *limit = &job->terms.limit;
     struct weir_verdict *v = job->verdict;
-    bool attempts = job->record->count_mode == WEIR_COUNT_ATTEMPTS && !never && !v->full;
+    bool attempts = job->terms.count_mode == WEIR_COUNT_ATTEMPTS && !never && !v->full;
     if (admitted && v->admitted) {
         if (is_permits(job))
             v->ticket = job->event.permit = permit;
@@ -207,24 +226,29 @@ static void settle_one(struct weir_limiter *limiter, struct job *job, bool admit
         weir_entry_drop(limiter, &job->entry);
         return;
     }
-    weir_entry_release(limiter, job->record, &job->entry);
+    weir_entry_release(limiter, &job->terms, &job->entry);
 }
 
 static bool wants_attempts(const struct job *jobs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (jobs[i].record->count_mode == WEIR_COUNT_ATTEMPTS)
+        if (jobs[i].terms.count_mode == WEIR_COUNT_ATTEMPTS)
             return true;
     return false;
 }
 
 /* Charges all together. The order of locks is the ascending order of hashes. */
-static void charge_all(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
+static bool charge_all(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
                        struct weir_decision *d)
 {
     for (size_t i = 0; i < count; i++)
         if (jobs[order[i]].event.cost > 0)
             hold_one(limiter, &jobs[order[i]]);
+    if (any_stale(jobs, count)) {
+        for (size_t i = 0; i < count; i++)
+            let_go(limiter, &jobs[i]);
+        return false;
+    }
     combine(jobs, count, d);
     bool never = !d->admitted && d->retry_after_ns == WEIR_NEVER;
     bool admitted = d->admitted;
@@ -234,77 +258,86 @@ static void charge_all(struct weir_limiter *limiter, struct job *jobs, const uin
             settle_one(limiter, &jobs[i], admitted, never, permit);
     if (!admitted) /* attempts that were charged make the wait longer */
         combine(jobs, count, d);
+    return true;
 }
 
-static void decide_together(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
+static bool decide_together(struct weir_limiter *limiter, struct job *jobs, const uint8_t *order, size_t count,
                             unsigned flags, struct weir_decision *d)
 {
     bool peek = flags & WEIR_PEEK, sure = count == 1 && jobs->event.cost > 0 && !jobs->event.window.closed &&
-                                          jobs->event.cost <= jobs->record->limit.capacity;
+                                          jobs->event.cost <= jobs->terms.limit.capacity;
     d->admitted = true;
-    if (peek || !sure)
-        look_at_all(limiter, jobs, order, count, d);
+    if ((peek || !sure) && !look_at_all(limiter, jobs, order, count, d))
+        return false;
     bool never = !d->admitted && d->retry_after_ns == WEIR_NEVER;
-    if (!peek && (d->admitted || (!never && wants_attempts(jobs, count))))
-        charge_all(limiter, jobs, order, count, d);
+    if (!peek && (d->admitted || (!never && wants_attempts(jobs, count))) &&
+        !charge_all(limiter, jobs, order, count, d))
+        return false;
     for (size_t i = 0; i < count && !peek; i++)
         if (!jobs[i].verdict->admitted)
-            weir_count_refused(limiter, weir_id_number(jobs[i].record->id));
+            weir_count_refused(limiter, weir_id_number(jobs[i].terms.id));
+    return true;
 }
 
 /* ---- one charge ---- */
 
 /* Limits that are off are not there: admitted, fresh. */
-static void judge_off(const struct weir_record *record, struct weir_verdict *v)
+static void judge_off(const struct weir_limit *limit, struct weir_verdict *v)
 {
     *v = (struct weir_verdict){
-        .admitted = true, .shadow = true, .capacity = record->limit.capacity, .remaining = record->limit.capacity
+        .admitted = true, .shadow = true, .capacity = limit->capacity, .remaining = limit->capacity
     };
 }
 
-static struct weir_event event_of(struct weir_limiter *limiter, const struct weir_record *record,
-                                  const struct weir_charge *charge, const struct weir_time *time)
+/* The charge as a job, by what its id says now. False if that is of a set that is gone. */
+static bool job_init(struct weir_limiter *limiter, const struct weir_charge *charge, const struct weir_time *time,
+                     struct weir_verdict *v, struct job *ret_job)
 {
-    struct weir_event event = weir_event_make(limiter, record, &charge->key, charge->cost, time);
-    event.delay_max_ns = charge->delay_max_ns;
-    return event;
+    if (!weir_terms_of(limiter, charge->limit, &ret_job->terms))
+        return false;
+    ret_job->charge = charge;
+    ret_job->verdict = v;
+    ret_job->held = ret_job->stale = false;
+    ret_job->event = weir_event_make(limiter, &ret_job->terms, &charge->key, charge->cost, time);
+    ret_job->event.delay_max_ns = charge->delay_max_ns;
+    return true;
 }
 
-__attribute__((noinline)) static void decide_the_long_way(struct weir_limiter *limiter,
-                                                          const struct weir_record *record,
-                                                          const struct weir_charge *charge, struct weir_time time,
-                                                          unsigned flags, struct weir_verdict *v)
+__attribute__((noinline)) static enum weir_step decide_the_long_way(struct weir_limiter *limiter,
+                                                                    const struct weir_charge *charge,
+                                                                    struct weir_time time, unsigned flags,
+                                                                    struct weir_verdict *v)
 {
     static const uint8_t first = 0;
     struct weir_decision decision;
-    record = weir_record_now(limiter, record);
-    struct job job = { .record = record, .charge = charge, .verdict = v };
-    if (record->mode == WEIR_MODE_OFF) {
-        judge_off(record, v);
-        return;
-    }
-    job.event = event_of(limiter, record, charge, &time);
-    decide_together(limiter, &job, &first, 1, flags, &decision);
+    struct job job;
+    do {
+        if (!job_init(limiter, charge, &time, v, &job))
+            return WEIR_STEP_STALE;
+        if (job.terms.mode == WEIR_MODE_OFF) {
+            judge_off(&job.terms.limit, v);
+            break;
+        }
+    } while (!decide_together(limiter, &job, &first, 1, flags, &decision));
+    return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
 }
 
-/* Whether the limit admits. What the verdict says is not read back: that would wait for its stores. */
-static inline __attribute__((always_inline)) bool decide_one(struct weir_limiter *limiter,
-                                                             const struct weir_record *record, bool plain,
-                                                             const struct weir_charge *charge,
-                                                             const struct weir_look *look, struct weir_time time,
-                                                             unsigned flags, struct weir_verdict *v)
+/* What the verdict says is not read back: that would wait for its stores. On the hot path the limit's numbers are the
+ * id's, or it takes the long way, where that is found out; and once the set is gone no slot shows the limit any more,
+ * so that the swap fails. (Its number comes back only after some 65,000 others.) */
+static inline __attribute__((always_inline)) enum weir_step decide_one(
+    struct weir_limiter *limiter, const struct weir_record *record, bool plain, const struct weir_charge *charge,
+    const struct weir_look *look, struct weir_time time, unsigned flags, struct weir_verdict *v)
 {
     enum weir_step step = WEIR_STEP_LONG_WAY;
     if (plain && !(flags & WEIR_PEEK) && charge->cost > 0 && charge->delay_max_ns == 0)
-        step = weir_one_step(&limiter->table, &record->limit, weir_id_number(record->id), charge->key.hash, look,
+        step = weir_one_step(&limiter->table, &record->terms.limit, record, charge->limit, charge->key.hash, look,
                              charge->cost, time.now_ns, v);
-    if (step == WEIR_STEP_LONG_WAY) {
-        decide_the_long_way(limiter, record, charge, time, flags, v);
-        return v->admitted;
-    }
+    if (step == WEIR_STEP_LONG_WAY)
+        return decide_the_long_way(limiter, charge, time, flags, v);
     if (step == WEIR_STEP_REFUSED)
-        weir_count_refused(limiter, weir_id_number(record->id));
-    return step == WEIR_STEP_ADMITTED;
+        weir_count_refused(limiter, weir_id_number(charge->limit));
+    return step;
 }
 
 /* ---- what callers see ---- */
@@ -324,7 +357,7 @@ static int check_charges(const struct weir_limiter *limiter, const struct weir_c
         if (charges[i].cost > WEIR_COST_MAX)
             return WEIR_ERANGE;
         if (!weir_record_of(limiter, charges[i].limit))
-            return WEIR_ENOENT;
+            return weir_id_error(limiter, charges[i].limit);
     }
     return 0;
 }
@@ -350,7 +383,8 @@ __attribute__((noinline)) static int decide_several(struct weir_limiter *limiter
 {
     uint8_t order[WEIR_CHARGES_MAX], jobs_order[WEIR_CHARGES_MAX], job_of[WEIR_CHARGES_MAX];
     struct job jobs[WEIR_CHARGES_MAX];
-    size_t jobs_count = 0, charge_of[WEIR_CHARGES_MAX];
+    struct weir_decision decision;
+    size_t jobs_count, charge_of[WEIR_CHARGES_MAX];
     if (count > WEIR_CHARGES_MAX)
         return WEIR_ERANGE;
     int error = check_charges(limiter, charges, count);
@@ -359,23 +393,24 @@ __attribute__((noinline)) static int decide_several(struct weir_limiter *limiter
     if (error)
         return error;
     struct weir_time now = time_of(limiter, time, true);
-    for (size_t i = 0; i < count; i++) {
-        const struct weir_record *record = weir_record_now(limiter, weir_record_of(limiter, charges[i].limit));
-        if (record->mode == WEIR_MODE_OFF) {
-            judge_off(record, &ret_verdicts[i]);
-            job_of[i] = UINT8_MAX;
-            continue;
+    do {
+        jobs_count = 0;
+        for (size_t i = 0; i < count; i++) {
+            struct job *job = &jobs[jobs_count];
+            if (!job_init(limiter, &charges[i], &now, &ret_verdicts[i], job))
+                return WEIR_ESTALE;
+            job_of[i] = job->terms.mode == WEIR_MODE_OFF ? UINT8_MAX : (uint8_t)jobs_count;
+            if (job_of[i] == UINT8_MAX)
+                judge_off(&job->terms.limit, &ret_verdicts[i]);
+            else
+                charge_of[jobs_count++] = i;
         }
-        job_of[i] = (uint8_t)jobs_count;
-        charge_of[jobs_count] = i;
-        jobs[jobs_count] = (struct job){ .record = record, .charge = &charges[i], .verdict = &ret_verdicts[i] };
-        jobs[jobs_count++].event = event_of(limiter, record, &charges[i], &now);
-    }
-    for (size_t i = 0, n = 0; i < count; i++)
-        if (job_of[order[i]] != UINT8_MAX)
-            jobs_order[n++] = job_of[order[i]];
-    decide_together(limiter, jobs, jobs_order, jobs_count, flags, ret_decision);
-    ret_decision->deciding = ret_decision->deciding < jobs_count ? charge_of[ret_decision->deciding] : count;
+        for (size_t i = 0, n = 0; i < count; i++)
+            if (job_of[order[i]] != UINT8_MAX)
+                jobs_order[n++] = job_of[order[i]];
+    } while (!decide_together(limiter, jobs, jobs_order, jobs_count, flags, &decision));
+    *ret_decision = decision;
+    ret_decision->deciding = decision.deciding < jobs_count ? charge_of[decision.deciding] : count;
     return 0;
 }
 
@@ -385,13 +420,15 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
 {
     if (count != 1)
         return decide_several(limiter, charges, count, time, flags, ret_decision, ret_verdicts);
-    const struct weir_record *record = weir_record_of(limiter, charges->limit);
+    const struct weir_record *record = weir_record_at(limiter, weir_id_number(charges->limit));
     if (charges->cost > WEIR_COST_MAX || !record)
-        return record ? WEIR_ERANGE : WEIR_ENOENT;
+        return record ? WEIR_ERANGE : weir_id_error(limiter, charges->limit);
     bool plain = weir_record_plain(record);
     struct weir_time now = time_of(limiter, time, !plain);
-    bool admitted = decide_one(limiter, record, plain, charges, NULL, now, flags, ret_verdicts);
-    bool counts = true;
+    enum weir_step step = decide_one(limiter, record, plain, charges, NULL, now, flags, ret_verdicts);
+    if (step == WEIR_STEP_STALE)
+        return weir_id_error(limiter, charges->limit);
+    bool admitted = step == WEIR_STEP_ADMITTED, counts = true;
     if (!plain) { /* what took the long way may have been decided by its successor */
         counts = !ret_verdicts->shadow;
         admitted = admitted || !counts;
@@ -420,9 +457,10 @@ int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_cha
         for (size_t i = from; i < to; i++)
             looks[i - from] = weir_table_look(&limiter->table, charges[i].key.hash);
         for (size_t i = from; i < to; i++) {
-            const struct weir_record *record = weir_record_of(limiter, charges[i].limit);
-            (void)decide_one(limiter, record, weir_record_plain(record), &charges[i], &looks[i - from], now, flags,
-                             &ret_verdicts[i]);
+            const struct weir_record *record = weir_record_at(limiter, weir_id_number(charges[i].limit));
+            if (!record || decide_one(limiter, record, weir_record_plain(record), &charges[i], &looks[i - from], now,
+                                      flags, &ret_verdicts[i]) == WEIR_STEP_STALE)
+                ret_verdicts[i] = (struct weir_verdict){ .retry_after_ns = 1 }; /* replaced twice since we began */
         }
     }
     return 0;

@@ -10,100 +10,7 @@
 /* A walk that brings the base of time along is due long before slots go out of reach. */
 #define BASE_OLD_NS (WEIR_TABLE_AHEAD_NS / 4)
 
-/* ---- records ---- */
-
-static void record_destroy(struct weir_record *record)
-{
-    if (!record)
-        return;
-    free(record->name);
-    free(record->variant);
-    free(record->tz);
-    free(record);
-}
-
-static int zone_of(struct weir_limiter *limiter, const char *name, const struct weir_zone **ret_zone)
-{
-    for (size_t i = 0; i < limiter->zones_count; i++)
-        if (strcmp(limiter->zones[i].name, name) == 0) {
-            *ret_zone = limiter->zones[i].zone;
-            return 0;
-        }
-    struct weir_zone_entry entry = { .name = strdup(name) };
-    struct weir_zone_entry *more = realloc(limiter->zones, (limiter->zones_count + 1) * sizeof *more);
-    if (more)
-        limiter->zones = more;
-    int error = entry.name && more ? weir_zone_create(name, &entry.zone) : WEIR_ENOMEM;
-    if (error) {
-        free(entry.name);
-        return error;
-    }
-    limiter->zones[limiter->zones_count++] = entry;
-    *ret_zone = entry.zone;
-    return 0;
-}
-
-/* "NAME.FIELD", the name cut to fit, and which variant. */
-static int fault_at(struct weir_fault *ret_fault, int error, const struct weir_limit_def *def, const char *field,
-                    const char *text)
-{
-    if (ret_fault) {
-        struct weir_fault fault = { .field = "" };
-        size_t tail = strlen(field) + 1, room = sizeof fault.field - 1, length = def->name ? strlen(def->name) : 0;
-        length = length + tail > room ? room - tail : length;
-        memcpy(fault.field, def->name ? def->name : "", length);
-        fault.field[length] = '.';
-        memcpy(fault.field + length + 1, field, tail);
-        snprintf(fault.text, sizeof fault.text, "%s", text);
-        *ret_fault = fault;
-    }
-    return error;
-}
-
-static int check_def(const struct weir_limit_def *def, struct weir_fault *ret_fault)
-{
-    size_t length = def->name ? strlen(def->name) : 0;
-    if (length == 0 || length > WEIR_LIMIT_NAME_MAX)
-        return fault_at(ret_fault, WEIR_ERANGE, def, "name", "must be 1 to 128 bytes");
-    struct weir_fault fault;
-    int error = weir_limit_check(&def->spec, &fault);
-    return error ? fault_at(ret_fault, error, def, fault.field, fault.text) : 0;
-}
-
-static int record_create(struct weir_limiter *limiter, const struct weir_limit_def *def,
-                         struct weir_record **ret_record, struct weir_fault *ret_fault)
-{
-    struct weir_record *r = calloc(1, sizeof *r);
-    if (!r)
-        return WEIR_ENOMEM;
-    r->name = strdup(def->name);
-    r->variant = strdup(def->variant ? def->variant : "");
-    r->tz = strdup(def->spec.tz ? def->spec.tz : "UTC");
-    int error = r->name && r->variant && r->tz ? 0 : WEIR_ENOMEM;
-    if (!error)
-        error = weir_limit_init(&r->limit, &def->spec, limiter->skew_max_ns, NULL);
-    r->spec = def->spec;
-    r->spec.tz = r->tz;
-    r->mode = def->spec.mode;
-    r->count_mode = def->spec.count_mode;
-    r->on_full = def->spec.on_full;
-    r->plain = weir_limit_is_bucket(&r->limit) && r->mode == WEIR_MODE_ENFORCE && r->count_mode == WEIR_COUNT_ADMITTED;
-    r->spread_ns = def->spec.spread_ns;
-    r->rule = (struct weir_calendar_rule){ def->spec.calendar, def->spec.calendar_count, def->spec.period_ns, NULL };
-    if (!error && r->limit.calendar && strcmp(r->tz, "UTC") != 0) {
-        error = zone_of(limiter, r->tz, &r->rule.zone);
-        if (error)
-            fault_at(ret_fault, error, def, "tz", "must be an IANA time zone that this system has, as Europe/Berlin");
-    }
-    if (error) {
-        record_destroy(r);
-        return error;
-    }
-    uint64_t uid = weir_siphash(&limiter->key, r->name, strlen(r->name));
-    r->uid = uid ? uid : 1; /* 0 is for buckets without a definition */
-    *ret_record = r;
-    return 0;
-}
+/* ---- records by name ---- */
 
 static int compare_names(const char *name_a, const char *variant_a, const char *name_b, const char *variant_b)
 {
@@ -149,11 +56,11 @@ static void convert_visited(void *context, struct weir_held *held)
     const struct weir_record *from = weir_record_at(walk->limiter, weir_pair_limit(held->pair));
     const struct weir_record *to = from->next ? weir_record_at(walk->limiter, from->next) : NULL;
     struct weir_entry entry = { .held = *held };
-    weir_entry_unpack(walk->limiter, &from->limit, &entry);
+    weir_entry_unpack(walk->limiter, &from->terms.limit, &entry);
     if (to) {
-        struct weir_event event = weir_event_make(walk->limiter, to, &no_key, 0, &walk->time);
-        if (weir_entry_convert(walk->limiter, to, &event, &entry)) {
-            weir_entry_release(walk->limiter, to, &entry);
+        struct weir_event event = weir_event_make(walk->limiter, &to->terms, &no_key, 0, &walk->time);
+        if (weir_entry_convert(walk->limiter, &to->terms, &event, &entry)) {
+            weir_entry_release(walk->limiter, &to->terms, &entry);
             return;
         }
         if (!walk->last) { /* no room for its log: it stays under the old number while it may */
@@ -209,37 +116,46 @@ void weir_limiter_reach(struct weir_limiter *limiter, uint64_t now_ns)
     pthread_mutex_unlock(&limiter->background);
 }
 
-/* Records outlive their numbers by one set: a decision that began long ago may still read them. */
-static int bury(struct weir_limiter *limiter)
+/* Walks until no entry of a retired limit is left. Whoever holds an entry is waited for at the place where it is; if
+ * one was being moved meanwhile, to where more room is, it may have passed the walk: once more. */
+static void walk_retired(struct weir_limiter *limiter, const struct weir_time *time)
 {
-    for (size_t i = 0; i < limiter->buried_count; i++)
-        record_destroy(limiter->buried[i]);
-    limiter->buried_count = 0;
-    if (limiter->retired_count == 0)
-        return 0;
-    struct weir_record **more = realloc(limiter->buried, limiter->retired_count * sizeof *more);
-    if (!more)
-        return WEIR_ENOMEM;
-    limiter->buried = more;
-    return 0;
+    uint64_t begun;
+    unsigned spins = 0;
+    do {
+        begun = __atomic_load_n(&limiter->widenings_begun, __ATOMIC_SEQ_CST);
+        for (; __atomic_load_n(&limiter->widenings_done, __ATOMIC_SEQ_CST) != begun; weir_relax(&spins))
+            begun = __atomic_load_n(&limiter->widenings_begun, __ATOMIC_SEQ_CST);
+        limiter->walk_cursor = 0;
+        while (walk_on(limiter, time, SIZE_MAX, true)) {
+        }
+    } while (__atomic_load_n(&limiter->widenings_begun, __ATOMIC_SEQ_CST) != begun);
 }
 
-/* No entry of a retired limit is left: their numbers may be given away. */
+/* The previous set ends: its ids are no good any more, then no entry is of it, then its records are used again.
+ * Whoever decides by one either holds an entry, and the walk waits for it; or looks at the id once it does, and begins
+ * again. */
 static void finish_retired(struct weir_limiter *limiter, const struct weir_time *time)
 {
     if (limiter->retired_count == 0)
         return;
-    limiter->walk_cursor = 0;
-    while (walk_on(limiter, time, SIZE_MAX, true)) {
-    }
+    for (size_t i = 0; i < limiter->retired_count; i++)
+        __atomic_store_n(&limiter->records[limiter->retired[i]]->terms.id, 0, __ATOMIC_SEQ_CST);
+    walk_retired(limiter, time);
     for (size_t i = 0; i < limiter->retired_count; i++) {
         struct weir_record *record = limiter->records[limiter->retired[i]];
         __atomic_store_n(&limiter->records[limiter->retired[i]], NULL, __ATOMIC_RELEASE);
-        record->next = 0;
-        limiter->buried[i] = record;
+        weir_record_spare(limiter, record);
     }
-    limiter->buried_count = limiter->retired_count;
     limiter->retired_count = 0;
+}
+
+int weir_id_error(const struct weir_limiter *limiter, weir_limit_id id)
+{
+    uint64_t generation = id >> 16;
+    bool was = weir_id_number(id) >= WEIR_DEFINED_FIRST && generation > 0 &&
+               generation <= __atomic_load_n(&limiter->generation, __ATOMIC_RELAXED);
+    return was ? WEIR_ESTALE : WEIR_ENOENT;
 }
 
 /* ---- replacing the set ---- */
@@ -251,11 +167,11 @@ struct replacement {
     size_t count, retired_count;
 };
 
-static void replacement_deinit(struct replacement *r, bool records_too)
+static void replacement_deinit(struct weir_limiter *limiter, struct replacement *r, bool records_too)
 {
     for (size_t i = 0; records_too && r->records && i < r->count; i++)
-        if (r->records[i] && r->records[i]->id == 0)
-            record_destroy(r->records[i]);
+        if (r->records[i])
+            weir_record_spare(limiter, r->records[i]);
     free(r->records);
     if (records_too) {
         free(r->sorted);
@@ -274,9 +190,9 @@ static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *de
     if (!r->records || !r->sorted || !r->retired)
         return WEIR_ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        int error = check_def(&defs[i], ret_fault);
+        int error = weir_def_check(&defs[i], ret_fault);
         if (!error)
-            error = record_create(limiter, &defs[i], &r->records[i], ret_fault);
+            error = weir_record_create(limiter, &defs[i], &r->records[i], ret_fault);
         if (error)
             return error;
         r->sorted[i] = r->records[i];
@@ -285,7 +201,7 @@ static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *de
     for (size_t i = 1; i < count; i++)
         if (compare_records(&r->sorted[i - 1], &r->sorted[i]) == 0) {
             struct weir_limit_def def = { .name = r->sorted[i]->name };
-            return fault_at(ret_fault, WEIR_EEXIST, &def, "name", "this name and variant is defined twice");
+            return weir_def_fault(ret_fault, WEIR_EEXIST, &def, "name", "this name and variant is defined twice");
         }
     return 0;
 }
@@ -309,6 +225,14 @@ static void succeed(struct weir_record *old, uint32_t number)
     __atomic_store_n(&old->plain, false, __ATOMIC_RELAXED);
 }
 
+/* `record`, which is not published yet, takes the place of `old`. */
+static void follow(struct weir_record *record, const struct weir_record *old, uint64_t now_ns)
+{
+    struct weir_terms terms = record->terms;
+    weir_limit_follow(&terms.limit, &old->terms.limit, now_ns);
+    weir_record_set_terms(record, &terms);
+}
+
 /* Where its entries show what was used: entry.c packs it there. */
 static struct weir_kind kind_of(const struct weir_limit *limit)
 {
@@ -329,17 +253,20 @@ static struct weir_kind kind_of(const struct weir_limit *limit)
 static void publish(struct weir_limiter *limiter, struct weir_record *record, struct weir_record *old, uint64_t now_ns)
 {
     uint32_t number = number_take(limiter);
-    record->id = number | limiter->generation << 16;
     if (old)
-        weir_limit_follow(&record->limit, &old->limit, now_ns);
-    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++) /* counters go on under the new number */
-        limiter->refused[i][number] =
-            old ? __atomic_load_n(&limiter->refused[i][weir_id_number(old->id)], __ATOMIC_RELAXED) : 0;
-    if (old) {
-        record->evicted = __atomic_load_n(&old->evicted, __ATOMIC_RELAXED);
-        record->refused_full = __atomic_load_n(&old->refused_full, __ATOMIC_RELAXED);
+        follow(record, old, now_ns);
+    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++) { /* counters go on under the new number */
+        uint64_t *refused = limiter->refused[i];
+        uint64_t count = old ? __atomic_load_n(&refused[weir_id_number(old->terms.id)], __ATOMIC_RELAXED) : 0;
+        __atomic_store_n(&refused[number], count, __ATOMIC_RELAXED);
     }
-    weir_table_set_kind(&limiter->table, number, kind_of(&record->limit), record->limit.capacity);
+    if (old) {
+        __atomic_store_n(&record->evicted, __atomic_load_n(&old->evicted, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+        __atomic_store_n(&record->refused_full, __atomic_load_n(&old->refused_full, __ATOMIC_RELAXED),
+                         __ATOMIC_RELAXED);
+    }
+    weir_table_set_kind(&limiter->table, number, kind_of(&record->terms.limit), record->terms.limit.capacity);
+    __atomic_store_n(&record->terms.id, number | limiter->generation << 16, __ATOMIC_RELEASE);
     __atomic_store_n(&limiter->records[number], record, __ATOMIC_RELEASE);
     if (old)
         succeed(old, number);
@@ -363,7 +290,7 @@ static void follow_removed_variants(struct weir_limiter *limiter, const struct r
             continue;
         base = find_record(r->sorted, r->count, old->name, none);
         if (base)
-            weir_limit_follow(&base->limit, &old->limit, now_ns);
+            follow(base, old, now_ns);
     }
 }
 
@@ -375,23 +302,23 @@ static void send_removed_variants(struct weir_limiter *limiter)
         struct weir_record *old = limiter->records[limiter->retired[i]];
         struct weir_record *base = find_record(limiter->current, limiter->current_count, old->name, none);
         if (old->next == 0 && base)
-            succeed(old, weir_id_number(base->id));
+            succeed(old, weir_id_number(base->terms.id));
     }
 }
 
 /* Keeps what is unchanged, gives the new their numbers, retires the rest. */
 static void commit(struct weir_limiter *limiter, struct replacement *r, uint64_t now_ns)
 {
-    limiter->generation = limiter->generation % 0xffff + 1;
+    __atomic_fetch_add(&limiter->generation, 1, __ATOMIC_RELAXED);
     follow_removed_variants(limiter, r, now_ns);
     for (size_t i = 0; i < limiter->current_count; i++)
         limiter->current[i]->retired = true;
     for (size_t i = 0; i < r->count; i++) {
         struct weir_record *old = find_record(limiter->current, limiter->current_count, r->records[i]->name,
                                               r->records[i]->variant);
-        if (old && same_spec(old, r->records[i]) && r->records[i]->limit.debt_until_ns == 0) {
+        if (old && same_spec(old, r->records[i]) && r->records[i]->terms.limit.debt_until_ns == 0) {
             old->retired = false;
-            record_destroy(r->records[i]);
+            weir_record_spare(limiter, r->records[i]);
             r->records[i] = old;
         } else {
             publish(limiter, r->records[i], old, now_ns);
@@ -399,7 +326,7 @@ static void commit(struct weir_limiter *limiter, struct replacement *r, uint64_t
     }
     for (size_t i = 0; i < limiter->current_count; i++)
         if (limiter->current[i]->retired)
-            r->retired[r->retired_count++] = weir_id_number(limiter->current[i]->id);
+            r->retired[r->retired_count++] = weir_id_number(limiter->current[i]->terms.id);
     free(limiter->current);
     free(limiter->retired);
     memcpy(r->sorted, r->records, r->count * sizeof(void *));
@@ -424,21 +351,19 @@ int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_de
         memset(ret_fault, 0, sizeof *ret_fault);
     if (count > WEIR_LIMITS_MAX) {
         struct weir_limit_def none = { .name = "limits" };
-        return fault_at(ret_fault, WEIR_ELIMIT, &none, "count", "must be at most 32000, overrides included");
+        return weir_def_fault(ret_fault, WEIR_ELIMIT, &none, "count", "must be at most 32000, overrides included");
     }
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
     pthread_mutex_lock(&limiter->background);
     int error = prepare(limiter, defs, count, &r, ret_fault);
-    if (!error)
-        error = bury(limiter);
     if (!error) {
         finish_retired(limiter, &now);
         commit(limiter, &r, now.now_ns);
         for (size_t i = 0; i < count; i++)
-            ret_ids[i] = r.records[i]->id;
+            ret_ids[i] = r.records[i]->terms.id;
     }
-    replacement_deinit(&r, error != 0);
+    replacement_deinit(limiter, &r, error != 0);
     pthread_mutex_unlock(&limiter->background);
     return error;
 }
@@ -446,14 +371,13 @@ int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_de
 void weir_limiter_undefine_all(struct weir_limiter *limiter)
 {
     for (uint32_t i = 0; limiter->records && i <= WEIR_SLOT_LIMIT_MAX; i++)
-        record_destroy(limiter->records[i]);
+        weir_record_destroy(limiter->records[i]);
     for (size_t i = 0; i < limiter->zones_count; i++) {
         weir_zone_destroy(limiter->zones[i].zone);
         free(limiter->zones[i].name);
     }
-    for (size_t i = 0; i < limiter->buried_count; i++)
-        record_destroy(limiter->buried[i]);
-    free(limiter->buried);
+    while (limiter->spare)
+        weir_record_destroy(weir_record_take(limiter));
     free(limiter->zones);
     free(limiter->current);
     free(limiter->retired);

@@ -8,13 +8,13 @@
 #define LOG_SEARCH_LINES 256
 #define LOG_SEARCHES 64
 
-struct weir_event weir_event_make(struct weir_limiter *limiter, const struct weir_record *record,
+struct weir_event weir_event_make(struct weir_limiter *limiter, const struct weir_terms *terms,
                                   const struct weir_key *key, uint64_t cost, const struct weir_time *time)
 {
     struct weir_event event = { .now_ns = time->now_ns, .cost = cost };
-    if (record->limit.calendar) {
-        uint64_t phase_ns = (uint64_t)((weir_u128)key->phase * record->spread_ns >> 64);
-        event.window = weir_wall_window(&limiter->wall, &record->rule, record->limit.period_ns, phase_ns, time->now_ns,
+    if (terms->limit.calendar) {
+        uint64_t phase_ns = (uint64_t)((weir_u128)key->phase * terms->spread_ns >> 64);
+        event.window = weir_wall_window(&limiter->wall, &terms->rule, terms->limit.period_ns, phase_ns, time->now_ns,
                                         time->wall_ns);
     }
     return event;
@@ -67,10 +67,11 @@ static bool forget_a_log(struct weir_limiter *limiter, bool evict, uint64_t now_
         return false;
     }
     entry.state.log = log_unpack(limiter, entry.held.a, entry.held.b);
-    weir_entry_drop(limiter, &entry);
+    entry.widened = false;
     *ret_live = wait_ns > 0;
     if (wait_ns > 0)
         weir_count_evicted(limiter, number);
+    weir_entry_drop(limiter, &entry);
     return true;
 }
 
@@ -90,17 +91,17 @@ static uint32_t ring_take(struct weir_limiter *limiter, uint32_t room, bool evic
     return block;
 }
 
-bool weir_entry_room(struct weir_limiter *limiter, const struct weir_record *record, const struct weir_event *event,
-                     uint64_t units, struct weir_entry *entry, uint64_t *ret_wait_ns)
+/* A ring of `need` words, at least, and not four times that. */
+static bool make_room(struct weir_limiter *limiter, const struct weir_terms *terms, uint32_t need, uint64_t now_ns,
+                      struct weir_entry *entry, uint64_t *ret_wait_ns)
 {
     struct weir_log *log = &entry->state.log;
-    uint64_t wait_ns = record->limit.period_ns + limiter->skew_max_ns + 1;
-    uint32_t need = weir_limit_room(&record->limit, &entry->state, event, units);
+    uint64_t wait_ns = terms->limit.period_ns + limiter->skew_max_ns + 1;
     if (need == 0 || (need <= log->room && need >= log->room / 4))
         return true;
     if (need < log->used) /* not yet popped; the next charge will shrink it */
         return need <= log->room;
-    uint32_t block = ring_take(limiter, need, record->on_full == WEIR_ON_FULL_EVICT, event->now_ns, &wait_ns);
+    uint32_t block = ring_take(limiter, need, terms->on_full == WEIR_ON_FULL_EVICT, now_ns, &wait_ns);
     if (block == WEIR_LOGS_NONE) {
         if (ret_wait_ns)
             *ret_wait_ns = wait_ns;
@@ -110,6 +111,13 @@ bool weir_entry_room(struct weir_limiter *limiter, const struct weir_record *rec
     weir_log_move(log, weir_logs_times(&limiter->logs, block), need);
     ring_give(limiter, &old);
     return true;
+}
+
+bool weir_entry_room(struct weir_limiter *limiter, const struct weir_terms *terms, const struct weir_event *event,
+                     uint64_t units, struct weir_entry *entry, uint64_t *ret_wait_ns)
+{
+    uint32_t need = weir_limit_room(&terms->limit, &entry->state, event, units);
+    return make_room(limiter, terms, need, event->now_ns, entry, ret_wait_ns);
 }
 
 /* ---- packing ---- */
@@ -155,7 +163,7 @@ void weir_entry_forgotten(void *context, uint32_t number, uint64_t a, uint64_t b
     struct weir_record *record = weir_record_at(limiter, number);
     if (!record)
         return;
-    if (weir_limit_keeps_log(&record->limit)) {
+    if (weir_limit_keeps_log(&record->terms.limit)) {
         struct weir_log log = log_unpack(limiter, a, b);
         ring_give(limiter, &log);
     }
@@ -166,26 +174,39 @@ void weir_entry_forgotten(void *context, uint32_t number, uint64_t a, uint64_t b
 /* ---- holding ---- */
 
 /* The log's ring and the continuation must fit the limit that the entry goes to. */
-static bool fit_width(struct weir_limiter *limiter, const struct weir_record *to, uint64_t now_ns,
+static bool fit_width(struct weir_limiter *limiter, const struct weir_terms *to, uint64_t now_ns,
                       struct weir_entry *entry)
 {
     bool wide = !weir_limit_is_bucket(&to->limit);
-    if (wide && !entry->held.wide)
+    if (wide && !entry->held.wide) {
+        if (!entry->widened)
+            __atomic_fetch_add(&limiter->widenings_begun, 1, __ATOMIC_SEQ_CST);
+        entry->widened = true;
         return weir_table_widen(&limiter->table, &entry->held, now_ns);
+    }
     if (!wide && entry->held.wide)
         weir_table_narrow(&limiter->table, &entry->held);
     return true;
 }
 
-bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_record *to, const struct weir_event *event,
+/* An entry that may have moved has been let go. */
+static void widening_done(struct weir_limiter *limiter, struct weir_entry *entry)
+{
+    if (entry->widened)
+        __atomic_fetch_add(&limiter->widenings_done, 1, __ATOMIC_SEQ_CST);
+    entry->widened = false;
+}
+
+bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_terms *to, const struct weir_event *event,
                         struct weir_entry *entry)
 {
     const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry->held.pair));
-    bool reset = !from || to->spec.on_change == WEIR_ON_CHANGE_RESET;
-    bool permits = !reset && is_permits(&from->limit) && is_permits(&to->limit); /* they stay where they are */
+    bool reset = !from || to->on_change == WEIR_ON_CHANGE_RESET;
+    bool permits = !reset && is_permits(&from->terms.limit) && is_permits(&to->limit); /* they stay where they are */
     if (!reset && weir_limit_keeps_log(&to->limit) && !permits) {
-        uint64_t units = weir_limit_carried(&from->limit, &to->limit, to->spec.on_change, &entry->state, event);
-        if (!weir_entry_room(limiter, to, event, units, entry, NULL))
+        uint64_t units = weir_limit_carried(&from->terms.limit, &to->limit, to->on_change, &entry->state, event);
+        uint32_t need = weir_limit_room_carried(&to->limit, &entry->state, event, units);
+        if (!make_room(limiter, to, need, event->now_ns, entry, NULL))
             return false;
     }
     if (!fit_width(limiter, to, event->now_ns, entry))
@@ -195,7 +216,7 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_record *
         entry->state = weir_state_fresh(&to->limit, event->now_ns);
         ring_give(limiter, &log);
     } else {
-        weir_limit_convert(&from->limit, &to->limit, to->spec.on_change, &entry->state, event);
+        weir_limit_convert(&from->terms.limit, &to->limit, to->on_change, &entry->state, event);
         if (!weir_limit_keeps_log(&to->limit))
             ring_give(limiter, &entry->state.log);
     }
@@ -206,49 +227,65 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_record *
 void weir_entry_put_back(struct weir_limiter *limiter, struct weir_entry *entry)
 {
     const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry->held.pair));
-    if (!from || !weir_limit_keeps_log(&from->limit))
+    if (!from || !weir_limit_keeps_log(&from->terms.limit))
         ring_give(limiter, &entry->state.log);
     if (from)
-        pack(limiter, &from->limit, entry);
+        pack(limiter, &from->terms.limit, entry);
     weir_table_release(&entry->held, weir_pair_limit(entry->held.pair), weir_pair_fresh_at(entry->held.pair));
+    widening_done(limiter, entry);
 }
 
-enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_record *record, uint64_t hash,
+/* Lets go of an entry that was found, or made, for a limit that is gone. */
+static void leave(struct weir_limiter *limiter, struct weir_held *held)
+{
+    if (held->newcomer)
+        weir_table_drop(&limiter->table, held);
+    else
+        weir_table_release(held, weir_pair_limit(held->pair), weir_pair_fresh_at(held->pair));
+}
+
+enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t hash,
                                enum weir_absent absent, const struct weir_event *event, struct weir_entry *ret_entry,
                                uint64_t *ret_wait_ns)
 {
-    uint32_t number = weir_id_number(record->id);
+    uint32_t number = weir_id_number(terms->id);
     enum weir_hold result = weir_table_hold(&limiter->table, hash, number, absent, event->now_ns, &ret_entry->held,
                                             ret_wait_ns);
     if (result != WEIR_HOLD_OK)
         return result;
+    if (!weir_terms_good(limiter, terms)) {
+        leave(limiter, &ret_entry->held);
+        return WEIR_HOLD_STALE;
+    }
     uint32_t written_under = weir_pair_limit(ret_entry->held.pair);
     const struct weir_record *from = weir_record_at(limiter, written_under);
-    weir_entry_unpack(limiter, from ? &from->limit : &record->limit, ret_entry);
-    if (written_under != number && !weir_entry_convert(limiter, record, event, ret_entry)) {
+    ret_entry->widened = false;
+    weir_entry_unpack(limiter, from ? &from->terms.limit : &terms->limit, ret_entry);
+    if (written_under != number && !weir_entry_convert(limiter, terms, event, ret_entry)) {
         weir_entry_put_back(limiter, ret_entry);
         *ret_wait_ns = 1;
         return WEIR_HOLD_FULL;
     }
-    if (!weir_limit_jumped(&record->limit, &ret_entry->state, event->now_ns))
+    if (!weir_limit_jumped(&terms->limit, &ret_entry->state, event->now_ns))
         return WEIR_HOLD_OK;
     /* Without room for a full log the key stays as it is, which is refused too. Permits need none. */
-    if (is_permits(&record->limit) ||
-        weir_entry_room(limiter, record, event, record->limit.capacity, ret_entry, NULL)) {
-        weir_limit_settle(&record->limit, &ret_entry->state, event);
+    if (is_permits(&terms->limit) || weir_entry_room(limiter, terms, event, terms->limit.capacity, ret_entry, NULL)) {
+        weir_limit_settle(&terms->limit, &ret_entry->state, event);
         __atomic_fetch_add(&limiter->clock_jumps, 1, __ATOMIC_RELAXED);
     }
     return WEIR_HOLD_OK;
 }
 
-void weir_entry_release(struct weir_limiter *limiter, const struct weir_record *record, struct weir_entry *entry)
+void weir_entry_release(struct weir_limiter *limiter, const struct weir_terms *terms, struct weir_entry *entry)
 {
-    pack(limiter, &record->limit, entry);
-    weir_table_release(&entry->held, weir_id_number(record->id), entry->state.fresh_at);
+    pack(limiter, &terms->limit, entry);
+    weir_table_release(&entry->held, weir_id_number(terms->id), entry->state.fresh_at);
+    widening_done(limiter, entry);
 }
 
 void weir_entry_drop(struct weir_limiter *limiter, struct weir_entry *entry)
 {
     ring_give(limiter, &entry->state.log);
     weir_table_drop(&limiter->table, &entry->held);
+    widening_done(limiter, entry);
 }

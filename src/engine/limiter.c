@@ -147,13 +147,12 @@ static int append_values(uint8_t *bytes, size_t *size, const struct weir_slice *
 }
 
 /* The key of one value, without copying it: the same bytes in the same order as of several. */
-static struct weir_key key_of_one(const struct weir_limiter *limiter, const struct weir_record *record,
-                                  struct weir_slice value)
+static struct weir_key key_of_one(const struct weir_limiter *limiter, uint64_t uid, struct weir_slice value)
 {
-    uint8_t head[sizeof record->uid + sizeof(uint32_t)];
+    uint8_t head[sizeof uid + sizeof(uint32_t)];
     uint32_t length = (uint32_t)value.size;
-    memcpy(head, &record->uid, sizeof record->uid);
-    memcpy(head + sizeof record->uid, &length, sizeof length);
+    memcpy(head, &uid, sizeof uid);
+    memcpy(head + sizeof uid, &length, sizeof length);
     return (struct weir_key){ .hash = weir_siphash_joined(&limiter->key, head, sizeof head, value.data, value.size) };
 }
 
@@ -161,26 +160,29 @@ int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, co
                      size_t count, struct weir_key *ret_key)
 {
     uint8_t bytes[sizeof(uint64_t) + WEIR_LIMIT_NAME_MAX + WEIR_KEY_BYTES_MAX + WEIR_KEY_VALUES_MAX * sizeof(uint32_t)];
-    const struct weir_record *record = weir_record_of(limiter, limit);
+    const struct weir_record *record = weir_record_at(limiter, weir_id_number(limit));
     if (!record)
-        return WEIR_ENOENT;
-    if (count == 1 && record->spread_ns == 0 && values->size <= WEIR_KEY_BYTES_MAX) {
-        *ret_key = key_of_one(limiter, record, *values);
+        return weir_id_error(limiter, limit);
+    uint64_t uid = __atomic_load_n(&record->naming.uid, __ATOMIC_ACQUIRE);
+    uint64_t spread_ns = __atomic_load_n(&record->terms.spread_ns, __ATOMIC_ACQUIRE);
+    struct weir_siphash_state phase;
+    if (spread_ns > 0)
+        weir_words_load(&phase, &record->naming.phase, sizeof phase);
+    if (weir_record_id(record) != limit)
+        return weir_id_error(limiter, limit);
+    if (count == 1 && spread_ns == 0 && values->size <= WEIR_KEY_BYTES_MAX) {
+        *ret_key = key_of_one(limiter, uid, *values);
         return 0;
     }
-    size_t size = sizeof record->uid;
-    memcpy(bytes, &record->uid, size);
+    size_t size = sizeof uid;
+    memcpy(bytes, &uid, size);
     int error = append_values(bytes, &size, values, count);
     if (error)
         return error;
     struct weir_key key = { .hash = weir_siphash(&limiter->key, bytes, size) };
-    if (record->spread_ns > 0) { /* nodes must agree: by the name, and by the secret they share */
-        struct weir_slice name = { record->name, strlen(record->name) };
-        struct weir_siphash_state state;
-        weir_siphash_start(&state, &limiter->cluster_key);
-        weir_siphash_add(&state, name.data, name.size + 1);
-        weir_siphash_add(&state, bytes + sizeof record->uid, size - sizeof record->uid);
-        key.phase = weir_siphash_end(&state);
+    if (spread_ns > 0) { /* nodes must agree: by the name, and by the secret they share */
+        weir_siphash_add(&phase, bytes + sizeof uid, size - sizeof uid);
+        key.phase = weir_siphash_end(&phase);
     }
     *ret_key = key;
     return 0;
@@ -190,38 +192,38 @@ int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, co
 
 /* Holds the entry of a charge, if there is one. */
 static int hold_for(struct weir_limiter *limiter, const struct weir_charge *charge, const struct weir_time *time,
-                    const struct weir_record **ret_record, struct weir_event *ret_event, struct weir_entry *ret_entry,
+                    struct weir_terms *ret_terms, struct weir_event *ret_event, struct weir_entry *ret_entry,
                     bool *ret_held)
 {
     uint64_t wait_ns;
-    const struct weir_record *record = weir_record_of(limiter, charge->limit);
-    if (!record)
-        return WEIR_ENOENT;
-    record = weir_record_now(limiter, record);
+    enum weir_hold hold;
     struct weir_time now = time ? *time : weir_time_read();
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
-    *ret_event = weir_event_make(limiter, record, &charge->key, charge->cost, &now);
-    *ret_record = record;
-    *ret_held = weir_entry_hold(limiter, record, charge->key.hash, WEIR_ABSENT_LEAVE, ret_event, ret_entry, &wait_ns) ==
-                WEIR_HOLD_OK;
+    do {
+        if (!weir_terms_of(limiter, charge->limit, ret_terms))
+            return weir_id_error(limiter, charge->limit);
+        *ret_event = weir_event_make(limiter, ret_terms, &charge->key, charge->cost, &now);
+        hold = weir_entry_hold(limiter, ret_terms, charge->key.hash, WEIR_ABSENT_LEAVE, ret_event, ret_entry, &wait_ns);
+    } while (hold == WEIR_HOLD_STALE);
+    *ret_held = hold == WEIR_HOLD_OK;
     return 0;
 }
 
 int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t units,
                         const struct weir_time *time, uint64_t *ret_units)
 {
-    const struct weir_record *record;
+    struct weir_terms terms;
     struct weir_event event;
     struct weir_entry entry;
     bool held;
-    int error = hold_for(limiter, charge, time, &record, &event, &entry, &held);
+    int error = hold_for(limiter, charge, time, &terms, &event, &entry, &held);
     if (error)
         return error;
     *ret_units = 0;
     if (held) {
-        *ret_units = weir_limit_refund(&record->limit, &entry.state, &event, units);
-        weir_entry_release(limiter, record, &entry);
+        *ret_units = weir_limit_refund(&terms.limit, &entry.state, &event, units);
+        weir_entry_release(limiter, &terms, &entry);
     }
     return 0;
 }
@@ -229,20 +231,20 @@ int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *
 int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t ticket,
                              const struct weir_time *time, uint64_t *ret_newest)
 {
-    const struct weir_record *record;
+    struct weir_terms terms;
     struct weir_event event;
     struct weir_entry entry;
     bool held;
-    int error = hold_for(limiter, charge, time, &record, &event, &entry, &held);
+    int error = hold_for(limiter, charge, time, &terms, &event, &entry, &held);
     if (error)
         return error;
     *ret_newest = 0;
-    if (held && weir_limit_is_bucket(&record->limit) && weir_ticket_make(entry.state.fresh_at) == ticket) {
-        (void)weir_limit_refund(&record->limit, &entry.state, &event, charge->cost);
+    if (held && weir_limit_is_bucket(&terms.limit) && weir_ticket_make(entry.state.fresh_at) == ticket) {
+        (void)weir_limit_refund(&terms.limit, &entry.state, &event, charge->cost);
         *ret_newest = weir_ticket_make(entry.state.fresh_at);
     }
     if (held)
-        weir_entry_release(limiter, record, &entry);
+        weir_entry_release(limiter, &terms, &entry);
     return 0;
 }
 
@@ -252,12 +254,13 @@ int weir_limiter_forget(struct weir_limiter *limiter, const struct weir_charge *
     struct weir_entry entry;
     uint64_t wait_ns;
     if (!weir_record_of(limiter, charge->limit))
-        return WEIR_ENOENT;
+        return weir_id_error(limiter, charge->limit);
     *ret_found = weir_table_hold(&limiter->table, charge->key.hash, 0, WEIR_ABSENT_LEAVE, 0, &entry.held, &wait_ns) ==
                  WEIR_HOLD_OK;
     if (*ret_found) {
         const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry.held.pair));
-        weir_entry_unpack(limiter, &from->limit, &entry);
+        entry.widened = false;
+        weir_entry_unpack(limiter, &from->terms.limit, &entry);
         weir_entry_drop(limiter, &entry);
     }
     return 0;
@@ -294,10 +297,12 @@ int weir_limiter_limit_stats(const struct weir_limiter *limiter, weir_limit_id l
 {
     const struct weir_record *record = weir_record_of(limiter, limit);
     if (!record)
-        return WEIR_ENOENT;
-    *ret_stats = (struct weir_limit_stats){ .evicted = load(&record->evicted),
-                                            .refused_full = load(&record->refused_full) };
+        return weir_id_error(limiter, limit);
+    struct weir_limit_stats stats = { .evicted = load(&record->evicted), .refused_full = load(&record->refused_full) };
     for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++)
-        ret_stats->refused += load(&limiter->refused[i][weir_id_number(limit)]);
+        stats.refused += load(&limiter->refused[i][weir_id_number(limit)]);
+    if (weir_record_id(record) != limit)
+        return weir_id_error(limiter, limit);
+    *ret_stats = stats;
     return 0;
 }

@@ -4,9 +4,9 @@
  * that a permit outlives any number of changes of the limits. */
 #include "engine/memory.h"
 
-/* One key of a permit on its way. */
+/* One key of a permit on its way. What an entry that is held says it is of is not used again before it is let go. */
 struct part {
-    const struct weir_record *record; /* NULL: the key has no permits at all */
+    const struct weir_terms *terms; /* NULL: the key has no permits at all */
     struct weir_event event;
     struct weir_entry entry;
 };
@@ -28,12 +28,13 @@ static int sort_keys(const struct weir_key *keys, size_t count, uint64_t *hashes
 }
 
 /* The limit that an entry is of, and the one that has taken its place; NULL unless both are concurrency limits. */
-static const struct weir_record *record_of(const struct weir_limiter *limiter, const struct weir_held *held)
+static const struct weir_terms *terms_of(const struct weir_limiter *limiter, const struct weir_held *held)
 {
     const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(held->pair));
     const struct weir_record *to = from ? weir_record_now(limiter, from) : NULL;
-    bool permits = to && from->limit.algorithm == WEIR_CONCURRENCY && to->limit.algorithm == WEIR_CONCURRENCY;
-    return permits ? to : NULL;
+    bool permits = to && from->terms.limit.algorithm == WEIR_CONCURRENCY &&
+                   to->terms.limit.algorithm == WEIR_CONCURRENCY;
+    return permits ? &to->terms : NULL;
 }
 
 static void hold(struct weir_limiter *limiter, uint64_t hash, const struct weir_time *time, struct part *part)
@@ -41,22 +42,23 @@ static void hold(struct weir_limiter *limiter, uint64_t hash, const struct weir_
     static const struct weir_key no_key = { 0 }; /* permits have no phase */
     struct weir_held *held = &part->entry.held;
     uint64_t wait_ns;
-    part->record = NULL;
+    part->terms = NULL;
+    part->entry.widened = false;
     if (weir_table_hold(&limiter->table, hash, 0, WEIR_ABSENT_LEAVE, time->now_ns, held, &wait_ns) != WEIR_HOLD_OK)
         return;
-    part->record = record_of(limiter, held);
-    if (!part->record) {
+    part->terms = terms_of(limiter, held);
+    if (!part->terms) {
         weir_table_release(held, weir_pair_limit(held->pair), weir_pair_fresh_at(held->pair));
         return;
     }
     const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(held->pair));
-    part->event = weir_event_make(limiter, part->record, &no_key, 0, time);
-    weir_entry_unpack(limiter, &from->limit, &part->entry);
-    if (from != part->record) {
-        bool converted = weir_entry_convert(limiter, part->record, &part->event, &part->entry);
+    part->event = weir_event_make(limiter, part->terms, &no_key, 0, time);
+    weir_entry_unpack(limiter, &from->terms.limit, &part->entry);
+    if (&from->terms != part->terms) {
+        bool converted = weir_entry_convert(limiter, part->terms, &part->event, &part->entry);
         weir_assert(converted); /* it needs neither room nor a wider place */
     }
-    weir_limit_settle(&part->record->limit, &part->entry.state, &part->event);
+    weir_limit_settle(&part->terms->limit, &part->entry.state, &part->event);
 }
 
 /* Holds what there is of all keys. */
@@ -78,8 +80,8 @@ static int hold_all(struct weir_limiter *limiter, const struct weir_key *keys, s
 static void let_go(struct weir_limiter *limiter, struct part *parts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (parts[i].record)
-            weir_entry_release(limiter, parts[i].record, &parts[i].entry);
+        if (parts[i].terms)
+            weir_entry_release(limiter, parts[i].terms, &parts[i].entry);
 }
 
 int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *keys, size_t count, uint64_t permit,
@@ -91,8 +93,8 @@ int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *ke
     if (error)
         return error;
     for (size_t i = 0; i < count; i++)
-        if (parts[i].record)
-            units += weir_limit_release(&parts[i].record->limit, &parts[i].entry.state, &parts[i].event, permit);
+        if (parts[i].terms)
+            units += weir_limit_release(&parts[i].terms->limit, &parts[i].entry.state, &parts[i].event, permit);
     let_go(limiter, parts, count);
     *ret_units = units;
     return 0;
@@ -100,7 +102,7 @@ int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *ke
 
 static uint64_t lease_of(const struct part *part, uint64_t permit)
 {
-    return part->record ? weir_limit_lease_ns(&part->record->limit, &part->entry.state, &part->event, permit) : 0;
+    return part->terms ? weir_limit_lease_ns(&part->terms->limit, &part->entry.state, &part->event, permit) : 0;
 }
 
 int weir_limiter_renew(struct weir_limiter *limiter, const struct weir_key *keys, size_t count, uint64_t permit,
@@ -115,7 +117,7 @@ int weir_limiter_renew(struct weir_limiter *limiter, const struct weir_key *keys
         lease_ns = weir_min_u64(lease_ns, lease_of(&parts[i], permit));
     bool lost = lease_ns == 0;
     for (size_t i = 0; i < count && !lost; i++) {
-        uint64_t left_ns = weir_limit_renew(&parts[i].record->limit, &parts[i].entry.state, &parts[i].event, permit);
+        uint64_t left_ns = weir_limit_renew(&parts[i].terms->limit, &parts[i].entry.state, &parts[i].event, permit);
         lease_ns = i == 0 ? left_ns : weir_min_u64(lease_ns, left_ns);
     }
     let_go(limiter, parts, count);

@@ -6,8 +6,8 @@
  *
  * A set is immutable. A reload loads, validates and compiles a whole new set; only then does weir_rules_create hand it
  * to the limiter in one step, so there is a complete new set or a fault with nothing changed. Sets in use at the same
- * time: the newest and the one before it. Before a third is created nobody may be using the oldest any more (the
- * limiter forgets its ids and answers WEIR_ENOENT).
+ * time: the newest and the one before it. Once a third is created the limiter answers WEIR_ESTALE to the ids of
+ * the oldest: whoever still has that set takes the newest.
  *
  * Cost of a match: per attribute one hash of its name and one of its value, a binary search where the attribute has
  * patterns with `*`, then one look-up per step of a path that the request satisfies. It does not grow with the number

@@ -94,7 +94,8 @@ void weir_table_prefault(struct weir_table *table)
             (void)weir_slot_swap(&table->lines[i].slot[0], WEIR_PAIR_EMPTY, WEIR_PAIR_EMPTY);
 }
 
-/* Holds the entry at a place for the walk, waiting for whoever holds it. False if there is none, or it need not be. */
+/* Holds the entry at a place for the walk, waiting for whoever holds it, also where it then need not be. False if there
+ * is none, or it need not be. */
 static bool hold_wanted(struct weir_table *table, struct weir_place place, uint64_t now_ns,
                         bool (*wanted)(void *, uint32_t), void *context, struct weir_held *ret_held)
 {
@@ -104,12 +105,14 @@ static bool hold_wanted(struct weir_table *table, struct weir_place place, uint6
         struct weir_pair pair = weir_slot_load(slot);
         if (!weir_tag_is_entry(pair.tag))
             return false;
+        if (weir_pair_locked(pair)) /* nobody knows what it will be */
+            continue;
         bool dead = weir_table_dead(table, pair, now_ns), show = wanted && wanted(context, weir_pair_limit(pair));
         if (!dead && !show)
             return false;
         weir_shard_lock(table, place.number);
         bool ours = dead && !show ? weir_place_clear(table, place, pair, false)
-                                  : !weir_pair_locked(pair) && weir_slot_swap(slot, pair, weir_pair_lock(pair));
+                                  : weir_slot_swap(slot, pair, weir_pair_lock(pair));
         weir_shard_unlock(table, place.number);
         if (!ours)
             continue;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/checked.h"
+#include "base/tsan.h"
 #include "core/limit/ticks.h"
 
 #define WEIR_TAG_CONTINUATION (UINT64_C(1) << 63)
@@ -58,14 +59,6 @@ static inline bool weir_slot_swap(struct weir_slot *slot, struct weir_pair seen,
 {
     return __sync_bool_compare_and_swap((weir_pair_bits *)(void *)slot, weir_pair_pack(seen), weir_pair_pack(next));
 }
-
-#if defined(__SANITIZE_THREAD__)
-#define WEIR_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WEIR_TSAN 1
-#endif
-#endif
 
 /* Both halves as of one instant. Aligned 16-byte loads are atomic on every x86-64 processor with AVX (Intel SDM vol. 3
  * 9.1.1, AMD APM vol. 2 7.3.2); elsewhere a swap of nothing reads. */

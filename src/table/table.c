@@ -167,9 +167,8 @@ static bool hold_seen(struct weir_table *table, struct weir_slot *slot, struct w
 
 /* Puts a locked, fresh entry into an empty place, under the shard's lock. */
 static void place_newcomer(struct weir_table *table, struct weir_place place, uint64_t hash, uint32_t limit,
-                           uint64_t now_ns, struct weir_held *ret_held)
+                           struct weir_kind kind, uint64_t now_ns, struct weir_held *ret_held)
 {
-    struct weir_kind kind = weir_table_kind_of(table, limit);
     struct weir_slot *slot = &place.line->slot[place.index];
     struct weir_pair pair = weir_pair_make(hash, limit, weir_ticks_at(now_ns, kind.shift));
     pair = weir_pair_at_home(pair, place.second);
@@ -191,10 +190,10 @@ static enum weir_hold insert(struct weir_table *table, uint64_t hash, uint32_t l
     enum weir_hold result = WEIR_HOLD_ABSENT;
     weir_shards_lock(table, hash, &shards);
     if (!weir_table_find(table, hash, &seen)) {
-        unsigned width = weir_table_kind_of(table, limit).wide ? 2 : 1;
-        result = weir_table_make_place(table, &shards, hash, width, evict, now_ns, &place, ret_wait_ns);
+        struct weir_kind kind = weir_table_kind_of(table, limit);
+        result = weir_table_make_place(table, &shards, hash, kind.wide ? 2 : 1, evict, now_ns, &place, ret_wait_ns);
         if (result == WEIR_HOLD_OK)
-            place_newcomer(table, place, hash, limit, now_ns, ret_held);
+            place_newcomer(table, place, hash, limit, kind, now_ns, ret_held);
     }
     weir_shards_unlock(table, &shards);
     return result;

@@ -254,6 +254,7 @@ enum weir_hold {
     WEIR_HOLD_OK,
     WEIR_HOLD_ABSENT, /* WEIR_ABSENT_LEAVE, and the key has no entry */
     WEIR_HOLD_FULL,   /* no place for a newcomer */
+    WEIR_HOLD_STALE,  /* engine/entry.c: the limit is of a set that is gone */
 };
 
 enum weir_absent {
@@ -290,9 +291,9 @@ uint64_t weir_table_dead_after_ns(const struct weir_table *table, struct weir_pa
 /* Called with an entry held, to be changed in place (weir_table_widen included) and released or dropped. */
 typedef void weir_table_visitor(void *context, struct weir_held *held);
 
-/* Walks `lines_max` lines on from *cursor (0 to begin), forgets dead entries, and shows those whose limit `wanted` says
- * yes to. Returns true while lines are left; the pass is complete when it returns false. Entries do not move past the
- * walk from begin to end. One walk at a time. */
+/* Walks `lines_max` lines on from *cursor (0 to begin), waits for whoever holds an entry there, forgets dead entries,
+ * and shows those whose limit `wanted` says yes to. Returns true while lines are left; the pass is complete when it
+ * returns false. Entries do not move past the walk from begin to end. One walk at a time. */
 bool weir_table_walk(struct weir_table *table, uint64_t *cursor, size_t lines_max, uint64_t now_ns,
                      bool (*wanted)(void *context, uint32_t limit), weir_table_visitor *visitor, void *context);
 

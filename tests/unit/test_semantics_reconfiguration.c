@@ -46,7 +46,7 @@ static void reconfiguration__an_id_is_good_for_one_reload(void **state)
     assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, &verdict), 0);
     spec.count = 30;
     fixture_define(&f, &spec, 1, T0);
-    assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, &verdict), WEIR_ENOENT);
+    assert_int_equal(weir_limiter_decide_many(f.limiter, &charge, 1, &time, 0, &verdict), WEIR_ESTALE);
     fixture_destroy(&f);
 }
 

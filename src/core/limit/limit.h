@@ -106,9 +106,9 @@ bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *s
 bool weir_limit_jumped(const struct weir_limit *limit, const struct weir_state *state, uint64_t now_ns);
 void weir_limit_settle(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event);
 
-/* Words that the log needs in all before `units` are charged, drained, settled or carried over; 0 for a limit
- * without a log. The caller then makes state->log.room at least that (a power of two): weir_log_move. To settle
- * takes the capacity; to drain a jumped key settles it first. */
+/* Words that the log needs in all before `units` are charged, drained or settled; 0 for a limit without a log. The
+ * caller then makes state->log.room at least that (a power of two): weir_log_move. To settle takes the capacity; to
+ * drain a jumped key settles it first. */
 uint32_t weir_limit_room(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
                          uint64_t units);
 /* Moves the entries to `times`, which has room for `room` >= log->used of them. */
@@ -145,8 +145,13 @@ uint64_t weir_limit_release(const struct weir_limit *limit, struct weir_state *s
 uint64_t weir_limit_carried(const struct weir_limit *from, const struct weir_limit *to, enum weir_on_change on_change,
                             const struct weir_state *state, const struct weir_event *event);
 
+/* Words that the log needs in all before a state is carried over, of which `units` will be used under `to`. What lies
+ * in the log already is among them. */
+uint32_t weir_limit_room_carried(const struct weir_limit *to, const struct weir_state *state,
+                                 const struct weir_event *event, uint64_t units);
+
 /* Carries a state from `from` over to `to`. If `to` keeps a log, state->log must have room for
- * weir_limit_room(to, state, event, weir_limit_carried(…)) entries. */
+ * weir_limit_room_carried(to, state, event, weir_limit_carried(…)) words. */
 void weir_limit_convert(const struct weir_limit *from, const struct weir_limit *to, enum weir_on_change on_change,
                         struct weir_state *state, const struct weir_event *event);
 

@@ -91,6 +91,15 @@ static void log_take(const struct weir_limit *limit, struct weir_state *state, c
 
 const struct weir_algorithm_ops weir_algorithm_log = { log_used, log_wait, log_add, log_take };
 
+static uint32_t room_of(uint64_t words)
+{
+    uint64_t need = weir_max_u64(weir_min_u64(words, WEIR_LOG_MAX), 8);
+    uint32_t room = 8;
+    while (room < need)
+        room *= 2;
+    return room;
+}
+
 uint32_t weir_limit_room(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
                          uint64_t units)
 {
@@ -103,11 +112,15 @@ uint32_t weir_limit_room(const struct weir_limit *limit, const struct weir_state
         need = units;
     else
         need = weir_add_sat(state->log.used - expired(limit, &state->log, event->now_ns), units);
-    need = weir_max_u64(weir_min_u64(need, WEIR_LOG_MAX), 8);
-    uint32_t room = 8;
-    while (room < need)
-        room *= 2;
-    return room;
+    return room_of(need);
+}
+
+uint32_t weir_limit_room_carried(const struct weir_limit *to, const struct weir_state *state,
+                                 const struct weir_event *event, uint64_t units)
+{
+    if (to->algorithm != WEIR_SLIDING_LOG)
+        return weir_limit_room(to, state, event, units);
+    return room_of(weir_max_u64(state->log.used, units));
 }
 
 void weir_log_move(struct weir_log *log, uint64_t *times, uint32_t room)
