@@ -112,6 +112,20 @@ class WebPage(unittest.TestCase):
         self.assertEqual(left['remaining'], 20, 'a page used up a quota')
         self.assertGreaterEqual(self.metric('weir_browser_refused_total{by="origin"}'), 3 * 6)
 
+    def test_no_page_asks_as_a_proxy_does(self):
+        """/v1/auth judges no Origin, but a page cannot send the fields that it needs."""
+        asked = Weir(FORWARDED_NGINX + 'limits:\n  - { name: all, rate: 100/hour }\n')
+        self.addCleanup(asked.stop)
+        page = ATTACK.replace('/v1/locks/plain/acquire', '/v1/auth?user=ada').replace('/v1/locks/json/acquire', '/v1/auth')
+        page = page.replace('"Content-Type": "application/json"', ', '.join(f'"{k}": "{v}"' for k, v in NGINX_FIELDS.items()))
+        site = Site(page.replace('WEIR', f'http://127.0.0.1:{asked.http}').encode())
+        self.addCleanup(site.stop)
+        shown = browse(f'http://127.0.0.1:{site.port}/')
+        self.assertIn('plain opaque 0', shown, 'the browser did not ask at all')
+        self.assertIn('json failed', shown)
+        left = json.loads(self.ask('POST', '/v1/check', {'attributes': {}, 'peek': True}, weir=asked)[1])
+        self.assertEqual(left['remaining'], 100)
+
     def test_a_name_that_was_made_to_point_here(self):
         """DNS rebinding: the browser takes the server for the attacker's own site, so Origin says nothing."""
         self.ask('POST', '/v1/locks/held/acquire', {'owner': 'whoever', 'ttl_ms': 86400000})
