@@ -115,7 +115,8 @@ RETURNS SETOF record LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_c
     SELECT f.incarnation, f.number FROM public.weir_fence AS f WHERE f.name = lock_name
 $$;
 
--- The trigger's function. Its argument is the lock's name; without one any checked token will do.
+-- The triggers' function, of statements and of rows. Its argument is the lock's name; without one any checked token will
+-- do.
 CREATE OR REPLACE FUNCTION public.weir_fence_refuse()
 RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -129,42 +130,73 @@ BEGIN
                         CASE WHEN TG_NARGS > 0 THEN format(' of "%s"', TG_ARGV[0]) ELSE '' END
             USING ERRCODE = 'WF003', HINT = 'Call weir_fence_check in this transaction, before the first write.';
     END IF;
-    RETURN NULL;
+    IF TG_OP = 'DELETE' THEN -- of a row: NULL would skip it in silence; of a statement it means nothing
+        RETURN OLD;
+    END IF;
+    RETURN NEW;
 END $$;
 
--- Refuses unguarded INSERT, UPDATE, DELETE, MERGE, COPY and TRUNCATE of this table and of the partitions (children) that
--- it has now; call it again after adding one. Without a name any checked token of the transaction will do: where each
--- row has a lock of its own. Needs the right to create a trigger on the table.
+-- A table with all below it: partitions, and tables that inherit from it, as they are now.
+CREATE OR REPLACE FUNCTION public.weir_fence_tree(root regclass)
+RETURNS TABLE (id regclass, kind "char") LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH RECURSIVE tree AS (
+        SELECT root::oid AS oid
+        UNION SELECT i.inhrelid FROM pg_inherits AS i JOIN tree ON i.inhparent = tree.oid)
+    SELECT c.oid::regclass, c.relkind FROM tree JOIN pg_class AS c ON c.oid = tree.oid ORDER BY c.oid
+$$;
+
+-- Refuses unguarded INSERT, UPDATE, DELETE, MERGE, COPY and TRUNCATE of this table and of all below it, by whatever name
+-- they are written: their own, or that of a parent that nobody guards. Without a name any checked token of the
+-- transaction will do: where each row has a lock of its own. Needs the right to create a trigger on each table.
+--
+-- Three triggers, because each sees what the others do not:
+--   weir_fence_guard       before each statement that names the table: also where no row is touched, and TRUNCATE;
+--   weir_fence_rows        before each row of a table that has rows: a statement that names a parent fires only the
+--                          parent's statement triggers. It stays when a partition is detached;
+--   weir_fence_rows_below  before each row, of a partitioned table: PostgreSQL gives each later partition one too, and
+--                          takes it away again on DETACH. Its name differs from weir_fence_rows, or ATTACH would fail.
 CREATE OR REPLACE FUNCTION public.weir_fence_guard(guarded regclass, lock_name text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    part regclass;
+    part record;
+    argument text := coalesce(quote_literal(lock_name), '');
+    -- In the condition, not in the function: a checked write calls no function for its rows.
+    unchecked text := format('WHEN (current_setting(%L, true) IS DISTINCT FROM pg_current_xact_id()::text)',
+                             coalesce('weir_fence.n' || md5(lock_name), 'weir_fence.any'));
 BEGIN
-    FOR part IN
-        WITH RECURSIVE tree AS (
-            SELECT guarded::oid AS id
-            UNION SELECT i.inhrelid FROM pg_inherits AS i JOIN tree ON i.inhparent = tree.id)
-        SELECT t.id::regclass FROM tree AS t ORDER BY t.id
-    LOOP
-        EXECUTE format('DROP TRIGGER IF EXISTS weir_fence_guard ON %s', part);
+    FOR part IN SELECT t.id, t.kind FROM public.weir_fence_tree(guarded) AS t LOOP
+        IF part.kind NOT IN ('r', 'p') THEN
+            RAISE EXCEPTION 'weir_fence: % is no table of this database: guard the tables that hold the rows', part.id
+                USING ERRCODE = '42809';
+        END IF;
+    END LOOP;
+    PERFORM public.weir_fence_unguard(guarded);
+    FOR part IN SELECT t.id, t.kind FROM public.weir_fence_tree(guarded) AS t LOOP
         EXECUTE format('CREATE TRIGGER weir_fence_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
-                       'FOR EACH STATEMENT EXECUTE FUNCTION public.weir_fence_refuse(%s)',
-                       part, coalesce(quote_literal(lock_name), ''));
+                       'FOR EACH STATEMENT EXECUTE FUNCTION public.weir_fence_refuse(%s)', part.id, argument);
+        IF part.kind = 'r' THEN
+            EXECUTE format('CREATE TRIGGER weir_fence_rows BEFORE INSERT OR UPDATE OR DELETE ON %s '
+                           'FOR EACH ROW %s EXECUTE FUNCTION public.weir_fence_refuse(%s)', part.id, unchecked, argument);
+        ELSIF part.id = guarded THEN
+            EXECUTE format('CREATE TRIGGER weir_fence_rows_below BEFORE INSERT OR UPDATE OR DELETE ON %s '
+                           'FOR EACH ROW %s EXECUTE FUNCTION public.weir_fence_refuse(%s)', part.id, unchecked, argument);
+        END IF;
     END LOOP;
 END $$;
 
 CREATE OR REPLACE FUNCTION public.weir_fence_unguard(guarded regclass)
 RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    part regclass;
+    part record;
 BEGIN
     FOR part IN
-        WITH RECURSIVE tree AS (
-            SELECT guarded::oid AS id
-            UNION SELECT i.inhrelid FROM pg_inherits AS i JOIN tree ON i.inhparent = tree.id)
-        SELECT t.id::regclass FROM tree AS t ORDER BY t.id
+        SELECT t.id, g.tgname, g.tgparentid <> 0 AS cloned
+        FROM public.weir_fence_tree(guarded) AS t JOIN pg_trigger AS g ON g.tgrelid = t.id
+        WHERE g.tgname IN ('weir_fence_guard', 'weir_fence_rows', 'weir_fence_rows_below')
     LOOP
-        EXECUTE format('DROP TRIGGER IF EXISTS weir_fence_guard ON %s', part);
+        IF NOT part.cloned THEN -- a clone goes with its parent's
+            EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', part.tgname, part.id);
+        END IF;
     END LOOP;
 END $$;
 
