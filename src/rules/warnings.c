@@ -87,7 +87,7 @@ static int off_check(struct weir_decode *decode, const struct weir_config_limit 
     bool off = is_off(&limit->spec);
     for (size_t i = 0; i < limit->overrides_count; i++) {
         const struct weir_config_override *override = &limit->overrides[i];
-        bool every = true;
+        bool every = limit->missing == WEIR_MISSING_SKIP; /* else there are those who lack it, too */
         if (override->shadowed)
             continue;
         if (!is_off(&override->spec))

@@ -53,6 +53,8 @@ static void test_limits_that_can_never_match(void **state)
     expect_one("limits:\n  - { name: a, rate: 1/s, mode: off }", 2, 5, "limit \"a\" can never match: its mode is off");
     expect_one("limits: [{ name: a, rate: 1/s, key: [u], overrides: [{ u: \"*\", mode: off }] }]", 1, 10,
                "can never match");
+    expect_none("limits: [{ name: a, rate: 1/s, key: [u], missing: share, overrides: [{ u: \"*\", mode: off }] }]");
+    expect_none("limits: [{ name: a, rate: 1/s, key: [u], missing: refuse, overrides: [{ u: \"*\", mode: off }] }]");
     expect_none("limits: [{ name: a, rate: 1/s, key: [u], mode: off, overrides: [{ u: x, mode: shadow }] }]");
     expect_none("limits: [{ name: a, rate: 1/s, key: [u], overrides: [{ u: x, mode: off }] }]");
     expect_one("limits: [{ name: a, rate: 1/s, match: { ip: \"::ffff:10.0.0.*\" } }]", 1, 41,
