@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "rules/config.h"
+#include "rules/yaml_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,12 +38,28 @@ static void nodes_check(struct weir_config *config)
     }
 }
 
+/* What is written of a tree reads as the same tree. */
+static void text_check(const uint8_t *data, size_t size)
+{
+    struct weir_arena *arena = weir_arena_create();
+    struct weir_yaml_node *root = NULL, *again = NULL;
+    struct weir_slice text, second;
+    if (weir_yaml_parse((const char *)data, size, arena, &root, NULL) == 0) {
+        weir_assert(weir_yaml_text(arena, root, &text) == 0);
+        weir_assert(weir_yaml_parse(text.data, text.size, arena, &again, NULL) == 0);
+        weir_assert(weir_yaml_text(arena, again, &second) == 0);
+        weir_assert(second.size == text.size && memcmp(second.data, text.data, text.size) == 0);
+    }
+    weir_arena_destroy(arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weir_config *config = NULL;
     struct weir_config_fault fault = { { 0, 0 }, "" };
     if (memmem(data, size, "_file", 5)) /* would open whatever file the fuzzer thinks of, a terminal for one */
         return 0;
+    text_check(data, size);
     int error = weir_config_parse((const char *)data, size, &config, &fault);
     weir_assert(!error == (config != NULL));
     weir_assert(!error || (fault.text[0] && strlen(fault.text) < sizeof(fault.text)));

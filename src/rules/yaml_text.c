@@ -53,9 +53,11 @@ static void put_node(struct writer *writer, const struct weir_yaml_node *node)
     }
     put(writer, map ? "{" : "[", 1);
     for (const struct weir_yaml_node *child = node->first; child; child = child->next) {
-        put_node(writer, child); /* as deep as the parser allows */
+        if (map)
+            put(writer, "? ", 2); /* so that it may be long */
+        put_node(writer, child);  /* as deep as the parser allows */
         if (map) {
-            put(writer, ": ", 2);
+            put(writer, " : ", 3);
             put_node(writer, child->value);
         }
         if (child->next)

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 
 from cluster import NAMES, SECRET, free_port, metrics, wait_for
-from redis_server import Redis
+from redis_server import Cluster as RedisCluster, Redis, rights
 from weir_server import Weir
 
 OTHER_SECRET = 'ffeeddccbbaa99887766554433221100'
@@ -57,7 +57,7 @@ class Cluster:
     def __init__(self, sharing, definition, redis=None, secret=SECRET, names=NAMES):
         self.sharing, self.secret, self.nodes = sharing, secret, {}
         self.members = ', '.join(f'{{ name: {name}, gossip: "127.0.0.1:{free_port(2)}" }}' for name in names)
-        self.engine = f'engine: {{ redis: {{ servers: ["{redis.host}:{redis.port}"] }} }}\n' if redis else ''
+        self.engine = f'engine: {{ redis: {{ {redis} }} }}\n' if redis else ''
         try:
             for name in names:
                 self.start(name, definition)
@@ -139,11 +139,13 @@ class Cluster:
 
 
 class Rollout(unittest.TestCase):
-    """The engine is a real Redis."""
+    """The engine is a real Redis, whose user has the rights that docs/redis.md lists."""
 
     @classmethod
     def setUpClass(cls):
         cls.redis = Redis()
+        cls.redis.ask('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', *rights())
+        cls.yaml = f'servers: ["{cls.redis.host}:{cls.redis.port}"], username: weir, password: secret'
 
     @classmethod
     def tearDownClass(cls):
@@ -154,7 +156,7 @@ class Rollout(unittest.TestCase):
 
     @contextlib.contextmanager
     def cluster(self, sharing, definition, **more):
-        with Cluster(sharing, definition, self.redis if sharing in AT_ENGINE else None, **more) as cluster:
+        with Cluster(sharing, definition, self.yaml if sharing in AT_ENGINE else None, **more) as cluster:
             yield cluster
 
     def ends_alike(self, cluster, spare):
@@ -290,6 +292,14 @@ class Rollout(unittest.TestCase):
             cluster.start('c', 'rate: 3000/300day')
             cluster.wait_known()
             self.assertEqual(look(cluster.nodes['c'])['revision'], newest)
+
+    def test_where_the_engine_is_a_cluster(self):
+        with RedisCluster() as servers, Cluster('exact', 'rate: 3000/300day', servers.yaml()) as cluster:
+            self.assertTrue(cluster.charge('a', 20))
+            cluster.reload('c', 'rate: 6000/300day', alone=True)
+            cluster.traffic()
+            cluster.wait_capacity(6000)
+            self.ends_alike(cluster, 100)
 
 
 if __name__ == '__main__':
