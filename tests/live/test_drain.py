@@ -207,7 +207,7 @@ class Successor(unittest.TestCase):
             path = pathlib.Path(folder, 'weir.sock')
             pathlib.Path(folder, 'weir.yaml').write_text('limits:\n' + HELD, encoding='utf-8')
             old = self.serve(path, log)
-            with self.ask(path, resp_encode('WEIR.CHECK', 2, 'queue', 'q')) as held:
+            with self.ask(path, resp_encode('WEIR.CHECK', 4, 'queue', 'q')) as held:
                 self.assertTrue(held.recv(100).startswith(b'*7\r\n:1'))
                 held.sendall(resp_encode('WEIR.CHECK', 1, 'queue', 'q'))
                 waiting = [self.ask(path) for _ in range(20)]
@@ -217,6 +217,7 @@ class Successor(unittest.TestCase):
                 while path.exists() and time.monotonic() < deadline:
                     time.sleep(0.005)
                 self.assertFalse(path.exists(), 'whoever connects now is refused, not taken for a client')
+                self.assertIsNone(old.poll(), 'it drains: one answer is held')
                 new = self.serve(path, log)
                 with self.ask(path) as sock:
                     self.assertEqual(sock.recv(100), b'+PONG\r\n')

@@ -108,6 +108,38 @@ static void hold__attempts_are_charged_by_what_a_hold_refuses(void **state)
     fixture_destroy(&f);
 }
 
+/* A refused attempt lengthens the queue that it may not wait in, and is told so. */
+static void hold__attempts_on_the_queue_itself_are_told_the_wait_after_their_own_charge(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = { .algorithm = WEIR_LEAKY_BUCKET,
+                                    .count = 100,
+                                    .period_ns = SECOND,
+                                    .burst = 10000,
+                                    .count_mode = WEIR_COUNT_ATTEMPTS };
+    struct fixture f = fixture_create(&spec, 1);
+    struct weir_charge charge = charge_of(&f, 0, "k", 10);
+    struct weir_decision decision;
+    struct weir_verdict v;
+    struct weir_time time = at(T0);
+    charge.delay_max_ns = 50 * MS;
+    assert_int_equal(weir_limiter_decide(f.limiter, &charge, 1, &time, 0, &decision, &v), 0);
+    assert_true(decision.admitted);
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(weir_limiter_decide(f.limiter, &charge, 1, &time, 0, &decision, &v), 0);
+        assert_true(!decision.admitted && v.late);
+        assert_int_equal(v.remaining, 10000 - 10 * (i + 1));
+        assert_int_equal(decision.retry_after_ns, (i + 1) * 100 * MS - 50 * MS);
+    }
+    time = at(T0 + decision.retry_after_ns - 1);
+    assert_int_equal(weir_limiter_decide(f.limiter, &charge, 1, &time, WEIR_PEEK, &decision, &v), 0);
+    assert_false(decision.admitted);
+    time = at(time.now_ns + 1);
+    assert_int_equal(weir_limiter_decide(f.limiter, &charge, 1, &time, WEIR_PEEK, &decision, &v), 0);
+    assert_true(decision.admitted);
+    fixture_destroy(&f);
+}
+
 static void hold__cost_0_and_what_goes_at_once_know_no_delay(void **state)
 {
     (void)state;
@@ -247,6 +279,7 @@ int main(void)
         cmocka_unit_test(hold__its_retry_after_is_the_smallest_wait),
         cmocka_unit_test(hold__in_ticks_of_more_than_a_nanosecond_too),
         cmocka_unit_test(hold__attempts_are_charged_by_what_a_hold_refuses),
+        cmocka_unit_test(hold__attempts_on_the_queue_itself_are_told_the_wait_after_their_own_charge),
         cmocka_unit_test(hold__cost_0_and_what_goes_at_once_know_no_delay),
         cmocka_unit_test(hold__turns_are_those_of_a_list),
         cmocka_unit_test(hold__threads_that_are_refused_lose_nothing_to_each_other),
