@@ -194,7 +194,7 @@ class BadHttp(unittest.TestCase):
             with self.subTest(cost=cost[:20]):
                 answer = self.answer(b'{"attributes":{"user":"ada"},"cost":' + cost + b'}')
                 self.assertEqual(answer[0], 400, answer)
-                self.assertIn('cost', answer[1])
+                self.assertRegex(answer[1], r'cost|integers here are 0 to 9223372036854775807')
 
     def test_cost_0_is_admitted(self):
         status, body = self.answer(b'{"attributes":{"user":"nobody"},"cost":0}')
