@@ -191,7 +191,11 @@ static void sharing_print(const json_t *limit, int width)
     json_int_t slack = json_integer_value(json_object_get(limit, "slack"));
     if (slack)
         printf(", slack %" JSON_INTEGER_FORMAT, slack);
-    printf(", overshoot at most %" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(limit, "overshoot_max")));
+    if (json_is_null(json_object_get(limit, "overshoot_max")))
+        printf(", overshoot without a bound");
+    else
+        printf(", overshoot at most %" JSON_INTEGER_FORMAT,
+               json_integer_value(json_object_get(limit, "overshoot_max")));
     if (fallback)
         printf("; the engine failed: decided by on_failure: %s", fallback);
     putchar('\n');

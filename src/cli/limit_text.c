@@ -49,6 +49,9 @@ static void add_failure(struct line *line, const struct weir_rule *rule, const s
         add(line, "refused");
     else
         add_share(line, rule, config);
+    if (rule->on_failure == WEIR_ON_FAILURE_LOCAL)
+        add(line, ", so each outage adds at most %" PRIu64 " and what comes back meanwhile",
+            weir_limit_capacity(&rule->whole));
 }
 
 static void add_slack(struct line *line, const struct weir_told_sharing *terms)
@@ -96,6 +99,14 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
     add_failure(&line, rule, config);
 }
 
+/* What one outage adds to the bound, besides what comes back meanwhile; null: no bound. */
+static json_t *outage_json(const struct weir_rule *rule)
+{
+    if (rule->on_failure == WEIR_ON_FAILURE_OPEN)
+        return json_null();
+    return json_integer(rule->on_failure == WEIR_ON_FAILURE_CLOSED ? 0 : (json_int_t)weir_limit_capacity(&rule->whole));
+}
+
 json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config *config)
 {
     const struct weir_told_sharing *terms = &rule->terms;
@@ -115,6 +126,7 @@ json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config
         (void)json_object_set_new(object, "chunk_ttl_ms", json_integer((json_int_t)(rule->chunk_ttl_ns / MS_NS)));
     if (at_engine) {
         (void)json_object_set_new(object, "on_failure", json_string(weir_on_failure_words[rule->on_failure]));
+        (void)json_object_set_new(object, "outage_adds_max", outage_json(rule));
         (void)json_object_set_new(object, "deadline_ms", json_integer((json_int_t)(rule->deadline_ns / MS_NS)));
     }
     return object;

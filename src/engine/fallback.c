@@ -18,6 +18,9 @@ struct outage {
     uint64_t start_ns;     /* of its first fallback; 0 = there was none yet */
     uint64_t calm_ns;      /* how long there had been none before it */
     uint64_t last_ns;      /* of the last fallback, or when the process started */
+    uint64_t first_ns;     /* since then no calm was as long as a share takes to fill */
+    uint64_t fill_ns;      /* the longest of its shares */
+    uint64_t opened_ns;    /* of the last that was admitted by `open`; 0 = never */
 };
 
 struct place {
@@ -90,6 +93,9 @@ static bool note(struct weir_fallback *fallback, size_t limit, uint64_t fill_ns,
     uint64_t calm_ns = weir_sub_sat(now_ns, outage->last_ns);
     bool over = atomic_load_explicit(&outage->answered, memory_order_relaxed) && calm_ns > WEIR_FALLBACK_CALM_NS;
     if (outage->start_ns == 0 || over) {
+        outage->fill_ns = weir_max_u64(outage->fill_ns, fill_ns);
+        if (outage->start_ns == 0 || calm_ns >= outage->fill_ns)
+            outage->first_ns = now_ns;
         outage->calm_ns = calm_ns;
         outage->start_ns = weir_max_u64(now_ns, 1);
     }
@@ -100,6 +106,34 @@ static bool note(struct weir_fallback *fallback, size_t limit, uint64_t fill_ns,
     *ret_start_ns = outage->start_ns;
     pthread_mutex_unlock(&fallback->limits_lock);
     return empty;
+}
+
+void weir_fallback_opened(struct weir_fallback *fallback, size_t limit, uint64_t now_ns)
+{
+    struct outage *outage = &fallback->outages[limit];
+    pthread_mutex_lock(&fallback->limits_lock);
+    outage->opened_ns = weir_max_u64(outage->opened_ns, weir_max_u64(now_ns, 1));
+    atomic_store_explicit(&outage->on, true, memory_order_relaxed);
+    pthread_mutex_unlock(&fallback->limits_lock);
+}
+
+uint64_t weir_fallback_overshoot(struct weir_fallback *fallback, size_t limit, const struct weir_limit_spec *whole,
+                                 uint64_t now_ns)
+{
+    struct outage *outage = &fallback->outages[limit];
+    if (!atomic_load_explicit(&outage->on, memory_order_relaxed) || whole->count == 0)
+        return 0;
+    const uint64_t capacity = weir_limit_capacity(whole);
+    const uint64_t fill_ns = weir_mul_div_ceil(capacity, whole->period_ns, whole->count);
+    uint64_t units = 0;
+    pthread_mutex_lock(&fallback->limits_lock);
+    if (outage->opened_ns && weir_sub_sat(now_ns, outage->opened_ns) < fill_ns)
+        units = WEIR_NEVER;
+    else if (outage->start_ns && weir_sub_sat(now_ns, outage->last_ns) < fill_ns)
+        units = weir_add_sat(capacity, weir_mul_div_ceil(weir_sub_sat(outage->last_ns, outage->first_ns), whole->count,
+                                                         whole->period_ns));
+    pthread_mutex_unlock(&fallback->limits_lock);
+    return units;
 }
 
 /* ---- keys ---- */

@@ -34,6 +34,14 @@ int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const str
                          const struct weir_remote_key *key, uint64_t cost, bool peek, uint64_t now_ns,
                          struct weir_verdict *ret_verdict);
 
+/* `on_failure: open` admitted a request: until the limit has filled once without, it has no bound. */
+void weir_fallback_opened(struct weir_fallback *fallback, size_t limit, uint64_t now_ns);
+
+/* Units by which fallbacks may have passed the limit `whole` within the last time in which it fills: what the shares
+ * of all nodes hold, and what came back from the first of these fallbacks here to the last. WEIR_NEVER: no bound. */
+uint64_t weir_fallback_overshoot(struct weir_fallback *fallback, size_t limit, const struct weir_limit_spec *whole,
+                                 uint64_t now_ns);
+
 /* Gives back what was charged for a request that was refused after all. */
 void weir_fallback_refund(struct weir_fallback *fallback, const struct weir_limit_spec *share,
                           const struct weir_remote_key *key, uint64_t units, uint64_t now_ns);

@@ -181,6 +181,7 @@ int weir_ask_outcome(const struct weir_ask *ask, struct weir_outcome *ret_outcom
         ret_outcome->match.charges[i] = ask->parts[i].charge;
         ret_outcome->verdicts[i] = ask->parts[i].verdict;
         ret_outcome->fallbacks[i] = (uint8_t)ask->parts[i].fallback;
+        ret_outcome->slots[i] = ask->parts[i].slot;
     }
     combine(ask, &ret_outcome->decision);
     return 0;

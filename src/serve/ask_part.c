@@ -208,6 +208,8 @@ void weir_part_fail(struct weir_ask *ask, struct weir_part *part, int status, co
     switch (rule->on_failure) {
     case WEIR_ON_FAILURE_OPEN: /* what can never pass needs no engine to be refused */
         part->fallback = WEIR_FALLBACK_OPEN;
+        if (part->charge.cost > 0 && !never && !ask->peek)
+            weir_fallback_opened(ask->loop->shared->fallback, part->slot, time->now_ns);
         part->verdict = (struct weir_verdict){ .admitted = !never, .capacity = capacity, .remaining = capacity };
         if (never)
             part->verdict.retry_after_ns = WEIR_NEVER;

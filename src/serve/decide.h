@@ -26,6 +26,7 @@ struct weir_outcome {
     struct weir_decision decision;
     struct weir_verdict verdicts[WEIR_CHARGES_MAX];
     uint8_t fallbacks[WEIR_CHARGES_MAX]; /* enum weir_fallback_policy; only where match.remote_count > 0 */
+    uint32_t slots[WEIR_CHARGES_MAX];    /* of the rules, in the metrics; there, too */
     struct weir_hold_waiter
         *waiter;      /* not NULL: once the answer is written, the caller calls weir_hold_begin (hold.h) */
     uint64_t wait_ns; /* how long that will take */

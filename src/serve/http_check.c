@@ -2,6 +2,7 @@
  *
  * POST /v1/check and GET /v1/auth: from attributes to the answer. */
 #include "serve/ask.h"
+#include "serve/bound.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
@@ -27,6 +28,9 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
             .spec = &rule->spec,
             .verdict = &outcome->verdicts[i],
             .sharing = rule->terms.mode ? &rule->terms : NULL,
+            .overshoot_added = outcome->match.remote_count > 0
+                                   ? weir_bound_added(call->conn->loop, rule, outcome->slots[i], call->time->now_ns)
+                                   : 0,
             .fallback = fallback ? weir_fallback_policy_name(fallback) : NULL,
         };
     }

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
+#include "serve/bound.h"
 #include "serve/gossip.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
@@ -65,6 +66,7 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
         .capacity = weir_limit_capacity(&rule->whole),
         .overrides = config->overrides_count,
         .sharing = rule->terms.mode ? &rule->terms : NULL,
+        .overshoot_added = weir_bound_added(loop, rule, weir_loop_slot(loop, rule->index), weir_time_read().now_ns),
         .on_failure = at_engine ? weir_on_failure_words[rule->on_failure] : NULL,
         .fallbacks = at_engine ? fallbacks_of(loop, rule) : 0,
     };

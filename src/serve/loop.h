@@ -80,6 +80,7 @@ struct weir_shared {
     struct weir_metrics *metrics;
     struct weir_holds *holds;
     struct weir_fallback *fallback;        /* this node's shares while an engine fails */
+    uint64_t started_ns;                   /* this process */
     struct weir_gossip_host *gossip;       /* NULL: no limit is gossiped */
     struct weir_revisor revisor;           /* run by the first loop */
     struct weir_lock_service *locks;       /* NULL: there are no locks */

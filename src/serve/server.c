@@ -336,7 +336,7 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
     if (!error)
         error = weir_holds_create(&server->shared.holds);
     if (!error)
-        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, weir_time_read().now_ns,
+        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, server->shared.started_ns,
                                      &server->shared.fallback);
     if (!error)
         error = init_locks(server, wanted);
@@ -379,6 +379,7 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     server->options = *options;
     server->logger = (struct weir_logger){ .fd = STDERR_FILENO, .level = WEIR_LOG_INFO };
     pthread_mutex_init(&server->shared.reloads.lock, NULL);
+    server->shared.started_ns = weir_time_read().now_ns;
     server->shared.limiter = options->limiter;
     atomic_init(&server->shared.setup, options->setup);
     error = weir_watch_create(&server->logger, &server->watch);

@@ -30,6 +30,17 @@ void weir_sharer_draw(struct weir_sharer *sharer)
     weir_share_host_stats(sharer->host, &picture->host);
     picture->host.waiting = sharer->asks;
     pthread_mutex_unlock(&sharer->lock);
+    sharer->losses = weir_max_u64(sharer->losses, weir_sub_sat(picture->remote.losses, WEIR_SHARER_LOSSES));
+    while (sharer->losses < picture->remote.losses)
+        sharer->loss_ns[sharer->losses++ % WEIR_SHARER_LOSSES] = uv_hrtime();
+}
+
+size_t weir_sharer_losses(const struct weir_sharer *sharer, uint64_t within_ns, uint64_t now_ns)
+{
+    size_t count = 0;
+    for (size_t k = 0; k < sharer->losses && k < WEIR_SHARER_LOSSES; k++)
+        count += weir_sub_sat(now_ns, sharer->loss_ns[k]) < within_ns;
+    return count;
 }
 
 static void on_picture(uv_timer_t *timer)

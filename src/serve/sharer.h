@@ -19,6 +19,7 @@ struct weir_loop;
 struct weir_ask;
 
 #define WEIR_SHARER_SERVERS_MAX 256
+#define WEIR_SHARER_LOSSES 16
 
 /* What other threads may read: a picture, up to 100 ms old. */
 struct weir_sharer_picture {
@@ -42,7 +43,9 @@ struct weir_sharer {
     bool settling;            /* the host gives back what it holds */
     pthread_mutex_t lock;     /* of the picture */
     struct weir_sharer_picture *picture;
-    _Atomic bool alone; /* as the picture has it */
+    _Atomic bool alone;                   /* as the picture has it */
+    uint64_t losses;                      /* of state, that were seen */
+    uint64_t loss_ns[WEIR_SHARER_LOSSES]; /* when number k was, at k % WEIR_SHARER_LOSSES */
 };
 
 /* Starts to connect. The fault says what is wrong with the configuration of the engine. */
@@ -61,6 +64,9 @@ bool weir_sharer_alone(struct weir_sharer *sharer);
 
 /* Draws the picture anew. The loop's thread. */
 void weir_sharer_draw(struct weir_sharer *sharer);
+
+/* How often the engine lost state in the last `within_ns`; WEIR_SHARER_LOSSES: so often, or more. The loop's thread. */
+size_t weir_sharer_losses(const struct weir_sharer *sharer, uint64_t within_ns, uint64_t now_ns);
 
 /* From any thread. False: there is no engine. */
 bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture);

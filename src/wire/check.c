@@ -111,7 +111,7 @@ static void boolean(struct weir_text *text, const char *member, bool value)
     weir_text_str(text, value ? "true" : "false");
 }
 
-void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *sharing)
+void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *sharing, uint64_t overshoot_added)
 {
     weir_text_lit(text, ",\"sharing\":");
     weir_text_json(text, sharing->mode, strlen(sharing->mode));
@@ -122,7 +122,10 @@ void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *s
     weir_text_lit(text, ",\"slack\":");
     weir_text_u64(text, sharing->slack);
     weir_text_lit(text, ",\"overshoot_max\":");
-    weir_text_u64(text, sharing->overshoot_max);
+    if (overshoot_added == WEIR_NEVER)
+        weir_text_lit(text, "null");
+    else
+        weir_text_u64(text, weir_add_sat(sharing->overshoot_max, overshoot_added));
     if (sharing->revision == 0)
         return;
     weir_text_lit(text, ",\"revision\":");
@@ -152,7 +155,7 @@ static void answer_limit(struct weir_text *text, const struct weir_told *told)
     milliseconds(text, ",\"reset_after_ms\":", verdict->reset_after_ns);
     milliseconds(text, ",\"delay_ms\":", verdict->delay_ns);
     if (told->sharing)
-        weir_told_sharing(text, told->sharing);
+        weir_told_sharing(text, told->sharing, told->overshoot_added);
     if (told->fallback) {
         weir_text_lit(text, ",\"fallback\":");
         weir_text_json(text, told->fallback, strlen(told->fallback));

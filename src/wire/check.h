@@ -43,8 +43,9 @@ void weir_check_deinit(struct weir_check_request *request);
 void weir_check_answer(struct weir_text *text, const struct weir_answer *answer);
 size_t weir_check_answer_max(const struct weir_answer *answer);
 
-/* How nodes share a limit, as members of an object that has one already: ,"sharing":"exact",… */
-void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *sharing);
+/* How nodes share a limit, as members of an object that has one already: ,"sharing":"exact",… With what failures have
+ * added to the bound. */
+void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *sharing, uint64_t overshoot_added);
 size_t weir_told_sharing_max(const struct weir_told_sharing *sharing);
 
 #endif

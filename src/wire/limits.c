@@ -76,7 +76,7 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
     string(text, ",\"missing\":", limit->missing);
     number(text, ",\"overrides\":", limit->overrides);
     if (limit->sharing)
-        weir_told_sharing(text, limit->sharing);
+        weir_told_sharing(text, limit->sharing, limit->overshoot_added);
     if (limit->on_failure) {
         string(text, ",\"on_failure\":", limit->on_failure);
         number(text, ",\"fallbacks\":", limit->fallbacks);

@@ -18,6 +18,7 @@ struct weir_limits_limit {
     uint64_t capacity;
     size_t overrides;
     const struct weir_told_sharing *sharing; /* NULL: this process alone keeps it */
+    uint64_t overshoot_added;                /* as struct weir_told */
     const char *on_failure;                  /* NULL: no engine elsewhere is asked */
     uint64_t fallbacks;                      /* verdicts that the engine did not give, since the start */
 };

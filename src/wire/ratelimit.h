@@ -18,7 +18,7 @@ struct weir_told_sharing {
     uint64_t nodes;            /* N */
     uint64_t share;            /* capacity of this node's share */
     uint64_t slack;            /* batched, gossip: units a node may be ahead; so many more per crash; else 0 */
-    uint64_t overshoot_max;    /* N * slack: what all nodes together may admit beyond the limit, once */
+    uint64_t overshoot_max;    /* N * slack: what all nodes together may admit beyond the limit, once, in calm */
     uint64_t revision;         /* of the definition that decides; 0: it is not known whether it is the newest */
     const char *revision_node; /* that made it the newest; NULL or "" = none */
 };
@@ -29,6 +29,7 @@ struct weir_told {
     const struct weir_limit_spec *spec;
     const struct weir_verdict *verdict;
     const struct weir_told_sharing *sharing; /* NULL: it is kept by this process alone */
+    uint64_t overshoot_added;                /* by failures, to sharing->overshoot_max; WEIR_NEVER: no bound */
     const char *fallback;                    /* NULL, or the on_failure that decided because the engine failed */
 };
 

@@ -217,7 +217,7 @@ class Offline(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ''))
         self.assertRegex(result.stdout, r'(?m)^api-per-tenant +applies: token_bucket 60000/min burst 1000 \(line \d+\)\n'
                                         r' +leased in chunks for 2000ms: overshoot 0, .*: the share of node b, 20000/min '
-                                        r'capacity 333$')
+                                        r'capacity 333, so each outage adds at most 1000 and what comes back meanwhile$')
         self.assertRegex(result.stdout, r'(?m)^ +batched every 100ms over 3 nodes, slack 10: overshoot at most '
                                         r'N\*slack = 30, and 10 more for each node that crashed')
         result = weir(*cluster, 'account=7', 'route=/payments')
@@ -230,7 +230,7 @@ class Offline(unittest.TestCase):
             'overshoot_max': 0})
         self.assertEqual(limits['api-per-user'], {
             'mode': 'batched', 'nodes': 3, 'node': 'b', 'share': {'rate': '200/min', 'capacity': 200}, 'slack': 10,
-            'overshoot_max': 30, 'interval_ms': 100, 'on_failure': 'local', 'deadline_ms': 50})
+            'overshoot_max': 30, 'interval_ms': 100, 'on_failure': 'local', 'outage_adds_max': 600, 'deadline_ms': 50})
         self.assertEqual((limits['searches-per-user']['mode'], limits['searches-per-user']['overshoot_max']),
                          ('gossip', 30))
 

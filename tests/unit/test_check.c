@@ -231,6 +231,12 @@ static void a_shared_limit_says_how_and_what_decided(void **state)
     told.fallback = "local";
     assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
                            "\"overshoot_max\":6,\"fallback\":\"local\"}]}"));
+    told.overshoot_added = 20;
+    assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
+                           "\"overshoot_max\":26,\"fallback\":\"local\"}]}"));
+    told.overshoot_added = WEIR_NEVER;
+    assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
+                           "\"overshoot_max\":null,\"fallback\":\"local\"}]}"));
 }
 
 static void where_no_limit_applies(void **state)

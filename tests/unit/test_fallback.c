@@ -199,6 +199,32 @@ static void outages_that_come_and_go_never_add_up(void **state)
     weir_fallback_destroy(fallback);
 }
 
+/* What outages may have added, for as long as the limit takes to fill. */
+static void the_bound_told_covers_what_fallbacks_added(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec whole = { .count = 30, .period_ns = 30 * SECOND }; /* of three nodes */
+    struct weir_fallback *fallback = make_started(T0 - 100 * SECOND);
+    assert_int_equal(weir_fallback_overshoot(fallback, 1, &whole, T0), 0);
+    assert_int_equal(drain(fallback, 1, T0), 10);
+    assert_int_equal(weir_fallback_overshoot(fallback, 1, &whole, T0), 30);
+    assert_int_equal(weir_fallback_overshoot(fallback, 2, &whole, T0), 0); /* another limit */
+    assert_int_equal(drain(fallback, 1, T0 + 7 * SECOND), 7);
+    assert_int_equal(weir_fallback_overshoot(fallback, 1, &whole, T0 + 7 * SECOND), 37);
+    weir_fallback_answered(fallback, 1);
+    assert_int_equal(drain(fallback, 1, T0 + 12 * SECOND), 0); /* the next outage adds to the same */
+    assert_int_equal(weir_fallback_overshoot(fallback, 1, &whole, T0 + 12 * SECOND), 42);
+    weir_fallback_answered(fallback, 1);
+    assert_int_equal(weir_fallback_overshoot(fallback, 1, &whole, T0 + 41 * SECOND), 42);
+    assert_int_equal(weir_fallback_overshoot(fallback, 1, &whole, T0 + 42 * SECOND), 0);
+    assert_int_equal(drain(fallback, 1, T0 + 60 * SECOND), 10); /* and one after it is the first again */
+    assert_int_equal(weir_fallback_overshoot(fallback, 1, &whole, T0 + 60 * SECOND), 30);
+    weir_fallback_opened(fallback, 2, T0);
+    assert_true(weir_fallback_overshoot(fallback, 2, &whole, T0 + 29 * SECOND) == WEIR_NEVER);
+    assert_int_equal(weir_fallback_overshoot(fallback, 2, &whole, T0 + 30 * SECOND), 0);
+    weir_fallback_destroy(fallback);
+}
+
 static void memory_is_bounded(void **state)
 {
     (void)state;
@@ -222,6 +248,7 @@ int main(void)
         cmocka_unit_test(a_peek_and_a_refund_leave_the_share_as_it_was),
         cmocka_unit_test(a_share_of_nothing_admits_nothing),
         cmocka_unit_test(outages_that_come_and_go_never_add_up),
+        cmocka_unit_test(the_bound_told_covers_what_fallbacks_added),
         cmocka_unit_test(memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/bound.h"
+
+#include "base/checked.h"
+
+/* Each loss of the engine's state may have admitted one capacity more. */
+static uint64_t lost(const struct weir_loop *loop, const struct weir_rule *rule, uint64_t fill_ns, uint64_t now_ns)
+{
+    size_t losses = rule->sharing == WEIR_SHARING_GOSSIP ? 0 : weir_sharer_losses(&loop->sharer, fill_ns, now_ns);
+    return losses == WEIR_SHARER_LOSSES ? WEIR_NEVER : losses * weir_limit_capacity(&rule->whole);
+}
+
+uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *rule, uint32_t slot, uint64_t now_ns)
+{
+    const struct weir_limit_spec *whole = &rule->whole;
+    if (!rule->remote || whole->count == 0)
+        return 0;
+    uint64_t fill_ns = weir_mul_div_ceil(weir_limit_capacity(whole), whole->period_ns, whole->count);
+    uint64_t added = weir_fallback_overshoot(loop->shared->fallback, slot, whole, now_ns);
+    added = weir_add_sat(added, lost(loop, rule, fill_ns, now_ns));
+    if (weir_sub_sat(now_ns, loop->shared->started_ns) < fill_ns) /* of what may have been a crash */
+        added = weir_add_sat(added, rule->slack);
+    return added;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bound in force of a limit that nodes share: what its mode promises in calm, and what failures that this node saw
+ * have added. They count for as long as the limit takes to fill. What only other nodes saw (their fallbacks, their
+ * crashes) is not known here. */
+#ifndef WEIR_SERVE_BOUND_H
+#define WEIR_SERVE_BOUND_H
+
+#include "rules/rules.h"
+#include "serve/loop.h"
+
+/* Units to add to rule->terms.overshoot_max; WEIR_NEVER: there is no bound. `slot` is the rule's in the metrics. The
+ * loop's thread. */
+uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *rule, uint32_t slot, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The bound that a verdict tells is the bound in force: with the failures that this node saw."""
+import json
+import unittest
+
+from redis_server import Redis, wait_for
+from test_restart import config, start
+from test_sharing import check, get, limit, metric
+
+COUNT = 300
+
+
+def bound(weir, name):
+    """overshoot_max of a verdict, and whether the engine failed it."""
+    told = check(weir, **{name: 'ada'})[1]['limits'][0]
+    return told['overshoot_max'], 'fallback' in told
+
+
+def in_force(weir):
+    return {one['limit']: one['overshoot_max'] for one in json.loads(get(weir, '/v1/limits'))['limits']}
+
+
+class Told(unittest.TestCase):
+    def setUp(self):
+        self.redis = Redis()
+        self.addCleanup(self.redis.stop)
+
+    def limits(self):
+        return ''.join(limit(f'{sharing}-{policy}', f'{COUNT}/day', sharing=sharing, on_failure=policy,
+                             key=f'[{sharing}-{policy}]', deadline='20ms',
+                             **({'slack': 5} if sharing == 'batched' else {}))
+                       for sharing in ('exact', 'leased', 'batched') for policy in ('local', 'open', 'closed'))
+
+    def test_with_fallbacks_counted_in(self):
+        names = [f'{sharing}-{policy}' for sharing in ('exact', 'leased', 'batched')
+                 for policy in ('local', 'open', 'closed')]
+        calm = {name: 3 * 5 + 5 if 'batched' in name else 0 for name in names}  # the start may have been a crash
+        with start(config(self.redis.port, self.limits())) as weir:
+            for name in names:
+                wait_for(lambda name=name: not bound(weir, name)[1], 'the engine does not answer')
+            if sum(metric(weir, f'weir_sharing_fallback_{policy}_total') for policy in ('local', 'open', 'closed')) == 0:
+                self.assert_bounds(weir, names, calm, in_calm=True)  # else the machine was too busy for it
+            self.redis.pause()
+            for name in names:
+                wait_for(lambda name=name: check(weir, **{name: 'bob'})[1]['limits'][0].get('fallback'), 'no fallback')
+            self.assert_bounds(weir, names, calm)
+            self.redis.resume()
+            for name in names:
+                wait_for(lambda name=name: not bound(weir, name)[1], 'the engine does not answer')
+            self.assert_bounds(weir, names, calm)  # nor does it forget when the engine is back
+
+    def assert_bounds(self, weir, names, calm, in_calm=False):
+        told = in_force(weir)
+        for name in names:
+            with self.subTest(name, in_calm=in_calm):
+                for now in (bound(weir, name)[0], told[name]):
+                    if in_calm or 'closed' in name:
+                        self.assertEqual(now, calm[name])
+                    elif 'open' in name:
+                        self.assertIsNone(now)
+                    else:
+                        self.assertGreaterEqual(now, calm[name] + COUNT)
+                        self.assertLess(now, calm[name] + COUNT + 10)
+
+    def test_with_losses_counted_in(self):
+        with start(config(self.redis.port, limit('api', f'{COUNT}/day', sharing='exact', on_failure='closed',
+                                                 key='[api]'))) as weir:
+            self.assertEqual(bound(weir, 'api')[0], 0)
+            self.redis.ask('FLUSHALL')
+            wait_for(lambda: bound(weir, 'api')[0] == COUNT, 'the loss is not told')
+
+
+if __name__ == '__main__':
+    unittest.main()
