@@ -17,7 +17,8 @@
  * across connections, processes and devices that hand the token on. Monotonic writes and writes follow reads hold too,
  * because writes go to one primary. Across rows PostgreSQL's own order of visibility, which differs from the order of
  * its log, is the bound (docs/reads.md). When a failover or a crash has cut off what the session saw, no server can
- * show it: WEIR_ECUTOFF, never an older value. weir_session_accept goes on from what there is.
+ * show it: WEIR_ECUTOFF, never an older value. So it is where nobody can prove that it was not cut off (Branches, in
+ * docs/reads-postgres.md). weir_session_accept goes on from what there is.
  *
  * How: a read that may need it is preceded by one statement on the same connection that asks how far the server is;
  * with a connection that has been asked once and a token that has not moved elsewhere, nothing is asked. Where the
@@ -119,7 +120,8 @@ enum weir_session_strategy {
 /* What to do where the server at hand is behind. Each but ERROR first takes another replica that is not. */
 enum weir_session_behind {
     WEIR_BEHIND_LEADER, /* wait for a replica up to wait_ms, then the primary, if it provably shows at least as much */
-    WEIR_BEHIND_WAIT,   /* wait up to wait_ms, then WEIR_EBEHIND */
+    WEIR_BEHIND_WAIT,   /* wait up to wait_ms, then WEIR_EBEHIND. Here, with STALE and with ERROR the primary is never
+                           read, even if no replica answers, unless it is the only server */
     WEIR_BEHIND_OTHER,  /* another replica or the primary at once, else WEIR_EBEHIND */
     WEIR_BEHIND_STALE,  /* wait up to wait_ms, then read what there is, marked `stale` */
     WEIR_BEHIND_ERROR,  /* WEIR_EBEHIND at once */

@@ -30,14 +30,6 @@ void weir_session_tidy(struct weir_session_token *token, const struct weir_known
     *token = tidy;
 }
 
-static bool any_usable(const struct weir_snapshot *snapshot)
-{
-    for (unsigned i = 0; i < snapshot->count; i++)
-        if (snapshot->servers[i].usable)
-            return true;
-    return false;
-}
-
 /* ---- what core/session/route is asked ---- */
 
 static bool is_avoided(const struct weir_session_case *route, const char *name)
@@ -66,12 +58,14 @@ static uint32_t find(const struct weir_snapshot *snapshot, const char *name)
     return WEIR_ROUTE_NONE;
 }
 
-static struct weir_route choose(const struct weir_session_case *route, const struct weir_session_token *token,
-                                const struct weir_snapshot *snapshot, const struct weir_session_times *times)
+static struct weir_route_request request_of(const struct weir_session_case *route,
+                                            const struct weir_session_token *token,
+                                            const struct weir_snapshot *snapshot,
+                                            const struct weir_session_times *times,
+                                            struct weir_route_server servers[WEIR_ROUTE_SERVERS_MAX])
 {
-    struct weir_route_server servers[WEIR_ROUTE_SERVERS_MAX];
     copy_servers(route, snapshot, servers);
-    return weir_route_choose(&(struct weir_route_request){
+    return (struct weir_route_request){
         .token = token,
         .known = &snapshot->known,
         .servers = servers,
@@ -85,7 +79,7 @@ static struct weir_route choose(const struct weir_session_case *route, const str
         .strategy = route->strategy,
         .behind = route->behind,
         .write = route->write,
-    });
+    };
 }
 
 /* ---- what becomes of its answer ---- */
@@ -148,6 +142,7 @@ static void fill(const struct weir_session_case *route, const struct weir_sessio
         .token = chosen->stale ? &nothing : token, /* what is known to be older is not checked */
         .known = &snapshot->known,
         .system = weir_session_system(snapshot),
+        .server = &server->shown,
         .settled_run = is_settled(route, snapshot, chosen->server) ? server->shown.run : 0,
     };
     answer->said = WEIR_SESSION_ROUTED;
@@ -164,20 +159,15 @@ static void fill(const struct weir_session_case *route, const struct weir_sessio
 }
 
 /* Nobody was chosen, or whoever was does not show enough. */
-static enum weir_session_said refusal(const struct weir_snapshot *snapshot, enum weir_place_verdict verdict)
+static enum weir_session_said refusal(const struct weir_route_request *request, enum weir_place_verdict verdict)
 {
-    switch (verdict) {
-    case WEIR_PLACE_LOST:
-    case WEIR_PLACE_DIVERGED:
-        return WEIR_SESSION_LOST;
-    case WEIR_PLACE_FOREIGN:
-        return WEIR_SESSION_FOREIGN;
-    case WEIR_PLACE_OK:
-    case WEIR_PLACE_BEHIND:
-    case WEIR_PLACE_UNPROVEN:
-    default:
-        return any_usable(snapshot) ? WEIR_SESSION_BEHIND : WEIR_SESSION_DOWN;
-    }
+    static const enum weir_session_said said[] = {
+        [WEIR_ROUTE_LOST] = WEIR_SESSION_LOST,
+        [WEIR_ROUTE_FOREIGN] = WEIR_SESSION_FOREIGN,
+        [WEIR_ROUTE_BEHIND] = WEIR_SESSION_BEHIND,
+        [WEIR_ROUTE_DOWN] = WEIR_SESSION_DOWN,
+    };
+    return said[weir_route_end(request, verdict)];
 }
 
 void weir_session_decide(const struct weir_session_case *route, const struct weir_snapshot *snapshot,
@@ -185,13 +175,15 @@ void weir_session_decide(const struct weir_session_case *route, const struct wei
 {
     struct weir_session_token token = route->token;
     weir_session_tidy(&token, &snapshot->known);
-    const struct weir_route chosen = choose(route, &token, snapshot, times);
+    struct weir_route_server servers[WEIR_ROUTE_SERVERS_MAX];
+    const struct weir_route_request request = request_of(route, &token, snapshot, times, servers);
+    const struct weir_route chosen = weir_route_choose(&request);
     bool proposed = chosen.server != WEIR_ROUTE_NONE && !chosen.wait;
     if (proposed && chosen.verdict != WEIR_PLACE_FOREIGN && is_proven(route, &token, snapshot, &chosen)) {
         fill(route, &token, snapshot, times, &chosen, ret_answer);
         return;
     }
-    enum weir_session_said said = refusal(snapshot, chosen.verdict);
+    enum weir_session_said said = refusal(&request, chosen.verdict);
     bool may_wait = times->now_ns < route->wait_ns && chosen.wait;
     bool may_ask = times->now_ns < route->give_up_ns && proposed && said != WEIR_SESSION_FOREIGN;
     bool may_learn = times->now_ns < route->give_up_ns && chosen.verdict == WEIR_PLACE_UNPROVEN;

@@ -190,7 +190,11 @@ static bool places_add(struct weir_session_ask *ask, const struct weir_snapshot 
     uint64_t system = weir_session_system(snapshot);
     for (unsigned i = 0; i < ask->shown_count; i++) {
         struct weir_place place;
+        ask->shown[i].branch = weir_snapshot_branch(snapshot, &ask->shown[i]);
+        bool told = ask->shown[i].timeline <= 1 || ask->shown[i].branch;
         ask->answer.said = system && ask->shown[i].system != system  ? WEIR_SESSION_FOREIGN
+                           : !told && !asked                         ? WEIR_SESSION_WAITS
+                           : !told                                   ? WEIR_SESSION_UNPROVEN
                            : weir_place_seen(&ask->shown[i], &place) ? WEIR_SESSION_UNPROVEN
                            : !ask->has_user                          ? WEIR_SESSION_MOVED
                            : is_believable(snapshot, &place)         ? WEIR_SESSION_MOVED
@@ -228,8 +232,11 @@ static void learn_timeline(struct weir_session_ask *ask)
     index = find(snapshot, ask->server);
     for (unsigned i = 0; i < ask->shown_count && index != WEIR_ROUTE_NONE; i++) {
         struct weir_shown *shown = &ask->shown[i];
-        if (shown->timeline == 0 && shown->system == snapshot->servers[index].shown.system)
-            shown->timeline = snapshot->servers[index].shown.timeline;
+        const struct weir_shown *now = &snapshot->servers[index].shown;
+        /* In one run of its postmaster a server only goes on: what it showed is part of what it shows now. In another
+         * it may follow others, or be another. */
+        if (shown->timeline == 0 && shown->system == now->system && shown->started == now->started)
+            shown->timeline = now->timeline;
     }
     weir_servers_release(servers, snapshot);
 }
@@ -393,7 +400,7 @@ bool weir_session_work_at_once(struct weir_session_ask *ask)
     else if (places_add(ask, snapshot, false, &token))
         store_seen(ask, snapshot, &token);
     weir_servers_release(service->servers, snapshot);
-    return true;
+    return !seen || ask->answer.said != WEIR_SESSION_WAITS;
 }
 
 /* ---- counting ---- */

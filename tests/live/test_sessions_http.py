@@ -201,7 +201,7 @@ class Routes(WithReplicas):
                 texts.append(self.client.good('route', **who)['check'])
             self.assertEqual(texts, texts[:1] * 3)
             together = self.client.good('seen', places=places, token='')
-            self.assertEqual(self.client.good('route', token=together['token'])['check'].count(places[2].split()[7]), 2)
+            self.assertEqual(self.client.good('route', token=together['token'])['check'].count(places[2].split()[8]), 2)
 
     def test_sessions_spread_and_stick(self):
         def servers(**question):
@@ -225,7 +225,7 @@ class Routes(WithReplicas):
         self.assertIn('token', json.loads(said[0]))
         self.assertRegex(said[1], 'reading at [bc]')
         self.assertEqual(said[2:4], ['ok', 'first'])
-        self.assertRegex(said[4], '^w1 ')
+        self.assertRegex(said[4], '^w2 ')
         said = subprocess.run([sys.executable, '-'], input=blocks['python'], env=env, check=True, capture_output=True,
                               text=True, timeout=30).stdout
         self.assertEqual(said, "[('first',), ('second',)]\n")
@@ -237,7 +237,7 @@ class Refusals(WithReplicas):
 
     def far(self):
         words = self.place().split()
-        return ' '.join([*words[:6], '744+0', FAR, FAR, words[9]])
+        return ' '.join([*words[:7], '744+0', FAR, FAR, words[10]])
 
     def test_a_forged_token_a_thousand_times(self):
         with Weir(configuration(self.conninfos, key=OTHER_KEY)) as other:
@@ -486,7 +486,7 @@ class Elsewhere(unittest.TestCase):
                 group.primary.execute('CREATE TABLE seen (value int)')
                 place = group.primary.value(clients[0].good('route', user='ada', want='write')['place'])
                 clients[0].good('seen', user='ada', wrote=True, place=place)
-                self.assertIn(place.split()[7], clients[1].good('route', user='ada')['check'])
+                self.assertIn(place.split()[8], clients[1].good('route', user='ada')['check'])
                 store.freeze()
                 self.assertEqual(clients[1].post('route', user='ada')[1]['verdict'], 'down')
                 self.assertEqual(clients[1].post('route', token='')[0], 200)

@@ -21,7 +21,8 @@ PLANTS = {
     # The four that the promise of this house names.
     'token-ignored': [(TOKEN, '    return foreign ? WEIR_PLACE_FOREIGN : worst;', '    return WEIR_PLACE_OK;')],
     'reads-unmoved': [(READ, '        seat->used = true;', '        ;')],
-    'timeline-uncompared': [(PLACE, '    if (from == to)\n', '    if (from == to || to)\n')],
+    'timeline-uncompared': [(PLACE, '    if (from->timeline == to->timeline)\n        return weir',
+                             '    if (to->timeline)\n        return to->timeline ? BRANCH_HOLDS : weir')],
     # A transaction of repeatable read is open, with its snapshot, while the servers are awaited and checked.
     'check-in-snapshot': [
         (READ, '    weir_call_begin(&call, session);\n',

@@ -223,18 +223,22 @@ static void answer(int error)
     printf("{\"error\":\"%s\"}\n", error_name(error));
 }
 
-static void answer_place(struct drive *drive, const struct link *link, uint64_t index)
+static void answer_place(struct drive *drive, struct link *link, uint64_t index)
 {
     struct weir_place *place = &drive->places[index % PLACES];
+    const struct weir_snapshot *snapshot = weir_servers_look(drive->servers);
+    link->shown.branch = weir_snapshot_branch(snapshot, &link->shown);
+    weir_servers_release(drive->servers, snapshot);
     int error = weir_place_seen(&link->shown, place);
     printf("{\"error\":\"%s\",\"position\":%" PRIu64 ",\"run\":%" PRIu64 ",\"timeline\":%u,\"standby\":%s}\n",
            error_name(error), place->position, place->run, (unsigned)place->timeline,
            place->standby ? "true" : "false");
 }
 
-static void compare(struct drive *drive, const struct weir_place *place, const struct link *link)
+static void compare(struct drive *drive, const struct weir_place *place, struct link *link)
 {
     const struct weir_snapshot *snapshot = weir_servers_look(drive->servers);
+    link->shown.branch = weir_snapshot_branch(snapshot, &link->shown);
     printf("{\"verdict\":\"%s\"}\n",
            weir_place_verdict_name(weir_place_compare(place, &link->shown, &snapshot->known)));
     weir_servers_release(drive->servers, snapshot);

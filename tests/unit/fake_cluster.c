@@ -105,17 +105,24 @@ static void crash_primary(struct fake_server *server)
     server->run += 1000;
 }
 
+/* No two promotions here take one number: a branch for each. */
+static uint32_t branch_of(uint32_t timeline)
+{
+    return timeline > 1 ? 1000 + timeline : 0;
+}
+
 static void note_history(uint32_t timeline, uint32_t parent_timeline, uint64_t end)
 {
     struct weir_history *history = &world->histories[timeline % 64];
     *history = parent_timeline > 1 ? world->histories[parent_timeline % 64] : (struct weir_history){ 0 };
     history->timeline = timeline;
+    history->branch = branch_of(timeline);
     if (history->count == WEIR_ANCESTORS_MAX) {
         memmove(history->ancestors, history->ancestors + 1, sizeof history->ancestors[0] * (WEIR_ANCESTORS_MAX - 1));
         history->count--;
         history->cut = true;
     }
-    history->ancestors[history->count++] = (struct weir_ancestor){ .timeline = parent_timeline, .end = end };
+    history->ancestors[history->count++] = (struct weir_ancestor){ parent_timeline, end, branch_of(parent_timeline) };
 }
 
 static void follow(struct fake_server *server, unsigned leader)
@@ -240,6 +247,7 @@ static void poll(unsigned index)
     if (!entry->usable)
         return;
     tell(server, true, &entry->shown);
+    entry->shown.branch = branch_of(entry->shown.timeline);
     server->was_polled = true;
     entry->asked_ns = snapshot->states[index].begun_ns = world->now_ns;
     world->now_ns++;

@@ -203,7 +203,7 @@ static void a_write__is_checked_by_position_and_timeline(void **state)
 static const char *asked(struct weir_place place, struct weir_shown shown, uint64_t settled_run)
 {
     const struct weir_session_token token = token_of(place);
-    return answer(&(struct weir_check_wish){ &token, &known, SYSTEM, settled_run }, &shown);
+    return answer(&(struct weir_check_wish){ &token, &known, SYSTEM, NULL, settled_run }, &shown);
 }
 
 static void a_standby__must_have_replayed_it(void **state)
@@ -305,9 +305,9 @@ static void some_history(struct test_random *random)
         struct weir_history history = { .timeline = timeline, .count = 1 };
         if (test_random_below(random, 4) == 0)
             continue;
-        history.ancestors[0] = (struct weir_ancestor){ 1, some_position(random) };
+        history.ancestors[0] = (struct weir_ancestor){ 1, some_position(random), 0 };
         if (timeline > 2 && test_random_below(random, 2)) {
-            history.ancestors[1] = (struct weir_ancestor){ timeline - 1, history.ancestors[0].end + 8 };
+            history.ancestors[1] = (struct weir_ancestor){ timeline - 1, history.ancestors[0].end + 8, 0 };
             history.count = 2;
         }
         weir_known_history(&known, SYSTEM, &history);
@@ -336,11 +336,11 @@ static struct weir_shown some_shown(struct test_random *random)
 
 static bool is_named(const struct weir_place *seen, uint32_t timeline)
 {
-    const struct weir_history *own = weir_known_find(&known, seen->timeline);
+    const struct weir_history *own = weir_known_find(&known, seen->timeline, 0);
     for (unsigned i = 0; own && i < own->count; i++)
         if (own->ancestors[i].timeline == timeline)
             return true;
-    return timeline == seen->timeline || (timeline > 1 && weir_known_find(&known, timeline));
+    return timeline == seen->timeline || (timeline > 1 && weir_known_find(&known, timeline, 0));
 }
 
 /* Never more than weir_place_compare would say, and as much wherever the timeline was known when it was made. */
@@ -381,7 +381,7 @@ static void the_longest__fits(void **state)
                                                                           .timeline = UINT32_MAX - 100,
                                                                           .standby = true });
     weir_known_run(&known, SYSTEM, UINT32_MAX - 100, INT64_MAX, UINT64_MAX - 15);
-    size_t size = weir_check_text(&(struct weir_check_wish){ &token, &known, SYSTEM, INT64_MAX }, text);
+    size_t size = weir_check_text(&(struct weir_check_wish){ &token, &known, SYSTEM, NULL, INT64_MAX }, text);
     assert_in_range(size, WEIR_CHECK_TEXT_MAX / 4, WEIR_CHECK_TEXT_MAX * 3 / 4);
     memset(&known, 0, sizeof(known));
 }

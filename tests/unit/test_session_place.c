@@ -297,6 +297,73 @@ static void place__verdicts_have_names_and_an_order(void **state)
     assert_string_equal(weir_place_verdict_name((enum weir_place_verdict)6), "unknown");
 }
 
+/* Two promotions that took number 2: one of branch 7, one of 8. Timeline 3 came of 7, timeline 4 of nobody knows which.
+ * */
+static void place__branches_of_one_number_are_told_apart(void **state)
+{
+    struct weir_known known = { 0 };
+    struct weir_place seen = { .system = 9, .timeline = 2, .position = 120, .branch = 7 };
+    struct weir_shown shown = { .system = 9, .timeline = 2, .position = 400, .branch = 8 };
+    (void)state;
+    weir_known_history(&known, 9,
+                       &(struct weir_history){
+                           .timeline = 2, .branch = 7, .count = 1, .ancestors = { { .timeline = 1, .end = 104 } } });
+    weir_known_history(&known, 9,
+                       &(struct weir_history){
+                           .timeline = 2, .branch = 8, .count = 1, .ancestors = { { .timeline = 1, .end = 96 } } });
+    for (int primary = 0; primary < 2; primary++) {
+        shown = (struct weir_shown){ .system = 9, .timeline = 2, .position = 400, .branch = 8 };
+        shown.primary = shown.settled = primary;
+        shown.run = 1;
+        assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_UNPROVEN);
+        shown.branch = 7;
+        assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_OK);
+        shown.branch = 0; /* nobody knows */
+        assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_UNPROVEN);
+        for (uint32_t timeline = 3; timeline <= 4; timeline++) {
+            struct weir_history history = { .timeline = timeline, .branch = timeline, .count = 2 };
+            history.ancestors[0] = (struct weir_ancestor){ 1, 104, 0 };
+            history.ancestors[1] = (struct weir_ancestor){ 2, 200, timeline == 3 ? 7 : 0 };
+            weir_known_history(&known, 9, &history);
+            shown.timeline = shown.branch = timeline;
+            assert_int_equal(weir_place_compare(&seen, &shown, &known),
+                             timeline == 3 ? WEIR_PLACE_OK : WEIR_PLACE_UNPROVEN);
+        }
+    }
+    /* Where the two left timeline 1 is told by each one's own history. */
+    seen = (struct weir_place){ .system = 9, .timeline = 1, .position = 100 };
+    shown = (struct weir_shown){ .system = 9, .timeline = 2, .position = 400, .branch = 8 };
+    assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_LOST);
+    shown.branch = 7;
+    assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_OK);
+}
+
+static void place__a_branch_goes_on_under_another_number_where_that_was_seen(void **state)
+{
+    struct weir_known known = { .system = 9 };
+    struct weir_place seen = { .system = 9, .timeline = 2, .position = 120, .branch = 7 }, other = seen, merged;
+    struct weir_shown shown = { .system = 9, .timeline = 2, .position = 400, .branch = 9 };
+    (void)state;
+    other.position = 200;
+    other.branch = 9;
+    assert_int_equal(weir_place_merge(&seen, &other, &known, &merged), WEIR_EAGAIN);
+    weir_known_same(&known, 2, 8, 7);
+    weir_known_same(&known, 2, 9, 8);
+    weir_known_same(&known, 2, 0, 8);
+    assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_OK);
+    assert_int_equal(weir_place_merge(&seen, &other, &known, &merged), 0);
+    assert_int_equal(merged.position, 200);
+    shown.branch = 10;
+    assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_UNPROVEN);
+    shown.branch = 0;
+    assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_UNPROVEN);
+    for (uint32_t i = 0; i < 2 * WEIR_SAME_MAX; i++) /* the oldest are forgotten: nothing is proven then */
+        weir_known_same(&known, 2, 100 + i, 50);
+    shown.branch = 9;
+    assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_UNPROVEN);
+    assert_int_equal(known.same_count, WEIR_SAME_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +377,8 @@ int main(void)
         cmocka_unit_test(place__at_the_end_of_numbers),
         cmocka_unit_test(place__seen_is_what_the_server_may_have_shown),
         cmocka_unit_test(place__seen_at_a_server_that_cannot_tell_is_an_error),
+        cmocka_unit_test(place__branches_of_one_number_are_told_apart),
+        cmocka_unit_test(place__a_branch_goes_on_under_another_number_where_that_was_seen),
         cmocka_unit_test(place__verdicts_have_names_and_an_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

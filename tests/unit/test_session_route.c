@@ -114,9 +114,19 @@ static void route__does_on_behind_what_the_policy_says(void **state)
         }
 }
 
-/* Where no standby ever may serve it, the leader does, whatever the policy. */
+/* Where no standby ever may serve it, the leader does, at once; but not with a policy that keeps it free of reads,
+ * unless it is the only server there is. */
 static void route__goes_to_the_leader_where_no_standby_may_ever_serve(void **state)
 {
+    static const struct {
+        const char *down, *astray, *without;
+    } expected[] = {
+        [WEIR_BEHIND_LEADER] = { "leader 0", "leader 0", "leader 0" },
+        [WEIR_BEHIND_WAIT] = { "wait -1", "wait -1", "behind" },
+        [WEIR_BEHIND_OTHER] = { "leader 0", "leader 0", "leader 0" },
+        [WEIR_BEHIND_STALE] = { "wait -1", "wait -1", "behind" },
+        [WEIR_BEHIND_ERROR] = { "behind", "behind", "behind" },
+    };
     struct weir_route_server alone[] = { PRIMARY(2, 400) };
     struct weir_route_server down[] = { PRIMARY(2, 400), STANDBY(11, 2, 400) };
     struct weir_route_server astray[] = { PRIMARY(2, 400), STANDBY(11, 1, 112) };
@@ -130,9 +140,12 @@ static void route__goes_to_the_leader_where_no_standby_may_ever_serve(void **sta
         expect("alone", &request, "leader 0");
         request.servers = down;
         request.server_count = 2;
-        expect("standby down", &request, "leader 0");
+        expect("standby down", &request, expected[behind].down);
         request.servers = astray;
-        expect("standby astray", &request, "leader 0");
+        expect("standby astray", &request, expected[behind].astray);
+        request.servers = down;
+        request.wait_left_ns = 0;
+        expect("standby down, no time left", &request, expected[behind].without);
     }
 }
 

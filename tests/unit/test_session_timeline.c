@@ -135,10 +135,10 @@ static void known__keeps_the_newest(void **state)
     assert_int_equal(known.history_count, WEIR_HISTORIES_MAX);
     assert_int_equal(known.run_count, WEIR_RUNS_MAX);
     for (uint32_t i = 2; i <= 20; i++)
-        assert_int_equal(weir_known_find(&known, i) != NULL, i > 20 - WEIR_HISTORIES_MAX);
+        assert_int_equal(weir_known_find(&known, i, 0) != NULL, i > 20 - WEIR_HISTORIES_MAX);
     weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5 });
     weir_known_run(&known, 9, 3, 5, 100);
-    assert_null(weir_known_find(&known, 5));
+    assert_null(weir_known_find(&known, 5, 0));
     assert_int_equal(known.runs[0].run, 20 - WEIR_RUNS_MAX + 1);
     assert_int_equal(known.runs[WEIR_RUNS_MAX - 1].run, 20);
     weir_known_run(&known, 9, 3, 20, 90);
@@ -146,16 +146,16 @@ static void known__keeps_the_newest(void **state)
     weir_known_run(&known, 9, 3, 20, 110);
     assert_int_equal(known.runs[WEIR_RUNS_MAX - 1].flushed, 110);
     weir_known_history(&known, 9, &(struct weir_history){ .timeline = 20, .cut = true });
-    assert_true(weir_known_find(&known, 20)->cut);
+    assert_true(weir_known_find(&known, 20, 0)->cut);
 }
 
 static void known__is_of_one_system_and_timeline_1_is_always_known(void **state)
 {
     struct weir_known known = { 0 };
     (void)state;
-    assert_int_equal(weir_known_find(NULL, 1)->count, 0);
-    assert_null(weir_known_find(NULL, 2));
-    assert_int_equal(weir_known_find(&known, 1)->timeline, 1);
+    assert_int_equal(weir_known_find(NULL, 1, 0)->count, 0);
+    assert_null(weir_known_find(NULL, 2, 0));
+    assert_int_equal(weir_known_find(&known, 1, 0)->timeline, 1);
     weir_known_run(&known, 9, 1, 5, 8);
     weir_known_run(&known, 8, 1, 6, 8);
     weir_known_run(&known, 0, 1, 7, 8);

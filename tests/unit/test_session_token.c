@@ -86,7 +86,7 @@ static struct weir_session_token longest_token(void)
 {
     struct weir_session_token token = { UINT64_MAX, UINT64_MAX, UINT64_MAX, WEIR_SESSION_PLACES_MAX, { { 0 } } };
     for (unsigned i = 0; i < WEIR_SESSION_PLACES_MAX; i++)
-        token.places[i] = (struct weir_place){ UINT64_MAX, UINT64_MAX, UINT64_MAX - i, UINT32_MAX, true };
+        token.places[i] = (struct weir_place){ UINT64_MAX, UINT64_MAX, UINT64_MAX - i, UINT32_MAX, true, UINT32_MAX };
     return token;
 }
 

@@ -465,7 +465,7 @@ static void value__what_was_written_is_read(void **state)
     (void)state;
     token.wrote_ns = 5;
     for (unsigned i = 0; i < WEIR_SESSION_PLACES_MAX; i++) {
-        token.places[i] = (struct weir_place){ UINT64_MAX - i, UINT64_MAX - i, UINT64_MAX, UINT32_MAX, true };
+        token.places[i] = (struct weir_place){ UINT64_MAX - i, UINT64_MAX - i, UINT64_MAX, UINT32_MAX, true, 7 };
         token.count = i + 1;
         assert_int_equal(weir_users_value_write("0123456789abcdef", &token, value, &size), 0);
         assert_int_equal(weir_users_value_read(value, size, epoch, &read), 0);

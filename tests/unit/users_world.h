@@ -72,14 +72,14 @@ static inline void world_fail_over(struct world *world, uint64_t lost)
 {
     pthread_mutex_lock(&world->lock);
     struct weir_history next = { .timeline = world->timeline + 1 };
-    const struct weir_history *own = weir_known_find(&world->known, world->timeline);
+    const struct weir_history *own = weir_known_find(&world->known, world->timeline, 0);
     if (own && own->timeline == world->timeline) {
         next = *own;
         next.timeline = world->timeline + 1;
     }
     uint64_t begin = next.count > 0 ? next.ancestors[next.count - 1].end + 8 : 8;
     uint64_t end = world->position > lost + begin ? world->position - lost : begin;
-    next.ancestors[next.count++] = (struct weir_ancestor){ world->timeline, end };
+    next.ancestors[next.count++] = (struct weir_ancestor){ world->timeline, end, 0 };
     weir_known_history(&world->known, WORLD_SYSTEM, &next);
     world->timeline++;
     world->position = end + 8;

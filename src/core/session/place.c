@@ -44,10 +44,18 @@ struct chain {
     unsigned count;
 };
 
-static bool is_ancestor(const struct weir_history *history, uint32_t timeline, unsigned *ret_index)
+/* One timeline of a number, and where on it. */
+struct spot {
+    uint32_t timeline, branch;
+    uint64_t position;
+};
+
+static bool is_ancestor(const struct weir_history *history, const struct spot *spot, const struct weir_known *known,
+                        unsigned *ret_index)
 {
     for (unsigned i = history->count; i-- > 0;)
-        if (history->ancestors[i].timeline == timeline) {
+        if (history->ancestors[i].timeline == spot->timeline &&
+            weir_known_is_same(known, spot->timeline, history->ancestors[i].branch, spot->branch)) {
             *ret_index = i;
             return true;
         }
@@ -55,12 +63,12 @@ static bool is_ancestor(const struct weir_history *history, uint32_t timeline, u
 }
 
 /* A history begins with its parent's: so the one of a descendant will do. */
-static bool chain_of(const struct weir_known *known, uint32_t timeline, struct chain *ret_chain)
+static bool chain_of(const struct weir_known *known, const struct spot *spot, struct chain *ret_chain)
 {
-    const struct weir_history *history = weir_known_find(known, timeline);
+    const struct weir_history *history = weir_known_find(known, spot->timeline, spot->branch);
     unsigned count = history ? history->count : 0;
     for (unsigned i = 0; known && !history && i < known->history_count; i++)
-        if (is_ancestor(&known->histories[i], timeline, &count))
+        if (is_ancestor(&known->histories[i], spot, known, &count))
             history = &known->histories[i];
     if (!history)
         return false;
@@ -68,49 +76,61 @@ static bool chain_of(const struct weir_known *known, uint32_t timeline, struct c
     return true;
 }
 
-/* Where `timeline` ended on the way down the chain. Ends that fall cut off what was before (weir_history). */
-static bool ended_at(const struct chain *chain, uint32_t timeline, uint64_t *ret_end)
+/* Where a timeline of that number ended on the way down the chain; NULL: none of it. Ends that fall cut off what was
+ * before (weir_history). */
+static const struct weir_ancestor *ended_at(const struct chain *chain, uint32_t timeline, uint64_t *ret_end)
 {
     uint64_t end = UINT64_MAX;
     for (unsigned i = chain->count; i-- > 0;) {
         end = weir_min_u64(end, chain->ancestors[i].end);
         if (chain->ancestors[i].timeline == timeline) {
             *ret_end = end;
-            return true;
+            return &chain->ancestors[i];
         }
     }
-    return false;
+    return NULL;
 }
 
-/* Where two chains, of which neither contains the other's timeline, part: 0 if they have no ancestor in common. */
-static uint64_t parting(const struct chain *a, const struct chain *b)
+/* Where two chains, of which neither contains the other's timeline, part: 0 if they have no ancestor in common. Of
+ * ancestors of one number that may be two, only what was before is in common. */
+static uint64_t parting(const struct chain *a, const struct chain *b, const struct weir_known *known)
 {
     uint64_t end = UINT64_MAX, other;
     for (unsigned i = a->count; i-- > 0;) {
         end = weir_min_u64(end, a->ancestors[i].end);
-        if (ended_at(b, a->ancestors[i].timeline, &other))
+        const struct weir_ancestor *ancestor = ended_at(b, a->ancestors[i].timeline, &other);
+        if (ancestor && weir_known_is_same(known, ancestor->timeline, ancestor->branch, a->ancestors[i].branch))
             return weir_min_u64(end, other);
     }
     return 0;
 }
 
-/* Is `position`, reached on `from` or an ancestor of it, part of the history of `to`? */
-static enum branch branch_of(uint32_t from, uint64_t position, uint32_t to, const struct weir_known *known,
+/* Is `from`, reached on its timeline or an ancestor of it, part of the history of `to`? */
+static enum branch branch_of(const struct spot *from, const struct spot *to, const struct weir_known *known,
                              uint64_t *ret_fork)
 {
     struct chain higher, lower;
     uint64_t fork;
-    if (from == to)
-        return BRANCH_HOLDS;
-    if (!chain_of(known, from > to ? from : to, &higher))
+    const struct spot *high = from->timeline > to->timeline ? from : to, *low = high == from ? to : from;
+    if (from->timeline == to->timeline)
+        return weir_known_is_same(known, to->timeline, from->branch, to->branch) ? BRANCH_HOLDS : BRANCH_UNKNOWN;
+    if (!chain_of(known, high, &higher))
         return BRANCH_UNKNOWN;
-    if (!ended_at(&higher, from > to ? to : from, &fork)) {
-        if (!chain_of(known, from > to ? to : from, &lower))
+    const struct weir_ancestor *ancestor = ended_at(&higher, low->timeline, &fork);
+    if (ancestor && !weir_known_is_same(known, low->timeline, ancestor->branch, low->branch))
+        return BRANCH_UNKNOWN;
+    if (!ancestor) {
+        if (!chain_of(known, low, &lower))
             return BRANCH_UNKNOWN;
-        fork = parting(&lower, &higher);
+        fork = parting(&lower, &higher, known);
     }
     *ret_fork = fork;
-    return position <= fork ? BRANCH_HOLDS : BRANCH_LEFT;
+    return from->position <= fork ? BRANCH_HOLDS : BRANCH_LEFT;
+}
+
+static struct spot spot_of(const struct weir_place *place)
+{
+    return (struct spot){ place->timeline, place->branch, place->position };
 }
 
 static const struct weir_known *known_of(const struct weir_known *known, uint64_t system)
@@ -199,7 +219,8 @@ enum weir_place_verdict weir_place_compare(const struct weir_place *seen, const 
     uint64_t fork = 0;
     known = known_of(known, seen->system);
     enum tail tail = tail_at(seen, shown, known);
-    switch (branch_of(seen->timeline, seen->position, shown->timeline, known, &fork)) {
+    const struct spot from = spot_of(seen), to = { shown->timeline, shown->branch, shown->position };
+    switch (branch_of(&from, &to, known, &fork)) {
     case BRANCH_HOLDS:
         return shown->primary ? compare_primary(seen, shown, tail) : compare_standby(seen, shown, tail);
     case BRANCH_LEFT:
@@ -220,6 +241,7 @@ int weir_place_seen(const struct weir_shown *shown, struct weir_place *ret_place
         .position = shown->position,
         .timeline = shown->timeline,
         .standby = !shown->primary,
+        .branch = shown->timeline > 1 ? shown->branch : 0,
     };
     if (shown->primary && shown->position > shown->flushed)
         place.run = shown->run;
@@ -254,10 +276,13 @@ int weir_place_merge(const struct weir_place *a, const struct weir_place *b, con
     struct weir_place higher = without_run(a->timeline < b->timeline ? b : a, known);
     struct weir_place later = is_later(&lower, &higher) ? lower : higher;
     struct weir_place earlier = is_later(&lower, &higher) ? higher : lower;
-    switch (branch_of(lower.timeline, lower.position, higher.timeline, known, &fork)) {
+    const struct spot from = spot_of(&lower), to = spot_of(&higher);
+    switch (branch_of(&from, &to, known, &fork)) {
     case BRANCH_HOLDS:
-        if (later.run == 0)
+        if (later.run == 0) {
             later.timeline = higher.timeline;
+            later.branch = higher.branch;
+        }
         break;
     case BRANCH_LEFT: /* what the higher one saw may lie before the fork, and so be part of the lower one's */
         if (higher.position > fork)

@@ -25,6 +25,7 @@ struct weir_place {
     uint64_t run;      /* 0: flushed, no crash takes it back. Else the run of the primary that had not flushed it yet */
     uint32_t timeline; /* never 0 */
     bool standby;      /* seen at a standby, which shows a commit before its primary may: a primary has to be settled */
+    uint32_t branch;   /* which of the timelines of that number (timeline.h); 0: timeline 1, or not known */
 };
 
 /* How far a server shows, at one moment. */
@@ -39,6 +40,9 @@ struct weir_shown {
     bool settled;      /* a primary: no transaction that may be in the log already is still invisible on it */
     uint64_t oldest;   /* a primary: no transaction with a lower number runs */
     uint64_t next;     /* a primary: nor has one begun with this number or a higher; as `oldest`: settled */
+    uint64_t started;  /* when its postmaster was, by its clock, in microseconds; 0 = not told */
+    uint32_t branch;   /* which of the timelines of that number: told by who watches the servers, never by themselves */
+    bool streams;      /* a standby: a receiver runs */
 };
 
 enum weir_place_verdict {
@@ -60,13 +64,13 @@ enum weir_place_verdict weir_place_worse(enum weir_place_verdict a, enum weir_pl
  * or of another system: nothing is known then.
  *
  * The first of the known chains' timelines that ended at or beyond it is the one that `seen.position` lies on. It is
- * contained in the server's history if that timeline is in the server's chain and does not end below it there; where
- * both name the same timeline no chain has to be known. Then the position decides: OK or BEHIND. (A standby whose
- * stated timeline is the one that it receives is judged rightly too: its position lies before the fork.) If the
- * server's chain leaves that timeline earlier: LOST, unless the server's timeline is the lower one, which makes the
- * server the zombie: DIVERGED, if it is a primary or has passed the fork, else BEHIND. Siblings are judged alike: the
- * higher timeline is the one that is true. Two chains whose common ancestor is beyond what is kept of them have nothing
- * in common.
+ * contained in the server's history if that timeline is in the server's chain, in the same branch, and does not end
+ * below it there; where both name the same branch no chain has to be known. Of branches that are not known to be the
+ * same nothing is proven: UNPROVEN. Then the position decides: OK or BEHIND. (A standby whose stated timeline is the
+ * one that it receives is judged rightly too: its position lies before the fork.) If the server's chain leaves that
+ * timeline earlier: LOST, unless the server's timeline is the lower one, which makes the server the zombie: DIVERGED,
+ * if it is a primary or has passed the fork, else BEHIND. Siblings are judged alike: the higher timeline is the one
+ * that is true. Two chains whose common ancestor is beyond what is kept of them have nothing in common.
  *
  * A primary is never behind a session that is honest: where its position is below `seen`, it lost the end of its log:
  * LOST (DIVERGED on a lower timeline). It must be `settled` for a place that was seen at a standby, or on a timeline

@@ -49,7 +49,8 @@ uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned cou
             continue;
         if (leader == WEIR_ROUTE_NONE)
             leader = i;
-        else if (servers[leader].shown.system != shown->system || servers[leader].shown.run != shown->run)
+        else if (servers[leader].shown.system != shown->system || servers[leader].shown.run != shown->run ||
+                 servers[leader].shown.started != shown->started)
             return WEIR_ROUTE_NONE;
     }
     return leader;
@@ -57,10 +58,12 @@ uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned cou
 
 /* ---- what the strategies say of one server ---- */
 
-/* The server on the highest timeline of a system: what its history has not is cut off. */
-static const struct weir_shown *truth_of(const struct weir_route_request *request, uint64_t system)
+/* The server on the highest timeline of a system, the leader before others: what its history has not is cut off. */
+static const struct weir_shown *truth_of(const struct weir_route_request *request, uint32_t leader, uint64_t system)
 {
     const struct weir_shown *truth = NULL;
+    if (leader != WEIR_ROUTE_NONE && request->servers[leader].shown.system == system)
+        truth = &request->servers[leader].shown;
     for (unsigned i = 0; i < request->server_count; i++) {
         const struct weir_shown *shown = &request->servers[i].shown;
         if (shown->system == system && (!truth || shown->timeline > truth->timeline))
@@ -72,17 +75,19 @@ static const struct weir_shown *truth_of(const struct weir_route_request *reques
 /* Has the standby replayed what is not in the true history? */
 static bool is_astray(const struct weir_shown *standby, const struct weir_shown *truth, const struct weir_known *known)
 {
-    if (standby->timeline == truth->timeline)
-        return false;
+    if (standby->timeline == truth->timeline) /* by the leader's word only: others know no more than this one */
+        return truth->primary && !weir_known_is_same(known, truth->timeline, standby->branch, truth->branch);
     struct weir_place place = {
         .system = standby->system,
         .position = standby->position,
         .timeline = standby->timeline,
+        .branch = standby->branch,
     };
     struct weir_shown end = {
         .system = truth->system,
         .position = UINT64_MAX,
         .timeline = truth->timeline,
+        .branch = truth->branch,
         .primary = true,
     };
     return weir_place_compare(&place, &end, known) == WEIR_PLACE_LOST;
@@ -198,7 +203,7 @@ static struct field survey(const struct weir_route_request *request)
         if (!serves_reads(&request->servers[i]))
             continue;
         if (!truth || truth->system != shown->system)
-            truth = truth_of(request, shown->system);
+            truth = truth_of(request, field.leader, shown->system);
         enum weir_place_verdict verdict = is_astray(shown, truth, request->known) ? WEIR_PLACE_DIVERGED
                                                                                   : judge(request, i);
         if (verdict == WEIR_PLACE_OK) {
@@ -241,12 +246,15 @@ static bool is_hopeless(const struct field *field, enum weir_place_verdict *ret_
 static struct weir_route choose_behind(const struct weir_route_request *request, const struct field *field)
 {
     bool led = field->leader != WEIR_ROUTE_NONE && field->of_leader == WEIR_PLACE_OK;
-    enum weir_place_verdict why = field->of_nearest;
-    if (field->nearest == WEIR_ROUTE_NONE && field->leader != WEIR_ROUTE_NONE)
+    enum weir_place_verdict why = field->of_nearest; /* BEHIND where there is none: the leader shows it, say */
+    if (field->nearest == WEIR_ROUTE_NONE && !led && field->leader != WEIR_ROUTE_NONE)
         why = field->of_leader;
-    else if (field->nearest == WEIR_ROUTE_NONE && field->refusal != WEIR_PLACE_OK)
+    else if (field->nearest == WEIR_ROUTE_NONE && !led && field->refusal != WEIR_PLACE_OK)
         why = field->refusal;
-    if (led && (field->nearest == WEIR_ROUTE_NONE || request->behind == WEIR_BEHIND_OTHER))
+    bool may_lead = request->behind == WEIR_BEHIND_LEADER || request->behind == WEIR_BEHIND_OTHER;
+    /* A server that is alone is no primary to be kept free of reads. */
+    if (led && (request->behind == WEIR_BEHIND_OTHER || request->server_count == 1 ||
+                (may_lead && field->nearest == WEIR_ROUTE_NONE)))
         return go(field->leader, WEIR_PLACE_OK, true);
     if (request->behind == WEIR_BEHIND_OTHER || request->behind == WEIR_BEHIND_ERROR)
         return refuse(why);
@@ -330,4 +338,48 @@ struct weir_route weir_route_choose(const struct weir_route_request *request)
         break;
     }
     return choose_read(request);
+}
+
+/* ---- when the time is over ---- */
+
+static uint32_t highest_timeline(const struct weir_route_request *request)
+{
+    uint32_t highest = 0;
+    for (unsigned i = 0; request->known && i < request->known->history_count; i++)
+        if (request->known->histories[i].timeline > highest)
+            highest = request->known->histories[i].timeline;
+    for (unsigned i = 0; i < request->server_count; i++)
+        if (request->servers[i].shown.timeline > highest)
+            highest = request->servers[i].shown.timeline;
+    return highest;
+}
+
+bool weir_route_may_learn(const struct weir_route_request *request)
+{
+    uint32_t highest = highest_timeline(request);
+    bool higher = false;
+    for (unsigned i = 0; i < request->token->count; i++)
+        higher = higher || request->token->places[i].timeline > highest;
+    for (unsigned i = 0; i < request->server_count; i++)
+        if (higher && (!request->servers[i].usable || !asked_since(request, &request->servers[i])))
+            return true;
+    return false;
+}
+
+static bool is_any_usable(const struct weir_route_request *request)
+{
+    for (unsigned i = 0; i < request->server_count; i++)
+        if (request->servers[i].usable)
+            return true;
+    return false;
+}
+
+enum weir_route_end weir_route_end(const struct weir_route_request *request, enum weir_place_verdict verdict)
+{
+    bool led = weir_route_leader(request->servers, request->server_count) != WEIR_ROUTE_NONE;
+    if (verdict == WEIR_PLACE_FOREIGN)
+        return WEIR_ROUTE_FOREIGN;
+    if (verdict == WEIR_PLACE_LOST || (verdict == WEIR_PLACE_UNPROVEN && led && !weir_route_may_learn(request)))
+        return WEIR_ROUTE_LOST;
+    return is_any_usable(request) && (led || !request->write) ? WEIR_ROUTE_BEHIND : WEIR_ROUTE_DOWN;
 }

@@ -7,11 +7,12 @@
  * (weir_session_token_compare with what that connection shows, before the reading snapshot exists). The strategies that
  * do without the check (sticky, window, physical) break in the ways that docs/reads.md shows.
  *
- * Reads go to standbys; the leader serves them where no usable standby ever may (there is none, or what was seen is
- * lost on them), and where `behind` allows it. Of the leader only the history is judged before: its position of a
- * moment ago says nothing against a token that is younger. It does if it was asked after the token came (asked_ns,
- * came_ns): then a token beyond it was lost, or is forged, and nobody waits for it. A standby that follows a zombie is
- * not read, even if it shows what was seen: what one would see there nobody else will ever show.
+ * Reads go to standbys; the leader serves them where `behind` allows it (leader, other), then at once where no usable
+ * standby ever may (there is none, or what was seen is lost on them); and where it is the only server there is. Of the
+ * leader only the history is judged before: its position of a moment ago says nothing against a token that is younger.
+ * It does if it was asked after the token came (asked_ns, came_ns): then a token beyond it was lost, or is forged, and
+ * nobody waits for it. A standby that follows a zombie is not read, even if it shows what was seen: what one would see
+ * there nobody else will ever show.
  *
  * sticky: the session's server by rendezvous hashing (Thaler and Ravishankar, 1998) among those that are usable: a
  * server that goes moves its own sessions only, one that comes takes 1/n of each other's.
@@ -70,6 +71,24 @@ struct weir_route {
 /* Never blocks, never fails. LOST at once where the leader has lost what was seen, or no leader is usable and every
  * usable standby has. A write goes to the leader, whatever the strategy, unless what was seen is lost there. */
 struct weir_route weir_route_choose(const struct weir_route_request *request);
+
+/* What is told where nobody can serve the request and the time is over: the service and the library say the same.
+ *
+ * LOST: what was seen is cut off; or nothing proves that it is not, and the primary that would know has been asked
+ * (UNPROVEN: a history that cannot be had, a branch that nobody saw). FOREIGN. BEHIND: nobody shows enough yet; also
+ * where all that answer are zombies (DIVERGED): what was seen is elsewhere, and may come back. DOWN: nobody answers, or
+ * for a write no primary. */
+enum weir_route_end {
+    WEIR_ROUTE_LOST,
+    WEIR_ROUTE_FOREIGN,
+    WEIR_ROUTE_BEHIND,
+    WEIR_ROUTE_DOWN,
+};
+enum weir_route_end weir_route_end(const struct weir_route_request *request, enum weir_place_verdict verdict);
+
+/* The token names a timeline above all that is known: of a promotion that we have yet to hear of, or of no server of
+ * ours. True: somebody who may know it was not asked since. */
+bool weir_route_may_learn(const struct weir_route_request *request);
 
 /* The index of the primary that is true: usable, and no server of its system, usable or not, has been on a higher
  * timeline: it would be a zombie. WEIR_ROUTE_NONE where there is none, or two that differ in their run: split. */

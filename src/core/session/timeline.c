@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/siphash.h"
 #include "core/session/place.h"
 #include "weir/error.h"
 
@@ -78,7 +79,7 @@ int weir_history_parse(uint32_t timeline, const char *text, size_t size, struct 
     if (timeline == 0)
         return WEIR_EPROTO;
     while (rest.at < rest.end) {
-        struct weir_ancestor ancestor;
+        struct weir_ancestor ancestor = { 0 };
         struct cursor line = next_line(&rest);
         skip_blanks(&line);
         if (line.at == line.end || *line.at == '#')
@@ -100,15 +101,21 @@ static bool take_system(struct weir_known *known, uint64_t system)
     return system != 0 && known->system == system;
 }
 
+static bool history_before(const struct weir_history *a, const struct weir_history *b)
+{
+    return a->timeline < b->timeline || (a->timeline == b->timeline && a->branch < b->branch);
+}
+
 void weir_known_history(struct weir_known *known, uint64_t system, const struct weir_history *history)
 {
     weir_assert(history->count <= WEIR_ANCESTORS_MAX);
     if (!take_system(known, system) || history->timeline <= 1)
         return;
     unsigned at = 0, count = known->history_count;
-    while (at < count && known->histories[at].timeline < history->timeline)
+    while (at < count && history_before(&known->histories[at], history))
         at++;
-    if (at < count && known->histories[at].timeline == history->timeline) {
+    if (at < count && known->histories[at].timeline == history->timeline &&
+        known->histories[at].branch == history->branch) {
         known->histories[at] = *history;
         return;
     }
@@ -151,13 +158,49 @@ void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline
     known->runs[at] = (struct weir_run){ timeline, run, flushed };
 }
 
-const struct weir_history *weir_known_find(const struct weir_known *known, uint32_t timeline)
+/* ---- branches ---- */
+
+uint32_t weir_branch_of(uint64_t system, uint32_t timeline, uint64_t started)
+{
+    static const struct weir_sip_key key = { 0, 0 };
+    const uint64_t words[] = { system, timeline, started };
+    uint8_t bytes[sizeof words];
+    for (unsigned i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(words[i / 8] >> 8 * (i % 8));
+    uint32_t branch = (uint32_t)weir_siphash(&key, bytes, sizeof bytes);
+    return timeline <= 1 ? 0 : branch ? branch : 1;
+}
+
+static uint32_t first_of(const struct weir_known *known, uint32_t timeline, uint32_t branch)
+{
+    for (unsigned i = 0; known && i < known->same_count; i++)
+        if (known->same[i].timeline == timeline && known->same[i].branch == branch)
+            return known->same[i].first;
+    return branch;
+}
+
+bool weir_known_is_same(const struct weir_known *known, uint32_t timeline, uint32_t a, uint32_t b)
+{
+    return timeline == 1 || a == b || first_of(known, timeline, a) == first_of(known, timeline, b);
+}
+
+void weir_known_same(struct weir_known *known, uint32_t timeline, uint32_t branch, uint32_t before)
+{
+    if (!branch || !before || weir_known_is_same(known, timeline, branch, before))
+        return;
+    if (known->same_count == WEIR_SAME_MAX)
+        memmove(known->same, known->same + 1, --known->same_count * sizeof known->same[0]);
+    known->same[known->same_count++] = (struct weir_same){ timeline, branch, first_of(known, timeline, before) };
+}
+
+const struct weir_history *weir_known_find(const struct weir_known *known, uint32_t timeline, uint32_t branch)
 {
     static const struct weir_history first = { .timeline = 1 };
     if (timeline == 1)
         return &first;
     for (unsigned i = 0; known && i < known->history_count; i++)
-        if (known->histories[i].timeline == timeline)
+        if (known->histories[i].timeline == timeline &&
+            weir_known_is_same(known, timeline, known->histories[i].branch, branch))
             return &known->histories[i];
     return NULL;
 }

@@ -17,7 +17,9 @@ static int compare_places(const struct weir_place *a, const struct weir_place *b
         result = order(a->timeline, b->timeline);
     if (result == 0)
         result = order(a->position, b->position);
-    return result != 0 ? result : order(a->run, b->run);
+    if (result == 0)
+        result = order(a->run, b->run);
+    return result != 0 ? result : order(a->branch, b->branch);
 }
 
 static void remove_at(struct weir_session_token *token, unsigned at)

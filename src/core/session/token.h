@@ -12,8 +12,8 @@
  * first of the list signs, all of them verify.
  *
  * The body: wrote_ns, stamp_ns, clock, the number of places, and of each: system (8 bytes, little endian), flags (1:
- * with run, 2: standby), timeline, position, run (8 bytes). Numbers without a size are of 7 bits a byte, the lowest
- * first, in as few bytes as they need: a text has one token and a token one text. */
+ * with run, 2: standby, 4: with branch), timeline, position, run (8 bytes), branch (4 bytes). Numbers without a size
+ * are of 7 bits a byte, the lowest first, in as few bytes as they need: a text has one token and a token one text. */
 #ifndef WEIR_CORE_SESSION_TOKEN_H
 #define WEIR_CORE_SESSION_TOKEN_H
 

@@ -13,9 +13,11 @@ enum {
     HEAD_SIZE = 2,
     FLAG_RUN = 1,
     FLAG_STANDBY = 2,
+    FLAG_BRANCH = 4,
+    BRANCH_SIZE = 4,
     NUMBER_MAX = 10, /* 64 bits in groups of 7 */
     TIMELINE_MAX = 5,
-    PLACE_MAX = 8 + 1 + TIMELINE_MAX + NUMBER_MAX + 8,
+    PLACE_MAX = 8 + 1 + TIMELINE_MAX + NUMBER_MAX + 8 + BRANCH_SIZE,
     BODY_MAX = 3 * NUMBER_MAX + 1 + WEIR_SESSION_PLACES_MAX * PLACE_MAX,
     BYTES_MAX = HEAD_SIZE + BODY_MAX + WEIR_SESSION_MAC_SIZE,
     READ_MAX = WEIR_SESSION_TOKEN_MAX / 4 * 3,
@@ -49,12 +51,16 @@ static void put_number(struct bytes *out, uint64_t value)
 
 static void put_place(struct bytes *out, const struct weir_place *place)
 {
+    unsigned flags = (place->run != 0 ? FLAG_RUN : 0U) | (place->standby ? FLAG_STANDBY : 0U) |
+                     (place->branch != 0 ? FLAG_BRANCH : 0U);
     put_word(out, place->system);
-    put_byte(out, (uint8_t)((place->run != 0 ? FLAG_RUN : 0) | (place->standby ? FLAG_STANDBY : 0)));
+    put_byte(out, (uint8_t)flags);
     put_number(out, place->timeline);
     put_number(out, place->position);
     if (place->run != 0)
         put_word(out, place->run);
+    for (unsigned i = 0; place->branch != 0 && i < BRANCH_SIZE; i++)
+        put_byte(out, (uint8_t)(place->branch >> 8 * i));
 }
 
 static void put_body(struct bytes *out, const struct weir_session_token *token)
@@ -121,7 +127,12 @@ static void get_place(struct reader *in, struct weir_place *place)
         place->run = get_word(in);
         in->bad |= place->run == 0;
     }
-    in->bad |= flags > (FLAG_RUN | FLAG_STANDBY) || place->system == 0 || place->timeline == 0;
+    if (flags & FLAG_BRANCH) {
+        for (unsigned i = 0; i < BRANCH_SIZE; i++)
+            place->branch |= (uint32_t)get_byte(in) << 8 * i;
+        in->bad |= place->branch == 0 || place->timeline == 1;
+    }
+    in->bad |= flags > (FLAG_RUN | FLAG_STANDBY | FLAG_BRANCH) || place->system == 0 || place->timeline == 0;
 }
 
 static int get_body(const uint8_t *body, size_t size, struct weir_session_token *ret_token)

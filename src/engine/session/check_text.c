@@ -21,6 +21,8 @@
     "(extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) OPERATOR(pg_catalog.*) "                   \
     "1000000::numeric)::bigint"
 #define SETTLED "pg_catalog.age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.xid) = 0"
+#define STARTED                                                                                                        \
+    "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000::numeric)::bigint"
 /* As of weir_shown_fixed: a standby that began anew may hide what it has replayed. */
 #define WHOLE                                                                                                          \
     "(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::numeric OPERATOR(pg_catalog.>=) "           \
@@ -70,41 +72,75 @@ static struct timelines timelines_of(const struct weir_place *seen, const struct
     timelines_add(&timelines, seen->timeline);
     for (unsigned i = 0; i < known->history_count; i++)
         timelines_add(&timelines, known->histories[i].timeline);
-    const struct weir_history *own = weir_known_find(known, seen->timeline);
+    const struct weir_history *own = weir_known_find(known, seen->timeline, seen->branch);
     for (unsigned i = own ? own->count : 0; i-- > 0;)
         timelines_add(&timelines, own->ancestors[i].timeline);
     return timelines;
 }
 
-static enum weir_place_verdict of_standby(const struct weir_place *seen, const struct weir_known *known,
-                                          uint32_t timeline)
+static uint32_t branch_at(const struct weir_check_wish *wish, uint32_t timeline)
 {
-    const struct weir_shown shown = { .system = seen->system, .position = FAR, .received = FAR, .timeline = timeline };
-    return weir_place_compare(seen, &shown, known);
+    return wish->server && wish->server->timeline == timeline ? wish->server->branch : 0;
 }
 
-static enum weir_place_verdict of_primary(const struct weir_place *seen, const struct weir_known *known,
+/* Its number alone says nothing of a later timeline. */
+static bool is_bound(const struct weir_check_wish *wish, uint32_t timeline)
+{
+    return wish->server && wish->server->started && timeline > 1;
+}
+
+static enum weir_place_verdict of_standby(const struct weir_place *seen, const struct weir_check_wish *wish,
+                                          uint32_t timeline)
+{
+    const struct weir_shown shown = { .system = seen->system,
+                                      .position = FAR,
+                                      .received = FAR,
+                                      .timeline = timeline,
+                                      .branch = branch_at(wish, timeline) };
+    return weir_place_compare(seen, &shown, wish->known);
+}
+
+static enum weir_place_verdict of_primary(const struct weir_place *seen, const struct weir_check_wish *wish,
                                           uint32_t timeline, uint64_t run)
 {
-    const struct weir_shown shown = {
-        .system = seen->system, .position = FAR, .run = run, .timeline = timeline, .primary = true, .settled = true
-    };
-    return weir_place_compare(seen, &shown, known);
+    const struct weir_shown shown = { .system = seen->system,
+                                      .position = FAR,
+                                      .run = run,
+                                      .timeline = timeline,
+                                      .primary = true,
+                                      .settled = true,
+                                      .branch = branch_at(wish, timeline) };
+    return weir_place_compare(seen, &shown, wish->known);
+}
+
+static void put_bound(struct out *out, const struct weir_check_wish *wish, uint32_t timeline)
+{
+    if (is_bound(wish, timeline))
+        put(out, "CASE WHEN " STARTED " <> %" PRIu64 " THEN 'unproven' ELSE ", wish->server->started);
+}
+
+static void put_unbound(struct out *out, const struct weir_check_wish *wish, uint32_t timeline)
+{
+    if (is_bound(wish, timeline))
+        put(out, " END");
 }
 
 /* ---- the text ---- */
 
 /* The position first, then the timeline: a standby's timeline only moves on, so what had been replayed before it was
  * read belongs to its history. The other way round it could have moved to a sibling in between. */
-static void put_standby(struct out *out, const struct weir_place *seen, const struct weir_known *known)
+static void put_standby(struct out *out, const struct weir_place *seen, const struct weir_check_wish *wish)
 {
-    const struct timelines timelines = timelines_of(seen, known);
+    const struct timelines timelines = timelines_of(seen, wish->known);
     put(out, "CASE WHEN pg_catalog.pg_last_wal_replay_lsn() >= ");
     put_position(out, seen->position);
     put(out, " AND " WHOLE " THEN CASE " TIMELINE_OF_STANDBY);
-    for (unsigned i = 0; i < timelines.count; i++)
-        put(out, " WHEN %" PRIu32 " THEN '%s'", timelines.numbers[i],
-            weir_place_verdict_name(of_standby(seen, known, timelines.numbers[i])));
+    for (unsigned i = 0; i < timelines.count; i++) {
+        put(out, " WHEN %" PRIu32 " THEN ", timelines.numbers[i]);
+        put_bound(out, wish, timelines.numbers[i]);
+        put(out, "'%s'", weir_place_verdict_name(of_standby(seen, wish, timelines.numbers[i])));
+        put_unbound(out, wish, timelines.numbers[i]);
+    }
     put(out, " ELSE 'unproven' END ELSE 'behind' END");
 }
 
@@ -115,12 +151,12 @@ struct needed {
     bool never;
 };
 
-static struct needed needed_of(const struct weir_place *seen, const struct weir_known *known, uint32_t timeline)
+static struct needed needed_of(const struct weir_place *seen, const struct weir_check_wish *wish, uint32_t timeline)
 {
-    struct needed needed = { .other = of_primary(seen, known, timeline, seen->run == 1 ? 2 : 1) };
+    struct needed needed = { .other = of_primary(seen, wish, timeline, seen->run == 1 ? 2 : 1) };
     if (needed.other != WEIR_PLACE_OK) {
         needed.run = seen->run;
-        needed.never = seen->run == 0 || of_primary(seen, known, timeline, seen->run) != WEIR_PLACE_OK;
+        needed.never = seen->run == 0 || of_primary(seen, wish, timeline, seen->run) != WEIR_PLACE_OK;
     }
     return needed;
 }
@@ -138,12 +174,13 @@ static void put_primary(struct out *out, const struct weir_place *seen, const st
     const struct timelines timelines = timelines_of(seen, wish->known);
     put(out, "CASE " TIMELINE_OF_PRIMARY);
     for (unsigned i = 0; i < timelines.count; i++) {
-        const struct needed needed = needed_of(seen, wish->known, timelines.numbers[i]);
+        const struct needed needed = needed_of(seen, wish, timelines.numbers[i]);
         put(out, " WHEN '%08" PRIX32 "' THEN ", timelines.numbers[i]);
         if (needed.never) {
             put(out, "'%s'", weir_place_verdict_name(needed.other));
             continue;
         }
+        put_bound(out, wish, timelines.numbers[i]);
         put(out, "CASE WHEN pg_catalog.pg_current_wal_insert_lsn() < ");
         put_position(out, seen->position & ~WEIR_POSITION_NEXT);
         put(out, " THEN '%s'", seen->timeline > timelines.numbers[i] ? "diverged" : "lost");
@@ -154,6 +191,7 @@ static void put_primary(struct out *out, const struct weir_place *seen, const st
             put_settled(out, wish->settled_run);
         else
             put(out, " ELSE 'ok' END");
+        put_unbound(out, wish, timelines.numbers[i]);
     }
     put(out, " ELSE 'unproven' END");
 }
@@ -164,7 +202,7 @@ static void put_place(struct out *out, const struct weir_place *seen, const stru
         "SELECT CASE WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) <> '%" PRId64
         "'::bigint THEN 'foreign' WHEN pg_catalog.pg_is_in_recovery() THEN ",
         (int64_t)seen->system);
-    put_standby(out, seen, wish->known);
+    put_standby(out, seen, wish);
     put(out, " ELSE ");
     put_primary(out, seen, wish);
     put(out, " END");

@@ -20,7 +20,11 @@
 struct weir_check_wish {
     const struct weir_session_token *token;
     const struct weir_known *known;
-    uint64_t system;      /* of the servers; 0 = not known: the token's own */
+    uint64_t system; /* of the servers; 0 = not known: the token's own */
+    /* Where it will be run. On a timeline above 1 it says ok there only, and only in that run of its postmaster,
+     * because no server says which promotion its timeline comes from. NULL: timelines are taken for what their numbers
+     * say. */
+    const struct weir_shown *server;
     uint64_t settled_run; /* the run of a primary that was seen settled after the token was made; 0 = none was */
 };
 

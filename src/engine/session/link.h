@@ -20,6 +20,7 @@ struct weir_link {
     bool asked;
     int backend;       /* that it was made to: reset, it is another connection, of which nothing is known */
     uint32_t timeline; /* the last one that was told and is proven to be of this very server; 0 = none */
+    uint32_t branch;   /* which of that number; 0 = not known, or timeline 1 */
     /* The pool's. */
     uint64_t epoch;
     struct weir_link *next;

@@ -166,7 +166,8 @@ static int ask_round(struct weir_poller *poller, const struct weir_known *known,
         return error;
     if (!answer->shown.timeline)
         ask_timeline(poller, deadline_ns, answer);
-    if (answer->shown.timeline > 1 && !weir_known_find(known, answer->shown.timeline))
+    uint32_t branch = weir_poller_branch(poller, &answer->shown);
+    if (branch && !weir_known_find(known, answer->shown.timeline, branch))
         ask_history(poller, deadline_ns, answer);
     uint64_t replayed_us = 0;
     error = ask_number(poller, times, deadline_ns, &replayed_us);

@@ -58,6 +58,10 @@ struct weir_snapshot {
 const struct weir_snapshot *weir_servers_look(struct weir_servers *servers);
 void weir_servers_release(struct weir_servers *servers, const struct weir_snapshot *snapshot);
 
+/* Of which branch of its timeline is what a connection or a place shows? What the server says that was started then,
+ * and is on that timeline. 0: nobody does, or there is one branch only. */
+uint32_t weir_snapshot_branch(const struct weir_snapshot *snapshot, const struct weir_shown *shown);
+
 /* A read was handed to server `id` (weir_route_server.id): counted for `load`. */
 void weir_servers_count(struct weir_servers *servers, uint64_t id);
 

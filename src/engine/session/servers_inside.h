@@ -42,6 +42,12 @@ struct weir_answer {
     char fault[WEIR_ASK_TEXT_SIZE];
 };
 
+/* A standby's, in one run of its postmaster. */
+struct weir_standing {
+    uint64_t started;
+    uint32_t timeline, branch;
+};
+
 struct weir_poller {
     struct weir_servers *servers;
     pthread_t thread;
@@ -55,6 +61,7 @@ struct weir_poller {
     bool hurry; /* somebody waits for this one's answer */
     bool up;    /* it answered last time */
     struct weir_answer last;
+    struct weir_standing was;           /* before it was promoted */
     uint64_t moved_ns;                  /* when it was asked first where it now stands */
     uint64_t settled_ns;                /* see weir_server_state */
     uint64_t running_ns, running_next;  /* those with numbers below, which ran then, are awaited; 0 = none are */
@@ -98,11 +105,16 @@ struct weir_servers {
 };
 
 /* With the lock. */
-void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller, const struct weir_answer *answer);
+void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller, struct weir_answer *answer);
 void weir_servers_fail(struct weir_servers *servers, struct weir_poller *poller, const char *fault);
 void weir_servers_publish(struct weir_servers *servers);
 struct weir_poller *weir_servers_primary(const struct weir_servers *servers);
+/* Which branch the answer is of, into it, and what it tells of branches, into what is known. Before it is stored. */
+void weir_servers_place(struct weir_servers *servers, struct weir_poller *poller, struct weir_answer *answer);
 void weir_conninfo_release(struct weir_conninfo *conninfo);
+
+/* As far as the poller knows by itself; 0: not, or timeline 1. */
+uint32_t weir_poller_branch(const struct weir_poller *poller, const struct weir_shown *shown);
 
 /* The thread. `argument` is a struct weir_poller. */
 void *weir_poller_main(void *argument);

@@ -36,7 +36,8 @@ struct weir_poller *weir_servers_primary(const struct weir_servers *servers)
         const struct weir_shown *shown = &poller->last.shown;
         if (!shown->primary || shown->system != servers->system || later_timeline(servers, shown->timeline))
             continue;
-        if (found && found->up && poller->up && found->last.shown.run != shown->run)
+        if (found && found->up && poller->up &&
+            (found->last.shown.run != shown->run || found->last.shown.started != shown->started))
             return NULL;
         if (!found || (poller->up && !found->up))
             found = poller;
@@ -48,14 +49,19 @@ struct weir_poller *weir_servers_primary(const struct weir_servers *servers)
 static bool cut_off(const struct weir_servers *servers, const struct weir_shown *shown,
                     const struct weir_shown *primary)
 {
-    const struct weir_history *history = weir_known_find(&servers->known, primary->timeline);
+    const struct weir_known *known = &servers->known;
+    const struct weir_history *history = weir_known_find(known, primary->timeline, primary->branch);
+    if (shown->timeline == primary->timeline)
+        return !weir_known_is_same(known, shown->timeline, shown->branch, primary->branch);
     if (!shown->timeline || shown->timeline >= primary->timeline || !history || history->cut)
         return false;
     uint64_t end = UINT64_MAX; /* ends may fall: what a later ancestor left is left for good */
     for (unsigned i = history->count; i-- > 0;) {
         end = weir_min_u64(end, history->ancestors[i].end);
+        uint32_t branch = history->ancestors[i].branch;
         if (history->ancestors[i].timeline == shown->timeline)
-            return shown->position > end;
+            return shown->position > end ||
+                   (branch && !weir_known_is_same(known, shown->timeline, shown->branch, branch));
     }
     return true;
 }
@@ -81,6 +87,8 @@ static const char *unusable(const struct weir_servers *servers, const struct wei
         return later_timeline(servers, shown->timeline) ? "another has taken over: there is a higher timeline" : NULL;
     if (!shown->timeline) /* what is seen there could never be compared with anything */
         return "its timeline cannot be told: the role needs pg_read_all_stats or REPLICATION";
+    if (shown->timeline > 1 && !shown->branch)
+        return "it is not known which promotion its timeline comes from: it was not seen to follow the primary";
     if (primary && cut_off(servers, shown, &primary->last.shown))
         return "it has gone on where the primary's history left its timeline";
     return frozen(servers, poller) ? "it stands still, and the primary has moved" : NULL;
@@ -213,7 +221,7 @@ static void count_load(struct weir_servers *servers, struct weir_poller *poller)
     poller->counted_ns = now_ns;
 }
 
-void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller, const struct weir_answer *answer)
+void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller, struct weir_answer *answer)
 {
     const struct weir_shown *before = &poller->last.shown;
     bool moved = !poller->last.begun_ns || before->position != answer->shown.position ||
@@ -221,15 +229,12 @@ void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller
     if (moved)
         poller->moved_ns = answer->begun_ns;
     learn_system(servers, poller, answer->shown.system);
+    weir_servers_place(servers, poller, answer);
     learn_settled(poller, answer);
     poller->last = *answer;
     poller->up = true;
-    if (answer->shown.system == servers->system) {
-        if (answer->with_history)
-            weir_known_history(&servers->known, answer->shown.system, &answer->history);
-        if (poller == weir_servers_primary(servers))
-            learn_primary(servers, answer);
-    }
+    if (answer->shown.system == servers->system && poller == weir_servers_primary(servers))
+        learn_primary(servers, answer);
     count_load(servers, poller);
     weir_servers_publish(servers);
 }

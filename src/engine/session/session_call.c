@@ -26,14 +26,15 @@ static bool is_shunned(const struct weir_call *call, uint64_t id, uint64_t asked
 /* Has the server gone on where the leader's history left its timeline? What it shows there nobody else ever will. */
 static bool is_cut_off(const struct weir_known *known, const struct weir_shown *shown, const struct weir_shown *leader)
 {
-    const struct weir_place place = { .system = shown->system,
-                                      .position = shown->position,
-                                      .timeline = shown->timeline };
-    const struct weir_shown end = {
-        .system = leader->system, .position = UINT64_MAX, .timeline = leader->timeline, .primary = true, .settled = true
+    const struct weir_place place = {
+        .system = shown->system, .position = shown->position, .timeline = shown->timeline, .branch = shown->branch
     };
-    return shown->timeline != 0 && shown->timeline != leader->timeline &&
-           weir_place_compare(&place, &end, known) == WEIR_PLACE_LOST;
+    struct weir_shown end = *leader;
+    end.position = UINT64_MAX;
+    end.settled = true;
+    if (shown->timeline == leader->timeline)
+        return !weir_known_is_same(known, leader->timeline, shown->branch, leader->branch);
+    return shown->timeline != 0 && weir_place_compare(&place, &end, known) == WEIR_PLACE_LOST;
 }
 
 /* Reading there would do no harm at once; what was read could not be read anywhere else later. */

@@ -37,6 +37,7 @@ struct weir_gap {
     uint64_t system;
     uint64_t run;      /* at a primary */
     uint32_t timeline; /* 0: not even that is known */
+    uint32_t branch;
 };
 
 enum { WEIR_SEAT_REPLICA, WEIR_SEAT_LEADER, WEIR_SEATS };
@@ -131,6 +132,9 @@ int weir_seat_take(struct weir_call *call, struct weir_seat *seat, uint32_t inde
 /* Adds to the token what was seen on the seat's connection. One round trip, if it was used since; else nothing.
  * WEIR_EUNKNOWN: it broke: there is a gap; WEIR_EBUSY; WEIR_ELIMIT: the token is full. */
 int weir_seat_settle(struct weir_call *call, struct weir_seat *seat);
+
+/* Is it known of which branch of its timeline the connection's server is? */
+bool weir_seat_is_told(const struct weir_seat *seat);
 
 /* Asks the connection how far it is. WEIR_EAGAIN: it broke, and the server is shunned; WEIR_EBUSY. */
 int weir_seat_ask(struct weir_call *call, struct weir_seat *seat);

@@ -8,7 +8,8 @@
 static bool is_as_known(const struct weir_link *link, const struct weir_shown *known)
 {
     return link->asked && link->shown.primary && link->shown.timeline == known->timeline &&
-           link->shown.run == known->run && link->shown.system == known->system;
+           link->shown.run == known->run && link->shown.system == known->system &&
+           link->shown.started == known->started;
 }
 
 int weir_session_lead(struct weir_call *call)
@@ -105,6 +106,7 @@ static int fill(struct weir_call *call, struct weir_gap *gap, bool standby)
         return WEIR_EAGAIN;
     /* A standby is sent what is flushed: no crash of the primary takes that back, so its run is no matter. */
     if (shown->system != gap->system || shown->timeline > gap->timeline || (!standby && shown->run != gap->run) ||
+        !weir_known_is_same(call->known, gap->timeline, shown->branch, gap->branch) ||
         weir_place_seen(shown, &place) != 0)
         return cut_off(call->session);
     if (standby) {

@@ -6,7 +6,7 @@ static int take_place(struct weir_session *session, struct weir_seat *seat)
 {
     struct weir_servers *servers = session->replicas->servers;
     struct weir_place place;
-    if (weir_place_seen(&seat->link->shown, &place) != 0)
+    if (!weir_seat_is_told(seat) || weir_place_seen(&seat->link->shown, &place) != 0)
         return 0;
     const struct weir_snapshot *snapshot = weir_servers_look(servers);
     int error = weir_session_add(session, &snapshot->known, seat, &place);

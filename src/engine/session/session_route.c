@@ -9,18 +9,31 @@
  * before it moves. */
 #define REFRESH_MAX_NS UINT64_C(20000000)
 
-/* A token that names a timeline above all that is known: of a promotion that we have yet to hear of, or of no server of
- * ours. Somebody who cannot be asked may know it. */
+/* What core/session/route is asked of the token as it is. */
+static struct weir_route_request request_of(const struct weir_call *call, bool write)
+{
+    const struct weir_session *session = call->session;
+    return (struct weir_route_request){
+        .token = &session->token,
+        .known = call->known,
+        .servers = call->servers,
+        .server_count = call->count,
+        .session = session->id,
+        .stay = WEIR_ROUTE_NONE,
+        .came_ns = session->gained_ns,
+        .wall_ns = weir_session_wall_ns(),
+        .window_ns = session->window_ns,
+        .wait_left_ns = weir_sub_sat(call->until_ns, weir_ask_now_ns()),
+        .strategy = session->strategy,
+        .behind = session->behind,
+        .write = write,
+    };
+}
+
 bool weir_call_may_learn(const struct weir_call *call)
 {
-    const struct weir_session_token *token = &call->session->token;
-    bool higher = false;
-    for (unsigned i = 0; i < token->count; i++)
-        higher = higher || token->places[i].timeline > weir_call_timeline(call);
-    for (unsigned i = 0; i < call->count; i++)
-        if (higher && (!call->servers[i].usable || !weir_call_is_fresh(call, i)))
-            return true;
-    return false;
+    const struct weir_route_request request = request_of(call, false);
+    return weir_route_may_learn(&request);
 }
 
 int weir_session_lost(struct weir_call *call, const char *server)
@@ -53,22 +66,13 @@ static struct weir_route choose(const struct weir_call *call, bool write)
     const struct weir_session *session = call->session;
     const struct weir_seat *replica = &session->seats[WEIR_SEAT_REPLICA], *leader = &session->seats[WEIR_SEAT_LEADER];
     static const struct weir_session_token none = { 0 };
-    bool refresh = wants_refresh(call);
-    struct weir_route_request request = {
-        .token = write && !weir_session_is_tracked(session) ? &none : &session->token,
-        .known = call->known,
-        .servers = call->servers,
-        .server_count = call->count,
-        .session = session->id,
-        .stay = replica->link ? weir_call_find(call, replica->link->server) : WEIR_ROUTE_NONE,
-        .came_ns = session->gained_ns,
-        .wall_ns = weir_session_wall_ns(),
-        .window_ns = session->window_ns,
-        .wait_left_ns = weir_sub_sat(call->until_ns, weir_ask_now_ns()),
-        .strategy = session->strategy,
-        .behind = refresh ? WEIR_BEHIND_WAIT : session->behind,
-        .write = write,
-    };
+    struct weir_route_request request = request_of(call, write);
+    if (write && !weir_session_is_tracked(session))
+        request.token = &none;
+    if (replica->link)
+        request.stay = weir_call_find(call, replica->link->server);
+    if (wants_refresh(call))
+        request.behind = WEIR_BEHIND_WAIT;
     if (!write && session->at == leader && leader->link && leader->version == session->version) {
         /* It waited for the replicas when it came here: now it goes as soon as one is far enough. */
         struct weir_route_request now = request;
@@ -91,27 +95,19 @@ static bool anybody(const struct weir_call *call)
 static int refused(struct weir_call *call, bool write, enum weir_place_verdict verdict)
 {
     struct weir_session *session = call->session;
-    bool usable = anybody(call);
-    switch (verdict) {
-    case WEIR_PLACE_LOST:
+    const struct weir_route_request request = request_of(call, write);
+    enum weir_route_end end = weir_route_end(&request, verdict);
+    if (end == WEIR_ROUTE_LOST)
         return weir_session_lost(call, "");
-    case WEIR_PLACE_FOREIGN:
+    if (end == WEIR_ROUTE_FOREIGN)
         return weir_session_say(session, WEIR_EFOREIGN, "", "the servers are of another system than the token");
-    case WEIR_PLACE_UNPROVEN:
-        if (weir_route_leader(call->servers, call->count) != WEIR_ROUTE_NONE && !weir_call_may_learn(call))
-            return weir_session_lost(call, "");
-        break;
-    case WEIR_PLACE_OK:
-    case WEIR_PLACE_BEHIND:
-    case WEIR_PLACE_DIVERGED:
-        break;
-    }
-    if (write && weir_route_leader(call->servers, call->count) == WEIR_ROUTE_NONE)
+    if (end == WEIR_ROUTE_DOWN && write)
         return weir_session_say(session, WEIR_EDOWN, "", "no primary answers");
     if (session->fault.text[0])
-        return usable ? WEIR_EBEHIND : WEIR_EDOWN;
-    return usable ? weir_session_say(session, WEIR_EBEHIND, "", "no server shows yet what this session has seen")
-                  : weir_session_say(session, WEIR_EDOWN, "", "no server answers");
+        return end == WEIR_ROUTE_BEHIND ? WEIR_EBEHIND : WEIR_EDOWN;
+    return end == WEIR_ROUTE_BEHIND
+               ? weir_session_say(session, WEIR_EBEHIND, "", "no server shows yet what this session has seen")
+               : weir_session_say(session, WEIR_EDOWN, "", "no server answers");
 }
 
 /* What is known of the server where the session is may be older than the token. Before it leaves for one that was asked
@@ -153,7 +149,8 @@ int weir_session_find(struct weir_call *call, bool write, struct weir_route *ret
         }
         bool is_final = route.verdict == WEIR_PLACE_LOST || route.verdict == WEIR_PLACE_FOREIGN;
         /* That nobody answers passes, or we have just begun: it is waited for whatever the policy for those behind. */
-        bool waited = !is_final && (route.wait || is_patient || !anybody(call)) && weir_call_wait(call);
+        bool may_learn = route.verdict == WEIR_PLACE_UNPROVEN; /* by the next answer: it is no matter of being behind */
+        bool waited = !is_final && (route.wait || is_patient || may_learn || !anybody(call)) && weir_call_wait(call);
         if (!waited && !route.wait)
             return refused(call, write, route.verdict);
     }

@@ -25,7 +25,7 @@ void weir_session_gained(struct weir_session *session, struct weir_seat *seat)
 static bool is_same_place(const struct weir_place *a, const struct weir_place *b)
 {
     return a->system == b->system && a->position == b->position && a->run == b->run && a->timeline == b->timeline &&
-           a->standby == b->standby;
+           a->standby == b->standby && a->branch == b->branch;
 }
 
 bool weir_session_token_same(const struct weir_session_token *a, const struct weir_session_token *b)
@@ -66,9 +66,10 @@ void weir_seat_lose(struct weir_session *session, struct weir_seat *seat)
         };
         if (link->asked) {
             made.timeline = link->timeline;
+            made.branch = link->branch;
             made.run = link->shown.primary ? link->shown.run : 0;
         }
-        if (gap->open && (gap->timeline != made.timeline || gap->run != made.run))
+        if (gap->open && (gap->timeline != made.timeline || gap->branch != made.branch || gap->run != made.run))
             made.timeline = 0; /* two gaps at different times: no one place is beyond both */
         *gap = made;
     }
@@ -125,6 +126,11 @@ static int give_up(struct weir_call *call, struct weir_seat *seat)
     return WEIR_EAGAIN;
 }
 
+bool weir_seat_is_told(const struct weir_seat *seat)
+{
+    return seat->link->shown.timeline == 1 || seat->link->shown.branch != 0;
+}
+
 /* A standby whose own connections cannot tell its timeline: its poller learns it, asked after them. That it is the same
  * server still, and no other that was put in its place, is told by the connection: it goes on answering. */
 static int learn_timeline(struct weir_call *call, struct weir_link *link)
@@ -133,15 +139,22 @@ static int learn_timeline(struct weir_call *call, struct weir_link *link)
     int error = 0;
     if (shown.timeline == 0 && !shown.primary && weir_call_ask(call, link->server)) {
         uint32_t index = weir_call_find(call, link->server);
-        if (index != WEIR_ROUTE_NONE && !call->servers[index].shown.primary)
+        if (index != WEIR_ROUTE_NONE && !call->servers[index].shown.primary &&
+            call->servers[index].shown.started == link->fixed.started)
             shown.timeline = call->servers[index].shown.timeline;
         error = weir_link_ask(link, weir_call_timeout(call));
     }
     if (error != 0)
         return error;
+    if (shown.timeline > 1 && !shown.branch)
+        shown.branch = weir_snapshot_branch(call->snapshot, &shown);
+    if (shown.timeline > 1 && !shown.branch && weir_call_ask(call, link->server))
+        shown.branch = weir_snapshot_branch(call->snapshot, &shown);
     link->shown = shown;
-    if (shown.timeline != 0)
+    if (shown.timeline != 0) {
         link->timeline = shown.timeline;
+        link->branch = shown.branch;
+    }
     return 0;
 }
 
@@ -210,7 +223,7 @@ static int settle_place(struct weir_call *call, struct weir_seat *seat)
     int error = weir_link_after(link, weir_call_timeout(call));
     if (error != 0)
         return error;
-    if (learn_timeline(call, link) != 0 || weir_place_seen(&link->shown, &place) != 0)
+    if (learn_timeline(call, link) != 0 || !weir_seat_is_told(seat) || weir_place_seen(&link->shown, &place) != 0)
         return WEIR_EIO; /* nobody can tell on which timeline it was */
     return weir_session_add(call->session, call->known, seat, &place);
 }

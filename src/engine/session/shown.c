@@ -64,13 +64,15 @@
     "::numeric >= (SELECT pg_catalog.split_part(next_xid, ':', 1)::numeric * 4294967296 +"                             \
     " pg_catalog.split_part(next_xid, ':', 2)::numeric FROM pg_catalog.pg_control_checkpoint())"
 #define SYSTEM "(SELECT system_identifier FROM pg_catalog.pg_control_system())"
+#define STARTED                                                                                                        \
+    "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000::numeric)::bigint"
 
 struct statement {
     const char *name;
     const char *text;
 };
 
-enum { COLUMN_COUNT = 6, FIXED_COUNT = 3 };
+enum { COLUMN_COUNT = 6, FIXED_COUNT = 4 };
 
 static const struct statement full = { "weir_shown_1", "SELECT " COLUMNS FROM_ROLE };
 static const struct statement brief_primary = { "weir_shown_1p", "SELECT pg_catalog.pg_current_wal_insert_lsn(), "
@@ -84,7 +86,7 @@ static const struct statement brief_standby = { "weir_shown_2s",
 
 const char *weir_shown_statement(void)
 {
-    return "SELECT pg_catalog.concat_ws(' ', 'w1', " SYSTEM ", " SIZES ", " COLUMNS ")" FROM_ROLE;
+    return "SELECT pg_catalog.concat_ws(' ', 'w2', " SYSTEM ", " SIZES ", " STARTED ", " COLUMNS ")" FROM_ROLE;
 }
 
 /* ---- what they answer ---- */
@@ -144,6 +146,7 @@ static bool read_standby(const char *const *columns, struct weir_shown *shown)
     if (!number(columns[1] + hidden, 10, UINT32_MAX, &receiver) || !number(columns[2], 10, 1, &idle) ||
         !position(columns[3], &received) || !position(columns[4], &shown->position))
         return false;
+    shown->streams = receiver != 0;
     shown->timeline = hidden || strcmp(columns[1], columns[5]) != 0 ? 0 : (uint32_t)receiver;
     bool nothing_in_flight = idle || (receiver && received <= shown->position);
     shown->received = nothing_in_flight ? shown->position : received > shown->position ? received : 0;
@@ -153,7 +156,7 @@ static bool read_standby(const char *const *columns, struct weir_shown *shown)
 /* COLUMNS. */
 static int read_columns(const char *const *columns, const struct weir_shown_fixed *fixed, struct weir_shown *ret)
 {
-    struct weir_shown shown = { .system = fixed->system };
+    struct weir_shown shown = { .system = fixed->system, .started = fixed->started };
     bool good = strcmp(columns[0], "p") == 0   ? read_primary(columns, fixed, &shown)
                 : strcmp(columns[0], "s") == 0 ? read_standby(columns, &shown)
                                                : false;
@@ -163,12 +166,13 @@ static int read_columns(const char *const *columns, const struct weir_shown_fixe
     return 0;
 }
 
-/* SYSTEM and SIZES. */
+/* SYSTEM, SIZES and STARTED. */
 static int read_fixed(const char *const *columns, struct weir_shown_fixed *fixed)
 {
     bool good = number(columns[0], 10, INT64_MAX, &fixed->system) && fixed->system &&
                 number(columns[1], 10, UINT64_C(1) << 20, &fixed->page_size) &&
                 number(columns[2], 10, UINT64_C(1) << 32, &fixed->segment_size) &&
+                number(columns[3], 10, INT64_MAX, &fixed->started) &&
                 weir_position_sizes(fixed->page_size, fixed->segment_size);
     return good ? 0 : WEIR_EPROTO;
 }
@@ -188,7 +192,12 @@ int weir_shown_parse(const char *text, size_t size, struct weir_shown *ret)
             return WEIR_EPROTO;
         words[count++] = word;
     }
-    if (count < sizeof words / sizeof words[0] || strcmp(words[0], "w1") != 0 || read_fixed(words + 1, &fixed) != 0)
+    if (count == sizeof words / sizeof words[0] - 1 && strcmp(words[0], "w1") == 0) { /* of before: without STARTED */
+        memmove(words + FIXED_COUNT + 1, words + FIXED_COUNT, (count++ - FIXED_COUNT) * sizeof words[0]);
+        words[0] = "w2";
+        words[FIXED_COUNT] = "0";
+    }
+    if (count < sizeof words / sizeof words[0] || strcmp(words[0], "w2") != 0 || read_fixed(words + 1, &fixed) != 0)
         return WEIR_EPROTO;
     return read_columns(words + 1 + FIXED_COUNT, &fixed, ret);
 }
@@ -262,7 +271,7 @@ int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_sho
         return error;
     if (fixed.version < VERSION_MIN)
         return WEIR_EPROTO;
-    error = weir_ask(conn, "SELECT " SYSTEM ", " SIZES ", " WHOLE, deadline_ns, &result);
+    error = weir_ask(conn, "SELECT " SYSTEM ", " SIZES ", " STARTED ", " WHOLE, deadline_ns, &result);
     if (error)
         return error;
     error = row_of(result, FIXED_COUNT + 1, columns);
@@ -324,7 +333,11 @@ static int take_standby(const PGresult *result, const struct weir_shown_fixed *f
         return error;
     *ret_whole = strcmp(columns[0], "0") != 0 && strcmp(columns[3], "0") != 0;
     const char *const all[COLUMN_COUNT] = { "s", columns[0], "0", columns[1], columns[2], columns[3] };
-    return *ret_whole ? read_columns(all, fixed, shown) : 0;
+    const struct weir_shown before = *shown;
+    error = *ret_whole ? read_columns(all, fixed, shown) : 0;
+    if (!error && *ret_whole && shown->timeline == before.timeline)
+        shown->branch = before.branch;
+    return error;
 }
 
 int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint64_t deadline_ns,

@@ -23,6 +23,7 @@ struct weir_shown_fixed {
     uint64_t system;
     uint64_t page_size;
     uint64_t segment_size;
+    uint64_t started; /* when its postmaster was, in microseconds by the server's clock */
     int version;      /* 150004 */
     unsigned missing; /* how often a prepared statement was gone (DISCARD ALL, a pooler): after a few, none is used */
 };

@@ -36,7 +36,7 @@ void weir_users_deinit(struct weir_users *users)
 static bool place_equal(const struct weir_place *a, const struct weir_place *b)
 {
     return a->system == b->system && a->position == b->position && a->run == b->run && a->timeline == b->timeline &&
-           a->standby == b->standby;
+           a->standby == b->standby && a->branch == b->branch;
 }
 
 bool weir_users_within(const struct weir_session_token *part, const struct weir_session_token *whole)

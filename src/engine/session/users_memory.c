@@ -25,7 +25,8 @@ struct slot {
         } one;
         struct weir_place *many; /* of `count` places */
     } place;
-    uint32_t timeline;     /* of the one place */
+    uint32_t timeline; /* of the one place */
+    uint32_t branch;
     uint32_t next;         /* of its bucket, or of the free ones; 0 = none: slots[0] is not used */
     uint32_t older, newer; /* by when they were heard of */
     uint8_t count;
@@ -80,7 +81,8 @@ static void unpack(const struct slot *slot, struct weir_session_token *ret_token
                                                     .position = slot->place.one.position,
                                                     .run = slot->place.one.run,
                                                     .timeline = slot->timeline,
-                                                    .standby = slot->standby };
+                                                    .standby = slot->standby,
+                                                    .branch = slot->branch };
 }
 
 static void places_free(struct shard *shard, struct slot *slot)
@@ -123,6 +125,7 @@ static void pack(struct shard *shard, struct slot *slot, const struct weir_sessi
         slot->place.one.run = place->run;
         slot->timeline = place->timeline;
         slot->standby = place->standby;
+        slot->branch = place->branch;
     }
 }
 

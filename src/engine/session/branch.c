@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which of the timelines of one number a server is on (core/session/timeline.h). A primary says when its postmaster was
+ * started: that names the branch that it writes. A standby says nothing: it is on the branch of the primary whose
+ * timeline it receives, and stays on it until it is started anew or goes to another timeline.
+ *
+ * A branch goes on over a new start where this poller saw both: the same server's address, the same timeline, never
+ * less than was flushed. Of a standby that was promoted, what it was on before is the branch that its history names. */
+#include "engine/session/servers_inside.h"
+
+/* On the one branch of its timeline? */
+static bool is_single(const struct weir_shown *shown)
+{
+    return shown->timeline <= 1;
+}
+
+static bool is_as_before(const struct weir_shown *before, const struct weir_shown *now)
+{
+    return before->system == now->system && before->started == now->started && before->timeline == now->timeline;
+}
+
+uint32_t weir_poller_branch(const struct weir_poller *poller, const struct weir_shown *shown)
+{
+    const struct weir_shown *before = &poller->last.shown;
+    if (is_single(shown))
+        return 0;
+    if (shown->primary)
+        return weir_branch_of(shown->system, shown->timeline, shown->started);
+    return is_as_before(before, shown) && !before->primary ? before->branch : 0;
+}
+
+/* Does the answer's history, if it has one, say what is known of that branch? */
+static bool is_told_alike(const struct weir_servers *servers, const struct weir_answer *answer, uint32_t branch)
+{
+    const struct weir_history *known = weir_known_find(&servers->known, answer->shown.timeline, branch);
+    const struct weir_history *told = &answer->history;
+    if (!answer->with_history || !known)
+        return true;
+    for (unsigned i = 0; i < known->count && i < told->count; i++)
+        if (known->ancestors[i].timeline != told->ancestors[i].timeline ||
+            known->ancestors[i].end != told->ancestors[i].end)
+            return false;
+    return known->count == told->count;
+}
+
+/* The primary began anew: is it the one that this poller saw before? */
+static void learn_restart(struct weir_servers *servers, const struct weir_shown *before,
+                          const struct weir_answer *answer)
+{
+    const struct weir_shown *now = &answer->shown;
+    if (before->primary && before->branch && before->system == now->system && before->timeline == now->timeline &&
+        before->started != now->started && now->position >= before->flushed &&
+        is_told_alike(servers, answer, before->branch))
+        weir_known_same(&servers->known, now->timeline, now->branch, before->branch);
+}
+
+/* Its own past says which branches the ancestors are. */
+static void learn_ancestors(const struct weir_servers *servers, const struct weir_poller *poller,
+                            struct weir_history *history)
+{
+    const struct weir_standing *was = &poller->was;
+    const struct weir_history *before = weir_known_find(&servers->known, was->timeline, was->branch);
+    for (unsigned i = 0; i < history->count; i++) {
+        struct weir_ancestor *ancestor = &history->ancestors[i];
+        if (ancestor->timeline == was->timeline)
+            ancestor->branch = was->branch;
+        for (unsigned j = 0; before && j < before->count; j++)
+            if (before->ancestors[j].timeline == ancestor->timeline && before->ancestors[j].end == ancestor->end)
+                ancestor->branch = before->ancestors[j].branch;
+    }
+}
+
+/* The history of a branch under another of its numbers, or of the primary that a standby follows, is its own. */
+static void learn_history(struct weir_servers *servers, const struct weir_poller *poller, struct weir_answer *answer)
+{
+    struct weir_history *history = &answer->history;
+    history->branch = answer->shown.branch;
+    if (!history->branch || weir_known_find(&servers->known, history->timeline, history->branch))
+        return;
+    if (answer->shown.primary && poller->was.started == answer->shown.started)
+        learn_ancestors(servers, poller, history);
+    weir_known_history(&servers->known, answer->shown.system, history);
+}
+
+/* Where it stood as a standby, for when it is promoted. */
+static void remember(struct weir_poller *poller, const struct weir_shown *shown)
+{
+    if (!shown->primary && shown->timeline && (is_single(shown) || shown->branch))
+        poller->was = (struct weir_standing){ shown->started, shown->timeline, shown->branch };
+}
+
+void weir_servers_place(struct weir_servers *servers, struct weir_poller *poller, struct weir_answer *answer)
+{
+    struct weir_shown *shown = &answer->shown;
+    const struct weir_poller *primary = weir_servers_primary(servers);
+    shown->branch = weir_poller_branch(poller, shown);
+    if (!shown->branch && !is_single(shown) && shown->streams && primary && primary->up &&
+        primary->last.shown.timeline == shown->timeline)
+        shown->branch = primary->last.shown.branch;
+    if (shown->system != servers->system)
+        return;
+    if (shown->primary)
+        learn_restart(servers, &poller->last.shown, answer);
+    if (answer->with_history)
+        learn_history(servers, poller, answer);
+    remember(poller, shown);
+}

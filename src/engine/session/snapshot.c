@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/session/servers.h"
+
+uint32_t weir_snapshot_branch(const struct weir_snapshot *snapshot, const struct weir_shown *shown)
+{
+    for (unsigned i = 0; i < snapshot->count; i++) {
+        const struct weir_shown *now = &snapshot->servers[i].shown;
+        if (now->system == shown->system && now->started == shown->started && now->timeline == shown->timeline)
+            return now->branch;
+    }
+    return 0;
+}

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two promotions that took the same timeline number: what was seen on the one is lost on the other, whoever was started
+anew meanwhile; and what goes on through a new start of the primary is not (docs/reads-postgres.md, "Branches")."""
+import contextlib
+import os
+import signal
+import unittest
+
+from postgres_replicas import Replicas
+from redis_server import wait_for
+from session_case import Drive
+from test_sessions_http import Client, configuration
+from weir_server import Weir
+
+FILL = 64  # records, so that the other branch is beyond what was seen on the first
+
+
+def crash_backend(server):
+    """A crash recovery under a postmaster that lives on."""
+    started = server.sql('SELECT pg_postmaster_start_time()')
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute('SELECT pg_backend_pid()')
+        [[pid]] = cursor.fetchall()
+    server.forget_connection()
+    os.kill(pid, signal.SIGKILL)
+
+    def is_back():
+        with contextlib.suppress(Exception):
+            return server.sql('SELECT pg_postmaster_start_time()') == started and gone(server, pid)
+        return False
+
+    wait_for(is_back, 'it does not recover')
+    with contextlib.suppress(Exception):
+        connection.close()
+
+
+def gone(server, pid):
+    server.forget_connection()
+    return not server.value('SELECT count(*) FROM pg_stat_activity WHERE pid = %s', pid)
+
+
+class Branches(unittest.TestCase):
+    def setUp(self):
+        self.group = self.enterContext(Replicas(2))
+        self.group.primary.execute('CREATE TABLE t (k int PRIMARY KEY, v int)')
+        self.group.primary.execute('INSERT INTO t VALUES (1, 0)')
+        self.group.wait_caught_up()
+        self.servers = self.group.all()
+        self.first, self.second = self.group.standbys
+        self.conninfos = {server.name: server.conninfo() for server in self.servers}
+
+    # ---- who asks ----
+
+    def drive(self):
+        drive = Drive(self.servers, 'timeout=500')
+        self.addCleanup(lambda: self.assertEqual(drive.close(), 0))
+        return drive
+
+    def service(self):
+        weir = self.enterContext(Weir(configuration(self.conninfos)))
+        client = Client(weir.http)
+        self.addCleanup(client.close)
+        return client
+
+    def leads(self, server, drive, client, timeline=2):
+        """Both know the primary."""
+        number = []
+
+        def is_known():
+            number.append(len(number))
+            drive.open(40, f'user{len(number)}')
+            answer = drive.ask('write', 40, 'UPDATE t SET v = v')
+            drive.ok('close', 40)
+            states = {one['name']: one for one in client.call('GET', '/v1/sessions/servers')[1]['servers']}
+            told = states[server.name]
+            return answer == 'ok UPDATE 1' and told.get('role') == 'primary' and told.get('usable') and \
+                told.get('timeline') == timeline and client.post('route', token='', want='write')[0] == 200
+
+        wait_for(is_known, f'{server} is not known to lead', 30)
+
+    # ---- what happens ----
+
+    def promote_first(self):
+        """Both standbys have the same of the log, and neither hears of the other."""
+        for standby in (self.first, self.second):
+            standby.cut()
+            standby.wait_settled()
+        self.assertEqual(self.first.replayed(), self.second.replayed())
+        self.group.primary.kill()
+        self.first.promote()
+
+    def promote_second(self):
+        self.first.kill()
+        self.second.promote()
+        self.assertEqual(self.second.timeline(), 2)
+        for _ in range(FILL):
+            self.second.execute("SELECT pg_logical_emit_message(true, 'fill', repeat('x', 4000))")
+
+    def see_first(self, drive, client):
+        """What a session of the library, and one of the service, has seen at the first: their tokens."""
+        drive.open(1)
+        drive.write(1, 10)
+        self.assertEqual(drive.read(1)[2], '10')
+        mine = drive.ok('token', 1)
+        route = client.good('route', token='', want='write')
+        self.assertEqual(route['server'], self.first.name)
+        self.first.execute('UPDATE t SET v = 11')
+        theirs = client.good('seen', wrote=True, token='', place=self.first.value(route['place']))['token']
+        return mine, theirs
+
+    # ---- what is said ----
+
+    def expect_lost(self, what, drive, client, mine, theirs):
+        drive.open(2, wait_ms=300)
+        drive.ok('join', 2, mine)
+        for command in ('write 2 UPDATE t SET v = v', 'read 2 SELECT v FROM t', 'query 2 SELECT v FROM t'):
+            self.assertTrue(drive.ask(command).startswith('WEIR_ECUTOFF'), (what, command))
+        drive.ok('accept', 2)
+        self.assertEqual(drive.read(2)[2], '0', what)
+        drive.ok('close', 2)
+        for want in ('read', 'write'):
+            status, answer = client.post('route', token=theirs, want=want, wait_ms=300)
+            self.assertEqual((status, answer.get('verdict')), (409, 'lost'), (what, want))
+        token = client.good('accept', token=theirs)['token']
+        route = client.good('route', token=token)
+        self.assertEqual(self.second.value(route['check']), 'ok', what)
+
+    def expect_kept(self, what, drive, client, mine, theirs):
+        drive.open(2)
+        drive.ok('join', 2, mine)
+        self.assertEqual(drive.read(2)[2], '11', what)
+        self.assertEqual(drive.ask('write', 2, 'UPDATE t SET v = v'), 'ok UPDATE 1', what)
+        drive.ok('close', 2)
+        route = client.good('route', token=theirs, wait_ms=300)
+        self.assertEqual(self.first.value(route['check']), 'ok', what)
+
+    # ---- the tests ----
+
+    def test_a_second_promotion_to_the_same_timeline_loses_what_the_first_showed(self):
+        drive, client = self.drive(), self.service()
+        self.promote_first()
+        self.leads(self.first, drive, client)
+        tokens = self.see_first(drive, client)
+        route = client.good('route', token=tokens[1])
+        self.assertEqual(self.first.value(route['check']), 'ok')
+        self.promote_second()
+        self.leads(self.second, drive, client)
+        self.assertEqual(self.second.value(route['check']), 'unproven')  # which was made for the other
+        self.expect_lost('nobody was started anew', drive, client, *tokens)
+        self.assertTrue(drive.ask('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
+        self.expect_lost('weir was', self.drive(), self.service(), *tokens)
+        crash_backend(self.second)
+        self.leads(self.second, drive, client)
+        self.expect_lost('the processes of the primary were', drive, client, *tokens)
+        self.second.shut()
+        self.second.start()
+        self.leads(self.second, drive, client)
+        self.expect_lost('the primary was', drive, client, *tokens)
+        self.second.kill()
+        self.second.start()
+        self.expect_lost('both were', self.drive(), self.service(), *tokens)
+
+    def test_what_was_seen_outlives_new_starts_that_somebody_saw(self):
+        drive, client = self.drive(), self.service()
+        self.promote_first()
+        self.leads(self.first, drive, client)
+        tokens = self.see_first(drive, client)
+        self.expect_kept('nothing happened', drive, client, *tokens)
+        self.expect_kept('weir was started anew', self.drive(), self.service(), *tokens)
+        crash_backend(self.first)
+        self.leads(self.first, drive, client)
+        self.expect_kept('the processes of the primary', drive, client, *tokens)
+        self.expect_kept('they, and then weir', self.drive(), self.service(), *tokens)
+        self.first.shut()
+        self.first.start()
+        self.leads(self.first, drive, client)
+        self.expect_kept('the primary', drive, client, *tokens)
+        self.first.kill()
+        self.first.start()
+        self.leads(self.first, drive, client)
+        self.expect_kept('the primary, after a crash', drive, client, *tokens)
+        # The other one follows, from the beginning of the timeline: it is of the branch, and its promotion is seen.
+        self.second.attach(self.first)
+        self.group.primary, self.group.standbys = self.first, [self.second]
+        self.group.wait_caught_up()
+        wait_for(lambda: client.good('route', token=tokens[1], wait_ms=0)['server'] == self.second.name,
+                 'the standby is not read')
+        self.group.promote_cleanly(self.second)
+        self.first = self.second
+        self.leads(self.second, drive, client, timeline=3)
+        self.expect_kept('another is promoted', drive, client, *tokens)
+
+
+if __name__ == '__main__':
+    unittest.main()
