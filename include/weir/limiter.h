@@ -62,10 +62,17 @@ struct weir_time {
 /* CLOCK_MONOTONIC and CLOCK_REALTIME now. */
 struct weir_time weir_time_read(void);
 
-/* Zero-initialise, then set what differs. */
+/* Zero-initialise, then set what differs.
+ *
+ * log_memory_max: a key's log takes 8 bytes a unit, a permit 16, rounded up to a power of two of at least 64 bytes; a
+ * log that grows holds the old one and the new one, of twice the size, for a moment. Three times the size of one key's
+ * full log, and a bit (1/64), is always enough for that key alone (six times for permits, which get at most half). With
+ * less, the limit is lower than it says: what finds no room is refused as `full`, and counted (refused_full). Under
+ * memory that is full, logs make room for logs (on_full: evict) of whom least would be forgiven, as far as 2,048 lines
+ * of the table show one; permits make room for nobody. */
 struct weir_limiter_options {
     size_t memory_max;             /* bytes for all keys together; 0 = WEIR_MEMORY_DEFAULT; at least WEIR_MEMORY_MIN */
-    size_t log_memory_max;         /* how much of it sliding logs may take; 0 = an eighth */
+    size_t log_memory_max;         /* how much of it sliding logs and permits may take; 0 = an eighth; see below */
     uint64_t skew_max_ns;          /* how far callers' clocks may disagree; 0 = WEIR_SKEW_DEFAULT_NS; at most 1 hour */
     bool skew_none;                /* callers' clocks never disagree: skew_max_ns is 0 */
     const uint8_t *secret;         /* 16 bytes that place keys in the table; NULL = random */

@@ -3,10 +3,11 @@
  * An entry of the table as a state of the core: packing, converting, rings for logs. */
 #include "engine/memory.h"
 
-/* How many live logs may be evicted for one that needs room; how many lines are searched for each, and how often. */
-#define LOG_EVICTIONS 8
+/* For a log that needs room, how many lines are searched at a time, and how often where that may evict one. What has
+ * been searched in vain from end to end is searched again after a while, or when a ring has changed hands. */
 #define LOG_SEARCH_LINES 256
-#define LOG_SEARCHES 64
+#define LOG_SEARCHES 8
+#define LOG_BARREN_NS UINT64_C(10000000)
 
 struct weir_event weir_event_make(struct weir_limiter *limiter, const struct weir_terms *terms,
                                   const struct weir_key *key, uint64_t cost, const struct weir_time *time)
@@ -43,17 +44,25 @@ static uint32_t ring_block(const struct weir_limiter *limiter, const struct weir
     return (uint32_t)((size_t)(log->times - limiter->logs.memory) / WEIR_LOGS_ENTRIES_MIN);
 }
 
+/* A ring has changed hands: a search may find one again. */
+static void logs_changed(struct weir_limiter *limiter)
+{
+    __atomic_store_n(&limiter->logs_barren, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&limiter->logs_barren_since_ns, 0, __ATOMIC_RELAXED);
+}
+
 static void ring_give(struct weir_limiter *limiter, struct weir_log *log)
 {
-    if (log->room > 0)
+    if (log->room > 0) {
         weir_logs_give(&limiter->logs, ring_block(limiter, log), log->room);
+        logs_changed(limiter);
+    }
     *log = (struct weir_log){ 0 };
 }
 
 /* Of some lines' logs, ours (which is held) aside: forgets the one closest to fresh, if it is dead or may be evicted.
  * Else ret_wait_ns is at most how long until it is dead. */
-static bool forget_a_log(struct weir_limiter *limiter, bool evict, uint64_t now_ns, uint64_t *ret_wait_ns,
-                         bool *ret_live)
+static bool forget_a_log(struct weir_limiter *limiter, bool evict, uint64_t now_ns, uint64_t *ret_wait_ns)
 {
     struct weir_entry entry;
     uint64_t cursor = __atomic_fetch_add(&limiter->log_cursor, LOG_SEARCH_LINES, __ATOMIC_RELAXED);
@@ -68,26 +77,47 @@ static bool forget_a_log(struct weir_limiter *limiter, bool evict, uint64_t now_
     }
     entry.state.log = log_unpack(limiter, entry.held.a, entry.held.b);
     entry.widened = false;
-    *ret_live = wait_ns > 0;
     if (wait_ns > 0)
         weir_count_evicted(limiter, number);
     weir_entry_drop(limiter, &entry);
     return true;
 }
 
-static uint32_t ring_take(struct weir_limiter *limiter, uint32_t room, bool evict, uint64_t now_ns,
+/* Whether all lines have just been searched in vain. */
+static bool is_barren(const struct weir_limiter *limiter, uint64_t now_ns)
+{
+    uint64_t since_ns = __atomic_load_n(&limiter->logs_barren_since_ns, __ATOMIC_RELAXED);
+    return since_ns != 0 && now_ns - since_ns < LOG_BARREN_NS;
+}
+
+static void searched_in_vain(struct weir_limiter *limiter, uint64_t now_ns)
+{
+    uint64_t lines = __atomic_add_fetch(&limiter->logs_barren, LOG_SEARCH_LINES, __ATOMIC_RELAXED);
+    if (lines < __atomic_load_n(&limiter->table.count, __ATOMIC_RELAXED))
+        return;
+    __atomic_store_n(&limiter->logs_barren, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&limiter->logs_barren_since_ns, weir_max_u64(now_ns, 1), __ATOMIC_RELAXED);
+}
+
+static uint32_t ring_take(struct weir_limiter *limiter, const struct weir_terms *terms, uint32_t room, uint64_t now_ns,
                           uint64_t *ret_wait_ns)
 {
-    uint32_t block = weir_logs_take(&limiter->logs, room);
-    unsigned evicted = 0;
-    for (unsigned i = 0; block == WEIR_LOGS_NONE && i < LOG_SEARCHES; i++) {
-        bool live = false;
-        if (forget_a_log(limiter, evict && evicted < LOG_EVICTIONS, now_ns, ret_wait_ns, &live))
-            block = weir_logs_take(&limiter->logs, room);
-        evicted += live;
+    bool kept = is_permits(&terms->limit);
+    uint32_t block = weir_logs_take(&limiter->logs, room, kept);
+    /* Beyond their half permits wait for permits: no log helps. */
+    bool evict = block == WEIR_LOGS_NONE && terms->on_full == WEIR_ON_FULL_EVICT &&
+                 !(kept && weir_logs_kept_full(&limiter->logs, room));
+    unsigned searches = evict ? LOG_SEARCHES : 1;
+    for (unsigned i = 0; block == WEIR_LOGS_NONE && i < searches && !is_barren(limiter, now_ns); i++) {
+        if (forget_a_log(limiter, evict, now_ns, ret_wait_ns))
+            block = weir_logs_take(&limiter->logs, room, kept);
+        else
+            searched_in_vain(limiter, now_ns);
     }
     if (block == WEIR_LOGS_NONE)
         __atomic_store_n(&limiter->logs_short, true, __ATOMIC_RELAXED);
+    else
+        logs_changed(limiter);
     return block;
 }
 
@@ -101,7 +131,7 @@ static bool make_room(struct weir_limiter *limiter, const struct weir_terms *ter
         return true;
     if (need < log->used) /* not yet popped; the next charge will shrink it */
         return need <= log->room;
-    uint32_t block = ring_take(limiter, need, terms->on_full == WEIR_ON_FULL_EVICT, now_ns, &wait_ns);
+    uint32_t block = ring_take(limiter, terms, need, now_ns, &wait_ns);
     if (block == WEIR_LOGS_NONE) {
         if (ret_wait_ns)
             *ret_wait_ns = wait_ns;

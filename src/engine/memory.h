@@ -68,6 +68,8 @@ struct weir_limiter {
     size_t memory_max;
     uint64_t log_cursor;                           /* atomic: where the search for a log to forget goes on */
     bool logs_short;                               /* atomic: a walk should forget dead logs */
+    uint64_t logs_barren;                          /* atomic: lines searched in a row without finding one */
+    uint64_t logs_barren_since_ns;                 /* atomic: when that were all; 0: they were not */
     uint64_t converted, clock_jumps, refused_full; /* atomic */
     uint64_t permits;                              /* atomic: the number of the last one granted */
     uint64_t widenings_begun, widenings_done;      /* atomic: entries that move while they are held */

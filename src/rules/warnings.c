@@ -65,7 +65,8 @@ static int log_check(struct weir_decode *decode, const struct weir_config_limit 
     uint32_t longest = 0;
     if ((spec->algorithm != WEIR_SLIDING_LOG && !permits) || !here)
         return 0;
-    if (weir_logs_longest(config->log_memory_max ? config->log_memory_max : config->memory_max / 8, &longest) != 0)
+    size_t bytes = config->log_memory_max ? config->log_memory_max : config->memory_max / 8;
+    if (weir_logs_longest(bytes, permits, &longest) != 0)
         return weir_decode_nomem(decode);
     uint64_t room = permits ? longest / 2 : longest; /* a permit takes two words */
     if (count <= room)

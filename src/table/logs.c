@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "table/logs.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +8,7 @@
 #include "base/assert.h"
 
 #define LOGS_FREE 0x80
+#define LOGS_KEPT 0x40
 #define LOGS_INSIDE 0x7f /* not the first block of anything */
 #define BLOCK_BYTES (WEIR_LOGS_ENTRIES_MIN * sizeof(uint64_t))
 
@@ -95,10 +95,25 @@ static unsigned order_of(uint32_t entries)
     return order;
 }
 
-uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries)
+static bool kept_full(const struct weir_logs *logs, unsigned order)
+{
+    return logs->blocks_kept + (UINT64_C(1) << order) > logs->blocks / 2;
+}
+
+bool weir_logs_kept_full(struct weir_logs *logs, uint32_t entries)
+{
+    pthread_mutex_lock(&logs->mutex);
+    bool full = kept_full(logs, order_of(entries));
+    pthread_mutex_unlock(&logs->mutex);
+    return full;
+}
+
+uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, bool kept)
 {
     unsigned want = order_of(entries), order = want;
     pthread_mutex_lock(&logs->mutex);
+    if (kept && kept_full(logs, want))
+        order = WEIR_LOGS_ORDERS;
     while (order < WEIR_LOGS_ORDERS && logs->free_head[order] == WEIR_LOGS_NONE)
         order++;
     uint32_t block = order < WEIR_LOGS_ORDERS ? logs->free_head[order] : WEIR_LOGS_NONE;
@@ -109,8 +124,9 @@ uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries)
             order--;
             list_add(logs, block + (1u << order), order);
         }
-        logs->states[block] = (uint8_t)want;
+        logs->states[block] = (uint8_t)(want | (kept ? LOGS_KEPT : 0));
         logs->blocks_used += UINT64_C(1) << want;
+        logs->blocks_kept += kept ? UINT64_C(1) << want : 0;
     }
     pthread_mutex_unlock(&logs->mutex);
     return block;
@@ -120,8 +136,9 @@ void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries)
 {
     unsigned order = order_of(entries);
     pthread_mutex_lock(&logs->mutex);
-    weir_assert(block < logs->blocks && logs->states[block] == order);
+    weir_assert(block < logs->blocks && (logs->states[block] & ~LOGS_KEPT) == order);
     logs->blocks_used -= UINT64_C(1) << order;
+    logs->blocks_kept -= logs->states[block] & LOGS_KEPT ? UINT64_C(1) << order : 0;
     logs->states[block] = LOGS_INSIDE;
     while (order + 1 < WEIR_LOGS_ORDERS) {
         uint32_t buddy = block ^ (1u << order);
@@ -146,7 +163,7 @@ uint64_t weir_logs_used(struct weir_logs *logs)
 /* Above this there is room for the largest ring beside the one that it replaces. */
 #define LONGEST_BYTES_MAX ((size_t)4 << 20)
 
-int weir_logs_longest(size_t bytes, uint32_t *ret_entries)
+int weir_logs_longest(size_t bytes, bool kept, uint32_t *ret_entries)
 {
     struct weir_logs logs;
     uint32_t held = WEIR_LOGS_NONE, entries = 0;
@@ -154,7 +171,7 @@ int weir_logs_longest(size_t bytes, uint32_t *ret_entries)
     if (error)
         return error;
     for (uint32_t next = WEIR_LOGS_ENTRIES_MIN; next <= WEIR_LOGS_ENTRIES_MIN << (WEIR_LOGS_ORDERS - 1); next *= 2) {
-        uint32_t block = weir_logs_take(&logs, next);
+        uint32_t block = weir_logs_take(&logs, next, kept);
         if (block == WEIR_LOGS_NONE)
             break;
         if (held != WEIR_LOGS_NONE)

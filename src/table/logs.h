@@ -7,6 +7,7 @@
 #define WEIR_TABLE_LOGS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,10 +19,11 @@
 
 struct weir_logs {
     uint64_t *memory;
-    uint8_t *states; /* a block each: the order of the ring that begins here, with LOGS_FREE if it is free */
+    uint8_t *states; /* a block each: the order of the ring that begins here, with LOGS_FREE or LOGS_KEPT */
     uint32_t blocks;
     uint32_t free_head[WEIR_LOGS_ORDERS]; /* doubly linked through the free blocks themselves */
     uint64_t blocks_used;
+    uint64_t blocks_kept; /* of those: in rings that nobody may be made to give up */
     pthread_mutex_t mutex;
 };
 
@@ -29,8 +31,11 @@ struct weir_logs {
 int weir_logs_init(struct weir_logs *logs, size_t bytes);
 void weir_logs_deinit(struct weir_logs *logs);
 
-/* A ring for `entries` times (a power of two, 8 to 65,536): the number of its first block, or WEIR_LOGS_NONE. */
-uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries);
+/* A ring for `entries` times (a power of two, 8 to 65,536): the number of its first block, or WEIR_LOGS_NONE. `kept`:
+ * nobody may be made to give it up; all such rings together take at most half of the memory. */
+uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, bool kept);
+/* Whether a kept ring would be beyond that half. */
+bool weir_logs_kept_full(struct weir_logs *logs, uint32_t entries);
 void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries);
 
 static inline uint64_t *weir_logs_times(const struct weir_logs *logs, uint32_t block)
@@ -39,7 +44,7 @@ static inline uint64_t *weir_logs_times(const struct weir_logs *logs, uint32_t b
 }
 
 /* How many times one log may grow to, doubling, alone in `bytes`. WEIR_ENOMEM. */
-int weir_logs_longest(size_t bytes, uint32_t *ret_entries);
+int weir_logs_longest(size_t bytes, bool kept, uint32_t *ret_entries);
 
 /* Bytes taken now. */
 uint64_t weir_logs_used(struct weir_logs *logs);

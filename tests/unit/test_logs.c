@@ -44,7 +44,7 @@ static void rings_never_overlap_and_all_come_back(void **state)
             entries[i] = 0;
         } else {
             uint32_t want = 8u << test_random_below(&random, test_random_below(&random, WEIR_LOGS_ORDERS) + 1);
-            block[i] = weir_logs_take(&logs, want);
+            block[i] = weir_logs_take(&logs, want, false);
             if (block[i] == WEIR_LOGS_NONE) {
                 refused++;
                 continue;
@@ -62,7 +62,7 @@ static void rings_never_overlap_and_all_come_back(void **state)
     assert_int_equal(weir_logs_used(&logs), 0);
     /* Everything has joined again: the largest rings fit as often as in a new arena. */
     unsigned largest = 0;
-    while (weir_logs_take(&logs, 65536) != WEIR_LOGS_NONE)
+    while (weir_logs_take(&logs, 65536, false) != WEIR_LOGS_NONE)
         largest++;
     assert_int_equal(largest, ARENA / (65536 * sizeof(uint64_t)) - 1); /* the last one's room keeps the states */
     weir_logs_deinit(&logs);
@@ -73,7 +73,7 @@ static void no_memory_is_legal(void **state)
     struct weir_logs logs;
     (void)state;
     assert_int_equal(weir_logs_init(&logs, 0), 0);
-    assert_int_equal(weir_logs_take(&logs, 8), WEIR_LOGS_NONE);
+    assert_int_equal(weir_logs_take(&logs, 8, false), WEIR_LOGS_NONE);
     assert_int_equal(weir_logs_used(&logs), 0);
     weir_logs_deinit(&logs);
 }
