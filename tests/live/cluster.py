@@ -38,6 +38,7 @@ http {{
     location / {{
       proxy_pass http://weir;
       proxy_http_version 1.1;
+      proxy_set_header Host $host;
       proxy_set_header Connection "";
       proxy_next_upstream off;
     }}
