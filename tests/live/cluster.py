@@ -40,6 +40,7 @@ http {{
       proxy_http_version 1.1;
       proxy_set_header Host $host;
       proxy_set_header Connection "";
+      proxy_set_header Host localhost;
       proxy_next_upstream off;
     }}
   }}
