@@ -216,7 +216,7 @@ int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *
     struct weir_terms terms;
     struct weir_event event;
     struct weir_entry entry;
-    bool held;
+    bool held = false;
     int error = hold_for(limiter, charge, time, &terms, &event, &entry, &held);
     if (error)
         return error;
@@ -234,7 +234,7 @@ int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_cha
     struct weir_terms terms;
     struct weir_event event;
     struct weir_entry entry;
-    bool held;
+    bool held = false;
     int error = hold_for(limiter, charge, time, &terms, &event, &entry, &held);
     if (error)
         return error;
