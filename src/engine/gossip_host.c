@@ -384,3 +384,16 @@ bool weir_gossip_host_synced(struct weir_gossip_host *host)
     pthread_mutex_unlock(&host->mutex);
     return synced;
 }
+
+size_t weir_gossip_host_losses(struct weir_gossip_host *host, const struct weir_remote_limit *limit, uint64_t now_ns)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&host->mutex);
+    const struct weir_gossip_hosted_limit *hosted = host->limits;
+    while (hosted && hosted->remote != limit)
+        hosted = hosted->next;
+    for (size_t k = 0; hosted && k < WEIR_GOSSIP_LOSSES && k < hosted->gossip.losses_count; k++)
+        count += weir_sub_sat(now_ns, hosted->gossip.losses[k].at_ns) < hosted->gossip.fill_ns;
+    pthread_mutex_unlock(&host->mutex);
+    return count;
+}

@@ -74,5 +74,8 @@ size_t weir_gossip_host_members(struct weir_gossip_host *host, const struct weir
                                 struct weir_gossip_member *ret_members, size_t room);
 void weir_gossip_host_stats(struct weir_gossip_host *host, struct weir_gossip_stats *ret_stats);
 bool weir_gossip_host_synced(struct weir_gossip_host *host);
+/* How often, within the last time in which the limit fills, another node started again or forgot what it had not told;
+ * WEIR_GOSSIP_LOSSES: so often, or more. */
+size_t weir_gossip_host_losses(struct weir_gossip_host *host, const struct weir_remote_limit *limit, uint64_t now_ns);
 
 #endif

@@ -2,11 +2,18 @@
 #include "serve/bound.h"
 
 #include "base/checked.h"
+#include "core/share/gossip.h"
+#include "engine/gossip_host.h"
 
-/* Each loss of the engine's state may have admitted one capacity more. */
+/* Each loss of the engine's state may have admitted one capacity more; each crash of a node that gossips, one slack. */
 static uint64_t lost(const struct weir_loop *loop, const struct weir_rule *rule, uint64_t fill_ns, uint64_t now_ns)
 {
-    size_t losses = rule->sharing == WEIR_SHARING_GOSSIP ? 0 : weir_sharer_losses(&loop->sharer, fill_ns, now_ns);
+    if (rule->sharing == WEIR_SHARING_GOSSIP) {
+        struct weir_gossip_host *gossip = loop->shared->gossip;
+        size_t crashes = gossip ? weir_gossip_host_losses(gossip, rule->remote, now_ns) : 0;
+        return crashes == WEIR_GOSSIP_LOSSES ? WEIR_NEVER : crashes * rule->slack;
+    }
+    size_t losses = weir_sharer_losses(&loop->sharer, fill_ns, now_ns);
     return losses == WEIR_SHARER_LOSSES ? WEIR_NEVER : losses * weir_limit_capacity(&rule->whole);
 }
 

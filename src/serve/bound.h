@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The bound in force of a limit that nodes share: what its mode promises in calm, and what failures that this node saw
- * have added. They count for as long as the limit takes to fill. What only other nodes saw (their fallbacks, their
- * crashes) is not known here. */
+ * have added. They count for as long as the limit takes to fill. What only other nodes saw (their fallbacks; their
+ * crashes, but with gossip) is not known here. */
 #ifndef WEIR_SERVE_BOUND_H
 #define WEIR_SERVE_BOUND_H
 

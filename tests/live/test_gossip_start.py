@@ -76,6 +76,21 @@ class Start(unittest.TestCase):
                 for name in ('b', 'c'):
                     nodes[name].process.send_signal(signal.SIGCONT)
 
+    def test_the_bound_told_counts_the_crashes_of_others(self):
+        with Nodes(config(LIMIT)) as nodes:
+            wait_for(lambda: all(gossip(node)['synced'] for node in nodes.nodes.values()))
+            calm = self.bound(nodes['a'])
+            self.assertEqual(calm, 4 * SLACK)  # its own start may have followed a crash
+            for _ in range(2):
+                nodes['b'].process.kill()
+                nodes['b'].stop()
+                nodes.start('b')
+            wait_for(lambda: self.bound(nodes['a']) == calm + 2 * SLACK, text=f'{self.bound(nodes["a"])} is told')
+
+    @staticmethod
+    def bound(node):
+        return get_json(node.http, '/v1/limits')['limits'][0]['overshoot_max']
+
     @staticmethod
     def ready(node):
         with urllib.request.urlopen(f'http://127.0.0.1:{node.http}/readyz', timeout=10) as answer:
