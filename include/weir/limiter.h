@@ -14,11 +14,16 @@
  * agree with each other within `skew_max_ns`. A stale time is never judged more generously than the key's newest. Read
  * the clock once per batch of input and hand it down.
  *
- * Memory: everything is allocated by create (address space at once, pages as keys arrive) and never exceeds
- * `memory_max`. A newcomer in a full table takes the place of the resident of whom least would be forgiven: least time
- * until fresh for a bucket, that time by the share of the limit that is used for windows and logs. So a flood of keys
- * that are closer to fresh than an offender never frees it (docs/table.md). It ends
- * with the limiter: after a restart of the process every key is fresh. */
+ * A clock that jumps far ahead and comes back: what is fresh for longer than skew_max at the far time may be forgotten
+ * there (surely if that lies 39 hours ahead, or if weir_limiter_maintain runs). After the way back such a key is fresh:
+ * it may get one capacity more for each such jump. What was charged at the far time is empty then.
+ *
+ * Memory: all that keys need is allocated by create (address space at once, pages as keys arrive) and never exceeds
+ * `memory_max`. Beside it the limiter takes, resident, about 0.3 MiB, and for each limit and override 0.6 KiB, or up to
+ * 2 KiB once the set has been replaced (docs/table.md has the measurements). A newcomer in a full table takes the place
+ * of the resident of whom least would be forgiven: least time until fresh for a bucket, that time by the share of the
+ * limit that is used for windows and logs. So a flood of keys that are closer to fresh than an offender never frees it
+ * (docs/table.md). It ends with the limiter: after a restart of the process every key is fresh. */
 #ifndef WEIR_LIMITER_H
 #define WEIR_LIMITER_H
 
