@@ -23,6 +23,7 @@ struct about {
     char role;      /* 'p' or 's' */
     char system[24];
     int version, room; /* free connections */
+    bool told;         /* its role may learn the timeline of a standby */
     char database[64];
 };
 
@@ -46,7 +47,9 @@ static int about_ask(const char *server, const char *conninfo, struct about *ret
         "SELECT concat_ws('|', CASE WHEN pg_is_in_recovery() THEN 's' ELSE 'p' END, (SELECT system_identifier FROM "
         "pg_control_system()), current_setting('server_version_num'), current_setting('max_connections')::int - "
         "current_setting('superuser_reserved_connections')::int - (SELECT sum(numbackends) FROM pg_stat_database), "
-        "to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'), current_database())";
+        "to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'), current_database(), "
+        "pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') OR (SELECT rolsuper OR rolreplication FROM pg_roles "
+        "WHERE rolname = current_user))";
     char text[WEIR_READS_VALUE_SIZE], field[64];
     PGconn *conn = NULL;
     if (weir_reads_connect(conninfo, WEIR_READS_TIMEOUT_NS, &conn, text) != 0)
@@ -64,7 +67,8 @@ static int about_ask(const char *server, const char *conninfo, struct about *ret
     good = good && field_next(&at, field, sizeof(field));
     ret_about->room = (int)strtol(field, NULL, 10);
     good = good && field_next(&at, ret_about->start, sizeof(ret_about->start)) &&
-           field_next(&at, ret_about->database, sizeof(ret_about->database));
+           field_next(&at, ret_about->database, sizeof(ret_about->database)) && field_next(&at, field, sizeof(field));
+    ret_about->told = field[0] == 't';
     return good ? 0 : complain(server, "does not answer like PostgreSQL");
 }
 
@@ -94,6 +98,11 @@ static int replica_check(const struct weir_reads_plan *plan, const struct about 
     }
     if (replica->role != 's')
         return complain(plan->names[server], "is no replica: it takes writes itself, as one that was promoted does");
+    if (!replica->told && (weir_reads_mode_count(plan) > 1 || !plan->modes[WEIR_READS_PLAIN]))
+        return complain(plan->names[server],
+                        "its role may not learn the timeline of a replica, so that no strategy but plain would read "
+                        "there, and the table would mean nothing: GRANT pg_read_all_stats to it, or give it "
+                        "REPLICATION, or --strategies plain");
     if (strcmp(replica->database, primary->database) != 0) {
         (void)snprintf(text, sizeof(text), "is asked for database %s, the primary for %s", replica->database,
                        primary->database);
@@ -144,6 +153,29 @@ static int refused(const struct weir_reads_plan *plan, const char *text)
     return WEIR_EXIT_ERROR;
 }
 
+/* A publication that takes in every new table takes in ours: a subscriber that lacks it stops at the first row, and
+ * does not go on when the table is gone. */
+static int publications_check(const struct weir_reads_plan *plan, PGconn *conn)
+{
+    static const char statement[] =
+        "SELECT coalesce((SELECT string_agg(quote_ident(pubname), ', ' ORDER BY pubname) FROM pg_publication p WHERE "
+        "puballtables OR EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_namespace s ON s.oid = n.pnnspid "
+        "WHERE n.pnpubid = p.oid AND s.nspname = current_schema())), '')";
+    char text[WEIR_READS_VALUE_SIZE];
+    if (weir_reads_ask(conn, statement, WEIR_READS_TIMEOUT_NS, text) != 0)
+        return refused(plan, text);
+    if (!text[0])
+        return 0;
+    fprintf(stderr,
+            "weir: %s: the table " WEIR_READS_TABLE " would be published by %s, and a subscriber without such a table "
+            "stops for good\n"
+            "weir: make a schema that is not published and run it there: CREATE SCHEMA weir AUTHORIZATION role; ALTER "
+            "ROLE role SET search_path = weir (with FOR ALL TABLES there is none: run it in another database of the "
+            "cluster)\n",
+            plan->names[0], text);
+    return WEIR_EXIT_ERROR;
+}
+
 /* Fill factor: a version of a row beside the last one, so that the index is left alone. The roles that read the
  * replicas may be others than the one that writes. */
 static int make(const struct weir_reads_table *table, PGconn *conn)
@@ -176,7 +208,9 @@ static int make_named(struct weir_reads_table *table)
     PGconn *conn = NULL;
     if (weir_reads_connect(plan->conninfos[0], WEIR_READS_TIMEOUT_NS, &conn, text) != 0)
         return complain(plan->names[0], text);
-    int code = make(table, conn);
+    int code = publications_check(plan, conn);
+    if (!code)
+        code = make(table, conn);
     if (!code && weir_reads_ask(conn,
                                 "SELECT concat(c.oid, '|', quote_ident(nspname), '.', relname) FROM pg_class c JOIN "
                                 "pg_namespace n ON n.oid = relnamespace WHERE c.oid = '" WEIR_READS_TABLE "'::regclass",

@@ -181,6 +181,33 @@ class Refusing(Case):
         with Server('sibling') as sibling:  # of the same files, and never a replica
             self.refused(said='takes writes itself', replicas=[url(sibling)])
 
+    def test_a_table_that_would_be_published_is_not_made(self):
+        """A subscriber that lacks it would stop for good: the slot of such a one never moves on again."""
+        primary = self.group.primary
+        for tables in ('ALL TABLES', 'TABLES IN SCHEMA public'):
+            primary.execute(f'CREATE PUBLICATION everything FOR {tables}')
+            self.addCleanup(primary.execute, 'DROP PUBLICATION IF EXISTS everything')
+            done = self.run_check('--duration', '1s')
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn('would be published by everything', done.stderr)
+            self.assertFalse(self.table_is_there())
+            primary.execute('DROP PUBLICATION everything')
+        help_text = subprocess.run([BUILD / 'weir', 'reads', '--help'], stdout=subprocess.PIPE, encoding='utf-8',
+                                   check=True).stdout
+        self.assertIn('FOR ALL TABLES', help_text)
+
+    def test_a_role_that_may_not_see_timelines_is_told_so(self):
+        primary = self.group.primary
+        primary.execute('CREATE ROLE blind LOGIN')
+        self.addCleanup(primary.execute, 'DROP ROLE blind')
+        self.group.wait_caught_up()
+        blind = [url(server, 'blind') for server in (self.near, self.far)]
+        done = self.run_check('--duration', '1s', replicas=blind)
+        self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+        self.assertIn('GRANT pg_read_all_stats', done.stderr)
+        self.assertFalse(self.table_is_there())
+        self.assertEqual(self.run_check('--duration', '1s', '--strategies', 'plain', replicas=blind).returncode, 0)
+
     def test_a_role_that_may_not_make_a_table(self):
         self.group.primary.execute('CREATE ROLE guest LOGIN')
         self.addCleanup(self.group.primary.execute, 'DROP ROLE guest')
