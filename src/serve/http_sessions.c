@@ -18,6 +18,8 @@ static void reply_route(const struct weir_http_call *call, const struct weir_ses
                                        .server = answer->name,
                                        .primary = answer->primary,
                                        .stale = answer->stale,
+                                       .says_proven = answer->says_proven,
+                                       .proven = answer->proven,
                                        .lag_known = answer->lag_known,
                                        .lag_ms = answer->lag_ms,
                                        .holds_ms = answer->holds_ms,

@@ -78,7 +78,7 @@ static struct weir_route_request request_of(const struct weir_session_case *rout
         .wait_left_ns = route->wait_ns > times->now_ns ? route->wait_ns - times->now_ns : 0,
         .strategy = route->strategy,
         .behind = route->behind,
-        .write = route->write,
+        .write = route->write || route->primary,
     };
 }
 
@@ -105,10 +105,19 @@ static bool reaches(const struct weir_shown *primary, const struct weir_session_
     return true;
 }
 
-/* All that ran at a moment after the token was made is visible there. */
+/* All that ran at a moment after the token was made is visible there; or there is no standby that could have shown it
+ * before. */
 static bool is_settled(const struct weir_session_case *route, const struct weir_snapshot *snapshot, uint32_t server)
 {
-    return snapshot->servers[server].shown.primary && snapshot->states[server].settled_ns > route->came_ns;
+    return snapshot->servers[server].shown.primary &&
+           (snapshot->count == 1 || snapshot->states[server].settled_ns > route->came_ns);
+}
+
+/* Nothing of it may be hidden there still. */
+static bool shows_all(const struct weir_session_case *route, const struct weir_session_token *token,
+                      const struct weir_snapshot *snapshot, uint32_t server)
+{
+    return !seen_elsewhere(token, &snapshot->servers[server].shown) || is_settled(route, snapshot, server);
 }
 
 /* Whether what is known of the chosen one says enough about it. */
@@ -121,12 +130,14 @@ static bool is_proven(const struct weir_session_case *route, const struct weir_s
         return true;
     if (!fresh && !reaches(shown, token))
         return false;
-    return route->write || !seen_elsewhere(token, shown) || is_settled(route, snapshot, chosen->server);
+    return route->write || route->primary || shows_all(route, token, snapshot, chosen->server);
 }
 
 static uint64_t holds_ms(const struct weir_session_case *route, const struct weir_session_times *times,
                          const struct weir_route *chosen)
 {
+    if (route->shared) /* the check is of what was seen when it was made, and says nothing of what came since */
+        return 0;
     bool detour = (chosen->leader && !route->write) || chosen->stale || chosen->verdict != WEIR_PLACE_OK;
     return (detour ? LEADER_HOLDS_POLLS * times->poll_ns : times->freeze_ns) / MS_NS;
 }
@@ -143,7 +154,7 @@ static void fill(const struct weir_session_case *route, const struct weir_sessio
         .known = &snapshot->known,
         .system = weir_session_system(snapshot),
         .server = &server->shown,
-        .settled_run = is_settled(route, snapshot, chosen->server) ? server->shown.run : 0,
+        .settled_run = route->primary || is_settled(route, snapshot, chosen->server) ? server->shown.run : 0,
     };
     answer->said = WEIR_SESSION_ROUTED;
     answer->index = chosen->server;
@@ -151,6 +162,8 @@ static void fill(const struct weir_session_case *route, const struct weir_sessio
     memcpy(answer->name, state->name, sizeof(answer->name));
     answer->name[sizeof(answer->name) - 1] = '\0';
     answer->primary = server->shown.primary;
+    answer->says_proven = route->primary;
+    answer->proven = shows_all(route, token, snapshot, chosen->server);
     answer->stale = chosen->stale || chosen->verdict != WEIR_PLACE_OK; /* sticky and window do not ask */
     answer->lag_known = server->shown.primary || server->lag_ns != UINT64_MAX;
     answer->lag_ms = server->shown.primary || !answer->lag_known ? 0 : server->lag_ns / MS_NS;

@@ -20,6 +20,8 @@ struct weir_session_case {
     enum weir_session_strategy strategy;
     enum weir_session_behind behind;
     bool write;
+    bool primary;                         /* a read that goes to the primary, proven to show all or not */
+    bool shared;                          /* what was seen is a user's: other devices may move it */
     char stay[WEIR_SESSION_NAME_MAX + 1]; /* "" = nowhere */
     char avoid[WEIR_SESSION_AVOID_MAX][WEIR_SESSION_NAME_MAX + 1];
     unsigned avoid_count;
@@ -58,7 +60,7 @@ struct weir_session_answer {
     unsigned index; /* ROUTED: of the server in the snapshot */
     uint64_t server;
     char name[WEIR_SESSION_NAME_MAX + 1];
-    bool primary, stale, lag_known;
+    bool primary, stale, lag_known, says_proven, proven;
     uint64_t lag_ms, holds_ms;
     char check[WEIR_CHECK_TEXT_MAX];
     size_t check_size;

@@ -58,6 +58,8 @@ static void read_route(struct weir_session_ask *ask, const struct weir_session_q
     route->strategy = question->strategy;
     route->behind = question->behind;
     route->write = question->write;
+    route->primary = question->primary;
+    route->shared = question->has_user;
     name_copy(route->stay, question->stay.size ? question->stay : (struct weir_slice){ "", 0 });
     route->avoid_count = question->avoid_count;
     for (unsigned i = 0; i < question->avoid_count; i++)

@@ -66,6 +66,7 @@ static int read_want(const json_t *value, const struct member *member, struct we
     unsigned index = 0;
     int error = read_index(value, member, &index, fault);
     question->write = index == 1;
+    question->primary = index == 2;
     return error;
 }
 
@@ -165,7 +166,7 @@ static int read_places(const json_t *value, const struct member *member, struct 
 #define ACCEPT (1U << WEIR_SESSION_CALL_ACCEPT)
 #define OF(member) offsetof(struct weir_session_question, member)
 
-static const char *const want_words[] = { "read", "write", NULL };
+static const char *const want_words[] = { "read", "write", "primary", NULL };
 
 static const struct member members[] = {
     { "token", ROUTE | SEEN | ACCEPT, read_text, OF(token), 0, WEIR_SESSION_TOKEN_MAX, NULL },
@@ -285,6 +286,8 @@ void weir_session_json_route(struct weir_text *text, const struct weir_session_t
     string(text, "{\"server\":", told->server, strlen(told->server));
     weir_text_str(text, told->primary ? ",\"role\":\"primary\"" : ",\"role\":\"standby\"");
     weir_text_str(text, told->stale ? ",\"verdict\":\"stale\"" : ",\"verdict\":\"ok\"");
+    if (told->says_proven)
+        weir_text_str(text, told->proven ? ",\"proven\":true" : ",\"proven\":false");
     lag(text, told->lag_known, told->lag_ms);
     number(text, ",\"holds_ms\":", told->holds_ms);
     string(text, ",\"check\":", told->check.data, told->check.size);

@@ -32,6 +32,7 @@ struct weir_session_question {
 
     /* ROUTE */
     bool write;
+    bool primary;                        /* a read at the primary, at once */
     enum weir_session_strategy strategy; /* TRACKED, STICKY or WINDOW */
     enum weir_session_behind behind;
     uint64_t wait_ms;          /* 0 to WEIR_SESSION_WAIT_MAX_MS */
@@ -61,6 +62,7 @@ struct weir_session_told {
     const char *server;
     bool primary;
     bool stale;
+    bool says_proven, proven; /* of a read at the primary: it shows all that was seen */
     bool lag_known;
     uint64_t lag_ms;
     uint64_t holds_ms;

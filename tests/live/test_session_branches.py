@@ -193,5 +193,36 @@ class Branches(unittest.TestCase):
         self.expect_kept('another is promoted', drive, client, *tokens)
 
 
+class WithoutHistories(unittest.TestCase):
+    def test_what_no_role_may_prove_is_lost_and_accepted(self):
+        """After a clean failover, by a role that may not ask for the history of a timeline: users and tokens are told that
+        what they saw is lost, which it is not, and go on when they accept."""
+        with Replicas(1) as group:
+            group.primary.execute('CREATE ROLE plain LOGIN; GRANT pg_read_all_stats TO plain; CREATE TABLE t (v int)')
+            group.wait_caught_up()
+            conninfos = {server.name: server.conninfo() + ' user=plain' for server in group.all()}
+            with Weir(configuration(conninfos, 'timeout: 500ms')) as weir, contextlib.closing(Client(weir.http)) as client:
+                wait_for(lambda: client.post('route', token='', want='write')[0] == 200, 'nobody leads')
+                place = group.primary.value(client.good('route', token='', want='write')['place'])
+                token = client.good('seen', token='', wrote=True, place=place)['token']
+                client.good('seen', user='ada', wrote=True, place=place)
+                group.promote_cleanly(group.standbys[0])
+                wait_for(lambda: client.post('route', token='', want='write')[0] == 200, 'nobody takes over')
+                for who in ({'token': token}, {'user': 'ada'}):
+                    for want in ('read', 'write'):
+                        status, answer = client.post('route', want=want, wait_ms=100, **who)
+                        self.assertEqual((status, answer['verdict']), (409, 'lost'))
+                    accepted = client.good('accept', **who)
+                    who = {'token': accepted['token']} if 'token' in who else who
+                    for want in ('read', 'write', 'primary'):
+                        self.assertEqual(client.good('route', want=want, **who)['server'], group.primary.name)
+                # Who was never heard of has seen nothing that could be lost; or is told, and goes on.
+                status, answer = client.post('route', user='newcomer', want='write')
+                if status != 200:
+                    self.assertEqual((status, answer['verdict']), (409, 'lost'))
+                    client.good('accept', user='newcomer')
+                self.assertEqual(client.good('route', user='newcomer', want='write')['server'], group.primary.name)
+
+
 if __name__ == '__main__':
     unittest.main()

@@ -196,6 +196,61 @@ static void a_sticky_read__is_marked_where_it_may_be_older(void **state)
     assert_string_equal(answer.check, "SELECT 'ok'");
 }
 
+/* Something was seen at a standby, and a transaction is open at the primary. */
+static void want_primary__is_answered_at_once_proven_or_not(void **state)
+{
+    (void)state;
+    seen(800, true);
+    for (unsigned i = 1; i < 3; i++)
+        snapshot.servers[i].usable = false;
+    assert_int_equal(decided(CAME), WEIR_SESSION_WAITS);
+    route.primary = true;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_string_equal(answer.name, "a");
+    assert_true(answer.says_proven && !answer.proven && !answer.stale);
+    snapshot.states[0].settled_ns = CAME + 1;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_true(answer.proven);
+}
+
+static void one_server_in_all__needs_no_settling(void **state)
+{
+    (void)state;
+    seen(800, true);
+    snapshot.count = 1;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_string_equal(answer.name, "a");
+}
+
+static void a_users_route__holds_for_this_read_only(void **state)
+{
+    (void)state;
+    seen(800, false);
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_true(answer.holds_ms > 0);
+    route.shared = true;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_int_equal(answer.holds_ms, 0);
+}
+
+/* The primary is on timeline 2 now, whose history nobody may ask for. */
+static void what_nobody_can_prove__is_lost_once_the_time_is_over(void **state)
+{
+    (void)state;
+    seen(800, false);
+    for (unsigned i = 0; i < 3; i++)
+        snapshot.servers[i].shown.timeline = 2;
+    for (unsigned write = 0; write < 2; write++) {
+        route.write = write;
+        assert_int_equal(decided(CAME), WEIR_SESSION_WAITS);
+        assert_int_equal(decided(UINT64_MAX), WEIR_SESSION_LOST);
+    }
+    snapshot.servers[0].usable = false; /* nobody who would know */
+    assert_int_equal(decided(UINT64_MAX), WEIR_SESSION_DOWN);
+    route.write = false;
+    assert_int_equal(decided(UINT64_MAX), WEIR_SESSION_BEHIND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +262,10 @@ int main(void)
         cmocka_unit_test_setup(those_to_avoid__are_not_chosen_but_the_leader, setup),
         cmocka_unit_test_setup(nobody__is_down, setup),
         cmocka_unit_test_setup(another_system__is_foreign_at_once, setup),
+        cmocka_unit_test_setup(what_nobody_can_prove__is_lost_once_the_time_is_over, setup),
+        cmocka_unit_test_setup(a_users_route__holds_for_this_read_only, setup),
+        cmocka_unit_test_setup(one_server_in_all__needs_no_settling, setup),
+        cmocka_unit_test_setup(want_primary__is_answered_at_once_proven_or_not, setup),
         cmocka_unit_test_setup(a_sticky_read__is_marked_where_it_may_be_older, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,7 +135,8 @@ static void what_is_no_question__is_refused(void **state)
     assert_refused(ROUTE, "{\"user\":7}", WEIR_EPROTO, "user", "must be a string");
     assert_refused(ROUTE, "{\"token\":\"\",\"wait\":1}", WEIR_EPROTO, "wait", "known are token user want session");
     assert_refused(ROUTE, "{\"token\":\"\",\"place\":\"p\"}", WEIR_EPROTO, "place", "unknown member");
-    assert_refused(ROUTE, "{\"token\":\"\",\"want\":\"erase\"}", WEIR_EPROTO, "want", "must be one of read, write");
+    assert_refused(ROUTE, "{\"token\":\"\",\"want\":\"erase\"}", WEIR_EPROTO, "want",
+                   "must be one of read, write, primary");
     assert_refused(ROUTE, "{\"token\":\"\",\"want\":\"read\\u0000\"}", WEIR_EPROTO, "want", "must be one of");
     assert_refused(ROUTE, "{\"token\":\"\",\"strategy\":\"lamport\"}", WEIR_EPROTO, "strategy", "tracked, sticky");
     assert_refused(ROUTE, "{\"token\":\"\",\"strategy\":\"sticky\"}", WEIR_EPROTO, "session", "is missing: sticky");

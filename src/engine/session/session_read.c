@@ -50,6 +50,10 @@ static enum weir_place_verdict settle_primary(struct weir_call *call, struct wei
     settled.settled = true;
     if (weir_session_token_compare(&session->token, &settled, call->known) != WEIR_PLACE_OK)
         return WEIR_PLACE_BEHIND;
+    if (call->count == 1) { /* no standby could have shown it before */
+        seat->link->shown.settled = true;
+        return WEIR_PLACE_OK;
+    }
     if (weir_shown_settle(seat->link->conn, weir_call_timeout(call)) != 0)
         return WEIR_PLACE_BEHIND;
     seat->link->shown.settled = true;
