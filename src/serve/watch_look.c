@@ -123,6 +123,10 @@ static void look_at_callers(struct weir_watch *watch, const struct weir_shared *
                          "/v1/auth: the proxy's fields or the path are not as they must be");
     weir_watch_condition(watch, ALONE("claims_ignored"), SUM(shared, claims_ignored), WEIR_LOG_WARN,
                          "/v1/auth: route, method, ip or cost claimed by what does not state them, and ignored");
+    weir_watch_condition(watch, ALONE("tokens_wrong"), SUM(shared, tokens_wrong), WEIR_LOG_WARN,
+                         "callers show tokens that are not known here");
+    weir_watch_condition(watch, ALONE("tokens_unseen"), SUM(shared, tokens_unseen), WEIR_LOG_ERROR,
+                         "tokens are guessed: those from an address that showed too many wrong ones are not looked at");
     weir_watch_condition(watch, ALONE("foreign_refused"), SUM(shared, foreign_refused), WEIR_LOG_WARN,
                          "requests of other sites' web pages are refused");
     weir_watch_condition(watch, ALONE("hosts_refused"), SUM(shared, hosts_refused), WEIR_LOG_WARN,
@@ -225,6 +229,8 @@ static void look_at_process(struct weir_watch *watch, const struct weir_shared *
                          "keys find no place and are refused: table.memory is too small");
     weir_watch_event(watch, ALONE("clock_jump"), stats.clock_jumps, WEIR_LOG_WARN,
                      "keys were found too far ahead of the clock and set to empty");
+    weir_watch_condition(watch, ALONE("connections_shed"), SUM(shared, connections_shed), WEIR_LOG_ERROR,
+                         "connections are closed, because the buffers of all take server.buffer_bytes_max");
     weir_watch_condition(watch, ALONE("connections_refused"), SUM(shared, connections_refused), WEIR_LOG_ERROR,
                          "connections are refused, because there are too many");
 }
