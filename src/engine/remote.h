@@ -39,6 +39,7 @@ struct weir_remote_limit {
     uint64_t variant;         /* of an override: a hash of what it is for; 0 = the limit itself */
     uint32_t calendar_hash;   /* of zone, unit and count: window ids are comparable where it is equal */
     uint32_t revision;        /* of its definition (core/share/revision.h); 0 = it is not known which is the newest */
+    bool keeps_time;          /* CL.THROTTLE: of a bucket whose parameters change, the time at which it is full stays */
     _Atomic uint32_t holders; /* of one from the heap */
 };
 
@@ -76,7 +77,8 @@ enum weir_remote_verb {
 struct weir_remote_op {
     const struct weir_remote_limit *limit; /* stays alive until done */
     struct weir_remote_key key;
-    uint64_t units;                  /* DECIDE, PEEK: the cost. REFUND: asked, and afterwards given back */
+    uint64_t units;                  /* DECIDE, PEEK: the cost. REFUND: asked, and afterwards given back. FORGET:
+                                        afterwards, whether there was a key */
     struct weir_share_ask ask;       /* ASK */
     struct weir_share_answer answer; /* ASK, afterwards */
     struct weir_verdict verdict;     /* DECIDE, PEEK, afterwards */

@@ -81,6 +81,7 @@ static const struct weir_field config_fields[] = {
     { "headers", weir_headers_decode, 0, false, 0, 0, NULL },
     { "cluster_secret", weir_cluster_secret_decode, 0, false, 0, 0, NULL },
     { "engine", weir_engine_decode, 0, false, 0, 0, NULL },
+    { "cl_throttle", weir_throttle_decode, offsetof(struct weir_config, cl_throttle), false, 0, 0, NULL },
     { "cluster", weir_cluster_decode, 0, false, 0, 0, NULL },
     { "locks", weir_locks_decode, 0, false, 0, 0, NULL },
     { "sessions", weir_sessions_decode, 0, false, 0, 0, NULL },
@@ -94,6 +95,7 @@ static int defaults_set(struct weir_config *config)
     config->memory_max = WEIR_MEMORY_DEFAULT;
     config->skew_max_ns = WEIR_SKEW_DEFAULT_NS;
     config->log_level = WEIR_LOG_INFO;
+    config->cl_throttle.deadline_ns = SECOND / 50;
     config->headers_ratelimit = true;
     config->headers_x_ratelimit = true;
     config->locks = (struct weir_config_locks){ .waiters_max = 65536, .timeout_ns = 2 * SECOND };
@@ -130,6 +132,9 @@ static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *
     if (!error)
         error = weir_decode_map(decode, root, "the configuration", config_fields,
                                 sizeof(config_fields) / sizeof(config_fields[0]), decode->config);
+    const struct weir_yaml_node *throttle = error ? NULL : weir_yaml_find(root, "cl_throttle");
+    if (throttle)
+        error = weir_throttle_check(decode, throttle->value);
     const struct weir_yaml_node *limits = error ? NULL : weir_yaml_find(root, "limits");
     if (limits)
         error = limits_decode(decode, limits->value);

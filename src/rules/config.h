@@ -132,6 +132,17 @@ enum weir_on_failure {
     WEIR_ON_FAILURE_CLOSED, /* refused */
 };
 
+/* cl_throttle: where the counters of CL.THROTTLE are. */
+struct weir_config_throttle {
+    enum weir_sharing sharing; /* exact */
+    enum weir_throttle_engine {
+        WEIR_THROTTLE_MEMORY, /* in this process's */
+        WEIR_THROTTLE_REDIS,  /* at the engine: one for all nodes */
+    } engine;
+    enum weir_on_failure on_failure; /* only at the engine, as `deadline_ns` */
+    uint64_t deadline_ns;
+};
+
 /* What a limit does with a request that it matches and that lacks an attribute of its key. */
 enum weir_missing {
     WEIR_MISSING_SKIP,   /* nothing: the request does not meet it */
@@ -348,6 +359,8 @@ struct weir_config {
     /* headers: */
     bool headers_ratelimit;   /* RateLimit and RateLimit-Policy */
     bool headers_x_ratelimit; /* X-RateLimit-Limit, -Remaining, -Reset */
+    /* cl_throttle: */
+    struct weir_config_throttle cl_throttle;
     /* cluster_secret: */
     bool cluster_secret_set;
     uint8_t cluster_secret[16];

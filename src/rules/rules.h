@@ -41,6 +41,8 @@ struct weir_attribute {
 };
 
 /* A limit, or an override of it, as compiled; lives as long as its set. */
+#define WEIR_RULE_THROTTLE UINT32_MAX /* as an index: CL.THROTTLE, which no file defines */
+
 struct weir_rule {
     weir_limit_id id;
     uint32_t index;      /* of the limit, 0 to weir_rules_count() - 1 in the order of the file; overrides share it */

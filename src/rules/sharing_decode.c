@@ -279,7 +279,8 @@ int weir_sharing_warn(struct weir_decode *decode)
         error = weir_decode_warn(decode, config->mark_engine,
                                  "keys in the engine are hashed without a secret, so that callers may find values that "
                                  "share a counter: set cluster_secret, the same on every node");
-    if (!error && engine && config->limits_count && !has_mode(config, at_engine))
+    if (!error && engine && config->limits_count && !has_mode(config, at_engine) &&
+        config->cl_throttle.engine == WEIR_THROTTLE_MEMORY)
         error = weir_decode_warn(decode, config->mark_engine, "no limit uses the engine");
     if (!error && !engine && config->nodes_count > 1 && has_mode(config, exact))
         error = weir_decode_warn(decode, config->mark_cluster,

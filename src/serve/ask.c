@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "engine/fallback.h"
 #include "observe/metrics.h"
+#include "serve/cell.h"
 #include "serve/loop.h"
 
 #define BUSY_SPREAD_SHIFT 42 /* of 64 bits: up to 4.2 ms */
@@ -46,7 +47,7 @@ static bool any(const struct weir_ask *ask, bool (*is)(const struct weir_ask *as
 static enum weir_remote_verb next_verb(const struct weir_ask *ask)
 {
     if (ask->refund)
-        return WEIR_REMOTE_REFUND;
+        return ask->forget ? WEIR_REMOTE_FORGET : WEIR_REMOTE_REFUND;
     return any(ask, is_decided) ? WEIR_REMOTE_DECIDE : WEIR_REMOTE_PEEK;
 }
 
@@ -63,8 +64,10 @@ static void fail_batch(struct weir_ask *ask, enum weir_remote_verb verb, int sta
         if (in_batch(ask, &ask->parts[i], verb))
             batch[count++] = (uint8_t)i;
     }
+    if (ask->forget)
+        ask->error = status;
     for (size_t i = 0; i < count; i++) {
-        if (verb == WEIR_REMOTE_REFUND)
+        if (ask->refund)
             ask->parts[batch[i]].answered = true;
         else
             weir_part_fail(ask, &ask->parts[batch[i]], status, time);
@@ -191,6 +194,7 @@ void weir_ask_end(struct weir_ask *ask)
 {
     struct weir_loop *loop = ask->loop;
     uint64_t number = ask->setup_number;
+    weir_cell_destroy(ask->cell);
     free(ask->ops);
     free(ask);
     loop->sharer.asks--;
@@ -249,7 +253,7 @@ static void hear_batch(struct weir_ask *ask, enum weir_remote_verb verb, const s
         if (!in_batch(ask, &ask->parts[i], verb))
             continue;
         ask->parts[i].verdict = ask->ops[count].verdict;
-        ask->parts[i].refunded = verb == WEIR_REMOTE_REFUND ? ask->ops[count].units : 0;
+        ask->parts[i].refunded = ask->refund ? ask->ops[count].units : 0;
         batch[count++] = (uint8_t)i;
     }
     for (size_t i = 0; i < count; i++) {
@@ -257,7 +261,7 @@ static void hear_batch(struct weir_ask *ask, enum weir_remote_verb verb, const s
         part->answered = true;
         weir_fallback_answered(ask->loop->shared->fallback, part->slot);
         weir_assert(!charged || part->charged == WEIR_PART_NOTHING);
-        if (verb != WEIR_REMOTE_REFUND)
+        if (!ask->refund)
             weir_part_told(ask, part, time);
     }
 }
@@ -445,4 +449,15 @@ void weir_ask_refund(struct weir_loop *loop, const struct weir_match *match, con
     *ret_ask = run(ask, time);
     for (size_t i = 0; i < ask->count && !*ret_ask; i++)
         ret_units[i] = ask->parts[i].refunded;
+}
+
+int weir_ask_forget(struct weir_loop *loop, const struct weir_match *match, const struct weir_time *time,
+                    uint64_t *ret_found, struct weir_ask **ret_ask)
+{
+    struct weir_ask *ask = begin(loop, match, time);
+    ask->refund = ask->forget = true;
+    *ret_ask = run(ask, time);
+    for (size_t i = 0; i < ask->count && !*ret_ask; i++)
+        ret_found[i] = ask->parts[i].refunded;
+    return *ret_ask ? 0 : ask->error;
 }

@@ -54,8 +54,10 @@ struct weir_ask {
     uint64_t setup_number; /* whose rules the parts point to */
     uint64_t begun_ns, deadline_ns;
     bool peek, refund;
-    bool refused, never; /* by a limit that counts; for good */
-    int error;           /* of the limiter: the answer is an error */
+    bool forget;            /* a refund of all, as it were: the keys become fresh */
+    bool refused, never;    /* by a limit that counts; for good */
+    int error;              /* of the limiter: the answer is an error */
+    struct weir_cell *cell; /* that the rule of a CL.THROTTLE is part of; goes with the ask. NULL */
     struct weir_timer timer;
     struct weir_share_waiter waiter;
     struct weir_remote_request request;
@@ -74,6 +76,11 @@ int weir_ask_decide(struct weir_loop *loop, const struct weir_question *question
  * nothing back. */
 void weir_ask_refund(struct weir_loop *loop, const struct weir_match *match, const struct weir_time *time,
                      uint64_t *ret_units, struct weir_ask **ret_ask);
+
+/* The keys become fresh, all of them at the engine; for each whether it was there. Without the engine's answer an
+ * error, here or as the outcome: they may be fresh or not. */
+int weir_ask_forget(struct weir_loop *loop, const struct weir_match *match, const struct weir_time *time,
+                    uint64_t *ret_found, struct weir_ask **ret_ask);
 
 /* Who is told, once, never from within a call of the caller's. */
 static inline void weir_ask_then(struct weir_ask *ask, void (*done)(struct weir_ask *ask, void *context), void *context)

@@ -133,6 +133,8 @@ struct weir_loop {
 /* Where limit number `index` of the setup is counted. */
 static inline uint32_t weir_loop_slot(const struct weir_loop *loop, uint32_t index)
 {
+    if (index == WEIR_RULE_THROTTLE)
+        return WEIR_METRICS_THROTTLE;
     return loop->slots ? loop->slots[index] : 0; /* WEIR_METRICS_OTHER */
 }
 

@@ -17,6 +17,7 @@ enum flags {
     ASKS = 8,    /* may be under way together with others like it */
     LOCKS = 16,  /* the same, of locks */
     WAITS = 32,  /* and may wait for other clients: WEIR.LOCK */
+    CELL = 64,   /* ASKS, where the counters of CL.THROTTLE are at the engine */
 };
 
 struct command {
@@ -28,7 +29,7 @@ struct command {
 };
 
 static const struct command commands[] = {
-    { "cl.throttle", 5, 6, WEIR_RIGHT_CHECK, BATCHED, weir_resp_throttle },
+    { "cl.throttle", 5, 6, WEIR_RIGHT_CHECK, BATCHED | CELL, weir_resp_throttle },
     { "ping", 1, 2, 0, 0, weir_resp_ping },
     { "weir.check", 2, 0, WEIR_RIGHT_CHECK, ASKS, weir_resp_check },
     { "weir.peek", 2, 0, WEIR_RIGHT_CHECK, ASKS, weir_resp_peek },
@@ -39,7 +40,7 @@ static const struct command commands[] = {
     { "weir.locks", 2, 2, WEIR_RIGHT_LOCK, LOCKS, weir_resp_locks },
     { "weir.release", 2, 2, WEIR_RIGHT_CHECK, 0, weir_resp_release },
     { "weir.renew", 2, 2, WEIR_RIGHT_CHECK, 0, weir_resp_renew },
-    { "del", 2, 0, WEIR_RIGHT_RESET, 0, weir_resp_del },
+    { "del", 2, 0, WEIR_RIGHT_RESET, CELL, weir_resp_del },
     { "multi", 1, 1, 0, AT_ONCE, weir_resp_multi },
     { "exec", 1, 1, 0, AT_ONCE, weir_resp_exec },
     { "discard", 1, 1, 0, AT_ONCE, weir_resp_discard },
@@ -103,7 +104,8 @@ static bool must_wait(const struct weir_resp_call *call, const struct command *c
         return true;
     if (command->flags & LOCKS)
         return !weir_resp_later_takes_lock(call, command->flags & WAITS);
-    return !(command->flags & ASKS) || session->later_locks > 0 || session->later_count >= WEIR_RESP_LATER_MAX;
+    bool asks = (command->flags & ASKS) || ((command->flags & CELL) && weir_resp_cell_is_shared(call));
+    return !asks || session->later_locks > 0 || session->later_count >= WEIR_RESP_LATER_MAX;
 }
 
 bool weir_resp_run(const struct weir_resp_call *call)

@@ -116,6 +116,14 @@ void weir_resp_reply_fault(const struct weir_resp_call *call, int error, const s
 void weir_resp_throttle(const struct weir_resp_call *call);
 void weir_resp_batch_flush(const struct weir_resp_call *call);
 void weir_resp_del(const struct weir_resp_call *call);
+void weir_resp_reply_throttle(const struct weir_resp_call *call, const struct weir_verdict *verdict);
+
+/* The same where the counters are at the engine: resp_cell.c. True: the answer comes later. */
+bool weir_resp_cell_is_shared(const struct weir_resp_call *call);
+bool weir_resp_cell_throttle(const struct weir_resp_call *call, const struct weir_limit_spec *spec, uint64_t quantity);
+bool weir_resp_cell_del(const struct weir_resp_call *call);
+struct weir_ask;
+void weir_resp_reply_cell(const struct weir_resp_call *call, const struct weir_ask *ask);
 
 void weir_resp_check(const struct weir_resp_call *call);
 void weir_resp_peek(const struct weir_resp_call *call);

@@ -137,6 +137,11 @@ static void write_ask(const struct weir_resp_call *call, struct weir_ask *ask)
 {
     struct weir_outcome *outcome = &call->work->outcome;
     uint64_t units[WEIR_CHARGES_MAX];
+    if (ask->cell) {
+        weir_resp_reply_cell(call, ask);
+        weir_ask_end(ask);
+        return;
+    }
     int error = weir_ask_outcome(ask, outcome);
     for (size_t i = 0; i < ask->count; i++)
         units[i] = ask->parts[i].refunded;

@@ -66,13 +66,18 @@ static void refuse(const struct weir_resp_call *call, const char *text)
     weir_resp_reply_error(call, "ERR %s", text);
 }
 
+static struct weir_limit_spec spec_of(const struct weir_resp_compiled *wanted)
+{
+    return (struct weir_limit_spec){ .algorithm = WEIR_TOKEN_BUCKET,
+                                     .count = (uint64_t)wanted->count,
+                                     .period_ns = (uint64_t)wanted->period_s * WEIR_NS_PER_SECOND,
+                                     .burst = (uint64_t)wanted->max_burst + 1 };
+}
+
 static int compile(const struct weir_resp_call *call, struct weir_resp_compiled *wanted)
 {
     struct weir_fault fault = { 0 };
-    const struct weir_limit_spec spec = { .algorithm = WEIR_TOKEN_BUCKET,
-                                          .count = (uint64_t)wanted->count,
-                                          .period_ns = (uint64_t)wanted->period_s * WEIR_NS_PER_SECOND,
-                                          .burst = (uint64_t)wanted->max_burst + 1 };
+    const struct weir_limit_spec spec = spec_of(wanted);
     int error = weir_bucket_init(&wanted->bucket, &spec, &fault);
     if (error) {
         weir_resp_batch_flush(call);
@@ -168,8 +173,34 @@ static const struct weir_bucket *read_call(const struct weir_resp_call *call, ui
     return bucket;
 }
 
+void weir_resp_reply_throttle(const struct weir_resp_call *call, const struct weir_verdict *verdict)
+{
+    uint8_t *start = weir_conn_reserve(call->conn, 8 + 4 * WEIR_RESP_HEADER_MAX);
+    if (start)
+        weir_conn_commit(call->conn, (size_t)(put_verdict(start, verdict) - start));
+}
+
+/* At the engine. What can be said at once still waits for the answers before it. */
+static void throttle_shared(const struct weir_resp_call *call)
+{
+    size_t pending = weir_conn_pending(call->conn);
+    struct weir_resp_compiled wanted;
+    int64_t quantity;
+    bool later = false;
+    if (read_arguments(call, &wanted, &quantity) && check_ranges(call, &wanted, quantity)) {
+        const struct weir_limit_spec spec = spec_of(&wanted);
+        later = weir_resp_cell_throttle(call, &spec, (uint64_t)quantity);
+    }
+    if (!later && call->session->later_count > 0)
+        weir_resp_later_written(call, pending, NULL);
+}
+
 void weir_resp_throttle(const struct weir_resp_call *call)
 {
+    if (weir_resp_cell_is_shared(call)) {
+        throttle_shared(call);
+        return;
+    }
     struct weir_resp_batch *batch = &call->work->batch;
     uint64_t quantity;
     const struct weir_bucket *bucket = read_call(call, &quantity);
@@ -189,6 +220,12 @@ void weir_resp_throttle(const struct weir_resp_call *call)
 void weir_resp_del(const struct weir_resp_call *call)
 {
     int64_t forgotten = 0;
+    if (weir_resp_cell_is_shared(call)) {
+        size_t pending = weir_conn_pending(call->conn);
+        if (!weir_resp_cell_del(call) && call->session->later_count > 0)
+            weir_resp_later_written(call, pending, NULL);
+        return;
+    }
     for (size_t i = 1; i < call->count; i++) {
         struct weir_key key;
         bool found = false;

@@ -305,8 +305,9 @@ for _, o in ipairs(ops) do
     end
 end
 if verb == FORGET then
-    for _, o in ipairs(ops) do redis.call('DEL', o.key) end
-    return answer('D', {})
+    local found = {}
+    for i, o in ipairs(ops) do found[i] = struct.pack('B', redis.call('DEL', o.key)) end
+    return answer('D', found)
 end
 if look or outside or verb == ASK then return answer_values(ops) end
 

@@ -22,6 +22,7 @@
  *     D  done: for each op that is not off u8 flags, u64 fresh_at, window or previous, count, debt in ticks, all as
  *        before the charge; and for a log u64 used, units charged besides (drained), newest_ns, next_ns, retry_ns
  *        (of units in it, by which the waits are computed)
+ *        (of a FORGET, for each op u8: there was a key)
  *     A  again: for each op u32 size of its value, 40 hex digits of its SHA1 if the size is not 0, the value
  *     S  what core computed was written       R  this request was charged before       G  it was given back
  *     C  a value that is not ours */

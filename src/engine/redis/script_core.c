@@ -100,6 +100,11 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
         struct weir_log log = { state->log.times, state->log.room, 0, 0 };
         *state = weir_state_fresh(to, now_ns);
         state->log = log;
+    } else if (op->limit->keeps_time) {
+        uint64_t ahead = weir_ticks_until(state->fresh_at, weir_ticks_at(now_ns, from.shift));
+        uint64_t wait_ns = weir_ticks_wait_ns(ahead, now_ns, from.shift);
+        state->fresh_at = weir_ticks_add(weir_ticks_at(now_ns, to->shift),
+                                         weir_ticks_of(wait_ns, to->shift, WEIR_TICKS_DEBT_MAX));
     } else {
         weir_limit_convert(&from, to, op->limit->spec.on_change, state, &event);
     }

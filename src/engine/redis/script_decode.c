@@ -179,7 +179,9 @@ static int decode_done(struct weir_script_call *call, struct layout_reader *r)
     case WEIR_REMOTE_REFUND:
         return decode_refunds(call, r);
     case WEIR_REMOTE_FORGET:
-        return 0;
+        for (size_t i = 0; i < call->count; i++)
+            call->ops[i].units = layout_get(r, 1);
+        return r->short_of_bytes ? WEIR_ECORRUPT : 0;
     case WEIR_REMOTE_ASK:
         break;
     }
@@ -199,12 +201,11 @@ static void publish(struct weir_script_call *call)
             op->verdict = mine->verdict;
             break;
         case WEIR_REMOTE_REFUND:
+        case WEIR_REMOTE_FORGET:
             op->units = mine->units;
             break;
         case WEIR_REMOTE_ASK:
             op->answer = mine->answer;
-            break;
-        case WEIR_REMOTE_FORGET:
             break;
         }
     }
