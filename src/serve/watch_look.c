@@ -235,12 +235,29 @@ static void look_at_process(struct weir_watch *watch, const struct weir_shared *
                          "connections are refused, because there are too many");
 }
 
+/* A newer definition of a limit that this weir does not understand. */
+static void look_at_revisions(struct weir_watch *watch, const struct weir_rules *rules)
+{
+    for (size_t i = 0; i < weir_rules_count(rules); i++) {
+        const struct weir_rule *rule = weir_rules_limit(rules, i);
+        bool undecidable = rule->undecidable;
+        if (rule->terms.mode)
+            weir_watch_state(watch, (struct weir_subject){ "limit", rule->name }, undecidable, !undecidable,
+                             undecidable ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
+                             undecidable ? "limit_undecidable" : "limit_decidable",
+                             undecidable ? "%s: its newest definition is not understood here, on_failure decides"
+                                         : "%s: its newest definition is understood again",
+                             rule->name);
+    }
+}
+
 void weir_watch_server(struct weir_watch *watch, const struct weir_shared *shared, const struct weir_setup *setup)
 {
     struct weir_nodes_view *view = NULL;
     look_at_process(watch, shared);
     look_at_callers(watch, shared);
     look_at_limits(watch, shared);
+    look_at_revisions(watch, setup->rules);
     if (shared->sessions)
         look_at_sessions(watch, shared->sessions);
     if (weir_nodes_view_create(shared, setup->config, &view))
