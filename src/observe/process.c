@@ -2,8 +2,8 @@
 #include "observe/process.h"
 
 #include <dirent.h>
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -22,35 +22,63 @@ static void seconds(struct weir_prometheus *out, const char *name, const char *t
     weir_prometheus_seconds(out, name, no_label, ns);
 }
 
+#define NUMBERS_MAX 24
+
+/* The numbers after `text`, up to `count`; a sign is skipped. */
+static size_t read_numbers(const char *text, uint64_t *ret_numbers, size_t count)
+{
+    size_t read = 0;
+    while (read < count) {
+        char *end;
+        text += strspn(text, " -");
+        ret_numbers[read] = strtoull(text, &end, 10);
+        if (end == text)
+            break;
+        text = end;
+        read++;
+    }
+    return read;
+}
+
+/* What the first line of `path` that begins with `head` has behind it; "" where there is none. */
+static void read_line(const char *path, const char *head, char *ret_text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    bool found = false;
+    while (file && !found && fgets(ret_text, (int)size, file))
+        found = strncmp(ret_text, head, strlen(head)) == 0;
+    if (file)
+        (void)fclose(file);
+    if (found)
+        memmove(ret_text, ret_text + strlen(head), strlen(ret_text) - strlen(head) + 1);
+    else
+        ret_text[0] = '\0';
+}
+
 /* Ticks of the clock after the machine's start, when this process began; bytes; pages. False: /proc is not there. */
 static bool read_stat(uint64_t *ret_begun, uint64_t *ret_virtual, uint64_t *ret_resident)
 {
     char line[1024];
-    FILE *file = fopen("/proc/self/stat", "re");
-    size_t size = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
-    if (file)
-        (void)fclose(file);
-    line[size] = '\0';
-    /* The name, in brackets, may hold anything; after it come the state and 19 numbers before ours. */
+    uint64_t numbers[NUMBERS_MAX];
+    read_line("/proc/self/stat", "", line, sizeof(line));
+    /* The name, in brackets, may hold anything; behind it come a letter and the numbers, from field 4 of proc(5) on. */
     const char *after = strrchr(line, ')');
-    return after && sscanf(after + 1,
-                           " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64
-                           " %" SCNu64 " %" SCNu64,
-                           ret_begun, ret_virtual, ret_resident) == 3;
+    if (!after || strlen(after) < 4 || read_numbers(after + 3, numbers, NUMBERS_MAX) < 21)
+        return false;
+    *ret_begun = numbers[22 - 4];
+    *ret_virtual = numbers[23 - 4];
+    *ret_resident = numbers[24 - 4];
+    return true;
 }
 
 /* 0: /proc is not there. */
 static uint64_t boot_seconds(void)
 {
     char line[256];
-    uint64_t value = 0;
-    FILE *file = fopen("/proc/stat", "re");
-    while (file && fgets(line, sizeof(line), file))
-        if (sscanf(line, "btime %" SCNu64, &value) == 1)
-            break;
-    if (file)
-        (void)fclose(file);
-    return value;
+    uint64_t seconds = 0;
+    read_line("/proc/stat", "btime ", line, sizeof(line));
+    (void)read_numbers(line, &seconds, 1);
+    return seconds;
 }
 
 static uint64_t open_descriptors(void)

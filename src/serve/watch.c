@@ -130,18 +130,18 @@ static bool take_line(const struct weir_watch *watch, struct subject *subject)
 
 /* ---- what is seen ---- */
 
-void weir_watch_state(struct weir_watch *watch, struct weir_subject wanted, unsigned state, bool calm,
+void weir_watch_state(struct weir_watch *watch, struct weir_subject subject, unsigned state, bool calm,
                       enum weir_log_level level, const char *event, const char *format, ...)
 {
     char message[WEIR_WATCH_MESSAGE_MAX];
-    struct subject *subject = subject_of(watch, wanted);
-    if (!subject || (subject->seen && subject->told_state == state))
+    struct subject *known = subject_of(watch, subject);
+    if (!known || (known->seen && known->told_state == state))
         return;
-    bool quiet = !subject->seen && calm;
-    if (!quiet && !take_line(watch, subject))
+    bool quiet = !known->seen && calm;
+    if (!quiet && !take_line(watch, known))
         return;
-    subject->seen = true;
-    subject->told_state = state;
+    known->seen = true;
+    known->told_state = state;
     if (quiet)
         return;
     va_list list;
@@ -163,33 +163,33 @@ static void write_counted(const struct weir_watch *watch, const struct subject *
     weir_logger_write(watch->logger, watch->wall_ns, level, event, message);
 }
 
-void weir_watch_event(struct weir_watch *watch, struct weir_subject wanted, uint64_t total, enum weir_log_level level,
+void weir_watch_event(struct weir_watch *watch, struct weir_subject subject, uint64_t total, enum weir_log_level level,
                       const char *text)
 {
-    struct subject *subject = subject_of(watch, wanted);
-    if (!subject || total <= subject->told_total || !take_line(watch, subject))
+    struct subject *known = subject_of(watch, subject);
+    if (!known || total <= known->told_total || !take_line(watch, known))
         return;
-    subject->told_total = total;
-    write_counted(watch, subject, level, "", text, total, " since the start");
+    known->told_total = total;
+    write_counted(watch, known, level, "", text, total, " since the start");
 }
 
-void weir_watch_condition(struct weir_watch *watch, struct weir_subject wanted, uint64_t total,
+void weir_watch_condition(struct weir_watch *watch, struct weir_subject subject, uint64_t total,
                           enum weir_log_level level, const char *text)
 {
-    struct subject *subject = subject_of(watch, wanted);
-    if (!subject)
+    struct subject *known = subject_of(watch, subject);
+    if (!known)
         return;
-    if (total > subject->last_total) {
-        subject->grown_ns = watch->now_ns;
-        if (!subject->on && take_line(watch, subject)) {
-            subject->on = true;
-            subject->told_total = subject->last_total;
-            write_counted(watch, subject, level, "_begun", text, total - subject->last_total, " so far");
+    if (total > known->last_total) {
+        known->grown_ns = watch->now_ns;
+        if (!known->on && take_line(watch, known)) {
+            known->on = true;
+            known->told_total = known->last_total;
+            write_counted(watch, known, level, "_begun", text, total - known->last_total, " so far");
         }
-        subject->last_total = total;
-    } else if (subject->on && watch->now_ns - subject->grown_ns >= WEIR_WATCH_QUIET_NS && take_line(watch, subject)) {
-        subject->on = false;
-        write_counted(watch, subject, WEIR_LOG_INFO, "_over", "no more for a minute", total - subject->told_total,
+        known->last_total = total;
+    } else if (known->on && watch->now_ns - known->grown_ns >= WEIR_WATCH_QUIET_NS && take_line(watch, known)) {
+        known->on = false;
+        write_counted(watch, known, WEIR_LOG_INFO, "_over", "no more for a minute", total - known->told_total,
                       " in all");
     }
 }

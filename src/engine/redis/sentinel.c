@@ -103,20 +103,26 @@ static void follow(struct weir_redis_engine *engine, const struct weir_redis_sai
         weir_redis_server_fail(server, "it became the primary"); /* greeted anew, with its mark */
 }
 
-static void decide(struct weir_redis_engine *engine, uint64_t now_ns)
+/* Whom to follow now: see the rules in sentinel.h. NULL: the one that is followed already. */
+static const struct weir_redis_said *leads_to(struct weir_redis_engine *engine, uint64_t now_ns)
 {
     const struct weir_redis_said *best = latest(engine, false, now_ns);
     if (!best)
-        return;
+        return NULL;
     if (engine->primary == WEIR_REDIS_NOBODY) {
         engine->backed_ns = engine->backed_ns ? engine->backed_ns : now_ns;
-        if (all_spoke(engine) || now_ns - engine->backed_ns >= FIRST_NS)
-            follow(engine, best);
-    } else if (best->epoch > engine->epoch) {
-        follow(engine, best);
-    } else if (now_ns - engine->backed_ns >= UNBACKED_NS && (best = latest(engine, true, now_ns))) {
-        follow(engine, best);
+        return all_spoke(engine) || now_ns - engine->backed_ns >= FIRST_NS ? best : NULL;
     }
+    if (best->epoch > engine->epoch)
+        return best;
+    return now_ns - engine->backed_ns >= UNBACKED_NS ? latest(engine, true, now_ns) : NULL;
+}
+
+static void decide(struct weir_redis_engine *engine, uint64_t now_ns)
+{
+    const struct weir_redis_said *said = leads_to(engine, now_ns);
+    if (said)
+        follow(engine, said);
 }
 
 /* ---- what one of them says ---- */
