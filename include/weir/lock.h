@@ -83,7 +83,8 @@ struct weir_lock_options {
     bool renew;                /* a thread renews it at a third of the lease, while the work advances: */
     uint64_t progress_ms;      /* weir_lock_advance must be called at least so often, or nothing is renewed until it is;
                              0 = always renew */
-    uint64_t seen_incarnation; /* of a mark that fenced you; the service raises its incarnation above it. 0 = none */
+    uint64_t seen_incarnation; /* of a mark that fenced you; the service raises its incarnation above it. 0 = none.
+                                  More than a day (86400) above the clock takes a token with the right reset */
 };
 
 /* 0; WEIR_EHELD (by another, after the wait); WEIR_EUNKNOWN; WEIR_EDOWN (the server was not asked, or says that its

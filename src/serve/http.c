@@ -79,6 +79,7 @@ static bool allowed(struct weir_http_call *call, unsigned right)
         }
         call->authorization_used = authorization;
     }
+    call->rights = rights;
     if ((rights & right) == right)
         return true;
     if (rights == 0)

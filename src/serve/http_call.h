@@ -52,6 +52,7 @@ struct weir_http_call {
     struct weir_http_work *work;
     const struct weir_http_request *request; /* NULL: it could not be understood, the connection ends with the answer */
     const struct weir_time *time;
+    unsigned rights;         /* that were found to suffice; 0 where none are needed */
     uint64_t wait_ns;        /* the answer goes so much later */
     bool authorization_used; /* Authorization said who the caller is: it is no attribute */
 };

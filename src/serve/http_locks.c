@@ -105,7 +105,7 @@ static void reply_error(const struct weir_http_call *call, int error)
         weir_http_reply_problem(call, 503, "Retry-After: 1\r\n", WEIR_LOCKS_FULL);
         break;
     case WEIR_ERANGE:
-        weir_http_reply_problem(call, 400, "", "seen: is no incarnation of these locks");
+        weir_http_reply_problem(call, 400, "", "seen: " WEIR_LOCKS_SEEN);
         break;
     default:
         weir_http_reply_problem(call, error == WEIR_ENOMEM ? 503 : 500, "", weir_error_text(error));
@@ -230,6 +230,7 @@ void weir_http_locks(struct weir_http_call *call)
     wish.ttl_ns = question->ttl_ms * MS_NS;
     wish.wait_ns = question->wait_ms * MS_NS;
     wish.seen = question->seen;
+    wish.may_restore = (call->rights & WEIR_RIGHT_RESET) != 0;
     ask(call, &wish);
     weir_lock_question_deinit(question);
 }

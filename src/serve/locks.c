@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/siphash.h"
+#include "core/lease/incarnation.h"
 #include "engine/lock/keeper.h"
 #include "serve/loop.h"
 
@@ -271,6 +272,17 @@ static struct weir_lock_ask *ask_alloc(struct weir_loop *loop, const struct weir
     return ask;
 }
 
+/* Whoever may hold locks may not burn the incarnations of all of them. */
+static bool seen_allowed(const struct weir_lock_service *service, const struct weir_lock_wish *wish)
+{
+    struct weir_keeper_state state;
+    uint64_t wall_s = weir_time_read().wall_ns / WEIR_NS_PER_SECOND;
+    if (wish->seen == 0 || wish->may_restore || weir_incarnation_near(0, wall_s, wish->seen))
+        return true;
+    weir_keeper_state(service->keeper, &state);
+    return weir_incarnation_near(state.engine.incarnation, wall_s, wish->seen);
+}
+
 int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wish,
                          void (*then)(struct weir_lock_ask *ask, void *context), void *context,
                          struct weir_lock_ask **ret_ask)
@@ -278,6 +290,8 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
     struct weir_lock_service *service = loop->shared->locks;
     if (!service)
         return WEIR_ENOENT;
+    if (!seen_allowed(service, wish))
+        return WEIR_ERANGE;
     struct weir_lock_ask *ask = ask_alloc(loop, wish);
     if (!ask)
         return WEIR_ENOMEM;

@@ -43,11 +43,12 @@ struct weir_lock_wish {
     struct weir_slice name, owner; /* copied; their sizes were checked */
     uint64_t ttl_ns, wait_ns;
     uint64_t seen;
+    bool may_restore; /* the caller has the right to raise the incarnation by hand: `seen` has no bound of time */
 };
 
 /* `then` is called once, on the loop's thread, never from within a call of the caller's; or not at all, if
  * weir_lock_ask_told says then that it has been decided already. WEIR_ENOENT: there are no locks here; WEIR_ELIMIT: too
- * many ask or wait; WEIR_ENOMEM. */
+ * many ask or wait; WEIR_ERANGE: `seen` is too far above the clock for one who may not restore; WEIR_ENOMEM. */
 int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wish,
                          void (*then)(struct weir_lock_ask *ask, void *context), void *context,
                          struct weir_lock_ask **ret_ask);
@@ -82,6 +83,7 @@ static inline uint64_t weir_remaining_told_ms(uint64_t remaining_ns)
 #define WEIR_LOCKS_DOWN "the store of the locks cannot be asked: nothing was done"
 #define WEIR_LOCKS_FULL "too many ask or wait for locks: try again"
 #define WEIR_LOCKS_UNANSWERED "the store of the locks did not answer in time"
+#define WEIR_LOCKS_SEEN "is no incarnation of these locks; more than a day above the clock it needs the right reset"
 #define WEIR_LOCKS_UNKNOWN "unknown: the store did not answer; it may have been granted. Ask again with the same owner"
 
 #endif

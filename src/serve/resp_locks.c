@@ -71,7 +71,7 @@ static bool read_options(const struct weir_resp_call *call, struct weir_lock_wis
 
 static bool read_wish(const struct weir_resp_call *call, enum weir_lock_verb verb, struct weir_lock_wish *ret_wish)
 {
-    *ret_wish = (struct weir_lock_wish){ .verb = verb };
+    *ret_wish = (struct weir_lock_wish){ .verb = verb, .may_restore = (call->conn->rights & WEIR_RIGHT_RESET) != 0 };
     if (!read_bytes(call, 1, "name", WEIR_LOCK_NAME_MAX, &ret_wish->name))
         return false;
     if (verb != WEIR_LOCK_SHOW && !read_bytes(call, 2, "owner", WEIR_LOCK_OWNER_MAX, &ret_wish->owner))
@@ -144,7 +144,7 @@ static void reply_error(const struct weir_resp_call *call, int error)
         weir_resp_reply_error(call, "LIMIT " WEIR_LOCKS_FULL);
         break;
     case WEIR_ERANGE:
-        weir_resp_reply_error(call, "ERR SEEN is no incarnation of these locks");
+        weir_resp_reply_error(call, "ERR SEEN " WEIR_LOCKS_SEEN);
         break;
     default:
         weir_resp_reply_fault(call, error, NULL);

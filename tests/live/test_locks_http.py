@@ -289,6 +289,34 @@ limits: []
                     self.assertEqual(client.show('')[0], 400 if acquire == 200 else acquire)
                     self.assertEqual(client.call('POST', '/v1/locks/restored')[0], restored)
 
+    def test_a_mark_far_above_the_clock_takes_the_right_to_restore(self):
+        """Incarnations are used up for good: the right to hold a lock does not burn them."""
+        config = '''
+auth:
+  required: always
+  tokens:
+    - { name: locker, secret: locker-0123456789, rights: [lock] }
+    - { name: both, secret: keeper-both-0123456789, rights: [lock, reset] }
+limits: []
+'''
+        now = int(time.time())
+        with serving(config) as weir, contextlib.closing(Client(weir.http, 'locker-0123456789')) as locker, \
+                contextlib.closing(Client(weir.http, 'keeper-both-0123456789')) as both, Resp(weir.resp) as resp:
+            for far in (now + 2 * 86400, 2**60):
+                status, problem = locker.post('a', 'acquire', owner='x', ttl_ms=TTL, seen=far)
+                self.assertEqual(status, 400, problem)
+                self.assertIn('right reset', problem['detail'])
+                self.assertEqual(resp.ask('AUTH', 'locker-0123456789'), 'OK')
+                self.assertIn('right reset', str(resp.ask('WEIR.LOCK', 'a', 'x', TTL, 'SEEN', far)))
+            near = now + 80000
+            self.assertEqual(locker.post('a', 'acquire', owner='x', ttl_ms=TTL, seen=near)[1]['incarnation'], near + 1)
+            far = both.post('b', 'acquire', owner='x', ttl_ms=TTL, seen=2**40)[1]['incarnation']
+            self.assertEqual(far, 2**40 + 1)
+            self.assertEqual(locker.post('c', 'acquire', owner='x', ttl_ms=TTL, seen=far)[1]['incarnation'], far)
+            self.assertEqual(locker.post('c', 'acquire', owner='y', ttl_ms=TTL, seen=far + 1)[0], 400)
+            self.assertEqual(resp.ask('AUTH', 'keeper-both-0123456789'), 'OK')
+            self.assertEqual(resp.ask('WEIR.LOCK', 'd', 'x', TTL, 'SEEN', 2**41)[1], 2**41 + 1)
+
     def test_without_locks(self):
         with Weir() as weir, contextlib.closing(Client(weir.http)) as client:
             status, problem = client.post('a', 'acquire', owner='x', ttl_ms=TTL)

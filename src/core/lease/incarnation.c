@@ -24,3 +24,8 @@ bool weir_incarnation_believed(uint64_t own, uint64_t seen)
 {
     return seen <= weir_max_u64(own, SEEN_MAX);
 }
+
+bool weir_incarnation_near(uint64_t own, uint64_t wall_s, uint64_t seen)
+{
+    return seen <= weir_max_u64(own, weir_add_sat(wall_s, WEIR_INCARNATION_AHEAD_MAX_S));
+}

@@ -35,4 +35,10 @@ uint64_t weir_incarnation_raise(uint64_t stored, uint64_t wall_s, uint64_t seen)
  * refused: it would use up what the service has to rise in, and no start could ever raise it again. */
 bool weir_incarnation_believed(uint64_t own, uint64_t seen);
 
+/* Whether `seen` may raise a service that is at `own`, for a caller with the right to lock alone: at most a day above
+ * the clock. Real marks do not come there by starts and faults; one that was made up would burn all the incarnations
+ * between, which nobody gets back. */
+#define WEIR_INCARNATION_AHEAD_MAX_S UINT64_C(86400)
+bool weir_incarnation_near(uint64_t own, uint64_t wall_s, uint64_t seen);
+
 #endif
