@@ -17,7 +17,7 @@ static uint64_t sum(const struct weir_shared *shared, size_t offset)
     return total;
 }
 
-#define SUM(shared, member) sum((shared), offsetof(struct weir_counters, member))
+#define OF(member) offsetof(struct weir_counters, member)
 
 /* What is down may still be connecting when the server has only begun. */
 static bool may_tell(const struct weir_watch *watch, bool up)
@@ -111,26 +111,39 @@ static void look_at_lacks(struct weir_watch *watch, struct weir_metrics *metrics
                                  counts[i], WEIR_LOG_WARN, lacks[i].text);
 }
 
-static void look_at_callers(struct weir_watch *watch, const struct weir_shared *shared)
+/* What the loops count, of callers that do not get what they ask for, or more. */
+static const struct {
+    const char *kind;
+    size_t offset; /* in struct weir_counters */
+    enum weir_log_level level;
+    const char *text;
+} counted[] = {
+    { "unmatched_admitted", OF(unmatched_admitted), WEIR_LOG_WARN, "requests meet no limit and are admitted" },
+    { "unmatched_refused", OF(unmatched_refused), WEIR_LOG_WARN,
+      "requests meet no limit and are refused (unmatched: refuse)" },
+    { "auth_unserved", OF(auth_unserved), WEIR_LOG_WARN,
+      "/v1/auth is asked and not served: say which proxy asks (listen: { http: { forwarded } })" },
+    { "auth_refused", OF(auth_refused), WEIR_LOG_WARN,
+      "/v1/auth: the proxy's fields or the path are not as they must be" },
+    { "claims_ignored", OF(claims_ignored), WEIR_LOG_WARN,
+      "/v1/auth: route, method, ip or cost claimed by what does not state them, and ignored" },
+    { "tokens_wrong", OF(tokens_wrong), WEIR_LOG_WARN, "callers show tokens that are not known here" },
+    { "tokens_unseen", OF(tokens_unseen), WEIR_LOG_ERROR,
+      "tokens are guessed: those from an address that showed too many wrong ones are not looked at" },
+    { "foreign_refused", OF(foreign_refused), WEIR_LOG_WARN, "requests of other sites' web pages are refused" },
+    { "hosts_refused", OF(hosts_refused), WEIR_LOG_WARN,
+      "requests to a name that is not ours are refused (listen: { http: { hosts } })" },
+    { "connections_shed", OF(connections_shed), WEIR_LOG_ERROR,
+      "connections are closed, because the buffers of all take server.buffer_bytes_max" },
+    { "connections_refused", OF(connections_refused), WEIR_LOG_ERROR,
+      "connections are refused, because there are too many" },
+};
+
+static void look_at_counted(struct weir_watch *watch, const struct weir_shared *shared)
 {
-    weir_watch_condition(watch, ALONE("unmatched_admitted"), SUM(shared, unmatched_admitted), WEIR_LOG_WARN,
-                         "requests meet no limit and are admitted");
-    weir_watch_condition(watch, ALONE("unmatched_refused"), SUM(shared, unmatched_refused), WEIR_LOG_WARN,
-                         "requests meet no limit and are refused (unmatched: refuse)");
-    weir_watch_condition(watch, ALONE("auth_unserved"), SUM(shared, auth_unserved), WEIR_LOG_WARN,
-                         "/v1/auth is asked and not served: say which proxy asks (listen: { http: { forwarded } })");
-    weir_watch_condition(watch, ALONE("auth_refused"), SUM(shared, auth_refused), WEIR_LOG_WARN,
-                         "/v1/auth: the proxy's fields or the path are not as they must be");
-    weir_watch_condition(watch, ALONE("claims_ignored"), SUM(shared, claims_ignored), WEIR_LOG_WARN,
-                         "/v1/auth: route, method, ip or cost claimed by what does not state them, and ignored");
-    weir_watch_condition(watch, ALONE("tokens_wrong"), SUM(shared, tokens_wrong), WEIR_LOG_WARN,
-                         "callers show tokens that are not known here");
-    weir_watch_condition(watch, ALONE("tokens_unseen"), SUM(shared, tokens_unseen), WEIR_LOG_ERROR,
-                         "tokens are guessed: those from an address that showed too many wrong ones are not looked at");
-    weir_watch_condition(watch, ALONE("foreign_refused"), SUM(shared, foreign_refused), WEIR_LOG_WARN,
-                         "requests of other sites' web pages are refused");
-    weir_watch_condition(watch, ALONE("hosts_refused"), SUM(shared, hosts_refused), WEIR_LOG_WARN,
-                         "requests to a name that is not ours are refused (listen: { http: { hosts } })");
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
+        weir_watch_condition(watch, ALONE(counted[i].kind), sum(shared, counted[i].offset), counted[i].level,
+                             counted[i].text);
 }
 
 static void look_at_limits(struct weir_watch *watch, const struct weir_shared *shared)
@@ -229,10 +242,6 @@ static void look_at_process(struct weir_watch *watch, const struct weir_shared *
                          "keys find no place and are refused: table.memory is too small");
     weir_watch_event(watch, ALONE("clock_jump"), stats.clock_jumps, WEIR_LOG_WARN,
                      "keys were found too far ahead of the clock and set to empty");
-    weir_watch_condition(watch, ALONE("connections_shed"), SUM(shared, connections_shed), WEIR_LOG_ERROR,
-                         "connections are closed, because the buffers of all take server.buffer_bytes_max");
-    weir_watch_condition(watch, ALONE("connections_refused"), SUM(shared, connections_refused), WEIR_LOG_ERROR,
-                         "connections are refused, because there are too many");
 }
 
 /* A newer definition of a limit that this weir does not understand. */
@@ -255,7 +264,7 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_shared *share
 {
     struct weir_nodes_view *view = NULL;
     look_at_process(watch, shared);
-    look_at_callers(watch, shared);
+    look_at_counted(watch, shared);
     look_at_limits(watch, shared);
     look_at_revisions(watch, setup->rules);
     if (shared->sessions)
