@@ -330,7 +330,7 @@ static inline __attribute__((always_inline)) enum weir_step decide_one(
     const struct weir_look *look, struct weir_time time, unsigned flags, struct weir_verdict *v)
 {
     enum weir_step step = WEIR_STEP_LONG_WAY;
-    if (plain && !(flags & WEIR_PEEK) && charge->cost > 0 && charge->delay_max_ns == 0)
+    if (plain && !(flags & WEIR_PEEK) && (charge->cost > 0) & (charge->delay_max_ns == 0))
         step = weir_one_step(&limiter->table, &record->terms.limit, record, charge->limit, charge->key.hash, look,
                              charge->cost, time.now_ns, v);
     if (step == WEIR_STEP_LONG_WAY)

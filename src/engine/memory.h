@@ -165,10 +165,11 @@ static inline bool weir_record_plain(const struct weir_record *record)
     return __atomic_load_n(&record->plain, __ATOMIC_RELAXED);
 }
 
-/* Counts a refusal; threads spread over the stripes. */
+/* Counts a refusal; threads spread over the stripes, each by where its stack is. */
 static inline void weir_count_refused(struct weir_limiter *limiter, uint32_t number)
 {
-    uintptr_t thread = (uintptr_t)pthread_self();
+    char here;
+    uintptr_t thread = (uintptr_t)&here;
     uint64_t *stripe = limiter->refused[(thread >> 12 ^ thread >> 20) % WEIR_REFUSED_STRIPES];
     __atomic_fetch_add(&stripe[number], 1, __ATOMIC_RELAXED);
 }
