@@ -163,6 +163,55 @@ class Answers(LockCase):
         self.assertEqual(other.ask('acquire a x 5000')['status'], 'EDOWN')
         self.assertIn('permission denied', other.state()['fault'])
 
+    def test_tables_of_a_stranger_are_not_used(self):
+        """Whoever owns a table, or gives it a trigger, has his code run with the rights of whoever writes to it."""
+        meta = 'one boolean PRIMARY KEY DEFAULT true, incarnation bigint NOT NULL); INSERT INTO %s_meta VALUES (true, 0)'
+        rows = ('name bytea PRIMARY KEY, owner bytea NOT NULL, incarnation bigint NOT NULL, number bigint NOT NULL, '
+                'decided timestamptz NOT NULL, ends timestamptz NOT NULL')
+        made = f'CREATE TABLE %s ({rows}); CREATE TABLE %s_meta ({meta}; GRANT ALL ON %s, %s_meta TO PUBLIC;'
+        called = ('CREATE SEQUENCE called; CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS '
+                  "$$BEGIN PERFORM nextval('called'); RETURN NEW; END$$;")
+        trigger = 'CREATE TRIGGER t BEFORE UPDATE OR INSERT ON %s FOR EACH ROW EXECUTE FUNCTION note();'
+        self.postgres.sql('CREATE ROLE mallory LOGIN; CREATE ROLE victim LOGIN; GRANT CREATE ON SCHEMA public TO mallory;'
+                          + called)
+        cases = (('theirs', f'SET ROLE mallory; {made}', 'public.theirs belongs to mallory'),
+                 ('metas', f'{made} ALTER TABLE metas_meta OWNER TO mallory', 'metas_meta belongs to mallory'),
+                 ('triggered', made + trigger, 'triggered has triggers'),
+                 ('ruled', f'{made} CREATE RULE r AS ON DELETE TO ruled DO ALSO SELECT 1', 'ruled has rules'),
+                 ('secured', f'{made} ALTER TABLE secured ENABLE ROW LEVEL SECURITY', 'secured has row security'),
+                 ('viewed', f'{made} ALTER TABLE viewed_meta RENAME TO below; '
+                            'CREATE VIEW viewed_meta AS SELECT * FROM below', 'viewed_meta is no plain table'))
+        for table, sql, fault in cases:
+            with self.subTest(table=table):
+                self.postgres.sql(sql.replace('%s', table))
+                for extra in ('', ' user=victim'):
+                    drive = self.engine(self.postgres, table=table, witness=table + extra[-6:], extra=extra)
+                    self.assertEqual(drive.ask('acquire a x 5000')['status'], 'EDOWN')
+                    self.assertIn(fault, drive.state()['fault'])
+        self.assertEqual(self.postgres.sql('SELECT is_called FROM called'), 'f')
+
+    def test_the_table_that_was_found_is_the_one_that_is_used(self):
+        """One of the same name that comes before it on the search path later is another one."""
+        drive = self.drive()
+        table = self.id().rsplit('.', maxsplit=1)[-1][:50]
+        self.said(drive.batch('acquire a x 60000'))
+        self.postgres.sql(f'CREATE SCHEMA postgres; CREATE TABLE postgres.{table} (LIKE public.{table} INCLUDING ALL)')
+        self.addCleanup(self.postgres.sql, 'DROP SCHEMA postgres CASCADE')
+        self.said(drive.batch('acquire b x 60000', 'show a'))
+        self.assertEqual(self.postgres.sql(f'SELECT count(*) FROM public.{table}'), '2')
+
+    def test_a_schema_is_made_use_of_by_its_name_or_by_the_search_path(self):
+        self.postgres.sql('CREATE SCHEMA "My Schema"; CREATE SCHEMA plain; CREATE SCHEMA "it\'s"')
+        for table, path, found in (('plain.one', '', 'plain.one'), ('two', 'My\\ Schema', '"My Schema".two')):
+            extra = f" options='-csearch_path=\"{path}\"'" if path else ''
+            drive = self.engine(self.postgres, table=table, witness=table, extra=extra.replace('\\', '\\\\'))
+            self.said(drive.batch('acquire a x 5000', 'show a'))
+            self.assertEqual(self.postgres.sql(f'SELECT count(*) FROM {found}'), '1')
+        for path, fault in (('nowhere', 'no schema'), ("it\\'s", 'quote')):
+            drive = self.engine(self.postgres, table='three', witness='three', extra=f" options='-csearch_path=\"{path}\"'")
+            self.assertEqual(drive.ask('acquire a x 5000')['status'], 'EDOWN')
+            self.assertIn(fault, drive.state()['fault'])
+
     def test_tables_that_a_crash_would_empty_are_refused(self):
         drive = self.drive()
         drive.ask('acquire a x 5000')

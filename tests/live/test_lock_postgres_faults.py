@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The postgres lock engine on real servers that crash, freeze, fail over and are restored: what holds after each
 (docs/locks-postgres.md)."""
+import os
 import shutil
+import signal
 import threading
 import time
 import unittest
 
 import lock_faults
-from postgres_server import LockCase
+from postgres_server import LockCase, alive
 from redis_server import wait_for
 
 SLACK_MS = 3000  # beyond a deadline, on a busy machine: a call that hangs is far over it
@@ -224,6 +226,85 @@ class Backwards(LockCase):
         postgres.restore_files(postgres.folder / 'copy')
         postgres.start()
         self.check(self.engine(postgres), before)
+
+
+class Runs(LockCase):
+    """The incarnation is raised once for each run of the server, and never outruns the clock."""
+
+    def lose_connection(self, postgres):
+        postgres.sql("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'weir'")
+
+    def test_a_lost_connection_raises_nothing(self):
+        postgres = self.server()
+        drive = self.engine(postgres)
+        first = self.granted(drive, 'acquire a x 600000')
+        for i in range(10):
+            self.lose_connection(postgres)
+            self.assertEqual(self.granted(drive, 'acquire a x 600000'), first)
+            self.assertEqual(self.granted(drive, f'acquire b{i} x 600000'), [first[0], 1])
+        self.assertEqual(drive.state()['raised'], 1)
+
+    def test_a_crash_of_one_backend_raises_nothing_and_forgets_nothing(self):
+        postgres = self.server()
+        drive = self.engine(postgres)
+        first = self.granted(drive, 'acquire a x 600000')
+        pid = int(postgres.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'weir'"))
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not alive(pid), 'it does not die')
+        self.assertEqual(self.granted(drive, 'acquire a x 600000', seconds=60), first)
+        self.assertEqual(drive.state()['raised'], 1)
+
+    def test_starts_and_raises_do_not_outrun_the_clock(self):
+        postgres = self.server()
+        for _ in range(4):
+            drive = self.engine(postgres)
+            self.granted(drive, 'acquire a x 600000')
+            self.assertLessEqual(drive.state()['incarnation'], time.time())
+            drive.close()
+        drive = self.engine(postgres)
+        for _ in range(3):
+            self.granted(drive, 'raise')
+            self.assertLessEqual(drive.state()['incarnation'], time.time())
+
+    def test_a_raise_far_above_the_clock_comes_in_short_batches_too(self):
+        postgres = self.server()
+        drive = self.engine(postgres)
+        far = int(time.time()) + 10**6
+        drive.timeout(100)
+        deadline = time.monotonic() + 60
+        while drive.ask(f'raise - - 0 {far}')['status'] != 'OK':
+            self.assertLess(time.monotonic(), deadline, drive.state())
+        self.assertGreater(drive.state()['incarnation'], far)
+
+    def test_nodes_that_start_together_share_one_raise(self):
+        postgres = self.server()
+        first = self.engine(postgres, witness='w')
+        at = self.granted(first, 'acquire a x 600000')[0]
+        drives = [self.engine(postgres, witness=f'w{i}') for i in range(6)]
+        tokens = [self.granted(drive, f'acquire a{i} x 600000', seconds=30) for i, drive in enumerate(drives)]
+        self.assertGreater(min(tokens)[0], at)
+        self.assertLessEqual(max(tokens)[0], time.time())
+
+    def test_an_old_database_put_in_the_place_of_this_one(self):
+        """The same server, the same files by their numbers: only the database's own number tells."""
+        postgres = self.server()
+        postgres.sql('CREATE DATABASE locks')
+        drive = self.engine(postgres, extra=' dbname=locks')
+        self.granted(drive, 'acquire a x 600000')
+        end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'weir'"
+        postgres.sql("UPDATE pg_database SET datallowconn = false WHERE datname = 'locks'")
+        postgres.sql(end)
+        postgres.sql('CREATE DATABASE yesterday TEMPLATE locks')
+        postgres.sql("UPDATE pg_database SET datallowconn = true WHERE datname = 'locks'")
+        before = self.granted(drive, 'acquire lost x 600000')
+        postgres.sql("UPDATE pg_database SET datallowconn = false WHERE datname = 'locks'")
+        postgres.sql(end)
+        postgres.sql('ALTER DATABASE locks RENAME TO locks_then')
+        postgres.sql('ALTER DATABASE yesterday RENAME TO locks')
+        postgres.sql("UPDATE pg_database SET datallowconn = true WHERE datname = 'locks'")
+        after = self.granted(drive, 'acquire lost y 600000')
+        self.assertEqual(after[1], 1, 'nothing was forgotten: shows nothing')
+        self.assertGreater(after, before)
 
 
 class Drawn(unittest.TestCase):

@@ -1,227 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The postgres lock engine: one row per lock, decided by the server's clock in single statements, one transaction per
- * batch. docs/locks-postgres.md says what is promised after which fault.
- *
- * Every new connection raises the incarnation before it grants anything. PostgreSQL cannot be restored, promoted or
- * replaced under a connection that stays: so whatever the server has forgotten, tokens after it are greater than all
- * before, even where system identifier, timeline and position look as they should. The witness adds what this node had
- * granted under, and lets the fault say what was seen. */
+ * batch. docs/locks-postgres.md says what is promised after which fault. */
 #include <libpq-fe.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
 #include "engine/lock/open.h"
-#include "engine/lock/postgres_link.h"
-#include "engine/lock/postgres_text.h"
-#include "engine/lock/witness.h"
+#include "engine/lock/postgres_inside.h"
 
 #define POLL_NS UINT64_C(200000000)
 #define OPEN_NS UINT64_C(2000000000)   /* to find the server when weir starts; without it weir starts too */
 #define REST_MIN_NS UINT64_C(50000000) /* after a failed connection, doubled */
 #define REST_MAX_NS UINT64_C(500000000)
-#define TRIES_MAX 16 /* of one batch: others raise, deadlocks with strangers */
 
-struct postgres {
-    struct weir_lock_engine engine;
-    struct weir_pg_link link;
-    struct weir_pg_text text;
-    char *table;
-    char *witness_path;
-    struct weir_witness witness;
-    bool witnessed; /* there is one */
-    struct weir_pg_ground ground;
-    uint64_t rest_until_ns, rest_ns;
-    struct weir_lock_op *order[WEIR_LOCK_BATCH_MAX];
-
-    pthread_mutex_t mutex; /* around `shown`, which other threads read */
-    struct weir_lock_engine_state shown;
-};
-
-static void show_fault(struct postgres *postgres, const char *text)
-{
-    pthread_mutex_lock(&postgres->mutex);
-    (void)snprintf(postgres->shown.fault, sizeof postgres->shown.fault, "%s", text);
-    pthread_mutex_unlock(&postgres->mutex);
-}
-
-static void show_up(struct postgres *postgres, bool up, bool raised)
-{
-    pthread_mutex_lock(&postgres->mutex);
-    postgres->shown.up = up;
-    postgres->shown.incarnation = postgres->ground.incarnation;
-    postgres->shown.raised += raised;
-    pthread_mutex_unlock(&postgres->mutex);
-}
-
-/* ---- queries of our own ---- */
-
-struct last {
-    const char *table;
-    struct weir_pg_identity identity;
-    bool identified;
-    int rows; /* of the last statement */
-};
-
-static bool take_last(void *context, size_t index, const PGresult *result)
-{
-    struct last *last = context;
-    (void)index;
-    last->rows = PQntuples(result);
-    last->identified = weir_pg_identity_read(result, &last->identity);
-    return true;
-}
-
-static enum weir_pg_outcome run(struct postgres *postgres, const char *template, struct last *ret_last,
-                                uint64_t deadline_ns)
-{
-    weir_pg_text_clear(&postgres->text);
-    weir_pg_text_add(&postgres->text, template, postgres->table);
-    if (postgres->text.failed)
-        return WEIR_PG_REFUSED;
-    return weir_pg_link_run(&postgres->link, postgres->text.data, deadline_ns, take_last, ret_last);
-}
-
-/* ---- who the server is ---- */
-
-/* The tables are made where they are missing; a role that may not create finds them made by hand. */
-static bool identify(struct postgres *postgres, struct weir_pg_identity *ret_identity, uint64_t deadline_ns)
-{
-    for (int i = 0; i < 2; i++) {
-        struct last last = { 0 };
-        enum weir_pg_outcome outcome = run(postgres, weir_pg_identify, &last, deadline_ns);
-        if (outcome == WEIR_PG_DONE && last.identified) {
-            *ret_identity = last.identity;
-            return true;
-        }
-        bool missing = outcome == WEIR_PG_DONE ||
-                       (outcome == WEIR_PG_REFUSED && strcmp(postgres->link.state, "42P01") == 0);
-        if (!missing || i > 0 || run(postgres, weir_pg_create, &last, deadline_ns) != WEIR_PG_DONE)
-            break;
-    }
-    return false;
-}
-
-static bool witness_save(struct postgres *postgres, const struct weir_pg_identity *identity, uint64_t incarnation)
-{
-    struct weir_witness witness = { identity->system, identity->timeline, identity->position, incarnation };
-    if (weir_witness_save(postgres->witness_path, &witness) != 0) {
-        show_fault(postgres, "the witness file cannot be written: nothing is granted");
-        return false;
-    }
-    postgres->witness = witness;
-    postgres->witnessed = true;
-    postgres->ground = identity->ground;
-    postgres->ground.incarnation = incarnation;
-    return true;
-}
-
-static uint64_t wall_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return now.tv_sec < 0 ? 0 : (uint64_t)now.tv_sec;
-}
-
-/* Says what of the server is not as it was: for people, the incarnation is raised in any case. */
-static void tell_differences(struct postgres *postgres, const struct weir_pg_identity *now)
-{
-    const struct weir_witness *known = &postgres->witness;
-    char text[160];
-    if (!postgres->witnessed)
-        return;
-    if (now->system != known->system)
-        (void)snprintf(text, sizeof text, "another database system than the witness knows: incarnation raised");
-    else if (now->timeline != known->timeline)
-        (void)snprintf(text, sizeof text, "timeline %llu, the witness knows %llu: incarnation raised",
-                       (unsigned long long)now->timeline, (unsigned long long)known->timeline);
-    else if (now->position < known->position || now->ground.incarnation < known->incarnation)
-        (void)snprintf(text, sizeof text, "the server went back behind what the witness knows: incarnation raised");
-    else
-        return;
-    show_fault(postgres, text);
-}
-
-/* Above what the store has, what this node granted under, `seen`, and both clocks. Two nodes that raise together end up
- * with two incarnations: the slower one finds the faster one's. */
-static bool raise_incarnation(struct postgres *postgres, uint64_t seen, uint64_t deadline_ns)
-{
-    for (int i = 0; i < TRIES_MAX; i++) {
-        struct weir_pg_identity now;
-        struct last last = { 0 };
-        if (!identify(postgres, &now, deadline_ns))
-            return false;
-        tell_differences(postgres, &now);
-        uint64_t stored = now.ground.incarnation;
-        uint64_t known = weir_max_u64(postgres->witness.incarnation, postgres->ground.incarnation);
-        uint64_t raised = weir_incarnation_raise(stored, weir_max_u64(wall_s(), now.wall_s), weir_max_u64(seen, known));
-        if (raised == 0) {
-            show_fault(postgres, "incarnations are used up");
-            return false;
-        }
-        weir_pg_text_clear(&postgres->text);
-        weir_pg_raise_write(&postgres->text, postgres->table, stored, raised);
-        if (postgres->text.failed ||
-            weir_pg_link_run(&postgres->link, postgres->text.data, deadline_ns, take_last, &last) != WEIR_PG_DONE)
-            return false;
-        if (last.rows == 0)
-            continue;
-        if (!witness_save(postgres, &now, raised))
-            return false;
-        show_up(postgres, true, true);
-        return true;
-    }
-    return false;
-}
-
-/* ---- connecting ---- */
-
-static bool fit(struct postgres *postgres, const struct weir_pg_identity *identity)
-{
-    if (!identity->logged) {
-        show_fault(postgres, "the table is UNLOGGED: it is empty after a crash, so nothing is granted");
-        return false;
-    }
-    if (!identity->fsync)
-        show_fault(postgres, "the server runs with fsync=off: a crash of its machine forgets grants");
-    return true;
-}
-
-static bool settle(struct postgres *postgres, uint64_t deadline_ns)
-{
-    struct weir_pg_identity identity;
-    struct last last = { 0 };
-    if (PQserverVersion(postgres->link.conn) < 140000) {
-        (void)snprintf(postgres->link.fault, sizeof postgres->link.fault, "needs PostgreSQL 14 or later");
-        return false;
-    }
-    return run(postgres, weir_pg_settings, &last, deadline_ns) == WEIR_PG_DONE &&
-           identify(postgres, &identity, deadline_ns) && fit(postgres, &identity) &&
-           run(postgres, weir_pg_prepare, &last, deadline_ns) == WEIR_PG_DONE &&
-           raise_incarnation(postgres, 0, deadline_ns);
-}
-
-static bool connected(struct postgres *postgres, uint64_t deadline_ns)
+static bool connected(struct weir_postgres *postgres, uint64_t deadline_ns)
 {
     uint64_t now_ns = weir_pg_now_ns();
     if (weir_pg_link_alive(&postgres->link))
         return true;
-    show_up(postgres, false, false);
+    weir_pg_show_up(postgres, false, false);
     if (now_ns < postgres->rest_until_ns)
         return false;
     postgres->link.fault[0] = '\0';
-    if (weir_pg_link_connect(&postgres->link, deadline_ns) && settle(postgres, deadline_ns)) {
+    if (weir_pg_link_connect(&postgres->link, deadline_ns) && weir_pg_settle(postgres, deadline_ns)) {
         postgres->rest_ns = 0;
         return true;
     }
     weir_pg_link_drop(&postgres->link);
     if (postgres->link.fault[0])
-        show_fault(postgres, postgres->link.fault);
+        weir_pg_show_fault(postgres, postgres->link.fault);
     postgres->rest_ns = weir_min_u64(weir_max_u64(2 * postgres->rest_ns, REST_MIN_NS), REST_MAX_NS);
     postgres->rest_until_ns = weir_pg_now_ns() + postgres->rest_ns;
     return false;
@@ -229,26 +41,23 @@ static bool connected(struct postgres *postgres, uint64_t deadline_ns)
 
 /* The ground is gone: another node raised the incarnation, which is taken over, and that is all; or the backend or the
  * table is another one (a pooler, a restored dump), which only a new connection can judge. */
-static bool regain(struct postgres *postgres, uint64_t deadline_ns)
+static bool regain(struct weir_postgres *postgres, uint64_t deadline_ns)
 {
     struct weir_pg_identity now;
     postgres->link.fault[0] = '\0';
-    if (!identify(postgres, &now, deadline_ns)) {
+    if (!weir_pg_identify_now(postgres, &now, deadline_ns)) {
         const char *fault = postgres->link.fault;
-        show_fault(postgres, fault[0] ? fault : "what the database says of its incarnation cannot be read");
+        weir_pg_show_fault(postgres, fault[0] ? fault : "what the database says of its incarnation cannot be read");
         return false;
     }
     bool same = now.ground.backend == postgres->ground.backend && now.ground.file == postgres->ground.file &&
                 now.ground.incarnation > postgres->ground.incarnation;
     if (!same) {
-        show_fault(postgres, "the table or the session was replaced under the connection: incarnation raised");
+        weir_pg_show_fault(postgres, "the table or the session was replaced under the connection");
         weir_pg_link_drop(&postgres->link);
         return true;
     }
-    if (!witness_save(postgres, &now, now.ground.incarnation))
-        return false;
-    show_up(postgres, true, false);
-    return true;
+    return weir_pg_take_over(postgres, &now);
 }
 
 /* ---- a batch ---- */
@@ -266,7 +75,7 @@ static int by_name(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static size_t sort(struct postgres *postgres, struct weir_lock_op *ops, size_t count)
+static size_t sort(struct weir_postgres *postgres, struct weir_lock_op *ops, size_t count)
 {
     size_t sorted = 0;
     for (size_t i = 0; i < count; i++)
@@ -278,14 +87,14 @@ static size_t sort(struct postgres *postgres, struct weir_lock_op *ops, size_t c
 
 static bool take_answer(void *context, size_t index, const PGresult *result)
 {
-    struct postgres *postgres = context;
+    struct weir_postgres *postgres = context;
     if (index < WEIR_PG_BATCH_BEFORE)
         return PQntuples(result) == 1;
     return weir_pg_answer_read(result, postgres->order[index - WEIR_PG_BATCH_BEFORE]);
 }
 
 /* One attempt. A third of the time is kept for hearing that the server gave up. */
-static enum weir_pg_outcome attempt(struct postgres *postgres, size_t count, uint64_t deadline_ns)
+static enum weir_pg_outcome attempt(struct weir_postgres *postgres, size_t count, uint64_t deadline_ns)
 {
     bool durable = false;
     for (size_t i = 0; i < count; i++)
@@ -301,16 +110,16 @@ static enum weir_pg_outcome attempt(struct postgres *postgres, size_t count, uin
 }
 
 /* 0, WEIR_EDOWN or WEIR_EUNKNOWN, for all of them alike: they are one transaction. */
-static int decide(struct postgres *postgres, size_t count, uint64_t deadline_ns)
+static int decide(struct weir_postgres *postgres, size_t count, uint64_t deadline_ns)
 {
-    for (int i = 0; i < TRIES_MAX && connected(postgres, deadline_ns); i++) {
+    for (int i = 0; i < WEIR_PG_TRIES_MAX && connected(postgres, deadline_ns); i++) {
         enum weir_pg_outcome outcome = attempt(postgres, count, deadline_ns);
         if (outcome == WEIR_PG_DONE)
             return 0;
         const char *state = postgres->link.state;
         bool ground_gone = outcome == WEIR_PG_REFUSED && strcmp(state, WEIR_PG_GROUND_GONE) == 0;
         if (!ground_gone) /* another node began: the way of things, and "division by zero" tells nobody that */
-            show_fault(postgres, postgres->link.fault);
+            weir_pg_show_fault(postgres, postgres->link.fault);
         if (outcome == WEIR_PG_UNKNOWN)
             return WEIR_EUNKNOWN;
         if (outcome == WEIR_PG_UNSENT)
@@ -332,7 +141,8 @@ static int decide(struct postgres *postgres, size_t count, uint64_t deadline_ns)
 /* ---- raising by request ---- */
 
 /* Once for all that ask: to above the highest of them. False: they get WEIR_EDOWN. */
-static bool raise_asked(struct postgres *postgres, const struct weir_lock_op *ops, size_t count, uint64_t deadline_ns)
+static bool raise_asked(struct weir_postgres *postgres, const struct weir_lock_op *ops, size_t count,
+                        uint64_t deadline_ns)
 {
     bool asked = false;
     uint64_t seen = 0;
@@ -345,14 +155,14 @@ static bool raise_asked(struct postgres *postgres, const struct weir_lock_op *op
     }
     if (!asked && seen <= postgres->ground.incarnation)
         return true;
-    if (raise_incarnation(postgres, seen, deadline_ns))
+    if (weir_pg_raise(postgres, seen, deadline_ns))
         return true;
     if (postgres->link.fault[0])
-        show_fault(postgres, postgres->link.fault);
+        weir_pg_show_fault(postgres, postgres->link.fault);
     return false;
 }
 
-static void begin(const struct postgres *postgres, struct weir_lock_op *ops, size_t count)
+static void begin(const struct weir_postgres *postgres, struct weir_lock_op *ops, size_t count)
 {
     uint64_t known = weir_max_u64(postgres->witness.incarnation, postgres->ground.incarnation);
     for (size_t i = 0; i < count; i++) {
@@ -361,7 +171,7 @@ static void begin(const struct postgres *postgres, struct weir_lock_op *ops, siz
     }
 }
 
-static void end(struct postgres *postgres, struct weir_lock_op *ops, size_t count, int status, bool raised)
+static void end(struct weir_postgres *postgres, struct weir_lock_op *ops, size_t count, int status, bool raised)
 {
     for (size_t i = 0; i < count; i++) {
         if (ops[i].status == WEIR_ERANGE)
@@ -379,7 +189,7 @@ static void end(struct postgres *postgres, struct weir_lock_op *ops, size_t coun
 
 static void apply(struct weir_lock_engine *engine, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns)
 {
-    struct postgres *postgres = (struct postgres *)engine;
+    struct weir_postgres *postgres = (struct weir_postgres *)engine;
     weir_assert(count <= WEIR_LOCK_BATCH_MAX);
     begin(postgres, ops, count);
     int status = WEIR_EDOWN;
@@ -399,7 +209,7 @@ static void apply(struct weir_lock_engine *engine, struct weir_lock_op *ops, siz
 
 static void state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
 {
-    struct postgres *postgres = (struct postgres *)engine;
+    struct weir_postgres *postgres = (struct weir_postgres *)engine;
     pthread_mutex_lock(&postgres->mutex);
     *ret_state = postgres->shown;
     pthread_mutex_unlock(&postgres->mutex);
@@ -407,7 +217,7 @@ static void state(struct weir_lock_engine *engine, struct weir_lock_engine_state
 
 static void destroy(struct weir_lock_engine *engine)
 {
-    struct postgres *postgres = (struct postgres *)engine;
+    struct weir_postgres *postgres = (struct weir_postgres *)engine;
     if (!postgres)
         return;
     weir_pg_link_deinit(&postgres->link);
@@ -433,7 +243,7 @@ static int refuse(int error, const char *field, const char *text, struct weir_fa
     return error;
 }
 
-static int fill(struct postgres *postgres, const struct weir_lock_postgres_options *options, const char *table,
+static int fill(struct weir_postgres *postgres, const struct weir_lock_postgres_options *options, const char *table,
                 struct weir_fault *ret_fault)
 {
     postgres->table = strdup(table);
@@ -461,7 +271,7 @@ int weir_lock_postgres_open(const struct weir_lock_postgres_options *options, st
     if (!weir_pg_table_valid(table))
         return refuse(WEIR_EINVAL, "table", "must be NAME or SCHEMA.NAME of a-z, 0-9 and _, each at most 50 bytes",
                       ret_fault);
-    struct postgres *postgres = calloc(1, sizeof(*postgres));
+    struct weir_postgres *postgres = calloc(1, sizeof(*postgres));
     if (!postgres)
         return WEIR_ENOMEM;
     postgres->engine.ops = &postgres_ops;

@@ -17,9 +17,29 @@ const char *const weir_pg_settings =
     "SET standard_conforming_strings = on; SET bytea_output = hex; SET client_min_messages = warning; "
     "SET default_transaction_isolation = 'read committed'; SET plan_cache_mode = force_generic_plan; "
     "SET idle_in_transaction_session_timeout = 5000; SET client_connection_check_interval = 500; "
-    "SET tcp_user_timeout = 10000; SET statement_timeout = 10000; "
+    "SET tcp_user_timeout = 10000; SET statement_timeout = 10000; SET search_path = pg_catalog, pg_temp; "
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') <> "
     "'remote_apply'";
+
+/* Where a name without a schema leads, before the search path is cut down; nothing on that path is run. */
+const char *const weir_pg_home =
+    "SELECT pg_catalog.quote_ident(coalesce((SELECT n.nspname FROM pg_catalog.pg_class AS c "
+    "JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace "
+    "WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('@'::text)::oid), pg_catalog.current_schema())::text)";
+
+/* Whoever owns a table, or may give it triggers, has his code run by whoever writes to it, with the writer's rights. */
+const char *const weir_pg_judge =
+    "SELECT 'the table ' || c.oid::regclass::text || CASE WHEN relkind <> 'r' THEN ' is no plain table' "
+    "WHEN relowner NOT IN (me.oid, datdba) AND NOT owner.rolsuper THEN ' belongs to ' || owner.rolname || ', which is "
+    "neither this role nor the owner of the database nor a superuser' "
+    "WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) THEN ' has triggers' "
+    "WHEN EXISTS (SELECT FROM pg_rewrite WHERE ev_class = c.oid) THEN ' has rules' "
+    "WHEN relrowsecurity THEN ' has row security' END AS fault "
+    "FROM pg_class AS c JOIN pg_roles AS owner ON owner.oid = relowner JOIN pg_roles AS me ON me.rolname = "
+    "current_user "
+    "JOIN pg_database ON datname = current_database() WHERE c.oid IN (to_regclass('@')::oid, "
+    "to_regclass('@_meta')::oid) "
+    "ORDER BY fault";
 
 /* Two nodes that start together: the second waits, and finds the tables there. Rows are rewritten in place (HOT) as
  * long as their page has room. A lock that is free has an owner of no bytes. */
@@ -37,7 +57,9 @@ const char *const weir_pg_identify =
     "8))::bit(32)::bigint, "
     "(pg_current_wal_lsn() - '0/0')::bigint, floor(extract(epoch FROM clock_timestamp()))::bigint, m.incarnation, "
     "pg_backend_pid(), pg_relation_filenode('@'::regclass)::bigint, (SELECT bool_and(relpersistence = 'p')::int "
-    "FROM pg_class WHERE oid IN ('@'::regclass, '@_meta'::regclass)), (current_setting('fsync') = 'on')::int "
+    "FROM pg_class WHERE oid IN ('@'::regclass, '@_meta'::regclass)), (current_setting('fsync') = 'on')::int, "
+    "(extract(epoch FROM pg_postmaster_start_time()) * 1000000::numeric)::bigint, "
+    "(SELECT oid::bigint FROM pg_database WHERE datname = current_database()) "
     "FROM pg_control_system(), @_meta AS m";
 
 /* acquire. `other` answers without writing while another holds the lock, which is what those who wait see again and
@@ -249,10 +271,10 @@ static bool number_read(const PGresult *result, int column, uint64_t *ret_number
 
 bool weir_pg_identity_read(const PGresult *result, struct weir_pg_identity *ret_identity)
 {
-    uint64_t value[9];
-    if (PQntuples(result) != 1 || PQnfields(result) != 9)
+    uint64_t value[11];
+    if (PQntuples(result) != 1 || PQnfields(result) != 11)
         return false;
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 11; i++)
         if (!number_read(result, i, &value[i]))
             return false;
     *ret_identity = (struct weir_pg_identity){
@@ -263,6 +285,8 @@ bool weir_pg_identity_read(const PGresult *result, struct weir_pg_identity *ret_
         .ground = { .incarnation = value[4], .backend = value[5], .file = value[6] },
         .logged = value[7] == 1,
         .fsync = value[8] == 1,
+        .started_us = value[9],
+        .database = value[10],
     };
     return true;
 }

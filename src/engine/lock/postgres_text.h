@@ -40,7 +40,9 @@ struct weir_pg_ground {
 #define WEIR_PG_GROUND_GONE "22012" /* division by zero: weir_ground divides by the number of matching rows */
 
 /* What a new connection says, in this order, each a query of its own. */
+extern const char *const weir_pg_home;     /* a row: the schema, quoted; none: null */
 extern const char *const weir_pg_settings; /* no rows */
+extern const char *const weir_pg_judge;    /* a row a table that is there: null, or why it is not to be used */
 extern const char *const weir_pg_create;
 extern const char *const weir_pg_identify; /* a row: see weir_pg_identity_read */
 extern const char *const weir_pg_prepare;
@@ -51,6 +53,8 @@ struct weir_pg_identity {
     struct weir_pg_ground ground;
     bool logged; /* both tables are: an unlogged one is empty after a crash */
     bool fsync;
+    uint64_t started_us; /* its postmaster, by its clock */
+    uint64_t database;   /* another one after DROP and CREATE DATABASE, even with the same files */
 };
 /* False: not a row of weir_pg_identify. */
 bool weir_pg_identity_read(const struct pg_result *result, struct weir_pg_identity *ret_identity);

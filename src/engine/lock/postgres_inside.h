@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the postgres lock engine: its state, and what its batches (postgres.c) ask of the part that knows the server
+ * and the incarnation (postgres_run.c). Thread rule: one thread, but for `shown`. */
+#ifndef WEIR_ENGINE_LOCK_POSTGRES_INSIDE_H
+#define WEIR_ENGINE_LOCK_POSTGRES_INSIDE_H
+
+#include <pthread.h>
+
+#include "engine/lock/engine.h"
+#include "engine/lock/postgres_link.h"
+#include "engine/lock/postgres_table.h"
+#include "engine/lock/postgres_text.h"
+#include "engine/lock/witness.h"
+
+#define WEIR_PG_TRIES_MAX 16 /* of one batch or raise: others raise, deadlocks with strangers */
+
+struct weir_postgres {
+    struct weir_lock_engine engine;
+    struct weir_pg_link link;
+    struct weir_pg_text text;
+    char *table;
+    char *witness_path;
+    struct weir_witness witness;
+    bool witnessed;                /* there is one */
+    char named[WEIR_PG_NAMED_MAX]; /* the table with its schema */
+    struct weir_pg_identity run;   /* the last under which we had an incarnation; its position was that of then */
+    bool begun;                    /* there was one */
+    struct weir_pg_ground ground;
+    uint64_t raise_due_ns; /* a raise above the clock waits so long; 0: none waits */
+    uint64_t rest_until_ns, rest_ns;
+    struct weir_lock_op *order[WEIR_LOCK_BATCH_MAX];
+
+    pthread_mutex_t mutex; /* around `shown`, which other threads read */
+    struct weir_lock_engine_state shown;
+};
+
+void weir_pg_show_fault(struct weir_postgres *postgres, const char *text);
+void weir_pg_show_up(struct weir_postgres *postgres, bool up, bool raised);
+
+/* False from here on: not now; the fault or link.fault says why. */
+
+/* Who the server is now. Tables that are missing are made. */
+bool weir_pg_identify_now(struct weir_postgres *postgres, struct weir_pg_identity *ret_identity, uint64_t deadline_ns);
+
+/* The incarnation that the database has becomes ours, and is not raised. */
+bool weir_pg_take_over(struct weir_postgres *postgres, const struct weir_pg_identity *identity);
+
+/* To above what the store has, what this node granted under, `seen`, and both clocks. If another node raises it that
+ * far meanwhile, theirs is taken. */
+bool weir_pg_raise(struct weir_postgres *postgres, uint64_t seen, uint64_t deadline_ns);
+
+/* A new connection: whose tables these are, whether the run of the server is the one we know; raises if not. */
+bool weir_pg_settle(struct weir_postgres *postgres, uint64_t deadline_ns);
+
+#endif
