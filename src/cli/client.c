@@ -230,12 +230,12 @@ static bool answer_whole(char *data, size_t size, bool ended, struct weir_client
 
 static int answer_read(struct client *client, struct weir_client_answer *ret_answer)
 {
-    size_t size = 0;
+    size_t size = 0, room = WEIR_CLIENT_HEAD_MAX;
     char *data = malloc(WEIR_CLIENT_ANSWER_MAX + 1);
     int error = data ? 0 : fail(client, WEIR_ENOMEM, "out of memory");
-    while (!error && size < WEIR_CLIENT_ANSWER_MAX) {
+    while (!error && size < room) {
         size_t step = 0;
-        error = receive(client, data + size, WEIR_CLIENT_ANSWER_MAX - size, &step);
+        error = receive(client, data + size, room - size, &step);
         size += step;
         if (error)
             break;
@@ -247,9 +247,11 @@ static int answer_read(struct client *client, struct weir_client_answer *ret_ans
             return 0;
         else if (step == 0)
             error = fail(client, WEIR_EPROTO, "the connection was closed before an answer came");
+        if (strstr(data, "\r\n\r\n"))
+            room = WEIR_CLIENT_ANSWER_MAX;
     }
     free(data);
-    return error ? error : fail(client, WEIR_ELIMIT, "the answer is longer than 1 MiB");
+    return error ? error : fail(client, WEIR_ELIMIT, "the answer is longer than 64 MiB, or its head than 1 MiB");
 }
 
 static int ask(struct client *client, const struct weir_client_options *options, const struct target *target,

@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIR_CLIENT_ANSWER_MAX ((size_t)1 << 20)
+#define WEIR_CLIENT_ANSWER_MAX ((size_t)64 << 20) /* GET /v1/limits of the most limits there can be fits */
+#define WEIR_CLIENT_HEAD_MAX ((size_t)1 << 20)
 
 struct weir_client_options {
     const char *server;  /* HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:/path */
@@ -25,7 +26,7 @@ struct weir_client_answer {
 };
 
 /* WEIR_EINVAL (no such address), WEIR_EIO (no connection, no answer in time), WEIR_EPROTO (no HTTP), WEIR_ELIMIT (more
- * than WEIR_CLIENT_ANSWER_MAX), WEIR_ENOMEM. `problem` says what, for people. */
+ * than WEIR_CLIENT_ANSWER_MAX, or a head above WEIR_CLIENT_HEAD_MAX), WEIR_ENOMEM. `problem` says what, for people. */
 int weir_client_post(const struct weir_client_options *options, const char *path, const char *body,
                      struct weir_client_answer *ret_answer, char *problem, size_t problem_size);
 int weir_client_get(const struct weir_client_options *options, const char *path, struct weir_client_answer *ret_answer,

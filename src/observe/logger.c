@@ -90,13 +90,13 @@ static struct weir_text line_of(const struct weir_logger *logger, uint8_t *room,
     return line;
 }
 
-void weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level, const char *event,
+bool weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level, const char *event,
                        const char *message)
 {
     uint8_t room[WEIR_LOGGER_LINE_MAX];
     char longer[MESSAGE_MAX];
     if (level > logger->level)
-        return;
+        return true; /* nobody wants it */
     if (logger->dropped > 0) {
         (void)snprintf(longer, sizeof(longer), "%.500s (%" PRIu64 " lines before this one were dropped)", message,
                        logger->dropped);
@@ -107,8 +107,9 @@ void weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_l
         write(logger->fd, line.data, line.size) != (ssize_t)line.size) {
         logger->dropped++;
         logger->dropped_total++;
-        return;
+        return false;
     }
     logger->lines++;
     logger->dropped = 0;
+    return true;
 }

@@ -8,8 +8,8 @@
  * What it does: writes a line whole, in one piece, without ever waiting for its reader. Bytes that a terminal would act
  * upon are escaped. What it does not: decide what is worth a line (serve/watch.h).
  *
- *   {"time":"2026-11-22T20:40:00.123Z","level":"warn","event":"engine_lost","message":"the engine cannot"}
- * that, and lines that a full pipe would not take, are dropped and counted, and the next line that goes says how many.
+ * At most WEIR_LOGGER_LINES_MAX lines go in a second. Those above that, and lines that a full pipe would not take, are
+ * dropped and counted, and the next line that goes says how many.
  *
  * Thread rule: one thread at a time. */
 #ifndef WEIR_OBSERVE_LOGGER_H
@@ -45,8 +45,8 @@ struct weir_logger {
 
 const char *weir_log_level_name(enum weir_log_level level); /* "error", "warn", "info" */
 
-/* Writes "event: message"; wall_ns counts from 1970. `event` is a word of ours. */
-void weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level, const char *event,
+/* Writes "event: message"; wall_ns counts from 1970. `event` is a word of ours. False: the line was dropped. */
+bool weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level, const char *event,
                        const char *message);
 
 #endif

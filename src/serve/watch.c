@@ -19,7 +19,7 @@ struct subject {
     char *name;
     bool seen;
     unsigned told_state; /* states */
-    uint64_t told_total; /* events: as told; conditions: when it began */
+    uint64_t told_total; /* events: as told; conditions: when it was over last */
     uint64_t last_total; /* conditions */
     uint64_t grown_ns;   /* conditions: when the total was last seen to grow */
     bool on;             /* conditions: begun has been told */
@@ -140,37 +140,36 @@ void weir_watch_state(struct weir_watch *watch, struct weir_subject subject, uns
     bool quiet = !known->seen && calm;
     if (!quiet && !take_line(watch, known))
         return;
-    known->seen = true;
-    known->told_state = state;
-    if (quiet)
-        return;
     va_list list;
     va_start(list, format);
     (void)vsnprintf(message, sizeof(message), format, list);
     va_end(list);
-    weir_logger_write(watch->logger, watch->wall_ns, level, event, message);
+    if (!quiet && !weir_logger_write(watch->logger, watch->wall_ns, level, event, message))
+        return;
+    known->seen = true;
+    known->told_state = state;
 }
 
-/* "limit a: text" or "text" */
-static void write_counted(const struct weir_watch *watch, const struct subject *subject, enum weir_log_level level,
+/* "limit a: text" or "text"; false: it may not go now. */
+static bool write_counted(const struct weir_watch *watch, struct subject *subject, enum weir_log_level level,
                           const char *ending, const char *text, uint64_t count, const char *unit)
 {
     char event[KIND_MAX + 8];
     char message[WEIR_WATCH_MESSAGE_MAX];
+    if (!take_line(watch, subject))
+        return false;
     (void)snprintf(event, sizeof(event), "%s%s", subject->kind, ending);
     (void)snprintf(message, sizeof(message), "%s%s%s (%" PRIu64 "%s)", subject->name, subject->name[0] ? ": " : "",
                    text, count, unit);
-    weir_logger_write(watch->logger, watch->wall_ns, level, event, message);
+    return weir_logger_write(watch->logger, watch->wall_ns, level, event, message);
 }
 
 void weir_watch_event(struct weir_watch *watch, struct weir_subject subject, uint64_t total, enum weir_log_level level,
                       const char *text)
 {
     struct subject *known = subject_of(watch, subject);
-    if (!known || total <= known->told_total || !take_line(watch, known))
-        return;
-    known->told_total = total;
-    write_counted(watch, known, level, "", text, total, " since the start");
+    if (known && total > known->told_total && write_counted(watch, known, level, "", text, total, " since the start"))
+        known->told_total = total;
 }
 
 void weir_watch_condition(struct weir_watch *watch, struct weir_subject subject, uint64_t total,
@@ -181,15 +180,13 @@ void weir_watch_condition(struct weir_watch *watch, struct weir_subject subject,
         return;
     if (total > known->last_total) {
         known->grown_ns = watch->now_ns;
-        if (!known->on && take_line(watch, known)) {
-            known->on = true;
-            known->told_total = known->last_total;
-            write_counted(watch, known, level, "_begun", text, total - known->last_total, " so far");
-        }
         known->last_total = total;
-    } else if (known->on && watch->now_ns - known->grown_ns >= WEIR_WATCH_QUIET_NS && take_line(watch, known)) {
+        if (!known->on)
+            known->on = write_counted(watch, known, level, "_begun", text, total - known->told_total, " so far");
+    } else if (known->on && watch->now_ns - known->grown_ns >= WEIR_WATCH_QUIET_NS &&
+               write_counted(watch, known, WEIR_LOG_INFO, "_over", "no more for a minute", total - known->told_total,
+                             " in all")) {
         known->on = false;
-        write_counted(watch, known, WEIR_LOG_INFO, "_over", "no more for a minute", total - known->told_total,
-                      " in all");
+        known->told_total = total;
     }
 }

@@ -152,6 +152,15 @@ class Log(unittest.TestCase):
         gone = explain()
         self.assertEqual((gone.returncode, gone.stdout), (2, ''))
 
+    def test_explain_asks_a_server_of_very_many_limits(self):
+        limits = ''.join(f'  - {{ name: {"n" * 50}{i}, match: {{ user: u{i} }}, key: [ip], rate: 5/min }}\n'
+                         for i in range(10000))
+        with Weir('limits:\n' + limits) as weir:
+            told = subprocess.run([str(BUILD / 'weir'), 'explain', '--server', f'127.0.0.1:{weir.http}', 'user=u9999',
+                                   'ip=192.0.2.1'], capture_output=True, text=True, timeout=120, check=False)
+            self.assertIn('9999  applies: token_bucket 5/min', told.stdout, told.stderr)
+            self.assertIn(', in force at ', told.stderr)
+
     def test_metrics_are_named_for_what_they_are(self):
         with Weir() as weir, urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/metrics', timeout=30) as answer:
             text = answer.read().decode()

@@ -263,6 +263,37 @@ static void watch__subjects_without_end_share_one(void **test)
     assert_non_null(strstr(heard(sink), "skipped_begun: (others): x"));
 }
 
+/* What a full pipe or a storm swallowed: the engine is lost, and nobody has read it. */
+static void watch__what_the_log_dropped_is_told_once_it_can_be(void **test)
+{
+    struct sink *sink = *test;
+    char page[4096] = { 0 };
+    const struct weir_subject subjects[] = { { "gone", "" }, { "skipped", "" } };
+    look(sink, 0);
+    state(sink, "a", true);
+    while (write(sink->fds[1], page, sizeof(page)) > 0) {
+    }
+    for (int i = 0; i < 60; i++) {
+        look(sink, SECOND);
+        state(sink, "a", false);
+        weir_watch_event(sink->watch, subjects[0], 7, WEIR_LOG_ERROR, "one");
+        weir_watch_condition(sink->watch, subjects[1], (uint64_t)i + 1, WEIR_LOG_WARN, "no user");
+    }
+    heard(sink);
+    look(sink, 2 * WEIR_WATCH_REFILL_NS);
+    state(sink, "a", false);
+    weir_watch_event(sink->watch, subjects[0], 7, WEIR_LOG_ERROR, "one");
+    weir_watch_condition(sink->watch, subjects[1], 61, WEIR_LOG_WARN, "no user");
+    const char *text = heard(sink);
+    assert_int_equal(lines(text), 3);
+    assert_non_null(strstr(text, "error thing_lost: a ("));
+    assert_non_null(strstr(text, "error gone: one (7 since the start)"));
+    assert_non_null(strstr(text, "warn skipped_begun: no user (61 so far)"));
+    look(sink, 2 * WEIR_WATCH_REFILL_NS);
+    state(sink, "a", false);
+    assert_string_equal(heard(sink), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +308,7 @@ int main(void)
         CASE(watch__an_event_is_told_each_time_it_is_counted),
         CASE(watch__a_condition_is_told_when_it_begins_and_when_it_is_over),
         CASE(watch__subjects_without_end_share_one),
+        CASE(watch__what_the_log_dropped_is_told_once_it_can_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
