@@ -11,7 +11,7 @@
 --
 -- KEYS[1] is the mark, a key of its own; the braces put it and the data into one slot of a cluster.
 -- Errors begin with FENCED, NOTINSTALLED, BADTOKEN, BADMARK (the key holds something else, or would expire) or EVICTABLE
--- (the server may throw the mark away: maxmemory with an allkeys policy).
+-- (the server may throw the mark away: an allkeys policy).
 
 -- Lua's numbers are doubles, exact up to 2^53 only. So numbers stay text: canonical decimals without leading zeros are
 -- ordered by length, then by bytes.
@@ -67,12 +67,14 @@ local function mark_of(key)
     return mark
 end
 
--- Under an allkeys policy the server may throw the mark away, and with it what it knows of later tokens.
+-- nil, or the refusal. Under an allkeys policy the server may throw the mark away, and with it what it knows of later
+-- tokens: now, or once somebody sets a maxmemory. A mark has no time to live, so volatile policies leave it alone.
 local function evictable()
-    local info = redis.call('INFO', 'memory')
-    local bound = string.match(info, '\nmaxmemory:(%d+)')
-    local policy = string.match(info, '\nmaxmemory_policy:([%w-]+)')
-    return bound ~= '0' and string.sub(policy or 'allkeys', 1, 7) == 'allkeys'
+    local policy = string.match(redis.call('INFO', 'memory'), '\nmaxmemory_policy:([%w-]+)')
+    if policy == 'noeviction' or string.sub(policy or '', 1, 9) == 'volatile-' then
+        return nil
+    end
+    return refuse('EVICTABLE weir_fence: marks can be evicted: set maxmemory-policy to noeviction or volatile-*')
 end
 
 -- nil, or the refusal.
@@ -80,6 +82,10 @@ local function check(key, text)
     local token = parse(text)
     if not token then
         return refuse(BAD_TOKEN)
+    end
+    local refused = evictable()
+    if refused then
+        return refused
     end
     local mark, wrong = mark_of(key)
     if wrong then
@@ -102,8 +108,9 @@ local function install(keys, args)
     if not token then
         return refuse(BAD_TOKEN)
     end
-    if evictable() then
-        return refuse('EVICTABLE weir_fence: marks can be evicted: set maxmemory-policy to noeviction or volatile-*')
+    local refused = evictable()
+    if refused then
+        return refused
     end
     local mark, wrong = mark_of(keys[1])
     if wrong then

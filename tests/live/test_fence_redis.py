@@ -105,12 +105,26 @@ class Fence(unittest.TestCase):
     def test_a_server_that_may_evict_marks_is_refused(self):
         self.addCleanup(self.ask, 'CONFIG', 'SET', 'maxmemory', 0)
         self.addCleanup(self.ask, 'CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
-        self.ask('CONFIG', 'SET', 'maxmemory', '512mb')
         for policy, answer in (('allkeys-lru', 'EVICTABLE'), ('allkeys-lfu', 'EVICTABLE'),
                                ('allkeys-random', 'EVICTABLE'), ('volatile-lru', 'OK'), ('volatile-ttl', 'OK'),
                                ('noeviction', 'OK')):
-            self.ask('CONFIG', 'SET', 'maxmemory-policy', policy)
-            self.assertEqual(str(self.install('7.1')).split(' ', 1)[0], answer, policy)
+            for memory in ('512mb', 0):
+                self.ask('CONFIG', 'SET', 'maxmemory', memory)
+                self.ask('CONFIG', 'SET', 'maxmemory-policy', policy)
+                self.assertEqual(str(self.install('7.1')).split(' ', 1)[0], answer, (policy, memory))
+
+    def test_a_policy_that_changes_after_the_install_stops_the_writes(self):
+        """Installed while nothing was evicted; then the server's memory was bounded, and marks may go."""
+        self.addCleanup(self.ask, 'CONFIG', 'SET', 'maxmemory', 0)
+        self.addCleanup(self.ask, 'CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
+        self.assertEqual(self.install('7.2'), 'OK')
+        self.ask('CONFIG', 'SET', 'maxmemory', '512mb')
+        self.ask('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
+        self.ask('DEL', MARK)  # as an eviction would
+        self.refused(self.install('7.1'), 'EVICTABLE')
+        self.refused(self.set('7.2', 'x'), 'EVICTABLE')
+        self.refused(self.ask('FCALL', 'weir_fence_call', 2, MARK, '{l}:hash', '7.2', 'HSET', 'a', 1), 'EVICTABLE')
+        self.assertIsNone(self.ask('GET', DATA))
 
     def test_any_command_on_one_key_can_be_guarded(self):
         call = ('FCALL', 'weir_fence_call', 2, MARK, '{l}:hash')
