@@ -224,7 +224,8 @@ static void verdict_print(const json_t *verdict)
         width = length > width ? length : width;
     }
     bool none = json_array_size(limits) == 0;
-    printf("%s%s\n", admitted ? "admitted" : "refused", none ? ": no limit applies" : "");
+    printf("%s%s%s\n", admitted ? "admitted" : "refused", none ? ": no limit applies" : "",
+           none && !admitted ? " (unmatched: refuse); weir explain says why" : "");
     if (json_object_get(verdict, "missing"))
         printf("the request lacks \"%s\"\n", text_of(verdict, "missing"));
     if (none)

@@ -259,7 +259,7 @@ int weir_cli_explain(int argc, char **argv)
         weir_config_fault_format(&fault, flags.file ? flags.file : "weir: the example limits", text, sizeof(text));
         fprintf(stderr, "%s\n", text);
         if (flags.file == in_force.source)
-            fprintf(stderr, "weir: that is what %s read at its start: --config explains a copy of it\n",
+            fprintf(stderr, "weir: %s decides by what this file said before; --config FILE explains another file\n",
                     flags.client.server);
         return WEIR_EXIT_ERROR;
     }

@@ -58,6 +58,11 @@ void weir_in_force_note(const struct weir_in_force *in_force, const char *server
         fprintf(stderr, "weir: of %s; no server answers at %s\n", what, server);
     else if (strcmp(checksum, in_force->checksum) == 0)
         fprintf(stderr, "weir: of %s, in force at %s since %s by %s\n", what, server, in_force->since, in_force->by);
+    else if (in_force->source[0] && file && strcmp(in_force->source, file) == 0)
+        fprintf(stderr,
+                "weir: warning: of %s as it is now, which is NOT in force at %s: it has changed since it was read "
+                "there (%s, by %s); SIGHUP has it read again\n",
+                what, server, in_force->since, in_force->by);
     else
         fprintf(stderr,
                 "weir: warning: of %s, which is NOT in force at %s: that has had other limits, of %s, since %s "

@@ -162,8 +162,9 @@ static void look_at_member(struct weir_watch *watch, const struct weir_nodes_mem
     bool alive = strcmp(member->state, "alive") == 0 || strcmp(member->state, "self") == 0;
     if (may_tell(watch, alive))
         weir_watch_state(watch, (struct weir_subject){ "node", member->name }, (unsigned char)member->state[0], alive,
-                         alive ? WEIR_LOG_INFO : WEIR_LOG_WARN, alive ? "node_alive" : "node_gone", "node %s is %s",
-                         member->name, strcmp(member->state, "unknown") == 0 ? "not heard of" : member->state);
+                         alive ? WEIR_LOG_INFO : WEIR_LOG_WARN, alive ? "node_alive" : "node_gone", "node %s is %s%s",
+                         member->name, strcmp(member->state, "unknown") == 0 ? "not heard of" : member->state,
+                         strcmp(member->state, "suspect") == 0 ? ": nothing is heard of it" : "");
 }
 
 static void look_at_gossip(struct weir_watch *watch, const struct weir_nodes_gossip *gossip)

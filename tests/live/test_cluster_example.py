@@ -11,6 +11,8 @@ import urllib.request
 from redis_server import Redis, free_ports
 from weir_server import BUILD, ROOT, Weir
 
+NO_LIMIT = 'refused: no limit applies (unmatched: refuse); weir explain says why'
+
 EXAMPLE = (ROOT / 'examples/cluster.yaml').read_text(encoding='utf-8')
 NODES = ('a', 'b', 'c')
 
@@ -67,7 +69,7 @@ class ClusterExample(unittest.TestCase):
 
     def test_who_names_nothing_is_not_admitted_in_silence(self):
         node = self.nodes[0]
-        self.assertEqual(check(node, 'route=/nowhere').stdout.strip(), 'refused: no limit applies')
+        self.assertEqual(check(node, 'route=/nowhere').stdout.strip(), NO_LIMIT)
         self.assertEqual(verdict(node, 'route=/payments')['missing'], 'account')
 
     def test_a_verdict_says_that_the_engine_failed(self):

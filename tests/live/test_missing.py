@@ -10,6 +10,8 @@ import unittest
 
 from weir_server import BUILD, FORWARDED_NGINX, NGINX_FIELDS, Resp, Weir
 
+NO_LIMIT = 'refused: no limit applies (unmatched: refuse); weir explain says why'
+
 LIMITS = '''
 limits:
   - { name: skips, match: { route: /skip }, key: [user], rate: 2/hour }
@@ -152,7 +154,7 @@ class Unmatched(MissingCase):
     def test_the_command_line_says_refused(self):
         ask = [BUILD / 'weir', 'check', '--server', f'127.0.0.1:{self.weir.http}', 'route=/nowhere']
         result = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=False)
-        self.assertEqual((result.returncode, result.stdout.strip()), (1, 'refused: no limit applies'))
+        self.assertEqual((result.returncode, result.stdout.strip()), (1, NO_LIMIT))
 
 
 if __name__ == '__main__':
