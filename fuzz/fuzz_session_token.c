@@ -22,10 +22,10 @@ static int easy_mac(void *context, unsigned key, const void *message, size_t siz
 static struct weir_known some_history(void)
 {
     struct weir_known known = { 0 };
-    const struct weir_history second = { .timeline = 2, .count = 1, .ancestors = { { 1, 0x3000148 } } };
+    const struct weir_history second = { .timeline = 2, .branch = 7, .count = 1, .ancestors = { { 1, 0x3000148, 0 } } };
     const struct weir_history fourth = { .timeline = 4,
                                          .count = 2,
-                                         .ancestors = { { 1, 0x3000148 }, { 2, 0x3000060 } } };
+                                         .ancestors = { { 1, 0x3000148, 0 }, { 2, 0x3000060, 7 } } };
     weir_known_history(&known, 1, &second);
     weir_known_history(&known, 1, &fourth);
     weir_known_run(&known, 1, 1, 1, 0x3000100);
@@ -37,10 +37,25 @@ static void use(const struct weir_session_token *token)
 {
     const struct weir_known known = some_history();
     struct weir_session_token twice = *token;
+    static const struct weir_shown shown[3] = {
+        { .system = 1,
+          .position = 0x4000000,
+          .flushed = 0x4000000,
+          .run = 2,
+          .timeline = 2,
+          .branch = 7,
+          .primary = true,
+          .settled = true,
+          .oldest = 9,
+          .next = 9,
+          .started = 5 },
+        { .system = 1, .position = 0x3000148, .received = 0x3000148, .timeline = 1, .streams = true },
+        { .system = 1, .position = UINT64_MAX - 7, .timeline = 4 },
+    };
     struct weir_route_server servers[3] = {
-        { .id = 1, .usable = true, .shown = { 1, 0x4000000, 0, 0x4000000, 2, 2, true, true, 9, 9 } },
-        { .id = 2, .usable = true, .shown = { 1, 0x3000148, 0x3000148, 0, 0, 1, false, false, 0, 0 } },
-        { .id = 3, .usable = true, .shown = { 1, UINT64_MAX - 7, 0, 0, 0, 4, false, false, 0, 0 } },
+        { .id = 1, .usable = true, .shown = shown[0] },
+        { .id = 2, .usable = true, .shown = shown[1] },
+        { .id = 3, .usable = true, .shown = shown[2] },
     };
     int error = weir_session_token_merge(&twice, token, &known);
     weir_assert(error == 0);

@@ -38,7 +38,6 @@ http {{
     location / {{
       proxy_pass http://weir;
       proxy_http_version 1.1;
-      proxy_set_header Host $host;
       proxy_set_header Connection "";
       proxy_set_header Host localhost;
       proxy_next_upstream off;
