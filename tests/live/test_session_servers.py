@@ -4,6 +4,7 @@
 (docs/reads-postgres.md)"""
 import os
 import signal
+import threading
 import time
 import unittest
 
@@ -87,24 +88,37 @@ class Pollers(ReplicasCase):
         state = sender.wait(self.one, lambda state: state['usable'], 'is not seen')
         self.assertEqual((state['timeline'], state['fault']), (1, ''))
 
+    def settled(self, since_ns):
+        """Who waits has the pollers look."""
+        self.asked.error('ask', self.primary.name, 2000)
+        return self.asked.server(self.primary)['settled_ns'] > since_ns
+
     def test_under_writers_that_never_pause_the_primary_is_settled_again_and_again(self):
-        """Not when nobody writes, but once all that wrote then have ended; one that stays holds it up."""
+        """Not when nobody writes, but once all that wrote then have ended; one that stays holds it up, unless it waits
+        for its client."""
         self.primary.execute('CREATE TABLE IF NOT EXISTS busy (n int)')
-        held, seen = self.primary.connect(), []
-        held.autocommit = False
         stops = [self.writing() for _ in range(3)]
+        idle = self.primary.connect()
+        idle.cursor().execute('BEGIN; INSERT INTO busy VALUES (1)')
         for _ in range(3):
-            seen.append(time.monotonic_ns())
-            self.asked.wait(self.primary, lambda state: state['settled_ns'] > seen[-1], 'does not settle')
-        held.cursor().execute('INSERT INTO busy VALUES (1)')
+            seen = time.monotonic_ns()
+            wait_for(lambda since=seen: self.settled(since), 'does not settle')
+        holder = self.primary.connect()
+        holder.cursor().execute('SELECT pg_advisory_lock(7)')
+        lasting = threading.Thread(target=self.primary.sql, args=[
+            'INSERT INTO busy VALUES (1); SELECT pg_advisory_xact_lock(7)'])
+        lasting.start()
+        wait_for(lambda: self.primary.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"),
+                 'does not begin')
         begun = time.monotonic_ns()
-        time.sleep(0.6)
-        self.assertLess(self.asked.server(self.primary)['settled_ns'], begun)
-        held.commit()
-        self.asked.wait(self.primary, lambda state: state['settled_ns'] > begun, 'does not settle')
+        for _ in range(100):
+            self.assertFalse(self.settled(begun))
+        holder.close()
+        wait_for(lambda: self.settled(begun), 'does not settle')
         for stop in stops:
             stop.set()
-        held.close()
+        lasting.join()
+        idle.close()
 
     def test_who_waits_is_told_long_before_the_next_poll(self):
         slow = self.drive(poll=60000)

@@ -38,8 +38,6 @@ struct weir_shown {
     uint32_t timeline; /* 0: the standby could not tell. May be the timeline that it receives and has yet to reach */
     bool primary;      /* not in recovery */
     bool settled;      /* a primary: no transaction that may be in the log already is still invisible on it */
-    uint64_t oldest;   /* a primary: no transaction with a lower number runs */
-    uint64_t next;     /* a primary: nor has one begun with this number or a higher; as `oldest`: settled */
     uint64_t started;  /* when its postmaster was, by its clock, in microseconds; 0 = not told */
     uint32_t branch;   /* which of the timelines of that number: told by who watches the servers, never by themselves */
     bool streams;      /* a standby: a receiver runs */

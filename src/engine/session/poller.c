@@ -34,6 +34,7 @@ void weir_poller_drop(struct weir_poller *poller)
     PQfinish(poller->conn); /* does not block: the connection does not */
     PQfinish(poller->sender);
     poller->conn = poller->sender = NULL;
+    weir_settling_end(&poller->settling);
 }
 
 static int connect_to(struct weir_poller *poller, uint64_t deadline_ns, char ret_fault[WEIR_ASK_TEXT_SIZE])
@@ -156,6 +157,26 @@ static int flush_for_waiters(struct weir_poller *poller, const struct weir_shown
     return error;
 }
 
+/* Where the numbers say that nobody runs, that is all. Else it takes a look at who runs, or several, for who waits.
+ * When those of the first look are gone those are awaited that run then: under writers that never pause it goes on. */
+static int ask_settled(struct weir_poller *poller, bool waited, uint64_t deadline_ns, struct weir_answer *answer)
+{
+    bool settled = false;
+    if (!answer->shown.primary || answer->shown.settled) {
+        weir_settling_end(&poller->settling);
+        answer->settled_ns = answer->shown.settled ? answer->begun_ns : 0;
+        return 0;
+    }
+    if (!waited)
+        return 0;
+    int error = weir_settling_look(&poller->settling, poller->conn, deadline_ns, &settled);
+    if (settled) {
+        answer->settled_ns = poller->settling.begun_ns;
+        weir_settling_end(&poller->settling);
+    }
+    return error == WEIR_EIO ? error : 0; /* refused this time: the rest of the answer is good */
+}
+
 static int ask_round(struct weir_poller *poller, const struct weir_known *known, bool waited,
                      struct weir_answer *answer)
 {
@@ -176,6 +197,8 @@ static int ask_round(struct weir_poller *poller, const struct weir_known *known,
         error = ask_number(poller, options->clock_query, deadline_ns, &answer->clock);
     if (!error)
         error = flush_for_waiters(poller, &answer->shown, waited, deadline_ns);
+    if (!error)
+        error = ask_settled(poller, waited, deadline_ns, answer);
     return error;
 }
 

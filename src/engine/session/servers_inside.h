@@ -36,6 +36,7 @@ struct weir_answer {
     struct weir_shown shown;
     uint64_t begun_ns, generation, page_size, segment_size;
     uint64_t replayed_ns, clock;
+    uint64_t settled_ns; /* a primary: seen in this round; 0 = nothing was */
     bool with_history;
     struct weir_history history;
     bool alone; /* no history or timeline could be asked, and one was needed: `fault` says why */
@@ -64,7 +65,6 @@ struct weir_poller {
     struct weir_standing was;           /* before it was promoted */
     uint64_t moved_ns;                  /* when it was asked first where it now stands */
     uint64_t settled_ns;                /* see weir_server_state */
-    uint64_t running_ns, running_next;  /* those with numbers below, which ran then, are awaited; 0 = none are */
     uint64_t counted, counted_ns, load; /* of reads */
 
     /* Of its thread alone. */
@@ -76,6 +76,7 @@ struct weir_poller {
     char sender_fault[WEIR_ASK_TEXT_SIZE];
     uint64_t history_not_before_ns;
     uint64_t nudged_ns, unflushed_ns;
+    struct weir_settling settling; /* on `conn` */
     unsigned failures;
 };
 

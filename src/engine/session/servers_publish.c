@@ -190,24 +190,14 @@ static void learn_primary(struct weir_servers *servers, const struct weir_answer
         weir_lag_add(&servers->lag, weir_min_u64(shown->flushed, shown->position), answer->begun_ns);
 }
 
-/* Those that ran when it was asked once have ended when none with a number so low runs any more. Then those are awaited
- * that run now: under writers that never pause it goes on, an answer or two behind. */
+/* Of one run on one timeline: what was settled before says nothing of another. */
 static void learn_settled(struct weir_poller *poller, const struct weir_answer *answer)
 {
     const struct weir_shown *shown = &answer->shown, *before = &poller->last.shown;
     if (!shown->primary || shown->run != before->run || shown->timeline != before->timeline ||
         shown->system != before->system)
-        poller->settled_ns = poller->running_ns = 0;
-    if (!shown->primary)
-        return;
-    if (shown->settled)
-        poller->settled_ns = answer->begun_ns;
-    else if (poller->running_ns && shown->oldest >= poller->running_next)
-        poller->settled_ns = poller->running_ns;
-    else if (poller->running_ns)
-        return;
-    poller->running_ns = answer->begun_ns;
-    poller->running_next = shown->next;
+        poller->settled_ns = 0;
+    poller->settled_ns = weir_max_u64(poller->settled_ns, answer->settled_ns);
 }
 
 static void count_load(struct weir_servers *servers, struct weir_poller *poller)

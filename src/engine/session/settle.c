@@ -37,12 +37,6 @@ static const char question[] =
     " 'background writer', 'checkpointer', 'logical replication launcher', 'parallel worker', 'startup',"
     " 'walreceiver', 'walwriter')";
 
-/* Those of the first answer that each later one has listed too: rows of it, by kind and name. */
-struct left {
-    PGresult *first;
-    bool *gone; /* of each of its rows */
-};
-
 static bool listed(const PGresult *result, const char *kind, const char *name)
 {
     for (int i = 0; i < PQntuples(result); i++)
@@ -51,14 +45,14 @@ static bool listed(const PGresult *result, const char *kind, const char *name)
     return false;
 }
 
-static void strike_off(struct left *left, const PGresult *now)
+static void strike_off(struct weir_settling *left, const PGresult *now)
 {
     for (int i = 0; i < PQntuples(left->first); i++)
         if (!left->gone[i] && !listed(now, PQgetvalue(left->first, i, 0), PQgetvalue(left->first, i, 1)))
             left->gone[i] = true;
 }
 
-static bool any_left(const struct left *left, char kind)
+static bool any_left(const struct weir_settling *left, char kind)
 {
     for (int i = 0; i < PQntuples(left->first); i++)
         if (!left->gone[i] && PQgetvalue(left->first, i, 0)[0] == kind)
@@ -67,7 +61,7 @@ static bool any_left(const struct left *left, char kind)
 }
 
 /* A prepared transaction can only become visible by a statement that runs. */
-static bool settled(const struct left *left)
+static bool settled(const struct weir_settling *left)
 {
     return !any_left(left, 'r') && !any_left(left, 'x') && !(any_left(left, 'p') && any_left(left, 'b'));
 }
@@ -86,34 +80,62 @@ static int rows(struct pg_conn *conn, uint64_t deadline_ns, PGresult **ret_resul
     return 0;
 }
 
-static int wait_until_settled(struct pg_conn *conn, uint64_t deadline_ns, struct left *left)
+void weir_settling_end(struct weir_settling *settling)
 {
-    uint64_t pause_ns = PAUSE_MIN_NS;
-    while (!settled(left)) {
-        if (any_left(left, 'r') || weir_add_sat(weir_ask_now_ns(), pause_ns) >= deadline_ns)
-            return WEIR_EAGAIN;
-        struct timespec pause = { .tv_nsec = (long)pause_ns };
-        nanosleep(&pause, NULL);
-        pause_ns = weir_min_u64(2 * pause_ns, PAUSE_MAX_NS);
-        PGresult *now;
-        int error = rows(conn, deadline_ns, &now);
-        if (error)
-            return error;
-        strike_off(left, now);
-        PQclear(now);
+    free(settling->gone);
+    PQclear(settling->first);
+    *settling = (struct weir_settling){ 0 };
+}
+
+static int begin(struct weir_settling *settling, struct pg_conn *conn, uint64_t deadline_ns)
+{
+    struct weir_settling begun = { .begun_ns = weir_ask_now_ns() };
+    int error = rows(conn, deadline_ns, &begun.first);
+    if (error)
+        return error;
+    begun.gone = calloc((size_t)PQntuples(begun.first) + 1, sizeof *begun.gone);
+    if (!begun.gone) {
+        PQclear(begun.first);
+        return WEIR_ENOMEM;
     }
+    *settling = begun;
     return 0;
+}
+
+int weir_settling_look(struct weir_settling *settling, struct pg_conn *conn, uint64_t deadline_ns, bool *ret_settled)
+{
+    int error = 0;
+    if (!settling->first) {
+        error = begin(settling, conn, deadline_ns);
+    } else {
+        PGresult *now;
+        error = rows(conn, deadline_ns, &now);
+        if (!error) {
+            strike_off(settling, now);
+            PQclear(now);
+        }
+    }
+    if (!error)
+        *ret_settled = settled(settling);
+    return error;
 }
 
 int weir_shown_settle(struct pg_conn *conn, uint64_t deadline_ns)
 {
-    struct left left = { 0 };
-    int error = rows(conn, deadline_ns, &left.first);
-    if (error)
-        return error;
-    left.gone = calloc((size_t)PQntuples(left.first) + 1, sizeof *left.gone);
-    error = left.gone ? wait_until_settled(conn, deadline_ns, &left) : WEIR_ENOMEM;
-    free(left.gone);
-    PQclear(left.first);
+    struct weir_settling settling = { 0 };
+    uint64_t pause_ns = PAUSE_MIN_NS;
+    bool done = false;
+    int error = weir_settling_look(&settling, conn, deadline_ns, &done);
+    while (!error && !done) {
+        if (any_left(&settling, 'r') || weir_add_sat(weir_ask_now_ns(), pause_ns) >= deadline_ns) {
+            error = WEIR_EAGAIN;
+            break;
+        }
+        struct timespec pause = { .tv_nsec = (long)pause_ns };
+        nanosleep(&pause, NULL);
+        pause_ns = weir_min_u64(2 * pause_ns, PAUSE_MAX_NS);
+        error = weir_settling_look(&settling, conn, deadline_ns, &done);
+    }
+    weir_settling_end(&settling);
     return error;
 }

@@ -113,15 +113,14 @@ static bool position(const char *text, uint64_t *ret_position)
 static bool read_running(const char *text, struct weir_shown *shown)
 {
     char copy[48];
-    uint64_t more;
+    uint64_t oldest, more;
     const char *plus = strchr(text, '+');
     if (!plus || (size_t)(plus - text) >= sizeof copy)
         return false;
     memcpy(copy, text, (size_t)(plus - text));
     copy[plus - text] = '\0';
-    if (!number(copy, 10, INT64_MAX, &shown->oldest) || !number(plus + 1, 10, INT32_MAX, &more))
+    if (!number(copy, 10, INT64_MAX, &oldest) || !number(plus + 1, 10, INT32_MAX, &more))
         return false;
-    shown->next = shown->oldest + more;
     shown->settled = more == 0;
     return true;
 }

@@ -17,6 +17,7 @@
 #include "core/session/place.h"
 
 struct pg_conn; /* libpq's PGconn: its header lies outside the usual path */
+struct pg_result;
 
 /* What never changes while a connection lives; and what is known of the connection itself. */
 struct weir_shown_fixed {
@@ -47,7 +48,6 @@ int weir_shown_after(struct pg_conn *conn, struct weir_shown_fixed *fixed, uint6
 /* The same in a pipeline, behind the read and with it: one round trip for both. send: WEIR_EAGAIN: not on this
  * connection (its prepared statements go missing), nothing was sent; WEIR_EIO. take: of its result; WEIR_EAGAIN: it
  * does not tell, ask weir_shown_after. */
-struct pg_result;
 int weir_shown_after_send(struct pg_conn *conn, const struct weir_shown_fixed *fixed, const struct weir_shown *shown);
 int weir_shown_after_take(const struct pg_result *result, const struct weir_shown_fixed *fixed,
                           struct weir_shown *shown);
@@ -56,6 +56,17 @@ int weir_shown_after_take(const struct pg_result *result, const struct weir_show
  * not by the deadline (the question under way then has 100 ms more), or it is no primary. While there are prepared
  * transactions, until every statement that was running then has ended too: it may be a COMMIT PREPARED. */
 int weir_shown_settle(struct pg_conn *conn, uint64_t deadline_ns);
+
+/* The same in looks, for who has other things to do between them. The first look begins it. All looks are at one
+ * server that stays a primary; end it where that may have changed. *ret_settled: all that were running at begun_ns are
+ * gone, or were seen idle. Errors as above: the next look goes on. */
+struct weir_settling {
+    uint64_t begun_ns;       /* before the first look */
+    struct pg_result *first; /* its rows: who may be committing; NULL: not begun */
+    bool *gone;              /* of each of them: a later look did not list it */
+};
+int weir_settling_look(struct weir_settling *settling, struct pg_conn *conn, uint64_t deadline_ns, bool *ret_settled);
+void weir_settling_end(struct weir_settling *settling);
 
 /* For callers that have a connection of their own (the service's clients): one statement of text that answers one row
  * with one text, and what it said. The text is plain and may be written in any client. */
