@@ -106,7 +106,7 @@ struct weir_remote_request {
  * (engine/revisions.h). It is kept for 366 days after it was written. The caller's memory, untouched until done. */
 struct weir_remote_note {
     uint64_t id[2];   /* its name; the first half is its tag */
-    size_t head;      /* reads: no more than so many bytes of it; 0 = all */
+    size_t head;      /* reads: no more than so many bytes of it, at least 1 */
     const void *data; /* writes: what is to stand there; the answer is what stood there before. NULL: reads */
     size_t size;
     /* Once, on the same thread, never from within `note`. status 0: bytes (size 0: there is nothing); or WEIR_EDOWN,

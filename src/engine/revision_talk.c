@@ -23,7 +23,6 @@
 #define PART_BODY ((size_t)32)
 #define CHUNK ((size_t)1200)
 #define WINDOW 8 /* parts at once */
-#define BYTES_MAX (WEIR_REVISION_TEXT_MAX + 1024)
 
 enum kind { SAYS = 1, WANTS, PART };
 
@@ -229,7 +228,7 @@ static void hear_part(struct weir_revision_talk *talk, uint32_t from, const uint
     uint64_t number = get(&at, 8);
     size_t size = get(&at, 4), offset = get(&at, 4);
     size_t chunk = (size_t)(end - at);
-    if (chunk == 0 || size > BYTES_MAX || offset > size || chunk > size - offset)
+    if (chunk == 0 || size > WEIR_REVISION_BYTES_MAX || offset > size || chunk > size - offset)
         return;
     if (chunk == size) {
         (void)weir_revisions_hear(talk->options.revisions, id, at, size, true, time->wall_ns);

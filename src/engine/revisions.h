@@ -16,8 +16,9 @@
 #include "weir/limiter.h"
 
 #define WEIR_REVISION_TEXT_MAX ((size_t)512 << 10)
-#define WEIR_REVISION_NODE_MAX 64 /* bytes of a node's name */
-#define WEIR_REVISION_HEAD 28     /* so many of a definition's bytes tell which it is */
+#define WEIR_REVISION_NODE_MAX 64                               /* bytes of a node's name */
+#define WEIR_REVISION_HEAD 28                                   /* so many of a definition's bytes tell which it is */
+#define WEIR_REVISION_BYTES_MAX (WEIR_REVISION_TEXT_MAX + 1024) /* of a definition as it is told */
 
 struct weir_revisions;
 

@@ -56,7 +56,7 @@ static void write_newest(struct visit *visit)
 static void on_read(struct weir_remote_note *note, int status, const void *bytes, size_t size)
 {
     struct visit *visit = (struct visit *)note;
-    bool whole = note->head == 0;
+    bool whole = note->head > WEIR_REVISION_HEAD;
     if (status) {
         end(visit);
         return;
@@ -69,7 +69,7 @@ static void on_read(struct weir_remote_note *note, int status, const void *bytes
         write_newest(visit);
         return;
     case WEIR_REVISION_NEWER:
-        note->head = 0;
+        note->head = WEIR_REVISION_BYTES_MAX; /* of what is longer the signature is wrong */
         if (whole)
             end(visit); /* memory was out */
         else

@@ -212,6 +212,21 @@ class Rollout(unittest.TestCase):
                     cluster.wait_capacity(look(cluster.alone)['capacity'])
                     self.ends_alike(cluster, 100)
 
+    def test_a_change_that_is_not_of_the_numbers_resets_nothing(self):
+        """`on_change` is for keys whose limit became another one, as in one process."""
+        for sharing in AT_ENGINE:
+            with self.each(sharing, 'rate: 30/day; on_change: reset') as cluster:
+                self.assertTrue(cluster.charge('a', 20))
+                before = look(cluster.nodes['a'], 'none')['revision']
+                cluster.reload('a', 'rate: 30/day; on_change: reset; on_failure: closed', alone=True)
+                wait_for(lambda before=before: look(cluster.nodes['a'], 'none')['revision'] > before)
+                cluster.wait_known()
+                self.ends_alike(cluster, 3)
+                if sharing == 'exact':  # elsewhere what was just taken in advance is charged after the reset
+                    cluster.reload('b', 'rate: 40/day; on_change: reset', alone=True)
+                    cluster.wait_capacity(40)
+                    self.ends_alike(cluster, 0)
+
     def test_a_start_with_the_old_file_in_the_middle_changes_nothing(self):
         for sharing in MODES:
             with self.each(sharing, 'rate: 3000/300day') as cluster:
@@ -280,6 +295,15 @@ class Rollout(unittest.TestCase):
             wait_for(lambda: metrics(cluster.nodes['a'].http)['weir_revisions_corrupt_total'] > 0)
             self.assertEqual(self.redis.ask('GET', key), forged)
             cluster.wait_capacity(3000)
+
+    def test_what_is_not_ours_and_too_long_does_not_end_the_connection(self):
+        with self.cluster('exact', 'rate: 3000/300day') as cluster:
+            key = next(key for key in self.redis.ask('KEYS', '*:revision:*'))
+            self.redis.ask('SET', key, b'WRV1' + struct.pack('>QQQ', int(time.time()) + 1000, 0, 0) + bytes(8 << 20))
+            node = cluster.nodes['a']
+            wait_for(lambda: metrics(node.http)['weir_revisions_corrupt_total'] > 1)
+            self.assertNotIn('engine_lost', node.output())
+            self.assertNotIn('fallback', look(node))
 
     def test_what_the_engine_lost_is_told_it_again(self):
         with self.cluster('exact', 'rate: 3000/300day') as cluster:

@@ -167,6 +167,30 @@ static void what_was_forgotten_is_told_again(void **state)
     assert_int_equal(b.newest.checksum, 8);
 }
 
+/* Nodes whose first look at the engine comes late, and a reload before it: who still has the old file neither takes the
+ * reload back nor is believed, whoever writes first. */
+static void a_reload_before_anything_was_heard_counts(void **state)
+{
+    (void)state;
+    for (uint64_t old = 6; old <= 8; old += 2) { /* at one number the greater one would win */
+        struct weir_revision engine = { .number = 0 }, late = { .number = 0 };
+        struct weir_revised a = started(old, 0), b = started(old, 0);
+        weir_revised_own(&a, 7, 0);
+        visit(&engine, &a, NOW_S);
+        visit(&engine, &b, NOW_S);
+        assert_int_equal(engine.checksum, 7);
+        assert_int_equal(b.newest.checksum, 7);
+        b = started(old, 0); /* both have read that there is nothing */
+        visit(&late, &b, NOW_S);
+        visit(&late, &a, NOW_S);
+        assert_int_equal(late.checksum, 7);
+    }
+    struct weir_revised node = started(0, 0); /* more often than what is remembered */
+    for (uint64_t checksum = 1; checksum < 100; checksum++)
+        weir_revised_own(&node, checksum, 0);
+    assert_int_equal(node.newest.superseded_count, WEIR_SUPERSEDED_MAX);
+}
+
 static void bounds(void **state)
 {
     (void)state;
@@ -240,6 +264,7 @@ int main(void)
         cmocka_unit_test(a_given_revision_decides),
         cmocka_unit_test(two_reloads_at_once_end),
         cmocka_unit_test(what_was_forgotten_is_told_again),
+        cmocka_unit_test(a_reload_before_anything_was_heard_counts),
         cmocka_unit_test(bounds),
         cmocka_unit_test(nodes_agree_in_the_end),
     };

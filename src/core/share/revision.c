@@ -10,12 +10,15 @@ bool weir_revision_newer(const struct weir_revision *a, const struct weir_revisi
 
 void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t given)
 {
+    struct weir_revision *newest = &revised->newest;
     bool changed = revised->owned && (revised->own != checksum || revised->own_given != given);
+    if (changed && newest->number == 0 && newest->superseded_count < WEIR_SUPERSEDED_MAX)
+        newest->superseded[newest->superseded_count++] = revised->own; /* who starts with it is late */
     revised->own = checksum;
     revised->own_given = given;
     revised->owned = true;
     if (changed)
-        revised->wanted = revised->newest.checksum != checksum || revised->newest.given != given;
+        revised->wanted = newest->checksum != checksum || newest->given != given;
 }
 
 bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told)
@@ -57,7 +60,9 @@ bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s)
     }
     const struct weir_revision before = revised->newest;
     struct weir_revision next = {
-        .number = before.number == 0 ? 1 : weir_min_u64(weir_max_u64(before.number + 1, now_s), WEIR_REVISION_MAX),
+        .number = before.number == 0 && !revised->wanted
+                      ? 1
+                      : weir_min_u64(weir_max_u64(before.number + 1, now_s), WEIR_REVISION_MAX),
         .given = revised->own_given,
         .checksum = revised->own,
     };

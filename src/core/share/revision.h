@@ -51,8 +51,9 @@ void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t 
 bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told);
 
 /* Makes what the own file says the newest, if it is due: true. Before the node has heard what the others know nothing
- * is due. Where nobody knew of any it is number 1, which everything that somebody still knows outweighs. Else numbers
- * are no less than now_s, seconds since 1970, so that of nodes that cannot hear each other the later one wins. */
+ * is due. What a start says where nobody knew of any is number 1, which everything that somebody still knows outweighs.
+ * Else numbers are no less than now_s, seconds since 1970, so that of nodes that cannot hear each other the later one
+ * wins. */
 bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s);
 
 #endif

@@ -44,10 +44,9 @@ int weir_redis_note(struct weir_remote *remote, struct weir_remote_note *note)
     snprintf(last, sizeof last, "%zu", note->head - 1);
     const char *const set[] = { "SET", key, note->data, "EX", WEIR_REDIS_NOTE_TTL_S, "GET" };
     const size_t set_sizes[] = { 3, strlen(key), note->size, 2, sizeof WEIR_REDIS_NOTE_TTL_S - 1, 3 };
-    const char *const get[] = { "GET", key }, *const range[] = { "GETRANGE", key, "0", last };
+    const char *const range[] = { "GETRANGE", key, "0", last };
     uint64_t context = (uint64_t)(uintptr_t)note;
-    bool asked = note->data        ? weir_redis_server_ask(server, on_reply, context, 6, set, set_sizes)
-                 : note->head == 0 ? weir_redis_server_ask(server, on_reply, context, 2, get, NULL)
-                                   : weir_redis_server_ask(server, on_reply, context, 4, range, NULL);
+    bool asked = note->data ? weir_redis_server_ask(server, on_reply, context, 6, set, set_sizes)
+                            : weir_redis_server_ask(server, on_reply, context, 4, range, NULL);
     return asked ? 0 : WEIR_ENOMEM;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Notes (engine/remote.h): values that are no counters, read and written with GETRANGE, GET and SET. No script, for
+ * Notes (engine/remote.h): values that are no counters, read and written with GETRANGE and SET. No script, for
  * whoever writes last is corrected by whoever knows better. */
 #ifndef WEIR_ENGINE_REDIS_NOTE_H
 #define WEIR_ENGINE_REDIS_NOTE_H

@@ -69,12 +69,18 @@ static bool is_off(const struct weir_script_call *call, size_t i)
 
 /* ---- a changed limit ---- */
 
-static bool same_parameters(const struct weir_value *value, const struct weir_remote_limit *to)
+/* Under the one definition as under the other, whichever it says is newer. */
+static bool same_but_revision(const struct weir_value *value, const struct weir_remote_limit *to)
 {
     uint8_t a[LAYOUT_PARAMETERS], b[LAYOUT_PARAMETERS];
-    weir_value_parameters(&value->limit, value->calendar_hash, value->revision, a);
-    weir_value_parameters(&to->limit, to->calendar_hash, to->revision, b);
+    weir_value_parameters(&value->limit, value->calendar_hash, 0, a);
+    weir_value_parameters(&to->limit, to->calendar_hash, 0, b);
     return memcmp(a, b, sizeof a) == 0;
+}
+
+static bool same_parameters(const struct weir_value *value, const struct weir_remote_limit *to)
+{
+    return value->revision == to->revision && same_but_revision(value, to);
 }
 
 static bool in_state(const struct weir_limit *limit)
@@ -82,7 +88,8 @@ static bool in_state(const struct weir_limit *limit)
     return limit->algorithm == WEIR_FIXED_WINDOW; /* counts what is held in its state (core/share/ledger.h) */
 }
 
-/* Carries the key over to the op's limit, by its on_change. What is used beyond the new capacity is its debt. */
+/* Carries the key over to the op's limit, by its on_change, if that is another one. What is used beyond the new
+ * capacity is its debt. */
 static void convert(struct weir_value *value, const struct weir_remote_op *op, uint64_t now_ns)
 {
     const struct weir_limit *to = &op->limit->limit;
@@ -90,6 +97,10 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
     struct weir_state *state = &value->ledger.state;
     struct weir_event event = weir_script_event(op, now_ns);
     uint64_t held = weir_ledger_held(&value->ledger);
+    if (same_but_revision(value, op->limit)) { /* nothing to carry, and nothing to reset */
+        value->revision = op->limit->revision;
+        return;
+    }
     from.ahead_max += weir_value_debt_ticks(value);
     if (in_state(&from))
         state->count = weir_sub_sat(state->count, held);
