@@ -27,11 +27,14 @@ UNIT_TIMEOUT_MULTIPLIER = 10  # of 30 s
 SANITIZED_TIMEOUT_MULTIPLIER = 40
 # What strangers can send, and when.
 LIVE_UNDER_ASAN = ('bad_http', 'bad_resp', 'http', 'locks_http', 'locks_resp', 'serve_resp', 'sharing')
-# Live tests that spend their time waiting, for leases to end or servers to start, and take no harm from a busy machine.
-MOSTLY_WAIT = {'test_lock_etcd', 'test_lock_faults', 'test_lock_postgres', 'test_lock_postgres_faults',
-               'test_lock_sqlite', 'test_permits', 'test_postgres_replicas', 'test_session_faults',
-               'test_session_servers', 'test_session_shown'}
-WAITING_WORKERS = 3
+# Live tests mostly wait, for leases to end or servers to start, and take no harm from a busy machine: some run at a time.
+# The longest begin first, so that none is left at the end. Those that measure, or fill the machine, run alone.
+LIVE_WORKERS = 3
+LIVE_ALONE = {'test_bench', 'test_redis_overload'}
+LIVE_LONGEST = ('test_redis_sentinel_window', 'test_redis_rights', 'test_revisions', 'test_redis_cluster',
+                'test_redis_sentinel', 'test_sessions_http', 'test_session_servers', 'test_session_faults',
+                'test_lock_postgres_faults', 'test_redis_faults', 'test_postgres_replicas', 'test_lock_etcd', 'test_cluster',
+                'test_session_branches', 'test_redis_client', 'test_sharing', 'test_lock_postgres', 'test_restart')
 FUZZ_INPUT_TIMEOUT_S = 60
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:detect_leaks=1:strict_string_checks=1',
@@ -145,10 +148,15 @@ def program(path, timeout_s, env):
 
 
 def programs(tally, stage, pattern, env, timeout_s=PROGRAM_TIMEOUT_S):
-    """One after the other, and then those that mostly wait, some at a time."""
-    paths = sorted(glob.glob(str(ROOT / pattern)), key=lambda path: (pathlib.Path(path).stem in MOSTLY_WAIT, path))
-    busy = [path for path in paths if pathlib.Path(path).stem not in MOSTLY_WAIT]
-    for workers, some in ((1, busy), (WAITING_WORKERS, paths[len(busy):])):
+    """Those that run alone first, then the others, some at a time."""
+    def order(path):
+        name = pathlib.Path(path).stem
+        return (LIVE_LONGEST.index(name) if name in LIVE_LONGEST else len(LIVE_LONGEST), name)
+
+    paths = sorted(glob.glob(str(ROOT / pattern)), key=order)
+    alone = [path for path in paths if pathlib.Path(path).stem in LIVE_ALONE]
+    others = [path for path in paths if path not in alone]
+    for workers, some in ((1, alone), (1 if stage == 'lint' else LIVE_WORKERS, others)):
         with concurrent.futures.ThreadPoolExecutor(max_workers=workers) as pool:
             done = pool.map(lambda path: program(path, timeout_s, env), some)
             for path, (process, seconds) in zip(some, done):

@@ -103,6 +103,7 @@ class Members(Case):
         one.kill()
         self.write(group.primary, 1)
         one.start()
+        group.wait_caught_up(two)
         group.primary.kill()
         self.assertEqual(self.seen(two), 1)
         group.primary.start()
