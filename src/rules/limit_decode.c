@@ -62,6 +62,9 @@ static int key_read(struct weir_decode *decode, const struct weir_yaml_node *val
                     void *target)
 {
     struct weir_config_limit *limit = target;
+    if (value->kind == WEIR_YAML_SCALAR && value->text.size)
+        return weir_config_fail(decode->fault, WEIR_EPROTO, value->mark, "key must be a list, not text: write [%.64s]",
+                                (const char *)value->text.data);
     int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
     if (error)
         return error;

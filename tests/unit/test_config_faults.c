@@ -77,7 +77,7 @@ static const struct bad bad_limits[] = {
     { L "    cost: -1\n", 5, 11, WEIR_EINVAL, "cost \"-1\" must be a whole number, 1 to 1000000000000" },
     { L "    cost: 9223372036854775808\n", 5, 11, WEIR_ERANGE, "must be 1 to 1000000000000" },
     { L "    cost: 1.5\n", 5, 11, WEIR_EINVAL, "must be a whole number" },
-    { L "    key: user\n", 5, 10, WEIR_EPROTO, "key must be a list, not text" },
+    { L "    key: user\n", 5, 10, WEIR_EPROTO, "key must be a list, not text: write [user]" },
     { L "    key: [user, user]\n", 5, 17, WEIR_EPROTO, "\"user\" stands twice in key" },
     { L "    key: [\"\"]\n", 5, 11, WEIR_ERANGE, "an attribute's name must be 1 to 64 bytes" },
     { L "    key: [a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q]\n", 5, 10, WEIR_ELIMIT, "at most 16" },
