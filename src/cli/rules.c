@@ -88,8 +88,9 @@ static void text_print(const char *file, const struct weir_ruleset *ruleset, con
     }
     if (config->http.kind != WEIR_ADDRESS_OFF)
         printf("%s: /v1/auth is served to: %s\n", file, weir_forwarded_source_name(config->http_rules.forwarded));
-    printf("%s: %zu limits, %zu warnings\n", file, config->limits_count,
-           config->warnings_count + config->warnings_dropped);
+    size_t warnings = config->warnings_count + config->warnings_dropped;
+    printf("%s: %zu limit%s, %zu warning%s\n", file, config->limits_count, config->limits_count == 1 ? "" : "s",
+           warnings, warnings == 1 ? "" : "s");
 }
 
 static int check(int argc, char **argv)

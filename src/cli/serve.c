@@ -179,7 +179,8 @@ static struct weir_setup *reload(void *context, struct weir_revisions *revisions
     if (!setup)
         (void)snprintf(ret_said, said_size, "%s", said.text);
     else
-        (void)snprintf(ret_said, said_size, "%zu limits of %s%s%s%s%s", weir_rules_count(setup->rules),
+        (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s", weir_rules_count(setup->rules),
+                       weir_rules_count(setup->rules) == 1 ? "" : "s",
                        serving->flags.config_file ? serving->flags.config_file : "the built-in example",
                        said.text[0] ? "; " : "", said.text, changed[0] ? "; changed, but kept until a restart: " : "",
                        changed);

@@ -117,7 +117,7 @@ static const char *readiness(const struct weir_loop *loop, bool draining)
 static void add_configuration(struct weir_text *text, const struct weir_limits *limits)
 {
     weir_text_u64(text, limits->count);
-    weir_text_lit(text, " limits, in force since ");
+    weir_text_str(text, limits->count == 1 ? " limit, in force since " : " limits, in force since ");
     weir_text_utc(text, limits->since_wall_ns);
     weir_text_lit(text, " by ");
     weir_text_str(text, limits->by);

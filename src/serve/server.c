@@ -431,8 +431,8 @@ int weir_server_run(struct weir_server *server)
     if (server->reload_wanted)
         reload(server);
     if (started > 0) {
-        say(server, WEIR_LOG_INFO, "started", "weir %s, %zu limits of %s, %zu loops", WEIR_VERSION,
-            weir_rules_count(server->setup->rules),
+        say(server, WEIR_LOG_INFO, "started", "weir %s, %zu limit%s of %s, %zu loops", WEIR_VERSION,
+            weir_rules_count(server->setup->rules), weir_rules_count(server->setup->rules) == 1 ? "" : "s",
             server->setup->origin.source ? server->setup->origin.source : "the built-in example", started);
         uv_timer_start(&server->look, on_look, WEIR_WATCH_PERIOD_MS, WEIR_WATCH_PERIOD_MS);
         uv_run(&server->uv, UV_RUN_DEFAULT);

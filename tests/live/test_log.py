@@ -118,7 +118,7 @@ class Log(unittest.TestCase):
             self.assertIn('weir.yaml:1:', failed['reloads'].pop('said'))
             self.assertEqual((failed['reloads']['failed'], failed['reloads']['last_failed']), (1, True))
             self.assertEqual((failed['checksum'], failed['limits']), (first['checksum'], first['limits']))
-            self.assertRegex(get('/readyz?verbose'), r'^ready\n1 limits, in force since .*Z by start\n'
+            self.assertRegex(get('/readyz?verbose'), r'^ready\n1 limit, in force since .*Z by start\n'
                                                      r'the last reload failed, at .*Z; GET /v1/limits says why\n$')
             self.assertEqual(get('/readyz'), 'ready\n')
             self.assertIn('\nweir_reload_last_failed 1\n', get('/metrics'))
