@@ -33,8 +33,9 @@ LIVE_WORKERS = 3
 LIVE_ALONE = {'test_bench', 'test_redis_overload'}
 LIVE_LONGEST = ('test_redis_sentinel_window', 'test_redis_rights', 'test_revisions', 'test_redis_cluster',
                 'test_redis_sentinel', 'test_sessions_http', 'test_session_servers', 'test_session_faults',
-                'test_lock_postgres_faults', 'test_redis_faults', 'test_postgres_replicas', 'test_lock_etcd', 'test_cluster',
-                'test_session_branches', 'test_redis_client', 'test_sharing', 'test_lock_postgres', 'test_restart')
+                'test_lock_postgres_faults', 'test_lock_postgres', 'test_cli_lock', 'test_redis_faults',
+                'test_postgres_replicas', 'test_lock_etcd', 'test_cluster',
+                'test_session_branches', 'test_redis_client', 'test_sharing', 'test_restart')
 FUZZ_INPUT_TIMEOUT_S = 60
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:detect_leaks=1:strict_string_checks=1',

@@ -111,7 +111,7 @@ void weir_lock_advance(struct weir_lock *lock);
 
 /* Gives it back and frees `lock` (NULL is allowed), whatever is returned. 0; WEIR_ELOST: it had been lost before, by
  * the server's word or by its own deadline; WEIR_EUNKNOWN, WEIR_EDOWN: if it is still held, it returns by itself when
- * the lease ends. */
+ * the lease ends. Waits for an answer at most until the holder's own deadline, or a second after that has passed. */
 int weir_lock_release(struct weir_lock *lock);
 
 #if defined(__GNUC__)

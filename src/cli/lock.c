@@ -32,7 +32,8 @@ static const char help[] =
     "  --progress TIME  COMMAND must write a byte to the descriptor WEIR_PROGRESS_FD at least so often, or the lock "
     "is\n"
     "                   not renewed\n"
-    "  --server ADDR    where weir answers RESP (127.0.0.1:6380): HOST:PORT, [IPV6]:PORT or unix:/path\n"
+    "  --server ADDR    where weir answers RESP (127.0.0.1:6380): HOST:PORT, [IPV6]:PORT or unix:/path;\n"
+    "                   show, release and restored ask where it answers HTTP (127.0.0.1:8080)\n"
     "  --token TOKEN    who asks; better in the environment as WEIR_TOKEN, or in\n"
     "  --token-file F   a file, where ps does not show it\n"
     "  --timeout TIME   for an answer, beyond the wait (5s)\n"
@@ -221,6 +222,8 @@ static int run_locked(struct flags *flags, char **command)
     int error = weir_locks_connect(&flags->server, &locks, &fault);
     if (error) {
         fprintf(stderr, "weir: %s: %s\n", flags->server.address, fault.text);
+        fputs("weir: --server is the address of RESP here (port 6380), and that of HTTP for show, release, restored\n",
+              stderr);
         return error == WEIR_EINVAL ? WEIR_EXIT_ERROR : WEIR_LOCK_EXIT_UNKNOWN;
     }
     int code;

@@ -213,6 +213,7 @@ static json_t *ask(struct flags *flags, const char *path, const char *body, int 
     free(token);
     if (error) {
         fprintf(stderr, "weir: %s: %s\n", flags->client.server, problem);
+        fputs("weir: --server is the address of HTTP here (port 8080), and that of RESP for weir lock NAME\n", stderr);
         return NULL;
     }
     json_t *json = json_loadb(answer.body, answer.size, JSON_REJECT_DUPLICATES, NULL);

@@ -85,7 +85,33 @@ int weir_guard_start(struct weir_guard *guard, uint64_t end_ns)
 
 void weir_guard_extend(struct weir_guard *guard, uint64_t end_ns)
 {
+    if (guard->pid < 0)
+        return;
     atomic_store(&guard->shared->end_ns, end_ns);
+}
+
+static void let_go(struct weir_guard *guard)
+{
+    if (guard->pid < 0)
+        return;
+    (void)close(guard->pipe);
+    (void)munmap(guard->shared, sizeof(*guard->shared));
+    guard->pid = -1;
+}
+
+bool weir_guard_keep(struct weir_guard *guard, pid_t group, uint64_t end_ns, bool *ret_replaced)
+{
+    if (guard->pid >= 0 && waitpid(guard->pid, NULL, WNOHANG) == 0)
+        return true;
+    let_go(guard);
+    if (weir_guard_start(guard, end_ns) != 0)
+        return false;
+    if (write(guard->pipe, &group, sizeof(group)) != sizeof(group)) {
+        weir_guard_stop(guard);
+        return false;
+    }
+    *ret_replaced = true;
+    return true;
 }
 
 bool weir_guard_enter(const struct weir_guard *guard)
@@ -98,9 +124,10 @@ bool weir_guard_enter(const struct weir_guard *guard)
 
 void weir_guard_stop(struct weir_guard *guard)
 {
-    (void)kill(guard->pid, SIGKILL);
-    while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    (void)close(guard->pipe);
-    (void)munmap(guard->shared, sizeof(*guard->shared));
+    if (guard->pid >= 0) {
+        (void)kill(guard->pid, SIGKILL);
+        while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    let_go(guard);
 }

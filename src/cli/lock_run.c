@@ -161,6 +161,21 @@ static int command_start(struct run *run)
 
 /* ---- while it runs ---- */
 
+/* The command must not run unguarded: without a guard it is asked to end, and a new one is tried for again. */
+static void guard_keep(struct run *run, uint64_t end_ns)
+{
+    bool replaced = false;
+    if (weir_guard_keep(&run->guard, run->child, end_ns, &replaced)) {
+        if (replaced)
+            fputs("weir: the guard of the lock had died: another has taken its place\n", stderr);
+    } else if (!run->ended) {
+        fputs("weir: the guard of the lock has died, and there is no other: the command is asked to end\n", stderr);
+        run->ended = true;
+        group_signal(run, SIGTERM);
+        group_signal(run, SIGCONT);
+    }
+}
+
 /* Renewals move the deadline; it is handed on to the guard, and the command is ended where they do not. Before
  * anything else whenever we wake: we may have been stopped for long. */
 static uint64_t deadline_keep(struct run *run)
@@ -169,6 +184,8 @@ static uint64_t deadline_keep(struct run *run)
     uint64_t left_ns = weir_lock_left_ns(run->lock);
     uint64_t warn_ns = run->given->ttl_ns / 4;
     weir_guard_extend(&run->guard, left_ns ? now_ns + left_ns : 0);
+    if (left_ns > 0)
+        guard_keep(run, now_ns + left_ns);
     if (left_ns == 0) {
         if (!run->killed)
             fputs("weir: the lock is lost: the command is killed\n", stderr);
@@ -226,6 +243,18 @@ static void wait_for(struct run *run, uint64_t time_ns)
         signal_pass(run);
     if (events[2].revents)
         progress_read(run);
+}
+
+/* As the first process of a container we are given whatever lost its parent, and nobody else buries it. */
+static void strangers_reap(const struct run *run)
+{
+    for (;;) {
+        siginfo_t info = { 0 };
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0 ||
+            info.si_pid == run->child || info.si_pid == run->guard.pid)
+            return;
+        (void)waitpid(info.si_pid, NULL, WNOHANG);
+    }
 }
 
 /* True: it has ended and is not reaped yet, so that its number is still its own. */
@@ -314,8 +343,10 @@ int weir_lock_run(struct weir_lock *lock, const struct weir_lock_run *given)
     int code = begin(&run);
     if (!code) {
         uint64_t time_ns = deadline_keep(&run);
-        for (; !command_ended(&run); time_ns = deadline_keep(&run))
+        for (; !command_ended(&run); time_ns = deadline_keep(&run)) {
+            strangers_reap(&run);
             wait_for(&run, time_ns);
+        }
         code = reap(&run);
     }
     code = release(&run, code);

@@ -20,6 +20,7 @@
 
 #define WAITED_PARTS 10                      /* a grant that took more than a tenth of its lease was waited for */
 #define RETRY_MAX_NS (1000 * WEIR_NS_PER_MS) /* the longest pause before a failed renewal is tried again */
+#define GIVE_BACK_MIN_NS WEIR_NS_PER_SECOND
 
 struct weir_lock {
     struct weir_lock *self; /* writable through a const handle: asking "still mine?" may find that it is not */
@@ -160,9 +161,11 @@ static void *renewing(void *argument)
             sleep_for(lock, left_ns);
             continue;
         }
-        /* An attempt takes at most a quarter of the lease, so that a server that hangs leaves time for another. */
+        /* An attempt takes at most a quarter of the lease, so that a server that hangs leaves time for another; none
+         * goes on beyond the deadline, when its answer would be of no use. */
         uint64_t lease_ns = lock->deadline.lease_ns;
         uint64_t timeout_ns = weir_min_u64(weir_locks_timeout_ns(lock->locks), lease_ns / 4);
+        timeout_ns = weir_min_u64(timeout_ns, weir_deadline_left_ns(&lock->deadline, now_ns));
         (void)pthread_mutex_unlock(&lock->mutex);
         (void)renew(lock, timeout_ns);
         /* After a success, too: a server that grants less than it is asked for must not be asked without end. */
@@ -353,13 +356,16 @@ int weir_lock_release(struct weir_lock *lock)
         return 0;
     if (lock->renews)
         thread_stop(lock);
-    bool ours = weir_lock_mine(lock);
-    /* A renewal may be under way beside it. Whichever comes first, a renewal of what was released is refused. */
-    struct weir_ask ask = ask_of(lock, "WEIR.UNLOCK", weir_locks_timeout_ns(lock->locks));
+    /* A renewal may be under way beside it. Whichever comes first, a renewal of what was released is refused. After the
+     * lease there is little to give back (a server that was restarted holds it longer): so for a server that says
+     * nothing, nobody waits much longer than that. */
+    uint64_t left_ns = weir_lock_left_ns(lock);
+    uint64_t timeout_ns = weir_min_u64(weir_locks_timeout_ns(lock->locks), weir_max_u64(left_ns, GIVE_BACK_MIN_NS));
+    struct weir_ask ask = ask_of(lock, "WEIR.UNLOCK", timeout_ns);
     int error = weir_lock_ask(lock->locks, &ask, &said);
     if (error)
         error = error == WEIR_EUNKNOWN ? error : WEIR_EDOWN;
-    else if (!ours || (!said.granted && !said.repeated))
+    else if (left_ns == 0 || (!said.granted && !said.repeated))
         error = WEIR_ELOST;
     else if (!said.granted) /* free now, by the first of two questions or before it */
         error = WEIR_EUNKNOWN;
