@@ -2,6 +2,7 @@
 """What the recipes of docs/ have in common: a page's text, a backend, and the questions that each proxy must survive."""
 import http.client
 import http.server
+import json
 import pathlib
 import re
 import shutil
@@ -152,6 +153,14 @@ class RecipeCase(unittest.TestCase):
             client.putheader(name, value)
         client.endheaders()
         return client
+
+    def remaining(self, attributes):
+        """What weir says is left to whom the only limit that applies counts."""
+        client = http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=AWAIT_S)
+        client.request('POST', '/v1/check', json.dumps({'attributes': attributes, 'peek': True}))
+        limits = json.loads(client.getresponse().read())['limits']
+        client.close()
+        return limits[0]['remaining']
 
     def get(self, path, fields=None, method='GET'):
         client = self.send(path, fields, method)

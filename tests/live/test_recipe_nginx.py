@@ -50,6 +50,20 @@ class Nginx(recipe_case.PermitsOfTheProxy, recipe_case.Questions, recipe_case.Re
     def start_proxy(self):
         start_nginx(self)
 
+    def test_a_client_that_leaves_while_weir_is_asked_gives_its_permit_back(self):
+        """weir has given it, and nobody may be left to take it: of each of these clients none stays away."""
+        clients = [f'gone-{i}' for i in range(400)]
+        self.backend.free.set()
+        for i, client in enumerate(clients):
+            sock = self.send('/export/x', {'X-Api-Key': client})
+            time.sleep(i % 20 / 5000)  # 0 to 4 ms
+            sock.close()
+        deadline = time.monotonic() + recipe_case.AWAIT_S
+        for client in clients:
+            while self.remaining({'route': '/export/x', 'user': client}) != 2:
+                self.assertLess(time.monotonic(), deadline, f'a permit of {client} did not come back')
+                time.sleep(0.05)
+
     def test_nothing_is_logged_of_refusals(self):
         self.use_up()
         self.get('/api/x', self.honest)
