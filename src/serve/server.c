@@ -164,6 +164,12 @@ static void revise(struct weir_server *server)
 
 static void close_handles(struct weir_server *server)
 {
+    /* It ends anyway: who asks once more shall not make a failure of it. No other thread takes signals. */
+    sigset_t asked;
+    sigemptyset(&asked);
+    sigaddset(&asked, SIGTERM);
+    sigaddset(&asked, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &asked, NULL);
     uv_close((uv_handle_t *)&server->hup, NULL);
     uv_close((uv_handle_t *)&server->term, NULL);
     uv_close((uv_handle_t *)&server->interrupt, NULL);
@@ -207,8 +213,8 @@ static void on_term(uv_signal_t *handle, int number)
     const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
     const struct weir_setup *setup = server->setup ? server->setup : server->options.setup; /* it may wait to start */
     if (atomic_load(&server->shared.draining)) {
-        say(server, WEIR_LOG_WARN, "hurry", "%s again: what is under way is cut off", name);
-        atomic_store(&server->shared.hurry, true);
+        if (!atomic_exchange(&server->shared.hurry, true))
+            say(server, WEIR_LOG_WARN, "hurry", "%s again: what is under way is cut off", name);
     } else {
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %" PRIu64 " ms at most", name,
             setup->config->server.drain_timeout_ns / (WEIR_NS_PER_SECOND / 1000));
@@ -416,6 +422,14 @@ size_t weir_server_connections_max(const struct weir_server *server)
     return wanted < server->shared.connections_room ? wanted : server->shared.connections_room;
 }
 
+static void say_started(struct weir_server *server, size_t loops)
+{
+    size_t count = weir_rules_count(server->setup->rules);
+    say(server, WEIR_LOG_INFO, "started", "weir %s, %zu limit%s of %s, %zu loops", WEIR_VERSION, count,
+        count == 1 ? "" : "s", server->setup->origin.source ? server->setup->origin.source : "the built-in example",
+        loops);
+}
+
 int weir_server_run(struct weir_server *server)
 {
     size_t started = 0;
@@ -431,9 +445,8 @@ int weir_server_run(struct weir_server *server)
     if (server->reload_wanted)
         reload(server);
     if (started > 0) {
-        say(server, WEIR_LOG_INFO, "started", "weir %s, %zu limit%s of %s, %zu loops", WEIR_VERSION,
-            weir_rules_count(server->setup->rules), weir_rules_count(server->setup->rules) == 1 ? "" : "s",
-            server->setup->origin.source ? server->setup->origin.source : "the built-in example", started);
+        if (!atomic_load(&server->shared.draining)) /* while it waited for others */
+            say_started(server, started);
         uv_timer_start(&server->look, on_look, WEIR_WATCH_PERIOD_MS, WEIR_WATCH_PERIOD_MS);
         uv_run(&server->uv, UV_RUN_DEFAULT);
         say(server, WEIR_LOG_INFO, "stopped", "all loops have ended");

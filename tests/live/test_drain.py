@@ -178,6 +178,35 @@ class Drain(unittest.TestCase):
         self.assertEqual(self.weir.process.wait(15), 0)
 
 
+class Asked(unittest.TestCase):
+    """SIGTERM, whenever it comes."""
+
+    def test_who_asks_until_the_end_makes_no_failure_of_it(self):
+        for _ in range(5):
+            weir = Weir()
+            try:
+                while weir.process.poll() is None:
+                    weir.process.send_signal(signal.SIGTERM)
+                self.assertEqual(weir.process.returncode, 0, weir.output())
+            finally:
+                weir.stop()
+
+    def test_who_is_asked_before_it_listens_does_not_say_that_it_has_started(self):
+        with socket.create_server(('127.0.0.1', 0)) as silent, tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder, 'weir.yaml')
+            config.write_text(f'engine: {{ redis: {{ servers: ["127.0.0.1:{silent.getsockname()[1]}"], '
+                              'connect_timeout: 60s } }\nlimits:\n'
+                              '  - { name: api, key: [user], rate: 1/s, sharing: exact }\n', encoding='utf-8')
+            command = [str(BUILD / 'weir'), 'serve', '--config', str(config), '--resp', '127.0.0.1:0', '--http', 'off']
+            with subprocess.Popen(command, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True) as process:
+                silent.accept()[0].close()  # it asks: it waits
+                process.send_signal(signal.SIGTERM)
+                output, _ = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 0, output)
+            self.assertIn('stopped', output)
+            self.assertNotIn('started', output)
+
+
 class Successor(unittest.TestCase):
     def serve(self, path, log):
         process = subprocess.Popen([str(BUILD / 'weir'), 'serve', '--resp', f'unix:{path}', '--http', 'off', '--threads', '2',
