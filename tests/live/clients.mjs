@@ -10,7 +10,7 @@ const key = (name) => `${library}:${name}`
 const bucket = ['3', '10', '60']
 
 async function withIoredis(Redis) {
-  const redis = new Redis({ port: Number(port), password: token, connectionName: 'live', retryStrategy: null })
+  const redis = new Redis({ host: '127.0.0.1', port: Number(port), password: token, connectionName: 'live', retryStrategy: null })
   const throttle = (...words) => redis.call('CL.THROTTLE', ...words)
   const answers = {
     ping: await redis.ping(),
@@ -35,7 +35,7 @@ async function withIoredis(Redis) {
 }
 
 async function withNodeRedis({ createClient }) {
-  const socket = { port: Number(port), reconnectStrategy: false }
+  const socket = { host: '127.0.0.1', port: Number(port), reconnectStrategy: false }
   const client = createClient({ socket, password: token, name: 'live' })
   client.on('error', () => {})
   await client.connect()
