@@ -14,9 +14,11 @@
  * agree with each other within `skew_max_ns`. A stale time is never judged more generously than the key's newest. Read
  * the clock once per batch of input and hand it down.
  *
- * A clock that jumps far ahead and comes back: what is fresh for longer than skew_max at the far time may be forgotten
- * there (surely if that lies 39 hours ahead, or if weir_limiter_maintain runs). After the way back such a key is fresh:
- * it may get one capacity more for each such jump. What was charged at the far time is empty then.
+ * A clock that jumps far ahead and comes back mints nothing. What was charged at the far time is empty after the way
+ * back. What was forgotten there, because it was fresh, cannot be told from a newcomer: so newcomers are taken for keys
+ * that were used up when the way back was first seen, until the far time less skew_max has come again, or until such a
+ * key would be fresh. A bucket fills meanwhile; under any other algorithm newcomers are refused. Not with skew_none.
+ * (A permit whose lease ended at the far time has ended, for a key that got another one there.)
  *
  * Memory: all that keys need is allocated by create (address space at once, pages as keys arrive) and never exceeds
  * `memory_max`. Beside it the limiter takes, resident, about 0.3 MiB, and for each limit and override 0.6 KiB, or up to
@@ -251,6 +253,7 @@ struct weir_limiter_stats {
     uint64_t refused_full; /* newcomers refused for want of a place */
     uint64_t converted;    /* keys converted after a change of their limit */
     uint64_t clock_jumps;  /* keys found too far ahead and set to empty */
+    uint64_t clock_falls;  /* times that the callers' clock was seen to have come back, see "Time" above */
 };
 void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_stats *ret_stats);
 

@@ -63,11 +63,12 @@ static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const st
     struct weir_held held;
     uint64_t wait_ns;
     uint32_t number = number_of(limit->shift);
-    struct weir_state state = weir_state_fresh(limit, event->now_ns);
+    struct weir_state state;
     bool inserts = charges && event->cost > 0 && event->cost <= limit->capacity;
     enum weir_hold result = weir_table_hold(&limiter->table, hash, number,
                                             inserts ? WEIR_ABSENT_INSERT : WEIR_ABSENT_LEAVE, event->now_ns, &held,
                                             &wait_ns);
+    (void)weir_entry_newcomer(limiter, limit, event->now_ns, &state);
     if (result != WEIR_HOLD_OK) {
         weir_limit_judge(limit, &state, event, v);
         if (result == WEIR_HOLD_FULL) {
@@ -79,13 +80,16 @@ static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const st
         return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
     }
     int32_t shift = weir_table_kind_of(&limiter->table, weir_pair_limit(held.pair)).shift;
-    state.fresh_at = weir_pair_fresh_at(held.pair);
+    if (!held.newcomer)
+        state.fresh_at = weir_pair_fresh_at(held.pair);
     if (shift != limit->shift)
         state.fresh_at = change_ticks(state.fresh_at, shift, limit->shift, event->now_ns);
     if (weir_limit_judge(limit, &state, event, v) && charges) {
         weir_limit_charge(limit, &state, event, v);
         v->ticket = weir_ticket_make(state.fresh_at);
         weir_table_release(&held, number, state.fresh_at);
+    } else if (held.newcomer) {
+        weir_table_drop(&limiter->table, &held);
     } else {
         weir_table_release(&held, weir_pair_limit(held.pair), weir_pair_fresh_at(held.pair));
     }

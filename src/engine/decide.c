@@ -21,10 +21,14 @@ struct job {
     bool stale; /* the limit's set is gone: nothing has been decided */
 };
 
-static void judge_fresh(struct job *job)
+static void judge_newcomer(struct weir_limiter *limiter, struct job *job)
 {
-    struct weir_state fresh = weir_state_fresh(&job->terms.limit, job->event.now_ns);
-    weir_limit_judge(&job->terms.limit, &fresh, &job->event, job->verdict);
+    struct weir_state state;
+    uint64_t wait_ns = weir_entry_newcomer(limiter, &job->terms.limit, job->event.now_ns, &state);
+    if (wait_ns > 0)
+        weir_entry_bar(&job->terms.limit, job->event.cost, wait_ns, job->verdict);
+    else
+        weir_limit_judge(&job->terms.limit, &state, &job->event, job->verdict);
 }
 
 /* A newcomer that finds no place, or no room for its log. Shown as it stands, but refused. */
@@ -53,12 +57,13 @@ static void look_at_entry(struct weir_limiter *limiter, struct job *job, enum we
     job->held = result == WEIR_HOLD_OK;
     switch (result) {
     case WEIR_HOLD_ABSENT:
-        judge_fresh(job);
-        if (job->verdict->admitted && job->event.cost > 0 && job->terms.on_full == WEIR_ON_FULL_REFUSE)
+        judge_newcomer(limiter, job);
+        if (absent == WEIR_ABSENT_LEAVE && job->verdict->admitted && job->event.cost > 0 &&
+            job->terms.on_full == WEIR_ON_FULL_REFUSE)
             look_at_entry(limiter, job, WEIR_ABSENT_INSERT_FREE);
         break;
     case WEIR_HOLD_FULL:
-        judge_fresh(job);
+        judge_newcomer(limiter, job);
         refuse_full(job->verdict, wait_ns);
         break;
     case WEIR_HOLD_STALE:
@@ -172,8 +177,10 @@ static void hold_one(struct weir_limiter *limiter, struct job *job)
     job->stale = result == WEIR_HOLD_STALE;
     if (job->stale)
         return;
-    if (!job->held) {
-        judge_fresh(job);
+    if (result == WEIR_HOLD_ABSENT) {
+        weir_entry_bar(&job->terms.limit, job->event.cost, wait_ns, job->verdict);
+    } else if (!job->held) {
+        judge_newcomer(limiter, job);
         refuse_full(job->verdict, wait_ns);
     } else if (weir_limit_judge(&job->terms.limit, &job->entry.state, &job->event, job->verdict) &&
                !weir_entry_room(limiter, &job->terms, &job->event, job->event.cost, &job->entry, &wait_ns)) {

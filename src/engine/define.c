@@ -91,6 +91,7 @@ bool weir_limiter_maintain(struct weir_limiter *limiter, const struct weir_time 
     struct weir_time now = time ? *time : weir_time_read();
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
+    (void)weir_fall_until(&limiter->fall, &limiter->table, now.now_ns, 0); /* a fall is seen as soon as may be */
     if (pthread_mutex_trylock(&limiter->background) != 0)
         return true;
     weir_table_prefault(&limiter->table);

@@ -79,6 +79,8 @@ static bool forget_a_log(struct weir_limiter *limiter, bool evict, uint64_t now_
     entry.widened = false;
     if (wait_ns > 0)
         weir_count_evicted(limiter, number);
+    else
+        weir_table_forgets(&limiter->table, now_ns);
     weir_entry_drop(limiter, &entry);
     return true;
 }
@@ -265,6 +267,37 @@ void weir_entry_put_back(struct weir_limiter *limiter, struct weir_entry *entry)
     widening_done(limiter, entry);
 }
 
+/* How long after it was used up a key is fresh. */
+static uint64_t fill_ns(const struct weir_limit *limit)
+{
+    if (weir_limit_is_bucket(limit))
+        return weir_ticks_wait_ns(limit->span, 0, limit->shift);
+    return limit->algorithm == WEIR_SLIDING_COUNTER ? 2 * limit->period_ns : limit->period_ns;
+}
+
+uint64_t weir_entry_newcomer(struct weir_limiter *limiter, const struct weir_limit *limit, uint64_t now_ns,
+                             struct weir_state *ret_state)
+{
+    uint64_t until_ns = weir_fall_until(&limiter->fall, &limiter->table, now_ns, fill_ns(limit));
+    *ret_state = weir_state_fresh(limit, now_ns);
+    if (until_ns == 0)
+        return 0;
+    if (!weir_limit_is_bucket(limit))
+        return until_ns - now_ns;
+    uint64_t ahead = weir_ticks_of(until_ns - now_ns, limit->shift, WEIR_TICKS_SPAN_MAX);
+    ret_state->fresh_at = weir_ticks_add(ret_state->fresh_at, weir_min_u64(ahead, limit->span));
+    return 0;
+}
+
+void weir_entry_bar(const struct weir_limit *limit, uint64_t cost, uint64_t wait_ns, struct weir_verdict *v)
+{
+    *v = (struct weir_verdict){ .admitted = cost == 0, .capacity = limit->capacity };
+    if (limit->capacity > 0)
+        v->reset_after_ns = v->next_after_ns = wait_ns;
+    if (cost > 0)
+        v->retry_after_ns = cost > limit->capacity ? WEIR_NEVER : wait_ns;
+}
+
 /* Lets go of an entry that was found, or made, for a limit that is gone. */
 static void leave(struct weir_limiter *limiter, struct weir_held *held)
 {
@@ -287,9 +320,16 @@ enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_t
         leave(limiter, &ret_entry->held);
         return WEIR_HOLD_STALE;
     }
+    ret_entry->widened = false;
+    if (ret_entry->held.newcomer) {
+        *ret_wait_ns = weir_entry_newcomer(limiter, &terms->limit, event->now_ns, &ret_entry->state);
+        if (*ret_wait_ns == 0)
+            return WEIR_HOLD_OK;
+        weir_table_drop(&limiter->table, &ret_entry->held);
+        return WEIR_HOLD_ABSENT;
+    }
     uint32_t written_under = weir_pair_limit(ret_entry->held.pair);
     const struct weir_record *from = weir_record_at(limiter, written_under);
-    ret_entry->widened = false;
     weir_entry_unpack(limiter, from ? &from->terms.limit : &terms->limit, ret_entry);
     if (written_under != number && !weir_entry_convert(limiter, terms, event, ret_entry)) {
         weir_entry_put_back(limiter, ret_entry);

@@ -71,6 +71,7 @@ static int init(struct weir_limiter *limiter, const struct weir_limiter_options 
     pthread_mutex_init(&limiter->background, NULL);
     /* Wall clocks are stepped even where one engine owns the clock, so they get the usual tolerance. */
     weir_wall_init(&limiter->wall, o->skew_max_ns ? o->skew_max_ns : WEIR_SKEW_DEFAULT_NS);
+    weir_fall_init(&limiter->fall);
     int error = read_secrets(limiter, o);
     if (!error)
         error = weir_logs_init(&limiter->logs, logs);
@@ -289,6 +290,7 @@ void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_
         .refused_full = load(&limiter->refused_full),
         .converted = load(&limiter->converted),
         .clock_jumps = load(&limiter->clock_jumps),
+        .clock_falls = load(&limiter->fall.count),
     };
 }
 

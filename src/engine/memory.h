@@ -9,6 +9,7 @@
 #include "base/siphash.h"
 #include "core/limit/limit.h"
 #include "engine/calendar.h"
+#include "engine/fall.h"
 #include "engine/wall.h"
 #include "table/logs.h"
 #include "table/table.h"
@@ -63,6 +64,7 @@ struct weir_limiter {
     uint64_t *refused[WEIR_REFUSED_STRIPES];
     struct weir_logs logs;
     struct weir_wall wall;
+    struct weir_fall fall;
     struct weir_sip_key key, cluster_key;
     uint64_t skew_max_ns;
     size_t memory_max;
@@ -204,7 +206,14 @@ struct weir_entry {
 struct weir_event weir_event_make(struct weir_limiter *limiter, const struct weir_terms *terms,
                                   const struct weir_key *key, uint64_t cost, const struct weir_time *time);
 
-/* Holds the key's entry as a state of a limit, converting and settling it first. WEIR_HOLD_STALE: the limit is gone. */
+/* The state of a key of `limit` that has no entry, as far as that can be told: fresh, unless the clock fell. What is no
+ * bucket is then refused whatever it asks (weir_entry_bar): returns how long, 0 if it is not. */
+uint64_t weir_entry_newcomer(struct weir_limiter *limiter, const struct weir_limit *limit, uint64_t now_ns,
+                             struct weir_state *ret_state);
+void weir_entry_bar(const struct weir_limit *limit, uint64_t cost, uint64_t wait_ns, struct weir_verdict *v);
+
+/* Holds the key's entry as a state of a limit, converting and settling it first. WEIR_HOLD_ABSENT though it should have
+ * been made: it is refused for ret_wait_ns, as above. WEIR_HOLD_STALE: the limit is gone. */
 enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t hash,
                                enum weir_absent absent, const struct weir_event *event, struct weir_entry *ret_entry,
                                uint64_t *ret_wait_ns);

@@ -22,7 +22,7 @@ static bool lock_movers(struct weir_table *table, struct weir_place place, uint6
         if (!weir_tag_is_entry(pair.tag) || !must_move(table, pair, place.number, count))
             continue;
         if (!weir_pair_locked(pair) && weir_table_dead(table, pair, now_ns) &&
-            weir_place_clear(table, place, pair, false))
+            weir_place_clear(table, place, pair, false, now_ns))
             continue;
         if (weir_pair_locked(pair) || !weir_slot_swap(slot, pair, weir_pair_lock(pair))) {
             for (unsigned j = 0; j < i; j++)
@@ -111,7 +111,7 @@ static bool hold_wanted(struct weir_table *table, struct weir_place place, uint6
         if (!dead && !show)
             return false;
         weir_shard_lock(table, place.number);
-        bool ours = dead && !show ? weir_place_clear(table, place, pair, false)
+        bool ours = dead && !show ? weir_place_clear(table, place, pair, false, now_ns)
                                   : weir_slot_swap(slot, pair, weir_pair_lock(pair));
         weir_shard_unlock(table, place.number);
         if (!ours)
@@ -210,7 +210,7 @@ static void rebase_slot(struct weir_table *table, struct weir_place place, uint6
             continue;
         weir_shard_lock(table, place.number);
         bool done = rebased(table, pair, base_ns, now_ns, &next) ? weir_slot_swap(slot, pair, next)
-                                                                 : weir_place_clear(table, place, pair, false);
+                                                                 : weir_place_clear(table, place, pair, false, now_ns);
         weir_shard_unlock(table, place.number);
         if (done)
             return;

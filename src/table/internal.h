@@ -105,8 +105,9 @@ static inline void weir_table_count(struct weir_table *table, int64_t entries, i
     __atomic_fetch_add(&table->slots_used, (uint64_t)slots, __ATOMIC_RELAXED);
 }
 
-/* Takes an entry out if it still shows `seen` and nobody holds it. Tells `forgotten`. */
-bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted);
+/* Takes an entry out, dead or evicted, if it still shows `seen` and nobody holds it. Tells `forgotten`. */
+bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted,
+                      uint64_t now_ns);
 
 /* With the shards of both homes of `hash` locked: finds `width` slots for a newcomer there and empties them. */
 enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shards *shards, uint64_t hash,

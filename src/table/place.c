@@ -15,7 +15,8 @@
 #define COST_KEPT (INT64_MAX / 2 + 1)
 #define KEPT_UNTIL_MAX (INT64_MAX / 4)
 
-bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted)
+bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted,
+                      uint64_t now_ns)
 {
     struct weir_slot *main = &place.line->slot[place.index];
     if (weir_pair_locked(seen) || !weir_slot_swap(main, seen, weir_pair_lock(seen)))
@@ -28,6 +29,8 @@ bool weir_place_clear(struct weir_table *table, struct weir_place place, struct 
     }
     if (evicted)
         __atomic_fetch_add(&table->evicted, 1, __ATOMIC_RELAXED);
+    else
+        weir_table_forgets(table, now_ns);
     if (evicted || kind.notified)
         table->forgotten(table->context, weir_pair_limit(seen), a, b, evicted);
     weir_slot_set(main, WEIR_PAIR_EMPTY);
@@ -78,7 +81,8 @@ static bool empty_out(struct weir_table *table, struct weir_place place, unsigne
         if (pair.tag == 0)
             continue;
         bool dead = weir_table_dead(table, pair, now_ns);
-        if ((!dead && (!evict || weir_table_kind(table, pair).kept)) || !weir_place_clear(table, entry, pair, !dead))
+        if ((!dead && (!evict || weir_table_kind(table, pair).kept)) ||
+            !weir_place_clear(table, entry, pair, !dead, now_ns))
             return false;
     }
     return true;

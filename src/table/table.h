@@ -72,8 +72,9 @@ struct weir_table {
     void *context;
     _Alignas(64) uint64_t slots_used; /* atomic, as all below */
     uint64_t entries, inserted, evicted;
-    uint8_t growing; /* one grower at a time */
-    uint8_t walking; /* entries must not move to where the walk has been */
+    uint64_t forgotten_ns; /* the latest `now` at which a dead entry was forgotten; 0: none was */
+    uint8_t growing;       /* one grower at a time */
+    uint8_t walking;       /* entries must not move to where the walk has been */
 };
 
 /* `bytes` for the lines. WEIR_ERANGE (less than one page), WEIR_ENOMEM. */
@@ -95,6 +96,15 @@ static inline void weir_table_set_kind(struct weir_table *table, uint32_t limit,
     uint64_t share = capacity > 1 ? UINT64_MAX / capacity + 1 : 0; /* rounded up: `capacity` units are all of it */
     __atomic_store(&table->kinds[limit], &kind, __ATOMIC_RELAXED);
     __atomic_store_n(&table->unit_shares[limit], share, __ATOMIC_RELAXED);
+}
+
+/* Before a dead entry goes: so whoever finds it gone finds this. */
+static inline void weir_table_forgets(struct weir_table *table, uint64_t now_ns)
+{
+    uint64_t last = __atomic_load_n(&table->forgotten_ns, __ATOMIC_RELAXED);
+    while (now_ns > last && !__atomic_compare_exchange_n(&table->forgotten_ns, &last, now_ns, false, __ATOMIC_RELEASE,
+                                                         __ATOMIC_RELAXED)) {
+    }
 }
 
 /* ---- finding ---- */
