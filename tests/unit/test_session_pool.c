@@ -52,6 +52,11 @@ enum weir_link_state weir_link_state(struct weir_link *link)
     return link->conn->state;
 }
 
+const char *weir_shown_why_not(int error)
+{
+    return weir_error_text(error);
+}
+
 int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed)
 {
     (void)conn, (void)deadline_ns;

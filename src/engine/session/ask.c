@@ -185,6 +185,18 @@ int weir_ask(struct pg_conn *conn, const char *text, uint64_t deadline_ns, struc
     return error ? error : end(conn, blocking, PQsendQuery(conn, text), deadline_ns, ret_result);
 }
 
+int weir_ask_commit(struct pg_conn *conn, uint64_t deadline_ns)
+{
+    PGresult *result;
+    bool blocking = !PQisnonblocking(conn);
+    if (blocking && PQsetnonblocking(conn, 1) != 0)
+        return WEIR_EIO;
+    int error = end(conn, blocking, PQsendQuery(conn, "COMMIT"), deadline_ns, &result);
+    if (!error)
+        PQclear(result);
+    return error;
+}
+
 int weir_ask_prepared(struct pg_conn *conn, const char *name, uint64_t deadline_ns, struct pg_result **ret_result)
 {
     bool blocking;

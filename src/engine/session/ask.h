@@ -31,7 +31,10 @@ int weir_ask_idle(const struct pg_conn *conn);
  * as above; WEIR_EIO: the connection is broken, or the deadline has passed and it must be closed. */
 int weir_ask(struct pg_conn *conn, const char *text, uint64_t deadline_ns, struct pg_result **ret_result);
 
-/* The same with what was prepared under `name`. */
+/* COMMIT, after a BEGIN, which leaves the connection not idle. 0, WEIR_EIO. */
+int weir_ask_commit(struct pg_conn *conn, uint64_t deadline_ns);
+
+/* The same as weir_ask with what was prepared under `name`. */
 int weir_ask_prepared(struct pg_conn *conn, const char *name, uint64_t deadline_ns, struct pg_result **ret_result);
 
 /* Prepares `text` under `name`. *ret_result as of weir_ask. */

@@ -44,9 +44,7 @@ static int connect_to(struct weir_poller *poller, uint64_t deadline_ns, char ret
         return error;
     error = weir_shown_fixed(poller->conn, deadline_ns, &poller->fixed);
     if (error) {
-        say(ret_fault, error == WEIR_EPROTO   ? "it is no PostgreSQL of 15 or later, or hides its functions"
-                       : error == WEIR_EAGAIN ? "it began anew, and does not show all yet that it has replayed"
-                                              : "it does not answer the first question");
+        say(ret_fault, weir_shown_why_not(error));
         weir_poller_drop(poller);
         return error;
     }

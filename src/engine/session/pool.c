@@ -180,8 +180,8 @@ static int open_link(struct weir_pool *pool, uint64_t server, uint64_t epoch, co
     struct weir_link *link = calloc(1, sizeof *link);
     int error = link ? weir_link_connect(conninfo, deadline_ns, &link->conn, ret_fault) : WEIR_ENOMEM;
     if (error == 0 && (error = weir_shown_fixed(link->conn, deadline_ns, &link->fixed)) != 0) {
-        (void)snprintf(ret_fault->text, sizeof ret_fault->text, "does not say what it is: %s", weir_error_text(error));
-        error = error == WEIR_EPROTO ? WEIR_EPROTO : WEIR_EDOWN;
+        (void)snprintf(ret_fault->text, sizeof ret_fault->text, "cannot be used: %s", weir_shown_why_not(error));
+        error = error == WEIR_EPROTO || error == WEIR_EINVAL ? WEIR_EPROTO : WEIR_EDOWN;
     }
     if (error != 0) {
         if (link)

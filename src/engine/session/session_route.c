@@ -105,9 +105,13 @@ static int refused(struct weir_call *call, bool write, enum weir_place_verdict v
         return weir_session_say(session, WEIR_EDOWN, "", "no primary answers");
     if (session->fault.text[0])
         return end == WEIR_ROUTE_BEHIND ? WEIR_EBEHIND : WEIR_EDOWN;
-    return end == WEIR_ROUTE_BEHIND
-               ? weir_session_say(session, WEIR_EBEHIND, "", "no server shows yet what this session has seen")
-               : weir_session_say(session, WEIR_EDOWN, "", "no server answers");
+    if (end == WEIR_ROUTE_BEHIND)
+        return weir_session_say(session, WEIR_EBEHIND, "", "no server shows yet what this session has seen");
+    for (unsigned i = 0; i < call->snapshot->count; i++) /* one speaks for all */
+        if (call->snapshot->states[i].fault[0])
+            return weir_session_say(session, WEIR_EDOWN, call->snapshot->states[i].name,
+                                    call->snapshot->states[i].fault);
+    return weir_session_say(session, WEIR_EDOWN, "", "no server answers");
 }
 
 /* What is known of the server where the session is may be older than the token. Before it leaves for one that was asked

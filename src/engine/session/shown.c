@@ -72,7 +72,7 @@ struct statement {
     const char *text;
 };
 
-enum { COLUMN_COUNT = 6, FIXED_COUNT = 4 };
+enum { COLUMN_COUNT = 6, FIXED_COUNT = 4, FIRST_COUNT = FIXED_COUNT + 2 };
 
 static const struct statement full = { "weir_shown_1", "SELECT " COLUMNS FROM_ROLE };
 static const struct statement brief_primary = { "weir_shown_1p", "SELECT pg_catalog.pg_current_wal_insert_lsn(), "
@@ -260,22 +260,58 @@ static int run(struct pg_conn *conn, const struct statement *statement, struct w
     return weir_ask(conn, statement->text, deadline_ns, ret_result);
 }
 
+/* A pooler names processes that do not exist. In statement mode it has no transactions, and ends the connection at a
+ * BEGIN: each statement may run at another server there. */
+static int allows_transactions(struct pg_conn *conn, const char *backend, uint64_t deadline_ns)
+{
+    PGresult *result;
+    if (strtol(backend, NULL, 10) == PQbackendPID(conn))
+        return 0;
+    int error = weir_ask(conn, "BEGIN", deadline_ns, &result);
+    if (error == WEIR_EIO && weir_ask_now_ns() < deadline_ns)
+        return WEIR_EINVAL;
+    if (error)
+        return error;
+    bool begun = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
+    if (!begun)
+        return WEIR_EINVAL;
+    return weir_ask_commit(conn, deadline_ns);
+}
+
+const char *weir_shown_why_not(int error)
+{
+    switch (error) {
+    case WEIR_EPROTO:
+        return "it is no PostgreSQL of 15 or later, or hides its functions";
+    case WEIR_EAGAIN:
+        return "it began anew, and does not show all yet that it has replayed";
+    case WEIR_EINVAL:
+        return "a pooler in statement mode is between, where no check holds until the read";
+    default:
+        return "it does not answer the first question";
+    }
+}
+
 int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed)
 {
     struct weir_shown_fixed fixed = { .version = PQserverVersion(conn) };
-    const char *columns[FIXED_COUNT + 1];
+    const char *columns[FIRST_COUNT];
     PGresult *result;
     int error = weir_ask_idle(conn);
     if (error)
         return error;
     if (fixed.version < VERSION_MIN)
         return WEIR_EPROTO;
-    error = weir_ask(conn, "SELECT " SYSTEM ", " SIZES ", " STARTED ", " WHOLE, deadline_ns, &result);
+    error = weir_ask(conn, "SELECT " SYSTEM ", " SIZES ", " STARTED ", " WHOLE ", pg_catalog.pg_backend_pid()",
+                     deadline_ns, &result);
     if (error)
         return error;
-    error = row_of(result, FIXED_COUNT + 1, columns);
+    error = row_of(result, FIRST_COUNT, columns);
     if (!error)
         error = columns[FIXED_COUNT][0] == 't' ? read_fixed(columns, &fixed) : WEIR_EAGAIN;
+    if (!error)
+        error = allows_transactions(conn, columns[FIXED_COUNT + 1], deadline_ns);
     PQclear(result);
     if (!error)
         error = prepare(conn, &full, deadline_ns);

@@ -33,8 +33,12 @@ struct weir_shown_fixed {
  * no use any more); WEIR_EBUSY: a transaction is open on it; WEIR_EAGAIN: refused this time, by a conflict with what is
  * replayed, say: the connection is good; WEIR_EPROTO: not a PostgreSQL of 15 or later (in earlier ones the statistics,
  * of which the run is one, are read from a file and late). weir_shown_fixed says WEIR_EAGAIN too of a standby that
- * began anew and hides some of what it has replayed; a connection that was let pass stays good. */
+ * began anew and hides some of what it has replayed; a connection that was let pass stays good. It says WEIR_EINVAL
+ * where a pooler in statement mode is between, and the connection is broken then. */
 int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_shown_fixed *ret_fixed);
+
+/* Why weir_shown_fixed failed, for people. */
+const char *weir_shown_why_not(int error);
 
 /* How far the server is now, in one statement and one round trip. At a standby `received` is `position` where
  * nothing was in flight when it was asked, greater where something may have been, 0 where that is not known. */
