@@ -3,6 +3,7 @@
 """docs/caddy.md as it is printed, with a real Caddy."""
 import os
 import shutil
+import socket
 import unittest
 
 import recipe_case
@@ -28,6 +29,16 @@ class Caddy(recipe_case.Questions, recipe_case.RecipeCase):
             status = self.get('/api/x', {'X-Api-Key': key})[0]
             self.assertEqual(status, 429 if key == 'ada' else 200, key)
             self.assertEqual(self.passed() - before, status == 200)
+
+    def test_a_client_with_two_keys_is_refused(self):
+        """Caddy would join them, and many backends read the first."""
+        self.use_up()
+        before = self.passed()
+        with socket.create_connection(('127.0.0.1', self.front), recipe_case.AWAIT_S) as sock:
+            sock.sendall(f'GET /api/x HTTP/1.1\r\nHost: 127.0.0.1:{self.front}\r\nX-Api-Key: ada\r\nX-Api-Key: eve\r\n'
+                         'Connection: close\r\n\r\n'.encode())
+            self.assertIn(b' 400 ', sock.makefile('rb').readline())
+        self.assertEqual(self.passed(), before)
 
     def test_the_backend_sees_no_permit_of_a_client(self):
         self.get('/api/x', {**self.honest, 'Weir-Permit': 'f' * 50})
