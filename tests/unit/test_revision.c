@@ -191,6 +191,24 @@ static void a_reload_before_anything_was_heard_counts(void **state)
     assert_int_equal(node.newest.superseded_count, WEIR_SUPERSEDED_MAX);
 }
 
+/* Two that cannot hear each other, reloaded one after the other: the later one wins, though it never knew the first. */
+static void of_two_reloads_behind_a_cut_the_later_one_wins(void **state)
+{
+    (void)state;
+    struct weir_revision here = { .number = 0 }, there = { .number = 0 };
+    struct weir_revised a = started(1, 0), c = started(1, 0);
+    visit(&here, &a, NOW_S);
+    weir_revised_own(&a, 2, 0);
+    visit(&here, &a, NOW_S);
+    visit(&there, &c, NOW_S);
+    weir_revised_own(&c, 3, 0);
+    visit(&there, &c, NOW_S + 5);
+    visit(&there, &a, NOW_S + 6);
+    visit(&there, &c, NOW_S + 6);
+    assert_int_equal(there.checksum, 3);
+    assert_int_equal(a.newest.checksum, 3);
+}
+
 static void bounds(void **state)
 {
     (void)state;
@@ -265,6 +283,7 @@ int main(void)
         cmocka_unit_test(two_reloads_at_once_end),
         cmocka_unit_test(what_was_forgotten_is_told_again),
         cmocka_unit_test(a_reload_before_anything_was_heard_counts),
+        cmocka_unit_test(of_two_reloads_behind_a_cut_the_later_one_wins),
         cmocka_unit_test(bounds),
         cmocka_unit_test(nodes_agree_in_the_end),
     };

@@ -21,17 +21,6 @@ void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t 
         revised->wanted = newest->checksum != checksum || newest->given != given;
 }
 
-bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told)
-{
-    revised->heard = true;
-    if (!told || !weir_revision_newer(told, &revised->newest))
-        return false;
-    revised->newest = *told;
-    if (told->checksum == revised->own)
-        revised->wanted = false;
-    return true;
-}
-
 static bool is_superseded(const struct weir_revision *newest, uint64_t checksum)
 {
     for (size_t i = 0; i < newest->superseded_count; i++) {
@@ -39,6 +28,24 @@ static bool is_superseded(const struct weir_revision *newest, uint64_t checksum)
             return true;
     }
     return false;
+}
+
+bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told)
+{
+    revised->heard = true;
+    if (!told || !weir_revision_newer(told, &revised->newest))
+        return false;
+    const struct weir_revision before = revised->newest;
+    struct weir_revision *newest = &revised->newest;
+    *newest = *told;
+    /* Who told it may not have known what was the newest here. */
+    if (before.number > 0 && before.checksum != told->checksum && !is_superseded(told, before.checksum)) {
+        newest->superseded_count += newest->superseded_count < WEIR_SUPERSEDED_MAX;
+        newest->superseded[newest->superseded_count - 1] = before.checksum;
+    }
+    if (told->checksum == revised->own)
+        revised->wanted = false;
+    return true;
 }
 
 static bool is_due(const struct weir_revised *revised)
