@@ -105,7 +105,7 @@ static int begin(struct weir_settling *settling, struct pg_conn *conn, uint64_t 
 int weir_settling_look(struct weir_settling *settling, struct pg_conn *conn, uint64_t deadline_ns, bool *ret_settled)
 {
     int error = 0;
-    if (!settling->first) {
+    if (!settling->gone) {
         error = begin(settling, conn, deadline_ns);
     } else {
         PGresult *now;

@@ -66,8 +66,8 @@ int weir_shown_settle(struct pg_conn *conn, uint64_t deadline_ns);
  * gone, or were seen idle. Errors as above: the next look goes on. */
 struct weir_settling {
     uint64_t begun_ns;       /* before the first look */
-    struct pg_result *first; /* its rows: who may be committing; NULL: not begun */
-    bool *gone;              /* of each of them: a later look did not list it */
+    struct pg_result *first; /* its rows: who may be committing */
+    bool *gone;              /* of each of them: a later look did not list it; NULL: not begun */
 };
 int weir_settling_look(struct weir_settling *settling, struct pg_conn *conn, uint64_t deadline_ns, bool *ret_settled);
 void weir_settling_end(struct weir_settling *settling);
