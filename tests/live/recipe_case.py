@@ -52,7 +52,8 @@ class Backend:
             protocol_version = 'HTTP/1.1'
 
             def do_GET(self):
-                backend.seen.append((self.path, dict(self.headers)))
+                fields = {name: ', '.join(self.headers.get_all(name)) for name in self.headers}
+                backend.seen.append((self.path, fields))
                 if self.path.startswith('/export/') and not backend.free.is_set():
                     backend.arrived.release()
                     backend.go_on.acquire(timeout=AWAIT_S)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/nginx.md as it is printed, with a real nginx."""
 import shutil
+import socket
 import time
 import unittest
 
@@ -63,6 +64,14 @@ class Nginx(recipe_case.PermitsOfTheProxy, recipe_case.Questions, recipe_case.Re
             while self.remaining({'route': '/export/x', 'user': client}) != 2:
                 self.assertLess(time.monotonic(), deadline, f'a permit of {client} did not come back')
                 time.sleep(0.05)
+
+    def test_of_two_keys_the_backend_sees_what_was_counted(self):
+        self.use_up()
+        with socket.create_connection(('127.0.0.1', self.front), recipe_case.AWAIT_S) as sock:
+            sock.sendall(b'GET /api/x HTTP/1.1\r\nHost: a\r\nX-Api-Key: eve\r\nX-Api-Key: ada\r\nConnection: close\r\n\r\n')
+            self.assertIn(b' 200 ', sock.makefile('rb').readline())
+        fields = {name.lower(): value for name, value in self.backend.seen[-1][1].items()}
+        self.assertEqual(self.remaining({'route': '/api/x', 'user': fields['x-api-key']}), recipe_case.BURST - 1)
 
     def test_nothing_is_logged_of_refusals(self):
         self.use_up()
