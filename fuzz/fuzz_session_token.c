@@ -46,8 +46,7 @@ static void use(const struct weir_session_token *token)
           .branch = 7,
           .primary = true,
           .settled = true,
-          .oldest = 9,
-          .next = 9,
+
           .started = 5 },
         { .system = 1, .position = 0x3000148, .received = 0x3000148, .timeline = 1, .streams = true },
         { .system = 1, .position = UINT64_MAX - 7, .timeline = 4 },
