@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/siphash.h"
 #include "weir/error.h"
 
@@ -140,6 +141,7 @@ void weir_watch_state(struct weir_watch *watch, struct weir_subject subject, uns
     bool quiet = !known->seen && calm;
     if (!quiet && !take_line(watch, known))
         return;
+    weir_assert(format);
     va_list list;
     va_start(list, format);
     (void)vsnprintf(message, sizeof(message), format, list);
