@@ -136,8 +136,12 @@ class Two(WithReplicas, Window):
             wait_for(lambda: not drive.ask('peek', 'a:x:1', deadline_ms=100)[0] == 'EDOWN', 'the primary is lost')
             now.kill()
             wait_for(lambda: now.port not in self.group.named(), 'no failover')
-            wait_for(lambda: drive.ask('peek', 'a:x:1', deadline_ms=100)[0] == 'OK', 'not followed')
-            self.assertEqual(self.primaries(drive, 1)[0], [self.group.primary_now().port])
+            def follows():
+                """For a second in which they did not fail over again, as sentinels on a busy machine may."""
+                named = set(self.group.named())
+                seen, _ = self.primaries(drive, 1)
+                return named == set(self.group.named()) and {*seen} == named and len(seen) == 1
+            wait_for(follows, 'not followed')
 
 
 class Three(WithReplicas, Window):

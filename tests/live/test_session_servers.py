@@ -282,8 +282,8 @@ class Failovers(ReplicasCase):
         self.assertGreaterEqual(end, asked.ask('place', 0, 9)['position'])
         self.group.wait_caught_up()
         for number, standby in enumerate(self.group.standbys):
-            asked.open(2, standby)
-            self.assertEqual(asked.verdict(0, 2), 'ok', standby)
+            asked.open(2, standby)  # unproven, until it was seen to stream from the new one
+            wait_for(lambda: asked.verdict(0, 2) == 'ok', f'{standby} is not believed')
         return 2
 
     def with_loss(self, asked, old, new, ahead, below):
