@@ -11,6 +11,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* It ends at a NUL. Not strndup, which may look for one beyond the bytes. */
+static char *copy_of(const void *bytes, size_t size)
+{
+    char *copy = malloc(size + 1);
+    weir_assert(copy);
+    memcpy(copy, bytes, size);
+    copy[size] = '\0';
+    return copy;
+}
+
 /* The first byte says how many columns; the values are cut at newlines, and an empty one is NULL. */
 static PGresult *result_of(const char *text, size_t size)
 {
@@ -28,7 +38,7 @@ static PGresult *result_of(const char *text, size_t size)
     for (int cell = 0; at < end && cell < 3 * columns; cell++) {
         const char *line = memchr(at, '\n', (size_t)(end - at));
         size_t length = (size_t)((line ? line : end) - at);
-        char *value = strndup(at, length); /* text ends at a NUL */
+        char *value = copy_of(at, length);
         int shown = length ? (int)strlen(value) : -1;
         PQsetvalue(result, cell / columns, cell % columns, length ? value : NULL, shown);
         free(value);
@@ -65,7 +75,7 @@ static void check_questions(const uint8_t *data, size_t size)
         weir_assert((text.data[i] >= ' ' && text.data[i] < 127) || text.data[i] == '\n');
     weir_assert(text.failed || strlen(text.data) == text.size);
     free(text.data);
-    char *table = strndup((const char *)data, size);
+    char *table = copy_of(data, size);
     if (weir_pg_table_valid(table))
         weir_assert(strlen(table) <= WEIR_PG_TABLE_MAX &&
                     strspn(table, "abcdefghijklmnopqrstuvwxyz0123456789_.") == strlen(table));
