@@ -124,7 +124,7 @@ class Drain(unittest.TestCase):
         """Returns when it drains: nobody is let in any more."""
         self.weir.process.terminate()
         for port in (self.weir.resp, self.weir.http):
-            with contextlib.suppress(ConnectionRefusedError):
+            with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
                 while True:
                     socket.create_connection(('127.0.0.1', port), timeout=10).close()
 
