@@ -7,7 +7,7 @@ ARGS ?=
 # Debian's, for its python3-redis; another may stand before it in PATH.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all run test soak bench algorithms scenarios demo-lock measure-sharing fuzz lint format install clean help
+.PHONY: all run test soak mutants bench algorithms scenarios demo-lock measure-sharing fuzz lint format install clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -24,6 +24,9 @@ test: ## everything that scripts/test does, without setting the machine up
 soak: all ## the full counts of the long suites (scripts/test runs a short slice); writes docs/soak.md
 	$(PYTHON) tests/run.py --build $(BUILD) --soak
 	$(PYTHON) tests/sim/soak.py --build $(BUILD) --write docs/soak.md $(ARGS)
+
+mutants: all ## plant mistakes and see what the tests find; ARGS="--seed 7 --write docs/mutants.md" draws others
+	$(PYTHON) tests/mutants/run.py --build $(BUILD) $(ARGS)
 
 bench: ## measure against floors and peers; ARGS="--write docs/performance.md" keeps the table
 	scripts/bootstrap bench

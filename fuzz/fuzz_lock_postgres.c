@@ -70,7 +70,7 @@ static void check_questions(const uint8_t *data, size_t size)
     op.owner = (struct weir_slice){ data + half,
                                     size - half < WEIR_LOCK_OWNER_MAX ? size - half : WEIR_LOCK_OWNER_MAX };
     struct weir_lock_op *order[] = { &op };
-    weir_pg_batch_write(&text, &ground, order, 1, true, 1000);
+    weir_pg_batch_write(&text, &ground, order, 1, true, 1000, (enum weir_pg_tokens)(size % 3));
     for (size_t i = 0; i < text.size; i++)
         weir_assert((text.data[i] >= ' ' && text.data[i] < 127) || text.data[i] == '\n');
     weir_assert(text.failed || strlen(text.data) == text.size);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The configuration: no text may do more than be refused, and what is accepted keeps the promises of config.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "rules/config.h"
@@ -53,6 +56,29 @@ static void text_check(const uint8_t *data, size_t size)
     weir_arena_destroy(arena);
 }
 
+/* Who is told all that is wrong is told that, too, which others are told alone. */
+static void telling_check(const uint8_t *data, size_t size, int error, const struct weir_config_fault *fault)
+{
+    static struct weir_config_faults faults;
+    struct weir_config *config = NULL;
+    char path[32];
+    int file = memfd_create("weir.yaml", MFD_CLOEXEC);
+    weir_assert(file >= 0 && write(file, data, size) == (ssize_t)size);
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+    weir_assert(weir_config_load_telling(path, &config, &faults) == error);
+    weir_assert(close(file) == 0 && !error == (config != NULL));
+    weir_config_destroy(config);
+    bool told = !error;
+    for (size_t i = 0; error && i < faults.count; i++) {
+        const struct weir_config_fault *one = &faults.list[i];
+        weir_assert(one->text[0] && strlen(one->text) < sizeof(one->text));
+        weir_assert(i == 0 || one->mark.line >= one[-1].mark.line);
+        told = told || (one->mark.line == fault->mark.line && one->mark.column == fault->mark.column &&
+                        strcmp(one->text, fault->text) == 0);
+    }
+    weir_assert(told && faults.count <= WEIR_CONFIG_FAULTS_MAX);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct weir_config *config = NULL;
@@ -63,6 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int error = weir_config_parse((const char *)data, size, &config, &fault);
     weir_assert(!error == (config != NULL));
     weir_assert(!error || (fault.text[0] && strlen(fault.text) < sizeof(fault.text)));
+    telling_check(data, size, error, &fault);
     for (size_t i = 0; config && i < config->limits_count; i++)
         limit_check(&config->limits[i]);
     if (config)

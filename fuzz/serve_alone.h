@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One loop without its thread, and a connection without its socket, for targets that feed bytes to a protocol. */
+ * One loop without its thread, and a connection without its socket: a target that feeds bytes to a protocol. Its file
+ * says which. */
 #ifndef WEIR_FUZZ_SERVE_ALONE_H
 #define WEIR_FUZZ_SERVE_ALONE_H
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +23,14 @@ struct serve_alone {
     void *loop_state;
 };
 
-static inline void serve_alone_init(struct serve_alone *alone, const struct weir_protocol *protocol,
-                                    const char *config_text)
+static inline void serve_alone_init(struct serve_alone *alone, const struct weir_protocol *protocol, const char *listen)
 {
+    static const char limits[] = "limits:\n"
+                                 "  - { name: a, key: [user], rate: 10/s }\n"
+                                 "  - { name: b, key: [user], rate: 5/min, algorithm: sliding_log }\n"
+                                 "  - { name: c, match: { site: 'x*' }, rate: 3/hour, algorithm: fixed_window }\n"
+                                 "  - { name: d, key: [job], rate: 2, algorithm: concurrency }\n";
+    char config_text[sizeof(limits) + 128];
     struct weir_config *config = NULL;
     struct weir_config_fault config_fault;
     struct weir_fault fault;
@@ -32,6 +39,7 @@ static inline void serve_alone_init(struct serve_alone *alone, const struct weir
     struct weir_shared *shared = &alone->shared;
     struct weir_loop *loop = alone->loop = calloc(1, sizeof(*loop));
     alone->loop_state = calloc(1, protocol->loop_state_size);
+    weir_assert((size_t)snprintf(config_text, sizeof(config_text), "%s%s", listen, limits) < sizeof(config_text));
     weir_assert(!weir_limiter_create(&options, &shared->limiter, &fault));
     weir_assert(!weir_config_parse(config_text, strlen(config_text), &config, &config_fault));
     weir_assert(!weir_setup_create(config, shared->limiter, &setup, &config_fault));
@@ -88,5 +96,23 @@ static inline void serve_alone_run(struct serve_alone *alone, const struct weir_
     weir_buffer_release(&conn->out, &alone->loop->pool);
     free(conn);
 }
+
+/* The target itself. */
+#define SERVE_ALONE_TARGET(protocol, listen)                                                                           \
+    int LLVMFuzzerInitialize(int *argc, char ***argv);                                                                 \
+    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);                                                      \
+    static struct serve_alone alone;                                                                                   \
+    int LLVMFuzzerInitialize(int *argc, char ***argv)                                                                  \
+    {                                                                                                                  \
+        (void)argc, (void)argv;                                                                                        \
+        serve_alone_init(&alone, &(protocol), listen);                                                                 \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)                                                       \
+    {                                                                                                                  \
+        if (size > 0)                                                                                                  \
+            serve_alone_run(&alone, &(protocol), data, size);                                                          \
+        return 0;                                                                                                      \
+    }
 
 #endif

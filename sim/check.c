@@ -82,21 +82,47 @@ static void spends_grow(struct weir_sim_check *check)
     check->spends_head = 0;
 }
 
-static uint64_t admit_log(struct weir_sim_check *check, uint64_t units)
+/* The newest but `back`. */
+static struct weir_sim_spend *spend_at(struct weir_sim_check *check, uint32_t back)
 {
-    uint64_t mask = check->spends_room - 1;
-    while (check->spends_count > 0 &&
-           check->spends[check->spends_head].at_ns + check->limit.period_ns <= check->at_ns) {
-        check->spends_units -= check->spends[check->spends_head].units;
-        check->spends_head = (check->spends_head + 1) & (uint32_t)mask;
+    return &check->spends[(check->spends_head + check->spends_count - 1 - back) & (check->spends_room - 1)];
+}
+
+/* Forgets what is older than keep_ns and puts the new one in its place by time. */
+static void spends_add(struct weir_sim_check *check, const struct weir_sim_spend *spend, uint64_t keep_ns)
+{
+    while (check->spends_count > 0 && spend_at(check, check->spends_count - 1)->at_ns + keep_ns <= check->at_ns) {
+        check->spends_units -= spend_at(check, check->spends_count - 1)->units;
+        check->spends_head = (check->spends_head + 1) & (check->spends_room - 1);
         check->spends_count--;
     }
     if (check->spends_count == check->spends_room)
         spends_grow(check);
-    check->spends[(check->spends_head + check->spends_count++) & (check->spends_room - 1)] =
-        (struct weir_sim_spend){ check->at_ns, units };
-    check->spends_units += units;
+    uint32_t back = 0;
+    for (check->spends_count++; back + 1 < check->spends_count && spend_at(check, back + 1)->at_ns > spend->at_ns;
+         back++)
+        *spend_at(check, back) = *spend_at(check, back + 1);
+    *spend_at(check, back) = *spend;
+    check->spends_units += spend->units;
+}
+
+static uint64_t admit_log(struct weir_sim_check *check, uint64_t units)
+{
+    spends_add(check, &(struct weir_sim_spend){ check->at_ns, units, 0 }, check->limit.period_ns);
     return weir_sub_sat(check->spends_units, check->limit.count);
+}
+
+uint64_t weir_sim_check_admit_since(struct weir_sim_check *check, const struct weir_sim_spend *spend, uint64_t since_ns,
+                                    uint64_t nodes, uint64_t most)
+{
+    uint64_t units = 0;
+    advance(check, weir_max_u64(check->at_ns, spend->at_ns));
+    spends_add(check, spend, 2 * check->limit.period_ns);
+    for (uint32_t back = 0; back < check->spends_count && spend_at(check, back)->at_ns >= since_ns; back++) {
+        const struct weir_sim_spend *one = spend_at(check, back);
+        units += one->at_ns <= spend->at_ns && (nodes >> one->node & 1) ? one->units : 0;
+    }
+    return weir_sub_sat(units, most);
 }
 
 uint64_t weir_sim_check_admit(struct weir_sim_check *check, uint64_t at_ns, uint64_t window, uint64_t units)
@@ -127,7 +153,7 @@ void weir_sim_check_allow(struct weir_sim_check *check, uint64_t at_ns, uint64_t
         check->allowances[WEIR_SIM_ALLOWANCES - 1].at_ns = end_ns;
         return;
     }
-    check->allowances[check->allowances_count++] = (struct weir_sim_spend){ end_ns, units };
+    check->allowances[check->allowances_count++] = (struct weir_sim_spend){ end_ns, units, 0 };
 }
 
 uint64_t weir_sim_check_allowed(const struct weir_sim_check *check)

@@ -5,7 +5,9 @@
  *
  * token_bucket, leaky_bucket: admitted in [s, t] <= b + n (t - s) / p for every s. The largest excess over all s is
  *     D - b with D := max(0, D - n dt / p) + units; D is kept in units of 1/p.
- * fixed_window, sliding_counter: units per aligned window <= n.
+ * fixed_window, sliding_counter: units per aligned window <= n. Without an engine each node aligns the windows of a
+ *     sliding_counter to its own clock, and they begin when they like: then the units since the window of the node that
+ *     admits began (weir_sim_check_admit_since).
  * sliding_log: units in every (t - p, t] <= n.
  *
  * What a mode may admit once more per event (a crash, a loss of state) is an allowance. It counts for every [s, t]
@@ -24,6 +26,7 @@
 
 struct weir_sim_spend {
     uint64_t at_ns, units;
+    uint32_t node;
 };
 
 struct weir_sim_check {
@@ -34,7 +37,7 @@ struct weir_sim_check {
     struct {
         uint64_t id, units;
     } windows[WEIR_SIM_WINDOWS];
-    struct weir_sim_spend *spends; /* log: a ring */
+    struct weir_sim_spend *spends; /* log, and admit_since: a ring, by time */
     uint32_t spends_room, spends_head, spends_count;
     uint64_t spends_units;
     struct weir_sim_spend allowances[WEIR_SIM_ALLOWANCES]; /* at_ns: the end of its grace */
@@ -47,6 +50,11 @@ void weir_sim_check_deinit(struct weir_sim_check *check);
 /* `units` were admitted at `at_ns` (never going back), in `window` of the calendar. Returns by how many units the limit
  * is passed now. */
 uint64_t weir_sim_check_admit(struct weir_sim_check *check, uint64_t at_ns, uint64_t window, uint64_t units);
+
+/* `spend` was admitted, decided at its time, which may be a little before that of others given already. Returns by how
+ * many units the nodes of the mask passed `most` from since_ns to then. */
+uint64_t weir_sim_check_admit_since(struct weir_sim_check *check, const struct weir_sim_spend *spend, uint64_t since_ns,
+                                    uint64_t nodes, uint64_t most);
 
 /* `units` more, because of something that happened now. */
 void weir_sim_check_allow(struct weir_sim_check *check, uint64_t at_ns, uint64_t grace_ns, uint64_t units);

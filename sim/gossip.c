@@ -11,7 +11,7 @@
 
 struct node {
     struct weir_gossip gossip;
-    struct weir_gossip_limit limit;
+    struct weir_gossip_limit limits[2], *limit; /* as it is, and before a reload */
     struct weir_gossip_key key;
     bool known; /* the key is there */
     struct weir_gossip_peer peers[WEIR_SIM_NODES_MAX];
@@ -36,16 +36,32 @@ static void start(struct weir_sim *sim, uint32_t node, void *state)
     if (plan->plant == WEIR_SIM_PLANT_EPOCH)
         epoch = node + 1;
     weir_gossip_init(&self->gossip, plan->nodes, node, epoch, self->peers, now_ns);
-    int error = weir_gossip_limit_init(&self->limit, 1, &plan->limit, plan->slack, &fault);
+    self->limit = &self->limits[0];
+    int error = weir_gossip_limit_init(self->limit, 1, weir_sim_spec(sim, node), plan->slack, &fault);
     weir_assert(error == 0);
-    weir_gossip_limit_add(&self->gossip, &self->limit);
+    weir_gossip_limit_add(&self->gossip, self->limit);
     weir_sim_wake(sim, node, now_ns + 1 + weir_sim_random_below(weir_sim_draw(sim), plan->interval_ns));
+}
+
+static void reload(struct weir_sim *sim, uint32_t node, void *state)
+{
+    struct node *self = state;
+    struct weir_gossip_limit *before = self->limit;
+    struct weir_event event = weir_sim_event_now(sim, node, 0);
+    struct weir_fault fault;
+    self->limit = &self->limits[before == &self->limits[0]];
+    int error = weir_gossip_limit_init(self->limit, 1, weir_sim_spec(sim, node), weir_sim_plan_of(sim)->slack, &fault);
+    weir_assert(error == 0);
+    weir_gossip_limit_add(&self->gossip, self->limit);
+    if (self->known)
+        weir_gossip_key_follow(&self->gossip, &self->key, self->limit, &event);
+    weir_gossip_limit_remove(&self->gossip, before);
 }
 
 static struct weir_gossip_key *key_of(struct weir_sim *sim, uint32_t node, struct node *self)
 {
     if (!self->known)
-        weir_gossip_key_init(&self->gossip, &self->key, key_id, &self->limit, self->about, weir_sim_now(sim, node));
+        weir_gossip_key_init(&self->gossip, &self->key, key_id, self->limit, self->about, weir_sim_now(sim, node));
     self->known = true;
     return &self->key;
 }
@@ -129,7 +145,7 @@ static void message(struct weir_sim *sim, uint32_t node, void *state, uint32_t f
         struct weir_gossip_word word;
         struct weir_gossip_key *key = key_of(sim, node, self);
         memcpy(word.id, key_id, sizeof word.id);
-        word.limit = self->limit.id;
+        word.limit = self->limit->id;
         word.window = letter.window;
         word.used = letter.used;
         for (uint32_t i = 0; i < plan->nodes; i++)
@@ -139,6 +155,12 @@ static void message(struct weir_sim *sim, uint32_t node, void *state, uint32_t f
         whole = weir_gossip_hear_word(&self->gossip, key, &letter.head, &word, &event);
     }
     weir_gossip_hear_end(&self->gossip, &letter.head, whole, now_ns);
+}
+
+static bool knows(const void *state)
+{
+    const struct node *self = state;
+    return self->gossip.synced;
 }
 
 static uint64_t bound(const struct weir_sim_plan *plan)
@@ -156,6 +178,9 @@ static uint64_t bound_crash(const struct weir_sim_plan *plan)
 static uint32_t calm_ppm(const struct weir_sim_plan *plan)
 {
     uint64_t fill_ns = weir_mul_div(plan->limit.period_ns, weir_limit_capacity(&plan->limit), plan->limit.count);
+    if (plan->changed.period_ns > 0)
+        fill_ns = weir_min_u64(
+            fill_ns, weir_mul_div(plan->changed.period_ns, weir_limit_capacity(&plan->changed), plan->changed.count));
     return 2 * plan->interval_ns + 4 * plan->latency_max_ns < fill_ns / 4 ? 500000 : 0;
 }
 
@@ -167,8 +192,10 @@ const struct weir_sim_mode weir_sim_gossip = {
     .finish = finish,
     .message = message,
     .timer = timer,
+    .reload = reload,
     .bound = bound,
     .bound_crash = bound_crash,
+    .knows = knows,
     .no_log = true,
     .engineless = true,
     .calm_ppm = calm_ppm,

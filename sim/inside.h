@@ -30,6 +30,7 @@ struct weir_sim_place {
     uint64_t wall_off_ns;  /* its wall clock is ahead by so much */
     uint64_t wall_high_ns; /* the highest wall time it has seen */
     uint64_t paused_until_ns;
+    uint32_t revision;   /* of the limit */
     uint32_t life;       /* + 1 with each crash */
     uint32_t downed_by;  /* fault + 1; 0 = up */
     uint64_t wake_ns;    /* wanted; 0 = none */
@@ -43,13 +44,17 @@ struct weir_sim {
     struct weir_sim_queue queue;
     struct weir_sim_pool pool;
     struct weir_sim_random random;
-    struct weir_sim_check check;
+    uint32_t revision;            /* the newest: odd ones are plan->changed */
+    struct weir_sim_check check;  /* by the larger of both, in rate and in burst */
+    struct weir_sim_check newest; /* by the newest, of what was admitted since all nodes have it */
+    bool settled;                 /* they have */
     struct weir_sim_result *result;
     struct weir_sim_trace *trace;
     uint64_t now_ns; /* true */
     uint64_t number;
     int64_t stepped_ns;    /* the engine's clock, in all */
     uint64_t forward_ns;   /* of it, forward ones */
+    uint64_t windows_back; /* that it stepped back over */
     uint64_t fastest_rate; /* of the nodes' clocks, 2^-20 */
     uint64_t active;       /* faults, as a mask */
     uint8_t *saved;        /* the engine's state as it was before a failover */
@@ -62,13 +67,25 @@ struct weir_sim {
 
 _Static_assert(WEIR_SIM_FAULTS_MAX <= 64, "faults fit a mask");
 
+/* A time as the check has it: of the fastest clock without an engine, else with what the engine's clock skipped. */
+static inline uint64_t weir_sim_checked(const struct weir_sim *sim, uint64_t at_ns)
+{
+    return at_ns + (sim->plan->mode->engineless ? (at_ns * sim->fastest_rate >> 20) : sim->forward_ns);
+}
+
+static inline const struct weir_limit_spec *weir_sim_revision(const struct weir_sim *sim, uint32_t revision)
+{
+    return revision & 1 ? &sim->plan->changed : &sim->plan->limit;
+}
+
 /* world.c */
 struct weir_sim_place *weir_sim_place_of(struct weir_sim *sim, uint32_t place);
 void weir_sim_start_node(struct weir_sim *sim, uint32_t node);
 void weir_sim_crash_node(struct weir_sim *sim, uint32_t node);
 void weir_sim_arrive(struct weir_sim *sim, uint32_t node, uint64_t cost);
-/* `window` that the decision fell into; a later one counts as of it. */
-void weir_sim_finish(struct weir_sim *sim, uint32_t node, uint64_t cost, uint64_t window, bool admitted);
+/* As of the decision: when it was made, and the window that it fell into. */
+void weir_sim_finish(struct weir_sim *sim, uint32_t node, uint64_t cost, const struct weir_sim_decision *decision,
+                     bool admitted);
 void weir_sim_timer_due(struct weir_sim *sim, uint32_t node);
 /* Requests that have waited for longer than this, of nodes that are up. */
 uint32_t weir_sim_stuck(const struct weir_sim *sim, uint64_t longer_than_ns);

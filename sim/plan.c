@@ -6,9 +6,10 @@
 const char *weir_sim_fault_name(enum weir_sim_fault_kind kind)
 {
     static const char *const names[WEIR_SIM_FAULT_KINDS] = {
-        [WEIR_SIM_CUT] = "cut",     [WEIR_SIM_SPLIT] = "split",         [WEIR_SIM_PAUSE] = "pause",
-        [WEIR_SIM_CRASH] = "crash", [WEIR_SIM_STEP] = "step",           [WEIR_SIM_LOSE] = "lose",
-        [WEIR_SIM_SLOW] = "slow",   [WEIR_SIM_DUPLICATE] = "duplicate", [WEIR_SIM_DROP] = "drop",
+        [WEIR_SIM_CUT] = "cut",       [WEIR_SIM_SPLIT] = "split",         [WEIR_SIM_PAUSE] = "pause",
+        [WEIR_SIM_CRASH] = "crash",   [WEIR_SIM_STEP] = "step",           [WEIR_SIM_LOSE] = "lose",
+        [WEIR_SIM_SLOW] = "slow",     [WEIR_SIM_DUPLICATE] = "duplicate", [WEIR_SIM_DROP] = "drop",
+        [WEIR_SIM_RELOAD] = "reload",
     };
     weir_assert((unsigned)kind < WEIR_SIM_FAULT_KINDS);
     return names[kind];

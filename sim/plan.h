@@ -38,6 +38,7 @@ enum weir_sim_fault_kind {
     WEIR_SIM_SLOW,      /* all messages take up to step_ns longer */
     WEIR_SIM_DUPLICATE, /* all messages come several times, the copies up to step_ns later */
     WEIR_SIM_DROP,      /* a third of all messages is lost */
+    WEIR_SIM_RELOAD,    /* the limit is `changed` at the nodes of the mask, and at the end at all; the next time back */
     WEIR_SIM_FAULT_KINDS
 };
 
@@ -63,6 +64,7 @@ struct weir_sim_plan {
     const struct weir_sim_mode *mode;
     uint64_t seed; /* of the draws during the run: delays, losses, gaps */
     struct weir_limit_spec limit;
+    struct weir_limit_spec changed; /* of the same algorithm and period; period_ns 0: RELOAD is no fault of it */
     uint32_t nodes;
     uint64_t duration_ns;
     uint64_t slack;          /* batched, gossip: of one node */

@@ -17,14 +17,19 @@ enum weir_sim_event_kind {
     WEIR_SIM_EVENT_FAULT,   /* a fault begins, or ends (more) */
 };
 
+struct weir_sim_decision {
+    uint64_t at_ns, window;
+};
+
 struct weir_sim_event {
     enum weir_sim_event_kind kind;
-    uint32_t place;          /* where it happens; for ARRIVE and FAULT, which one */
-    uint32_t from;           /* MESSAGE: who sent it */
-    uint32_t life;           /* of the node, when it was pushed: a node that crashed has another */
-    uint64_t number, window; /* FINISH: the cost, and the window of the decision */
-    uint32_t size;           /* of `data`; 0 = none */
-    uint32_t slot;           /* of `data`, in the pool */
+    uint32_t place;                    /* where it happens; for ARRIVE and FAULT, which one */
+    uint32_t from;                     /* MESSAGE: who sent it */
+    uint32_t life;                     /* of the node, when it was pushed: a node that crashed has another */
+    uint64_t number;                   /* FINISH: the cost */
+    struct weir_sim_decision decision; /* FINISH */
+    uint32_t size;                     /* of `data`; 0 = none */
+    uint32_t slot;                     /* of `data`, in the pool */
 };
 
 /* `key`: the time, and below it the low bits of the order, which tell apart what is due at the same instant. */

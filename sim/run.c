@@ -19,11 +19,6 @@ static uint64_t all_nodes(const struct weir_sim_plan *plan)
     return plan->nodes == 64 ? UINT64_MAX : (UINT64_C(1) << plan->nodes) - 1;
 }
 
-static uint64_t checked_now(const struct weir_sim *sim)
-{
-    return sim->now_ns + (sim->plan->mode->engineless ? (sim->now_ns * sim->fastest_rate >> 20) : sim->forward_ns);
-}
-
 /* ---- clients ---- */
 
 static void load_next(struct weir_sim *sim, uint32_t index, uint32_t node)
@@ -85,7 +80,7 @@ static void engine_loses(struct weir_sim *sim, const struct weir_sim_fault *faul
     /* What nodes still held of the old state is spent within the life of a chunk. Lost too is by how much the limit
      * had been passed already, which nobody pays back. */
     uint64_t grace_ns = sim->plan->chunk_ttl_ns + 2 * sim->plan->deadline_ns;
-    weir_sim_check_allow(&sim->check, checked_now(sim), grace_ns, sim->limit.capacity + sim->bound);
+    weir_sim_check_allow(&sim->check, weir_sim_checked(sim, sim->now_ns), grace_ns, sim->limit.capacity + sim->bound);
 }
 
 /* What is held is held for a length of time on the engine's clock: a step forward by more than the margin (which is
@@ -93,36 +88,77 @@ static void engine_loses(struct weir_sim *sim, const struct weir_sim_fault *faul
 static void engine_steps(struct weir_sim *sim, const struct weir_sim_fault *fault)
 {
     sim->engine.wall_high_ns = weir_max_u64(sim->engine.wall_high_ns, weir_sim_now(sim, WEIR_SIM_ENGINE));
+    uint64_t period_ns = sim->plan->limit.period_ns, window = weir_sim_now(sim, WEIR_SIM_ENGINE) / period_ns;
     sim->stepped_ns += fault->step_ns;
+    sim->windows_back += weir_sub_sat(window, weir_sim_now(sim, WEIR_SIM_ENGINE) / period_ns);
     if (fault->step_ns <= 0)
         return;
     uint64_t ahead_ns = (uint64_t)fault->step_ns;
     sim->forward_ns += ahead_ns;
     if (sim->plan->mode->step_forgets && (sim->limit.calendar || ahead_ns > sim->plan->chunk_ttl_ns / 20))
-        weir_sim_check_allow(&sim->check, checked_now(sim), sim->plan->chunk_ttl_ns, sim->limit.capacity);
+        weir_sim_check_allow(&sim->check, weir_sim_checked(sim, sim->now_ns), sim->plan->chunk_ttl_ns,
+                             sim->limit.capacity);
+}
+
+/* More may be admitted, because of what happens now. */
+static void allow(struct weir_sim *sim, uint64_t grace_ns, uint64_t units)
+{
+    weir_sim_check_allow(&sim->check, weir_sim_checked(sim, sim->now_ns), grace_ns, units);
+    if (sim->settled)
+        weir_sim_check_allow(&sim->newest, weir_sim_checked(sim, sim->now_ns), grace_ns, units);
+}
+
+/* Nodes of the mask that are up take the newest definition; who is down will start with it. Where all have it, what is
+ * admitted from now on is held against it alone. */
+static void nodes_reload(struct weir_sim *sim, uint64_t nodes)
+{
+    sim->settled = true;
+    for (uint32_t i = 0; i < sim->plan->nodes; i++) {
+        struct weir_sim_place *p = &sim->nodes[i];
+        if (!p->downed_by && (nodes >> i & 1) && p->revision != sim->revision) {
+            p->revision = sim->revision;
+            sim->plan->mode->reload(sim, i, p->state);
+        }
+        sim->settled &= p->downed_by || p->revision == sim->revision;
+    }
+    weir_sim_check_deinit(&sim->newest);
+    weir_sim_check_init(&sim->newest, weir_sim_revision(sim, sim->revision));
+}
+
+static void limit_changes(struct weir_sim *sim, uint64_t nodes)
+{
+    sim->revision++;
+    nodes_reload(sim, nodes);
+}
+
+static bool knows(const struct weir_sim *sim, uint32_t node)
+{
+    return sim->nodes[node].downed_by == 0 &&
+           (!sim->plan->mode->knows || sim->plan->mode->knows(sim->nodes[node].state));
 }
 
 static void nodes_crash(struct weir_sim *sim, uint32_t index, uint64_t nodes)
 {
+    bool knew = false;
     for (; nodes; nodes &= nodes - 1) {
         uint32_t node = (uint32_t)__builtin_ctzll(nodes);
         if (sim->nodes[node].downed_by)
             continue;
+        knew |= knows(sim, node);
         sim->nodes[node].downed_by = index + 1;
         weir_sim_crash_node(sim, node);
-        weir_sim_check_allow(&sim->check, checked_now(sim), 0, sim->bound_crash);
+        allow(sim, 0, sim->bound_crash);
     }
-    /* Without an engine, what no node remembers nobody does: a loss of state. */
-    bool up = !sim->plan->mode->engineless || !sim->plan->mode->bound;
+    /* Without an engine, what no node remembers nobody does: a loss of state. Who has just started has none. */
+    bool known = !sim->plan->mode->engineless || !sim->plan->mode->bound;
     uint64_t until_ns = 0;
     for (uint32_t i = 0; i < sim->plan->nodes; i++) {
-        up |= sim->nodes[i].downed_by == 0;
+        known |= knows(sim, i);
         if (sim->nodes[i].downed_by)
             until_ns = weir_max_u64(until_ns, sim->plan->faults[sim->nodes[i].downed_by - 1].until_ns);
     }
-    if (!up)
-        weir_sim_check_allow(&sim->check, checked_now(sim), until_ns - sim->now_ns + WEIR_NS_PER_SECOND,
-                             sim->limit.capacity + sim->bound);
+    if (knew && !known)
+        allow(sim, until_ns - sim->now_ns + WEIR_NS_PER_SECOND, sim->check.capacity + sim->bound);
 }
 
 static void nodes_start(struct weir_sim *sim, uint32_t index, uint64_t nodes)
@@ -159,6 +195,8 @@ static void fault_due(struct weir_sim *sim, uint32_t index, enum fault_moment mo
         sim->active &= ~(UINT64_C(1) << index);
         if (fault->kind == WEIR_SIM_CRASH)
             nodes_start(sim, index, nodes);
+        else if (fault->kind == WEIR_SIM_RELOAD)
+            nodes_reload(sim, all_nodes(sim->plan));
         return;
     }
     sim->active |= UINT64_C(1) << index;
@@ -170,6 +208,8 @@ static void fault_due(struct weir_sim *sim, uint32_t index, enum fault_moment mo
         engine_steps(sim, fault);
     else if (fault->kind == WEIR_SIM_LOSE)
         engine_loses(sim, fault);
+    else if (fault->kind == WEIR_SIM_RELOAD)
+        limit_changes(sim, nodes);
 }
 
 static void fault_plan(struct weir_sim *sim, uint32_t index, uint64_t at_ns, enum fault_moment moment)
@@ -228,7 +268,7 @@ static void event_due(struct weir_sim *sim, const struct weir_sim_event *event)
         break;
     case WEIR_SIM_EVENT_FINISH:
         if (same_life)
-            weir_sim_finish(sim, event->place, event->number, event->window, event->from != 0);
+            weir_sim_finish(sim, event->place, event->number, &event->decision, event->from != 0);
         else
             sim->result->nodes[event->place].dropped++;
         break;
@@ -253,7 +293,11 @@ static void world_init(struct weir_sim *sim)
     sim->random.state = plan->seed;
     sim->waiting_free = WEIR_SIM_NONE;
     weir_sim_queue_init(&sim->queue);
-    weir_sim_check_init(&sim->check, &plan->limit);
+    struct weir_limit_spec larger = plan->limit;
+    larger.count = weir_max_u64(larger.count, plan->changed.count);
+    larger.burst = weir_max_u64(larger.burst, plan->changed.burst);
+    weir_sim_check_init(&sim->check, &larger);
+    weir_sim_check_init(&sim->newest, &plan->limit);
     sim->bound = mode->bound ? mode->bound(plan) : 0;
     sim->bound_crash = mode->bound_crash ? mode->bound_crash(plan) : 0;
     for (uint32_t i = 0; i < plan->nodes; i++) {
@@ -288,6 +332,7 @@ static void world_deinit(struct weir_sim *sim)
     weir_sim_queue_deinit(&sim->queue);
     weir_sim_pool_deinit(&sim->pool);
     weir_sim_check_deinit(&sim->check);
+    weir_sim_check_deinit(&sim->newest);
 }
 
 static void fail(struct weir_sim *sim, enum weir_sim_break broken, const char *why)
@@ -297,6 +342,19 @@ static void fail(struct weir_sim *sim, enum weir_sim_break broken, const char *w
     sim->result->broken = broken;
     sim->result->broken_ns = sim->now_ns;
     (void)snprintf(sim->result->why, sizeof sim->result->why, "%s", why);
+}
+
+/* What the limit allows in the calm. In a window all may have been admitted before the calm began: only those that
+ * begin in it count. The first and the last are cut by its ends; of both together one window's units are admitted,
+ * give or take chance: twice the root of so many. */
+static uint64_t calm_limit(const struct weir_limit_spec *limit, uint64_t calm_ns)
+{
+    if (limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET)
+        return weir_mul_div(calm_ns, limit->count, limit->period_ns);
+    uint64_t chance = 0;
+    while (chance * chance < 4 * limit->count)
+        chance++;
+    return weir_sub_sat(calm_ns / limit->period_ns * limit->count, chance);
 }
 
 /* What must be so at the end of a run whose tail is calm. */
@@ -311,10 +369,7 @@ static void judge_end(struct weir_sim *sim)
         result->bound = sim->bound;
     if (plan->calm_ns == 0)
         return;
-    /* In a window all may have been admitted before the tail began: only those that begin in it count. */
-    bool bucket = plan->limit.algorithm == WEIR_TOKEN_BUCKET || plan->limit.algorithm == WEIR_LEAKY_BUCKET;
-    result->calm_limit = bucket ? weir_mul_div(calm_ns, plan->limit.count, period_ns)
-                                : calm_ns / period_ns * plan->limit.count;
+    result->calm_limit = calm_limit(weir_sim_revision(sim, sim->revision), calm_ns);
     uint32_t least_ppm = plan->mode->calm_ppm ? plan->mode->calm_ppm(plan) : 0;
     char text[96];
     if (weir_sim_stuck(sim, weir_max_u64(WEIR_NS_PER_SECOND, 10 * plan->deadline_ns)) > 0)

@@ -11,7 +11,7 @@
 #define FAULTS_FROM_NS (500 * MS)
 #define FAULTS_UNTIL_NS (6000 * MS)
 #define BURST_MAX 20000     /* of a load: more would only take longer */
-#define CALM_NS (2500 * MS) /* the tail that liveness is judged by */
+#define CALM_NS (2500 * MS) /* the tail that liveness is judged by, at least */
 
 static uint32_t nodes_draw(struct weir_sim_random *random)
 {
@@ -39,6 +39,15 @@ static struct weir_limit_spec limit_draw(struct weir_sim_random *random, const s
     limit.burst = weir_sim_random_in(random, weir_mul_div(limit.count, WEIR_NS_PER_SECOND / 8, limit.period_ns) + 1,
                                      weir_mul_div(limit.count, 2 * WEIR_NS_PER_SECOND, limit.period_ns));
     return limit;
+}
+
+/* The kin of a drawn algorithm, by bits of the seed that nothing else is drawn by: so plans are else what they were. */
+static void vary(struct weir_sim_plan *plan)
+{
+    if (plan->limit.algorithm == WEIR_FIXED_WINDOW && (plan->seed & 1))
+        plan->limit.algorithm = WEIR_SLIDING_COUNTER;
+    else if (plan->limit.algorithm == WEIR_TOKEN_BUCKET && (plan->seed & 3) == 0)
+        plan->limit.algorithm = WEIR_LEAKY_BUCKET;
 }
 
 static uint64_t mask_draw(struct weir_sim_random *random, uint32_t nodes)
@@ -187,6 +196,30 @@ static void network_draw(struct weir_sim_random *random, struct weir_sim_plan *p
     plan->hold_ppm = (uint32_t)(weir_sim_random_below(random, 2) * weir_sim_random_below(random, 300000));
 }
 
+/* From a stream of its own, so that plans are else what they were, but for bursts at reloads. After each raise that is
+ * taken back a key owes the difference of the two capacities, and what lies ahead may refill at the lower rate. */
+static void reloads_draw(struct weir_sim_plan *plan)
+{
+    struct weir_sim_random random = { ~plan->seed };
+    if (!plan->mode->reload || plan->calm_ns == 0 || weir_sim_random_below(&random, 2))
+        return;
+    plan->changed = plan->limit;
+    plan->changed.count = plan->limit.count * weir_sim_random_in(&random, 25, 200) / 100 + 1;
+    if (plan->limit.burst > 0)
+        plan->changed.burst = plan->limit.burst * weir_sim_random_in(&random, 25, 200) / 100 + 1;
+    uint64_t most = weir_max_u64(weir_limit_capacity(&plan->limit), weir_limit_capacity(&plan->changed));
+    uint64_t least = weir_min_u64(plan->limit.count, plan->changed.count);
+    uint64_t longest_ns = weir_mul_div(plan->limit.period_ns, most, least);
+    for (uint64_t count = weir_sim_random_in(&random, 1, 4); count > 0; count--) {
+        struct weir_sim_fault *fault = &plan->faults[plan->faults_count++];
+        *fault = (struct weir_sim_fault){ .kind = WEIR_SIM_RELOAD, .nodes = mask_draw(&random, plan->nodes) };
+        fault->from_ns = weir_sim_random_in(&random, FAULTS_FROM_NS, FAULTS_UNTIL_NS - 1000 * MS);
+        fault->until_ns = fault->from_ns + weir_sim_random_in(&random, MS, 1000 * MS);
+        plan->calm_ns += longest_ns;
+        plan->duration_ns += longest_ns;
+    }
+}
+
 void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode *mode, uint64_t seed,
                           const struct weir_sim_fixed *fixed)
 {
@@ -195,6 +228,7 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
     plan->seed = weir_sim_random_u64(&random);
     plan->nodes = nodes_draw(&random);
     plan->limit = limit_draw(&random, mode);
+    vary(plan);
     if (fixed && fixed->nodes > 0)
         plan->nodes = fixed->nodes;
     if (fixed && fixed->limit.period_ns > 0)
@@ -209,7 +243,11 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
     plan->calm_ns = FAULTS_UNTIL_NS + plan->chunk_ttl_ns + fill_ns + WEIR_NS_PER_SECOND;
     if (mode->engineless && mode->bound) /* what a crash may have hidden is charged in advance */
         plan->calm_ns += 2 * fill_ns;
-    plan->duration_ns = weir_max_u64(plan->calm_ns + CALM_NS, 10 * WEIR_NS_PER_SECOND);
+    /* A unit that comes free is admitted by each node that hears of it, and then none for as long as that takes to
+     * refill: the tail holds four of the largest such gulps. */
+    uint64_t gulp = mode->bound ? mode->bound(plan) : plan->nodes;
+    uint64_t tail_ns = weir_max_u64(CALM_NS, weir_mul_div(plan->limit.period_ns, 4 * gulp, plan->limit.count));
+    plan->duration_ns = weir_max_u64(plan->calm_ns + tail_ns, 10 * WEIR_NS_PER_SECOND);
     if (fill_ns > 60 * WEIR_NS_PER_SECOND) { /* a slow limit, asked for: too long to wait for */
         plan->calm_ns = 0;
         plan->duration_ns = 12 * WEIR_NS_PER_SECOND;
@@ -217,5 +255,7 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
     plan->faults_count = (uint32_t)weir_sim_random_in(&random, 3, 8);
     for (uint32_t i = 0; i < plan->faults_count; i++)
         fault_draw(&random, plan, &plan->faults[i]);
+    if (!fixed || fixed->limit.period_ns == 0)
+        reloads_draw(plan);
     loads_draw(&random, plan);
 }

@@ -62,5 +62,6 @@ const struct weir_sim_mode weir_sim_split = {
     .start = start,
     .request = request,
     .engineless = true,
+    .alone = true,
     .calm_ppm = calm_ppm,
 };

@@ -70,6 +70,8 @@ struct weir_sim_mode {
      * had to be asked): admitted now, or given back. Says whether it was admitted: it may be too late. */
     bool (*finish)(struct weir_sim *sim, uint32_t node, void *state, uint64_t cost, bool admitted);
     void (*message)(struct weir_sim *sim, uint32_t node, void *state, uint32_t from, const void *data, size_t size);
+    /* weir_sim_spec is another one now. NULL: the mode is not reloaded. */
+    void (*reload)(struct weir_sim *sim, uint32_t node, void *state);
     void (*timer)(struct weir_sim *sim, uint32_t node, void *state); /* weir_sim_wake's time has come */
     void (*engine_start)(struct weir_sim *sim, void *state);         /* also after a loss of state */
     void (*engine_message)(struct weir_sim *sim, void *state, uint32_t from, const void *data, size_t size);
@@ -81,9 +83,12 @@ struct weir_sim_mode {
     bool no_log;         /* cannot share a sliding_log */
     bool engine_decides; /* the engine admits, and says so with weir_sim_admitted; nodes only pass it on */
     bool engineless;     /* judged by the fastest node's clock, not by the engine's */
+    bool alone;          /* each node keeps its share of the limit, whatever the others do */
     /* Of what the limit allows in the calm tail of a plan, at least so much must be admitted, in millionths. NULL: not
      * judged. */
     uint32_t (*calm_ppm)(const struct weir_sim_plan *plan);
+    /* Whether the node has heard what the others admitted before it started. NULL: as soon as it is up. */
+    bool (*knows)(const void *state);
     /* At the end of a run: does the books' balance hold? NULL, or what is wrong. NULL = not asked. */
     const char *(*audit)(struct weir_sim *sim);
 };
@@ -92,6 +97,9 @@ struct weir_sim_mode {
 
 /* The engine has admitted so much, now: for modes whose engine decides. */
 void weir_sim_admitted(struct weir_sim *sim, uint64_t units);
+
+/* The limit as the node was told last. */
+const struct weir_limit_spec *weir_sim_spec(const struct weir_sim *sim, uint32_t node);
 
 const struct weir_sim_plan *weir_sim_plan_of(const struct weir_sim *sim);
 const struct weir_limit *weir_sim_limit(const struct weir_sim *sim); /* plan->limit, compiled */

@@ -4,11 +4,11 @@
 
 Stages, in order: lint, unit (and the library as installed), asan (unit tests, and the server's input, under ASan and
 UBSan), tsan (the tests of suite 'threads' under TSan), fuzz (a short slice of each target), live (real servers and
-clients). Each builds what it needs: build/, build-asan/, build-tsan/, build-fuzz/.
+clients). Each builds what it needs: build/, build-asan/, build-tsan/, build-fuzz/. The live tests mostly wait: they run
+beside the other stages, and those that measure or fill the machine run alone at the end.
 """
 import argparse
 import concurrent.futures
-import glob
 import json
 import os
 import pathlib
@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -26,16 +27,19 @@ LINT_TIMEOUT_S = 3600  # clang-tidy takes two minutes of a free core
 UNIT_TIMEOUT_MULTIPLIER = 10  # of 30 s
 SANITIZED_TIMEOUT_MULTIPLIER = 40
 # What strangers can send, and when.
-LIVE_UNDER_ASAN = ('bad_http', 'bad_resp', 'http', 'locks_http', 'locks_resp', 'serve_resp', 'sharing')
-# Live tests mostly wait, for leases to end or servers to start, and take no harm from a busy machine: some run at a time.
+LIVE_UNDER_ASAN = ('test_bad_http', 'test_bad_resp', 'test_http', 'test_locks_http', 'test_locks_resp', 'test_serve_resp',
+                   'test_sharing')
+# Live tests mostly wait, for leases to end or servers to start, and take no harm from a busy machine: some run at a time,
+# beside the other stages.
 # The longest begin first, so that none is left at the end. Those that measure, or fill the machine, run alone.
 LIVE_WORKERS = 3
 LIVE_ALONE = {'test_bench', 'test_redis_overload'}
-LIVE_LONGEST = ('test_redis_sentinel_window', 'test_redis_rights', 'test_revisions', 'test_redis_cluster',
-                'test_redis_sentinel', 'test_sessions_http', 'test_session_servers', 'test_session_faults',
-                'test_lock_postgres_faults', 'test_lock_postgres', 'test_cli_lock', 'test_redis_faults',
-                'test_postgres_replicas', 'test_lock_etcd', 'test_cluster',
-                'test_session_branches', 'test_redis_client', 'test_sharing', 'test_restart')
+LIVE_LONGEST = ('test_redis_sentinel_window', 'test_revisions', 'test_cli_lock', 'test_lock_postgres', 'test_redis_rights',
+                'test_lock_postgres_faults', 'test_redis_cluster', 'test_lock_etcd', 'test_session_branch_table',
+                'test_redis_sentinel', 'test_lock_sqlite', 'test_cluster', 'test_hold', 'test_redis_faults',
+                'test_recipe_haproxy', 'test_session_servers', 'test_redis_client', 'test_session', 'test_sessions_http',
+                'test_restart', 'test_session_users_postgres', 'test_session_faults', 'test_session_branches',
+                'test_permits', 'test_postgres_replicas')
 FUZZ_INPUT_TIMEOUT_S = 60
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:detect_leaks=1:strict_string_checks=1',
@@ -51,16 +55,20 @@ class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.failures = []
+        self.lock = threading.Lock()
 
     def add(self, name, passed, failed, skipped, seconds, output=''):
-        self.passed += passed
-        self.failed += failed
-        self.skipped += skipped
         word = 'FAIL' if failed else 'ok' if passed else 'skip'
-        print(f'{word:4} {name}: {passed} passed, {failed} failed ({seconds:.1f} s)', flush=True)
+        hole = f', {skipped} skipped' if skipped else ''
+        lines = [f'{word:4} {name}: {passed} passed, {failed} failed{hole} ({seconds:.1f} s)']
         if failed:
-            self.failures.append(name)
-            print('\n'.join('    | ' + line for line in output.splitlines()[-120:]), flush=True)
+            lines += ['    | ' + line for line in output.splitlines()[-120:]]
+        with self.lock:
+            self.passed += passed
+            self.failed += failed
+            self.skipped += skipped
+            self.failures += [name] * bool(failed)
+            print('\n'.join(lines), flush=True)
 
     def add_step(self, name, process, seconds):
         """A build step: says nothing unless it failed."""
@@ -148,43 +156,38 @@ def program(path, timeout_s, env):
     return run([sys.executable, path], timeout_s, env), time.monotonic() - start
 
 
-def programs(tally, stage, pattern, env, timeout_s=PROGRAM_TIMEOUT_S):
-    """Those that run alone first, then the others, some at a time."""
-    def order(path):
-        name = pathlib.Path(path).stem
-        return (LIVE_LONGEST.index(name) if name in LIVE_LONGEST else len(LIVE_LONGEST), name)
+def programs(tally, stage, names, env, timeout_s=PROGRAM_TIMEOUT_S, workers=1):
+    """Runs tests/STAGE/NAME.py for each name, some at a time."""
+    def one(name):
+        process, seconds = program(ROOT / 'tests' / ('lint' if stage == 'lint' else 'live') / f'{name}.py', timeout_s, env)
+        counts = count_cases('ok' if process.returncode == 0 else 'fail', process.stdout)
+        tally.add(f'{stage} {name}', *counts, seconds, process.stdout)
 
-    paths = sorted(glob.glob(str(ROOT / pattern)), key=order)
-    alone = [path for path in paths if pathlib.Path(path).stem in LIVE_ALONE]
-    others = [path for path in paths if path not in alone]
-    for workers, some in ((1, alone), (1 if stage == 'lint' else LIVE_WORKERS, others)):
-        with concurrent.futures.ThreadPoolExecutor(max_workers=workers) as pool:
-            done = pool.map(lambda path: program(path, timeout_s, env), some)
-            for path, (process, seconds) in zip(some, done):
-                counts = count_cases('ok' if process.returncode == 0 else 'fail', process.stdout)
-                tally.add(f'{stage} {pathlib.Path(path).stem}', *counts, seconds, process.stdout)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=workers) as pool:
+        list(pool.map(one, names))
+
+
+def names_in(folder):
+    return sorted(path.stem for path in (ROOT / 'tests' / folder).glob('test_*.py'))
 
 
 def stage_lint(tally, options):
-    if build(tally, options.build):
-        programs(tally, 'lint', 'tests/lint/test_*.py', {'WEIR_BUILD': str(options.build)}, LINT_TIMEOUT_S)
+    programs(tally, 'lint', names_in('lint'), {'WEIR_BUILD': str(options.build)}, LINT_TIMEOUT_S)
 
 
 def stage_unit(tally, options):
-    if build(tally, options.build):
-        env = {'WEIR_TEST_EFFORT': 'soak'} if options.soak else {}
-        meson_test(tally, 'unit', options.build, ['unit', 'lib'], env, 0 if options.soak else UNIT_TIMEOUT_MULTIPLIER)
-        if options.soak:
-            for name in ('redis_script', 'redis_faults', 'phone_laptop', 'session_faults'):
-                programs(tally, 'soak', f'tests/live/test_{name}.py', dict(env, WEIR_BUILD=str(options.build)), None)
+    env = {'WEIR_TEST_EFFORT': 'soak'} if options.soak else {}
+    meson_test(tally, 'unit', options.build, ['unit', 'lib'], env, 0 if options.soak else UNIT_TIMEOUT_MULTIPLIER)
+    if options.soak:
+        names = ('test_redis_script', 'test_redis_faults', 'test_phone_laptop', 'test_session_faults')
+        programs(tally, 'soak', names, dict(env, WEIR_BUILD=str(options.build)), None)
 
 
 def stage_asan(tally, options):
     folder = options.build.with_name(options.build.name + '-asan')
     if build(tally, folder, '-Dbuildtype=debugoptimized', '-Db_sanitize=address,undefined', '-Dwasm=disabled'):
         meson_test(tally, 'asan', folder, ['unit'], SANITIZER_ENV, SANITIZED_TIMEOUT_MULTIPLIER)
-        for name in LIVE_UNDER_ASAN:
-            programs(tally, 'asan live', f'tests/live/test_{name}.py', dict(SANITIZER_ENV, WEIR_BUILD=str(folder)))
+        programs(tally, 'asan live', LIVE_UNDER_ASAN, dict(SANITIZER_ENV, WEIR_BUILD=str(folder)))
 
 
 def stage_tsan(tally, options):
@@ -218,8 +221,25 @@ def stage_fuzz(tally, options):
 
 
 def stage_live(tally, options):
-    if build(tally, options.build):
-        programs(tally, 'live', 'tests/live/test_*.py', {'WEIR_BUILD': str(options.build)})
+    def order(name):
+        return LIVE_LONGEST.index(name) if name in LIVE_LONGEST else len(LIVE_LONGEST)
+
+    names = sorted((name for name in names_in('live') if name not in LIVE_ALONE), key=order)
+    programs(tally, 'live', names, {'WEIR_BUILD': str(options.build)}, workers=LIVE_WORKERS)
+
+
+def stages(tally, options, names):
+    """The live tests beside the other stages; what must be alone at the end."""
+    if {'lint', 'unit', 'live'} & set(names) and not build(tally, options.build):
+        return
+    others = [name for name in names if name != 'live']
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:
+        live = pool.submit(stage_live, tally, options) if 'live' in names else None
+        for name in others:
+            globals()['stage_' + name](tally, options)
+        if live:
+            live.result()
+            programs(tally, 'live', sorted(LIVE_ALONE), {'WEIR_BUILD': str(options.build)})
 
 
 def main():
@@ -230,14 +250,13 @@ def main():
     parser.add_argument('--soak', action='store_true', help='unit tests with their full counts, without a time limit')
     options = parser.parse_args()
     options.build = (ROOT / options.build).resolve()
-    stages = ['unit'] if options.soak else options.only.split(',')
-    for stage in stages:
-        if stage not in STAGES:
-            parser.error(f'no stage {stage!r}; there are {", ".join(STAGES)}')
+    names = ['unit'] if options.soak else options.only.split(',')
+    for name in names:
+        if name not in STAGES:
+            parser.error(f'no stage {name!r}; there are {", ".join(STAGES)}')
     tally = Tally()
     start = time.monotonic()
-    for stage in stages:
-        globals()['stage_' + stage](tally, options)
+    stages(tally, options, names)
     print(f'{time.monotonic() - start:.0f} s')
     return tally.close()
 

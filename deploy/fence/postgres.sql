@@ -2,13 +2,13 @@
 --
 -- Fencing in PostgreSQL (13 or newer): the resource's half of a weir lock. docs/fencing-postgres.md is the recipe.
 --
---   SELECT weir_fence_install('backup', '1763769600.7');   -- once per grant, before the first read; commit it (a
+--   SELECT weir_fence_install('billing', '1763769600.7');   -- once per grant, before the first read; commit it (a
 --                                                             statement of its own: beside it the past is read)
 --   BEGIN;
---   SELECT weir_fence_check('backup', '1763769600.7');     -- in each transaction that writes, before it writes
+--   SELECT weir_fence_check('billing', '1763769600.7');     -- in each transaction that writes, before it writes
 --   UPDATE …;
 --   COMMIT;
---   SELECT weir_fence_guard('accounts', 'backup');         -- once per table: a write without a check is an error
+--   SELECT weir_fence_guard('accounts', 'billing');         -- once per table: a write without a check is an error
 --
 -- Install again as often as you like; marks stay. Everything goes into schema public; for another one:
 -- sed 's/public\./app./g' postgres.sql | psql.

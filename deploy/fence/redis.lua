@@ -4,10 +4,10 @@
 -- Fencing in Redis (7.0 or newer): the resource's half of a weir lock. docs/fencing-redis.md is the recipe.
 --   redis-cli -x FUNCTION LOAD REPLACE < redis.lua
 --
---   FCALL weir_fence_install 1 {backup}:fence 1763769600.7                once per grant, before the first read
---   FCALL weir_fence_set 2 {backup}:fence {backup}:value 1763769600.7 text [EX 60 …]     SET, if the token is the mark
---   FCALL weir_fence_call 2 {backup}:fence {backup}:hash 1763769600.7 HSET field value   any command on one key
---   FCALL_RO weir_fence_mark 1 {backup}:fence                             the mark, or nil
+--   FCALL weir_fence_install 1 {prices}:fence 1763769600.7                once per grant, before the first read
+--   FCALL weir_fence_set 2 {prices}:fence {prices}:value 1763769600.7 text [EX 60 …]     SET, if the token is the mark
+--   FCALL weir_fence_call 2 {prices}:fence {prices}:hash 1763769600.7 HSET field value   any command on one key
+--   FCALL_RO weir_fence_mark 1 {prices}:fence                             the mark, or nil
 --
 -- KEYS[1] is the mark, a key of its own; the braces put it and the data into one slot of a cluster.
 -- Errors begin with FENCED, NOTINSTALLED, BADTOKEN, BADMARK (the key holds something else, or would expire) or EVICTABLE

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Refuses writes to a table in a transaction that has not checked a token of its lock (sqlite.sql). A template:
---   sed 's/@TABLE@/account/g; s/@LOCK@/backup/g' sqlite-guard.sql | sqlite3 -bail my.db
+--   sed 's/@TABLE@/account/g; s/@LOCK@/ledger/g' sqlite-guard.sql | sqlite3 -bail my.db
 -- All of it or nothing, so that a mistake in a name takes no guard away; the shell needs -bail for that. The table's name
 -- is a plain one; a quote in the lock's is doubled. Again with another lock's name: that lock guards from then on.
 -- What it cannot refuse: DROP TABLE and ALTER TABLE, which fire no trigger.

@@ -3,9 +3,9 @@
 -- Fencing in SQLite (3.37 or newer): the resource's half of a weir lock. docs/fencing-sqlite.md is the recipe.
 --
 --   PRAGMA foreign_keys = ON;                                  -- each connection
---   INSERT INTO weir_fence_install VALUES ('backup', 1763769600, 7);   -- once per grant, before the first read
+--   INSERT INTO weir_fence_install VALUES ('ledger', 1763769600, 7);   -- once per grant, before the first read
 --   BEGIN IMMEDIATE;
---   INSERT INTO weir_fence_check VALUES ('backup', 1763769600, 7);     -- in each transaction that writes
+--   INSERT INTO weir_fence_check VALUES ('ledger', 1763769600, 7);     -- in each transaction that writes
 --   UPDATE …;
 --   DELETE FROM weir_fence_open;                               -- the last word before COMMIT
 --   COMMIT;

@@ -72,11 +72,13 @@ struct weir_time weir_time_read(void);
 /* Zero-initialise, then set what differs.
  *
  * log_memory_max: a key's log takes 8 bytes a unit, a permit 16, rounded up to a power of two of at least 64 bytes; a
- * log that grows holds the old one and the new one, of twice the size, for a moment. Three times the size of one key's
- * full log, and a bit (1/64), is always enough for that key alone (six times for permits, which get at most half). With
- * less, the limit is lower than it says: what finds no room is refused as `full`, and counted (refused_full). Under
- * memory that is full, logs make room for logs (on_full: evict) of whom least would be forgiven, as far as 2,048 lines
- * of the table show one; permits make room for nobody. */
+ * log that grows holds the old one and the new one, of twice the size, for a moment. Three times the size of one
+ * key's full log, and a bit (1/20), is always enough for that key alone (six times for permits, which get at most
+ * half; twelve times where there are several concurrency limits, for those of one leave a part to the others). With
+ * less, the limit is lower than it says, which define does not refuse but tells (`weir serve` and `weir rules check`
+ * warn of it): what finds no room is refused as `full`, and counted (refused_full). Under memory that is full, logs
+ * make room for logs (on_full: evict) of whom least would be forgiven, as far as 2,048 lines of the table show one;
+ * permits make room for nobody. */
 struct weir_limiter_options {
     size_t memory_max;             /* bytes for all keys together; 0 = WEIR_MEMORY_DEFAULT; at least WEIR_MEMORY_MIN */
     size_t log_memory_max;         /* how much of it sliding logs and permits may take; 0 = an eighth; see below */
@@ -105,6 +107,10 @@ struct weir_limit_def {
 /* Replaces the whole set of limits with `defs`, atomically: on failure the old set stays as it was and
  * ret_fault->field is "NAME.FIELD" cut to fit. ret_ids[i] is the id of defs[i]: the old one where nothing changed, else
  * a new one; keys are converted (on_change) when next decided and by weir_limiter_maintain.
+ *
+ * On success ret_fault->field is "", or the set stands and yet "NAME.count" says of the first such limit that
+ * log_memory_max has no room for as many times, or permits, of one key, even if no other key has any; ret_fault->text
+ * says for how many. What is above that is refused as `full`. (Refused would be a reload, which cannot make more room.)
  *
  * Threads go on deciding meanwhile, by whatever id they have; nobody has to be told or waited for. Ids of the previous
  * set stay good until the next call: one whose limit was replaced decides by its successor at once. The next call first
@@ -261,6 +267,12 @@ struct weir_limit_stats {
     uint64_t refused;      /* decisions this limit refused by itself (in shadow: would have) */
     uint64_t evicted;      /* of this limit's keys */
     uint64_t refused_full; /* of this limit's newcomers */
+    /* Concurrency limits, in units, overrides included, through changes of the limit: */
+    uint64_t permits_given;
+    uint64_t permits_released; /* given back */
+    uint64_t permits_ended;    /* by their lease, or with their key or limit (a reset, forget). Counted when that is
+                                  noticed: when the key is charged next, its place is needed, or maintain comes by */
+    uint64_t permits_out;      /* neither; those too whose end has not been noticed yet */
 };
 int weir_limiter_limit_stats(const struct weir_limiter *limiter, weir_limit_id limit,
                              struct weir_limit_stats *ret_stats);

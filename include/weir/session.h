@@ -90,6 +90,9 @@ struct weir_replicas_options {
     const struct weir_session_key
         *keys; /* the first signs, all verify; none: tokens are not signed: keep them inside */
     unsigned key_count;
+    /* "schema.table", made by deploy/reads/branches.sql, in the database of the conninfos: proves which promotion a
+     * timeline comes from where nobody saw it (docs/reads-postgres.md, Branches). NULL = none. Else WEIR_EINVAL. */
+    const char *branch_table;
 };
 
 /* WEIR_EINVAL, WEIR_ERANGE, WEIR_EEXIST (a name twice): an argument, named by the fault; WEIR_ENOMEM. Does not wait for
@@ -123,7 +126,7 @@ enum weir_session_behind {
     WEIR_BEHIND_WAIT,   /* wait up to wait_ms, then WEIR_EBEHIND. Here, with STALE and with ERROR the primary is never
                            read, even if no replica answers, unless it is the only server */
     WEIR_BEHIND_OTHER,  /* another replica or the primary at once, else WEIR_EBEHIND */
-    WEIR_BEHIND_STALE,  /* wait up to wait_ms, then read what there is, marked `stale` */
+    WEIR_BEHIND_STALE,  /* wait up to wait_ms, then read what there is, marked `stale`: one that stands still last */
     WEIR_BEHIND_ERROR,  /* WEIR_EBEHIND at once */
 };
 

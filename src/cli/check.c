@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "cli/attributes.h"
 #include "cli/client.h"
+#include "cli/option.h"
+#include "cli/plain.h"
 #include "cli/verbs.h"
 
 static const char help[] =
@@ -83,7 +85,7 @@ static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         *ret_help = option == 'h';
         int failed = *ret_help ? WEIR_EXIT_OK : option_read(flags, option, optarg);
         if (failed || *ret_help)
@@ -140,39 +142,25 @@ static const char *text_of(const json_t *object, const char *name)
     return text ? text : "-";
 }
 
-/* "600ms", "13s", "never": rounded up, in the smallest unit that keeps it under five digits. */
+/* "600ms", "8d 1h", "never". */
 static void wait_print(const json_t *object, const char *name, char *buffer, size_t size)
 {
-    static const struct {
-        const char *unit;
-        json_int_t ms;
-        json_int_t below_ms;
-    } units[] = { { "ms", 1, 10000 },
-                  { "s", 1000, 600 * 1000 },
-                  { "min", 60000, 600 * 60000 },
-                  { "hour", 3600000, 240 * (json_int_t)3600000 },
-                  { "day", 86400000, INT64_MAX } };
     json_int_t ms = json_integer_value(json_object_get(object, name));
-    size_t i = 0;
-    while (ms >= units[i].below_ms && i + 1 < sizeof(units) / sizeof(units[0]))
-        i++;
-    if (ms < 0)
-        (void)snprintf(buffer, size, "never");
-    else if (ms == 0)
-        (void)snprintf(buffer, size, "-");
+    if (ms > 0)
+        weir_duration_format((uint64_t)ms, buffer, size);
     else
-        (void)snprintf(buffer, size, "%" JSON_INTEGER_FORMAT "%s", (ms - 1) / units[i].ms + 1, units[i].unit);
+        (void)snprintf(buffer, size, ms < 0 ? "never" : "-");
 }
 
 static void row_print(const json_t *limit, int width, bool deciding)
 {
-    char retry[32], reset[32], delay[32];
+    char retry[WEIR_DURATION_SIZE], reset[WEIR_DURATION_SIZE], delay[WEIR_DURATION_SIZE];
     bool admitted = json_is_true(json_object_get(limit, "admitted"));
     bool shadow = json_is_true(json_object_get(limit, "shadow"));
     wait_print(limit, "retry_after_ms", retry, sizeof(retry));
     wait_print(limit, "reset_after_ms", reset, sizeof(reset));
     wait_print(limit, "delay_ms", delay, sizeof(delay));
-    printf("%c %-*s  %-8s  %12" JSON_INTEGER_FORMAT "  %12" JSON_INTEGER_FORMAT "  %10s  %10s  %8s\n",
+    printf("%c %-*s  %-8s  %12" JSON_INTEGER_FORMAT "  %12" JSON_INTEGER_FORMAT "  %10s  %10s  %10s\n",
            deciding ? '*' : ' ', width, text_of(limit, "limit"),
            shadow ? (admitted ? "(admits)" : "(would)") : (admitted ? "admits" : "refuses"),
            json_integer_value(json_object_get(limit, "remaining")),
@@ -186,8 +174,11 @@ static void sharing_print(const json_t *limit, int width)
     const char *fallback = json_string_value(json_object_get(limit, "fallback"));
     if (!mode)
         return;
-    printf("  %-*s  %s over %" JSON_INTEGER_FORMAT " nodes, this node's share %" JSON_INTEGER_FORMAT, width, "", mode,
-           json_integer_value(json_object_get(limit, "nodes")), json_integer_value(json_object_get(limit, "share")));
+    const json_t *share = json_object_get(limit, "share");
+    json_int_t nodes = json_integer_value(json_object_get(limit, "nodes"));
+    printf("  %-*s  %s over %" JSON_INTEGER_FORMAT " node%s", width, "", mode, nodes, weir_s((uint64_t)nodes));
+    if (share)
+        printf(", this node's share %" JSON_INTEGER_FORMAT, json_integer_value(share));
     json_int_t slack = json_integer_value(json_object_get(limit, "slack"));
     if (slack)
         printf(", slack %" JSON_INTEGER_FORMAT, slack);
@@ -205,9 +196,10 @@ static void sharing_print(const json_t *limit, int width)
 static void permit_print(const json_t *verdict)
 {
     const char *permit = json_string_value(json_object_get(verdict, "permit"));
+    char lease[WEIR_DURATION_SIZE];
+    wait_print(verdict, "lease_ms", lease, sizeof(lease));
     if (permit)
-        printf("\npermit %s\nlasts %" JSON_INTEGER_FORMAT "ms; give it back: POST /v1/permits/ID/release\n", permit,
-               json_integer_value(json_object_get(verdict, "lease_ms")));
+        printf("\npermit %s\nlasts %s; give it back: POST /v1/permits/ID/release\n", permit, lease);
 }
 
 static void verdict_print(const json_t *verdict)
@@ -230,8 +222,8 @@ static void verdict_print(const json_t *verdict)
         printf("the request lacks \"%s\"\n", text_of(verdict, "missing"));
     if (none)
         return;
-    printf("\n  %-*s  %-8s  %12s  %12s  %10s  %10s  %8s\n", width, "limit", "says", "remaining", "capacity", "retry in",
-           "reset in", "delay");
+    printf("\n  %-*s  %-8s  %12s  %12s  %10s  %10s  %10s\n", width, "limit", "says", "remaining", "capacity",
+           "retry in", "reset in", "delay");
     json_array_foreach(limits, index, limit)
     {
         row_print(limit, width, strcmp(deciding, text_of(limit, "limit")) == 0);
@@ -252,6 +244,10 @@ static int refusal_print(const struct weir_client_answer *answer, const json_t *
 static int answer_print(const struct flags *flags, const struct weir_client_answer *answer)
 {
     json_t *body = json_loadb(answer->body, answer->size, JSON_REJECT_DUPLICATES, NULL);
+    if (!weir_plain_json(body)) {
+        json_decref(body);
+        body = NULL;
+    }
     json_t *admitted = json_object_get(body, "admitted");
     int code;
     bool verdict = answer->status == 200 || answer->status == 429 || answer->status == 503; /* 503: the engine failed */
@@ -291,7 +287,8 @@ int weir_cli_check(int argc, char **argv)
     int error = weir_client_post(&flags.client, "/v1/check", question, &answer, problem, sizeof(problem));
     free(question);
     if (error) {
-        fprintf(stderr, "weir: %s: %s\n", flags.client.server, problem);
+        char text[WEIR_PLAIN_SIZE(sizeof(problem))];
+        fprintf(stderr, "weir: %s: %s\n", flags.client.server, weir_plain(problem, text, sizeof(text)));
         return WEIR_EXIT_ERROR;
     }
     int code = answer_print(&flags, &answer);

@@ -84,12 +84,19 @@ static int timeout_set(struct client *client)
     return 0;
 }
 
+static const char *refused_why(int failure)
+{
+    if (failure == ECONNREFUSED)
+        return "Connection refused: does weir serve run, and is this its --http address?";
+    return failure == EINPROGRESS ? "no connection in time" : strerror(failure);
+}
+
 static int connect_to(struct client *client, int family, const struct sockaddr *address, socklen_t size)
 {
     client->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int error = client->fd < 0 ? fail(client, WEIR_EIO, "%s", strerror(errno)) : timeout_set(client);
     if (!error && connect(client->fd, address, size) != 0)
-        error = fail(client, WEIR_EIO, "%s", errno == EINPROGRESS ? "no connection in time" : strerror(errno));
+        error = fail(client, WEIR_EIO, "%s", refused_why(errno));
     if (error && client->fd >= 0) {
         (void)close(client->fd);
         client->fd = -1;
@@ -228,6 +235,8 @@ static bool answer_whole(char *data, size_t size, bool ended, struct weir_client
     return true;
 }
 
+#define WHICH_PORT "; this asks weir's port of HTTP (8080), not that of RESP (6380)"
+
 static int answer_read(struct client *client, struct weir_client_answer *ret_answer)
 {
     size_t size = 0, room = WEIR_CLIENT_HEAD_MAX;
@@ -242,11 +251,13 @@ static int answer_read(struct client *client, struct weir_client_answer *ret_ans
         data[size] = '\0';
         bool begun = size >= strlen("HTTP/1.1 200");
         if (begun && strncmp(data, "HTTP/1.", 7) != 0)
-            error = fail(client, WEIR_EPROTO, "what answers there does not speak HTTP");
+            error = fail(client, WEIR_EPROTO, "what answers there does not speak HTTP" WHICH_PORT);
         else if (begun && answer_whole(data, size, step == 0, ret_answer))
             return 0;
         else if (step == 0)
-            error = fail(client, WEIR_EPROTO, "the connection was closed before an answer came");
+            error = fail(client, WEIR_EPROTO,
+                         begun ? "the connection was closed before an answer came"
+                               : "the connection was closed before an answer came" WHICH_PORT);
         if (strstr(data, "\r\n\r\n"))
             room = WEIR_CLIENT_ANSWER_MAX;
     }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -9,6 +8,8 @@
 #include "cli/attributes.h"
 #include "cli/in_force.h"
 #include "cli/limit_text.h"
+#include "cli/option.h"
+#include "cli/plain.h"
 #include "cli/ruleset.h"
 #include "cli/verbs.h"
 
@@ -28,7 +29,9 @@ static const char help[] =
     "  --token TOKEN    with the right metrics; better in the environment as WEIR_TOKEN, where ps does not show it\n"
     "  --ca FILE        authorities to trust over https (the system's)\n"
     "  --node NAME      as which of the nodes in cluster: (the server's, as node: says, else the first)\n"
-    "  --json           a list of {\"limit\",\"applies\",\"reason\",\"override\",\"line\",\"sharing\",...}\n"
+    "  --json           a list of {\"limit\",\"applies\",\"reason\",\"override\",\"line\",\"sharing\",...}; "
+    "\"in_force\" is what\n"
+    "                   decides at the server where another node's definition does\n"
     "\n"
     "Exit code: 0, or 2 if the configuration or an argument is wrong, or the server does not tell.\n"
     "\n"
@@ -50,58 +53,97 @@ static int variant_length(const struct weir_rule *rule)
     return hash ? (int)(hash - rule->variant) : 0;
 }
 
+/* The text between quotes, with what stands before and after them. */
+static void quoted_print(const char *before, struct weir_slice text, const char *after)
+{
+    printf("%s\"", before);
+    weir_plain_print(stdout, text);
+    printf("\"%s", after);
+}
+
+static struct weir_slice attribute_of(const struct weir_explanation *explanation)
+{
+    return (struct weir_slice){ explanation->attribute, strlen(explanation->attribute) };
+}
+
 static void applies_print(const struct weir_explanation *explanation)
 {
     const struct weir_limit_spec *spec = &explanation->rule->whole;
-    char rate[64];
+    char rate[64], lease[WEIR_DURATION_SIZE];
     weir_rate_format(spec, rate, sizeof(rate));
+    weir_duration_format(spec->period_ns / (WEIR_NS_PER_SECOND / 1000), lease, sizeof(lease));
     printf("applies: %s %s", weir_algorithm_name(spec->algorithm), rate);
     if (spec->algorithm == WEIR_TOKEN_BUCKET || spec->algorithm == WEIR_LEAKY_BUCKET)
         printf(" burst %" PRIu64, weir_limit_capacity(spec));
     if (spec->algorithm == WEIR_CONCURRENCY)
-        printf(" at once, lease %" PRIu64 "ms", spec->period_ns / (WEIR_NS_PER_SECOND / 1000));
+        printf(" at once, lease %s", lease);
     if (spec->mode == WEIR_MODE_SHADOW)
         printf(", in shadow");
     if (explanation->attribute[0])
-        printf(", one counter for all without \"%s\"", explanation->attribute);
+        quoted_print(", one counter for all without ", attribute_of(explanation), "");
+}
+
+static void text_print(const json_t *object, const char *member)
+{
+    const json_t *text = json_object_get(object, member);
+    weir_plain_print(stdout, (struct weir_slice){ json_string_value(text), json_string_length(text) });
 }
 
 static void explanation_print(const struct weir_explanation *explanation, const struct weir_config *config,
                               const char *name, int width)
 {
     const struct weir_rule *rule = explanation->rule;
-    char sharing[400];
+    char sharing[512];
     printf("%-*s  ", width, name);
     switch (explanation->reason) {
     case WEIR_REASON_APPLIES:
         applies_print(explanation);
         break;
     case WEIR_REASON_MISSING:
-        printf("no: the request lacks \"%s\"", explanation->attribute);
+        quoted_print("no: the request lacks ", attribute_of(explanation), "");
         break;
     case WEIR_REASON_MISMATCH:
-        printf("no: \"%s\" does not match \"%.*s\"", explanation->attribute, (int)explanation->pattern.size,
-               (const char *)explanation->pattern.data);
+        quoted_print("no: ", attribute_of(explanation), " does not match ");
+        quoted_print("", explanation->pattern, "");
         break;
     case WEIR_REASON_OFF:
         printf("no: its mode is off");
         break;
     case WEIR_REASON_REFUSES:
-        printf("refuses: the request lacks \"%s\" (missing: refuse)", explanation->attribute);
+        quoted_print("refuses: the request lacks ", attribute_of(explanation), " (missing: refuse)");
         break;
     }
-    if (rule->variant[0])
-        printf(" (override %.*s, line %u)", variant_length(rule), rule->variant, explanation->mark.line);
-    else
-        printf(" (line %u)", explanation->mark.line);
-    putchar('\n');
+    printf(rule->variant[0] ? " (override " : " (");
+    weir_plain_print(stdout, (struct weir_slice){ rule->variant, (size_t)variant_length(rule) });
+    printf("%sline %u)\n", rule->variant[0] ? ", " : "", explanation->mark.line);
     weir_sharing_format(rule, config, sharing, sizeof(sharing));
     if (explanation->reason == WEIR_REASON_APPLIES && sharing[0])
         printf("%-*s  %s\n", width, "", sharing);
 }
 
+/* What decides where the server was asked, if that is not what the file says. */
+static void other_print(const json_t *other, int width)
+{
+    json_int_t revision = json_integer_value(json_object_get(other, "revision"));
+    if (!other)
+        return;
+    printf("%-*s  NOT what decides there: revision %" JSON_INTEGER_FORMAT " of node ", width, "", revision);
+    text_print(other, "revision_of");
+    if (json_is_true(json_object_get(other, "undecidable"))) {
+        printf(" does, which is not understood there (on_failure: ");
+        text_print(other, "on_failure");
+        printf(")\n");
+        return;
+    }
+    printf(" does, ");
+    text_print(other, "algorithm");
+    printf(" ");
+    text_print(other, "rate");
+    printf(" capacity %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(other, "capacity")));
+}
+
 static json_t *explanation_json(const struct weir_explanation *explanation, const struct weir_config *config,
-                                const char *name)
+                                const char *name, const json_t *other)
 {
     const struct weir_rule *rule = explanation->rule;
     char rate[64];
@@ -122,7 +164,16 @@ static json_t *explanation_json(const struct weir_explanation *explanation, cons
     if (explanation->reason == WEIR_REASON_MISMATCH)
         (void)json_object_set_new(object, "pattern",
                                   json_stringn(explanation->pattern.data, explanation->pattern.size));
+    if (other)
+        (void)json_object_set_new(object, "in_force", json_deep_copy(other));
     return object;
+}
+
+static void fault_print(const char *before, const struct weir_fault *fault)
+{
+    char field[WEIR_PLAIN_SIZE(sizeof(fault->field))], text[WEIR_PLAIN_SIZE(sizeof(fault->text))];
+    fprintf(stderr, "weir: %s%s %s\n", before, weir_plain(fault->field, field, sizeof(field)),
+            weir_plain(fault->text, text, sizeof(text)));
 }
 
 /* What no single limit shows: a request that would be answered with an error, or that no limit is for. */
@@ -132,13 +183,14 @@ static void request_note(const struct weir_ruleset *ruleset, const struct weir_c
     struct weir_fault fault;
     bool refused = ruleset->config->unmatched == WEIR_UNMATCHED_REFUSE;
     if (weir_rules_match(ruleset->rules, attributes->list, attributes->count, 1, &match, &fault) != 0)
-        fprintf(stderr, "weir: such a request would be an error: %s %s\n", fault.field, fault.text);
+        fault_print("such a request would be an error: ", &fault);
     else if (!match.met && !json)
         printf("no limit applies: such a request is %s (unmatched: %s)\n", refused ? "refused" : "admitted",
                refused ? "refuse" : "admit");
 }
 
-static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli_attributes *attributes, bool json)
+static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli_attributes *attributes,
+                       const struct weir_in_force *in_force, bool json)
 {
     const struct weir_rules *rules = ruleset->rules;
     json_t *list = json_array();
@@ -150,15 +202,18 @@ static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli
     }
     for (size_t i = 0; i < weir_rules_count(rules) && !error; i++) {
         const char *name = weir_rules_limit(rules, i)->name;
+        const json_t *other = weir_in_force_other(in_force, name);
         struct weir_explanation explanation;
         struct weir_fault fault;
         error = weir_rules_explain(rules, i, attributes->list, attributes->count, &explanation, &fault);
         if (error)
-            fprintf(stderr, "weir: %s %s\n", fault.field, fault.text);
+            fault_print("", &fault);
         else if (json)
-            (void)json_array_append_new(list, explanation_json(&explanation, ruleset->config, name));
-        else
+            (void)json_array_append_new(list, explanation_json(&explanation, ruleset->config, name, other));
+        if (!error && !json) {
             explanation_print(&explanation, ruleset->config, name, width);
+            other_print(other, width);
+        }
     }
     char *text = json && !error ? json_dumps(list, JSON_COMPACT) : NULL;
     if (text)
@@ -182,7 +237,7 @@ static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help
         { "node", required_argument, NULL, 'n' },   { "json", no_argument, NULL, 'j' },
         { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
     };
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         switch (option) {
         case 'h':
             *ret_help = true;
@@ -225,7 +280,8 @@ static bool ask(struct flags *flags, struct weir_in_force *ret_in_force)
     if (error == WEIR_EIO && !flags->asks)
         return true;
     if (error) {
-        fprintf(stderr, "weir: %s: %s%s\n", flags->client.server, problem,
+        char text[WEIR_PLAIN_SIZE(sizeof(problem))];
+        fprintf(stderr, "weir: %s: %s%s\n", flags->client.server, weir_plain(problem, text, sizeof(text)),
                 flags->file ? "" : "; --config FILE explains a file without asking");
         return false;
     }
@@ -242,7 +298,7 @@ int weir_cli_explain(int argc, char **argv)
         .client = { .server = "127.0.0.1:8080", .token = getenv("WEIR_TOKEN"), .timeout_ns = 5 * WEIR_NS_PER_SECOND }
     };
     struct weir_ruleset ruleset = { 0 };
-    struct weir_config_fault fault = { { 0, 0 }, "" };
+    struct weir_config_faults faults;
     struct weir_cli_attributes attributes;
     struct weir_in_force in_force;
     bool wants_help = false;
@@ -254,20 +310,23 @@ int weir_cli_explain(int argc, char **argv)
     bool offline = flags.file && !flags.asks;
     if (weir_cli_attributes_read(argc - optind, argv + optind, &attributes) != 0 || !ask(&flags, &in_force))
         return WEIR_EXIT_ERROR;
-    if (weir_ruleset_init(&ruleset, flags.file, flags.node, &fault) != 0) {
-        char text[1024];
-        weir_config_fault_format(&fault, flags.file ? flags.file : "weir: the example limits", text, sizeof(text));
-        fprintf(stderr, "%s\n", text);
+    if (weir_ruleset_init(&ruleset, flags.file, flags.node, &faults) != 0) {
+        char text[1024], plain[WEIR_PLAIN_SIZE(sizeof(text))];
+        const char *file = flags.file ? flags.file : "weir: the example limits";
+        weir_config_fault_format(faults.list, file, text, sizeof(text));
+        fprintf(stderr, "%s\n", weir_plain(text, plain, sizeof(plain)));
         if (flags.file == in_force.source)
             fprintf(stderr, "weir: %s decides by what this file said before; --config FILE explains another file\n",
                     flags.client.server);
+        weir_in_force_deinit(&in_force);
         return WEIR_EXIT_ERROR;
     }
     if (!offline)
         weir_in_force_note(&in_force, flags.client.server, ruleset.config, flags.file);
-    int code = explain_all(&ruleset, &attributes, flags.json);
+    int code = explain_all(&ruleset, &attributes, &in_force, flags.json);
     if (code == WEIR_EXIT_OK)
         request_note(&ruleset, &attributes, flags.json);
     weir_ruleset_deinit(&ruleset);
+    weir_in_force_deinit(&in_force);
     return code;
 }

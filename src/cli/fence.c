@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/option.h"
 #include "cli/verbs.h"
 #include "engine/lock/fence_dir.h"
 
@@ -79,19 +80,23 @@ static int print_value(const char *path)
 static int run(const char *what, const char *path, const char *fence)
 {
     struct weir_token token, mark = { 0, 0 };
+    bool installs = strcmp(what, "install") == 0;
     if (strcmp(what, "read") == 0)
         return print_value(path);
+    if (!installs && strcmp(what, "write") != 0) {
+        static const char *const words[] = { "install", "write", "read", NULL };
+        weir_word_unknown("fence file", what, words);
+        fputs("weir: fence file knows install, write and read\n", stderr);
+        return WEIR_EXIT_ERROR;
+    }
     if (!fence || weir_token_parse(fence, strlen(fence), &token) != 0) {
         fprintf(stderr, "weir: %s: must be INCARNATION.NUMBER, as weir lock sets WEIR_FENCE\n",
                 fence ? fence : "no --fence and no WEIR_FENCE");
         return WEIR_EXIT_ERROR;
     }
-    if (strcmp(what, "install") == 0)
-        return complain(path, weir_fence_dir_install(path, token, &mark), mark);
-    if (strcmp(what, "write") == 0)
-        return complain(path, weir_fence_dir_write(path, token, STDIN_FILENO, &mark), mark);
-    fprintf(stderr, "weir: fence file knows install, write and read, not '%s'\n", what);
-    return WEIR_EXIT_ERROR;
+    int error = installs ? weir_fence_dir_install(path, token, &mark)
+                         : weir_fence_dir_write(path, token, STDIN_FILENO, &mark);
+    return complain(path, error, mark);
 }
 
 int weir_cli_fence(int argc, char **argv)
@@ -102,7 +107,7 @@ int weir_cli_fence(int argc, char **argv)
         { NULL, 0, NULL, 0 },
     };
     const char *fence = getenv("WEIR_FENCE");
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             fputs(help, stdout);
             return WEIR_EXIT_OK;

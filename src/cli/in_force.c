@@ -6,12 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
+#include "cli/plain.h"
 #include "wire/limits.h"
 
 static void copy_text(const json_t *body, const char *member, char *ret_text, size_t size)
 {
     const char *text = json_string_value(json_object_get(body, member));
     (void)snprintf(ret_text, size, "%s", text ? text : "");
+}
+
+/* Those whose newest definition is another node's. NULL without memory. */
+static json_t *read_others(json_t *limits)
+{
+    json_t *others = json_object(), *limit;
+    size_t index;
+    json_array_foreach(limits, index, limit)
+    {
+        const char *name = json_string_value(json_object_get(limit, "limit"));
+        bool other = json_is_true(json_object_get(limit, "replaced")) ||
+                     json_is_true(json_object_get(limit, "undecidable"));
+        if (other && name)
+            (void)json_object_set(others, name, limit);
+    }
+    return others;
 }
 
 static int read_answer(const struct weir_client_answer *answer, struct weir_in_force *ret_in_force, char *ret_problem,
@@ -27,6 +45,7 @@ static int read_answer(const struct weir_client_answer *answer, struct weir_in_f
         copy_text(body, "since", ret_in_force->since, sizeof(ret_in_force->since));
         copy_text(body, "by", ret_in_force->by, sizeof(ret_in_force->by));
         copy_text(body, "node", ret_in_force->node, sizeof(ret_in_force->node));
+        ret_in_force->others = read_others(json_object_get(body, "limits"));
     } else {
         (void)snprintf(ret_problem, problem_size, "the server answered %d%s%s", answer->status, detail ? ": " : "",
                        detail ? detail : "");
@@ -51,21 +70,42 @@ void weir_in_force_note(const struct weir_in_force *in_force, const char *server
                         const char *file)
 {
     char checksum[WEIR_LIMITS_CHECKSUM_SIZE];
-    const char *what = file ? file : "the built-in example";
-    const char *other = in_force->source[0] ? in_force->source : "the built-in example";
+    char what[WEIR_PLAIN_SIZE(PATH_MAX)], other[WEIR_PLAIN_SIZE(PATH_MAX)],
+        since[WEIR_PLAIN_SIZE(sizeof(in_force->since))];
+    char by[WEIR_PLAIN_SIZE(sizeof(in_force->by))];
+    size_t others = json_object_size(in_force->others);
+    (void)weir_plain(file ? file : "the built-in example", what, sizeof(what));
+    (void)weir_plain(in_force->source[0] ? in_force->source : "the built-in example", other, sizeof(other));
+    (void)weir_plain(in_force->since, since, sizeof(since));
+    (void)weir_plain(in_force->by, by, sizeof(by));
     weir_limits_checksum(config->checksum, checksum);
     if (!in_force->known)
         fprintf(stderr, "weir: of %s; no server answers at %s\n", what, server);
+    else if (strcmp(checksum, in_force->checksum) == 0 && others > 0)
+        fprintf(stderr,
+                "weir: warning: of %s, in force at %s since %s by %s, but for %zu limit%s that other nodes define\n",
+                what, server, since, by, others, weir_s(others));
     else if (strcmp(checksum, in_force->checksum) == 0)
-        fprintf(stderr, "weir: of %s, in force at %s since %s by %s\n", what, server, in_force->since, in_force->by);
+        fprintf(stderr, "weir: of %s, in force at %s since %s by %s\n", what, server, since, by);
     else if (in_force->source[0] && file && strcmp(in_force->source, file) == 0)
         fprintf(stderr,
                 "weir: warning: of %s as it is now, which is NOT in force at %s: it has changed since it was read "
                 "there (%s, by %s); SIGHUP has it read again\n",
-                what, server, in_force->since, in_force->by);
+                what, server, since, by);
     else
         fprintf(stderr,
                 "weir: warning: of %s, which is NOT in force at %s: that has had other limits, of %s, since %s "
                 "by %s\n",
-                what, server, other, in_force->since, in_force->by);
+                what, server, other, since, by);
+}
+
+const json_t *weir_in_force_other(const struct weir_in_force *in_force, const char *name)
+{
+    return json_object_get(in_force->others, name);
+}
+
+void weir_in_force_deinit(struct weir_in_force *in_force)
+{
+    json_decref(in_force->others);
+    in_force->others = NULL;
 }

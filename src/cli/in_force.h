@@ -5,6 +5,7 @@
 #ifndef WEIR_CLI_IN_FORCE_H
 #define WEIR_CLI_IN_FORCE_H
 
+#include <jansson.h>
 #include <limits.h>
 
 #include "cli/client.h"
@@ -15,6 +16,7 @@ struct weir_in_force {
     char source[PATH_MAX]; /* the file it read; "" = the built-in example */
     char checksum[32];
     char since[32], by[32], node[128];
+    json_t *others; /* by name the limits that the file does not define there, as GET /v1/limits shows them */
 };
 
 /* WEIR_EIO: nobody answers there (ret_problem says how), which may be no fault. WEIR_EPROTO, WEIR_EACCES, …: the
@@ -26,5 +28,10 @@ int weir_in_force_ask(const struct weir_client_options *options, struct weir_in_
  * `server`. */
 void weir_in_force_note(const struct weir_in_force *in_force, const char *server, const struct weir_config *config,
                         const char *file);
+
+/* Of the limit `name`, what decides there instead of the file's definition; NULL: the file's does. */
+const json_t *weir_in_force_other(const struct weir_in_force *in_force, const char *name);
+
+void weir_in_force_deinit(struct weir_in_force *in_force);
 
 #endif

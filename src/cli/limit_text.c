@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/plural.h"
 #include "rules/sharing_decode.h"
 
 #define MS_NS (WEIR_NS_PER_SECOND / 1000)
@@ -25,6 +26,14 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
         line->used = line->used + (size_t)more < line->size ? line->used + (size_t)more : line->size - 1;
 }
 
+/* Of a configured time, which is in whole ms. */
+static void add_time(struct line *line, uint64_t ns)
+{
+    char text[WEIR_DURATION_SIZE];
+    weir_duration_format(ns / MS_NS, text, sizeof(text));
+    add(line, "%s", text);
+}
+
 /* Whose share is shown: of this node, or where nobody said which one this is, of the first. */
 static const char *node_of(const struct weir_config *config)
 {
@@ -42,7 +51,9 @@ static void add_share(struct line *line, const struct weir_rule *rule, const str
 
 static void add_failure(struct line *line, const struct weir_rule *rule, const struct weir_config *config)
 {
-    add(line, "; if the engine does not answer within %" PRIu64 "ms: ", rule->deadline_ns / MS_NS);
+    add(line, "; if the engine does not answer within ");
+    add_time(line, rule->deadline_ns);
+    add(line, ": ");
     if (rule->on_failure == WEIR_ON_FAILURE_OPEN)
         add(line, "admitted, without any bound");
     else if (rule->on_failure == WEIR_ON_FAILURE_CLOSED)
@@ -50,7 +61,9 @@ static void add_failure(struct line *line, const struct weir_rule *rule, const s
     else
         add_share(line, rule, config);
     if (rule->on_failure == WEIR_ON_FAILURE_LOCAL)
-        add(line, ", so each outage adds at most %" PRIu64 " and what comes back meanwhile",
+        add(line,
+            ", empty at first of a node that has just started, so each outage adds at most %" PRIu64
+            " and what comes back meanwhile",
             weir_limit_capacity(&rule->whole));
 }
 
@@ -79,20 +92,23 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
         add(&line, "exact at the engine: overshoot 0");
         break;
     case WEIR_SHARING_LEASED:
-        add(&line, "leased in chunks for %" PRIu64 "ms: overshoot 0, unused at most what is unspent and forfeited",
-            rule->chunk_ttl_ns / MS_NS);
+        add(&line, "leased in chunks for ");
+        add_time(&line, rule->chunk_ttl_ns);
+        add(&line, ": overshoot 0, unused at most what is unspent and forfeited");
         break;
     case WEIR_SHARING_BATCHED:
-        add(&line, "batched every %" PRIu64 "ms over %" PRIu64 " nodes, ", rule->interval_ns / MS_NS, terms->nodes);
+        add(&line, "batched every ");
+        add_time(&line, rule->interval_ns);
+        add(&line, " over %" PRIu64 " node%s, ", terms->nodes, weir_s(terms->nodes));
         add_slack(&line, terms);
         break;
     case WEIR_SHARING_SPLIT:
         weir_rate_format(&rule->whole, rate, sizeof(rate));
-        add(&line, "split: %s over %" PRIu64 " nodes: overshoot 0; ", rate, terms->nodes);
+        add(&line, "split: %s over %" PRIu64 " node%s: overshoot 0; ", rate, terms->nodes, weir_s(terms->nodes));
         add_share(&line, rule, config);
         return;
     case WEIR_SHARING_GOSSIP:
-        add(&line, "gossiped over %" PRIu64 " nodes, ", terms->nodes);
+        add(&line, "gossiped over %" PRIu64 " node%s, ", terms->nodes, weir_s(terms->nodes));
         add_slack(&line, terms);
         return;
     }
@@ -114,9 +130,12 @@ json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config
     uint32_t nodes = weir_config_nodes(config);
     char rate[64];
     weir_rate_format(&rule->share, rate, sizeof(rate));
-    json_t *object = json_pack("{s:s,s:I,s:s?,s:{s:s,s:I},s:I}", "mode", weir_sharing_words[rule->sharing], "nodes",
-                               (json_int_t)nodes, "node", node_of(config), "share", "rate", rate, "capacity",
-                               (json_int_t)weir_limit_capacity(&rule->share), "slack", (json_int_t)rule->slack);
+    json_t *object = json_pack("{s:s,s:I,s:s?,s:I}", "mode", weir_sharing_words[rule->sharing], "nodes",
+                               (json_int_t)nodes, "node", node_of(config), "slack", (json_int_t)rule->slack);
+    if (terms->shares)
+        (void)json_object_set_new(
+            object, "share",
+            json_pack("{s:s,s:I}", "rate", rate, "capacity", (json_int_t)weir_limit_capacity(&rule->share)));
     bool bounded = terms->mode || nodes == 1;
     (void)json_object_set_new(object, "overshoot_max",
                               bounded ? json_integer((json_int_t)terms->overshoot_max) : json_null());

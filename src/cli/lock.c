@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,10 @@
 
 #include "cli/lock_ask.h"
 #include "cli/lock_run.h"
+#include "cli/option.h"
+#include "cli/plain.h"
 #include "cli/verbs.h"
+#include "client/ask.h"
 #include "client/clock.h"
 #include "rules/config.h"
 #include "rules/number.h"
@@ -63,6 +65,23 @@ struct flags {
     uint64_t ttl_ns;
     uint64_t held_exit;
 };
+
+static const struct {
+    const char *word;
+    int (*run)(int argc, char **argv);
+} words[] = { { "show", weir_lock_show }, { "release", weir_lock_give_back }, { "restored", weir_lock_restored } };
+#define WORDS_COUNT (sizeof(words) / sizeof(words[0]))
+
+/* `weir lock shwo NAME` has no command either. */
+static void word_meant(const char *name)
+{
+    struct weir_nearest nearest = { .text = name, .size = strlen(name) };
+    char hint[80];
+    for (size_t i = 0; i < WORDS_COUNT; i++)
+        weir_nearest_offer(&nearest, words[i].word);
+    if (nearest.word)
+        fprintf(stderr, "weir: lock has no '%s'%s\n", name, weir_nearest_format(&nearest, "", hint, sizeof(hint)));
+}
 
 static int complain(const char *option, const char *text)
 {
@@ -171,7 +190,7 @@ static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    for (int option; (option = getopt_long(argc, argv, "hE:", options, NULL)) != -1;) {
+    for (int option; (option = weir_option_next(argc, argv, "hE:", options, NULL)) != -1;) {
         *ret_help = option == 'h';
         int failed = *ret_help ? 0 : option_read(flags, option, optarg);
         if (failed || *ret_help)
@@ -181,8 +200,10 @@ static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help
         flags->name = argv[optind++];
     if (!flags->name)
         return complain("lock", "needs a NAME (try weir lock --help)");
-    if (optind < argc)
+    if (optind < argc) {
+        word_meant(flags->name);
         return complain(argv[optind], "is one argument too many: the command comes after --");
+    }
     return 0;
 }
 
@@ -197,20 +218,39 @@ static bool owner_make(char *buffer, size_t size)
     return true;
 }
 
+/* By whom, where it can be known within a second. */
+static void holder_print(struct weir_locks *locks, const char *name, const char *shown)
+{
+    struct weir_holder holder;
+    if (!weir_lock_look(locks, (struct weir_slice){ name, strlen(name) }, WEIR_NS_PER_SECOND, &holder)) {
+        fprintf(stderr, "weir: %s: is held by another\n", shown);
+        return;
+    }
+    fprintf(stderr, "weir: %s: is held by ", shown);
+    weir_plain_print(stderr, (struct weir_slice){ holder.owner, holder.owner_size });
+    fprintf(stderr, " for %" PRIu64 " ms more, if it does not renew\n", holder.lease_ms);
+}
+
 static int refusal_print(struct weir_locks *locks, const struct flags *flags, int error)
 {
     struct weir_fault fault;
+    char name[WEIR_PLAIN_SIZE(WEIR_LOCK_NAME_MAX)], text[WEIR_PLAIN_SIZE(sizeof(fault.text))];
     weir_locks_fault(locks, &fault);
+    (void)weir_plain(flags->name, name, sizeof(name));
+    (void)weir_plain(fault.text, text, sizeof(text));
     if (error == WEIR_EHELD || error == WEIR_ELIMIT) {
-        fprintf(stderr, "weir: %s: %s\n", flags->name, error == WEIR_EHELD ? "is held by another" : fault.text);
+        if (error == WEIR_EHELD)
+            holder_print(locks, flags->name, name);
+        else
+            fprintf(stderr, "weir: %s: %s\n", name, text);
         return (int)flags->held_exit;
     }
     if (error == WEIR_ERANGE || error == WEIR_EINVAL) {
-        fprintf(stderr, "weir: %s %s\n", fault.field, fault.text);
+        fprintf(stderr, "weir: %s %s\n", fault.field, text);
         return WEIR_EXIT_ERROR;
     }
-    fprintf(stderr, "weir: %s: %s: %s\n", flags->name,
-            error == WEIR_EUNKNOWN ? "unknown whether it was granted" : "not granted", fault.text);
+    fprintf(stderr, "weir: %s: %s: %s\n", name,
+            error == WEIR_EUNKNOWN ? "unknown whether it was granted" : "not granted", text);
     return WEIR_LOCK_EXIT_UNKNOWN;
 }
 
@@ -221,7 +261,8 @@ static int run_locked(struct flags *flags, char **command)
     struct weir_fault fault;
     int error = weir_locks_connect(&flags->server, &locks, &fault);
     if (error) {
-        fprintf(stderr, "weir: %s: %s\n", flags->server.address, fault.text);
+        char text[WEIR_PLAIN_SIZE(sizeof(fault.text))];
+        fprintf(stderr, "weir: %s: %s\n", flags->server.address, weir_plain(fault.text, text, sizeof(text)));
         fputs("weir: --server is the address of RESP here (port 6380), and that of HTTP for show, release, restored\n",
               stderr);
         return error == WEIR_EINVAL ? WEIR_EXIT_ERROR : WEIR_LOCK_EXIT_UNKNOWN;
@@ -258,8 +299,10 @@ static int run_main(int argc, char **argv)
         fputs(help, stdout);
     if (failed || wants_help)
         return failed;
-    if (!*command)
+    if (!*command) {
+        word_meant(flags.name);
         return complain("lock", "needs a COMMAND after -- (try weir lock --help)");
+    }
     char *token = flags.token_file ? weir_token_file_read(flags.token_file) : NULL;
     if (flags.token_file && !token)
         return WEIR_EXIT_ERROR;
@@ -275,11 +318,7 @@ static int run_main(int argc, char **argv)
 
 int weir_cli_lock(int argc, char **argv)
 {
-    static const struct {
-        const char *word;
-        int (*run)(int argc, char **argv);
-    } words[] = { { "show", weir_lock_show }, { "release", weir_lock_give_back }, { "restored", weir_lock_restored } };
-    for (size_t i = 0; argc > 1 && i < sizeof(words) / sizeof(words[0]); i++) {
+    for (size_t i = 0; argc > 1 && i < WORDS_COUNT; i++) {
         if (strcmp(argv[1], words[i].word) == 0)
             return words[i].run(argc - 1, argv + 1);
     }

@@ -2,14 +2,17 @@
 #include "cli/lock_ask.h"
 
 #include <errno.h>
-#include <getopt.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/client.h"
+#include "cli/option.h"
+#include "cli/plain.h"
 #include "cli/verbs.h"
 #include "rules/config.h"
 #include "rules/number.h"
@@ -79,10 +82,21 @@ static int complain(const char *what, const char *text)
     return WEIR_EXIT_ERROR;
 }
 
+/* A pipe is as good as a file, --token-file <(pass weir): whoever writes it may take the time to ask for a password.
+ * One that nobody has open for writing is at its end, and not waited for. */
+static FILE *token_file_open(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *file = fd >= 0 && fcntl(fd, F_SETFL, 0) == 0 ? fdopen(fd, "r") : NULL;
+    if (!file && fd >= 0)
+        (void)close(fd);
+    return file;
+}
+
 char *weir_token_file_read(const char *path)
 {
     char text[TOKEN_FILE_MAX];
-    FILE *file = fopen(path, "re");
+    FILE *file = token_file_open(path);
     size_t size = file ? fread(text, 1, sizeof(text), file) : 0;
     bool read = file && !ferror(file);
     if (!read)
@@ -149,7 +163,7 @@ static int flags_read(int argc, char **argv, const char *help, int own, struct f
     flags->client = (struct weir_client_options){ .server = "127.0.0.1:8080",
                                                   .token = getenv("WEIR_TOKEN"),
                                                   .timeout_ns = 5 * WEIR_NS_PER_SECOND };
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         *ret_help = option == 'h';
         if (*ret_help)
             fputs(help, stdout);
@@ -198,7 +212,8 @@ static char *path_make(const char *name, const char *suffix)
     return path;
 }
 
-/* The answer's body as JSON, or NULL after a complaint. `legal` and `other` are statuses that mean something here. */
+/* The answer's body as JSON, its strings as they may be shown, or NULL after a complaint. `legal` and `other` are
+ * statuses that mean something here. */
 static json_t *ask(struct flags *flags, const char *path, const char *body, int legal, int other, int *ret_status)
 {
     struct weir_client_answer answer = { 0 };
@@ -212,12 +227,13 @@ static json_t *ask(struct flags *flags, const char *path, const char *body, int 
                      : weir_client_get(&flags->client, path, &answer, problem, sizeof(problem));
     free(token);
     if (error) {
-        fprintf(stderr, "weir: %s: %s\n", flags->client.server, problem);
+        char text[WEIR_PLAIN_SIZE(sizeof(problem))];
+        fprintf(stderr, "weir: %s: %s\n", flags->client.server, weir_plain(problem, text, sizeof(text)));
         fputs("weir: --server is the address of HTTP here (port 8080), and that of RESP for weir lock NAME\n", stderr);
         return NULL;
     }
     json_t *json = json_loadb(answer.body, answer.size, JSON_REJECT_DUPLICATES, NULL);
-    if (!json_is_object(json) || (answer.status != legal && answer.status != other)) {
+    if (!json_is_object(json) || !weir_plain_json(json) || (answer.status != legal && answer.status != other)) {
         const char *detail = json_string_value(json_object_get(json, "detail"));
         const char *title = json_string_value(json_object_get(json, "title"));
         fprintf(stderr, "weir: the server answered %d: %s\n", answer.status, detail ? detail : title ? title : "-");
@@ -242,11 +258,16 @@ static void line_print(const char *label, const json_t *object, const char *name
 
 static void shown_print(const struct flags *flags, const json_t *shown, bool held)
 {
-    printf("%s is %s\n", flags->name, held ? "held" : "free");
+    char lease[WEIR_DURATION_SIZE], name[WEIR_PLAIN_SIZE(WEIR_LOCK_NAME_MAX)];
+    printf("%s is %s\n", weir_plain(flags->name, name, sizeof(name)), held ? "held" : "free");
     line_print("holder", shown, "holder", "");
     line_print("holder", shown, "holder_base64", " (base64)");
     line_print("token", shown, "fence", "");
-    line_print("lease", shown, "lease_ms", " ms, if it is not renewed");
+    if (json_is_integer(json_object_get(shown, "lease_ms"))) {
+        json_int_t ms = json_integer_value(json_object_get(shown, "lease_ms"));
+        weir_duration_format(ms > 0 ? (uint64_t)ms : 0, lease, sizeof(lease));
+        printf("  %-10s %s, if it is not renewed\n", "lease", lease);
+    }
     line_print("waiting", shown, "waiters", "");
 }
 
@@ -292,10 +313,12 @@ int weir_lock_give_back(int argc, char **argv)
     bool was_owned = json_is_true(json_object_get(released, "released"));
     bool said = json_is_boolean(json_object_get(released, "released"));
     const char *detail = json_string_value(json_object_get(released, "detail"));
+    char name[WEIR_PLAIN_SIZE(WEIR_LOCK_NAME_MAX)];
     if (!said) /* a 404 of another kind: this server keeps no locks, say */
         fprintf(stderr, "weir: the server answered %d: %s\n", status, detail ? detail : "-");
     else if (!flags.json)
-        printf("%s: %s\n", flags.name, was_owned ? "released" : "this owner does not hold it");
+        printf("%s: %s\n", weir_plain(flags.name, name, sizeof(name)),
+               was_owned ? "released" : "this owner does not hold it");
     json_decref(released);
     return !said ? WEIR_EXIT_ERROR : was_owned ? WEIR_EXIT_OK : WEIR_EXIT_REFUSED;
 }

@@ -101,8 +101,12 @@ static void let_go(struct weir_guard *guard)
 
 bool weir_guard_keep(struct weir_guard *guard, pid_t group, uint64_t end_ns, bool *ret_replaced)
 {
-    if (guard->pid >= 0 && waitpid(guard->pid, NULL, WNOHANG) == 0)
+    int status = 0;
+    pid_t heard = guard->pid < 0 ? -1 : waitpid(guard->pid, &status, WNOHANG | WUNTRACED);
+    if (heard == 0)
         return true;
+    if (heard > 0 && WIFSTOPPED(status)) /* whoever stopped it may stop us next, and then nobody would be left */
+        weir_guard_stop(guard);
     let_go(guard);
     if (weir_guard_start(guard, end_ns) != 0)
         return false;

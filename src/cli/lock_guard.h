@@ -28,8 +28,8 @@ void weir_guard_extend(struct weir_guard *guard, uint64_t end_ns);
  * fork and exec. False: the lease has ended, or the guard is gone; it must not run. */
 bool weir_guard_enter(const struct weir_guard *guard);
 
-/* If the guard has died (somebody killed it, the machine had no memory), another takes its place for the command's
- * group. False: none can be started, and nothing guards the command. */
+/* If the guard has died (somebody killed it, the machine had no memory) or is stopped, another takes its place for the
+ * command's group. False: none can be started, and nothing guards the command. */
 bool weir_guard_keep(struct weir_guard *guard, pid_t group, uint64_t end_ns, bool *ret_replaced);
 
 /* Before the command's process is reaped: after that its number may be another's. */

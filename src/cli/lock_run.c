@@ -167,9 +167,9 @@ static void guard_keep(struct run *run, uint64_t end_ns)
     bool replaced = false;
     if (weir_guard_keep(&run->guard, run->child, end_ns, &replaced)) {
         if (replaced)
-            fputs("weir: the guard of the lock had died: another has taken its place\n", stderr);
+            fputs("weir: the guard of the lock had died or was stopped: another has taken its place\n", stderr);
     } else if (!run->ended) {
-        fputs("weir: the guard of the lock has died, and there is no other: the command is asked to end\n", stderr);
+        fputs("weir: the lock has no guard any more, and there is no other: the command is asked to end\n", stderr);
         run->ended = true;
         group_signal(run, SIGTERM);
         group_signal(run, SIGCONT);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/option.h"
 #include "cli/verbs.h"
 
 struct verb {
@@ -33,6 +34,17 @@ static void print_help(FILE *out)
     fputs("\nweir VERB --help says more, with examples.\n", out);
 }
 
+static void verb_unknown(const char *typed)
+{
+    struct weir_nearest nearest = { .text = typed, .size = strlen(typed) };
+    char hint[80];
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        weir_nearest_offer(&nearest, verbs[i].name);
+    if (typed[0])
+        fprintf(stderr, "weir: there is no verb '%s'%s\n\n", typed,
+                weir_nearest_format(&nearest, "", hint, sizeof(hint)));
+}
+
 /* Where they are closed, the first socket or file that is opened would get what is printed. */
 static bool standard_streams_open(void)
 {
@@ -58,8 +70,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(wanted, "--version") == 0)
         return weir_cli_version(1, argv);
-    if (wanted[0])
-        fprintf(stderr, "weir: there is no verb '%s'\n\n", wanted);
+    verb_unknown(wanted);
     print_help(stderr);
     return WEIR_EXIT_ERROR;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/reads.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/option.h"
 #include "cli/reads_link.h"
 #include "cli/verbs.h"
 #include "client/clock.h"
@@ -95,14 +95,16 @@ static int number_read(const char *option, const char *value, unsigned min, unsi
 static int time_read(const char *option, const char *value, uint64_t min_ms, uint64_t max_ms, uint64_t *ret_ms)
 {
     struct weir_fault fault;
-    char text[64];
+    char text[2 * WEIR_DURATION_SIZE + 64], min[WEIR_DURATION_SIZE], max[WEIR_DURATION_SIZE];
     uint64_t ns = 0;
     if (weir_duration_parse(value, &ns, &fault) != 0)
         return complain(option, fault.text);
     *ret_ms = ns / WEIR_NS_PER_MS;
     if (ns % WEIR_NS_PER_MS == 0 && *ret_ms >= min_ms && *ret_ms <= max_ms)
         return 0;
-    (void)snprintf(text, sizeof(text), "must be whole milliseconds, %" PRIu64 " to %" PRIu64, min_ms, max_ms);
+    weir_period_format(min_ms * WEIR_NS_PER_MS, min, sizeof(min));
+    weir_period_format(max_ms * WEIR_NS_PER_MS, max, sizeof(max));
+    (void)snprintf(text, sizeof(text), "must be whole milliseconds, %s to %s", min, max);
     return complain(option, text);
 }
 
@@ -223,7 +225,7 @@ static int check(int argc, char **argv)
                                     .window_ms = 1000,
                                     .modes = { true, true, true, true, true, true } };
     int failed = 0;
-    for (int option; !failed && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; !failed && (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             fputs(help, stdout);
             return WEIR_EXIT_OK;
@@ -239,10 +241,9 @@ static int check(int argc, char **argv)
 
 int weir_cli_reads(int argc, char **argv)
 {
+    static const char *const words[] = { "check", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);
-    bool wants_help = strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0;
-    fputs(help, wants_help ? stdout : stderr);
-    return wants_help ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+    return weir_word_none(argv[0], verb, words, help);
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
+#include "cli/plain.h"
 #include "cli/reads.h"
 #include "cli/verbs.h"
 
@@ -164,12 +166,16 @@ static void faults_print(const struct weir_reads_report *report)
         const char *name = weir_reads_mode_name((enum weir_reads_mode)mode);
         uint64_t writes = result->judged.broken[WEIR_WRITES_FOLLOW_READS] +
                           result->judged.broken[WEIR_MONOTONIC_WRITES];
+        char fault[WEIR_PLAIN_SIZE(WEIR_READS_TEXT_SIZE)];
         if (result->failed > 0)
-            printf("%s: %" PRIu64 " failed, as: %s\n", name, result->failed, result->fault);
+            printf("%s: %" PRIu64 " failed, as: %s\n", name, result->failed,
+                   weir_plain(result->fault, fault, sizeof(fault)));
         if (result->judged.lost > 0)
-            printf("%s: told %" PRIu64 " times that a failover had cut off what was seen\n", name, result->judged.lost);
+            printf("%s: told %" PRIu64 " time%s that a failover had cut off what was seen\n", name, result->judged.lost,
+                   weir_s(result->judged.lost));
         if (writes > 0)
-            printf("%s: %" PRIu64 " writes came before what had been seen: a failover cut it off\n", name, writes);
+            printf("%s: %" PRIu64 " write%s came before what had been seen: a failover cut it off\n", name, writes,
+                   weir_s(writes));
     }
 }
 

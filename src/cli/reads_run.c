@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "cli/plain.h"
 #include "cli/reads_work.h"
 #include "cli/verbs.h"
 #include "engine/session/ask.h"
@@ -67,6 +68,7 @@ static int pollers_open(const struct weir_reads_plan *plan, struct weir_servers 
 {
     struct weir_replicas_server servers[WEIR_READS_SERVERS_MAX];
     struct weir_fault fault = { .text = "" };
+    char text[WEIR_PLAIN_SIZE(sizeof(fault.text))];
     for (unsigned i = 0; i < plan->server_count; i++)
         servers[i] = (struct weir_replicas_server){ .name = plan->names[i], .conninfo = plan->conninfos[i] };
     const struct weir_servers_options options = { .servers = servers,
@@ -76,7 +78,7 @@ static int pollers_open(const struct weir_reads_plan *plan, struct weir_servers 
                                                   .timeout_ns = TIMEOUT_NS };
     int error = weir_servers_open(&options, ret_servers, &fault);
     if (error)
-        fprintf(stderr, "weir: %s %s\n", fault.field, fault.text);
+        fprintf(stderr, "weir: %s %s\n", fault.field, weir_plain(fault.text, text, sizeof(text)));
     return error;
 }
 
@@ -153,12 +155,12 @@ static int run(const struct weir_reads_table *table, const sigset_t *signals, st
     const struct weir_reads_plan *plan = table->plan;
     struct weir_servers *servers = NULL;
     struct weir_reads_lag *lag = report->lag;
-    char text[WEIR_READS_TEXT_SIZE];
+    char text[WEIR_READS_TEXT_SIZE], plain[WEIR_PLAIN_SIZE(WEIR_READS_TEXT_SIZE)];
     if (pollers_open(plan, &servers) != 0)
         return WEIR_EXIT_ERROR;
     uint64_t begin_ns = weir_ask_now_ns();
     if (weir_reads_work_begin(table, ret_work, text) != 0) {
-        fprintf(stderr, "weir: %s\n", text);
+        fprintf(stderr, "weir: %s\n", weir_plain(text, plain, sizeof(plain)));
         weir_servers_close(servers);
         return WEIR_EXIT_ERROR;
     }

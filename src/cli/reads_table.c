@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/plain.h"
 #include "cli/reads_link.h"
 #include "cli/verbs.h"
 #include "engine/session/ask.h"
@@ -29,7 +30,8 @@ struct about {
 
 static int complain(const char *server, const char *text)
 {
-    fprintf(stderr, "weir: %s: %s\n", server, text);
+    char plain[WEIR_PLAIN_SIZE(WEIR_READS_VALUE_SIZE)];
+    fprintf(stderr, "weir: %s: %s\n", server, weir_plain(text, plain, sizeof(plain)));
     return WEIR_EXIT_ERROR;
 }
 
@@ -135,8 +137,10 @@ int weir_reads_servers_check(const struct weir_reads_plan *plan, int *ret_versio
 
 /* ---- the table ---- */
 
-static int refused(const struct weir_reads_plan *plan, const char *text)
+static int refused(const struct weir_reads_plan *plan, const char *said)
 {
+    char text[WEIR_PLAIN_SIZE(WEIR_READS_VALUE_SIZE)];
+    (void)weir_plain(said, text, sizeof(text));
     if (strncmp(text, "42P07", 5) == 0)
         fprintf(stderr,
                 "weir: %s: there is a table " WEIR_READS_TABLE " already: another check is running, or one was killed "
@@ -292,6 +296,7 @@ int weir_reads_table_drop(const struct weir_reads_table *table)
     PQfinish(conn);
     if (!error)
         return 0;
-    fprintf(stderr, "weir: %s: %s\nweir: the table is left there: DROP TABLE %s\n", plan->names[0], text, table->name);
+    (void)complain(plan->names[0], text);
+    fprintf(stderr, "weir: the table is left there: DROP TABLE %s\n", table->name);
     return WEIR_EXIT_ERROR;
 }

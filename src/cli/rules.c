@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "cli/limit_text.h"
+#include "cli/option.h"
+#include "cli/plain.h"
 #include "cli/ruleset.h"
+#include "cli/serve_config.h"
 #include "cli/verbs.h"
 
 static const char help[] =
     "Usage: weir rules check [--node NAME] [--json] FILE\n"
     "\n"
-    "Says whether FILE is a good configuration, as FILE:LINE:COLUMN: message, and warns of what\n"
-    "is legal and yet hardly meant. Of each limit that nodes share it says how, this node's share,\n"
-    "and the bound on what it may stray. docs/rules.md describes every key.\n"
+    "Says whether FILE is a good configuration: all that is wrong with it, up to 100 errors, as\n"
+    "FILE:LINE:COLUMN: message. Where nothing is, it warns of what is legal and yet hardly meant,\n"
+    "and says of each limit that nodes share how, this node's share, and the bound on what it may\n"
+    "stray. docs/rules.md describes every key.\n"
     "\n"
     "  --node NAME   as which of the nodes in cluster: (as node: there says, else the first)\n"
     "  --json        {\"file\":...,\"ok\":...,\"limits\":...,\"errors\":[...],\"warnings\":[...],\"sharing\":[...]}\n"
@@ -25,6 +29,8 @@ static const char help[] =
     "  weir rules check weir.yaml\n"
     "  weir rules check --json weir.yaml | jq .warnings\n"
     "  weir rules check --node b examples/cluster.yaml\n";
+
+#define WHOLE_FILE ((struct weir_mark){ 1, 1 })
 
 static json_t *message_make(struct weir_mark mark, const char *text)
 {
@@ -45,15 +51,18 @@ static json_t *sharing_make(const struct weir_ruleset *ruleset)
     return list;
 }
 
-static void json_print(const char *file, const struct weir_ruleset *ruleset, const struct weir_config_fault *fault)
+static void json_print(const char *file, const struct weir_ruleset *ruleset, const struct weir_config_faults *faults)
 {
     json_t *errors = json_array();
     json_t *warnings = json_array();
     const struct weir_config *config = ruleset->config;
-    if (!config)
-        (void)json_array_append_new(errors, message_make(fault->mark, fault->text));
+    struct weir_serve_said said;
+    for (size_t i = 0; !config && i < faults->count; i++)
+        (void)json_array_append_new(errors, message_make(faults->list[i].mark, faults->list[i].text));
     for (size_t i = 0; config && i < config->warnings_count; i++)
         (void)json_array_append_new(warnings, message_make(config->warnings[i].mark, config->warnings[i].text));
+    if (config && weir_serve_exposed(config, &said))
+        (void)json_array_append_new(warnings, message_make(WHOLE_FILE, said.text));
     json_t *report = json_pack("{s:s%,s:b,s:I,s:o,s:o,s:o}", "file", file, strlen(file), "ok", config != NULL, "limits",
                                (json_int_t)(config ? config->limits_count : 0), "errors", errors, "warnings", warnings,
                                "sharing", sharing_make(ruleset));
@@ -66,31 +75,45 @@ static void json_print(const char *file, const struct weir_ruleset *ruleset, con
     json_decref(report);
 }
 
-static void text_print(const char *file, const struct weir_ruleset *ruleset, const struct weir_config_fault *fault)
+static void faults_print(const char *file, const struct weir_config_faults *faults)
+{
+    char text[1024], plain[WEIR_PLAIN_SIZE(sizeof(text))];
+    for (size_t i = 0; i < faults->count; i++) {
+        weir_config_fault_format(&faults->list[i], file, text, sizeof(text));
+        fprintf(stderr, "%s\n", weir_plain(text, plain, sizeof(plain)));
+    }
+    if (faults->count == WEIR_CONFIG_FAULTS_MAX)
+        fprintf(stderr, "%s: %d errors: what comes after them was not read\n", file, WEIR_CONFIG_FAULTS_MAX);
+}
+
+static void text_print(const char *file, const struct weir_ruleset *ruleset)
 {
     const struct weir_config *config = ruleset->config;
-    char text[1024];
-    if (!config) {
-        weir_config_fault_format(fault, file, text, sizeof(text));
-        fprintf(stderr, "%s\n", text);
-        return;
-    }
+    char text[1024], plain[WEIR_PLAIN_SIZE(sizeof(text))];
     for (size_t i = 0; i < config->warnings_count; i++)
         printf("%s:%u:%u: warning: %s\n", file, config->warnings[i].mark.line, config->warnings[i].mark.column,
-               config->warnings[i].text);
+               weir_plain(config->warnings[i].text, plain, sizeof(plain)));
     if (config->warnings_dropped)
-        printf("%s: %zu more warnings\n", file, config->warnings_dropped);
+        printf("%s: %zu more warning%s\n", file, config->warnings_dropped, weir_s(config->warnings_dropped));
+    struct weir_serve_said said;
+    bool exposed = weir_serve_exposed(config, &said); /* no error: with --insecure, or other addresses, it starts */
+    if (exposed)
+        printf("%s:%u:%u: warning: %s\n", file, WHOLE_FILE.line, WHOLE_FILE.column,
+               weir_plain(said.text, plain, sizeof(plain)));
     for (size_t i = 0; i < config->limits_count; i++) {
         weir_sharing_format(weir_rules_limit(ruleset->rules, i), config, text, sizeof(text));
         if (text[0] && config->limits[i].spec.mode != WEIR_MODE_OFF)
             printf("%s:%u:%u: limit \"%s\": %s\n", file, config->limits[i].mark.line, config->limits[i].mark.column,
-                   config->limits[i].name, text);
+                   weir_plain(config->limits[i].name, plain, sizeof(plain)), text);
     }
-    if (config->http.kind != WEIR_ADDRESS_OFF)
-        printf("%s: /v1/auth is served to: %s\n", file, weir_forwarded_source_name(config->http_rules.forwarded));
-    size_t warnings = config->warnings_count + config->warnings_dropped;
-    printf("%s: %zu limit%s, %zu warning%s\n", file, config->limits_count, config->limits_count == 1 ? "" : "s",
-           warnings, warnings == 1 ? "" : "s");
+    if (config->http.kind != WEIR_ADDRESS_OFF && config->http_rules.forwarded == WEIR_FORWARDED_NONE)
+        printf("%s: no proxy can ask at /v1/auth: listen.http.forwarded names none (docs/http.md)\n", file);
+    else if (config->http.kind != WEIR_ADDRESS_OFF)
+        printf("%s: proxies that can ask at /v1/auth: %s\n", file,
+               weir_forwarded_source_name(config->http_rules.forwarded));
+    size_t warnings = config->warnings_count + config->warnings_dropped + exposed;
+    printf("%s: %zu limit%s, %zu warning%s\n", file, config->limits_count, weir_s(config->limits_count), warnings,
+           weir_s(warnings));
 }
 
 static int check(int argc, char **argv)
@@ -102,10 +125,10 @@ static int check(int argc, char **argv)
         { NULL, 0, NULL, 0 },
     };
     struct weir_ruleset ruleset = { 0 };
-    struct weir_config_fault fault = { { 0, 0 }, "" };
+    struct weir_config_faults faults;
     const char *node = NULL;
     bool json = false;
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             fputs(help, stdout);
             return WEIR_EXIT_OK;
@@ -119,18 +142,22 @@ static int check(int argc, char **argv)
         fputs("weir: rules check takes one FILE; try weir rules --help\n", stderr);
         return WEIR_EXIT_ERROR;
     }
-    int error = weir_ruleset_init(&ruleset, argv[optind], node, &fault);
-    (json ? json_print : text_print)(argv[optind], &ruleset, &fault);
+    int error = weir_ruleset_init(&ruleset, argv[optind], node, &faults);
+    if (json)
+        json_print(argv[optind], &ruleset, &faults);
+    else if (error)
+        faults_print(argv[optind], &faults);
+    else
+        text_print(argv[optind], &ruleset);
     weir_ruleset_deinit(&ruleset);
     return error ? WEIR_EXIT_ERROR : WEIR_EXIT_OK;
 }
 
 int weir_cli_rules(int argc, char **argv)
 {
+    static const char *const words[] = { "check", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);
-    bool wants_help = strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0;
-    fputs(help, wants_help ? stdout : stderr);
-    return wants_help ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+    return weir_word_none(argv[0], verb, words, help);
 }

@@ -4,12 +4,14 @@
 #include <stdio.h>
 
 int weir_ruleset_init(struct weir_ruleset *ret_ruleset, const char *file, const char *node,
-                      struct weir_config_fault *ret_fault)
+                      struct weir_config_faults *ret_faults)
 {
+    struct weir_config_fault *ret_fault = &ret_faults->list[0];
     struct weir_ruleset ruleset = { 0 };
     struct weir_fault fault = { "", "" };
     const struct weir_limiter_options options = { .memory_max = WEIR_MEMORY_MIN };
-    int error = file ? weir_config_load(file, &ruleset.config, ret_fault)
+    ret_faults->count = 1;
+    int error = file ? weir_config_load_telling(file, &ruleset.config, ret_faults)
                      : weir_config_example(&ruleset.config, ret_fault);
     if (!error && node)
         error = weir_config_be(ruleset.config, node, ret_fault);

@@ -13,9 +13,9 @@ struct weir_ruleset {
 };
 
 /* `file` NULL: the embedded example. `node`: which of its nodes this is (weir_config_be); NULL: as the file says, and
- * where it does not, the first. Any error of weir_config_load, weir_config_be and weir_rules_create. */
+ * where it does not, the first. Any error of weir_config_load_telling, weir_config_be and weir_rules_create. */
 int weir_ruleset_init(struct weir_ruleset *ret_ruleset, const char *file, const char *node,
-                      struct weir_config_fault *ret_fault);
+                      struct weir_config_faults *ret_faults);
 void weir_ruleset_deinit(struct weir_ruleset *ruleset); /* zeroed is fine */
 
 #endif

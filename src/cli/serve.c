@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
+#include "cli/option.h"
+#include "cli/plain.h"
 #include "cli/serve_config.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_sessions.h"
@@ -17,7 +19,7 @@ static const char help[] =
     "Usage: weir serve [OPTION ...]\n"
     "\n"
     "Answers Redis clients (CL.THROTTLE, WEIR.CHECK, WEIR.LOCK, ...) and HTTP (/v1/check, /v1/auth, /v1/locks,\n"
-    "/v1/sessions, /metrics).\n"
+    "/v1/sessions; for operators /metrics, /v1/limits, /v1/nodes, /v1/sessions/servers, /readyz?verbose).\n"
     "\n"
     "  --config FILE   limits and settings in YAML; without it the example limits\n"
     "  --resp ADDR     where Redis clients connect (127.0.0.1:6380)\n"
@@ -120,7 +122,7 @@ static int read_flags(int argc, char **argv, struct weir_serve_flags *ret_flags,
         { NULL, 0, NULL, 0 },
     };
     *ret_flags = (struct weir_serve_flags){ 0 };
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             *ret_help = true;
             return 0;
@@ -138,12 +140,18 @@ static int read_flags(int argc, char **argv, struct weir_serve_flags *ret_flags,
 
 /* ---- configuration ---- */
 
+static void said_print(const struct weir_serve_said *said)
+{
+    weir_plain_print(stderr, (struct weir_slice){ said->text, strlen(said->text) });
+    fputc('\n', stderr);
+}
+
 static struct weir_config *load_or_print(const struct weir_serve_flags *flags)
 {
     struct weir_serve_said said;
     struct weir_config *config = weir_serve_config_load(flags, NULL, true, &said);
     if (!config)
-        fprintf(stderr, "%s\n", said.text);
+        said_print(&said);
     return config;
 }
 
@@ -152,8 +160,19 @@ static struct weir_setup *make_or_print(const struct serving *serving, struct we
     struct weir_serve_said said;
     struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config, "start", &said);
     if (!setup)
-        fprintf(stderr, "%s\n", said.text);
+        said_print(&said);
     return setup;
+}
+
+/* "; 2 are defined by other nodes": those of the file that do not decide, as far as is known at this moment. */
+static void say_replaced(const struct weir_config *config, char *ret_text, size_t size)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < config->limits_count; i++)
+        count += config->limits[i].replaced || config->limits[i].undecidable;
+    ret_text[0] = '\0';
+    if (count > 0)
+        (void)snprintf(ret_text, size, "; %zu %s defined by other nodes", count, count == 1 ? "is" : "are");
 }
 
 static struct weir_setup *reload(void *context, struct weir_revisions *revisions, const struct weir_config *in_force,
@@ -161,7 +180,7 @@ static struct weir_setup *reload(void *context, struct weir_revisions *revisions
 {
     struct serving *serving = context;
     struct weir_serve_said said;
-    char changed[256] = "";
+    char changed[256] = "", replaced[64] = "";
     struct weir_config *config = weir_serve_config_load(&serving->flags, in_force, false, &said);
     if (config) {
         const struct weir_serve_fixed fixed = weir_serve_fixed_of(config);
@@ -176,12 +195,14 @@ static struct weir_setup *reload(void *context, struct weir_revisions *revisions
     }
     struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config,
                                                      in_force ? "revision" : "SIGHUP", &said);
+    if (setup)
+        say_replaced(setup->config, replaced, sizeof(replaced));
     if (!setup)
         (void)snprintf(ret_said, said_size, "%s", said.text);
     else
-        (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s", weir_rules_count(setup->rules),
-                       weir_rules_count(setup->rules) == 1 ? "" : "s",
-                       serving->flags.config_file ? serving->flags.config_file : "the built-in example",
+        (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s%s", weir_rules_count(setup->rules),
+                       weir_s(weir_rules_count(setup->rules)),
+                       serving->flags.config_file ? serving->flags.config_file : "the built-in example", replaced,
                        said.text[0] ? "; " : "", said.text, changed[0] ? "; changed, but kept until a restart: " : "",
                        changed);
     return setup;
@@ -219,11 +240,12 @@ static int check(struct weir_serve_flags *flags)
         return WEIR_EXIT_ERROR;
     }
     struct weir_setup *setup = make_or_print(&serving, config);
+    size_t count = setup ? weir_rules_count(setup->rules) : 0;
     if (setup && config->locks.engine != WEIR_LOCKS_NONE)
-        printf("weir: %s is fine, %zu limits, locks in %s\n", flags->check_file, weir_rules_count(setup->rules),
+        printf("weir: %s is fine, %zu limit%s, locks in %s\n", flags->check_file, count, weir_s(count),
                weir_config_lock_engine_name(config->locks.engine));
     else if (setup)
-        printf("weir: %s is fine, %zu limits\n", flags->check_file, weir_rules_count(setup->rules));
+        printf("weir: %s is fine, %zu limit%s\n", flags->check_file, count, weir_s(count));
     weir_setup_destroy(setup);
     weir_limiter_destroy(serving.limiter);
     return setup ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
@@ -253,9 +275,10 @@ static void print_auth(const struct weir_config *config)
     if (config->http.kind == WEIR_ADDRESS_OFF)
         return;
     if (config->http_rules.forwarded == WEIR_FORWARDED_NONE)
-        puts("weir: /v1/auth is not served (forwarded: none)");
+        puts("weir: no proxy can ask at /v1/auth (forwarded: none)");
     else
-        printf("weir: /v1/auth is served to %s\n", weir_forwarded_source_name(config->http_rules.forwarded));
+        printf("weir: proxies that can ask at /v1/auth: %s\n",
+               weir_forwarded_source_name(config->http_rules.forwarded));
 }
 
 static int run(struct serving *serving, struct weir_setup *setup)
@@ -299,8 +322,8 @@ static int run(struct serving *serving, struct weir_setup *setup)
     memcpy(serving->cluster_secret, config->cluster_secret, sizeof(serving->cluster_secret));
     fflush(stdout);
     if (weir_server_connections_max(server) < config->server.connections_max)
-        fprintf(stderr, "weir: warning: there are descriptors for %zu connections only (ulimit -n)\n",
-                weir_server_connections_max(server));
+        fprintf(stderr, "weir: warning: there are descriptors for %zu connection%s only (ulimit -n)\n",
+                weir_server_connections_max(server), weir_s(weir_server_connections_max(server)));
     error = weir_server_run(server);
     if (error)
         fprintf(stderr, "weir: %s\n", weir_error_text(error));

@@ -7,20 +7,25 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/plural.h"
+#include "base/regular.h"
 #include "base/siphash.h"
+#include "cli/plain.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_sessions.h"
 #include "rules/arena.h"
+#include "rules/yaml_node.h"
 
 /* ---- loading ---- */
 
 static void print_warnings(const char *file, const struct weir_config *config)
 {
+    char text[WEIR_PLAIN_SIZE(1024)];
     for (size_t i = 0; i < config->warnings_count; i++)
         fprintf(stderr, "%s:%u:%u: warning: %s\n", file, config->warnings[i].mark.line, config->warnings[i].mark.column,
-                config->warnings[i].text);
+                weir_plain(config->warnings[i].text, text, sizeof(text)));
     if (config->warnings_dropped > 0)
-        fprintf(stderr, "%s: %zu more warnings\n", file, config->warnings_dropped);
+        fprintf(stderr, "%s: %zu more warning%s\n", file, config->warnings_dropped, weir_s(config->warnings_dropped));
 }
 
 static void say_fault(const struct weir_serve_flags *flags, const struct weir_config_fault *fault,
@@ -30,7 +35,6 @@ static void say_fault(const struct weir_serve_flags *flags, const struct weir_co
     weir_config_fault_format(fault, file, ret_said->text, sizeof(ret_said->text));
 }
 
-/* An address that other machines can reach needs a way to tell callers apart, or a word that it does not. */
 static bool exposed(const char *name, const struct weir_address *address, const struct weir_config *config,
                     struct weir_serve_said *ret_said)
 {
@@ -38,9 +42,15 @@ static bool exposed(const char *name, const struct weir_address *address, const 
         config->tokens_count > 0)
         return false;
     (void)snprintf(ret_said->text, sizeof(ret_said->text),
-                   "weir: %s would listen on %s for anybody: configure auth tokens, or say --insecure if that is meant",
+                   "%s would listen on %s for anybody, so weir serve does not start: configure auth tokens, or say "
+                   "--insecure if that is meant",
                    name, address->host);
     return true;
+}
+
+bool weir_serve_exposed(const struct weir_config *config, struct weir_serve_said *ret_said)
+{
+    return exposed("resp", &config->resp, config, ret_said) || exposed("http", &config->http, config, ret_said);
 }
 
 static void put_flags(const struct weir_serve_flags *flags, struct weir_config *config)
@@ -53,22 +63,25 @@ static void put_flags(const struct weir_serve_flags *flags, struct weir_config *
         config->auth_required = WEIR_AUTH_NEVER;
 }
 
-static int read_text(const struct weir_serve_flags *flags, const struct weir_config *again,
+static int read_text(const struct weir_serve_flags *flags, const struct weir_config *again, bool starts,
                      struct weir_config **ret_config, struct weir_config_fault *ret_fault)
 {
     if (again)
         return weir_config_again(again, ret_config, ret_fault);
+    const char *why = flags->config_file && !starts ? weir_regular_fault(flags->config_file) : NULL;
+    if (why)
+        return weir_config_fail(ret_fault, WEIR_EIO, (struct weir_mark){ 0, 0 }, "cannot be read: %s", why);
     return flags->config_file ? weir_config_load(flags->config_file, ret_config, ret_fault)
                               : weir_config_example(ret_config, ret_fault);
 }
 
 struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, const struct weir_config *again,
-                                           bool prints_warnings, struct weir_serve_said *ret_said)
+                                           bool starts, struct weir_serve_said *ret_said)
 {
     struct weir_config *config = NULL;
     struct weir_config_fault fault = { 0 };
     ret_said->text[0] = '\0';
-    int error = read_text(flags, again, &config, &fault);
+    int error = read_text(flags, again, starts, &config, &fault);
     /* A file for all nodes is fine as it is; a node that starts must know which one it is. */
     if (!error && (flags->node || !flags->check_file))
         error = weir_config_be(config, flags->node, &fault);
@@ -78,13 +91,20 @@ struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags,
         return NULL;
     }
     size_t warnings = config->warnings_count + config->warnings_dropped;
-    if (flags->config_file && prints_warnings)
+    if (flags->config_file && starts)
         print_warnings(flags->config_file, config);
     else if (warnings > 0)
-        (void)snprintf(ret_said->text, sizeof(ret_said->text), "%zu warnings (weir rules check shows them)", warnings);
+        (void)snprintf(ret_said->text, sizeof(ret_said->text), "%zu warning%s (weir rules check shows %s)", warnings,
+                       weir_s(warnings), warnings == 1 ? "it" : "them");
     put_flags(flags, config);
-    if (weir_cli_locks_choose(config, flags->locks, !flags->config_file, ret_said->text, sizeof(ret_said->text)) ||
-        exposed("resp", &config->resp, config, ret_said) || exposed("http", &config->http, config, ret_said)) {
+    struct weir_serve_said why;
+    bool refused = weir_cli_locks_choose(config, flags->locks, !flags->config_file, ret_said->text,
+                                         sizeof(ret_said->text)) != 0;
+    if (!refused && weir_serve_exposed(config, &why)) {
+        (void)snprintf(ret_said->text, sizeof(ret_said->text), "weir: %.590s", why.text);
+        refused = true;
+    }
+    if (refused) {
         weir_config_destroy(config);
         return NULL;
     }

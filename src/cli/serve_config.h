@@ -26,9 +26,14 @@ struct weir_serve_said {
 };
 
 /* The file, or the built-in example, with the flags over it; `again` not NULL: the text of this one once more. NULL:
- * ret_said says why. Warnings of the file are printed if `prints_warnings`, else counted in ret_said. */
+ * ret_said says why. At the start warnings are printed and the file may be a pipe; a reload counts warnings in
+ * ret_said, and reads a regular file only. */
 struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, const struct weir_config *again,
-                                           bool prints_warnings, struct weir_serve_said *ret_said);
+                                           bool starts, struct weir_serve_said *ret_said);
+
+/* Whether an address that other machines can reach has no way to tell callers apart, and no word that it needs none:
+ * ret_said says which. Such a configuration does not start. */
+bool weir_serve_exposed(const struct weir_config *config, struct weir_serve_said *ret_said);
 
 /* Takes over the configuration, which may be NULL: then it says nothing more. NULL: ret_said says why. */
 struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, struct weir_limiter *limiter,

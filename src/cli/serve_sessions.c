@@ -43,11 +43,13 @@ void weir_cli_sessions_add(struct weir_siphash_state *state, const struct weir_c
 {
     const uint64_t numbers[] = { sessions->users_max,  sessions->ttl_ns,    sessions->poll_ns,    sessions->freeze_ns,
                                  sessions->timeout_ns, sessions->window_ns, sessions->waiters_max };
+    const char *table = sessions->branch_table ? sessions->branch_table : "";
     for (size_t i = 0; i < sessions->servers_count; i++) {
         add_bytes(state, sessions->servers[i].name, strlen(sessions->servers[i].name));
         add_bytes(state, sessions->servers[i].url.data, sessions->servers[i].url.size);
     }
     add_bytes(state, sessions->users.data, sessions->users.size);
+    add_bytes(state, table, strlen(table));
     for (size_t i = 0; i < sessions->keys_count; i++) {
         weir_siphash_add(state, &sessions->keys[i].id, sizeof(sessions->keys[i].id));
         add_bytes(state, sessions->keys[i].key.data, sessions->keys[i].key.size);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "cli/option.h"
 #include "cli/sim_report.h"
 #include "cli/verbs.h"
 #include "rules/config.h"
@@ -158,7 +158,8 @@ static int algorithm_read(struct flags *flags, const char *text)
         flags->limit.algorithm = (enum weir_algorithm)i;
         return 0;
     }
-    return complain("algorithm", text, "there is no such algorithm");
+    return complain("algorithm", text,
+                    "must be token_bucket, leaky_bucket, fixed_window, sliding_log or sliding_counter");
 }
 
 static int limit_read(struct flags *flags, const char *text)
@@ -305,8 +306,7 @@ static int flags_read(int argc, char **argv, struct flags *flags)
         { "help", no_argument, NULL, OPTION_HELP },
         { NULL, 0, NULL, 0 },
     };
-    int index = 0;
-    for (int option; (option = getopt_long(argc, argv, "", options, &index)) != -1;) {
+    for (int index = 0, option; (option = weir_option_next(argc, argv, "", options, &index)) != -1;) {
         if (option == '?' || number_option_read(flags, option, options[index].name, optarg) != 0)
             return WEIR_EXIT_ERROR;
         size_t used = strlen(flags->options);

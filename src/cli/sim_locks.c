@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
+#include "cli/option.h"
 #include "cli/sim_report.h"
 #include "cli/verbs.h"
 #include "sim/locks.h"
@@ -58,7 +59,7 @@ static bool flags_read(int argc, char **argv, struct flags *flags)
         { NULL, 0, NULL, 0 },
     };
     bool good = true;
-    for (int option; good && (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int option; good && (option = weir_option_next(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
         case 'l':
             break;
@@ -117,10 +118,10 @@ static int soak(const struct flags *flags)
     }
     if (result.broken)
         run_show(seed - 1, flags->plant, &result);
-    printf("%" PRIu64 " runs: %" PRIu64 " grants, %" PRIu64 " writes acknowledged, %" PRIu64 " fenced, %" PRIu64
+    printf("%" PRIu64 " run%s: %" PRIu64 " grants, %" PRIu64 " writes acknowledged, %" PRIu64 " fenced, %" PRIu64
            " pauses, %" PRIu64 " kills, %" PRIu64 " grants forgotten; %s\n",
-           seed - flags->from, sum.grants, sum.acknowledged, sum.fenced, sum.pauses, sum.restarts, sum.forgotten,
-           result.broken ? "BROKEN" : "everything held");
+           seed - flags->from, weir_s(seed - flags->from), sum.grants, sum.acknowledged, sum.fenced, sum.pauses,
+           sum.restarts, sum.forgotten, result.broken ? "BROKEN" : "everything held");
     return result.broken ? WEIR_EXIT_REFUSED : WEIR_EXIT_OK;
 }
 

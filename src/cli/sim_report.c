@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/plural.h"
+
 static double seconds(uint64_t ns)
 {
     return (double)ns / 1e9;
@@ -79,7 +81,8 @@ static void run_print(const struct weir_sim_plan *plan, const struct weir_sim_re
 {
     char limit[128];
     limit_format(&plan->limit, limit, sizeof(limit));
-    printf("%s: %u nodes, %s, %.1f s", plan->mode->name, plan->nodes, limit, seconds(plan->duration_ns));
+    printf("%s: %u node%s, %s, %.1f s", plan->mode->name, plan->nodes, weir_s(plan->nodes), limit,
+           seconds(plan->duration_ns));
     if (plan->mode->bound)
         printf(", slack %" PRIu64, plan->slack);
     printf("\n\nfaults\n");
@@ -91,7 +94,8 @@ static void run_print(const struct weir_sim_plan *plan, const struct weir_sim_re
     printf("\n  messages %" PRIu64 ", %" PRIu64 " of them to the engine; %" PRIu64 " lost, %" PRIu64 " repeated\n",
            result->messages, result->to_engine, result->lost, result->duplicated);
     printf("  longest wait for an answer %.1f ms\n", (double)result->wait_max_ns / 1e6);
-    printf("  the limit allows %" PRIu64 " units, %" PRIu64 " were admitted\n", result->limit_all, result->units);
+    printf("  the limit allows %" PRIu64 " unit%s, %" PRIu64 " %s admitted\n", result->limit_all,
+           weir_s(result->limit_all), result->units, result->units == 1 ? "was" : "were");
     if (plan->calm_ns > 0)
         printf("  in the calm at the end %" PRIu64 " of %" PRIu64 "\n", result->calm_units, result->calm_limit);
     printf("  overshoot: peak %" PRIu64 ", bound %" PRIu64 "\n", result->peak, result->bound);
@@ -182,10 +186,10 @@ static double percent(uint64_t part, uint64_t whole)
 
 static void cover_print(const struct weir_sim_plan *plan, const struct weir_sim_cover *cover, uint64_t took_ns)
 {
-    printf("%s: %" PRIu64 " runs, %" PRIu64 " broken; %u to %u nodes; at least %" PRIu64 " decisions, %" PRIu64
+    printf("%s: %" PRIu64 " run%s, %" PRIu64 " broken; %u to %u nodes; at least %" PRIu64 " decisions, %" PRIu64
            " faults and %.1f s each\n",
-           plan->mode->name, cover->runs, cover->broken, cover->nodes_min, cover->nodes_max, cover->decisions_min,
-           cover->faults_min, seconds(cover->virtual_min_ns));
+           plan->mode->name, cover->runs, weir_s(cover->runs), cover->broken, cover->nodes_min, cover->nodes_max,
+           cover->decisions_min, cover->faults_min, seconds(cover->virtual_min_ns));
     printf("  runs with");
     for (int kind = 0; kind < WEIR_SIM_FAULT_KINDS; kind++) {
         if (cover->with[kind] > 0)

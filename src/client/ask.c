@@ -162,3 +162,24 @@ int weir_lock_ask(struct weir_locks *locks, const struct weir_ask *ask, struct w
         now_ns = weir_clock_now_ns();
     }
 }
+
+bool weir_lock_look(struct weir_locks *locks, struct weir_slice name, uint64_t timeout_ns,
+                    struct weir_holder *ret_holder)
+{
+    uint8_t command[COMMAND_MAX];
+    struct weir_link_answer answer;
+    weir_assert(name.size <= WEIR_LOCK_NAME_MAX);
+    uint8_t *at = put_text(weir_resp_put_array(command, 2), "WEIR.LOCKS");
+    at = weir_resp_put_bulk(at, name.data, name.size);
+    uint64_t deadline_ns = weir_add_sat(weir_clock_now_ns(), timeout_ns);
+    if (weir_locks_call(locks, command, (size_t)(at - command), deadline_ns, &answer) != 0 || answer.count != 6)
+        return false;
+    const struct weir_resp_value *owner = &answer.values[1], *lease = &answer.values[4];
+    if (owner->type != WEIR_RESP_BULK || owner->text.size < 1 || owner->text.size > WEIR_LOCK_OWNER_MAX ||
+        lease->type != WEIR_RESP_INTEGER || lease->integer < 0)
+        return false;
+    ret_holder->owner_size = owner->text.size;
+    memcpy(ret_holder->owner, owner->text.data, owner->text.size);
+    ret_holder->lease_ms = (uint64_t)lease->integer;
+    return true;
+}

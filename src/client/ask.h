@@ -34,4 +34,13 @@ struct weir_said {
  * wait and the timeout. */
 int weir_lock_ask(struct weir_locks *locks, const struct weir_ask *ask, struct weir_said *ret_said);
 
+/* Who holds a lock, once asked, without asking again. False: nobody does, or it cannot be known by then. */
+struct weir_holder {
+    size_t owner_size;
+    uint8_t owner[WEIR_LOCK_OWNER_MAX];
+    uint64_t lease_ms;
+};
+bool weir_lock_look(struct weir_locks *locks, struct weir_slice name, uint64_t timeout_ns,
+                    struct weir_holder *ret_holder);
+
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/hex.h"
 #include "client/ask.h"
 #include "client/clock.h"
 #include "client/fault.h"
@@ -228,7 +229,6 @@ static int options_check(struct weir_locks *locks, size_t name_size, const struc
 
 static int owner_make(struct weir_lock *lock, const struct weir_lock_options *options)
 {
-    static const char digits[] = "0123456789abcdef";
     uint8_t random[16];
     if (options->owner) {
         memcpy(lock->owner, options->owner, options->owner_size);
@@ -237,10 +237,7 @@ static int owner_make(struct weir_lock *lock, const struct weir_lock_options *op
     }
     if (getentropy(random, sizeof(random)) != 0)
         return wrong(lock->locks, WEIR_EDOWN, "owner", "the system has no random bytes to make one of");
-    for (size_t i = 0; i < sizeof(random); i++) {
-        lock->owner[2 * i] = (uint8_t)digits[random[i] >> 4];
-        lock->owner[2 * i + 1] = (uint8_t)digits[random[i] & 15];
-    }
+    weir_hex_write((char *)lock->owner, random, sizeof(random));
     lock->owner_size = 2 * sizeof(random);
     return 0;
 }

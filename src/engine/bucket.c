@@ -121,8 +121,8 @@ int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct w
             uint32_t number = number_of(limit.shift);
             enum weir_step step = WEIR_STEP_LONG_WAY;
             if (charges && costs[i] > 0)
-                step = weir_one_step(&limiter->table, &limit, NULL, number, keys[i].hash,
-                                     count > 1 ? &looks[i - from] : NULL, costs[i], now_ns, &ret_verdicts[i]);
+                step = weir_one_step(limiter, &limit, NULL, number, keys[i].hash, count > 1 ? &looks[i - from] : NULL,
+                                     costs[i], now_ns, &ret_verdicts[i]);
             if (step == WEIR_STEP_LONG_WAY) {
                 struct weir_event event = { .now_ns = now_ns, .cost = costs[i] };
                 step = decide_the_long_way(limiter, &limit, keys[i].hash, &event, charges, &ret_verdicts[i]);

@@ -221,9 +221,13 @@ static void settle_one(struct weir_limiter *limiter, struct job *job, bool admit
     struct weir_verdict *v = job->verdict;
     bool attempts = job->terms.count_mode == WEIR_COUNT_ATTEMPTS && !never && !v->full;
     if (admitted && v->admitted) {
+        uint64_t before = weir_permits_in(&job->entry.state.log);
         if (is_permits(job))
             v->ticket = job->event.permit = permit;
         weir_limit_charge(limit, &job->entry.state, &job->event, v);
+        if (is_permits(job)) /* which forgets those that have ended */
+            weir_count_permits(limiter, &job->terms, job->event.cost, 0,
+                               before + job->event.cost - weir_permits_in(&job->entry.state.log));
         if (weir_limit_is_bucket(limit))
             v->ticket = weir_ticket_make(job->entry.state.fresh_at);
     } else if (attempts && (!admitted || v->shadow) && job->event.cost <= limit->capacity &&
@@ -338,13 +342,9 @@ static inline __attribute__((always_inline)) enum weir_step decide_one(
 {
     enum weir_step step = WEIR_STEP_LONG_WAY;
     if (plain && !(flags & WEIR_PEEK) && (charge->cost > 0) & (charge->delay_max_ns == 0))
-        step = weir_one_step(&limiter->table, &record->terms.limit, record, charge->limit, charge->key.hash, look,
-                             charge->cost, time.now_ns, v);
-    if (step == WEIR_STEP_LONG_WAY)
-        return decide_the_long_way(limiter, charge, time, flags, v);
-    if (step == WEIR_STEP_REFUSED)
-        weir_count_refused(limiter, weir_id_number(charge->limit));
-    return step;
+        step = weir_one_step(limiter, &record->terms.limit, record, charge->limit, charge->key.hash, look, charge->cost,
+                             time.now_ns, v);
+    return step == WEIR_STEP_LONG_WAY ? decide_the_long_way(limiter, charge, time, flags, v) : step;
 }
 
 /* ---- what callers see ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The set of limits, replacing it, and what is then due in the background. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,9 @@
 
 /* A walk that brings the base of time along is due long before slots go out of reach. */
 #define BASE_OLD_NS (WEIR_TABLE_AHEAD_NS / 4)
+
+/* How often a walk looks for permits whose leases have ended, of keys that nobody asks for any more. */
+#define PERMITS_OLD_NS (60 * WEIR_NS_PER_SECOND)
 
 /* ---- records by name ---- */
 
@@ -86,6 +90,12 @@ static bool walk_on(struct weir_limiter *limiter, const struct weir_time *time, 
     return false;
 }
 
+/* Whether permits that nobody gave back may long have ended. */
+static bool permits_old(struct weir_limiter *limiter, uint64_t now_ns)
+{
+    return weir_sub_sat(now_ns, limiter->walk_began_ns) > PERMITS_OLD_NS && weir_logs_kept(&limiter->logs) > 0;
+}
+
 bool weir_limiter_maintain(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max)
 {
     struct weir_time now = time ? *time : weir_time_read();
@@ -97,7 +107,8 @@ bool weir_limiter_maintain(struct weir_limiter *limiter, const struct weir_time 
     weir_table_prefault(&limiter->table);
     uint64_t base = __atomic_load_n(&limiter->table.base_ns, __ATOMIC_RELAXED);
     bool due = __atomic_exchange_n(&limiter->logs_short, false, __ATOMIC_RELAXED) || limiter->walk_due ||
-               limiter->walk_cursor > 0 || (now.now_ns > base && now.now_ns - base > BASE_OLD_NS);
+               limiter->walk_cursor > 0 || (now.now_ns > base && now.now_ns - base > BASE_OLD_NS) ||
+               permits_old(limiter, now.now_ns);
     if (due)
         due = walk_on(limiter, &now, lines_max, false);
     pthread_mutex_unlock(&limiter->background);
@@ -165,7 +176,8 @@ struct replacement {
     struct weir_record **records; /* by definition: new, or the one that stays */
     struct weir_record **sorted;
     uint32_t *retired;
-    size_t count, retired_count;
+    uint16_t *keepers; /* of permits' records: by name, so that overrides have that of their limit */
+    size_t count, retired_count, keepers_count;
 };
 
 static void replacement_deinit(struct weir_limiter *limiter, struct replacement *r, bool records_too)
@@ -174,6 +186,7 @@ static void replacement_deinit(struct weir_limiter *limiter, struct replacement 
         if (r->records[i])
             weir_record_spare(limiter, r->records[i]);
     free(r->records);
+    free(r->keepers);
     if (records_too) {
         free(r->sorted);
         free(r->retired);
@@ -188,7 +201,8 @@ static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *de
     r->records = calloc(count + 1, sizeof *r->records);
     r->sorted = calloc(count + 1, sizeof *r->sorted);
     r->retired = calloc(limiter->current_count + 1, sizeof *r->retired);
-    if (!r->records || !r->sorted || !r->retired)
+    r->keepers = calloc(count + 1, sizeof *r->keepers);
+    if (!r->records || !r->sorted || !r->retired || !r->keepers)
         return WEIR_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         int error = weir_def_check(&defs[i], ret_fault);
@@ -197,6 +211,8 @@ static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *de
         if (error)
             return error;
         r->sorted[i] = r->records[i];
+        if (defs[i].spec.algorithm == WEIR_CONCURRENCY)
+            r->keepers[r->keepers_count++] = r->records[i]->terms.keeper;
     }
     qsort(r->sorted, count, sizeof(void *), compare_records);
     for (size_t i = 1; i < count; i++)
@@ -204,6 +220,46 @@ static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *de
             struct weir_limit_def def = { .name = r->sorted[i]->name };
             return weir_def_fault(ret_fault, WEIR_EEXIST, &def, "name", "this name and variant is defined twice");
         }
+    return 0;
+}
+
+/* How many concurrency limits share what permits may take, overrides not counted. */
+static size_t keepers_among(const struct replacement *r)
+{
+    const char *last = NULL;
+    size_t keepers = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->sorted[i]->spec.algorithm != WEIR_CONCURRENCY || (last && strcmp(last, r->sorted[i]->name) == 0))
+            continue;
+        last = r->sorted[i]->name;
+        keepers++;
+    }
+    return keepers;
+}
+
+/* Tells of the first limit that one key can never use up, for want of room for its log or its permits. It is no error:
+ * whoever replaces a set cannot replace the memory, and would be left with the old set. */
+static int tell_short(const struct weir_limiter *limiter, const struct weir_limit_def *defs,
+                      const struct replacement *r, struct weir_fault *ret_fault)
+{
+    const size_t keepers = keepers_among(r);
+    uint32_t longest[2] = { 0, 0 }; /* of logs, of permits */
+    bool known[2] = { false, false };
+    for (size_t i = 0; i < r->count; i++) {
+        const bool permits = defs[i].spec.algorithm == WEIR_CONCURRENCY;
+        if (!permits && defs[i].spec.algorithm != WEIR_SLIDING_LOG)
+            continue;
+        if (!known[permits] && weir_logs_longest(limiter->logs_bytes, permits ? keepers : 0, &longest[permits]) != 0)
+            return WEIR_ENOMEM;
+        known[permits] = true;
+        const uint32_t room = permits ? longest[permits] / 2 : longest[permits]; /* a permit takes two words */
+        if (defs[i].spec.count <= room)
+            continue;
+        char text[128];
+        (void)snprintf(text, sizeof text, "is never reached: log_memory_max has room for %" PRIu32 " of one key", room);
+        (void)weir_def_fault(ret_fault, 0, &defs[i], "count", text);
+        return 0;
+    }
     return 0;
 }
 
@@ -256,7 +312,7 @@ static void publish(struct weir_limiter *limiter, struct weir_record *record, st
     uint32_t number = number_take(limiter);
     if (old)
         follow(record, old, now_ns);
-    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++) { /* counters go on under the new number */
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) { /* counters go on under the new number */
         uint64_t *refused = limiter->refused[i];
         uint64_t count = old ? __atomic_load_n(&refused[weir_id_number(old->terms.id)], __ATOMIC_RELAXED) : 0;
         __atomic_store_n(&refused[number], count, __ATOMIC_RELAXED);
@@ -311,6 +367,7 @@ static void send_removed_variants(struct weir_limiter *limiter)
 static void commit(struct weir_limiter *limiter, struct replacement *r, uint64_t now_ns)
 {
     __atomic_fetch_add(&limiter->generation, 1, __ATOMIC_RELAXED);
+    weir_logs_share(&limiter->logs, r->keepers, r->keepers_count);
     follow_removed_variants(limiter, r, now_ns);
     for (size_t i = 0; i < limiter->current_count; i++)
         limiter->current[i]->retired = true;
@@ -358,6 +415,8 @@ int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_de
         weir_limiter_reach(limiter, now.now_ns);
     pthread_mutex_lock(&limiter->background);
     int error = prepare(limiter, defs, count, &r, ret_fault);
+    if (!error && ret_fault)
+        error = tell_short(limiter, defs, &r, ret_fault);
     if (!error) {
         finish_retired(limiter, &now);
         commit(limiter, &r, now.now_ns);

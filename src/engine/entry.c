@@ -104,15 +104,15 @@ static void searched_in_vain(struct weir_limiter *limiter, uint64_t now_ns)
 static uint32_t ring_take(struct weir_limiter *limiter, const struct weir_terms *terms, uint32_t room, uint64_t now_ns,
                           uint64_t *ret_wait_ns)
 {
-    bool kept = is_permits(&terms->limit);
-    uint32_t block = weir_logs_take(&limiter->logs, room, kept);
-    /* Beyond their half permits wait for permits: no log helps. */
+    uint16_t keeper = is_permits(&terms->limit) ? terms->keeper : 0;
+    uint32_t block = weir_logs_take(&limiter->logs, room, keeper);
+    /* Beyond what they may have permits wait for permits: no log helps. */
     bool evict = block == WEIR_LOGS_NONE && terms->on_full == WEIR_ON_FULL_EVICT &&
-                 !(kept && weir_logs_kept_full(&limiter->logs, room));
+                 !(keeper && weir_logs_kept_full(&limiter->logs, room, keeper));
     unsigned searches = evict ? LOG_SEARCHES : 1;
     for (unsigned i = 0; block == WEIR_LOGS_NONE && i < searches && !is_barren(limiter, now_ns); i++) {
         if (forget_a_log(limiter, evict, now_ns, ret_wait_ns))
-            block = weir_logs_take(&limiter->logs, room, kept);
+            block = weir_logs_take(&limiter->logs, room, keeper);
         else
             searched_in_vain(limiter, now_ns);
     }
@@ -150,6 +150,44 @@ bool weir_entry_room(struct weir_limiter *limiter, const struct weir_terms *term
 {
     uint32_t need = weir_limit_room(&terms->limit, &entry->state, event, units);
     return make_room(limiter, terms, need, event->now_ns, entry, ret_wait_ns);
+}
+
+/* ---- counting permits ---- */
+
+/* Units of permits that an entry shows by the limit that it was written under; 0 if that has none. */
+static uint64_t units_shown(const struct weir_record *from, uint64_t b)
+{
+    const struct weir_log log = { .used = (uint32_t)b };
+    return from && is_permits(&from->terms.limit) ? weir_permits_in(&log) : 0;
+}
+
+/* modulo: may be less */
+static void count_out(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t more)
+{
+    if (more != 0)
+        __atomic_fetch_add(&limiter->permit_counts[weir_count_stripe()][terms->keeper].out, more, __ATOMIC_RELAXED);
+}
+
+/* An entry goes, and with it those permits that nobody gave back: their leases have ended, or it was reset. */
+static void count_gone(struct weir_limiter *limiter, uint32_t number, uint64_t b)
+{
+    const struct weir_record *from = weir_record_at(limiter, number);
+    uint64_t units = units_shown(from, b);
+    if (units == 0)
+        return;
+    count_out(limiter, &from->terms, 0 - units);
+    weir_count_permits(limiter, &from->terms, 0, 0, units);
+}
+
+/* A held entry is about to show another state. */
+static void count_changed(struct weir_limiter *limiter, const struct weir_terms *terms, const struct weir_entry *entry)
+{
+    const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry->held.pair));
+    uint64_t before = units_shown(from, entry->held.b);
+    if (is_permits(&terms->limit))
+        count_out(limiter, terms, weir_permits_in(&entry->state.log));
+    if (before > 0)
+        count_out(limiter, &from->terms, 0 - before);
 }
 
 /* ---- packing ---- */
@@ -197,6 +235,7 @@ void weir_entry_forgotten(void *context, uint32_t number, uint64_t a, uint64_t b
         return;
     if (weir_limit_keeps_log(&record->terms.limit)) {
         struct weir_log log = log_unpack(limiter, a, b);
+        count_gone(limiter, number, b);
         ring_give(limiter, &log);
     }
     if (evicted)
@@ -243,6 +282,8 @@ bool weir_entry_convert(struct weir_limiter *limiter, const struct weir_terms *t
     }
     if (!fit_width(limiter, to, event->now_ns, entry))
         return false;
+    if (from && !permits) /* whoever holds one holds it no more */
+        weir_count_permits(limiter, &from->terms, 0, 0, units_shown(from, entry->held.b));
     if (reset) {
         struct weir_log log = entry->state.log;
         entry->state = weir_state_fresh(&to->limit, event->now_ns);
@@ -348,6 +389,7 @@ enum weir_hold weir_entry_hold(struct weir_limiter *limiter, const struct weir_t
 
 void weir_entry_release(struct weir_limiter *limiter, const struct weir_terms *terms, struct weir_entry *entry)
 {
+    count_changed(limiter, terms, entry);
     pack(limiter, &terms->limit, entry);
     weir_table_release(&entry->held, weir_id_number(terms->id), entry->state.fresh_at);
     widening_done(limiter, entry);
@@ -355,6 +397,7 @@ void weir_entry_release(struct weir_limiter *limiter, const struct weir_terms *t
 
 void weir_entry_drop(struct weir_limiter *limiter, struct weir_entry *entry)
 {
+    count_gone(limiter, weir_pair_limit(entry->held.pair), entry->held.b);
     ring_give(limiter, &entry->state.log);
     weir_table_drop(&limiter->table, &entry->held);
     widening_done(limiter, entry);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The limiter: creating it, keys, refunds, counters. */
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <time.h>
 
 #include "engine/one_step.h"
+#include "engine/remote.h"
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -66,6 +68,7 @@ static int init(struct weir_limiter *limiter, const struct weir_limiter_options 
     size_t memory = o->memory_max ? o->memory_max : WEIR_MEMORY_DEFAULT;
     size_t logs = o->log_memory_max ? o->log_memory_max : memory / 8;
     limiter->memory_max = memory;
+    limiter->logs_bytes = logs;
     limiter->skew_max_ns = o->skew_none ? 0 : o->skew_max_ns ? o->skew_max_ns : WEIR_SKEW_DEFAULT_NS;
     limiter->number_hint = WEIR_DEFINED_FIRST;
     pthread_mutex_init(&limiter->background, NULL);
@@ -79,9 +82,10 @@ static int init(struct weir_limiter *limiter, const struct weir_limiter_options 
         error = weir_table_init(&limiter->table, memory - logs, limiter->skew_max_ns, weir_time_read().now_ns,
                                 weir_entry_forgotten, limiter);
     limiter->records = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof *limiter->records);
-    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++) {
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
         limiter->refused[i] = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof **limiter->refused);
-        if (!limiter->refused[i] || !limiter->records)
+        limiter->permit_counts[i] = calloc(WEIR_LOGS_KEEPERS + 1, sizeof **limiter->permit_counts);
+        if (!limiter->refused[i] || !limiter->permit_counts[i] || !limiter->records)
             error = error ? error : WEIR_ENOMEM;
     }
     for (uint32_t i = 0; i < WEIR_RAW_COUNT && !error; i++)
@@ -118,40 +122,21 @@ void weir_limiter_destroy(struct weir_limiter *limiter)
     weir_limiter_undefine_all(limiter);
     weir_table_deinit(&limiter->table);
     weir_logs_deinit(&limiter->logs);
-    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++)
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
         free(limiter->refused[i]);
+        free(limiter->permit_counts[i]);
+    }
     free(limiter->records);
     free(limiter);
 }
 
 /* ---- keys ---- */
 
-/* Every value behind its length: so no two tuples have the same bytes. */
-static int append_values(uint8_t *bytes, size_t *size, const struct weir_slice *values, size_t count)
-{
-    size_t total = 0;
-    if (count > WEIR_KEY_VALUES_MAX)
-        return WEIR_ERANGE;
-    for (size_t i = 0; i < count; i++) {
-        bool absent = values[i].size == WEIR_VALUE_ABSENT;
-        size_t length = absent ? 0 : values[i].size;
-        uint32_t head = absent ? UINT32_MAX : (uint32_t)length; /* no value is so long */
-        if (length > WEIR_KEY_BYTES_MAX - total)
-            return WEIR_ERANGE;
-        total += length;
-        memcpy(bytes + *size, &head, sizeof head);
-        if (length > 0)
-            memcpy(bytes + *size + sizeof head, values[i].data, length);
-        *size += sizeof head + length;
-    }
-    return 0;
-}
-
-/* The key of one value, without copying it: the same bytes in the same order as of several. */
+/* The key of one value, without copying it: the same bytes in the same order as weir_values_append has. */
 static struct weir_key key_of_one(const struct weir_limiter *limiter, uint64_t uid, struct weir_slice value)
 {
     uint8_t head[sizeof uid + sizeof(uint32_t)];
-    uint32_t length = (uint32_t)value.size;
+    uint32_t length = htole32((uint32_t)value.size);
     memcpy(head, &uid, sizeof uid);
     memcpy(head + sizeof uid, &length, sizeof length);
     return (struct weir_key){ .hash = weir_siphash_joined(&limiter->key, head, sizeof head, value.data, value.size) };
@@ -177,7 +162,7 @@ int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, co
     }
     size_t size = sizeof uid;
     memcpy(bytes, &uid, size);
-    int error = append_values(bytes, &size, values, count);
+    int error = weir_values_append(bytes, &size, values, count);
     if (error)
         return error;
     struct weir_key key = { .hash = weir_siphash(&limiter->key, bytes, size) };
@@ -294,6 +279,19 @@ void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_
     };
 }
 
+static void add_permits(const struct weir_limiter *limiter, uint16_t keeper, struct weir_limit_stats *stats)
+{
+    uint64_t out = 0;
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
+        const struct weir_permit_counts *counts = &limiter->permit_counts[i][keeper];
+        stats->permits_given += load(&counts->given);
+        stats->permits_released += load(&counts->released);
+        stats->permits_ended += load(&counts->ended);
+        out += load(&counts->out);
+    }
+    stats->permits_out = out > INT64_MAX ? 0 : out; /* the stripes were not read at one instant */
+}
+
 int weir_limiter_limit_stats(const struct weir_limiter *limiter, weir_limit_id limit,
                              struct weir_limit_stats *ret_stats)
 {
@@ -301,8 +299,12 @@ int weir_limiter_limit_stats(const struct weir_limiter *limiter, weir_limit_id l
     if (!record)
         return weir_id_error(limiter, limit);
     struct weir_limit_stats stats = { .evicted = load(&record->evicted), .refused_full = load(&record->refused_full) };
-    for (unsigned i = 0; i < WEIR_REFUSED_STRIPES; i++)
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++)
         stats.refused += load(&limiter->refused[i][weir_id_number(limit)]);
+    struct weir_terms terms;
+    weir_words_load(&terms, &record->terms, sizeof terms);
+    if (terms.limit.algorithm == WEIR_CONCURRENCY)
+        add_permits(limiter, terms.keeper, &stats);
     if (weir_record_id(record) != limit)
         return weir_id_error(limiter, limit);
     *ret_stats = stats;

@@ -19,13 +19,14 @@
 #define WEIR_RAW_FIRST 1u
 #define WEIR_RAW_COUNT ((uint32_t)(WEIR_TICKS_SHIFT_MAX - WEIR_TICKS_SHIFT_MIN + 1))
 #define WEIR_DEFINED_FIRST (WEIR_RAW_FIRST + WEIR_RAW_COUNT)
-#define WEIR_REFUSED_STRIPES 8
+#define WEIR_COUNT_STRIPES 8
 
 /* What a decision goes by. */
 struct weir_terms {
     weir_limit_id id; /* number | generation << 16; 0: of no set, or of one that is gone */
     struct weir_limit limit;
     uint8_t mode, count_mode, on_full, on_change; /* as in the spec */
+    uint16_t keeper;                              /* of permits' rings: by the name */
     uint64_t spread_ns;
     struct weir_calendar_rule rule;
 };
@@ -58,16 +59,24 @@ struct weir_zone_entry {
     struct weir_zone *zone;
 };
 
+/* What became of the units of concurrency limits' permits, by keeper: that is by the name, so that overrides count with
+ * their limit and a reload changes nothing. */
+struct weir_permit_counts {
+    uint64_t given, released, ended; /* atomic */
+    uint64_t out;                    /* atomic; of one stripe modulo 2^64: only the sum counts */
+};
+
 struct weir_limiter {
     struct weir_table table;
     struct weir_record **records; /* by number; atomic */
-    uint64_t *refused[WEIR_REFUSED_STRIPES];
+    uint64_t *refused[WEIR_COUNT_STRIPES];
+    struct weir_permit_counts *permit_counts[WEIR_COUNT_STRIPES];
     struct weir_logs logs;
     struct weir_wall wall;
     struct weir_fall fall;
     struct weir_sip_key key, cluster_key;
     uint64_t skew_max_ns;
-    size_t memory_max;
+    size_t memory_max, logs_bytes;
     uint64_t log_cursor;                           /* atomic: where the search for a log to forget goes on */
     bool logs_short;                               /* atomic: a walk should forget dead logs */
     uint64_t logs_barren;                          /* atomic: lines searched in a row without finding one */
@@ -167,13 +176,36 @@ static inline bool weir_record_plain(const struct weir_record *record)
     return __atomic_load_n(&record->plain, __ATOMIC_RELAXED);
 }
 
-/* Counts a refusal; threads spread over the stripes, each by where its stack is. */
-static inline void weir_count_refused(struct weir_limiter *limiter, uint32_t number)
+/* Threads spread over the stripes, each by where its stack is. */
+static inline unsigned weir_count_stripe(void)
 {
     char here;
     uintptr_t thread = (uintptr_t)&here;
-    uint64_t *stripe = limiter->refused[(thread >> 12 ^ thread >> 20) % WEIR_REFUSED_STRIPES];
-    __atomic_fetch_add(&stripe[number], 1, __ATOMIC_RELAXED);
+    return (thread >> 12 ^ thread >> 20) % WEIR_COUNT_STRIPES;
+}
+
+static inline void weir_count_refused(struct weir_limiter *limiter, uint32_t number)
+{
+    __atomic_fetch_add(&limiter->refused[weir_count_stripe()][number], 1, __ATOMIC_RELAXED);
+}
+
+/* How many units a log of permits has, of whom some may have ended: each takes two words. */
+static inline uint64_t weir_permits_in(const struct weir_log *log)
+{
+    return log->used / 2;
+}
+
+/* Counts units that became permits, were given back, or whose permits have ended. */
+static inline void weir_count_permits(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t given,
+                                      uint64_t released, uint64_t ended)
+{
+    struct weir_permit_counts *counts = &limiter->permit_counts[weir_count_stripe()][terms->keeper];
+    if (given > 0)
+        __atomic_fetch_add(&counts->given, given, __ATOMIC_RELAXED);
+    if (released > 0)
+        __atomic_fetch_add(&counts->released, released, __ATOMIC_RELAXED);
+    if (ended > 0)
+        __atomic_fetch_add(&counts->ended, ended, __ATOMIC_RELAXED);
 }
 
 /* Counts a newcomer that found no place. */

@@ -92,9 +92,13 @@ int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *ke
     int error = hold_all(limiter, keys, count, time, parts);
     if (error)
         return error;
-    for (size_t i = 0; i < count; i++)
-        if (parts[i].terms)
-            units += weir_limit_release(&parts[i].terms->limit, &parts[i].entry.state, &parts[i].event, permit);
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_terms *terms = parts[i].terms;
+        uint64_t back = terms ? weir_limit_release(&terms->limit, &parts[i].entry.state, &parts[i].event, permit) : 0;
+        if (back > 0)
+            weir_count_permits(limiter, terms, 0, back, 0);
+        units += back;
+    }
     let_go(limiter, parts, count);
     *ret_units = units;
     return 0;

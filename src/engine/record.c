@@ -142,6 +142,7 @@ int weir_record_create(struct weir_limiter *limiter, const struct weir_limit_def
     r->spec.tz = r->tz;
     r->retired = false;
     struct weir_naming naming = naming_of(limiter, r->name);
+    terms.keeper = (uint16_t)(1 + naming.uid % WEIR_LOGS_KEEPERS); /* two that are equal share what one may have */
     bool plain = weir_limit_is_bucket(&terms.limit) && terms.mode == WEIR_MODE_ENFORCE &&
                  terms.count_mode == WEIR_COUNT_ADMITTED;
     weir_record_set_terms(r, &terms);

@@ -8,18 +8,18 @@
 #include "base/assert.h"
 #include "base/siphash.h"
 
-static uint32_t hash_calendar(const struct weir_limit_spec *spec)
+static uint64_t hash_calendar(const struct weir_limit_spec *spec)
 {
     static const struct weir_sip_key key = { 0, 0 };
     const uint32_t words[2] = { (uint32_t)spec->calendar, spec->calendar_count > 0 ? spec->calendar_count : 1 };
     const char *tz = spec->tz ? spec->tz : "UTC";
-    return (uint32_t)weir_siphash_joined(&key, words, sizeof words, tz, strlen(tz));
+    return weir_siphash_joined(&key, words, sizeof words, tz, strlen(tz));
 }
 
 int weir_remote_limit_init(struct weir_remote_limit *limit, const char *name, const struct weir_limit_spec *spec,
                            struct weir_fault *ret_fault)
 {
-    struct weir_remote_limit made = { .spec = *spec, .holders = 1 };
+    struct weir_remote_limit made = { .spec = *spec, .revision = WEIR_REVISION_FIRST, .holders = 1 };
     size_t size = strlen(name);
     if (size == 0 || size > WEIR_LIMIT_NAME_MAX)
         return WEIR_ERANGE;
@@ -89,11 +89,9 @@ void weir_remote_limit_drop(const struct weir_remote_limit *limit)
     free(counted(limit));
 }
 
-/* Each value with its length before it, so that no two tuples make the same bytes. */
-static int append_values(uint8_t *bytes, size_t *size, const struct weir_slice *values, size_t count,
-                         size_t *ret_first_size)
+int weir_values_append(uint8_t *bytes, size_t *size, const struct weir_slice *values, size_t count)
 {
-    size_t total = 0, begin = *size;
+    size_t total = 0;
     if (count > WEIR_KEY_VALUES_MAX)
         return WEIR_ERANGE;
     for (size_t i = 0; i < count; i++) {
@@ -108,8 +106,6 @@ static int append_values(uint8_t *bytes, size_t *size, const struct weir_slice *
         if (length > 0)
             memcpy(bytes + *size, values[i].data, length);
         *size += length;
-        if (i == 0)
-            *ret_first_size = *size - begin;
     }
     return 0;
 }
@@ -129,12 +125,14 @@ int weir_remote_key_init(const uint8_t *secret, const char *limit, const struct 
     static const uint8_t zeros[16] = { 0 };
     uint8_t bytes[WEIR_LIMIT_NAME_MAX + 1 + WEIR_KEY_BYTES_MAX + WEIR_KEY_VALUES_MAX * 4];
     const struct weir_sip_key key = weir_sip_key_load(secret ? secret : zeros);
-    size_t name_size = strlen(limit) + 1, size = name_size, first_size = 0;
+    size_t name_size = strlen(limit) + 1, size = name_size;
     weir_assert(name_size <= WEIR_LIMIT_NAME_MAX + 1);
     memcpy(bytes, limit, name_size);
-    int error = append_values(bytes, &size, values, count, &first_size);
+    int error = weir_values_append(bytes, &size, values, count);
     if (error)
         return error;
+    bool first = count > 0 && values[0].size != WEIR_VALUE_ABSENT;
+    size_t first_size = 4 + (first ? values[0].size : 0);
     uint64_t high = hash(&key, PURPOSE_HIGH, bytes, size);
     *ret_key = (struct weir_remote_key){
         .id = { hash(&key, PURPOSE_LOW, bytes, size), high },

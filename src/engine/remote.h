@@ -23,6 +23,7 @@
 
 #include "core/breaker/breaker.h"
 #include "core/limit/limit.h"
+#include "core/share/revision.h"
 #include "core/share/share.h"
 #include "engine/calendar.h"
 #include "weir/limiter.h"
@@ -37,8 +38,9 @@ struct weir_remote_limit {
     struct weir_calendar_rule rule;
     struct weir_zone *zone;   /* owned; NULL = UTC */
     uint64_t variant;         /* of an override: a hash of what it is for; 0 = the limit itself */
-    uint32_t calendar_hash;   /* of zone, unit and count: window ids are comparable where it is equal */
-    uint32_t revision;        /* of its definition (core/share/revision.h); 0 = it is not known which is the newest */
+    uint64_t calendar_hash;   /* of zone, unit and count: window ids are comparable where it is equal */
+    uint32_t revision;        /* of its definition (core/share/revision.h); 0 = it is not known which is the newest; of
+                                 what has none WEIR_REVISION_FIRST, which init sets */
     bool keeps_time;          /* CL.THROTTLE: of a bucket whose parameters change, the time at which it is full stays */
     _Atomic uint32_t holders; /* of one from the heap */
 };
@@ -61,6 +63,10 @@ struct weir_remote_key {
     uint64_t tag;   /* of the key's first value (no values: of the limit): keys of one tag lie on one server */
     uint64_t phase; /* spread, as weir_key */
 };
+
+/* Each value behind its length, four bytes with the lowest first: no two tuples make the same bytes. There is room.
+ * Ranges as weir_limiter_key. */
+int weir_values_append(uint8_t *bytes, size_t *size, const struct weir_slice *values, size_t count);
 
 /* `secret`: 16 bytes, or NULL for zeros. Ranges as weir_limiter_key. */
 int weir_remote_key_init(const uint8_t *secret, const char *limit, const struct weir_slice *values, size_t count,
@@ -127,6 +133,7 @@ struct weir_remote_server {
     enum weir_breaker_state breaker;
     uint64_t breaker_since_ns;
     char warning[WEIR_REMOTE_WARNING_MAX]; /* for people: what should be mended there; "" = nothing */
+    bool denied; /* it answers, but lacks a right without which some limit cannot be decided there */
 };
 
 struct weir_remote_stats {

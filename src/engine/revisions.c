@@ -24,7 +24,7 @@ struct entry {
     char node[WEIR_REVISION_NODE_MAX + 1]; /* of the newest */
     char *text;                            /* of the newest; NULL while there is none */
     size_t size;
-    char *own; /* what the file says */
+    char *own; /* what the file says; NULL: nothing any more */
     size_t own_size;
     bool kept;
 };
@@ -35,6 +35,7 @@ struct weir_revisions {
     char node[WEIR_REVISION_NODE_MAX + 1];
     struct entry **entries; /* sorted by id */
     size_t count;
+    bool started; /* what its file said then is there: from now on it is reloaded */
     _Atomic uint64_t generation;
 };
 
@@ -168,7 +169,7 @@ int weir_revisions_find(struct weir_revisions *revisions, const struct weir_revi
     pthread_mutex_lock(&revisions->lock);
     const struct entry *entry = find(revisions, id);
     struct weir_revised revised = entry ? entry->revised : (struct weir_revised){ 0 };
-    weir_revised_own(&revised, checksum, own->given);
+    weir_revised_own(&revised, checksum, own->given, revisions->started);
     if (weir_revised_settle(&revised, wall_ns / WEIR_NS_PER_SECOND)) {
         memcpy(found.node, revisions->node, sizeof(found.node));
     } else if (entry) {
@@ -204,10 +205,36 @@ static struct entry *entry_make(struct weir_revisions *revisions, const uint64_t
     return entry;
 }
 
+/* What the file no longer says, those that it said last first; what there is no room for is forgotten. `entries` has
+ * room for them. */
+static size_t keep_gone(struct weir_revisions *revisions, struct entry **entries)
+{
+    size_t gone = 0;
+    for (int before = 0; before < 2; before++) {
+        for (size_t i = 0; i < revisions->count; i++) {
+            struct entry *entry = revisions->entries[i];
+            if (!entry || entry->kept || (entry->own == NULL) != before)
+                continue;
+            revisions->entries[i] = NULL;
+            if (gone == WEIR_REVISIONS_GONE_MAX) {
+                entry_free(entry);
+                continue;
+            }
+            entries[gone++] = entry;
+        }
+    }
+    for (size_t i = 0; i < gone; i++) {
+        free(entries[i]->own);
+        entries[i]->own = NULL;
+        entries[i]->revised.owned = entries[i]->revised.wanted = false;
+    }
+    return gone;
+}
+
 int weir_revisions_own(struct weir_revisions *revisions, const struct weir_revision_own *own, size_t count,
                        uint64_t wall_ns)
 {
-    struct entry **entries = calloc(count + 1, sizeof(entries[0]));
+    struct entry **entries = calloc(count + WEIR_REVISIONS_GONE_MAX, sizeof(entries[0]));
     size_t kept = 0;
     int error = entries ? 0 : WEIR_ENOMEM;
     if (error)
@@ -230,16 +257,15 @@ int weir_revisions_own(struct weir_revisions *revisions, const struct weir_revis
         free(entry->own);
         entry->own = text;
         entry->own_size = own[i].text.size;
-        weir_revised_own(&entry->revised, checksum_of(revisions, text, entry->own_size), own[i].given);
+        weir_revised_own(&entry->revised, checksum_of(revisions, text, entry->own_size), own[i].given,
+                         revisions->started);
         settle(revisions, entry, wall_ns);
     }
-    for (size_t i = 0; i < revisions->count; i++) {
-        if (!revisions->entries[i]->kept)
-            entry_free(revisions->entries[i]);
-    }
+    kept += keep_gone(revisions, entries + kept);
     free(revisions->entries);
     revisions->entries = entries;
     revisions->count = kept;
+    revisions->started = true;
     qsort(entries, kept, sizeof(entries[0]), compare);
     pthread_mutex_unlock(&revisions->lock);
     return error;

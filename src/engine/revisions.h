@@ -7,8 +7,9 @@
  * Bytes are signed with the cluster's secret, and named by a hash with it: a cluster with another secret on the same
  * engine neither meets nor believes them.
  *
- * Thread rule: any thread. Bounds: as many limits as were given with weir_revisions_own; WEIR_REVISION_TEXT_MAX bytes
- * of a definition; of a limit whose definition is longer each node goes by its own file. */
+ * Thread rule: any thread. Bounds: as many limits as were given with weir_revisions_own last, and
+ * WEIR_REVISIONS_GONE_MAX that were given before: should one come back, what others know of it is known here.
+ * WEIR_REVISION_TEXT_MAX bytes of a definition: of a limit whose definition is longer a node goes by its own file. */
 #ifndef WEIR_ENGINE_REVISIONS_H
 #define WEIR_ENGINE_REVISIONS_H
 
@@ -16,6 +17,7 @@
 #include "weir/limiter.h"
 
 #define WEIR_REVISION_TEXT_MAX ((size_t)512 << 10)
+#define WEIR_REVISIONS_GONE_MAX 64
 #define WEIR_REVISION_NODE_MAX 64                               /* bytes of a node's name */
 #define WEIR_REVISION_HEAD 28                                   /* so many of a definition's bytes tell which it is */
 #define WEIR_REVISION_BYTES_MAX (WEIR_REVISION_TEXT_MAX + 1024) /* of a definition as it is told */

@@ -91,7 +91,7 @@ static void step(struct weir_share_key *key, const struct weir_share_event *even
     struct weir_share_keys *keys = &key->host->keys;
     weir_share_key_step(key, &key->host->stats, event, now_ns, ret_effects);
     if (ret_effects->send && !ask(key, &ret_effects->ask, now_ns)) {
-        const struct weir_share_event lost = { .kind = WEIR_SHARE_LOST, .seq = ret_effects->ask.seq };
+        const struct weir_share_event lost = { .kind = WEIR_SHARE_LOST, .seq = ret_effects->ask.seq, .undone = true };
         struct weir_share_effects after;
         weir_share_key_step(key, &key->host->stats, &lost, now_ns, &after);
         ret_effects->wake_ns = after.wake_ns;
@@ -110,6 +110,7 @@ static void end(struct weir_share_key *key)
     struct weir_share_host *host = key->host;
     if (key->leased) {
         host->stats.held -= key->as.leased.machine.pocket + key->as.leased.machine.reserved;
+        host->stats.forfeited += key->as.leased.machine.pocket + key->as.leased.machine.doubt;
     } else {
         host->stats.held -= key->as.batched.machine.pocket + key->as.batched.machine.reserved;
         host->stats.unsettled -= key->as.batched.machine.unsettled;
@@ -203,6 +204,7 @@ static void on_done(struct weir_remote_request *request)
     struct weir_share_answer answer = key->op.answer;
     struct weir_share_event event = { .kind = status ? WEIR_SHARE_LOST : WEIR_SHARE_HEARD,
                                       .seq = key->op.ask.seq,
+                                      .undone = status == WEIR_EDOWN || status == WEIR_EBUSY,
                                       .answer = status ? NULL : &answer };
     key->asking = false;
     host->asking--;

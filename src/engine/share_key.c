@@ -12,12 +12,10 @@ static void step_leased(struct weir_share_key *key, struct weir_share_host_stats
                         const struct weir_share_event *event, uint64_t now_ns, struct weir_share_effects *effects)
 {
     struct weir_leased *machine = &key->as.leased.machine;
-    uint64_t pocket = machine->pocket, reserved = machine->reserved;
-    bool late = pocket > 0 && machine->deadline_ns <= now_ns;
+    uint64_t pocket = machine->pocket, reserved = machine->reserved, forfeited = machine->forfeited;
     weir_leased_step(machine, &key->as.leased.options, event, now_ns, effects);
     stats->held += machine->pocket + machine->reserved - pocket - reserved;
-    if (late && machine->pocket < pocket)
-        stats->forfeited += pocket;
+    stats->forfeited += machine->forfeited - forfeited;
 }
 
 static void step_batched(struct weir_share_key *key, struct weir_share_host_stats *stats,

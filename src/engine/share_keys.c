@@ -45,11 +45,11 @@ int weir_share_keys_init(struct weir_share_keys *keys, size_t count_max, size_t 
     while (buckets < count_max)
         buckets *= 2;
     /* Both are touched only as far as they are used. */
-    *keys = (struct weir_share_keys){ .count_max = count_max, .heap_room = count_max + gone_max + 1 };
+    *keys = (struct weir_share_keys){ .count_max = count_max, .due.max = count_max + gone_max };
     keys->buckets_mask = buckets - 1;
     keys->buckets = calloc(buckets, sizeof(keys->buckets[0]));
-    keys->heap = calloc(keys->heap_room, sizeof(keys->heap[0]));
-    if (keys->buckets && keys->heap)
+    keys->due.members = calloc(keys->due.max + 1, sizeof(keys->due.members[0]));
+    if (keys->buckets && keys->due.members)
         return 0;
     weir_share_keys_deinit(keys);
     return WEIR_ENOMEM;
@@ -58,7 +58,7 @@ int weir_share_keys_init(struct weir_share_keys *keys, size_t count_max, size_t 
 void weir_share_keys_deinit(struct weir_share_keys *keys)
 {
     free(keys->buckets);
-    free(keys->heap);
+    free(keys->due.members);
     *keys = (struct weir_share_keys){ 0 };
 }
 
@@ -144,84 +144,34 @@ struct weir_share_key *weir_share_keys_victim(const struct weir_share_keys *keys
     return NULL;
 }
 
-/* ---- the heap ---- */
-
-static void place(struct weir_share_keys *keys, struct weir_share_key *key, size_t at)
-{
-    keys->heap[at] = key;
-    key->place = at;
-}
-
-static void sift_up(struct weir_share_keys *keys, struct weir_share_key *key, size_t at)
-{
-    for (; at > 1 && keys->heap[at / 2]->due_ns > key->due_ns; at /= 2)
-        place(keys, keys->heap[at / 2], at);
-    place(keys, key, at);
-}
-
-static void sift_down(struct weir_share_keys *keys, struct weir_share_key *key, size_t at)
-{
-    for (;;) {
-        size_t child = 2 * at;
-        if (child < keys->heap_count && keys->heap[child + 1]->due_ns < keys->heap[child]->due_ns)
-            child++;
-        if (child > keys->heap_count || keys->heap[child]->due_ns >= key->due_ns)
-            break;
-        place(keys, keys->heap[child], at);
-        at = child;
-    }
-    place(keys, key, at);
-}
-
-static void heap_remove(struct weir_share_keys *keys, struct weir_share_key *key)
-{
-    size_t at = key->place;
-    if (at == 0)
-        return;
-    struct weir_share_key *last = keys->heap[keys->heap_count--];
-    key->place = 0;
-    if (last == key)
-        return;
-    if (at > 1 && keys->heap[at / 2]->due_ns > last->due_ns)
-        sift_up(keys, last, at);
-    else
-        sift_down(keys, last, at);
-}
-
-static void heap_add(struct weir_share_keys *keys, struct weir_share_key *key, uint64_t due_ns)
-{
-    weir_assert(keys->heap_count + 1 < keys->heap_room);
-    key->due_ns = due_ns;
-    keys->heap_count++;
-    sift_up(keys, key, keys->heap_count);
-}
+/* ---- who is woken when ---- */
 
 /* Later is left as it is: to be woken early does no harm, and most decisions only move the time on. */
 void weir_share_keys_wake(struct weir_share_keys *keys, struct weir_share_key *key)
 {
-    if (key->wake_ns == 0 || (key->place && key->due_ns <= key->wake_ns))
-        return;
-    heap_remove(keys, key);
-    heap_add(keys, key, key->wake_ns);
+    if (key->wake_ns > 0 && (key->due.place == 0 || key->due.at_ns > key->wake_ns))
+        weir_due_set(&keys->due, &key->due, key->wake_ns);
 }
 
 struct weir_share_key *weir_share_keys_due(struct weir_share_keys *keys, uint64_t now_ns)
 {
-    while (keys->heap_count > 0 && keys->heap[1]->due_ns <= now_ns) {
-        struct weir_share_key *key = keys->heap[1];
-        heap_remove(keys, key);
-        if (key->wake_ns == 0)
+    while (weir_due_next_ns(&keys->due) <= now_ns) {
+        struct weir_due *due = weir_due_first(&keys->due);
+        struct weir_share_key *key = (void *)((char *)due - offsetof(struct weir_share_key, due));
+        if (key->wake_ns > now_ns) {
+            weir_due_set(&keys->due, due, key->wake_ns);
             continue;
-        if (key->wake_ns <= now_ns)
+        }
+        weir_due_remove(&keys->due, due);
+        if (key->wake_ns > 0)
             return key;
-        heap_add(keys, key, key->wake_ns);
     }
     return NULL;
 }
 
 uint64_t weir_share_keys_next_ns(const struct weir_share_keys *keys)
 {
-    return keys->heap_count > 0 ? keys->heap[1]->due_ns : WEIR_NEVER;
+    return weir_due_next_ns(&keys->due);
 }
 
 void weir_share_keys_remove(struct weir_share_keys *keys, struct weir_share_key *key)
@@ -229,5 +179,5 @@ void weir_share_keys_remove(struct weir_share_keys *keys, struct weir_share_key 
     weir_assert(key->gone && key->reserved == 0 && !key->waiting_first && !key->asking);
     list_remove(&keys->gone, key);
     keys->gone_count--;
-    heap_remove(keys, key);
+    weir_due_remove(&keys->due, &key->due);
 }

@@ -5,6 +5,7 @@
 #ifndef WEIR_ENGINE_SHARE_KEYS_H
 #define WEIR_ENGINE_SHARE_KEYS_H
 
+#include "base/due.h"
 #include "core/share/batched.h"
 #include "core/share/leased.h"
 #include "engine/share_host.h"
@@ -38,8 +39,7 @@ struct weir_share_key {
     struct weir_share_key *chain;       /* in the table */
     struct weir_share_key *next, *prev; /* by last use */
     uint64_t wake_ns;                   /* when it wants to be woken; 0 = not */
-    uint64_t due_ns;                    /* where it stands in the heap: never later than wake_ns */
-    size_t place;                       /* in the heap, from 1; 0 = not there */
+    struct weir_due due;                /* never later than wake_ns */
 };
 
 struct weir_share_list {
@@ -53,8 +53,7 @@ struct weir_share_keys {
     struct weir_share_list idle, active; /* longest unused first */
     struct weir_share_list gone;
     size_t gone_count;
-    struct weir_share_key **heap; /* heap[0] is unused */
-    size_t heap_count, heap_room;
+    struct weir_due_heap due;
     struct weir_share_key *last; /* found: callers ask for it again */
 };
 

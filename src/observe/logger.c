@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/plural.h"
 #include "wire/text.h"
 
 #define MESSAGE_MAX 600 /* of one that says how many were dropped too */
@@ -78,6 +79,10 @@ static struct weir_text line_of(const struct weir_logger *logger, uint8_t *room,
     weir_text_str(&line, weir_log_level_name(level));
     weir_text_str(&line, json ? "\",\"event\":\"" : " ");
     weir_text_str(&line, event);
+    if (logger->node[0]) {
+        weir_text_str(&line, json ? "\",\"node\":\"" : ": node ");
+        weir_text_str(&line, logger->node);
+    }
     weir_text_str(&line, json ? "\",\"message\":" : ": ");
     if (json) {
         write_json(&line, message);
@@ -98,8 +103,8 @@ bool weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_l
     if (level > logger->level)
         return true; /* nobody wants it */
     if (logger->dropped > 0) {
-        (void)snprintf(longer, sizeof(longer), "%.500s (%" PRIu64 " lines before this one were dropped)", message,
-                       logger->dropped);
+        (void)snprintf(longer, sizeof(longer), "%.500s (%" PRIu64 " line%s before this one %s dropped)", message,
+                       logger->dropped, weir_s(logger->dropped), logger->dropped == 1 ? "was" : "were");
         message = longer;
     }
     struct weir_text line = line_of(logger, room, wall_ns, level, event, message);

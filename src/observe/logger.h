@@ -21,6 +21,7 @@
 
 #define WEIR_LOGGER_LINE_MAX 1024 /* below PIPE_BUF: a pipe takes it whole */
 #define WEIR_LOGGER_LINES_MAX 100
+#define WEIR_LOGGER_NODE_MAX 64
 
 enum weir_log_level {
     WEIR_LOG_ERROR, /* something that weir is for is not done */
@@ -36,10 +37,11 @@ enum weir_log_format {
 struct weir_logger {
     int fd; /* nobody closes it */
     enum weir_log_format format;
-    enum weir_log_level level; /* what is less grave is not written */
-    uint64_t second;           /* of the last line */
-    uint32_t lines;            /* in that second */
-    uint64_t dropped;          /* since the last line that went */
+    enum weir_log_level level;           /* what is less grave is not written */
+    char node[WEIR_LOGGER_NODE_MAX + 1]; /* whose lines these are, of several: a name of cluster.nodes; "": of one */
+    uint64_t second;                     /* of the last line */
+    uint32_t lines;                      /* in that second */
+    uint64_t dropped;                    /* since the last line that went */
     uint64_t dropped_total;
 };
 

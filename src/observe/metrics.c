@@ -13,10 +13,9 @@
 #define INDEX_SIZE (2 * WEIR_METRICS_LIMITS_MAX)
 
 /* Counters of some slots of one loop; made by that loop when it needs the first of them. */
+enum { FALLBACKS = WEIR_METRICS_VERDICTS, LACKS = FALLBACKS + WEIR_FALLBACK_POLICIES, COUNTERS = LACKS + WEIR_LACKS };
 struct page {
-    _Atomic uint64_t counts[PAGE_SLOTS][WEIR_METRICS_VERDICTS];
-    _Atomic uint64_t fallbacks[PAGE_SLOTS][WEIR_FALLBACK_POLICIES];
-    _Atomic uint64_t lacks[PAGE_SLOTS][WEIR_LACKS];
+    _Atomic uint64_t counts[PAGE_SLOTS][COUNTERS]; /* verdicts, fallbacks and lacks */
 };
 
 /* Loops do not share a cache line. */
@@ -101,29 +100,30 @@ static struct page *page_of(struct weir_metrics *metrics, size_t loop, uint32_t 
     return page;
 }
 
-void weir_metrics_fell_back(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_fallback_policy policy)
+static void add(struct weir_metrics *metrics, size_t loop, uint32_t slot, size_t counter, uint64_t count)
 {
     struct page *page = page_of(metrics, loop, slot);
-    weir_assert(policy < WEIR_FALLBACK_POLICIES);
     if (page)
-        weir_count(&page->fallbacks[slot % PAGE_SLOTS][policy], 1);
+        weir_count(&page->counts[slot % PAGE_SLOTS][counter], count);
+}
+
+void weir_metrics_fell_back(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_fallback_policy policy)
+{
+    weir_assert(policy < WEIR_FALLBACK_POLICIES);
+    add(metrics, loop, slot, FALLBACKS + policy, 1);
 }
 
 void weir_metrics_decided(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_metrics_verdict verdict,
                           uint64_t count)
 {
-    struct page *page = page_of(metrics, loop, slot);
     weir_assert(verdict < WEIR_METRICS_VERDICTS);
-    if (page)
-        weir_count(&page->counts[slot % PAGE_SLOTS][verdict], count);
+    add(metrics, loop, slot, verdict, count);
 }
 
 void weir_metrics_lacked(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_lack lack)
 {
-    struct page *page = page_of(metrics, loop, slot);
     weir_assert(lack < WEIR_LACKS);
-    if (page)
-        weir_count(&page->lacks[slot % PAGE_SLOTS][lack], 1);
+    add(metrics, loop, slot, LACKS + lack, 1);
 }
 
 enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict)
@@ -138,6 +138,18 @@ enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *ver
 }
 
 /* ---- reading ---- */
+
+/* `count` counters from the first on, the loops added up. */
+static void sum(struct weir_metrics *metrics, uint32_t slot, size_t first, size_t count, uint64_t *ret_counts)
+{
+    memset(ret_counts, 0, count * sizeof(ret_counts[0]));
+    for (size_t i = 0; i < metrics->loop_count; i++) {
+        const struct page *page = atomic_load_explicit(&metrics->loops[i].pages[slot / PAGE_SLOTS],
+                                                       memory_order_acquire);
+        for (size_t at = 0; page && at < count; at++)
+            ret_counts[at] += weir_counted(&page->counts[slot % PAGE_SLOTS][first + at]);
+    }
+}
 
 size_t weir_metrics_loops(const struct weir_metrics *metrics)
 {
@@ -156,13 +168,7 @@ const char *weir_metrics_verdict_name(enum weir_metrics_verdict verdict)
 
 void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_METRICS_VERDICTS])
 {
-    memset(ret_counts, 0, WEIR_METRICS_VERDICTS * sizeof(ret_counts[0]));
-    for (size_t i = 0; i < metrics->loop_count; i++) {
-        const struct page *page = atomic_load_explicit(&metrics->loops[i].pages[slot / PAGE_SLOTS],
-                                                       memory_order_acquire);
-        for (size_t verdict = 0; page && verdict < WEIR_METRICS_VERDICTS; verdict++)
-            ret_counts[verdict] += weir_counted(&page->counts[slot % PAGE_SLOTS][verdict]);
-    }
+    sum(metrics, slot, 0, WEIR_METRICS_VERDICTS, ret_counts);
 }
 
 const char *weir_fallback_policy_name(enum weir_fallback_policy policy)
@@ -177,13 +183,7 @@ const char *weir_fallback_policy_name(enum weir_fallback_policy policy)
 
 void weir_metrics_fallbacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_FALLBACK_POLICIES])
 {
-    memset(ret_counts, 0, WEIR_FALLBACK_POLICIES * sizeof(ret_counts[0]));
-    for (size_t i = 0; i < metrics->loop_count; i++) {
-        const struct page *page = atomic_load_explicit(&metrics->loops[i].pages[slot / PAGE_SLOTS],
-                                                       memory_order_acquire);
-        for (size_t policy = 0; page && policy < WEIR_FALLBACK_POLICIES; policy++)
-            ret_counts[policy] += weir_counted(&page->fallbacks[slot % PAGE_SLOTS][policy]);
-    }
+    sum(metrics, slot, FALLBACKS, WEIR_FALLBACK_POLICIES, ret_counts);
 }
 
 const char *weir_metrics_lack_name(enum weir_lack lack)
@@ -198,13 +198,7 @@ const char *weir_metrics_lack_name(enum weir_lack lack)
 
 void weir_metrics_lacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_LACKS])
 {
-    memset(ret_counts, 0, WEIR_LACKS * sizeof(ret_counts[0]));
-    for (size_t i = 0; i < metrics->loop_count; i++) {
-        const struct page *page = atomic_load_explicit(&metrics->loops[i].pages[slot / PAGE_SLOTS],
-                                                       memory_order_acquire);
-        for (size_t lack = 0; page && lack < WEIR_LACKS; lack++)
-            ret_counts[lack] += weir_counted(&page->lacks[slot % PAGE_SLOTS][lack]);
-    }
+    sum(metrics, slot, LACKS, WEIR_LACKS, ret_counts);
 }
 
 /* ---- life ---- */

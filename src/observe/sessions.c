@@ -45,8 +45,8 @@ static void write_users(struct weir_prometheus *out, const struct weir_sessions_
     one(out, "weir_session_users_losses_total", "counter",
         "Times that where users are kept was found to have forgotten: flushed, restarted, failed over, restored.",
         view->users_losses);
-    one(out, "weir_session_users_failures_total", "counter", "Questions to where users are kept that failed.",
-        view->users_failures);
+    one(out, "weir_session_users_failures_total", "counter",
+        "Questions to where users are kept, or to the primary for one not found, that failed.", view->users_failures);
 }
 
 void weir_sessions_metrics(struct weir_prometheus *out, const struct weir_sessions_view *view)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rules/condition.h"
+
 /* A name, and where it stands first. */
 struct named {
     const char *name;
@@ -134,6 +136,19 @@ static int names_check(struct weir_decode *decode, const struct named *list, siz
     return error;
 }
 
+/* A route that no path begins like. */
+static int routes_check(struct weir_decode *decode, const struct weir_config_limit *limit)
+{
+    static const struct weir_condition path = { .attribute = "route", .pattern = { "/*", 2 } };
+    int error = 0;
+    for (size_t i = 0; i < limit->match_count && !error; i++)
+        if (strcmp(limit->match[i].attribute, path.attribute) == 0 && weir_conditions_conflict(&limit->match[i], &path))
+            error = weir_decode_warn(decode, limit->match[i].mark,
+                                     "limit \"%s\" never matches over /v1/auth: each route there begins with \"/\"",
+                                     limit->name);
+    return error;
+}
+
 int weir_attributes_check(struct weir_decode *decode)
 {
     const struct weir_config *config = decode->config;
@@ -147,5 +162,7 @@ int weir_attributes_check(struct weir_decode *decode)
     qsort(list, count, sizeof(*list), by_name);
     int error = names_check(decode, list, count);
     free(list);
+    for (size_t i = 0; i < config->limits_count && !error && config->http_rules.forwarded != WEIR_FORWARDED_NONE; i++)
+        error = routes_check(decode, &config->limits[i]);
     return error;
 }

@@ -79,14 +79,7 @@ static int nodes_read(struct weir_decode *decode, const struct weir_yaml_node *v
                       void *target)
 {
     struct weir_config *config = target;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
-    if (error)
-        return error;
-    if (value->count < 1 || value->count > WEIR_NODES_MAX)
-        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "nodes must be 1 to %d", WEIR_NODES_MAX);
-    config->nodes = weir_arena_alloc(decode->arena, value->count, sizeof(*config->nodes));
-    if (!config->nodes)
-        return weir_decode_nomem(decode);
+    int error = weir_decode_list(decode, value, field->name, 1, WEIR_NODES_MAX, sizeof(*config->nodes), &config->nodes);
     for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next)
         error = node_read(decode, item, config);
     if (!error)

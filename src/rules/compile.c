@@ -218,6 +218,8 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
         rule->terms = (struct weir_told_sharing){
             .mode = weir_sharing_words[limit->sharing],
             .nodes = nodes,
+            .shares = limit->sharing == WEIR_SHARING_SPLIT || limit->sharing == WEIR_SHARING_GOSSIP ||
+                      limit->on_failure == WEIR_ON_FAILURE_LOCAL,
             .share = weir_limit_capacity(&rule->share),
             .slack = rule->slack,
             .overshoot_max = rule->slack * nodes, /* at most 10^12 * 256 */
@@ -228,9 +230,9 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
         return weir_compile_nomem(compiler);
     if (!is_remote(config, limit->sharing))
         return 0;
+    uint32_t revision = limit->owned ? limit->revision : WEIR_REVISION_FIRST;
     struct weir_fault fault = { "", "" };
-    int error = weir_remote_limit_create(rule->name, variant_of(rule), limit->revision, &rule->spec, &rule->remote,
-                                         &fault);
+    int error = weir_remote_limit_create(rule->name, variant_of(rule), revision, &rule->spec, &rule->remote, &fault);
     if (error == WEIR_ENOMEM)
         return weir_compile_nomem(compiler);
     return error ? weir_config_fail(compiler->fault, error, limit->mark_rate, "%s.%s %s", rule->name, fault.field,

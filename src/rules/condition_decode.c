@@ -227,7 +227,7 @@ int weir_match_decode(struct weir_decode *decode, const struct weir_yaml_node *v
 {
     struct weir_config_limit *limit = target;
     const char *attribute = NULL;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_MAP, field->name);
+    int error = weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, field->name, "{ route: /x }");
     if (error)
         return error;
     size_t count = 0;
@@ -236,16 +236,17 @@ int weir_match_decode(struct weir_decode *decode, const struct weir_yaml_node *v
     if (count > WEIR_MATCH_MAX)
         return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "match must have at most %d conditions",
                                 WEIR_MATCH_MAX);
-    for (const struct weir_yaml_node *key = value->first; key && !error; key = key->next) {
-        if (key->value->kind != WEIR_YAML_MAP) {
-            error = weir_condition_decode(decode, key, &limit->match[limit->match_count++]);
-            continue;
-        }
-        error = weir_attribute_decode(decode, key, &attribute);
-        if (!error)
+    int first = 0;
+    for (const struct weir_yaml_node *key = value->first; key; key = key->next) {
+        bool excludes = key->value->kind == WEIR_YAML_MAP;
+        error = excludes ? weir_attribute_decode(decode, key, &attribute)
+                         : weir_condition_decode(decode, key, &limit->match[limit->match_count++]);
+        if (excludes && !error)
             error = exclusion_decode(decode, key, attribute, limit->match, &limit->match_count);
+        if (!weir_decode_goes_on(decode, error, &first))
+            return first;
     }
-    if (!error)
+    if (!first)
         qsort(limit->match, limit->match_count, sizeof(limit->match[0]), by_attribute);
-    return error;
+    return first;
 }

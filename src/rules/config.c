@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/siphash.h"
+#include "engine/revisions.h"
 #include "rules/decode.h"
 #include "rules/limit_decode.h"
 #include "rules/locks_decode.h"
@@ -35,13 +36,14 @@ static int text_keep(struct weir_decode *decode, const struct weir_yaml_node *no
     limit->owned = exact ? decode->config->redis.servers_count > 0 : limit->sharing != WEIR_SHARING_SPLIT;
     if (limit->owned && weir_yaml_text(decode->arena, node, &limit->text))
         return weir_decode_nomem(decode);
+    limit->owned = limit->owned && limit->text.size <= WEIR_REVISION_TEXT_MAX;
     return 0;
 }
 
 static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node *value)
 {
     struct weir_config *config = decode->config;
-    int error = 0;
+    int first = 0;
     config->limits = weir_arena_alloc(decode->arena, value->count, sizeof(*config->limits));
     if (value->count && !config->limits)
         return weir_decode_nomem(decode);
@@ -49,11 +51,13 @@ static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node
     size_t always = 0; /* limits that every request meets */
     for (const struct weir_yaml_node *item = value->first; item; item = item->next) {
         struct weir_config_limit *limit = &config->limits[config->limits_count];
-        error = weir_limit_decode(decode, item, limit);
+        int error = weir_limit_decode(decode, item, limit);
         if (!error)
             error = text_keep(decode, item, limit);
+        if (!weir_decode_goes_on(decode, error, &first))
+            return first;
         if (error)
-            return error;
+            continue;
         config->limits_count++;
         definitions += 1 + limit->overrides_count;
         always += limit->match_count == 0 && limit->spec.mode != WEIR_MODE_OFF &&
@@ -65,7 +69,7 @@ static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node
             return weir_config_fail(decode->fault, WEIR_ELIMIT, item->mark, "more than %d limits and overrides",
                                     WEIR_LIMITS_MAX);
     }
-    return 0;
+    return first;
 }
 
 static const char *const unmatched_words[] = { "admit", "refuse", NULL };
@@ -128,32 +132,47 @@ static int defaults_set(struct weir_config *config)
 
 static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *root)
 {
-    int error = defaults_set(decode->config);
-    if (!error)
-        error = weir_decode_map(decode, root, "the configuration", config_fields,
-                                sizeof(config_fields) / sizeof(config_fields[0]), decode->config);
+    int first = defaults_set(decode->config);
+    int error = first ? first
+                      : weir_decode_map(decode, root, "the configuration", config_fields,
+                                        sizeof(config_fields) / sizeof(config_fields[0]), decode->config);
     const struct weir_yaml_node *throttle = error ? NULL : weir_yaml_find(root, "cl_throttle");
     if (throttle)
         error = weir_throttle_check(decode, throttle->value);
-    const struct weir_yaml_node *limits = error ? NULL : weir_yaml_find(root, "limits");
-    if (limits)
-        error = limits_decode(decode, limits->value);
-    if (!error)
-        error = weir_sharing_warn(decode);
-    if (!error)
-        error = weir_overlaps_find(decode);
-    return error ? error : weir_warnings_find(decode);
+    if (!weir_decode_goes_on(decode, error, &first))
+        return first;
+    decode->partial = first != 0;
+    const struct weir_yaml_node *limits = root->kind == WEIR_YAML_MAP ? weir_yaml_find(root, "limits") : NULL;
+    if (limits && limits->value->kind == WEIR_YAML_LIST &&
+        !weir_decode_goes_on(decode, limits_decode(decode, limits->value), &first))
+        return first;
+    if (!first)
+        first = weir_sharing_warn(decode);
+    if (!weir_decode_goes_on(decode, weir_overlaps_find(decode), &first) || first)
+        return first;
+    return weir_warnings_find(decode);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct weir_mark *left = &((const struct weir_config_fault *)a)->mark;
+    const struct weir_mark *right = &((const struct weir_config_fault *)b)->mark;
+    if (left->line != right->line)
+        return left->line < right->line ? -1 : 1;
+    return (left->column > right->column) - (left->column < right->column);
 }
 
 static int parse(const char *text, size_t size, const char *directory, struct weir_config **ret_config,
-                 struct weir_config_fault *ret_fault)
+                 struct weir_config_fault *list, size_t room, size_t *ret_count)
 {
-    struct weir_config_fault fault;
     struct weir_yaml_node *root = NULL;
     struct weir_arena *tree = weir_arena_create();
     struct weir_arena *arena = weir_arena_create();
     struct weir_config *config = arena ? weir_arena_alloc(arena, 1, sizeof(*config)) : NULL;
-    struct weir_decode decode = { config, arena, ret_fault ? ret_fault : &fault, directory };
+    struct weir_decode decode = {
+        .config = config, .arena = arena, .fault = list, .fault_last = list + room - 1, .directory = directory
+    };
+    list->text[0] = '\0';
     int error = tree && config ? 0 : weir_decode_nomem(&decode);
     if (!error)
         error = weir_yaml_parse(text, size, tree, &root, decode.fault);
@@ -166,6 +185,8 @@ static int parse(const char *text, size_t size, const char *directory, struct we
         error = weir_decode_nomem(&decode);
     if (error) {
         weir_arena_destroy(arena);
+        *ret_count = (size_t)(decode.fault - list) + (decode.fault->text[0] != '\0');
+        qsort(list, *ret_count, sizeof(*list), by_place);
         return error;
     }
     config->source = (struct weir_slice){ source, size };
@@ -179,7 +200,9 @@ static int parse(const char *text, size_t size, const char *directory, struct we
 int weir_config_parse(const char *text, size_t size, struct weir_config **ret_config,
                       struct weir_config_fault *ret_fault)
 {
-    return parse(text, size, NULL, ret_config, ret_fault);
+    struct weir_config_fault fault;
+    size_t count;
+    return parse(text, size, NULL, ret_config, ret_fault ? ret_fault : &fault, 1, &count);
 }
 
 /* Up to one byte more than is allowed, so that the parser says what is wrong; a FIFO is as good as a file. */
@@ -215,23 +238,25 @@ static int path_fail(struct weir_config_fault *fault, int error)
     return weir_config_fail(fault, error, (struct weir_mark){ 0, 0 }, "cannot be read: %s", text);
 }
 
-int weir_config_load(const char *path, struct weir_config **ret_config, struct weir_config_fault *ret_fault)
+static int load(const char *path, struct weir_config **ret_config, struct weir_config_fault *list, size_t room,
+                size_t *ret_count)
 {
+    *ret_count = 1;
     char *text = NULL;
     size_t size = 0;
     FILE *file = fopen(path, "rbe");
     if (!file)
-        return path_fail(ret_fault, WEIR_EIO);
+        return path_fail(list, WEIR_EIO);
     int error = file_read(file, &text, &size);
     if (error)
-        (void)path_fail(ret_fault, error);
+        (void)path_fail(list, error);
     (void)fclose(file);
     const char *slash = strrchr(path, '/');
     char *directory = error ? NULL : strndup(path, slash ? (size_t)(slash - path) + 1 : 0);
     if (!error && !directory)
-        error = path_fail(ret_fault, WEIR_ENOMEM);
+        error = path_fail(list, WEIR_ENOMEM);
     if (!error)
-        error = parse(text, size, directory, ret_config, ret_fault);
+        error = parse(text, size, directory, ret_config, list, room, ret_count);
     if (text)
         explicit_bzero(text, size);
     free(text);
@@ -239,10 +264,25 @@ int weir_config_load(const char *path, struct weir_config **ret_config, struct w
     return error;
 }
 
+int weir_config_load(const char *path, struct weir_config **ret_config, struct weir_config_fault *ret_fault)
+{
+    struct weir_config_fault fault;
+    size_t count;
+    return load(path, ret_config, ret_fault ? ret_fault : &fault, 1, &count);
+}
+
+int weir_config_load_telling(const char *path, struct weir_config **ret_config, struct weir_config_faults *ret_faults)
+{
+    return load(path, ret_config, ret_faults->list, WEIR_CONFIG_FAULTS_MAX, &ret_faults->count);
+}
+
 int weir_config_again(const struct weir_config *config, struct weir_config **ret_config,
                       struct weir_config_fault *ret_fault)
 {
-    return parse(config->source.data, config->source.size, config->directory, ret_config, ret_fault);
+    struct weir_config_fault fault;
+    size_t count;
+    return parse(config->source.data, config->source.size, config->directory, ret_config,
+                 ret_fault ? ret_fault : &fault, 1, &count);
 }
 
 int weir_config_example(struct weir_config **ret_config, struct weir_config_fault *ret_fault)

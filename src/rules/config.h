@@ -41,6 +41,13 @@ struct weir_config_fault {
     char text[400];
 };
 
+#define WEIR_CONFIG_FAULTS_MAX 100 /* of one file; then no more is read */
+
+struct weir_config_faults {
+    size_t count;
+    struct weir_config_fault list[WEIR_CONFIG_FAULTS_MAX]; /* by place */
+};
+
 struct weir_config_warning {
     struct weir_mark mark;
     const char *text;
@@ -78,6 +85,14 @@ int weir_size_parse(const char *text, uint64_t *ret_bytes, struct weir_fault *re
 /* "10s", "250ms": a number and ms, s, sec, min, hour, day, week, month (30 days) or year (365 days). */
 int weir_duration_parse(const char *text, uint64_t *ret_ns, struct weir_fault *ret_fault);
 
+/* The other way, as a file may have it: "90s", "1hour", "366day". Of less than 1ms "0ms". Cut to fit. */
+void weir_period_format(uint64_t ns, char *buffer, size_t size);
+
+/* For people: "250ms", "1min 30s", "8d 1h": rounded up to the second of two neighbours of d, h, min, s and ms, so that
+ * nobody comes too early. Cut to fit; WEIR_DURATION_SIZE is always enough. */
+#define WEIR_DURATION_SIZE 32
+void weir_duration_format(uint64_t ms, char *buffer, size_t size);
+
 /* "100/min", "100/90s", "5/250ms" into count, period_ns, and the calendar unit with its count (WEIR_CALENDAR_FIXED for
  * units below a day); nothing else of the spec is touched. */
 int weir_rate_parse(const char *text, struct weir_limit_spec *ret_spec, struct weir_fault *ret_fault);
@@ -97,6 +112,8 @@ enum weir_right {
     WEIR_RIGHT_SESSION = 32, /* route reads, say what was seen, accept a loss: of any user */
     WEIR_RIGHT_ALL = 63,
 };
+
+const char *weir_right_name(unsigned right); /* "check", as in the file, of one right */
 
 struct weir_config_token {
     const char *name;         /* who it is, for logs and metrics */
@@ -305,6 +322,7 @@ struct weir_config_sessions {
     uint64_t freeze_ns;                   /* 1 s; at least twice poll */
     uint64_t timeout_ns;                  /* for an answer of a server, or of where users are kept: 1 s */
     uint64_t window_ns;                   /* strategy window: 1 s */
+    const char *branch_table;             /* schema.table; NULL: none */
     uint32_t waiters_max;                 /* routes that wait, and users that are asked for: 4096; 1 to 1,000,000 */
 };
 
@@ -399,6 +417,11 @@ int weir_config_parse(const char *text, size_t size, struct weir_config **ret_co
 
 /* The same from a file; WEIR_EIO where it cannot be read. Files named in it (secret_file) are read too. */
 int weir_config_load(const char *path, struct weir_config **ret_config, struct weir_config_fault *ret_fault);
+
+/* And tells what else is wrong: with every key, limit, override, condition and token by itself, and with the names of
+ * limits. Where YAML itself is broken nothing after it can be read; and how limits are shared is judged once all that
+ * stands beside them is right. */
+int weir_config_load_telling(const char *path, struct weir_config **ret_config, struct weir_config_faults *ret_faults);
 
 /* The same text once more, as it was. */
 int weir_config_again(const struct weir_config *config, struct weir_config **ret_config,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "rules/number.h"
 
 _Static_assert(sizeof(enum weir_algorithm) == sizeof(unsigned), "weir_decode_word writes enums as unsigned");
@@ -25,8 +26,35 @@ int weir_decode_kind(struct weir_decode *decode, const struct weir_yaml_node *no
 {
     if (node->kind == kind)
         return 0;
-    return weir_config_fail(decode->fault, WEIR_EPROTO, node->mark, "%s must be %s, not %s", what,
-                            weir_yaml_kind_name(kind), weir_yaml_kind_name(node->kind));
+    return weir_config_fail(decode->fault, WEIR_EPROTO, node->mark, "%s must be %s, not %s%s", what,
+                            weir_yaml_kind_name(kind), weir_yaml_kind_name(node->kind),
+                            kind == WEIR_YAML_LIST ? ": write [ ... ]" : "");
+}
+
+int weir_decode_kind_shown(struct weir_decode *decode, const struct weir_yaml_node *node, enum weir_yaml_kind kind,
+                           const char *what, const char *shown)
+{
+    if (node->kind == kind)
+        return 0;
+    return weir_config_fail(decode->fault, WEIR_EPROTO, node->mark, "%s must be %s, not %s: write %s", what,
+                            weir_yaml_kind_name(kind), weir_yaml_kind_name(node->kind), shown);
+}
+
+int weir_decode_list(struct weir_decode *decode, const struct weir_yaml_node *list, const char *what, size_t min,
+                     size_t max, size_t size, void *ret_items)
+{
+    int error = weir_decode_kind(decode, list, WEIR_YAML_LIST, what);
+    if (error)
+        return error;
+    if (list->count > max && min == 0)
+        return weir_config_fail(decode->fault, WEIR_ELIMIT, list->mark, "%s must be at most %zu", what, max);
+    if (list->count < min || list->count > max)
+        return weir_config_fail(decode->fault, WEIR_ELIMIT, list->mark, "%s must be %zu to %zu", what, min, max);
+    void *items = weir_arena_alloc(decode->arena, list->count, size);
+    if (list->count && !items)
+        return weir_decode_nomem(decode);
+    memcpy(ret_items, &items, sizeof(items));
+    return 0;
 }
 
 /* "name match key rate", cut to fit. */
@@ -41,8 +69,19 @@ static void names_join(const struct weir_field *fields, size_t count, char *buff
 static int unknown_fail(struct weir_decode *decode, const struct weir_yaml_node *key, const char *what,
                         const struct weir_field *fields, size_t count)
 {
-    char names[240];
+    struct weir_nearest nearest = { .text = text_of(key), .size = key->text.size };
+    char names[320];
     names_join(fields, count, names, sizeof(names));
+    for (size_t i = 0; i < count; i++)
+        weir_nearest_offer(&nearest, fields[i].name);
+    if (*text_of(key) >= '0' && *text_of(key) <= '9') /* what is left of { rate: 1,000/day } */
+        return weir_config_fail(decode->fault, WEIR_EPROTO, key->mark,
+                                "unknown key \"%.40s\" in %s: a number has no commas, 1,000 is written 1000",
+                                text_of(key), what);
+    if (nearest.word)
+        return weir_config_fail(decode->fault, WEIR_EPROTO, key->mark,
+                                "unknown key \"%.40s\" in %s; did you mean \"%s\"? It must be one of %s", text_of(key),
+                                what, nearest.word, names);
     return weir_config_fail(decode->fault, WEIR_EPROTO, key->mark, "unknown key \"%.40s\" in %s: must be one of %s",
                             text_of(key), what, names);
 }
@@ -56,25 +95,43 @@ static const struct weir_field *field_find(const struct weir_yaml_node *key, con
     return NULL;
 }
 
+/* A list or a mapping around parts that were told has none of its own to tell. */
+bool weir_decode_goes_on(struct weir_decode *decode, int error, int *first)
+{
+    if (!error)
+        return true;
+    if (!*first)
+        *first = error;
+    bool told = decode->fault->text[0] != '\0';
+    if (error == WEIR_ENOMEM || (told && decode->fault == decode->fault_last))
+        return false;
+    if (told)
+        (++decode->fault)->text[0] = '\0';
+    return true;
+}
+
 int weir_decode_map(struct weir_decode *decode, const struct weir_yaml_node *map, const char *what,
                     const struct weir_field *fields, size_t count, void *target)
 {
-    int error = weir_decode_kind(decode, map, WEIR_YAML_MAP, what);
-    if (error)
-        return error;
+    int first = weir_decode_kind(decode, map, WEIR_YAML_MAP, what);
+    if (first)
+        return first;
     for (const struct weir_yaml_node *key = map->first; key; key = key->next) {
         const struct weir_field *field = field_find(key, fields, count);
-        if (!field)
-            return unknown_fail(decode, key, what, fields, count);
-        error = field->read(decode, key->value, field, (char *)target + field->offset);
-        if (error)
-            return error;
+        int error = field ? field->read(decode, key->value, field, (char *)target + field->offset)
+                          : unknown_fail(decode, key, what, fields, count);
+        if (!weir_decode_goes_on(decode, error, &first))
+            return first;
     }
-    for (size_t i = 0; i < count; i++)
-        if (fields[i].required && !weir_yaml_find(map, fields[i].name))
-            return weir_config_fail(decode->fault, WEIR_EPROTO, map->mark, "%s lacks the key \"%s\"", what,
-                                    fields[i].name);
-    return 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!fields[i].required || weir_yaml_find(map, fields[i].name))
+            continue;
+        int error = weir_config_fail(decode->fault, WEIR_EPROTO, map->mark, "%s lacks the key \"%s\"", what,
+                                     fields[i].name);
+        if (!weir_decode_goes_on(decode, error, &first))
+            break;
+    }
+    return first;
 }
 
 static int scalar_check(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field)
@@ -234,10 +291,12 @@ int weir_decode_duration(struct weir_decode *decode, const struct weir_yaml_node
     error = weir_duration_parse(text_of(value), &ns, &fault);
     if (error)
         return fault_pass(decode, error, value, field, &fault);
+    char min[WEIR_DURATION_SIZE], max[WEIR_DURATION_SIZE];
+    weir_period_format(field->min, min, sizeof(min));
+    weir_period_format(field->max, max, sizeof(max));
     if (ns < field->min || ns > field->max)
-        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark,
-                                "%s %.40s is out of range: must be %" PRIu64 "ms to %" PRIu64 "ms", field->name,
-                                text_of(value), field->min / 1000000, field->max / 1000000);
+        return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark, "%s %.40s is out of range: must be %s to %s",
+                                field->name, text_of(value), min, max);
     memcpy(target, &ns, sizeof(ns));
     return 0;
 }
@@ -256,14 +315,6 @@ int weir_decode_address(struct weir_decode *decode, const struct weir_yaml_node 
                                 fault.text);
     memcpy(target, &address, sizeof(address));
     return 0;
-}
-
-int weir_decode_absent(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                       void *target)
-{
-    (void)target;
-    return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark, "this version of weir does not have \"%s\" yet",
-                            field->name);
 }
 
 int weir_decode_warn(struct weir_decode *decode, struct weir_mark mark, const char *format, ...)

@@ -9,9 +9,11 @@
 
 struct weir_decode {
     struct weir_config *config;
-    struct weir_arena *arena; /* what the configuration keeps */
-    struct weir_config_fault *fault;
+    struct weir_arena *arena;                     /* what the configuration keeps */
+    struct weir_config_fault *fault, *fault_last; /* the next one is told here, and others up to there */
+
     const char *directory; /* where relative secret files are looked for; NULL = the working directory */
+    bool partial;          /* what stands beside the limits has errors: how these are shared is not judged */
 };
 
 struct weir_field {
@@ -23,6 +25,10 @@ struct weir_field {
     uint64_t min, max;        /* numbers, sizes and durations */
     const char *const *names; /* words: their list, ended by NULL; the index is the value */
 };
+
+/* After each of several parts that are right or wrong by themselves: keeps its error and its fault, the first error in
+ * *first. False: no more faults can be told, or no memory; the rest is not read. */
+bool weir_decode_goes_on(struct weir_decode *decode, int error, int *first);
 
 /* `what` names the mapping in messages: "a limit". */
 int weir_decode_map(struct weir_decode *decode, const struct weir_yaml_node *map, const char *what,
@@ -47,12 +53,18 @@ int weir_decode_duration(struct weir_decode *decode, const struct weir_yaml_node
                          void *target); /* uint64_t ns */
 int weir_decode_address(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                         void *target);
-int weir_decode_absent(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                       void *target); /* always an error: this version does not have it */
 
 /* The same reader for what is not in a table: WEIR_EPROTO unless the node is a scalar, a list, a mapping. */
 int weir_decode_kind(struct weir_decode *decode, const struct weir_yaml_node *node, enum weir_yaml_kind kind,
                      const char *what);
+
+/* And the error shows how it is written. */
+int weir_decode_kind_shown(struct weir_decode *decode, const struct weir_yaml_node *node, enum weir_yaml_kind kind,
+                           const char *what, const char *shown);
+
+/* A list of `min` to `max` items: *ret_items, a pointer to items of `size` bytes, gets room for them, all zeros. */
+int weir_decode_list(struct weir_decode *decode, const struct weir_yaml_node *list, const char *what, size_t min,
+                     size_t max, size_t size, void *ret_items);
 
 /* A warning at a place; silently counted beyond WEIR_CONFIG_WARNINGS_MAX. */
 __attribute__((format(printf, 3, 4))) int weir_decode_warn(struct weir_decode *decode, struct weir_mark mark,

@@ -39,29 +39,13 @@ static int servers_read(struct weir_decode *decode, const struct weir_yaml_node 
                         void *target)
 {
     struct weir_config_redis *redis = target;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
-    if (error)
-        return error;
-    if (value->count < 1 || value->count > WEIR_SERVERS_MAX)
-        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "servers must be 1 to %d", WEIR_SERVERS_MAX);
-    redis->servers = weir_arena_alloc(decode->arena, value->count, sizeof(*redis->servers));
-    if (!redis->servers)
-        return weir_decode_nomem(decode);
+    int error = weir_decode_kind_shown(decode, value, WEIR_YAML_LIST, field->name, "[\"HOST:6379\"]");
+    if (!error)
+        error = weir_decode_list(decode, value, field->name, 1, WEIR_SERVERS_MAX, sizeof(*redis->servers),
+                                 &redis->servers);
     for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next)
         error = server_read(decode, item, redis);
     return error;
-}
-
-static int password_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                         void *target)
-{
-    return weir_secret_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
-}
-
-static int password_file_read(struct weir_decode *decode, const struct weir_yaml_node *value,
-                              const struct weir_field *field, void *target)
-{
-    return weir_secret_file_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
 }
 
 static int prefix_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -96,10 +80,10 @@ static const struct weir_field redis_fields[] = {
     { "cluster", weir_decode_switch, OF(cluster), false, 0, 0, NULL },
     { "sentinel", weir_decode_text, OF(sentinel), false, 1, NAME_MAX_BYTES, NULL },
     { "username", weir_decode_text, OF(username), false, 1, NAME_MAX_BYTES, NULL },
-    { "password", password_read, OF(password), false, 0, 0, NULL },
-    { "password_file", password_file_read, OF(password), false, 0, 0, NULL },
-    { "sentinel_password", password_read, OF(sentinel_password), false, 0, 0, NULL },
-    { "sentinel_password_file", password_file_read, OF(sentinel_password), false, 0, 0, NULL },
+    { "password", weir_password_decode, OF(password), false, 0, 0, NULL },
+    { "password_file", weir_password_file_decode, OF(password), false, 0, 0, NULL },
+    { "sentinel_password", weir_password_decode, OF(sentinel_password), false, 0, 0, NULL },
+    { "sentinel_password_file", weir_password_file_decode, OF(sentinel_password), false, 0, 0, NULL },
     { "prefix", prefix_read, OF(prefix), false, 1, PREFIX_MAX, NULL },
     { "tls", tls_read, 0, false, 0, 0, NULL },
     { "connect_timeout", weir_decode_duration, OF(connect_timeout_ns), false, SECOND / 100, 60 * SECOND, NULL },
@@ -145,7 +129,9 @@ static int redis_read(struct weir_decode *decode, const struct weir_yaml_node *v
 {
     struct weir_config_redis *redis = target;
     *redis = (struct weir_config_redis){ .prefix = "weir", .connect_timeout_ns = SECOND };
-    int error = weir_decode_map(decode, value, field->name, redis_fields, COUNT_OF(redis_fields), target);
+    int error = weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, field->name, "{ servers: [\"HOST:6379\"] }");
+    if (!error)
+        error = weir_decode_map(decode, value, field->name, redis_fields, COUNT_OF(redis_fields), target);
     return error ? error : redis_check(decode, value, redis);
 }
 
@@ -157,5 +143,7 @@ int weir_engine_decode(struct weir_decode *decode, const struct weir_yaml_node *
     };
     struct weir_config *config = target;
     config->mark_engine = value->mark;
-    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    int error = weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, field->name,
+                                       "{ redis: { servers: [\"HOST:6379\"] } }");
+    return error ? error : weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
 }

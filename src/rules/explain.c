@@ -59,7 +59,7 @@ int weir_rules_explain(const struct weir_rules *rules, size_t index, const struc
 {
     struct weir_request request;
     if (index >= rules->limits_count)
-        return weir_request_fail(ret_fault, WEIR_ENOENT, "index", "must be below %zu", rules->limits_count);
+        return weir_rules_fail(ret_fault, WEIR_ENOENT, "index", "must be below %zu", rules->limits_count);
     int error = weir_request_init(&request, rules, attributes, count, ret_fault);
     if (error)
         return error;

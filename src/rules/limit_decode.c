@@ -278,11 +278,13 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
     limit.mark_cost = key_mark(node, "cost");
     limit.mark_hold = key_mark(node, "throttle");
     error = weir_spec_decode_finish(decode, node, limit.lease_ns, &limit.spec);
+    if (error)
+        return error;
     const struct weir_yaml_node *overrides = weir_yaml_find(node, "overrides");
-    if (!error && overrides)
-        error = weir_overrides_decode(decode, overrides->value, &limit);
-    if (!error)
-        error = weir_sharing_check(decode, node, &limit);
+    if (overrides && !weir_decode_goes_on(decode, weir_overrides_decode(decode, overrides->value, &limit), &error))
+        return error;
+    if (!decode->partial && !weir_decode_goes_on(decode, weir_sharing_check(decode, node, &limit), &error))
+        return error;
     if (!error)
         *ret_limit = limit;
     return error;

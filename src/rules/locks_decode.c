@@ -16,18 +16,6 @@
 
 /* ---- values ---- */
 
-static int conninfo_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                         void *target)
-{
-    return weir_secret_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
-}
-
-static int secret_file_read(struct weir_decode *decode, const struct weir_yaml_node *value,
-                            const struct weir_field *field, void *target)
-{
-    return weir_secret_file_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
-}
-
 /* It goes into SQL, so nothing in it needs quotes. */
 static int table_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                       void *target)
@@ -59,15 +47,8 @@ static int endpoints_read(struct weir_decode *decode, const struct weir_yaml_nod
                           const struct weir_field *field, void *target)
 {
     struct weir_config_locks *locks = target;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
-    if (error)
-        return error;
-    if (value->count < 1 || value->count > WEIR_ENDPOINTS_MAX)
-        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "endpoints must be 1 to %d",
-                                WEIR_ENDPOINTS_MAX);
-    locks->endpoints = weir_arena_alloc(decode->arena, value->count, sizeof(*locks->endpoints));
-    if (!locks->endpoints)
-        return weir_decode_nomem(decode);
+    int error = weir_decode_list(decode, value, field->name, 1, WEIR_ENDPOINTS_MAX, sizeof(*locks->endpoints),
+                                 &locks->endpoints);
     for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next)
         error = endpoint_read(decode, item, &locks->endpoints[locks->endpoints_count++]);
     return error;
@@ -93,13 +74,13 @@ static const struct weir_field locks_fields[] = {
     { "engine", engine_read, OF(engine), true, 0, 0, NULL },
     { "path", weir_decode_text, OF(path), false, 1, PATH_MAX - 1, NULL },
     { "witness", weir_decode_text, OF(witness), false, 1, PATH_MAX - 1, NULL },
-    { "conninfo", conninfo_read, OF(conninfo), false, 0, 0, NULL },
-    { "conninfo_file", secret_file_read, OF(conninfo), false, 0, 0, NULL },
+    { "conninfo", weir_password_decode, OF(conninfo), false, 0, 0, NULL },
+    { "conninfo_file", weir_password_file_decode, OF(conninfo), false, 0, 0, NULL },
     { "table", table_read, OF(table), false, 1, TABLE_MAX, NULL },
     { "endpoints", endpoints_read, 0, false, 0, 0, NULL },
     { "prefix", weir_decode_text, OF(prefix), false, 1, PREFIX_MAX, NULL },
     { "username", weir_decode_text, OF(username), false, 1, USERNAME_MAX, NULL },
-    { "password_file", secret_file_read, OF(password), false, 0, 0, NULL },
+    { "password_file", weir_password_file_decode, OF(password), false, 0, 0, NULL },
     { "ca_file", weir_decode_text, OF(ca_file), false, 1, PATH_MAX - 1, NULL },
     { "waiters_max", weir_decode_u32, OF(waiters_max), false, 1, 1000000, NULL },
     { "timeout", weir_decode_duration, OF(timeout_ns), false, SECOND / 10, 60 * SECOND, NULL },

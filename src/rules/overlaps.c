@@ -81,14 +81,20 @@ static bool covers(const struct weir_limit_spec *strict, const struct weir_limit
 
 static int names_check(struct weir_decode *decode, struct weir_config_limit **sorted, size_t count)
 {
-    qsort(sorted, count, sizeof(*sorted), by_name);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-            return weir_config_fail(decode->fault, WEIR_EEXIST, sorted[i]->mark,
-                                    "the name \"%s\" is taken by the limit at line %u", sorted[i]->name,
-                                    sorted[i - 1]->mark.line);
-    qsort(sorted, count, sizeof(*sorted), by_name_folded);
     int error = 0;
+    qsort(sorted, count, sizeof(*sorted), by_name);
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) != 0)
+            continue;
+        int taken = weir_config_fail(decode->fault, WEIR_EEXIST, sorted[i]->mark,
+                                     "the name \"%s\" is taken by the limit at line %u", sorted[i]->name,
+                                     sorted[i - 1]->mark.line);
+        if (!weir_decode_goes_on(decode, taken, &error))
+            break;
+    }
+    if (error)
+        return error;
+    qsort(sorted, count, sizeof(*sorted), by_name_folded);
     for (size_t i = 1; i < count && !error; i++)
         if (strcasecmp(sorted[i - 1]->name, sorted[i]->name) == 0)
             error = weir_decode_warn(decode, sorted[i]->mark,

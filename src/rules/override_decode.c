@@ -128,14 +128,15 @@ int weir_overrides_decode(struct weir_decode *decode, const struct weir_yaml_nod
                           struct weir_config_limit *limit)
 {
     size_t count = 0;
+    int first = 0;
     limit->overrides = weir_arena_alloc(decode->arena, node->count, sizeof(*limit->overrides));
     if (!limit->overrides && node->count)
         return weir_decode_nomem(decode);
     for (const struct weir_yaml_node *item = node->first; item; item = item->next) {
         int error = override_decode(decode, item, limit, &limit->overrides[count++]);
-        if (error)
-            return error;
+        if (!weir_decode_goes_on(decode, error, &first))
+            break;
     }
     limit->overrides_count = count;
-    return 0;
+    return first;
 }

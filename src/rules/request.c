@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int weir_request_fail(struct weir_fault *fault, int error, const char *field, const char *format, ...)
+int weir_rules_fail(struct weir_fault *fault, int error, const char *field, const char *format, ...)
 {
     if (!fault)
         return error;
@@ -37,7 +37,7 @@ int weir_request_init(struct weir_request *request, const struct weir_rules *rul
     request->count = 0;
     request->steps = 0;
     if (count > WEIR_ATTRIBUTES_MAX)
-        return weir_request_fail(ret_fault, WEIR_ELIMIT, "attributes", "must be at most %d", WEIR_ATTRIBUTES_MAX);
+        return weir_rules_fail(ret_fault, WEIR_ELIMIT, "attributes", "must be at most %d", WEIR_ATTRIBUTES_MAX);
     for (size_t i = 0; i < count; i++) {
         uint32_t attribute = weir_map_find(&rules->names, 0, attributes[i].name);
         request->steps++;
@@ -52,8 +52,8 @@ int weir_request_init(struct weir_request *request, const struct weir_rules *rul
             value->value = (struct weir_slice){ value->literal.text, strlen(value->literal.text) };
         }
         if (!place(request))
-            return weir_request_fail(ret_fault, WEIR_EDUP, rules->attributes[attribute].name,
-                                     "the attribute is there twice");
+            return weir_rules_fail(ret_fault, WEIR_EDUP, rules->attributes[attribute].name,
+                                   "the attribute is there twice");
     }
     return 0;
 }

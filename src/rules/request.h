@@ -33,7 +33,7 @@ const struct weir_request_value *weir_request_find(const struct weir_request *re
 uint32_t weir_request_lack(const struct weir_request *request, const struct weir_compiled_limit *limit);
 
 /* Sets the fault (NULL is allowed) and returns `error`. */
-__attribute__((format(printf, 4, 5))) int weir_request_fail(struct weir_fault *fault, int error, const char *field,
-                                                            const char *format, ...);
+__attribute__((format(printf, 4, 5))) int weir_rules_fail(struct weir_fault *fault, int error, const char *field,
+                                                          const char *format, ...);
 
 #endif

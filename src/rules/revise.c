@@ -25,8 +25,8 @@ size_t weir_config_owned(const struct weir_config *config, struct weir_revision_
 static int decode_text(struct weir_config *config, const struct weir_revision_found *found,
                        struct weir_config_limit *ret_limit)
 {
-    struct weir_config_fault fault;
-    struct weir_decode decode = { config, config->arena, &fault, NULL };
+    struct weir_config_fault fault = { 0 };
+    struct weir_decode decode = { .config = config, .arena = config->arena, .fault = &fault, .fault_last = &fault };
     struct weir_yaml_node *root = NULL;
     struct weir_arena *tree = weir_arena_create();
     int error = tree ? weir_yaml_parse(found->text, found->size, tree, &root, &fault) : WEIR_ENOMEM;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/regular.h"
+
 #define TOKEN_MIN 16
 
 static bool is_legal(enum weir_secret_kind kind, struct weir_slice secret)
@@ -52,13 +54,14 @@ static int file_read(struct weir_decode *decode, struct weir_mark mark, const ch
                      size_t room, size_t *ret_size)
 {
     int error = 0;
-    FILE *file = fopen(path, "rbe");
+    const char *why = weir_regular_fault(path);
+    FILE *file = why ? NULL : fopen(path, "rbe");
     if (file)
         (void)setvbuf(file, NULL, _IONBF, 0);
     *ret_size = file ? fread(text, 1, room, file) : 0;
     if (!file || ferror(file))
         error = weir_config_fail(decode->fault, WEIR_EIO, mark, "%s \"%.200s\" cannot be read: %s", name, path,
-                                 strerror(errno));
+                                 why ? why : strerror(errno));
     if (file)
         (void)fclose(file);
     return error;
@@ -92,4 +95,16 @@ int weir_secret_file_decode(struct weir_decode *decode, const struct weir_yaml_n
         *ret_secret = secret;
     explicit_bzero(text, sizeof(text));
     return error;
+}
+
+int weir_password_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                         void *target)
+{
+    return weir_secret_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
+}
+
+int weir_password_file_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
+                              const struct weir_field *field, void *target)
+{
+    return weir_secret_file_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
 }

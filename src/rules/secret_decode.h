@@ -23,4 +23,10 @@ int weir_secret_decode(struct weir_decode *decode, const struct weir_yaml_node *
 int weir_secret_file_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const char *name,
                             enum weir_secret_kind kind, struct weir_slice *ret_secret);
 
+/* Readers for the fields of passwords, and of what may contain one; `target` is a struct weir_slice. */
+int weir_password_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                         void *target);
+int weir_password_file_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
+                              const struct weir_field *field, void *target);
+
 #endif

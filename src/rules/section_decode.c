@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "rules/token_decode.h"
 #include "wire/http.h"
 
@@ -32,15 +33,8 @@ static int hosts_decode(struct weir_decode *decode, const struct weir_yaml_node 
                         void *target)
 {
     struct weir_config_http *http = target;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
-    if (error)
-        return error;
-    if (value->count > WEIR_HOSTS_MAX)
-        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "hosts must be at most %d", WEIR_HOSTS_MAX);
-    http->hosts = weir_arena_alloc(decode->arena, value->count, sizeof(*http->hosts));
-    if (value->count && !http->hosts)
-        return weir_decode_nomem(decode);
-    for (const struct weir_yaml_node *item = value->first; !error && item; item = item->next)
+    int error = weir_decode_list(decode, value, field->name, 0, WEIR_HOSTS_MAX, sizeof(*http->hosts), &http->hosts);
+    for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next)
         error = host_decode(decode, item, &http->hosts[http->hosts_count++]);
     return error;
 }
@@ -69,7 +63,6 @@ int weir_listen_decode(struct weir_decode *decode, const struct weir_yaml_node *
     static const struct weir_field fields[] = {
         { "resp", weir_decode_address, OF(resp), false, 0, 0, NULL },
         { "http", listen_http_decode, 0, false, 0, 0, NULL },
-        { "grpc", weir_decode_absent, 0, false, 0, 0, NULL },
     };
     return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
 }
@@ -160,15 +153,6 @@ int weir_log_decode(struct weir_decode *decode, const struct weir_yaml_node *val
     return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 int weir_cluster_secret_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
                                const struct weir_field *field, void *target)
 {
@@ -180,8 +164,8 @@ int weir_cluster_secret_decode(struct weir_decode *decode, const struct weir_yam
         return error;
     bool legal = value->text.size == 2 * sizeof(bytes);
     for (size_t i = 0; legal && i < sizeof(bytes); i++) {
-        int high = hex_digit(text[2 * i]);
-        int low = hex_digit(text[2 * i + 1]);
+        int high = weir_hex_digit(text[2 * i]);
+        int low = weir_hex_digit(text[2 * i + 1]);
         legal = high >= 0 && low >= 0;
         bytes[i] = (uint8_t)(legal ? high * 16 + low : 0);
     }

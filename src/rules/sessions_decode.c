@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/session/branches.h"
 #include "rules/secret_decode.h"
 
 #define SECOND WEIR_NS_PER_SECOND
@@ -11,19 +12,8 @@
 #define OF(member) offsetof(struct weir_config_sessions, member)
 #define SERVER_NAME_MAX 63
 #define KEY_ID_MAX 255
+#define BRANCH_TABLE_MAX (2 * WEIR_BRANCH_NAME_MAX + 1)
 #define FREEZE_POLLS_MIN 2 /* a standby that was asked once may have stood still by chance */
-
-static int secret_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                       void *target)
-{
-    return weir_secret_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
-}
-
-static int secret_file_read(struct weir_decode *decode, const struct weir_yaml_node *value,
-                            const struct weir_field *field, void *target)
-{
-    return weir_secret_file_decode(decode, value, field->name, WEIR_SECRET_PASSWORD, target);
-}
 
 /* ---- servers ---- */
 
@@ -44,8 +34,8 @@ static int name_read(struct weir_decode *decode, const struct weir_yaml_node *va
 
 static const struct weir_field server_fields[] = {
     { "name", name_read, AT(name), true, 1, SERVER_NAME_MAX, NULL },
-    { "url", secret_read, AT(url), false, 0, 0, NULL },
-    { "url_file", secret_file_read, AT(url), false, 0, 0, NULL },
+    { "url", weir_password_decode, AT(url), false, 0, 0, NULL },
+    { "url_file", weir_password_file_decode, AT(url), false, 0, 0, NULL },
 };
 
 #undef AT
@@ -71,14 +61,8 @@ static int servers_read(struct weir_decode *decode, const struct weir_yaml_node 
                         void *target)
 {
     struct weir_config_sessions *sessions = target;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
-    if (error)
-        return error;
-    if (value->count < 1 || value->count > WEIR_SERVERS_MAX)
-        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "servers must be 1 to %d", WEIR_SERVERS_MAX);
-    sessions->servers = weir_arena_alloc(decode->arena, value->count, sizeof(*sessions->servers));
-    if (!sessions->servers)
-        return weir_decode_nomem(decode);
+    int error = weir_decode_list(decode, value, field->name, 1, WEIR_SERVERS_MAX, sizeof(*sessions->servers),
+                                 &sessions->servers);
     for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next)
         error = server_decode(decode, item, sessions);
     return error;
@@ -128,14 +112,8 @@ static int keys_read(struct weir_decode *decode, const struct weir_yaml_node *va
                      void *target)
 {
     struct weir_config_sessions *sessions = target;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
-    if (error)
-        return error;
-    if (value->count < 1 || value->count > WEIR_SESSION_KEYS_MAX)
-        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "keys must be 1 to %d", WEIR_SESSION_KEYS_MAX);
-    sessions->keys = weir_arena_alloc(decode->arena, value->count, sizeof(*sessions->keys));
-    if (!sessions->keys)
-        return weir_decode_nomem(decode);
+    int error = weir_decode_list(decode, value, field->name, 1, WEIR_SESSION_KEYS_MAX, sizeof(*sessions->keys),
+                                 &sessions->keys);
     for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next)
         error = key_decode(decode, item, sessions);
     return error;
@@ -164,15 +142,24 @@ static int users_check(struct weir_decode *decode, struct weir_mark mark, struct
 static int users_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                       void *target)
 {
-    int error = secret_read(decode, value, field, target);
+    int error = weir_password_decode(decode, value, field, target);
     return error ? error : users_check(decode, value->mark, target);
 }
 
 static int users_file_read(struct weir_decode *decode, const struct weir_yaml_node *value,
                            const struct weir_field *field, void *target)
 {
-    int error = secret_file_read(decode, value, field, target);
+    int error = weir_password_file_decode(decode, value, field, target);
     return error ? error : users_check(decode, value->mark, target);
+}
+
+static int branch_table_read(struct weir_decode *decode, const struct weir_yaml_node *value,
+                             const struct weir_field *field, void *target)
+{
+    int error = weir_decode_text(decode, value, field, target);
+    if (!error && !weir_branches_is_name(value->text.data, value->text.size))
+        error = weir_config_fail(decode->fault, WEIR_EINVAL, value->mark, "branch_table " WEIR_BRANCH_NAME_RULE);
+    return error;
 }
 
 /* ---- the section ---- */
@@ -188,6 +175,7 @@ static const struct weir_field sessions_fields[] = {
     { "freeze", weir_decode_duration, OF(freeze_ns), false, 20 * MS, 600 * SECOND, NULL },
     { "timeout", weir_decode_duration, OF(timeout_ns), false, 50 * MS, 60 * SECOND, NULL },
     { "window", weir_decode_duration, OF(window_ns), false, MS, 3600 * SECOND, NULL },
+    { "branch_table", branch_table_read, OF(branch_table), false, 1, BRANCH_TABLE_MAX, NULL },
     { "waiters_max", weir_decode_u32, OF(waiters_max), false, 1, 1000000, NULL },
 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "core/share/gossip.h"
 #include "core/share/split.h"
 
@@ -151,8 +152,9 @@ static int nothing_warn(const struct sharing *sharing, const struct weir_limit_s
         return 0;
     return weir_decode_warn(sharing->decode, mark,
                             "limit \"%s\" is split over %" PRIu32 " nodes and leaves %" PRIu32
-                            " of them nothing, from node \"%s\" on: they refuse everything",
-                            sharing->limit->name, sharing->nodes, without, config->nodes[first].name);
+                            " of them nothing, from node \"%s\" on: %s everything",
+                            sharing->limit->name, sharing->nodes, without, config->nodes[first].name,
+                            without == 1 ? "it refuses" : "they refuse");
 }
 
 static int slack_warn(const struct sharing *sharing, const struct weir_limit_spec *spec, struct weir_mark mark)
@@ -163,15 +165,15 @@ static int slack_warn(const struct sharing *sharing, const struct weir_limit_spe
     uint64_t bound = slack * sharing->nodes; /* at most 10^12 * 256 */
     if (limit->sharing == WEIR_SHARING_GOSSIP && sharing->nodes > 1 && !limit->cost_attribute && limit->cost > slack)
         return weir_decode_warn(sharing->decode, mark,
-                                "limit \"%s\" costs %" PRIu64 " units a request and has a slack of %" PRIu64
+                                "limit \"%s\" costs %" PRIu64 " unit%s a request and has a slack of %" PRIu64
                                 ": none is ever admitted",
-                                limit->name, limit->cost, slack);
+                                limit->name, limit->cost, weir_s(limit->cost), slack);
     if (capacity == 0 || bound < capacity)
         return 0;
     return weir_decode_warn(sharing->decode, mark,
-                            "limit \"%s\" may overshoot by %" PRIu64 " (%" PRIu32 " nodes, slack %" PRIu64
+                            "limit \"%s\" may overshoot by %" PRIu64 " (%" PRIu32 " node%s, slack %" PRIu64
                             "), no less than its capacity of %" PRIu64,
-                            sharing->limit->name, bound, sharing->nodes, slack, capacity);
+                            sharing->limit->name, bound, sharing->nodes, weir_s(sharing->nodes), slack, capacity);
 }
 
 /* Of the limit, or of an override that has numbers of its own. */
@@ -210,15 +212,17 @@ static int specs_check(const struct sharing *sharing)
 static int limit_warn(const struct sharing *sharing)
 {
     const struct weir_config_limit *limit = sharing->limit;
+    char deadline[WEIR_DURATION_SIZE];
     int error = 0;
     if (limit->sharing == WEIR_SHARING_SPLIT && sharing->nodes == 1)
         error = weir_decode_warn(sharing->decode, mark_of(sharing, "sharing"),
                                  "limit \"%s\" is split over one node: cluster: { nodes: [ ... ] } names no others",
                                  limit->name);
+    weir_duration_format(limit->deadline_ns / 1000000, deadline, sizeof(deadline));
     if (!error && sharing->at && limit->deadline_ns > DEADLINE_LONG_NS)
         error = weir_decode_warn(sharing->decode, mark_of(sharing, "deadline"),
-                                 "while the engine does not answer, requests of limit \"%s\" wait for %" PRIu64 "ms",
-                                 limit->name, limit->deadline_ns / 1000000);
+                                 "while the engine does not answer, requests of limit \"%s\" wait for %s", limit->name,
+                                 deadline);
     return error;
 }
 

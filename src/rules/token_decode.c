@@ -17,19 +17,28 @@ static int secret_file_read(struct weir_decode *decode, const struct weir_yaml_n
     return weir_secret_file_decode(decode, value, field->name, WEIR_SECRET_TOKEN, target);
 }
 
+static const char *const right_words[] = { "check", "refund", "reset", "metrics", "lock", "session", "all", NULL };
+static const unsigned right_values[] = { WEIR_RIGHT_CHECK, WEIR_RIGHT_REFUND,  WEIR_RIGHT_RESET, WEIR_RIGHT_METRICS,
+                                         WEIR_RIGHT_LOCK,  WEIR_RIGHT_SESSION, WEIR_RIGHT_ALL };
+
+const char *weir_right_name(unsigned right)
+{
+    size_t at = 0;
+    while (right_words[at + 1] && right_values[at] != right)
+        at++;
+    return right_words[at];
+}
+
 static int rights_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                        void *target)
 {
-    static const char *const words[] = { "check", "refund", "reset", "metrics", "lock", "session", "all", NULL };
-    static const unsigned values[] = { WEIR_RIGHT_CHECK, WEIR_RIGHT_REFUND,  WEIR_RIGHT_RESET, WEIR_RIGHT_METRICS,
-                                       WEIR_RIGHT_LOCK,  WEIR_RIGHT_SESSION, WEIR_RIGHT_ALL };
-    static const struct weir_field word = { .name = "a right", .names = words };
+    static const struct weir_field word = { .name = "a right", .names = right_words };
     unsigned rights = 0;
     int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
     for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next) {
         unsigned index = 0;
         error = weir_decode_word(decode, item, &word, &index);
-        rights |= values[index];
+        rights |= right_values[index];
     }
     if (!error)
         memcpy(target, &rights, sizeof(rights));
@@ -69,15 +78,12 @@ int weir_tokens_decode(struct weir_decode *decode, const struct weir_yaml_node *
                        void *target)
 {
     struct weir_config *config = target;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+    int error = weir_decode_list(decode, value, field->name, 0, WEIR_TOKENS_MAX, sizeof(*config->tokens),
+                                 &config->tokens);
     if (error)
         return error;
-    if (value->count > WEIR_TOKENS_MAX)
-        return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "tokens must be at most %d", WEIR_TOKENS_MAX);
-    config->tokens = weir_arena_alloc(decode->arena, value->count, sizeof(*config->tokens));
-    if (value->count && !config->tokens)
-        return weir_decode_nomem(decode);
-    for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next)
-        error = token_decode(decode, item, config);
+    for (const struct weir_yaml_node *item = value->first; item; item = item->next)
+        if (!weir_decode_goes_on(decode, token_decode(decode, item, config), &error))
+            break;
     return error;
 }

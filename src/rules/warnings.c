@@ -52,6 +52,15 @@ static int hold_check(struct weir_decode *decode, const struct weir_config_limit
     return 0;
 }
 
+/* How many limits share what permits may take. */
+static size_t concurrency_limits(const struct weir_config *config)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < config->limits_count; i++)
+        count += config->limits[i].spec.algorithm == WEIR_CONCURRENCY;
+    return count;
+}
+
 /* One key's times, or permits, that never find room: the limit is lower than it says. */
 static int log_check(struct weir_decode *decode, const struct weir_config_limit *limit)
 {
@@ -66,7 +75,7 @@ static int log_check(struct weir_decode *decode, const struct weir_config_limit 
     if ((spec->algorithm != WEIR_SLIDING_LOG && !permits) || !here)
         return 0;
     size_t bytes = config->log_memory_max ? config->log_memory_max : config->memory_max / 8;
-    if (weir_logs_longest(bytes, permits, &longest) != 0)
+    if (weir_logs_longest(bytes, permits ? concurrency_limits(config) : 0, &longest) != 0)
         return weir_decode_nomem(decode);
     uint64_t room = permits ? longest / 2 : longest; /* a permit takes two words */
     if (count <= room)

@@ -49,6 +49,17 @@ static struct weir_mark mark_of_offset(const struct reader *reader, size_t offse
     return mark;
 }
 
+/* Whether a tab is at the place, which counts characters: in an indentation these are bytes. */
+static bool is_tab(const struct reader *reader, struct weir_mark mark)
+{
+    size_t at = 0;
+    for (unsigned line = 1; at < reader->size && line < mark.line; at++)
+        line += reader->text[at] == '\n';
+    return mark.column <= reader->size - at && reader->text[at + mark.column - 1] == '\t';
+}
+
+#define QUOTE_STAR ": what begins with * is written in quotes, \"*.png\""
+
 static int event_next(struct reader *reader, yaml_event_t *ret_event)
 {
     const yaml_parser_t *parser = &reader->parser;
@@ -59,8 +70,14 @@ static int event_next(struct reader *reader, yaml_event_t *ret_event)
     if (parser->error == YAML_READER_ERROR)
         return weir_config_fail(reader->fault, WEIR_EPROTO, mark_of_offset(reader, parser->problem_offset),
                                 "not YAML: %s (byte 0x%02x)", parser->problem, (unsigned)parser->problem_value & 0xff);
-    return weir_config_fail(reader->fault, WEIR_EPROTO, mark_of(&parser->problem_mark), "not YAML: %s%s%s",
-                            parser->context ? parser->context : "", parser->context ? ", " : "", parser->problem);
+    struct weir_mark mark = mark_of(&parser->problem_mark);
+    const char *hint = "";
+    if (is_tab(reader, mark) && !strstr(parser->problem, "tab"))
+        hint = ": a tab, where YAML wants spaces";
+    else if (parser->context && strstr(parser->context, "alias"))
+        hint = QUOTE_STAR;
+    return weir_config_fail(reader->fault, WEIR_EPROTO, mark, "not YAML: %s%s%s%s",
+                            parser->context ? parser->context : "", parser->context ? ", " : "", parser->problem, hint);
 }
 
 static int extras_refuse(struct reader *reader, struct weir_mark mark, const yaml_char_t *anchor,

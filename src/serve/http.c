@@ -60,6 +60,16 @@ static void refuse_token(struct weir_http_call *call, uint64_t wait_ns)
                                 "this token is not known here");
 }
 
+#define TOKEN_NEEDED "a token is needed: send it as Authorization: Bearer TOKEN, or as X-Weir-Token: TOKEN"
+
+static void refuse_right(const struct weir_http_call *call, unsigned right)
+{
+    char text[128];
+    (void)snprintf(text, sizeof(text), "this token lacks the right to that: %s, of rights in auth: tokens",
+                   weir_right_name(right));
+    weir_http_reply_problem(call, 403, "", text);
+}
+
 /* False when it has been answered: 401 without a token that is one of ours where one is needed, or with another; 403
  * where the token lacks the right. Who shows a token has its rights, wherever they come from. */
 static bool allowed(struct weir_http_call *call, unsigned right)
@@ -84,9 +94,9 @@ static bool allowed(struct weir_http_call *call, unsigned right)
         return true;
     if (rights == 0)
         weir_http_reply_problem(call, 401, "WWW-Authenticate: Bearer realm=\"weir\"\r\n",
-                                token.size ? "this token is not known here" : "a token is needed");
+                                token.size ? "this token is not known here" : TOKEN_NEEDED);
     else
-        weir_http_reply_problem(call, 403, "", "this token has no right to that");
+        refuse_right(call, right);
     return false;
 }
 
@@ -131,7 +141,7 @@ static bool method_fits(enum weir_http_method method, enum methods methods)
 static void refuse_method(const struct weir_http_call *call, enum methods methods)
 {
     weir_http_reply_problem(call, 405, methods == POST ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n",
-                            "this path has another method");
+                            methods == POST ? "this path is asked with POST" : "this path is asked with GET or HEAD");
 }
 
 /* False: it is none of theirs. Who may not ask is told so before what is wrong with a name. */
@@ -260,9 +270,7 @@ static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t si
 
 static size_t on_input(struct weir_conn *conn, const uint8_t *data, size_t size, const struct weir_time *time)
 {
-    struct weir_http_call call = {
-        .conn = conn, .session = weir_conn_state(conn), .work = weir_conn_loop_state(conn), .time = time
-    };
+    struct weir_http_call call = weir_http_call_on(conn, time);
     const size_t requests_max = conn->loop->setup->config->server.pipeline_max;
     size_t at = 0, taken = 0, one = 0;
     weir_http_send_rest(conn);
@@ -287,13 +295,10 @@ static size_t on_input(struct weir_conn *conn, const uint8_t *data, size_t size,
 static void on_overdue(struct weir_conn *conn, bool too_large)
 {
     const struct weir_time time = weir_time_read();
-    struct weir_http_session *session = weir_conn_state(conn);
-    const struct weir_http_call call = {
-        .conn = conn, .session = session, .work = weir_conn_loop_state(conn), .time = &time
-    };
+    const struct weir_http_call call = weir_http_call_on(conn, &time);
     if (!too_large)
         weir_http_reply_problem(&call, 408, "", "the request was not completed in time");
-    else if (session->codec.head_size > 0)
+    else if (call.session->codec.head_size > 0)
         weir_http_reply_problem(&call, 413, "", "the body is too long");
     else
         weir_http_reply_problem(&call, 431, "", "the header fields are too long");
@@ -308,9 +313,7 @@ static size_t kept(struct weir_conn *conn)
 static void on_hold_lost(struct weir_conn *conn)
 {
     const struct weir_time time = weir_time_read();
-    const struct weir_http_call call = {
-        .conn = conn, .session = weir_conn_state(conn), .work = weir_conn_loop_state(conn), .time = &time
-    };
+    const struct weir_http_call call = weir_http_call_on(conn, &time);
     weir_http_reply_problem(&call, 503, "Retry-After: 1\r\n", "the permit was over before the turn of its answer came");
 }
 

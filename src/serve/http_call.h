@@ -57,6 +57,19 @@ struct weir_http_call {
     bool authorization_used; /* Authorization said who the caller is: it is no attribute */
 };
 
+/* ---- calls: http_reply.c ---- */
+
+/* A call on the connection; no request is read yet. */
+struct weir_http_call weir_http_call_on(struct weir_conn *conn, const struct weir_time *time);
+
+/* The answer comes later, when the input that the request points into will have gone: what it needs of it is kept. It
+ * `waits` for other clients, or not. */
+void weir_http_call_leave(const struct weir_http_call *call, bool waits);
+
+/* The call whose answer has come, and its end. */
+struct weir_http_call weir_http_call_resume(struct weir_conn *conn, const struct weir_time *time);
+void weir_http_call_end(const struct weir_http_call *call, bool waits);
+
 /* ---- answers: http_reply.c. Each call gets exactly one. ---- */
 
 #define WEIR_HTTP_JSON "application/json"

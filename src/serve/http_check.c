@@ -49,27 +49,18 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
         weir_hold_begin(outcome->waiter, call->conn, pending);
 }
 
-/* The input that the request pointed into has gone: what its answer needs was kept. */
 static void on_done(struct weir_ask *ask, void *context)
 {
-    struct weir_conn *conn = context;
-    struct weir_http_session *session = weir_conn_state(conn);
-    struct weir_http_work *work = weir_conn_loop_state(conn);
     const struct weir_time time = weir_time_read();
-    struct weir_http_call call = {
-        .conn = conn, .session = session, .work = work, .request = &work->request, .time = &time
-    };
-    work->request.method = session->method;
-    work->request.keep_alive = session->keep_alive;
-    work->request.version_10 = session->version_10;
-    session->ask = NULL;
-    int error = weir_ask_outcome(ask, &work->outcome);
+    struct weir_http_call call = weir_http_call_resume(context, &time);
+    call.session->ask = NULL;
+    int error = weir_ask_outcome(ask, &call.work->outcome);
     if (error)
         weir_http_reply_fault(&call, error, &(struct weir_fault){ 0 });
     else
-        reply(&call, session->refused, session->with_body);
+        reply(&call, call.session->refused, call.session->with_body);
     weir_ask_end(ask);
-    weir_conn_ask_end(conn);
+    weir_http_call_end(&call, false);
 }
 
 static void reply_later(struct weir_http_call *call, struct weir_ask *ask, int refused, bool with_body)
@@ -78,12 +69,8 @@ static void reply_later(struct weir_http_call *call, struct weir_ask *ask, int r
     session->ask = ask;
     session->refused = refused;
     session->with_body = with_body;
-    session->method = call->request->method;
-    session->keep_alive = call->request->keep_alive;
-    session->version_10 = call->request->version_10;
     weir_ask_then(ask, on_done, call->conn);
-    weir_conn_ask_begin(call->conn);
-    weir_conn_gate(call->conn);
+    weir_http_call_leave(call, false);
 }
 
 void weir_http_check_drop(struct weir_http_session *session)
@@ -144,6 +131,9 @@ void weir_http_auth(struct weir_http_call *call)
     }
     _Static_assert(WEIR_FORWARDED_MAX == WEIR_ATTRIBUTES_MAX, "what is read can be asked");
     if (!weir_forwarded_read(call->request, &options, forwarded, &refusal)) {
+        _Atomic(const char *) *why = &call->conn->loop->shared->auth_refused_why;
+        if (atomic_load_explicit(why, memory_order_relaxed) != refusal.text)
+            atomic_store_explicit(why, refusal.text, memory_order_relaxed);
         weir_count(&call->conn->loop->counters.auth_refused, 1);
         weir_http_reply_problem(call, refusal.status, "", refusal.text);
         return;

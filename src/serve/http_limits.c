@@ -65,6 +65,8 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
         .missing = weir_missing_words[config->missing],
         .capacity = weir_limit_capacity(&rule->whole),
         .overrides = config->overrides_count,
+        .replaced = config->replaced,
+        .undecidable = config->undecidable,
         .sharing = rule->terms.mode ? &rule->terms : NULL,
         .overshoot_added = weir_bound_added(loop, rule, weir_loop_slot(loop, rule->index), weir_time_read().now_ns),
         .on_failure = at_engine ? weir_on_failure_words[rule->on_failure] : NULL,

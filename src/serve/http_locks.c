@@ -123,25 +123,15 @@ static void reply_ask(struct weir_http_call *call, const struct weir_lock_ask *a
         reply_decided(call, op, weir_lock_ask_waiters(ask));
 }
 
-/* The input that the request pointed into has gone: what its answer needs was kept. */
 static void on_decided(struct weir_lock_ask *ask, void *context)
 {
-    struct weir_conn *conn = context;
-    struct weir_http_session *session = weir_conn_state(conn);
-    struct weir_http_work *work = weir_conn_loop_state(conn);
     const struct weir_time time = weir_time_read();
-    struct weir_http_call call = {
-        .conn = conn, .session = session, .work = work, .request = &work->request, .time = &time
-    };
-    work->request.method = session->method;
-    work->request.keep_alive = session->keep_alive;
-    work->request.version_10 = session->version_10;
+    struct weir_http_call call = weir_http_call_resume(context, &time);
     reply_ask(&call, ask);
-    if (weir_lock_ask_waits(ask))
-        weir_conn_wait_end(conn);
-    session->lock = NULL;
+    bool waits = weir_lock_ask_waits(ask);
+    call.session->lock = NULL;
     weir_lock_ask_end(ask);
-    weir_conn_ask_end(conn);
+    weir_http_call_end(&call, waits);
 }
 
 void weir_http_locks_drop(struct weir_http_session *session)
@@ -167,13 +157,7 @@ static void ask(struct weir_http_call *call, const struct weir_lock_wish *wish)
         session->lock = NULL;
         return;
     }
-    session->method = call->request->method;
-    session->keep_alive = call->request->keep_alive;
-    session->version_10 = call->request->version_10;
-    weir_conn_ask_begin(call->conn);
-    if (weir_lock_ask_waits(session->lock))
-        weir_conn_wait_begin(call->conn);
-    weir_conn_gate(call->conn);
+    weir_http_call_leave(call, weir_lock_ask_waits(session->lock));
 }
 
 static enum weir_lock_verb verb_of(enum weir_lock_call call)

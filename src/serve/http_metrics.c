@@ -270,16 +270,18 @@ static void write_revisions(struct weir_prometheus *out, const struct weir_loop 
         atomic_load_explicit(&loop->shared->revisor.corrupt, memory_order_relaxed));
 }
 
-static void write_losses(struct weir_prometheus *out, const struct weir_loop *loop, const char *name, const char *help,
-                         size_t offset)
+/* What the limiter counts of each limit, or of each concurrency limit. */
+static void write_limits(struct weir_prometheus *out, const struct weir_loop *loop, bool permits, const char *name,
+                         const char *type, const char *help, size_t offset)
 {
     const struct weir_rules *rules = loop->setup->rules;
-    weir_prometheus_metric(out, name, "counter", help);
+    weir_prometheus_metric(out, name, type, help);
     for (size_t i = 0; i < weir_rules_count(rules); i++) {
         const struct weir_rule *rule = weir_rules_limit(rules, i);
         struct weir_limit_stats stats;
         uint64_t value;
-        if (weir_limiter_limit_stats(loop->limiter, rule->id, &stats))
+        if ((permits && rule->spec.algorithm != WEIR_CONCURRENCY) ||
+            weir_limiter_limit_stats(loop->limiter, rule->id, &stats))
             continue;
         memcpy(&value, (const uint8_t *)&stats + offset, sizeof(value));
         weir_prometheus_sample(out, name, (struct weir_label){ "limit", rule->name }, no_label, value);
@@ -300,10 +302,31 @@ static void write_table(struct weir_prometheus *out, const struct weir_loop *loo
     one(out, "weir_table_converted_total", "counter", "Keys converted after a change of their limit.", stats.converted);
     one(out, "weir_clock_jumps_total", "counter", "Keys found too far ahead of the clock and set to empty.",
         stats.clock_jumps);
-    write_losses(out, loop, "weir_evictions_total", "Keys of a limit that lost their place while not yet fresh.",
+    write_limits(out, loop, false, "weir_evictions_total", "counter",
+                 "Keys of a limit that lost their place while not yet fresh.",
                  offsetof(struct weir_limit_stats, evicted));
-    write_losses(out, loop, "weir_full_refusals_total", "Keys of a limit that found no place.",
+    write_limits(out, loop, false, "weir_full_refusals_total", "counter", "Keys of a limit that found no place.",
                  offsetof(struct weir_limit_stats, refused_full));
+}
+
+static void write_permits(struct weir_prometheus *out, const struct weir_loop *loop)
+{
+    write_limits(out, loop, true, "weir_permits_out", "gauge",
+                 "Units of permits that are out; the end of a lease may be noticed a minute late.",
+                 offsetof(struct weir_limit_stats, permits_out));
+    write_limits(out, loop, true, "weir_permits_given_total", "counter", "Units that became permits.",
+                 offsetof(struct weir_limit_stats, permits_given));
+    write_limits(out, loop, true, "weir_permits_released_total", "counter", "Units given back by a release.",
+                 offsetof(struct weir_limit_stats, permits_released));
+    write_limits(out, loop, true, "weir_permits_ended_total", "counter",
+                 "Units of permits that nobody gave back: their lease ended, or their limit was reset or removed.",
+                 offsetof(struct weir_limit_stats, permits_ended));
+    weir_prometheus_metric(out, "weir_releases_unknown_total", "counter",
+                           "Releases answered 404 (RESP: 0): the permit is not of this node (foreign), or is over.");
+    weir_prometheus_sample(out, "weir_releases_unknown_total", (struct weir_label){ "cause", "foreign" }, no_label,
+                           SUM(loop->shared, releases_foreign));
+    weir_prometheus_sample(out, "weir_releases_unknown_total", (struct weir_label){ "cause", "ended" }, no_label,
+                           SUM(loop->shared, releases_ended));
 }
 
 static void write_sessions(struct weir_prometheus *out, const struct weir_loop *loop)
@@ -332,6 +355,7 @@ void weir_http_metrics(struct weir_http_call *call)
     write_answers(&out, loop->shared);
     write_auth(&out, loop->shared);
     write_table(&out, loop);
+    write_permits(&out, loop);
     write_sharing(&out, loop);
     write_revisions(&out, loop);
     write_sessions(&out, loop);

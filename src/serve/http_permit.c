@@ -28,7 +28,7 @@ static void refuse(struct weir_http_call *call)
 
 void weir_http_permits(struct weir_http_call *call)
 {
-    const struct weir_loop *loop = call->conn->loop;
+    struct weir_loop *loop = call->conn->loop;
     const struct weir_slice released = id_of(call->request->path, release_end);
     if (released.size > 0) {
         if (weir_permit_release(loop, released, call->time))

@@ -5,6 +5,41 @@
 #include "serve/http_call.h"
 #include "serve/loop.h"
 
+struct weir_http_call weir_http_call_on(struct weir_conn *conn, const struct weir_time *time)
+{
+    return (struct weir_http_call){
+        .conn = conn, .session = weir_conn_state(conn), .work = weir_conn_loop_state(conn), .time = time
+    };
+}
+
+void weir_http_call_leave(const struct weir_http_call *call, bool waits)
+{
+    call->session->method = call->request->method;
+    call->session->keep_alive = call->request->keep_alive;
+    call->session->version_10 = call->request->version_10;
+    weir_conn_ask_begin(call->conn);
+    if (waits)
+        weir_conn_wait_begin(call->conn);
+    weir_conn_gate(call->conn);
+}
+
+struct weir_http_call weir_http_call_resume(struct weir_conn *conn, const struct weir_time *time)
+{
+    struct weir_http_call call = weir_http_call_on(conn, time);
+    call.request = &call.work->request;
+    call.work->request.method = call.session->method;
+    call.work->request.keep_alive = call.session->keep_alive;
+    call.work->request.version_10 = call.session->version_10;
+    return call;
+}
+
+void weir_http_call_end(const struct weir_http_call *call, bool waits)
+{
+    if (waits)
+        weir_conn_wait_end(call->conn);
+    weir_conn_ask_end(call->conn);
+}
+
 static bool head_only(const struct weir_http_call *call)
 {
     return call->request && call->request->method == WEIR_HTTP_HEAD;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * /v1/sessions: where to read, what was seen, a loss accepted, and the servers. */
+#include <stdio.h>
+#include <string.h>
+
 #include "serve/http_call.h"
 #include "serve/loop.h"
 #include "serve/sessions.h"
 
 #define RETRY "Retry-After: 1\r\n"
+#define DETAIL_MAX 352
 
 /* ---- answers ---- */
 
@@ -47,20 +51,34 @@ static const struct refusal {
     { WEIR_SESSION_NO_PLACE, 400, "malformed", "place: is not what the place statement answers" },
     { WEIR_SESSION_UNPROVEN, 409, "unproven",
       "the place has no timeline: the role lacks pg_read_all_stats, or the standby receives nothing at the moment. Say "
-      "\"server\", so that it can be asked" },
-    { WEIR_SESSION_STORE_DOWN, 503, "down", "where users are kept, or the primary for it, cannot be asked" },
+      "\"server\", so that it can be asked. Or nobody knows its branch: its server was started anew, or a weir of "
+      "before "
+      "w2 made the place statement" },
+    { WEIR_SESSION_STORE_DOWN, 503, "down",
+      "where users are kept cannot be asked, or the primary, for a user not seen before" },
     { WEIR_SESSION_NOMEM, 503, "down", "out of memory" },
 };
 
-static void reply_refusal(const struct weir_http_call *call, enum weir_session_said said)
+/* Where nobody could be named: who was left out, and where to see how the others are. */
+static void explain(const struct refusal *refusal, const struct weir_session_answer *answer, char *detail, size_t size)
 {
-    char room[WEIR_HTTP_PROBLEM_MAX + 320];
+    bool routes = refusal->said == WEIR_SESSION_BEHIND || refusal->said == WEIR_SESSION_DOWN;
+    const char *avoided = routes ? answer->avoided : "";
+    (void)snprintf(detail, size, "%s%s%s%s", refusal->detail, avoided[0] ? ", but for those to avoid: " : "", avoided,
+                   routes ? ". GET /v1/sessions/servers shows each" : "");
+}
+
+static void reply_refusal(const struct weir_http_call *call, const struct weir_session_answer *answer)
+{
+    char detail[DETAIL_MAX + WEIR_SESSION_AVOIDED_MAX];
+    char room[WEIR_HTTP_PROBLEM_MAX + 6 * sizeof(detail)]; /* at worst every character is escaped */
     struct weir_text body = weir_text_init(room, sizeof(room));
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         const struct refusal *refusal = &refusals[i];
-        if (refusal->said != said)
+        if (refusal->said != answer->said)
             continue;
-        weir_session_json_problem(&body, refusal->status, refusal->verdict, refusal->detail);
+        explain(refusal, answer, detail, sizeof(detail));
+        weir_session_json_problem(&body, refusal->status, refusal->verdict, detail);
         weir_http_reply_body(call, refusal->status, WEIR_HTTP_PROBLEM, refusal->status == 503 ? RETRY : "", &body);
         return;
     }
@@ -76,7 +94,7 @@ static void reply(const struct weir_http_call *call, const struct weir_session_a
         weir_session_json_token(&body, (struct weir_slice){ answer->token, answer->token_size });
         weir_http_reply_body(call, 200, WEIR_HTTP_JSON, "", &body);
     } else {
-        reply_refusal(call, answer->said);
+        reply_refusal(call, answer);
     }
 }
 
@@ -89,25 +107,15 @@ static void reply_error(const struct weir_http_call *call, int error)
                                 error == WEIR_ELIMIT ? WEIR_SESSIONS_FULL_TEXT : weir_error_text(error));
 }
 
-/* The input that the request pointed into has gone: what its answer needs was kept. */
 static void on_answer(struct weir_session_ask *ask, void *context)
 {
-    struct weir_conn *conn = context;
-    struct weir_http_session *session = weir_conn_state(conn);
-    struct weir_http_work *work = weir_conn_loop_state(conn);
     const struct weir_time time = weir_time_read();
-    const struct weir_http_call call = {
-        .conn = conn, .session = session, .work = work, .request = &work->request, .time = &time
-    };
-    work->request.method = session->method;
-    work->request.keep_alive = session->keep_alive;
-    work->request.version_10 = session->version_10;
+    const struct weir_http_call call = weir_http_call_resume(context, &time);
     reply(&call, weir_session_ask_answer(ask));
-    if (weir_session_ask_waits(ask))
-        weir_conn_wait_end(conn);
-    session->sessions = NULL;
+    bool waits = weir_session_ask_waits(ask);
+    call.session->sessions = NULL;
     weir_session_ask_end(ask);
-    weir_conn_ask_end(conn);
+    weir_http_call_end(&call, waits);
 }
 
 void weir_http_sessions_drop(struct weir_http_session *session)
@@ -146,13 +154,7 @@ static void ask(struct weir_http_call *call, enum weir_session_call what)
         reply(call, &answer);
         return;
     }
-    session->method = call->request->method;
-    session->keep_alive = call->request->keep_alive;
-    session->version_10 = call->request->version_10;
-    weir_conn_ask_begin(call->conn);
-    if (weir_session_ask_waits(session->sessions))
-        weir_conn_wait_begin(call->conn);
-    weir_conn_gate(call->conn);
+    weir_http_call_leave(call, weir_session_ask_waits(session->sessions));
 }
 
 void weir_http_sessions_route(struct weir_http_call *call)

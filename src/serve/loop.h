@@ -47,6 +47,8 @@ struct weir_counters {
     _Atomic uint64_t claims_ignored;  /* of reserved attributes, by what does not state them */
     _Atomic uint64_t fallbacks[WEIR_FALLBACK_POLICIES];     /* verdicts that an engine did not give */
     _Atomic uint64_t unmatched_admitted, unmatched_refused; /* requests that met no limit */
+    _Atomic uint64_t releases_foreign;                      /* of permits that this process never gave */
+    _Atomic uint64_t releases_ended;                        /* of permits that had ended, or had been given back */
     _Atomic uint64_t unknown_charges; /* exact decisions that the engine may have charged without our hearing of it */
 };
 
@@ -88,6 +90,7 @@ struct weir_shared {
     struct weir_permit_secret permit_secret;
     struct weir_guesses guesses;
     struct weir_reloads reloads;
+    _Atomic(const char *) auth_refused_why; /* the newest one's reason, a text that stays; NULL: there was none */
     struct weir_loop *loops;
     size_t loop_count;
     size_t connections_room;                  /* for which there are descriptors */

@@ -65,12 +65,18 @@ void weir_permit_tell(const struct weir_loop *loop, const struct weir_outcome *o
     ret_told->size = weir_permit_write(&loop->shared->permit_secret, &id, ret_told->text);
 }
 
-bool weir_permit_release(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time)
+bool weir_permit_release(struct weir_loop *loop, struct weir_slice text, const struct weir_time *time)
 {
     struct weir_permit_id id;
     uint64_t units = 0;
-    return weir_permit_read(&loop->shared->permit_secret, text, &id) &&
-           weir_limiter_release(loop->limiter, id.keys, id.count, id.number, time, &units) == 0 && units > 0;
+    if (!weir_permit_read(&loop->shared->permit_secret, text, &id)) {
+        weir_count(&loop->counters.releases_foreign, 1);
+        return false;
+    }
+    if (weir_limiter_release(loop->limiter, id.keys, id.count, id.number, time, &units) == 0 && units > 0)
+        return true;
+    weir_count(&loop->counters.releases_ended, 1);
+    return false;
 }
 
 uint64_t weir_permit_renew(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time)

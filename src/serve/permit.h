@@ -25,7 +25,7 @@ void weir_permit_tell(const struct weir_loop *loop, const struct weir_outcome *o
 uint64_t weir_permit_begin(const struct weir_loop *loop, const struct weir_permit_id *id, const struct weir_time *time);
 
 /* False: it has ended, was given back before, or is not one of ours; nothing has changed. */
-bool weir_permit_release(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time);
+bool weir_permit_release(struct weir_loop *loop, struct weir_slice text, const struct weir_time *time);
 
 /* The new lease; 0: as above, or lost under one of its limits. */
 uint64_t weir_permit_renew(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time);

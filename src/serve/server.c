@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/plural.h"
 #include "engine/fallback.h"
 #include "observe/metrics.h"
 #include "rules/revise.h"
@@ -127,12 +128,21 @@ static void reload(struct weir_server *server)
     say(server, WEIR_LOG_INFO, "reloaded", "%s", said);
 }
 
-static size_t count_replaced(const struct weir_config *config)
+/* Names three of them: GET /v1/limits tells all. */
+static void say_replaced(struct weir_server *server, const struct weir_config *config)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < config->limits_count; i++)
-        count += config->limits[i].replaced || config->limits[i].undecidable;
-    return count;
+    char names[512] = "";
+    size_t count = 0, used = 0;
+    for (size_t i = 0; i < config->limits_count; i++) {
+        const struct weir_config_limit *limit = &config->limits[i];
+        if (!limit->replaced && !limit->undecidable)
+            continue;
+        if (count++ < 3 && used < sizeof(names))
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", count > 1 ? ", " : "", limit->name);
+    }
+    if (count > 0)
+        say(server, WEIR_LOG_INFO, "revised", "%zu shared limit%s defined by other nodes, not by this one's file: %s%s",
+            count, count == 1 ? " is" : "s are", names, count > 3 ? ", ..." : "");
 }
 
 /* Other nodes have newer definitions, or those of this one have got their numbers. */
@@ -156,9 +166,7 @@ static void revise(struct weir_server *server)
     server->generation = generation;
     if (!next)
         return;
-    if (count_replaced(next->config) > 0 || count_replaced(config) > 0)
-        say(server, WEIR_LOG_INFO, "revised", "%zu shared limits are defined by other nodes, not by this one's file",
-            count_replaced(next->config));
+    say_replaced(server, next->config);
     move_to(server, next);
 }
 
@@ -212,12 +220,14 @@ static void on_term(uv_signal_t *handle, int number)
     struct weir_server *server = handle->data;
     const char *name = number == SIGINT ? "SIGINT" : "SIGTERM";
     const struct weir_setup *setup = server->setup ? server->setup : server->options.setup; /* it may wait to start */
+    char longest[WEIR_DURATION_SIZE];
+    weir_duration_format(setup->config->server.drain_timeout_ns / (WEIR_NS_PER_SECOND / 1000), longest,
+                         sizeof(longest));
     if (atomic_load(&server->shared.draining)) {
         if (!atomic_exchange(&server->shared.hurry, true))
             say(server, WEIR_LOG_WARN, "hurry", "%s again: what is under way is cut off", name);
     } else {
-        say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %" PRIu64 " ms at most", name,
-            setup->config->server.drain_timeout_ns / (WEIR_NS_PER_SECOND / 1000));
+        say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %s at most", name, longest);
     }
     remove_files(server);
     atomic_store(&server->shared.draining, true);
@@ -384,6 +394,8 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     }
     server->options = *options;
     server->logger = (struct weir_logger){ .fd = STDERR_FILENO, .level = WEIR_LOG_INFO };
+    if (options->setup->config->node_name) /* a reload does not change who this is */
+        (void)snprintf(server->logger.node, sizeof(server->logger.node), "%s", options->setup->config->node_name);
     pthread_mutex_init(&server->shared.reloads.lock, NULL);
     server->shared.started_ns = weir_time_read().now_ns;
     server->shared.limiter = options->limiter;
@@ -425,9 +437,8 @@ size_t weir_server_connections_max(const struct weir_server *server)
 static void say_started(struct weir_server *server, size_t loops)
 {
     size_t count = weir_rules_count(server->setup->rules);
-    say(server, WEIR_LOG_INFO, "started", "weir %s, %zu limit%s of %s, %zu loops", WEIR_VERSION, count,
-        count == 1 ? "" : "s", server->setup->origin.source ? server->setup->origin.source : "the built-in example",
-        loops);
+    say(server, WEIR_LOG_INFO, "started", "weir %s, %zu limit%s of %s, %zu loop%s", WEIR_VERSION, count, weir_s(count),
+        server->setup->origin.source ? server->setup->origin.source : "the built-in example", loops, weir_s(loops));
 }
 
 int weir_server_run(struct weir_server *server)

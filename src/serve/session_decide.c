@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "wire/text.h"
+
 #define MS_NS (WEIR_NS_PER_SECOND / 1000)
 #define LEADER_HOLDS_POLLS 2 /* a read that went to the leader looks for a replica again soon */
 
@@ -40,14 +42,44 @@ static bool is_avoided(const struct weir_session_case *route, const char *name)
     return false;
 }
 
-/* The leader cannot be avoided: where its check does not say ok, nobody's would. */
-static void copy_servers(const struct weir_session_case *route, const struct weir_snapshot *snapshot,
-                         struct weir_route_server *servers)
+/* A standby without a receiver (there is no primary, or it takes its log from an archive): no statement tells which
+ * timeline it is on, so that its check cannot say ok, however far it is. */
+static bool is_mute(const struct weir_shown *shown, const struct weir_session_token *token)
+{
+    return token->count > 0 && !shown->primary && !shown->streams;
+}
+
+/* The leader cannot be avoided: where its check does not say ok, nobody's would. One that is mute is there for a read
+ * that may be stale, like one that stands still. */
+static void copy_servers(const struct weir_session_case *route, const struct weir_session_token *token,
+                         const struct weir_snapshot *snapshot, struct weir_route_server *servers)
 {
     memcpy(servers, snapshot->servers, snapshot->count * sizeof(servers[0]));
-    for (unsigned i = 0; i < snapshot->count; i++)
-        if (!servers[i].shown.primary && is_avoided(route, snapshot->states[i].name))
-            servers[i].usable = false;
+    for (unsigned i = 0; i < snapshot->count; i++) {
+        struct weir_route_server *server = &servers[i];
+        bool mute = server->usable && route->strategy == WEIR_SESSION_TRACKED && is_mute(&server->shown, token);
+        bool avoided = !server->shown.primary && is_avoided(route, snapshot->states[i].name);
+        server->frozen = (server->frozen || mute) && !avoided;
+        server->usable = server->usable && !mute && !avoided;
+    }
+}
+
+/* Where nobody else is left for a read that may be stale: what was avoided because it is mute says unproven to all. */
+static struct weir_route choose(const struct weir_session_token *token, const struct weir_snapshot *snapshot,
+                                const struct weir_route_request *request, struct weir_route_server *servers)
+{
+    struct weir_route chosen = weir_route_choose(request);
+    if (chosen.server == WEIR_ROUTE_NONE && !chosen.wait && request->behind == WEIR_BEHIND_STALE) {
+        for (unsigned i = 0; i < snapshot->count; i++)
+            if (snapshot->servers[i].usable && is_mute(&snapshot->servers[i].shown, token))
+                servers[i].frozen = true;
+        chosen = weir_route_choose(request);
+    }
+    /* sticky and window go there all the same */
+    if (chosen.server != WEIR_ROUTE_NONE && chosen.verdict == WEIR_PLACE_OK &&
+        is_mute(&snapshot->servers[chosen.server].shown, token))
+        chosen.verdict = WEIR_PLACE_UNPROVEN;
+    return chosen;
 }
 
 static uint32_t find(const struct weir_snapshot *snapshot, const char *name)
@@ -64,7 +96,7 @@ static struct weir_route_request request_of(const struct weir_session_case *rout
                                             const struct weir_session_times *times,
                                             struct weir_route_server servers[WEIR_ROUTE_SERVERS_MAX])
 {
-    copy_servers(route, snapshot, servers);
+    copy_servers(route, token, snapshot, servers);
     return (struct weir_route_request){
         .token = token,
         .known = &snapshot->known,
@@ -171,6 +203,20 @@ static void fill(const struct weir_session_case *route, const struct weir_sessio
     answer->check_size = weir_check_text(&wish, answer->check);
 }
 
+/* Those of ours that were left out because the caller said so. */
+static void name_avoided(const struct weir_session_case *route, const struct weir_snapshot *snapshot,
+                         struct weir_session_answer *answer)
+{
+    struct weir_text text = weir_text_init(answer->avoided, sizeof(answer->avoided) - 1);
+    for (unsigned i = 0; i < snapshot->count; i++) {
+        if (snapshot->servers[i].shown.primary || !is_avoided(route, snapshot->states[i].name))
+            continue;
+        weir_text_str(&text, text.size ? ", " : "");
+        weir_text_str(&text, snapshot->states[i].name);
+    }
+    answer->avoided[text.size] = '\0';
+}
+
 /* Nobody was chosen, or whoever was does not show enough. */
 static enum weir_session_said refusal(const struct weir_route_request *request, enum weir_place_verdict verdict)
 {
@@ -190,7 +236,7 @@ void weir_session_decide(const struct weir_session_case *route, const struct wei
     weir_session_tidy(&token, &snapshot->known);
     struct weir_route_server servers[WEIR_ROUTE_SERVERS_MAX];
     const struct weir_route_request request = request_of(route, &token, snapshot, times, servers);
-    const struct weir_route chosen = weir_route_choose(&request);
+    const struct weir_route chosen = choose(&token, snapshot, &request, servers);
     bool proposed = chosen.server != WEIR_ROUTE_NONE && !chosen.wait;
     if (proposed && chosen.verdict != WEIR_PLACE_FOREIGN && is_proven(route, &token, snapshot, &chosen)) {
         fill(route, &token, snapshot, times, &chosen, ret_answer);
@@ -201,4 +247,5 @@ void weir_session_decide(const struct weir_session_case *route, const struct wei
     bool may_ask = times->now_ns < route->give_up_ns && proposed && said != WEIR_SESSION_FOREIGN;
     bool may_learn = times->now_ns < route->give_up_ns && chosen.verdict == WEIR_PLACE_UNPROVEN;
     ret_answer->said = may_wait || may_ask || may_learn ? WEIR_SESSION_WAITS : said;
+    name_avoided(route, snapshot, ret_answer);
 }

@@ -4,6 +4,7 @@
  *
  * What a snapshot shows may be older than the token. A primary is therefore chosen only when it has shown what the
  * token tells of, or was asked after the token came; and to be read after a standby, when it was seen settled since.
+ * A standby is chosen only while a receiver runs there: else its check could not say ok, and it is good for stale only.
  *
  * Pure; about a microsecond, and a few more for the text of the check. Thread rule: plain values. */
 #ifndef WEIR_SERVE_SESSION_DECIDE_H
@@ -55,6 +56,8 @@ enum weir_session_said {
     WEIR_SESSION_SAID
 };
 
+#define WEIR_SESSION_AVOIDED_MAX (WEIR_SESSION_AVOID_MAX * (WEIR_SESSION_NAME_MAX + 2) + 1)
+
 struct weir_session_answer {
     enum weir_session_said said;
     unsigned index; /* ROUTED: of the server in the snapshot */
@@ -62,6 +65,7 @@ struct weir_session_answer {
     char name[WEIR_SESSION_NAME_MAX + 1];
     bool primary, stale, lag_known, says_proven, proven;
     uint64_t lag_ms, holds_ms;
+    char avoided[WEIR_SESSION_AVOIDED_MAX]; /* of a route that was refused: the servers that `avoid` left out; or "" */
     char check[WEIR_CHECK_TEXT_MAX];
     size_t check_size;
     char token[WEIR_SESSION_TOKEN_MAX];

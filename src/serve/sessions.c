@@ -195,6 +195,7 @@ static struct weir_session_ask *ask_alloc(struct weir_session_service *service)
     memset(ask, 0, offsetof(struct weir_session_ask, answer)); /* the answer is filled in where it counts */
     ask->service = service;
     ask->answer.said = WEIR_SESSION_WAITS;
+    ask->answer.avoided[0] = '\0';
     return ask;
 }
 
@@ -341,7 +342,8 @@ static int open_servers(struct weir_session_service *service, const struct weir_
                                                              .server_count = (unsigned)config->servers_count,
                                                              .poll_ns = config->poll_ns,
                                                              .freeze_ns = config->freeze_ns,
-                                                             .timeout_ns = config->timeout_ns },
+                                                             .timeout_ns = config->timeout_ns,
+                                                             .branch_table = config->branch_table },
                              &service->servers, fault);
 }
 

@@ -12,6 +12,7 @@
 
 #define MS_NS (WEIR_NS_PER_SECOND / 1000)
 #define FRAME_MAX 32
+#define MUTE "it receives nothing now: no check can prove there what a session has seen"
 
 bool weir_session_service_built(void)
 {
@@ -68,13 +69,14 @@ static void write_server(struct weir_text *text, const struct weir_snapshot *sna
     const struct weir_server_state *state = &snapshot->states[index];
     uint64_t now_ns = weir_session_now();
     bool primary = server->shown.primary;
+    bool mute = server->usable && !primary && !server->shown.streams && !state->fault[0];
     char position[24] = "";
     if (state->begun_ns)
         (void)snprintf(position, sizeof(position), "%" PRIX64 "/%" PRIX64, server->shown.position >> 32,
                        server->shown.position & UINT32_MAX);
     weir_session_json_server(text, &(struct weir_session_server_told){
                                        .name = state->name,
-                                       .fault = state->fault,
+                                       .fault = mute ? MUTE : state->fault,
                                        .position = position,
                                        .primary = primary,
                                        .usable = server->usable,

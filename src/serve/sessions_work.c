@@ -265,7 +265,8 @@ static uint32_t ask_leader(struct weir_servers *servers, uint64_t deadline_ns,
 }
 
 /* Whoever was forgotten may have seen it at a standby, before the primary shows it. */
-int weir_session_newest(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token)
+int weir_session_newest(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token,
+                        uint64_t *ret_changes)
 {
     struct weir_session_service *service = context;
     const struct weir_snapshot *snapshot;
@@ -277,10 +278,12 @@ int weir_session_newest(void *context, uint64_t deadline_ns, struct weir_session
         place.standby = true;
         error = weir_session_token_add(&token, &place, &snapshot->known);
     }
+    uint64_t changes = snapshot->known.changes;
     weir_servers_release(service->servers, snapshot);
     if (error)
         return WEIR_EDOWN;
     *ret_token = token;
+    *ret_changes = changes;
     return 0;
 }
 

@@ -24,9 +24,12 @@ void weir_sharer_draw(struct weir_sharer *sharer)
     const struct weir_remote_ops *ops = sharer->remote->ops;
     pthread_mutex_lock(&sharer->lock);
     picture->ready = ops->ready(sharer->remote);
-    atomic_store_explicit(&sharer->alone, !picture->ready, memory_order_relaxed);
     ops->stats(sharer->remote, &picture->remote);
     picture->servers_count = ops->servers(sharer->remote, picture->servers, WEIR_SHARER_SERVERS_MAX);
+    bool alone = !picture->ready;
+    for (size_t i = 0; i < picture->servers_count; i++)
+        alone = alone || picture->servers[i].denied;
+    atomic_store_explicit(&sharer->alone, alone, memory_order_relaxed);
     weir_share_host_stats(sharer->host, &picture->host);
     picture->host.waiting = sharer->asks;
     pthread_mutex_unlock(&sharer->lock);

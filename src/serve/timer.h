@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Timers of one loop, due at a nanosecond: a binary heap under one timerfd, because libuv's timers count milliseconds
+ * Timers of one loop, due at a nanosecond: a heap under one timerfd, because libuv's timers count milliseconds
  * and a held request must not go early. One loop's thread only. */
 #ifndef WEIR_SERVE_TIMER_H
 #define WEIR_SERVE_TIMER_H
@@ -9,21 +9,19 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/due.h"
 #include "weir/limiter.h"
 
 /* Zero-initialise; embed it in what is waiting. */
 struct weir_timer {
-    uint64_t due_ns;                                                        /* CLOCK_MONOTONIC */
-    size_t place;                                                           /* in the heap, from 1; 0 = not waiting */
+    struct weir_due due;                                                    /* CLOCK_MONOTONIC */
     void (*on_due)(struct weir_timer *timer, const struct weir_time *time); /* it is stopped by then */
 };
 
 struct weir_timers {
     uv_poll_t poll;
     int fd;
-    struct weir_timer **heap; /* heap[0] is unused */
-    size_t count;
-    size_t capacity;
+    struct weir_due_heap due;
 };
 
 int weir_timers_init(struct weir_timers *timers, uv_loop_t *loop);

@@ -6,6 +6,8 @@
 #include <openssl/err.h>
 #include <stdio.h>
 
+#include "base/regular.h"
+
 #define CIPHERS_TLS_12 "ECDHE+AESGCM:ECDHE+CHACHA20" /* forward secret and authenticated; all others are refused */
 
 static void explain(struct weir_fault *fault, const char *field, const char *file)
@@ -33,9 +35,21 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_OK;
 }
 
+static bool is_regular(const char *field, const char *file, struct weir_fault *ret_fault)
+{
+    const char *why = weir_regular_fault(file);
+    if (why && ret_fault) {
+        snprintf(ret_fault->field, sizeof(ret_fault->field), "%s", field);
+        snprintf(ret_fault->text, sizeof(ret_fault->text), "%.70s: %s", file, why);
+    }
+    return !why;
+}
+
 static int load(SSL_CTX *context, const char *certificate_file, const char *key_file, struct weir_fault *ret_fault)
 {
     ERR_clear_error();
+    if (!is_regular("tls.cert", certificate_file, ret_fault) || !is_regular("tls.key", key_file, ret_fault))
+        return WEIR_EINVAL;
     if (SSL_CTX_use_certificate_chain_file(context, certificate_file) != 1) {
         explain(ret_fault, "tls.cert", certificate_file);
         return WEIR_EINVAL;

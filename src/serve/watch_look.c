@@ -2,6 +2,7 @@
 #include "serve/watch_look.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "serve/nodes.h"
 #include "serve/sessions.h"
@@ -123,10 +124,13 @@ static const struct {
       "requests meet no limit and are refused (unmatched: refuse)" },
     { "auth_unserved", OF(auth_unserved), WEIR_LOG_WARN,
       "/v1/auth is asked and not served: say which proxy asks (listen: { http: { forwarded } })" },
-    { "auth_refused", OF(auth_refused), WEIR_LOG_WARN,
-      "/v1/auth: the proxy's fields or the path are not as they must be" },
     { "claims_ignored", OF(claims_ignored), WEIR_LOG_WARN,
       "/v1/auth: route, method, ip or cost claimed by what does not state them, and ignored" },
+    { "releases_foreign", OF(releases_foreign), WEIR_LOG_WARN,
+      "permits are released here that this node did not give, or gave before its restart: release at the node that "
+      "gave the permit, or it is out until its lease ends" },
+    { "releases_ended", OF(releases_ended), WEIR_LOG_WARN,
+      "permits are released that are over: their lease had ended, or they had been given back" },
     { "tokens_wrong", OF(tokens_wrong), WEIR_LOG_WARN, "callers show tokens that are not known here" },
     { "tokens_unseen", OF(tokens_unseen), WEIR_LOG_ERROR,
       "tokens are guessed: those from an address that showed too many wrong ones are not looked at" },
@@ -144,6 +148,17 @@ static void look_at_counted(struct weir_watch *watch, const struct weir_shared *
     for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
         weir_watch_condition(watch, ALONE(counted[i].kind), sum(shared, counted[i].offset), counted[i].level,
                              counted[i].text);
+}
+
+/* Proxies keep the answer to themselves: the log alone says what is wrong. */
+static void look_at_auth(struct weir_watch *watch, const struct weir_shared *shared)
+{
+    char text[WEIR_WATCH_MESSAGE_MAX];
+    const char *why = atomic_load_explicit(&shared->auth_refused_why, memory_order_relaxed);
+    if (!why)
+        return;
+    (void)snprintf(text, sizeof(text), "/v1/auth is refused: %s", why);
+    weir_watch_condition(watch, ALONE("auth_refused"), sum(shared, OF(auth_refused)), WEIR_LOG_WARN, text);
 }
 
 static void look_at_limits(struct weir_watch *watch, const struct weir_shared *shared)
@@ -228,7 +243,8 @@ static void look_at_sessions(struct weir_watch *watch, struct weir_session_servi
     weir_watch_event(watch, ALONE("session_users_lost"), view.users_losses, WEIR_LOG_ERROR,
                      "where users are kept has lost state");
     weir_watch_condition(watch, ALONE("session_users_failed"), view.users_failures, WEIR_LOG_ERROR,
-                         "where users are kept does not answer");
+                         "users cannot be looked up: where they are kept does not answer, or the primary does not, "
+                         "which is asked for users not seen before");
 }
 
 /* ---- this process ---- */
@@ -266,6 +282,7 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_shared *share
     struct weir_nodes_view *view = NULL;
     look_at_process(watch, shared);
     look_at_counted(watch, shared);
+    look_at_auth(watch, shared);
     look_at_limits(watch, shared);
     look_at_revisions(watch, setup->rules);
     if (shared->sessions)

@@ -8,7 +8,6 @@
 #include "base/assert.h"
 
 #define LOGS_FREE 0x80
-#define LOGS_KEPT 0x40
 #define LOGS_INSIDE 0x7f /* not the first block of anything */
 #define BLOCK_BYTES (WEIR_LOGS_ENTRIES_MIN * sizeof(uint64_t))
 
@@ -49,7 +48,7 @@ static void list_remove(struct weir_logs *logs, uint32_t block, unsigned order)
 
 int weir_logs_init(struct weir_logs *logs, size_t bytes)
 {
-    size_t blocks = bytes / (BLOCK_BYTES + 1);
+    size_t blocks = bytes / (BLOCK_BYTES + sizeof(uint8_t) + sizeof(uint16_t));
     if (blocks >= WEIR_LOGS_NONE)
         blocks = WEIR_LOGS_NONE - 1;
     *logs = (struct weir_logs){ .blocks = (uint32_t)blocks };
@@ -60,7 +59,10 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         logs->memory = memory == MAP_FAILED ? NULL : memory;
         logs->states = malloc(blocks);
-        if (!logs->memory || !logs->states) {
+        logs->keepers = calloc(blocks, sizeof *logs->keepers);
+        logs->kept_by = calloc(WEIR_LOGS_KEEPERS + 1, sizeof *logs->kept_by);
+        logs->shares = calloc(WEIR_LOGS_KEEPERS + 1, sizeof *logs->shares);
+        if (!logs->memory || !logs->states || !logs->keepers || !logs->kept_by || !logs->shares) {
             weir_logs_deinit(logs);
             return WEIR_ENOMEM;
         }
@@ -83,8 +85,14 @@ void weir_logs_deinit(struct weir_logs *logs)
     if (logs->memory)
         munmap(logs->memory, logs->blocks * BLOCK_BYTES);
     free(logs->states);
+    free(logs->keepers);
+    free(logs->kept_by);
+    free(logs->shares);
     logs->memory = NULL;
     logs->states = NULL;
+    logs->keepers = NULL;
+    logs->kept_by = NULL;
+    logs->shares = NULL;
 }
 
 static unsigned order_of(uint32_t entries)
@@ -95,24 +103,65 @@ static unsigned order_of(uint32_t entries)
     return order;
 }
 
-static bool kept_full(const struct weir_logs *logs, unsigned order)
+/* What is missing to a keeper's floor. */
+static uint64_t floor_open(const struct weir_logs *logs, uint16_t keeper)
 {
-    return logs->blocks_kept + (UINT64_C(1) << order) > logs->blocks / 2;
+    uint64_t floor = logs->shares[keeper] ? logs->floor : 0;
+    return floor > logs->kept_by[keeper] ? floor - logs->kept_by[keeper] : 0;
 }
 
-bool weir_logs_kept_full(struct weir_logs *logs, uint32_t entries)
+/* Whether `blocks` more of a keeper's would be too much. */
+static bool kept_full(const struct weir_logs *logs, uint64_t blocks, uint16_t keeper)
 {
+    uint64_t half = logs->blocks / 2, kept = logs->blocks_kept + blocks;
+    if (kept > half)
+        return true;
+    uint64_t open = floor_open(logs, keeper);
+    return blocks > open && kept + (logs->floors_open - open) > half;
+}
+
+bool weir_logs_kept_full(struct weir_logs *logs, uint32_t entries, uint16_t keeper)
+{
+    uint64_t blocks = UINT64_C(1) << order_of(entries);
     pthread_mutex_lock(&logs->mutex);
-    bool full = kept_full(logs, order_of(entries));
+    bool full = kept_full(logs, blocks, keeper);
     pthread_mutex_unlock(&logs->mutex);
     return full;
 }
 
-uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, bool kept)
+void weir_logs_share(struct weir_logs *logs, const uint16_t *keepers, size_t count)
+{
+    size_t sharers = 0;
+    if (logs->blocks == 0)
+        return;
+    pthread_mutex_lock(&logs->mutex);
+    memset(logs->shares, 0, (WEIR_LOGS_KEEPERS + 1) * sizeof *logs->shares);
+    for (size_t i = 0; i < count; i++) {
+        sharers += !logs->shares[keepers[i]];
+        logs->shares[keepers[i]] = true;
+    }
+    logs->floor = sharers > 0 ? logs->blocks / 2 / (2 * sharers) : 0;
+    logs->floors_open = 0;
+    for (uint32_t keeper = 1; keeper <= WEIR_LOGS_KEEPERS; keeper++)
+        logs->floors_open += floor_open(logs, (uint16_t)keeper);
+    pthread_mutex_unlock(&logs->mutex);
+}
+
+/* A keeper gets a ring (1) or gives it back (-1). */
+static void count_kept(struct weir_logs *logs, uint16_t keeper, unsigned order, int sign)
+{
+    int64_t blocks = sign * (INT64_C(1) << order);
+    logs->floors_open -= floor_open(logs, keeper);
+    logs->blocks_kept += (uint64_t)blocks;
+    logs->kept_by[keeper] += (uint32_t)blocks;
+    logs->floors_open += floor_open(logs, keeper);
+}
+
+uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t keeper)
 {
     unsigned want = order_of(entries), order = want;
     pthread_mutex_lock(&logs->mutex);
-    if (kept && kept_full(logs, want))
+    if (keeper && kept_full(logs, UINT64_C(1) << want, keeper))
         order = WEIR_LOGS_ORDERS;
     while (order < WEIR_LOGS_ORDERS && logs->free_head[order] == WEIR_LOGS_NONE)
         order++;
@@ -124,9 +173,11 @@ uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, bool kept)
             order--;
             list_add(logs, block + (1u << order), order);
         }
-        logs->states[block] = (uint8_t)(want | (kept ? LOGS_KEPT : 0));
+        logs->states[block] = (uint8_t)want;
+        logs->keepers[block] = keeper;
         logs->blocks_used += UINT64_C(1) << want;
-        logs->blocks_kept += kept ? UINT64_C(1) << want : 0;
+        if (keeper)
+            count_kept(logs, keeper, want, 1);
     }
     pthread_mutex_unlock(&logs->mutex);
     return block;
@@ -136,9 +187,10 @@ void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries)
 {
     unsigned order = order_of(entries);
     pthread_mutex_lock(&logs->mutex);
-    weir_assert(block < logs->blocks && (logs->states[block] & ~LOGS_KEPT) == order);
+    weir_assert(block < logs->blocks && logs->states[block] == order);
     logs->blocks_used -= UINT64_C(1) << order;
-    logs->blocks_kept -= logs->states[block] & LOGS_KEPT ? UINT64_C(1) << order : 0;
+    if (logs->keepers[block])
+        count_kept(logs, logs->keepers[block], order, -1);
     logs->states[block] = LOGS_INSIDE;
     while (order + 1 < WEIR_LOGS_ORDERS) {
         uint32_t buddy = block ^ (1u << order);
@@ -160,18 +212,28 @@ uint64_t weir_logs_used(struct weir_logs *logs)
     return bytes;
 }
 
+uint64_t weir_logs_kept(struct weir_logs *logs)
+{
+    pthread_mutex_lock(&logs->mutex);
+    uint64_t bytes = logs->blocks_kept * BLOCK_BYTES;
+    pthread_mutex_unlock(&logs->mutex);
+    return bytes;
+}
+
 /* Above this there is room for the largest ring beside the one that it replaces. */
 #define LONGEST_BYTES_MAX ((size_t)4 << 20)
 
-int weir_logs_longest(size_t bytes, bool kept, uint32_t *ret_entries)
+int weir_logs_longest(size_t bytes, size_t keepers, uint32_t *ret_entries)
 {
     struct weir_logs logs;
     uint32_t held = WEIR_LOGS_NONE, entries = 0;
     int error = weir_logs_init(&logs, bytes < LONGEST_BYTES_MAX ? bytes : LONGEST_BYTES_MAX);
     if (error)
         return error;
+    if (keepers > 1)
+        logs.floors_open = logs.blocks / 2 / (2 * keepers) * (keepers - 1); /* the others' */
     for (uint32_t next = WEIR_LOGS_ENTRIES_MIN; next <= WEIR_LOGS_ENTRIES_MIN << (WEIR_LOGS_ORDERS - 1); next *= 2) {
-        uint32_t block = weir_logs_take(&logs, next, kept);
+        uint32_t block = weir_logs_take(&logs, next, keepers > 0 ? 1 : 0);
         if (block == WEIR_LOGS_NONE)
             break;
         if (held != WEIR_LOGS_NONE)

@@ -65,12 +65,12 @@ void weir_table_deinit(struct weir_table *table)
     table->shard_locks = NULL;
 }
 
-struct weir_slot *weir_table_find_free_second(const struct weir_table *table, uint64_t hash, struct weir_pair like,
-                                              struct weir_pair *ret_seen)
+struct weir_slot *weir_table_find_free_second(const struct weir_table *table, uint64_t hash, uint64_t tag,
+                                              uint32_t limit_low, struct weir_pair *ret_seen)
 {
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    like.tag |= WEIR_TAG_SECOND;
-    return weir_line_find_free(&table->lines[weir_table_home(table, hash, true, count)], like, ret_seen);
+    return weir_line_find_free(&table->lines[weir_table_home(table, hash, true, count)], tag | WEIR_TAG_SECOND,
+                               limit_low, ret_seen);
 }
 
 static uint8_t *shard_lock_of(struct weir_table *table, uint64_t line_number)

@@ -156,17 +156,17 @@ static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t 
     return NULL;
 }
 
-/* The slot of a key if it shows `limit` and nobody holds it. Compared whole, so that one look at a tag is enough; and
- * confirmed with both halves as of one instant. */
-static inline __attribute__((always_inline)) struct weir_slot *weir_line_find_free(struct weir_line *line,
-                                                                                   struct weir_pair like,
+/* The slot of a key if it shows its tag and the low bits of its limit, and nobody holds it. Compared whole, so that one
+ * look at a tag is enough; and confirmed with both halves as of one instant. */
+static inline __attribute__((always_inline)) struct weir_slot *weir_line_find_free(struct weir_line *line, uint64_t tag,
+                                                                                   uint32_t limit_low,
                                                                                    struct weir_pair *ret_seen)
 {
     for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
-        if (weir_slot_tag(&line->slot[i]) != like.tag)
+        if (weir_slot_tag(&line->slot[i]) != tag)
             continue;
         *ret_seen = weir_slot_load(&line->slot[i]);
-        if (ret_seen->tag == like.tag && ret_seen->word >> WEIR_TICKS_BITS == like.word >> WEIR_TICKS_BITS)
+        if (ret_seen->tag == tag && ret_seen->word >> WEIR_TICKS_BITS == limit_low)
             return &line->slot[i];
     }
     return NULL;
@@ -190,8 +190,8 @@ static inline struct weir_slot *weir_table_find(const struct weir_table *table, 
 }
 
 /* In its second home: out of line, as its arithmetic is worth doing only when the first one failed. */
-struct weir_slot *weir_table_find_free_second(const struct weir_table *table, uint64_t hash, struct weir_pair like,
-                                              struct weir_pair *ret_seen);
+struct weir_slot *weir_table_find_free_second(const struct weir_table *table, uint64_t hash, uint64_t tag,
+                                              uint32_t limit_low, struct weir_pair *ret_seen);
 
 /* In either home. */
 static inline __attribute__((always_inline)) struct weir_slot *weir_table_find_free(const struct weir_table *table,
@@ -199,10 +199,16 @@ static inline __attribute__((always_inline)) struct weir_slot *weir_table_find_f
                                                                                     struct weir_pair *ret_seen)
 {
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
-    struct weir_pair like = weir_pair_make(hash, limit, 0);
-    struct weir_slot *slot = weir_line_find_free(&table->lines[weir_table_home(table, hash, false, count)], like,
+    uint64_t tag = (hash & WEIR_TAG_KEY_MASK) | limit >> 4;
+    uint32_t low = limit & 15;
+    struct weir_slot *slot = weir_line_find_free(&table->lines[weir_table_home(table, hash, false, count)], tag, low,
                                                  ret_seen);
-    return slot ? slot : weir_table_find_free_second(table, hash, like, ret_seen);
+    if (slot)
+        return slot;
+    struct weir_pair seen = { 0, 0 }; /* its own: what others write to, the caller's would no longer be in registers */
+    slot = weir_table_find_free_second(table, hash, tag, low, &seen);
+    *ret_seen = seen;
+    return slot;
 }
 
 /* ---- finding many ----

@@ -117,8 +117,10 @@ void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *s
     weir_text_json(text, sharing->mode, strlen(sharing->mode));
     weir_text_lit(text, ",\"nodes\":");
     weir_text_u64(text, sharing->nodes);
-    weir_text_lit(text, ",\"share\":");
-    weir_text_u64(text, sharing->share);
+    if (sharing->shares) {
+        weir_text_lit(text, ",\"share\":");
+        weir_text_u64(text, sharing->share);
+    }
     weir_text_lit(text, ",\"slack\":");
     weir_text_u64(text, sharing->slack);
     weir_text_lit(text, ",\"overshoot_max\":");

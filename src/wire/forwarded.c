@@ -3,22 +3,36 @@
 
 #include <openssl/evp.h>
 
+#include "base/hex.h"
+
 static const struct weir_slice route_name = { "route", 5 };
 static const struct weir_slice method_name = { "method", 6 };
 static const struct weir_slice ip_name = { "ip", 2 };
 static const struct weir_slice cost_name = { "cost", 4 };
 static const struct weir_slice authorization_name = { "authorization", 13 };
 
+/* A field of the proxy, and what is said where it is not as it must be: texts that stay, for they are logged. */
+struct stated {
+    const char *name, *missing, *twice;
+};
+#define ORIGINAL ": the proxy must send X-Original-URI, X-Original-Method and X-Real-IP, each once and not empty"
+#define BY_ITSELF ": the proxy must send X-Forwarded-Uri and X-Forwarded-Method once, X-Forwarded-For at most once"
+#define STATED(name, shown, rule)                                                                                      \
+    {                                                                                                                  \
+        name, shown " is missing or empty" rule, shown " is there more than once" rule                                 \
+    }
+
 /* The fields in which a proxy says what its client asked for. Each comes once. nginx and HAProxy send what their
  * recipes set: all three, or the recipe was not followed, and a client could say what is missing. */
 static const struct source {
-    const char *uri, *method, *address;
+    struct stated uri, method, address;
     bool address_always;
-    const char *wrong;
-} original = { "x-original-uri", "x-original-method", "x-real-ip", true,
-               "the proxy must send X-Original-URI, X-Original-Method and X-Real-IP, each once and not empty" },
-  by_itself = { "x-forwarded-uri", "x-forwarded-method", "x-forwarded-for", false,
-                "the proxy must send X-Forwarded-Uri and X-Forwarded-Method once, X-Forwarded-For at most once" };
+} original = { STATED("x-original-uri", "X-Original-URI", ORIGINAL),
+               STATED("x-original-method", "X-Original-Method", ORIGINAL), STATED("x-real-ip", "X-Real-IP", ORIGINAL),
+               true },
+  by_itself = { STATED("x-forwarded-uri", "X-Forwarded-Uri", BY_ITSELF),
+                STATED("x-forwarded-method", "X-Forwarded-Method", BY_ITSELF),
+                STATED("x-forwarded-for", "X-Forwarded-For", BY_ITSELF), false };
 
 /* The attributes so far, and where their decoded texts go. */
 struct gathering {
@@ -149,14 +163,13 @@ static struct weir_slice last_of(struct weir_slice list)
 static struct weir_slice hash_of(struct gathering *all, struct weir_slice secret)
 {
     uint8_t digest[EVP_MAX_MD_SIZE];
+    char digits[2 * sizeof(digest)];
     unsigned size = 0;
     size_t begin = all->text.size;
     if (!EVP_Digest(secret.data, secret.size, digest, &size, EVP_sha256(), NULL))
         all->wrong = "Authorization cannot be hashed";
-    for (unsigned i = 0; i < size; i++) {
-        const char *digits = "0123456789abcdef";
-        weir_text_bytes(&all->text, (char[]){ digits[digest[i] >> 4], digits[digest[i] & 15] }, 2);
-    }
+    weir_hex_write(digits, digest, size);
+    weir_text_bytes(&all->text, digits, 2 * (size_t)size);
     return (struct weir_slice){ all->text.data + begin, all->text.size - begin };
 }
 
@@ -176,21 +189,30 @@ static struct weir_slice only(struct gathering *all, const char *name, const cha
     return value;
 }
 
+/* The value of a field of the proxy. What is wrong with the first one is told. */
+static struct weir_slice stated(struct gathering *all, const struct stated *field, bool always)
+{
+    if (all->wrong)
+        return (struct weir_slice){ 0 };
+    const struct weir_slice value = only(all, field->name, field->twice);
+    if (!value.size && always && !all->wrong)
+        all->wrong = field->missing;
+    return value;
+}
+
 static void take_source(struct gathering *all)
 {
     const struct source *source = all->source;
-    const struct weir_slice uri = only(all, source->uri, source->wrong);
-    const struct weir_slice method = only(all, source->method, source->wrong);
-    const struct weir_slice ip = last_of(only(all, source->address, source->wrong));
+    const struct weir_slice uri = stated(all, &source->uri, true);
+    const struct weir_slice method = stated(all, &source->method, true);
+    const struct weir_slice ip = last_of(stated(all, &source->address, source->address_always));
     struct weir_slice route;
-    if (!uri.size || !method.size || (!ip.size && source->address_always))
-        all->wrong = source->wrong;
     if (!all->wrong)
         all->wrong = weir_path_read(all->options->path, uri, &all->text, &route);
     if (all->wrong)
         return;
-    all->out->ignored += weir_http_find(all->request, all->other->uri) != NULL;
-    all->out->ignored += weir_http_find(all->request, all->other->method) != NULL;
+    all->out->ignored += weir_http_find(all->request, all->other->uri.name) != NULL;
+    all->out->ignored += weir_http_find(all->request, all->other->method.name) != NULL;
     add(all, route_name, route);
     add(all, method_name, method);
     if (ip.size)

@@ -49,7 +49,7 @@ struct weir_forwarded {
     uint8_t text[WEIR_FORWARDED_TEXT_MAX];
 };
 
-/* False: it is none, see the refusal. */
+/* False: it is none, see the refusal, whose text is one of ours that stays: nothing of the request is in it. */
 bool weir_forwarded_read(const struct weir_http_request *request, const struct weir_forwarded_options *options,
                          struct weir_forwarded *ret_forwarded, struct weir_http_refusal *ret_refusal);
 

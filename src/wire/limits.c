@@ -75,6 +75,10 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
     number(text, ",\"capacity\":", limit->capacity);
     string(text, ",\"missing\":", limit->missing);
     number(text, ",\"overrides\":", limit->overrides);
+    if (limit->replaced)
+        weir_text_lit(text, ",\"replaced\":true");
+    if (limit->undecidable)
+        weir_text_lit(text, ",\"undecidable\":true");
     if (limit->sharing)
         weir_told_sharing(text, limit->sharing, limit->overshoot_added);
     if (limit->on_failure) {
@@ -86,7 +90,7 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
 
 size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
 {
-    return 240 + string_max(limit->name) + string_max(limit->algorithm) + string_max(limit->mode) +
+    return 280 + string_max(limit->name) + string_max(limit->algorithm) + string_max(limit->mode) +
            string_max(limit->rate) + string_max(limit->missing) + string_max(limit->on_failure) +
            (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0);
 }

@@ -17,6 +17,8 @@ struct weir_limits_limit {
     const char *missing;   /* "skip", "share", "refuse" */
     uint64_t capacity;
     size_t overrides;
+    bool replaced;                           /* its definition is another node's, not the file's */
+    bool undecidable;                        /* the newest definition is not understood here: on_failure decides */
     const struct weir_told_sharing *sharing; /* NULL: this process alone keeps it */
     uint64_t overshoot_added;                /* as struct weir_told */
     const char *on_failure;                  /* NULL: no engine elsewhere is asked */

@@ -39,7 +39,7 @@
     X(lost, "counter", "Asks that were not answered in time.")                                                         \
     X(stale, "counter", "Asks that the engine had heard a later one of.")                                              \
     X(held, "gauge", "Leased units taken in advance and not yet spent.")                                               \
-    X(forfeited, "counter", "Leased units whose time passed unspent.")                                                 \
+    X(forfeited, "counter", "Leased units charged and not spent, at most.")                                            \
     X(unsettled, "gauge", "Batched units that the engine has not confirmed.")                                          \
     X(waiting, "gauge", "Requests that wait for the engine.")
 

@@ -3,20 +3,14 @@
 
 #include <ctype.h>
 
-static int hex_digit(char byte)
-{
-    if (byte >= '0' && byte <= '9')
-        return byte - '0';
-    byte |= 0x20;
-    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
+#include "base/hex.h"
 
 /* The byte that the three at `at` encode, or -1. */
 static int encoded(const char *at, const char *end)
 {
-    if (end - at < 3 || at[0] != '%' || hex_digit(at[1]) < 0 || hex_digit(at[2]) < 0)
+    if (end - at < 3 || at[0] != '%' || weir_hex_digit(at[1]) < 0 || weir_hex_digit(at[2]) < 0)
         return -1;
-    return hex_digit(at[1]) << 4 | hex_digit(at[2]);
+    return weir_hex_digit(at[1]) << 4 | weir_hex_digit(at[2]);
 }
 
 /* Without "http://host" in front and "?query" behind; NULL data where it is no path. */
@@ -55,7 +49,7 @@ static const char *ambiguity(struct weir_slice path)
             return "the path has a ;";
         if (byte == '\0' || *at == '\0')
             return "the path has %00";
-        if (byte == '%' && end - at >= 5 && hex_digit(at[3]) >= 0 && hex_digit(at[4]) >= 0)
+        if (byte == '%' && end - at >= 5 && weir_hex_digit(at[3]) >= 0 && weir_hex_digit(at[4]) >= 0)
             return "the path is encoded twice";
         if (*at == '/' && at > begin && at[-1] == '/')
             return "the path has //";

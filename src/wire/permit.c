@@ -2,6 +2,7 @@
 #include "wire/permit.h"
 
 #include "base/assert.h"
+#include "base/hex.h"
 
 #define HEAD (8 + 1)
 #define BYTES_MAX (WEIR_PERMIT_TEXT_MAX / 2)
@@ -32,7 +33,6 @@ static uint64_t mask_of(const struct weir_permit_secret *secret, uint64_t number
 size_t weir_permit_write(const struct weir_permit_secret *secret, const struct weir_permit_id *id,
                          char text[WEIR_PERMIT_TEXT_MAX])
 {
-    static const char digits[] = "0123456789abcdef";
     uint8_t bytes[BYTES_MAX];
     size_t size = HEAD + 8 * id->count;
     weir_assert(id->count > 0 && id->count <= WEIR_CHARGES_MAX && id->counting <= id->count);
@@ -42,31 +42,7 @@ size_t weir_permit_write(const struct weir_permit_secret *secret, const struct w
         put(bytes + HEAD + 8 * i, id->keys[i].hash ^ mask_of(secret, id->number, i));
     put(bytes + size, weir_siphash(&secret->authentication, bytes, size));
     size += 8;
-    for (size_t i = 0; i < size; i++) {
-        text[2 * i] = digits[bytes[i] >> 4];
-        text[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    return 2 * size;
-}
-
-/* As they were written, in lower case; -1: no digit. */
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool bytes_read(struct weir_slice text, uint8_t bytes[BYTES_MAX])
-{
-    const char *digits = text.data;
-    for (size_t i = 0; i < text.size / 2; i++) {
-        int high = digit_of(digits[2 * i]), low = digit_of(digits[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
+    return (size_t)(weir_hex_write(text, bytes, size) - text);
 }
 
 bool weir_permit_read(const struct weir_permit_secret *secret, struct weir_slice text, struct weir_permit_id *ret_id)
@@ -74,7 +50,7 @@ bool weir_permit_read(const struct weir_permit_secret *secret, struct weir_slice
     uint8_t bytes[BYTES_MAX];
     size_t size = text.size / 2;
     if (text.size % 2 != 0 || size < HEAD + 8 + 8 || size > BYTES_MAX || (size - HEAD) % 8 != 0 ||
-        !bytes_read(text, bytes))
+        !weir_hex_read(text.data, size, bytes)) /* one spelling only */
         return false;
     /* Words are compared whole: how long that takes tells nothing of where they differ. */
     if (get(bytes + size - 8) != weir_siphash(&secret->authentication, bytes, size - 8))

@@ -16,7 +16,8 @@
 struct weir_told_sharing {
     const char *mode;          /* "exact", "leased", "batched", "split", "gossip" */
     uint64_t nodes;            /* N */
-    uint64_t share;            /* capacity of this node's share */
+    bool shares;               /* something decides by this node's share: split, gossip, on_failure: local */
+    uint64_t share;            /* its capacity; told only then */
     uint64_t slack;            /* batched, gossip: units a node may be ahead; so many more per crash; else 0 */
     uint64_t overshoot_max;    /* N * slack: what all nodes together may admit beyond the limit, once, in calm */
     uint64_t revision;         /* of the definition that decides; 0: it is not known whether it is the newest */

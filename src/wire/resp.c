@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hex.h"
 
 #define HEADER_MAX 32 /* "*1024\r\n" and "$1048576\r\n" are far below; what has no end by then is no number */
 
@@ -183,14 +184,6 @@ static bool is_blank(uint8_t byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r') || byte == '\0';
 }
 
-static int hex(uint8_t byte)
-{
-    if (byte >= '0' && byte <= '9')
-        return byte - '0';
-    uint8_t lower = byte | 0x20;
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 struct words {
     const uint8_t *at, *end; /* what is still to be read */
     uint8_t *out;            /* where unquoted bytes go; never outruns what was read */
@@ -200,9 +193,11 @@ struct words {
 static uint8_t read_escape(struct words *words)
 {
     const uint8_t *at = words->at;
-    if (words->end - at >= 4 && at[1] == 'x' && hex(at[2]) >= 0 && hex(at[3]) >= 0) {
+    int high = words->end - at >= 4 && at[1] == 'x' ? weir_hex_digit((char)at[2]) : -1;
+    int low = high >= 0 ? weir_hex_digit((char)at[3]) : -1;
+    if (low >= 0) {
         words->at += 4;
-        return (uint8_t)(hex(at[2]) * 16 + hex(at[3]));
+        return (uint8_t)(high << 4 | low);
     }
     words->at += 2;
     switch (at[1]) {

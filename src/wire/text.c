@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/hex.h"
+
 void weir_text_u64(struct weir_text *text, uint64_t value)
 {
     char digits[20];
@@ -95,22 +97,14 @@ bool weir_text_is_utf8(const void *data, size_t size)
     return true;
 }
 
-static int hex_digit(uint8_t byte)
-{
-    if (byte >= '0' && byte <= '9')
-        return byte - '0';
-    byte |= 0x20;
-    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
-
 bool weir_text_percent(struct weir_text *text, struct weir_slice slice, bool plus_is_space)
 {
     const uint8_t *at = slice.data;
     for (size_t i = 0; i < slice.size; i++) {
         uint8_t byte = at[i];
         if (byte == '%') {
-            int high = i + 2 < slice.size ? hex_digit(at[i + 1]) : -1;
-            int low = i + 2 < slice.size ? hex_digit(at[i + 2]) : -1;
+            int high = i + 2 < slice.size ? weir_hex_digit((char)at[i + 1]) : -1;
+            int low = i + 2 < slice.size ? weir_hex_digit((char)at[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return false;
             byte = (uint8_t)(high << 4 | low);

@@ -39,8 +39,5 @@ class Installed:
     def pkg_config(self, *arguments, package='weir'):
         return shlex.split(run('pkg-config', *arguments, package, env=self.env))
 
-    def has(self, name):
-        return any(True for _ in self.root.rglob(name))
-
     def remove(self):
         shutil.rmtree(self.root)

@@ -24,6 +24,40 @@ def links(page):
         yield ((page.parent / path).resolve() if path else page, part)
 
 
+# Words of docs/glossary.md that nobody knows who has not read of distributed systems.
+HARD = ('incarnation', 'zombie', 'witness', 'timeline', 'shadow', 'peek', 'slack', 'overshoot', 'stint', 'TAT', 'breaker',
+        'forfeited', 'permit', 'lease', 'chunk', 'quorum', 'N + crashes')
+# What is no prose: code, headings, generated parts, comments.
+NO_PROSE = re.compile(r'^```.*?^```|^<!-- (\w+): begin -->.*?<!-- \1: end -->|<!--.*?-->|^#.*?$|^ {4}.*?$|`[^`\n]*`',
+                      re.M | re.S)
+FOR_ENGINEERS = ('glossary.md', 'semantics-tests.md', 'soak.md', 'mutants.md')  # lists of tests and of runs
+
+
+def uses(page, word):
+    """For each place where prose has the word, whether that is in the text of a link."""
+    text = NO_PROSE.sub(lambda found: ' ' * len(found[0]), page.read_text(encoding='utf-8'))
+    links_here = list(re.finditer(r'\[([^\]]*)\]\([^)]*\)', text))
+    for found in re.finditer(rf'(?<![\w-]){re.escape(word)}(s|ed|ing)?(?![\w-])', text,
+                             0 if word.isupper() else re.I):
+        if not any(link.end(1) <= found.start() < link.end() for link in links_here):
+            yield any(link.start(1) <= found.start() < link.end(1) for link in links_here)
+
+
+# How the recipes of the pages take a lock, or guard a resource for it. A name in capitals stands for any.
+LOCK = re.compile(r"""weir\ lock\ (?!show|release|restored|--)(?P<a>[a-z][a-z-]*)
+                      |/v1/locks/(?P<b>[a-z][a-z-]*)/acquire
+                      |WEIR\.LOCK\ (?P<c>[a-z][a-z-]*)
+                      |weir_fence_install\((?:'(?P<d>[a-z-]*)')
+                      |weir_fence_install\ VALUES\ \('(?P<e>[a-z-]*)'
+                      |@LOCK@/(?P<f>[a-z-]*)/
+                      |\{(?P<g>[a-z-]*)\}:fence""", re.X)
+
+
+def locks(page):
+    return {name for found in LOCK.finditer(page.read_text(encoding='utf-8')) for name in found.groupdict().values()
+            if name}
+
+
 class Pages(unittest.TestCase):
     def setUp(self):
         self.readme = ROOT / 'README.md'
@@ -34,6 +68,29 @@ class Pages(unittest.TestCase):
         one = {page for page, _ in links(self.readme)}
         two = one | {page for first in one if first.suffix == '.md' and first.exists() for page, _ in links(first)}
         self.assertEqual([page.name for page in self.pages if page not in two], [])
+
+    def test_hard_words_are_explained_on_each_page_that_uses_them(self):
+        """By a link at one of the uses, best at the first: to the glossary, or to where it is said at length."""
+        for page in [self.readme, *self.pages]:
+            for word in HARD if page.name not in FOR_ENGINEERS else ():
+                with self.subTest(page=page.name, word=word):
+                    linked = list(uses(page, word))
+                    self.assertTrue(not linked or any(linked), 'link its first use to glossary.md')
+
+    def test_the_glossary_has_the_hard_words_in_order(self):
+        text = (ROOT / 'docs' / 'glossary.md').read_text(encoding='utf-8')
+        words = re.findall(r'^\| ([^|]*?) \|', text, re.M)[1:]
+        self.assertEqual(words, sorted(words, key=str.lower))
+        self.assertEqual([word for word in HARD if word.lower() not in text.lower()], [])
+
+    def test_no_two_pages_take_a_lock_of_one_name(self):
+        """Who follows one page after the other would be refused until the first lease has ended."""
+        pages = {}
+        for page in [self.readme, *self.pages]:
+            for name in locks(page):
+                pages.setdefault(name, []).append(page.name)
+        self.assertEqual({name: where for name, where in pages.items() if len(where) > 1}, {})
+        self.assertGreater(len(pages), 8)
 
     def test_no_link_leads_nowhere(self):
         for page in [self.readme, ROOT / 'CONTRIBUTING.md', *self.pages]:

@@ -10,7 +10,8 @@ import subprocess
 import tempfile
 import urllib.request
 
-from redis_server import free_ports, wait_for
+from ports import free_ports
+from redis_server import stand_still, wait_for
 
 
 class Etcd:
@@ -38,7 +39,7 @@ class Etcd:
     def log(self):
         return (self.folder / 'log').read_text(encoding='utf-8', errors='replace')
 
-    def ask(self, path, timeout_s=2, **body):
+    def ask(self, path, timeout_s=60, **body):
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {'Content-Type': 'application/json'})
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout_s) as answer:
             return json.loads(answer.read())
@@ -46,20 +47,23 @@ class Etcd:
     def answers(self):
         assert self.process.poll() is None, self.log()[-500:]
         try:
-            self.ask('/v3/kv/range', key=base64.b64encode(b'ready').decode())
+            self.ask('/v3/kv/range', timeout_s=2, key=base64.b64encode(b'ready').decode())
             return True
         except OSError:
             return False
 
     def leads(self):
         try:
-            status = self.ask('/v3/maintenance/status')
+            status = self.ask('/v3/maintenance/status', timeout_s=2)
         except OSError:
             return False
         return status.get('leader', 'none') == status['header']['member_id']
 
     def signal(self, number):
-        self.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            stand_still(self.process.pid)
+        else:
+            self.process.send_signal(number)
 
     def kill(self):
         self.process.kill()

@@ -63,7 +63,8 @@ class FakeLocks:
             self.commands.append(words)
             if words[0] == 'HELLO':
                 return b'*2\r\n$6\r\nserver\r\n$4\r\nweir\r\n'
-            handler = {'WEIR.LOCK': self.acquire, 'WEIR.RELOCK': self.renew, 'WEIR.UNLOCK': self.release}[words[0]]
+            handler = {'WEIR.LOCK': self.acquire, 'WEIR.RELOCK': self.renew, 'WEIR.UNLOCK': self.release,
+                       'WEIR.LOCKS': self.show}[words[0]]
             return handler(self.locks.setdefault(words[1], Lock()), *words[2:])
 
     def granted(self, lock, ttl_ms):
@@ -95,3 +96,9 @@ class FakeLocks:
             lock.owner = None
             self.changed.notify_all()
         return b':%d\r\n' % held
+
+    def show(self, lock):
+        left = round((lock.end - time.monotonic()) * 1000)
+        owner = lock.owner.encode() if lock.owner and left > 0 else None
+        return b'*5\r\n%s:7\r\n:%d\r\n:%d\r\n:0\r\n' % (
+            b'$%d\r\n%s\r\n' % (len(owner), owner) if owner else b'$-1\r\n', lock.number, max(left, 0))

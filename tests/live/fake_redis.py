@@ -66,6 +66,7 @@ class FakeSentinel(Fake):
     def __init__(self, port, epoch):
         super().__init__(b'')
         self.named, self.epoch, self.mute, self.delay_s = port, epoch, False, 0
+        self.named_at = None  # the first time, by time.monotonic()
 
     def answer(self, name, *words):
         def array(*texts):
@@ -77,4 +78,5 @@ class FakeSentinel(Fake):
         time.sleep(self.delay_s)
         if words[0] == b'MASTER':
             return array(b'ip', b'127.0.0.1', b'port', b'1', b'config-epoch', b'%d' % self.epoch)
+        self.named_at = self.named_at or time.monotonic()
         return array(b'127.0.0.1', b'%d' % self.named)

@@ -19,7 +19,6 @@ import pathlib
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ import threading
 import time
 
 from lock_client import Resource, now_ns
+from ports import free_port
 from weir_server import BUILD, Resp
 
 SECONDS = 5.0
@@ -43,9 +43,7 @@ class Service:
 
     def __init__(self, build, folder, locks):
         self.build, self.folder = build, folder
-        with socket.socket() as probe:
-            probe.bind(('127.0.0.1', 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.config = folder / 'weir.yaml'
         self.config.write_text(f'limits: []\n{locks}', encoding='utf-8')
         self.process = None

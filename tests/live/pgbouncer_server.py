@@ -5,7 +5,8 @@ import shutil
 import subprocess
 
 from postgres_server import binary, new_folder, run, user
-from redis_server import free_ports, wait_for
+from ports import free_port
+from redis_server import wait_for
 
 SETTINGS = """
 [pgbouncer]
@@ -23,7 +24,7 @@ class Pgbouncer:
     """Of mode session, transaction or statement. A context manager."""
 
     def __init__(self, mode, **servers):
-        self.mode, self.port, self.folder, self.process = mode, free_ports(1)[0], new_folder(), None
+        self.mode, self.port, self.folder, self.process = mode, free_port(), new_folder(), None
         try:
             self.write(servers)
             self.process = subprocess.Popen(

@@ -50,10 +50,10 @@ class Lane:
         return value
 
     def read(self, user):
-        route, avoid = self.ask('route', user=f'user {user}', wait_ms=2000), []
+        route, avoid = self.ask('route', user=f'user {user}', wait_ms=20000), []
         while self.run(route['server'], route['check']) != 'ok':
             avoid.append(route['server'])
-            route = self.ask('route', user=f'user {user}', wait_ms=2000, avoid=avoid[-16:])
+            route = self.ask('route', user=f'user {user}', wait_ms=20000, avoid=avoid[-16:])
         value = self.run(route['server'], f'SELECT value FROM phone_laptop WHERE name = {user}')
         self.ask('seen', user=f'user {user}', server=route['server'], place=self.run(route['server'], route['place']))
         self.reads += 1

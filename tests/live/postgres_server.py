@@ -16,7 +16,8 @@ import time
 import unittest
 
 from lock_engine_drive import EngineDrive
-from redis_server import free_ports, wait_for
+from ports import free_port
+from redis_server import wait_for
 
 READY_TIMEOUT_S = 60
 SETTINGS = """
@@ -101,7 +102,7 @@ class Postgres:
     `another` it is a system of its own. With settings: Postgres(max_prepared_transactions=10). A context manager."""
 
     def __init__(self, data=None, another=False, **settings):
-        self.port = free_ports(1)[0]
+        self.port = free_port()
         self.folder = new_folder()
         self.data = self.folder / 'data'
         self.process = None
@@ -249,13 +250,17 @@ class LockCase(unittest.TestCase):
         self.addCleanup(server.stop)
         return server
 
-    def engine(self, server, *others, witness='witness', table=None, extra=''):
+    def engine(self, server, *others, witness='witness', table=None, extra='', up=True):
+        """Has found its server, but with `up=False`; on a busy machine that takes longer than opening gives it."""
         drive = EngineDrive('postgres', server.conninfo(*others) + extra, self.folder / witness,
                             *([table] if table else []))
         self.addCleanup(drive.close)
+        drive.timeout(10000)
+        if up:
+            wait_for(lambda: drive.ask('show up')['status'] == 'OK', 'the engine does not find its server')
         return drive
 
-    def granted(self, drive, op, seconds=10):
+    def granted(self, drive, op, seconds=60):
         """Asks until the engine has found its server again; the token."""
         deadline = time.monotonic() + seconds
         while True:

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the recipes of docs/ have in common: a page's text, a backend, and the questions that each proxy must survive."""
+import contextlib
 import http.client
 import http.server
 import json
 import pathlib
 import re
 import shutil
+import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
 
+from ports import free_port
 from weir_server import ROOT, Weir
 
 BURST = 20          # of api-per-user on every page
@@ -29,11 +33,9 @@ ODD_PATHS = ('//api/x', '///api//x', '/./api/x', '/o/../api/x', '/%2e/api/x', '/
              '/%2fapi/x', '/x%2f..%2fapi/y', '/api/y/../x', '/api/./x', '/api//x', '/../api/x', '/api/x?a=b', '/api/x?/../free',
              '/api/%78', '/o/.%2e/api/x')
 
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
+UPGRADE = {'Connection': 'Upgrade', 'Upgrade': 'websocket', 'Sec-WebSocket-Version': '13',
+           'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ=='}
+UPGRADE_ANSWER = {'Connection': 'Upgrade', 'Upgrade': 'websocket', 'Sec-WebSocket-Accept': 's3pPLMBiTxaQ9kYGzzhZRbK+xOo='}
 
 
 def blocks(page, language):
@@ -54,6 +56,8 @@ class Backend:
             def do_GET(self):
                 fields = {name: ', '.join(self.headers.get_all(name)) for name in self.headers}
                 backend.seen.append((self.path, fields))
+                if self.headers['Upgrade']:
+                    return self.tunnel()
                 if self.path.startswith('/export/') and not backend.free.is_set():
                     backend.arrived.release()
                     backend.go_on.acquire(timeout=AWAIT_S)
@@ -64,6 +68,17 @@ class Backend:
                 self.wfile.write(b'hello\n')
 
             do_POST = do_PUT = do_FREE = do_GET
+
+            def tunnel(self):
+                """Says what it hears, until the other side closes."""
+                self.close_connection = True
+                self.send_response(101)
+                for name, value in UPGRADE_ANSWER.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                while heard := self.rfile.read1(65536):
+                    self.wfile.write(heard)
+                backend.done(dict(self.headers))
 
             def log_message(self, *_):
                 pass
@@ -104,6 +119,80 @@ class PermitsOfTheProxy:
             failed += status != 429
 
 
+class Tunnels:
+    """A request that became a tunnel (101) lasts as long as the tunnel."""
+
+    def test_a_tunnel_holds_its_permit_until_it_is_closed(self):
+        def tell(tunnel):
+            tunnel.sock.sendall(b'hello')
+            self.assertEqual(tunnel.sock.recv(5, socket.MSG_WAITALL), b'hello')
+
+        def start():
+            tunnel = self.send('/export/x', {**self.honest, **UPGRADE})
+            self.assertEqual(tunnel.getresponse().status, 101)
+            tell(tunnel)
+            return tunnel
+        tunnels = [start(), start()]
+        for _ in range(3):
+            time.sleep(0.2)  # more than it takes to give a permit back
+            self.assertEqual(self.get('/export/x', self.honest)[0], 429)
+            for tunnel in tunnels:
+                tell(tunnel)
+        for left, tunnel in enumerate(tunnels, 1):
+            tunnel.sock.shutdown(socket.SHUT_RDWR)
+            tunnel.close()
+            deadline = time.monotonic() + AWAIT_S
+            while self.remaining({'route': '/export/x', 'user': 'ada'}) != left:
+                self.assertLess(time.monotonic(), deadline, 'the permit of a tunnel did not come back')
+                time.sleep(0.05)
+
+
+class ClientsThatLeave:
+    """weir gives a permit, and nobody may be left to take it: none of these may stay away."""
+
+    def await_permits(self, users):
+        """All who were asked about have been admitted, and nobody has a permit any more. Who left at once may be one whom
+        the proxy never saw."""
+        asked, since = 0, time.monotonic()
+        while asked < len(users) and time.monotonic() < since + 5:
+            time.sleep(0.05)
+            if (now := self.admitted('exports')) > asked:
+                asked, since = now, time.monotonic()
+        self.assertGreater(asked, len(users) / 2)
+        deadline = time.monotonic() + AWAIT_S
+        for user in users:
+            while self.remaining({'route': '/export/x', 'user': user}) != 2:
+                self.assertLess(time.monotonic(), deadline, f'a permit of {user} did not come back: {self.permits()}')
+                time.sleep(0.05)
+
+    def permits(self):
+        """What weir tells of them."""
+        return re.findall(r'^weir_(?:permits|releases)_.*$', self.metrics(), re.M)
+
+    def test_a_client_that_leaves_at_once_gives_its_permit_back(self):
+        users = [f'gone-{i}' for i in range(400)]
+        self.backend.free.set()
+        for i, user in enumerate(users):
+            client = self.send('/export/x', {'X-Api-Key': user})
+            time.sleep(i % 20 / 5000)  # 0 to 4 ms
+            client.close()
+        self.await_permits(users)
+
+    def test_a_client_that_leaves_while_weir_is_stopped_gives_its_permit_back(self):
+        users = [f'gone-{i}' for i in range(20)]
+        self.backend.free.set()
+        self.weir.process.send_signal(signal.SIGSTOP)
+        clients = [self.send('/export/x', {'X-Api-Key': user}) for user in users]
+        time.sleep(0.3)  # each question is on its way
+        for i, client in enumerate(clients):
+            if i % 2:  # a reset
+                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+            client.close()
+        time.sleep(0.3)
+        self.weir.process.send_signal(signal.SIGCONT)
+        self.await_permits(users)
+
+
 class RecipeCase(unittest.TestCase):
     """A subclass names its page and starts its proxy (start_proxy), which listens on self.front."""
     page = None
@@ -114,7 +203,7 @@ class RecipeCase(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='weir-recipe-'))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.backend, self.front = Backend(), free_port()
+        self.backend, self.front, self.inner = Backend(), free_port(), free_port()
         self.weir = Weir(self.config or blocks(self.page, 'yaml')[0])
         self.addCleanup(self.weir.stop)
         self.addCleanup(self.backend.stop)
@@ -135,16 +224,17 @@ class RecipeCase(unittest.TestCase):
         """A block of the page with the ports of this test."""
         text = blocks(self.page, language)[index]
         for port, ours in (('127.0.0.1:8080', self.weir.http), ('127.0.0.1:9000', self.backend.port),
-                           ('127.0.0.1:8000', self.front)):
+                           ('127.0.0.1:8000', self.front), ('127.0.0.1:8001', self.inner)):
             text = text.replace(port, f'127.0.0.1:{ours}')
         return text
 
     def run_program(self, *words, **options):
-        with open(self.folder / 'log', 'wb') as log:
+        with open(self.folder / 'log', 'ab') as log:
             process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                        **options)
         self.addCleanup(process.wait, 20)
         self.addCleanup(process.terminate)
+        return process
 
     def send(self, path, fields=None, method='GET'):
         """A connection on which that was asked."""
@@ -162,6 +252,16 @@ class RecipeCase(unittest.TestCase):
         limits = json.loads(client.getresponse().read())['limits']
         client.close()
         return limits[0]['remaining']
+
+    def metrics(self):
+        client = http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=AWAIT_S)
+        client.request('GET', '/metrics')
+        text = client.getresponse().read().decode()
+        client.close()
+        return text
+
+    def admitted(self, limit):
+        return int(re.search(rf'^weir_decisions_total{{limit="{limit}",verdict="admitted"}} (\d+)', self.metrics(), re.M)[1])
 
     def get(self, path, fields=None, method='GET'):
         client = self.send(path, fields, method)
@@ -224,6 +324,17 @@ class Questions:
         self.assertEqual(self.get('/api/x', {**self.honest, **{f'X-Weir-A{i}': 'x' for i in range(65)}})[0], 200)
         self.assertEqual(self.get('/api/x', {f'X-Weir-A{i}': 'x' for i in range(65)})[0], 200)
 
+    def test_no_spelling_of_a_field_reaches_the_backend_that_it_takes_for_another(self):
+        """CGI and WSGI make one name of X_Api_Key and X-Api-Key, PHP of X.Api.Key too: weir would not count whom they
+        believe."""
+        for sign in '_.':
+            names = {name.replace('-', sign) for name in (*self.honest, 'Weir-Permit') if '-' in name}
+            spoofs = dict.fromkeys(names, 'eve')
+            for fields in (spoofs, {**self.honest, **spoofs}):
+                self.assertEqual(self.get('/api/x', fields)[0], 200)
+                seen = {name.lower() for name in self.backend.seen[-1][1]}
+                self.assertEqual({name.lower() for name in names} & seen, set())
+
     def test_odd_paths_are_counted(self):
         self.use_up()
         before = self.passed()
@@ -235,6 +346,19 @@ class Questions:
     def test_who_has_no_key_is_counted_too(self):
         self.use_up(fields={})
         self.assertEqual(self.get('/api/x', self.other)[0], 200)
+
+    def test_who_closes_the_sending_half_is_counted_too(self):
+        self.use_up()
+        before = self.passed()
+        for i in range(100):
+            client = self.send('/api/x', self.honest)
+            time.sleep(i % 5 / 5000)
+            client.sock.shutdown(socket.SHUT_WR)
+            with client.sock, contextlib.suppress(ConnectionError):
+                while client.sock.recv(65536):
+                    pass
+        self.assertEqual(self.get('/api/x', self.honest)[0], 429)
+        self.assertEqual(self.passed(), before)
 
     def test_permits_come_back(self):
         def start():

@@ -53,7 +53,7 @@ class Drive:
         answer = self.say('limit', name, count, period_ms, burst or count)
         assert answer.startswith('WEIR_OK'), answer
 
-    def ask(self, verb, *ops, deadline_ms=1000):
+    def ask(self, verb, *ops, deadline_ms=5000):
         """(status, admitted, numbers) of one request; an op is 'LIMIT:KEY:UNITS'."""
         self.asked += 1
         words = self.say(verb, f'r{self.asked}', deadline_ms, *ops).split()
@@ -86,10 +86,10 @@ class Drive:
     def ready(self):
         return self.say('ready') == '1'
 
-    def wait_ready(self, seconds=20):
+    def wait_ready(self, seconds=60):
         wait_for(self.ready, 'the engine does not get ready', seconds)
 
-    def wait_error(self, text, seconds=10):
+    def wait_error(self, text, seconds=60):
         """Until the last error has `text` in it."""
         wait_for(lambda: text in self.stats()['last_error'], f'no error with "{text}"', seconds)
 

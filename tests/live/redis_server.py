@@ -2,30 +2,20 @@
 """Redis servers of the test's own: one, a primary with a replica and sentinels, a cluster; on free ports, with their
 files in a folder of the test's, ended by their own handles. They can be killed, stopped, flushed, failed over and (in
 a network namespace) cut off."""
+import os
 import pathlib
+import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 
+from ports import free_port, free_ports
 from weir_server import ROOT, Resp
 
-READY_TIMEOUT_S = 20
+READY_TIMEOUT_S = 60
 DURABLE = ('--appendonly', 'yes', '--appendfsync', 'always')
-
-
-def free_ports(count):
-    """Distinct ones, low enough that nobody else's rule for a second port passes 65535."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for sock in sockets:
-            sock.bind(('127.0.0.1', 0))
-        return [sock.getsockname()[1] for sock in sockets]
-    finally:
-        for sock in sockets:
-            sock.close()
 
 
 def wait_for(what, text, seconds=READY_TIMEOUT_S):
@@ -33,6 +23,13 @@ def wait_for(what, text, seconds=READY_TIMEOUT_S):
     while not what():
         assert time.monotonic() < deadline, text
         time.sleep(0.05)
+
+
+def stand_still(pid):
+    """SIGSTOP, until all threads have heard of it: others run on until the one that takes it has had its turn."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: all(path.read_text(encoding='ascii', errors='replace').rpartition(')')[2].split()[0] == 'T'
+                         for path in pathlib.Path('/proc', str(pid), 'task').glob('*/stat')), 'it does not stand still')
 
 
 def rights():
@@ -46,7 +43,7 @@ class Redis:
     """One redis-server. With `arguments` of its own (DURABLE: what was answered survives a kill)."""
 
     def __init__(self, *arguments, host='127.0.0.1', port=None, prefix=(), program='redis-server', config=''):
-        self.host, self.port = host, port or free_ports(1)[0]
+        self.host, self.port = host, port or free_port()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='weir-redis-'))
         path = self.folder / 'redis.conf'
         path.write_text(f'port {self.port}\nbind {host}\ndir {self.folder}\nprotected-mode no\n{config}',
@@ -74,7 +71,7 @@ class Redis:
             return False
 
     def ask(self, *words):
-        with Resp(self.port, timeout_s=10, host=self.host) as client:
+        with Resp(self.port, timeout_s=30, host=self.host) as client:
             return client.ask(*words)
 
     def info(self, name):
@@ -90,7 +87,7 @@ class Redis:
         self.process.wait()
 
     def pause(self):
-        self.process.send_signal(signal.SIGSTOP)
+        stand_still(self.process.pid)
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)
@@ -190,8 +187,9 @@ class Sentinels(Group):
 class Cluster(Group):
     """Three primaries and a replica of each; servers[0:3] are the primaries."""
 
-    def __init__(self):
+    def __init__(self, node_timeout_ms=15000):
         super().__init__()
+        self.node_timeout_ms = node_timeout_ms
         try:
             for _ in range(6):
                 self.add_node()
@@ -203,21 +201,30 @@ class Cluster(Group):
 
     def add_node(self):
         port, bus = free_ports(2)
-        return self.add('--cluster-enabled', 'yes', '--cluster-port', bus, '--cluster-node-timeout', 1000,
+        return self.add('--cluster-enabled', 'yes', '--cluster-port', bus, '--cluster-node-timeout', self.node_timeout_ms,
                         '--cluster-config-file', 'nodes.conf', '--cluster-require-full-coverage', 'no', port=port)
 
     def join(self):
         addresses = [f'127.0.0.1:{s.port}' for s in self.servers]
         self.manage('create', *addresses, '--cluster-replicas', 1, '--cluster-yes')
 
+    def agrees(self):
+        """All nodes know of all, and of the same owner of each slot."""
+        done = subprocess.run(['redis-cli', '--cluster', 'check', f'127.0.0.1:{self.servers[0].port}'], check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        return done.returncode == 0
+
     @staticmethod
     def manage(*words):
         """redis-cli --cluster …"""
-        subprocess.run(['redis-cli', '--cluster', *map(str, words)], check=True, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, timeout=60)
+        done = subprocess.run(['redis-cli', '--cluster', *map(str, words)], check=False, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding='utf-8', timeout=200)
+        assert done.returncode == 0, done.stdout[-1000:]
 
     def settled(self):
-        return all('cluster_state:ok' in s.ask('CLUSTER', 'INFO').decode() for s in self.servers) and all(
+        known = f'cluster_known_nodes:{len(self.servers)}\r'
+        infos = [s.ask('CLUSTER', 'INFO').decode() for s in self.servers]
+        return all('cluster_state:ok' in info and known in info for info in infos) and all(
             s.info('master_link_status') in (None, 'up') for s in self.servers)
 
     def yaml(self):
@@ -227,13 +234,20 @@ class Cluster(Group):
 class Namespace:
     """A network namespace of its own, joined to this one by a cable that can be cut. Needs root: PermissionError."""
 
-    def __init__(self, number=231):
+    def __init__(self):
+        for _ in range(5):  # a number may be somebody else's
+            number = random.randrange(256)
+            try:
+                self.make(number)
+                return
+            except subprocess.CalledProcessError as failed:
+                error = failed
+        raise PermissionError(f'no network namespace: {error}: {error.stderr}') from error
+
+    def make(self, number):
         self.name, self.outside, self.inside = f'weir{number}', f'weiro{number}', f'weiri{number}'
         self.here, self.there = f'10.231.{number}.1', f'10.231.{number}.2'
-        try:
-            self.ip('netns', 'add', self.name)
-        except (subprocess.CalledProcessError, FileNotFoundError) as error:
-            raise PermissionError(f'no network namespace: {error}') from error
+        self.ip('netns', 'add', self.name)
         try:
             self.ip('link', 'add', self.outside, 'type', 'veth', 'peer', 'name', self.inside, 'netns', self.name)
             self.ip('address', 'add', f'{self.here}/30', 'dev', self.outside)
@@ -241,9 +255,9 @@ class Namespace:
             self.ip('-n', self.name, 'address', 'add', f'{self.there}/30', 'dev', self.inside)
             self.ip('-n', self.name, 'link', 'set', self.inside, 'up')
             self.ip('-n', self.name, 'link', 'set', 'lo', 'up')
-        except subprocess.CalledProcessError as error:
+        except subprocess.CalledProcessError:
             self.close()
-            raise PermissionError(f'no pair of network devices: {error}') from error
+            raise
 
     @staticmethod
     def ip(*words):

@@ -27,11 +27,7 @@ def post(body=BODY, *fields, line=b'POST /v1/check HTTP/1.1', host=b'Host: local
 class BadHttp(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.weir = Weir(CONFIG)
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.weir.stop() == 0
+        cls.weir = cls.enterClassContext(Weir(CONFIG))
 
     def tearDown(self):
         """Others are still served."""

@@ -22,11 +22,7 @@ def throttle(key, *more):
 class BadResp(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.weir = Weir(CONFIG)
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.weir.stop() == 0
+        cls.weir = cls.enterClassContext(Weir(CONFIG))
 
     def tearDown(self):
         """Others are still served."""

@@ -19,6 +19,7 @@ cluster: { node: b, nodes: [ a, b, c ] }
 limits:
   - { name: shared, match: { route: /shared }, key: [user], rate: 100/hour, sharing: split }
   - { name: per-user, match: { route: /api/* }, key: [user], rate: 100/hour, burst: 2 }
+  - { name: quota, match: { route: /export }, key: [user], rate: 1/193hour }
   - { name: tried, match: { route: /api/* }, rate: 1/hour, mode: shadow }
 '''
 TOKEN = 'a-token-of-some-length'
@@ -33,12 +34,8 @@ def weir(*arguments, environment=None):
 class Check(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.weir = Weir(CONFIG)
+        cls.weir = cls.enterClassContext(Weir(CONFIG))
         cls.server = f'127.0.0.1:{cls.weir.http}'
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.weir.stop() == 0
 
     def check(self, *arguments):
         return weir('check', '--server', self.server, *arguments)
@@ -55,6 +52,13 @@ class Check(unittest.TestCase):
         self.assertRegex(lines[3], r'^\* per-user +admits +1 +2 ')
         self.assertRegex(lines[4], r'^  tried +\((admits|would)\) ')
         self.assertEqual(lines[2].index('says'), lines[3].index('admits'))
+
+    def test_waits_are_in_units_that_people_use(self):
+        result = self.check('--cost', '2', 'user=waits', 'route=/api/x')
+        self.assertRegex(result.stdout, r'(?m)^\* per-user +admits +0 +2 +- +1min 12s +-$')
+        self.check('user=waits', 'route=/export')
+        result = self.check('user=waits', 'route=/export')
+        self.assertRegex(result.stdout, r'(?m)^\* quota +refuses +0 +1 +8d 1h +8d 1h +-$')
 
     def test_a_shared_limit_says_how_and_what_that_is_worth(self):
         lines = self.check('user=people', 'route=/shared').stdout.splitlines()
@@ -107,7 +111,8 @@ class NoServer(unittest.TestCase):
             server = f'127.0.0.1:{unused.getsockname()[1]}'
         result = weir('check', '--server', server, 'user=a')
         self.assertEqual(result.returncode, 2)
-        self.assertIn('Connection refused', result.stderr)
+        self.assertIn(server, result.stderr)
+        self.assertIn('Connection refused: does weir serve run', result.stderr)
 
     def test_addresses_that_are_none(self):
         for server in ('', 'nowhere', ':80', '127.0.0.1:', 'unix:', 'unix:' + 'x' * 200, 'unix:/no/such/socket'):
@@ -143,7 +148,8 @@ class NoServer(unittest.TestCase):
         self.assertIn('no answer in time', self.answer(None, '100ms'))
         self.assertIn('closed before an answer', self.answer(b''))
         self.assertIn('closed before an answer', self.answer(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}'))
-        self.assertIn('does not speak HTTP', self.answer(b'-ERR unknown command\r\n'))
+        self.assertIn('does not speak HTTP; this asks', self.answer(b'-ERR unknown command\r\n'))
+        self.assertIn('port of HTTP (8080), not that of RESP', self.answer(b''))
         self.assertIn('its head than 1 MiB', self.answer(b'HTTP/1.1 200 OK\r\n' + b'X: y\r\n' * 400000))
         self.assertIn('answered 200', self.answer(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]'))
         self.assertIn('answered 500', self.answer(b'HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n'))
@@ -216,8 +222,9 @@ class Offline(unittest.TestCase):
         result = weir(*cluster, 'user=ada', 'tenant=acme', 'route=/api/x')
         self.assertEqual((result.returncode, result.stderr), (0, ''))
         self.assertRegex(result.stdout, r'(?m)^api-per-tenant +applies: token_bucket 60000/min burst 1000 \(line \d+\)\n'
-                                        r' +leased in chunks for 2000ms: overshoot 0, .*: the share of node b, 20000/min '
-                                        r'capacity 333, so each outage adds at most 1000 and what comes back meanwhile$')
+                                        r' +leased in chunks for 2s: overshoot 0, .*: the share of node b, 20000/min '
+                                        r'capacity 333, empty at first of a node that has just started, so each outage '
+                                        r'adds at most 1000 and what comes back meanwhile$')
         self.assertRegex(result.stdout, r'(?m)^ +batched every 100ms over 3 nodes, slack 10: overshoot at most '
                                         r'N\*slack = 30, and 10 more for each node that crashed')
         result = weir(*cluster, 'account=7', 'route=/payments')
@@ -249,6 +256,38 @@ class Offline(unittest.TestCase):
                       '30/hour capacity 30', result.stdout)
         self.assertIn(': 5 limits, 0 warnings', result.stdout)
 
+    def test_a_share_is_told_only_where_something_decides_by_it(self):
+        self.file.write_text('cluster: { nodes: [ a, b ] }\ncluster_secret: 00112233445566778899aabbccddeeff\n'
+                             'engine: { redis: { servers: [127.0.0.1:1] } }\nlimits:\n'
+                             '  - { name: closed, rate: 8/s, on_failure: closed }\n'
+                             '  - { name: open, rate: 8/s, on_failure: open, sharing: leased }\n'
+                             '  - { name: local, rate: 8/s }\n'
+                             '  - { name: split, rate: 8/s, sharing: split }\n', encoding='utf-8')
+        lines = weir('rules', 'check', str(self.file)).stdout.splitlines()
+        self.assertEqual([name for name in ('closed', 'open', 'local', 'split')
+                          if any(f'"{name}"' in line and 'share of node' in line for line in lines)], ['local', 'split'])
+        report = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)
+        self.assertEqual([one['limit'] for one in report['sharing'] if 'share' in one], ['local', 'split'])
+
+    def test_counts_agree_with_what_they_count(self):
+        for limits, said in (('', '0 limits'), ('{ name: a, rate: 1/s }', '1 limit'),
+                             ('{ name: a, rate: 1/s }, { name: b, rate: 2/s, match: { x: y } }', '2 limits')):
+            self.file.write_text(f'limits: [{limits}]\n', encoding='utf-8')
+            self.assertTrue(weir('serve', '--check', str(self.file)).stdout.endswith(f' is fine, {said}\n'))
+            self.assertRegex(weir('rules', 'check', str(self.file)).stdout, rf'(?m): {said}, 0 warnings$')
+        self.file.write_text('engine: { redis: { servers: [127.0.0.1:1] } }\n'
+                             'limits: [{ name: a, rate: 9/s, sharing: batched }]\n', encoding='utf-8')
+        self.assertRegex(weir('rules', 'check', str(self.file)).stdout, r'batched every 100ms over 1 node, slack')
+
+    def test_a_newcomer_is_told_which_proxies_can_ask(self):
+        for listen, said in (('', 'no proxy can ask at /v1/auth: listen.http.forwarded names none (docs/http.md)'),
+                             ('listen: { http: { address: "127.0.0.1:1", forwarded: nginx } }\n',
+                              'proxies that can ask at /v1/auth: nginx'),
+                             ('listen: { http: off }\n', None)):
+            self.file.write_text(f'{listen}limits: []\n', encoding='utf-8')
+            lines = weir('rules', 'check', str(self.file)).stdout.splitlines()
+            self.assertEqual([line for line in lines if '/v1/auth' in line], [f'{self.file}: {said}'] if said else [])
+
     def test_a_node_must_know_which_one_it_is(self):
         cluster = str(ROOT / 'examples/cluster.yaml')
         self.assertEqual(weir('serve', '--check', cluster).returncode, 0)
@@ -270,6 +309,49 @@ class Offline(unittest.TestCase):
         report = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)
         self.assertFalse(report['ok'])
         self.assertEqual((report['errors'][0]['line'], report['errors'][0]['column']), (3, 11))
+
+    def test_rules_check_says_all_that_is_wrong(self):
+        """And nothing that is wrong only because something else is, as the sharing of "good" without an engine."""
+        self.file.write_text('\n'.join((
+            'threads: 0', 'engine: { redis: { prefix: "?" } }', 'zzz: 1',
+            'auth: { tokens: [ { name: a }, { name: b, secret: short } ] }',
+            'limits:',
+            '  - { name: a, rate: 5/parsec, burst: 0, what: 1 }',
+            '  - { rate: 5/s }',
+            '  - { name: b, rate: 5/s, match: { ip: 10.0.0.1/8, x: { nto: 1 } } }',
+            '  - { name: c, rate: 5 }',
+            '  - { name: c, rate: 5/s, key: [u], overrides: [ { u: a }, { rate: 1/s }, { u: b, burst: 1 } ] }',
+            '  - { name: good, rate: 5/s, sharing: leased }',
+            '  - { name: e, rate: 5/s }', '  - { name: e, rate: 5/s }', '  - { name: e, rate: 5/s }',
+            '  - nonsense')), encoding='utf-8')
+        errors = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)['errors']
+        lines = [1, 2, 2, 3, 4, 4, 6, 6, 6, 7, 8, 8, 9, 10, 10, 13, 14, 15]
+        self.assertEqual([error['line'] for error in errors], lines, errors)
+        result = weir('rules', 'check', str(self.file))
+        self.assertEqual((result.returncode, result.stdout, len(result.stderr.splitlines())), (2, '', len(lines)))
+
+    def test_rules_check_ends_after_a_hundred_errors(self):
+        self.file.write_text('limits:\n' + '  - { name: a, rate: 5 }\n' * 101, encoding='utf-8')
+        lines = weir('rules', 'check', str(self.file)).stderr.splitlines()
+        self.assertEqual(len(lines), 101)
+        self.assertIn(':101:', lines[99])
+        self.assertIn('what comes after them was not read', lines[100])
+
+    def test_rules_check_says_what_serve_refuses(self):
+        text = 'listen: { http: "0.0.0.0:8080" }\nlimits: [{ name: a, rate: 1/s }]\n'
+        why = 'http would listen on 0.0.0.0 for anybody'
+        self.file.write_text(text, encoding='utf-8')
+        served = weir('serve', '--check', str(self.file))
+        self.assertEqual(served.returncode, 2)
+        self.assertIn(f'weir: {why}', served.stderr)
+        result = weir('rules', 'check', str(self.file))
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(f':1:1: warning: {why}', result.stdout)
+        self.assertIn('1 limit, 1 warning\n', result.stdout)
+        warnings = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)['warnings']
+        self.assertIn(why, warnings[0]['message'])
+        self.file.write_text(text + 'auth: { tokens: [{ name: a, secret: 0123456789abcdef0123456789abcdef }] }\n', encoding='utf-8')
+        self.assertIn('1 limit, 0 warnings\n', weir('rules', 'check', str(self.file)).stdout)
 
     def test_rules_check_warns_and_says_that_it_is_good(self):
         self.file.write_text('limits: [{ name: a, rate: 100/s, burst: 500 }]\n', encoding='utf-8')
@@ -299,6 +381,35 @@ class Offline(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr), (0, ''), verb)
             self.assertRegex(result.stdout, rf'Examples?:\n(.*\n)*?  weir {verb}')
         self.assertEqual(weir('rules', 'check', '--help').returncode, 0)
+
+    def test_what_may_have_been_meant_is_said(self):
+        for typed, meant in (('serv', "no verb 'serv'; did you mean 'serve'?"),
+                             ('serve --confg x', "serve has no option '--confg'; did you mean '--config'?"),
+                             ('serve --confg=x', "serve has no option '--confg'; did you mean '--config'?"),
+                             ('check --timout 5s', "check has no option '--timout'; did you mean '--timeout'?"),
+                             ('explain --sever x', "explain has no option '--sever'; did you mean '--server'?"),
+                             ('rules chekc x', "rules has no 'chekc'; did you mean 'check'?"),
+                             ('rules check --jsno x', "check has no option '--jsno'; did you mean '--json'?"),
+                             ('lock shwo x', "lock has no 'shwo'; did you mean 'show'?"),
+                             ('lock relase', "lock has no 'relase'; did you mean 'release'?"),
+                             ('lock show --jsn x', "show has no option '--jsn'; did you mean '--json'?"),
+                             ('fence file wirte x', "fence file has no 'wirte'; did you mean 'write'?"),
+                             ('sim --sed 1', "sim has no option '--sed'; did you mean '--seed'?"),
+                             ('sim --locks --sed 1', "sim has no option '--sed'; did you mean '--seed'?")):
+            result = weir(*typed.split())
+            self.assertEqual(result.returncode, 2, typed)
+            self.assertIn(meant, result.stderr)
+
+    def test_what_is_near_to_nothing_is_refused_without_a_guess(self):
+        for typed, said in (('nothing', "there is no verb 'nothing'"), ('serve --nothing', "no option '--nothing'"),
+                            ('serve -x', "no option '-x'"), ('serve --config', "option '--config' needs a value"),
+                            ('check --peek=1 a=b', "option '--peek' takes no value"),
+                            ('sim --mode x', 'must be exact, leased, batched, split or gossip'),
+                            ('sim --limit 1/s --algorithm x', 'must be token_bucket, leaky_bucket, fixed_window')):
+            result = weir(*typed.split())
+            self.assertEqual(result.returncode, 2, typed)
+            self.assertIn(said, result.stderr)
+            self.assertNotIn('did you mean', result.stderr)
 
     def test_version(self):
         self.assertRegex(weir('version').stdout, r'^weir \d+\.\d+\.\d+\n$')

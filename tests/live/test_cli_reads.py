@@ -12,7 +12,8 @@ import xml.etree.ElementTree
 
 from postgres_replicas import Replicas, Server
 from postgres_server import Postgres
-from redis_server import free_ports, wait_for
+from ports import free_port
+from redis_server import wait_for
 from weir_server import BUILD
 
 DELAY_MS = 120
@@ -122,7 +123,7 @@ class Ending(Case):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number=number):
                 process = self.begin('--duration', '10min', '--json')
-                wait_for(lambda: self.group.primary.value('SELECT sum(value) FROM weir_reads_check') > 3,
+                wait_for(lambda: self.group.primary.value('SELECT coalesce(sum(value), 0) FROM weir_reads_check') > 3,
                          'nobody writes')
                 process.send_signal(number)
                 out, err = process.communicate(timeout=30)
@@ -163,7 +164,7 @@ class Refusing(Case):
         self.assertIn('Examples:', done.stdout)
 
     def test_a_server_that_is_not_there_is_named_and_its_password_is_not(self):
-        port = free_ports(1)[0]
+        port = free_port()
         for servers in ({'primary': f'postgresql://app:s3cret@127.0.0.1:{port}/postgres'},
                         {'replicas': [f'host=127.0.0.1 port={port} user=app password=s3cret dbname=postgres']},
                         {'primary': 'host=127.0.0.1 password s3cret'}, {'replicas': ['postgresql://app:s3cret@[::1/x']}):

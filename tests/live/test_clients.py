@@ -43,13 +43,7 @@ class Clients(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         install_node_clients()
-        cls.weir = Weir(CONFIG)
-        cls.weir_token = Weir(CONFIG_TOKEN)
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.weir.stop() == 0
-        assert cls.weir_token.stop() == 0
+        cls.weir, cls.weir_token = (cls.enterClassContext(Weir(config)) for config in (CONFIG, CONFIG_TOKEN))
 
     # ---- the Redis tools ----
 

@@ -14,7 +14,7 @@ NODES = len(cluster.NAMES)
 MODES = ('exact', 'leased', 'batched', 'split', 'gossip')
 ONE, ONE_ASKED, ONE_SECONDS = 3000, 9000, 3.0
 MANY, MANY_KEYS, MANY_ASKED = 4, 10000, 5
-ENGINE = 'on_failure: closed, deadline: 2s, '
+ENGINE = 'on_failure: closed, deadline: 10s, '
 
 
 def limits():
@@ -63,12 +63,26 @@ class Measured:
         sharing = [get_json(node.http, '/v1/nodes')['sharing'] for node in self.nodes.nodes.values()]
         return sum(s['held'] for s in sharing), sum(s['forfeited'] for s in sharing)
 
+    def failed(self, *ways):
+        """Requests of which the engine said nothing, or that it did not run."""
+        engines = [get_json(node.http, '/v1/nodes')['engine'] for node in self.nodes.nodes.values()]
+        return sum(engine[way] for engine in engines for way in ways)
+
+    def ask(self, mode, size, *order):
+        """{key: admitted}. Nobody was told that the engine does not answer while it did."""
+        before = self.failed('unknown', 'refused')
+        admitted, told = cluster.ask_front(self.nginx.port, f'{mode}-{size}', *order)
+        failed = self.failed('unknown', 'refused') - before
+        # In exact mode a request is of one check, in others of all that wait, and in the last two there is none.
+        told_max = {'exact': failed, 'split': 0, 'gossip': 0}.get(mode, told if failed else 0)
+        assert told <= told_max, f'{mode}-{size}: {told} were told that the engine does not answer, which failed {failed} times'
+        return admitted
+
     def one(self, mode):
-        return cluster.ask_front(self.nginx.port, f'{mode}-one', ['k'], ONE_ASKED, ONE_SECONDS)['k']
+        return self.ask(mode, 'one', ['k'], ONE_ASKED, ONE_SECONDS)['k']
 
     def many(self, mode):
-        keys = [f'k{i}' for i in range(MANY_KEYS)]
-        return cluster.ask_front(self.nginx.port, f'{mode}-many', keys, MANY_ASKED)
+        return self.ask(mode, 'many', [f'k{i}' for i in range(MANY_KEYS)], MANY_ASKED)
 
     def __enter__(self):
         return self
@@ -92,29 +106,31 @@ class BehindNginx(unittest.TestCase):
         return under
 
     def test_exact_admits_exactly_the_limit(self):
-        self.assertEqual(self.measured.one('exact'), ONE)
-        self.assertEqual(set(self.measured.many('exact').values()), {MANY})
+        """Or less, by those of which nobody knows whether they were charged: a busy machine's Redis may answer too late."""
+        for admitted, count in ({'k': self.measured.one('exact')}, ONE), (self.measured.many('exact'), MANY):
+            self.assertLessEqual(max(admitted.values()), count)
+            self.assertLessEqual(len(admitted) * count - sum(admitted.values()), self.measured.failed('unknown'))
 
     def test_leased_never_admits_more_and_at_least_the_limit_less_unspent_and_forfeited(self):
         for size, count, admitted in (('one', ONE, {'k': self.measured.one('leased')}),
                                       ('many', MANY, self.measured.many('leased'))):
             with self.subTest(size=size):
                 self.check_total('leased', count, admitted, len(admitted))
-                self.ask_for_the_rest(f'leased-{size}', count, admitted)
+                self.ask_for_the_rest(size, count, admitted)
 
-    def ask_for_the_rest(self, limit, count, admitted):
+    def ask_for_the_rest(self, size, count, admitted):
         """What was unspent when the load ended comes back, and whoever asks next has it: all but what is forfeited."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             short = [key for key, units in admitted.items() if units < count]
             missing = sum(count - admitted[key] for key in short)
             held, forfeited = self.measured.unspent()
             if missing <= forfeited:
                 break
-            for key, units in cluster.ask_front(self.measured.nginx.port, limit, short, 1).items():
+            for key, units in self.measured.ask('leased', size, short, 1).items():
                 admitted[key] += units
             time.sleep(0.2)
-        print(f'{limit}: {missing} not admitted in the end, {held} held, {forfeited} forfeited')
+        print(f'leased-{size}: {missing} not admitted in the end, {held} held, {forfeited} forfeited')
         self.assertLessEqual(missing, forfeited)
         self.assertLessEqual(max(admitted.values()), count)
 

@@ -12,6 +12,7 @@ import unittest
 
 import cluster
 from cluster import Load, Nodes, ask_many, get_json, metrics, wait_for
+from ports import free_port
 from redis_server import Redis
 from weir_server import BUILD, Resp, Weir
 
@@ -241,7 +242,7 @@ class Engine(Base):
             self.refused(f'{servers_of(redis)}, tls: true', 'tls|ssl')
 
     def test_nobody_there_is_said(self):
-        port = cluster.free_port()
+        port = free_port()
         self.refused(f'servers: ["127.0.0.1:{port}"]', 'refused|connect')
 
     def test_check_says_what_is_wrong_before_anything_starts(self):

@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 
+from redis_server import stand_still
 from weir_server import BUILD, Weir, connect, read_all, read_until, resp_encode
 
 HELD = '''
@@ -126,14 +127,14 @@ class Drain(unittest.TestCase):
         for port in (self.weir.resp, self.weir.http):
             with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
                 while True:
-                    socket.create_connection(('127.0.0.1', port), timeout=10).close()
+                    socket.create_connection(('127.0.0.1', port), timeout=60).close()
 
     def test_who_waits_to_be_accepted_is_answered(self):
         """800 have connected and asked while the server stands still; then it goes on, with SIGTERM."""
         for name, request, answer in (('resp', b'PING\r\n', b'+PONG\r\n'), ('http', HEALTH, b'HTTP/1.1 200 OK\r\n')):
-            self.weir.process.send_signal(signal.SIGSTOP)
+            stand_still(self.weir.process.pid)
             place = '127.0.0.1', getattr(self.weir, name)
-            socks = [socket.create_connection(place, timeout=30) for _ in range(800)]
+            socks = [socket.create_connection(place, timeout=60) for _ in range(800)]
             for sock in socks:
                 sock.sendall(request)
             self.weir.process.send_signal(signal.SIGTERM)
@@ -142,40 +143,48 @@ class Drain(unittest.TestCase):
             for sock in socks:
                 sock.close()
             self.assertEqual(sum(data.startswith(answer) for data in answers), 800)
-            self.assertEqual(self.weir.process.wait(15), 0)
+            self.assertEqual(self.weir.process.wait(60), 0)
             self.weir = Weir('limits: []\n')
             self.addCleanup(self.weir.stop)
 
     def test_keep_alive_clients_are_told_before_the_end(self):
-        with connect(self.weir.http) as idle, connect(self.weir.http) as busy, connect(self.weir.http) as new:
-            idle.sendall(HEALTH)
-            read_until(idle, b'ok\n')
-            busy.sendall(HEALTH)
-            read_until(busy, b'ok\n')
-            self.terminate()
-            busy.sendall(HEALTH * 3)
-            answer = read_all(busy)
-            self.assertEqual(answer.count(b'HTTP/1.1 200 OK'), 3)
-            self.assertEqual(answer.lower().count(b'connection: close'), 1)
-            self.assertIn(b'connection: close', answer.rpartition(b'HTTP/1.1')[2].lower())
-            new.sendall(HEALTH)
-            self.assertIn(b'connection: close', read_all(new).lower())
-            self.assertEqual(read_all(idle), b'')
-        self.assertEqual(self.weir.process.wait(15), 0)
+        """In the second that they have; where a busy machine takes longer than that to ask, all is done again."""
+        for _ in range(10):
+            with connect(self.weir.http) as idle, connect(self.weir.http) as busy, connect(self.weir.http) as new:
+                for sock in idle, busy:
+                    sock.sendall(HEALTH)
+                    read_until(sock, b'ok\n')
+                begun = time.monotonic()
+                self.terminate()
+                busy.sendall(HEALTH * 3)
+                new.sendall(HEALTH)
+                answer, other = read_all(busy), read_all(new)
+                took_s = time.monotonic() - begun
+                end = read_all(idle)
+            self.assertEqual(self.weir.process.wait(60), 0)
+            if took_s < 0.8:
+                break
+            self.setUp()
+        self.assertEqual(answer.count(b'HTTP/1.1 200 OK'), 3)
+        self.assertEqual(answer.lower().count(b'connection: close'), 1)
+        self.assertIn(b'connection: close', answer.rpartition(b'HTTP/1.1')[2].lower())
+        self.assertIn(b'connection: close', other.lower())
+        self.assertEqual(end, b'')
 
     def test_a_held_answer_is_given_and_the_next_request_answered_with_the_end(self):
         check = b'GET /v1/sessions/none HTTP/1.1\r\nHost: localhost\r\n\r\n'
-        body = b'{"attributes":{"queue":"h"}}'
+        body = b'{"attributes":{"queue":"h"},"cost":5}'
         post = b'POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n' % len(body) + body
         with connect(self.weir.http) as sock:
-            sock.sendall(post * 2)
+            sock.sendall(post)
             read_until(sock, b']}')
+            sock.sendall(post)
             self.terminate()
             held = read_until(sock, b']}')  # of a request from before
             self.assertTrue(held.startswith(b'HTTP/1.1 200 OK'))
             sock.sendall(check)
             self.assertIn(b'connection: close', (held + read_all(sock)).lower())
-        self.assertEqual(self.weir.process.wait(15), 0)
+        self.assertEqual(self.weir.process.wait(60), 0)
 
 
 class Asked(unittest.TestCase):
@@ -201,7 +210,7 @@ class Asked(unittest.TestCase):
             with subprocess.Popen(command, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True) as process:
                 silent.accept()[0].close()  # it asks: it waits
                 process.send_signal(signal.SIGTERM)
-                output, _ = process.communicate(timeout=30)
+                output, _ = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 0, output)
             self.assertIn('stopped', output)
             self.assertNotIn('started', output)
@@ -217,10 +226,10 @@ class Successor(unittest.TestCase):
         return process
 
     def ask(self, path, data=b'PING\r\n'):
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while True:
             sock = socket.socket(socket.AF_UNIX)
-            sock.settimeout(15)
+            sock.settimeout(60)
             try:
                 sock.connect(str(path))
                 sock.sendall(data)
@@ -236,13 +245,13 @@ class Successor(unittest.TestCase):
             path = pathlib.Path(folder, 'weir.sock')
             pathlib.Path(folder, 'weir.yaml').write_text('limits:\n' + HELD, encoding='utf-8')
             old = self.serve(path, log)
-            with self.ask(path, resp_encode('WEIR.CHECK', 4, 'queue', 'q')) as held:
+            with self.ask(path, resp_encode('WEIR.CHECK', 7, 'queue', 'q')) as held:
                 self.assertTrue(held.recv(100).startswith(b'*7\r\n:1'))
                 held.sendall(resp_encode('WEIR.CHECK', 1, 'queue', 'q'))
                 waiting = [self.ask(path) for _ in range(20)]
                 old.terminate()
                 self.assertTrue(all(read_until(sock, b'\n') == b'+PONG\r\n' for sock in waiting))
-                deadline = time.monotonic() + 10
+                deadline = time.monotonic() + 60
                 while path.exists() and time.monotonic() < deadline:
                     time.sleep(0.005)
                 self.assertFalse(path.exists(), 'whoever connects now is refused, not taken for a client')
@@ -251,13 +260,13 @@ class Successor(unittest.TestCase):
                 with self.ask(path) as sock:
                     self.assertEqual(sock.recv(100), b'+PONG\r\n')
                 self.assertTrue(read_all(held).startswith(b'*7\r\n:1'), 'the old one still drained')
-            self.assertEqual(old.wait(15), 0)
+            self.assertEqual(old.wait(60), 0)
             for sock in waiting:
                 sock.close()
             with self.ask(path) as sock:
                 self.assertEqual(sock.recv(100), b'+PONG\r\n')
             new.terminate()
-            self.assertEqual(new.wait(15), 0)
+            self.assertEqual(new.wait(60), 0)
             self.assertFalse(path.exists())
 
 

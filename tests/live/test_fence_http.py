@@ -13,13 +13,8 @@ import threading
 import time
 import unittest
 
+from ports import free_port
 from weir_server import BUILD, ROOT
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
 
 
 def ask(port, method, path, body=None, **headers):

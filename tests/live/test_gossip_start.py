@@ -6,7 +6,9 @@ import signal
 import unittest
 import urllib.request
 
-from cluster import NAMES, Nodes, ask_many, config, free_port, get_json, metrics, wait_for
+from cluster import NAMES, Nodes, ask_many, config, get_json, metrics, wait_for
+from ports import free_port
+from redis_server import stand_still
 from test_restart import Traffic
 from weir_server import Weir
 
@@ -68,7 +70,7 @@ class Start(unittest.TestCase):
         with Nodes(config(LIMIT)) as nodes:
             wait_for(lambda: all(gossip(node)['synced'] for node in nodes.nodes.values()))
             for name in ('b', 'c'):
-                nodes[name].process.send_signal(signal.SIGSTOP)
+                stand_still(nodes[name].process.pid)
             try:
                 self.assertLessEqual(sum(ask_many(nodes['a'].resp, 'hot', ['ada'], 2 * SLACK).values()), SLACK + 10)
                 self.assertGreater(gossip(nodes['a'])['refused_slack'], 0)

@@ -11,20 +11,22 @@ import socket
 import time
 import unittest
 
+from redis_server import wait_for
 from weir_server import FORWARDED_NGINX, NGINX_FIELDS, Resp, Weir, connect, read_until, resp_encode
 
 CHAOS_S = float(os.environ.get('WEIR_CHAOS_S', 2))
+GAP_S = 5  # of limits whose turns come after a test has looked, however busy the machine is
 CONFIG = FORWARDED_NGINX + '''
-server: { drain_timeout: 5s }
+server: { drain_timeout: 30s }
 limits:
   - { name: mail, match: { queue: mail* }, key: [queue], rate: 50/s, burst: 100, algorithm: leaky_bucket,
       throttle: hold, hold_timeout: 10s }
-  - { name: few, match: { queue: few }, key: [queue], rate: 4/s, burst: 50, algorithm: leaky_bucket, throttle: hold,
+  - { name: few, match: { queue: few }, key: [queue], rate: 12/min, burst: 50, algorithm: leaky_bucket, throttle: hold,
       hold_max: 2 }
-  - { name: brief, match: { queue: brief }, key: [queue], rate: 4/s, burst: 50, algorithm: leaky_bucket,
-      throttle: hold, hold_timeout: 300ms }
-  - { name: quota, match: { queue: brief }, key: [queue], rate: 1000/hour }
-  - { name: told, match: { queue: told }, key: [queue], rate: 4/s, burst: 50, algorithm: leaky_bucket }
+  - { name: brief, match: { queue: brief }, key: [queue], rate: 12/min, burst: 50, algorithm: leaky_bucket,
+      throttle: hold, hold_timeout: 5s }
+  - { name: quota, match: { queue: brief }, key: [queue], rate: 1000/day }
+  - { name: told, match: { queue: told }, key: [queue], rate: 1/min, burst: 50, algorithm: leaky_bucket }
 '''
 
 
@@ -51,17 +53,27 @@ class Hold(unittest.TestCase):
     def tearDown(self):
         self.assertEqual(self.weir.stop(), 0)
 
-    def metric(self, name):
+    def metrics(self):
         with connect(self.weir.http) as sock:
             sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
-            text = read_answer(sock)[2].decode()
+            return read_answer(sock)[2].decode()
+
+    def metric(self, name):
+        text = self.metrics()
         for line in text.splitlines():
             if line.startswith(name + ' '):
                 return float(line.split(' ')[1])
         raise AssertionError(f'no {name} in\n{text}')
 
+    def await_metric(self, name, value):
+        wait_for(lambda: self.metric(name) == value, f'{name} is not {value}')
+
+    def decided(self, limit):
+        return sum(map(int, re.findall(rf'^weir_decisions_total{{limit="{limit}".*}} (\d+)$', self.metrics(), re.M)))
+
     def at_once(self, port, request, count):
-        """Sends it on `count` connections at once; returns [(seconds until the answer, first bytes of it)], in order."""
+        """Sends it on `count` connections at once; returns the seconds in which all were decided, and [(seconds until the
+        answer, first bytes of it)], in order."""
         socks = [socket.create_connection(('127.0.0.1', port)) for _ in range(count)]
         answers, selector = [], selectors.DefaultSelector()
         for sock in socks:
@@ -69,7 +81,9 @@ class Hold(unittest.TestCase):
         start = time.monotonic()
         for sock in socks:
             sock.sendall(request)
-        while len(answers) < count and time.monotonic() < start + 20:
+        wait_for(lambda: self.decided('mail') == count, 'not all are decided')
+        decided_s = time.monotonic() - start
+        while len(answers) < count and time.monotonic() < start + 60:
             for key, _ in selector.select(1):
                 data = key.fileobj.recv(4096)
                 answers.append((time.monotonic() - start, data[:64]))
@@ -77,28 +91,29 @@ class Hold(unittest.TestCase):
         for sock in socks:
             sock.close()
         self.assertEqual(len(answers), count)
-        return answers
+        return decided_s, answers
 
-    def judge(self, answers, admitted_is):
+    def judge(self, decided_s, answers, admitted_is):
         admitted = [at for at, data in answers if admitted_is(data)]
         refused = [at for at, data in answers if not admitted_is(data)]
         # While the thousand were on their way the bucket leaked one per 20 ms.
         self.assertGreaterEqual(len(admitted), 100)
-        self.assertLessEqual(len(admitted), 100 + int(max(refused) / 0.02) + 1)
-        self.assertLess(max(refused), max(admitted) / 2, 'refused at once')
+        self.assertLessEqual(len(admitted), 100 + int(decided_s / 0.02) + 1)
         self.assertGreaterEqual(max(admitted), 0.02 * (len(admitted) - 1) - 0.01)
-        self.assertEqual(self.metric('weir_hold_seconds_count'), len(admitted) - 1)
+        # Who was refused was not held; who found the bucket empty, as the first did, had nothing to wait for.
+        self.assertIn(self.metric('weir_holds_begun_total'), range(99, len(admitted)))
+        self.assertEqual(self.metric('weir_hold_seconds_count'), self.metric('weir_holds_begun_total'))
         self.assertEqual(self.metric('weir_hold_waiting{limit="mail"}'), 0)
         print(f'{len(answers)} at once: {len(refused)} refused within {max(refused):.3f} s, {len(admitted)} answered over '
               f'{max(admitted) - min(admitted):.3f} s')
 
     def test_a_thousand_at_once_over_http(self):
         answers = self.at_once(self.weir.http, check('mail-1'), 1000)
-        self.judge(answers, lambda data: b' 200 OK' in data)
+        self.judge(*answers, lambda data: b' 200 OK' in data)
 
     def test_a_thousand_at_once_over_resp(self):
         answers = self.at_once(self.weir.resp, resp_encode('WEIR.CHECK', 1, 'queue', 'mail-1'), 1000)
-        self.judge(answers, lambda data: data.startswith(b'*7\r\n:1\r\n'))
+        self.judge(*answers, lambda data: data.startswith(b'*7\r\n:1\r\n'))
 
     def test_auth_is_held_too(self):
         with connect(self.weir.http) as sock:
@@ -136,68 +151,68 @@ class Hold(unittest.TestCase):
             for _ in range(3):
                 sock.sendall(check('told'))
                 delays.append(json.loads(read_answer(sock)[2])['delay_ms'])
-            self.assertLess(time.monotonic() - start, 0.2)
+            took_ms = (time.monotonic() - start) * 1000
         self.assertEqual(delays[0], 0)
-        self.assertTrue(150 < delays[1] <= 250 and 400 < delays[2] <= 500, delays)
+        self.assertTrue(60000 - took_ms <= delays[1] <= 60000 and 120000 - took_ms <= delays[2] <= 120000, delays)
+        self.assertEqual(self.metric('weir_holds_begun_total'), 0)
+
+    def line_up(self, limit, *waiters):
+        """One after the other."""
+        for i, waiter in enumerate(waiters):
+            waiter.send(resp_encode('WEIR.CHECK', 1, 'queue', limit))
+            self.await_metric(f'weir_hold_waiting{{limit="{limit}"}}', i + 1)
+
+    def clients(self, count):
+        return [self.enterContext(Resp(self.weir.resp, timeout_s=60)) for _ in range(count)]
 
     def test_waiters_are_bounded(self):
-        with Resp(self.weir.resp) as a, Resp(self.weir.resp) as b, Resp(self.weir.resp) as c, Resp(self.weir.resp) as d:
-            self.assertEqual(a.ask('WEIR.CHECK', 1, 'queue', 'few')[0], 1)
-            for waiter in (b, c):
-                waiter.send(resp_encode('WEIR.CHECK', 1, 'queue', 'few'))
-                time.sleep(0.03)
-            start = time.monotonic()
-            reply = d.ask('WEIR.CHECK', 1, 'queue', 'few')
-            self.assertLess(time.monotonic() - start, 0.15)
-            self.assertEqual((reply[0], reply[1]), (0, b'few'))
-            self.assertGreater(reply[4], 0)
-            # What was refused was given back: two wait, one went, so 47 of 50 are left.
-            self.assertEqual(reply[3], 47)
-            self.assertEqual([waiter.read()[0] for waiter in (b, c)], [1, 1])
+        a, b, c, d = self.clients(4)
+        self.assertEqual(a.ask('WEIR.CHECK', 1, 'queue', 'few')[0], 1)
+        self.line_up('few', b, c)
+        reply = d.ask('WEIR.CHECK', 1, 'queue', 'few')
+        self.assertEqual((reply[0], reply[1]), (0, b'few'))
+        self.assertGreater(reply[4], 0)
+        # What was refused was given back: two wait, one went, so 47 of 50 are left.
+        self.assertEqual(reply[3], 47)
+        self.assertEqual([waiter.read()[0] for waiter in (b, c)], [1, 1])
         self.assertEqual(self.metric('weir_decisions_total{limit="few",verdict="shed"}'), 1)
 
     def test_waits_are_bounded_and_other_limits_get_their_charge_back(self):
-        with Resp(self.weir.resp) as a, Resp(self.weir.resp) as b, Resp(self.weir.resp) as c:
-            a.ask('WEIR.CHECK', 1, 'queue', 'brief')
-            b.send(resp_encode('WEIR.CHECK', 1, 'queue', 'brief'))
-            time.sleep(0.03)
-            reply = c.ask('WEIR.CHECK', 1, 'queue', 'brief')
-            self.assertEqual((reply[0], reply[1]), (0, b'brief'))
-            self.assertTrue(100 < reply[4] <= 200, reply)  # 500 ms to wait, 300 allowed
-            time.sleep(reply[4] / 1000)
-            self.assertEqual(c.ask('WEIR.CHECK', 1, 'queue', 'brief')[0], 1)
-            self.assertEqual(b.read()[0], 1)
+        a, b, c = self.clients(3)
+        start = time.monotonic()
+        a.ask('WEIR.CHECK', 1, 'queue', 'brief')
+        self.line_up('brief', b)
+        reply = c.ask('WEIR.CHECK', 1, 'queue', 'brief')
+        took_ms = (time.monotonic() - start) * 1000
+        self.assertEqual((reply[0], reply[1]), (0, b'brief'))
+        self.assertTrue(5000 - took_ms <= reply[4] <= 5000, reply)  # 10 s to wait, 5 allowed
+        time.sleep(reply[4] / 1000)
+        self.assertEqual(c.ask('WEIR.CHECK', 1, 'queue', 'brief')[0], 1)
+        self.assertEqual(b.read()[0], 1)
         with connect(self.weir.http) as sock:
             sock.sendall(check('brief', cost=0))
             limits = {limit['limit']: limit for limit in json.loads(read_answer(sock)[2])['limits']}
         self.assertEqual(limits['quota']['remaining'], 997)
 
     def test_a_client_that_leaves_last_gets_its_charge_back(self):
-        with Resp(self.weir.resp) as a, Resp(self.weir.resp) as b:
-            a.ask('WEIR.CHECK', 1, 'queue', 'few')
-            b.send(resp_encode('WEIR.CHECK', 1, 'queue', 'few'))
-            time.sleep(0.05)
-            self.assertLessEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], 48)
-            b.socket.close()
-            b.file.close()
-            time.sleep(0.05)
-            self.assertGreaterEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], 49)
-        self.assertEqual(self.metric('weir_holds_total{end="left"}'), 1)
+        a, b = self.clients(2)
+        a.ask('WEIR.CHECK', 1, 'queue', 'few')
+        self.line_up('few', b)
+        self.assertEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], 48)
+        b.__exit__()
+        self.await_metric('weir_holds_total{end="left"}', 1)
+        self.assertGreaterEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], 49)
 
     def test_a_client_that_leaves_the_middle_does_not(self):
-        with Resp(self.weir.resp) as a, Resp(self.weir.resp) as b, Resp(self.weir.resp) as c:
-            a.ask('WEIR.CHECK', 1, 'queue', 'few')
-            for waiter in (b, c):
-                waiter.send(resp_encode('WEIR.CHECK', 1, 'queue', 'few'))
-                time.sleep(0.03)
-            before = a.ask('WEIR.PEEK', 0, 'queue', 'few')[3]
-            start = time.monotonic()
-            b.file.close()
-            b.socket.close()
-            time.sleep(0.03)
-            self.assertEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], before)
-            self.assertEqual(c.read()[0], 1)
-            self.assertGreater(time.monotonic() - start, 0.3, 'the turn of the one behind was promised')
+        a, b, c = self.clients(3)
+        start = time.monotonic()
+        a.ask('WEIR.CHECK', 1, 'queue', 'few')
+        self.line_up('few', b, c)
+        b.__exit__()
+        self.await_metric('weir_holds_total{end="left"}', 1)
+        self.assertEqual(a.ask('WEIR.PEEK', 0, 'queue', 'few')[3], 47)
+        self.assertEqual(c.read()[0], 1)
+        self.assertGreaterEqual(time.monotonic() - start, 2 * GAP_S, 'the turn of the one behind was promised')
 
     def test_clients_that_come_and_go(self):
         """Random questions, departures and reloads; in the end nobody waits and every hold has ended one way."""
@@ -220,9 +235,7 @@ class Hold(unittest.TestCase):
                 self.weir.process.send_signal(signal.SIGHUP)
         for sock in socks:
             sock.close()
-        deadline = time.monotonic() + 10
-        while self.metric('weir_connections') > 1 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        self.await_metric('weir_connections', 1)
         for limit in ('mail', 'few', 'brief'):
             self.assertEqual(self.metric(f'weir_hold_waiting{{limit="{limit}"}}'), 0)
         released, left = (self.metric(f'weir_holds_total{{end="{way}"}}') for way in ('released', 'left'))
@@ -234,19 +247,19 @@ class Hold(unittest.TestCase):
         with Resp(self.weir.resp) as client:
             for words in (('MULTI',), *[('WEIR.CHECK', 1, 'queue', 'told')] * 2, *[('WEIR.CHECK', 1, 'queue', 'few')] * 2):
                 client.ask(*words)
-            start = time.monotonic()
             replies = client.ask('EXEC')
-            self.assertLess(time.monotonic() - start, 0.2)
             self.assertTrue(all(reply[0] == 1 for reply in replies))
-            self.assertGreater(replies[3][6], 200, 'the delay is told instead')
+            self.assertGreater(replies[3][6], 0, 'the delay is told instead')
+        self.assertEqual(self.metric('weir_holds_begun_total'), 0)
 
     def test_draining_waits_for_those_held(self):
         with connect(self.weir.http) as sock:
             sock.sendall(check('few') * 2)
             self.assertEqual(read_answer(sock)[0], 200)
+            self.await_metric('weir_hold_waiting{limit="few"}', 1)
             self.weir.process.terminate()
             self.assertEqual(read_answer(sock)[0], 200)
-        self.assertEqual(self.weir.process.wait(10), 0)
+        self.assertEqual(self.weir.process.wait(60), 0)
 
 
 if __name__ == '__main__':

@@ -10,31 +10,16 @@ import re
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 import unittest
 import urllib.parse
 
-from weir_server import Resp, Weir, connect, read_all, read_until
+from cluster import wait_for
+from weir_server import Resp, Weir, connect, read_all, read_until, serving
 
 QUICK = 'server: { idle_timeout: 500ms, request_timeout: 500ms }\nlimits: []\n'
 TTL = 5000
 PROBLEM = 'application/problem+json'
-
-
-def wait_for(what, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not what():
-        if time.monotonic() > deadline:
-            raise AssertionError('waited too long')
-        time.sleep(0.01)
-
-
-@contextlib.contextmanager
-def serving(config='limits: []\n', **options):
-    with tempfile.TemporaryDirectory(prefix='weir-locks-') as folder:
-        with Weir(config, arguments=('--locks', folder + '/locks.db'), **options) as weir:
-            yield weir
 
 
 class Client:

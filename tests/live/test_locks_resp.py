@@ -13,25 +13,11 @@ import time
 import unittest
 
 import redis
-from weir_server import BUILD, Resp, Weir, resp_encode
+from cluster import wait_for
+from weir_server import BUILD, Resp, Weir, resp_encode, serving
 
 QUICK = 'server: { idle_timeout: 500ms, request_timeout: 500ms }\nlimits: []\n'
 TTL = 5000
-
-
-def wait_for(what, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not what():
-        if time.monotonic() > deadline:
-            raise AssertionError('waited too long')
-        time.sleep(0.01)
-
-
-@contextlib.contextmanager
-def serving(config='limits: []\n', **options):
-    with tempfile.TemporaryDirectory(prefix='weir-locks-') as folder:
-        with Weir(config, arguments=('--locks', folder + '/locks.db'), **options) as weir:
-            yield weir
 
 
 class OneServer(unittest.TestCase):

@@ -4,11 +4,14 @@
 request. Every event that docs/log.md names is one that the source writes, and the other way round."""
 import datetime
 import json
+import os
 import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 import unittest
+import urllib.error
 import urllib.request
 
 from redis_server import Redis, wait_for
@@ -83,6 +86,37 @@ class Log(unittest.TestCase):
             self.assertEqual(line['message'].split(': ')[-1],
                              'table.memory, table.skew_max, threads, engine.redis')
 
+    def test_a_reload_waits_for_no_pipe(self):
+        """Nobody writes to it: whoever opens it waits, and would hear no SIGTERM."""
+        secret = '0123456789abcdef0123456789abcdef'
+        with tempfile.TemporaryDirectory(prefix='weir-live-') as folder:
+            pipe = pathlib.Path(folder, 'pipe')
+            os.mkfifo(pipe)
+            for end in os.openpty():
+                self.addCleanup(os.close, end)
+            lines = {'itself': None, 'token': f'auth: {{ tokens: [ {{ name: a, secret_file: {pipe} }} ] }}\n',
+                     'certificate': f'tls: {{ cert: {pipe}, key: {pipe} }}\n'}
+            terminal = os.ttyname(end)
+            lines['terminal'] = f'tls: {{ cert: {terminal}, key: {terminal} }}\n'
+            for name, line in lines.items():
+                with self.subTest(name), Weir(f'cluster_secret: {secret}\nlimits: []\n') as weir:
+                    if line:
+                        weir.config.write_text(f'cluster_secret: {secret}\nlimits: []\n{line}', encoding='utf-8')
+                    else:
+                        weir.config.unlink()
+                        os.mkfifo(weir.config)
+                    weir.process.send_signal(signal.SIGHUP)
+                    self.assertIn('it is not a regular file', self.hears(weir, 'reload_failed'))
+
+    def test_a_pipe_is_a_configuration_at_the_start(self):
+        ours, theirs = os.pipe()
+        os.write(theirs, b'limits: []\n')
+        os.close(theirs)
+        with Weir(None, arguments=('--config', '/dev/stdin'), stdin=ours) as weir:
+            os.close(ours)
+            weir.process.send_signal(signal.SIGHUP)
+            self.assertIn('it is not a regular file', self.hears(weir, 'reload_failed'))
+
     def test_whom_no_limit_counts_is_told(self):
         limit = '{ name: api, match: { route: /api/* }, key: [user], rate: 9/s }'
         with Weir(f'limits: [ {limit} ]\n') as weir, Resp(weir.resp) as client:
@@ -92,6 +126,17 @@ class Log(unittest.TestCase):
             self.hears(weir, 'unmatched_admitted_begun')
             self.assertTrue(self.hears(weir, 'missing_skipped_begun').startswith('api: '))
             self.assertEqual(len(events(weir)), 3, events(weir))
+
+    def test_what_a_proxy_does_not_send_is_named(self):
+        with Weir('limits: []\nlisten: { http: { forwarded: nginx } }\n') as weir:
+            question = urllib.request.Request(f'http://127.0.0.1:{weir.http}/v1/auth',
+                                              headers={'X-Original-URI': '/secret-path', 'X-Original-Method': 'GET'})
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(question, timeout=30)
+            self.assertEqual(refused.exception.code, 400)
+            refused.exception.close()
+            self.assertIn('X-Real-IP is missing', self.hears(weir, 'auth_refused_begun'))
+            self.assertNotIn('secret-path', weir.output())
 
     def test_the_level_is_as_configured(self):
         with Weir('log: { level: warn }\nlimits: []\n') as weir:

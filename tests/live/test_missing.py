@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Whoever is not counted is seen: requests that lack an attribute of a limit's key, and requests that meet no limit."""
-import http.client
 import json
 import re
 import subprocess
 import time
 import unittest
 
-from weir_server import BUILD, FORWARDED_NGINX, NGINX_FIELDS, Resp, Weir
+from test_http import HttpCase
+from weir_server import BUILD, FORWARDED_NGINX, NGINX_FIELDS, Resp
 
 NO_LIMIT = 'refused: no limit applies (unmatched: refuse); weir explain says why'
 
@@ -23,21 +23,8 @@ limits:
 '''
 
 
-class MissingCase(unittest.TestCase):
+class MissingCase(HttpCase):
     config = FORWARDED_NGINX + LIMITS
-
-    def setUp(self):
-        self.weir = Weir(self.config)
-        self.client = http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=30)
-
-    def tearDown(self):
-        self.client.close()
-        self.assertEqual(self.weir.stop(), 0)
-
-    def ask(self, method, target, body=None, **fields):
-        self.client.request(method, target, body, {k.replace('_', '-'): v for k, v in fields.items()})
-        answer = self.client.getresponse()
-        return answer.status, answer.headers, answer.read()
 
     def auth(self, route, **fields):
         """What a proxy is told."""

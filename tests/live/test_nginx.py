@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 
+from ports import free_port
 from weir_server import FORWARDED_NGINX, Weir
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -21,18 +22,17 @@ CONFIG_WINDOW = FORWARDED_NGINX + '''
 limits:
   - { name: per-hour, algorithm: fixed_window, align: first, key: [user], rate: 100/hour }
 '''
-RATE, BURST = 50, 20
+RATE, BURST = 20, 100  # which is not full again before a busy machine goes on
 CONFIG_BUCKET = FORWARDED_NGINX + f'''
 limits:
   - {{ name: per-second, key: [user], rate: {RATE}/s, burst: {BURST} }}
 '''
+CONFIG_CLOSED = FORWARDED_NGINX + '''
+engine: { redis: { servers: ["127.0.0.1:1"] } }
+limits:
+  - { name: closed, key: [user], rate: 100/hour, on_failure: closed }
+'''
 Seen = collections.namedtuple('Seen', 'first_sent first_received last_sent admitted refused other')
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
 
 
 class Nginx:
@@ -43,7 +43,7 @@ class Nginx:
         self.front = free_port()
         text = (HERE / 'nginx.conf.in').read_text(encoding='utf-8')
         values = {'FOLDER': self.folder, 'WEIR': weir_port, 'FRONT': self.front, 'BACK': free_port(),
-                  'OPEN': 'error_page 500 502 503 504 = /_weir_open;' if fail_open else ''}
+                  'OPEN': 'error_page 500 502 504 = /_weir_open;' if fail_open else ''}
         for name, value in values.items():
             text = text.replace(f'@{name}@', str(value))
         (self.folder / 'nginx.conf').write_text(text, encoding='utf-8')
@@ -181,6 +181,11 @@ class NginxInFront(unittest.TestCase):
 
     def test_without_weir_it_fails_open_where_told_to(self):
         self.assertEqual(self.without_weir(fail_open=True), 200)
+
+    def test_failing_open_opens_no_limit_that_is_closed_without_its_engine(self):
+        self.start(CONFIG_CLOSED, fail_open=True)
+        self.assertEqual(self.curl('once')[0], 500)
+        self.nginx.stop()
 
 
 if __name__ == '__main__':

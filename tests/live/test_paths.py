@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from recipe_case import free_port
+from ports import free_port
 from weir_server import FORWARDED_NGINX, ROOT, Weir, connect, read_all
 
 SPELLINGS = r'''/api/x /api/ /api //api/x ///api/x /api//x /./api/x /../api/x /o/../api/x /o/./../api/x /api/./x /api/../x

@@ -9,7 +9,7 @@ import unittest
 import recipe_case
 
 
-class Caddy(recipe_case.Questions, recipe_case.RecipeCase):
+class Caddy(recipe_case.ClientsThatLeave, recipe_case.Tunnels, recipe_case.Questions, recipe_case.RecipeCase):
     page = 'caddy.md'
 
     def start_proxy(self):

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/nginx.md as it is printed, with a real nginx."""
+import re
 import shutil
+import signal
 import socket
 import time
 import unittest
 
 import recipe_case
+from redis_server import stand_still
+from weir_server import Weir
 
 AROUND = '''worker_processes 1; daemon off; pid FOLDER/pid; error_log FOLDER/error.log warn; events { }
 http { access_log off; client_body_temp_path FOLDER/b; proxy_temp_path FOLDER/p; fastcgi_temp_path FOLDER/f;
@@ -45,25 +49,12 @@ class Example(recipe_case.RecipeCase):
         self.assertEqual(self.get('/api/x', self.other)[0], 200)
 
 
-class Nginx(recipe_case.PermitsOfTheProxy, recipe_case.Questions, recipe_case.RecipeCase):
+class Nginx(recipe_case.ClientsThatLeave, recipe_case.PermitsOfTheProxy, recipe_case.Questions,
+            recipe_case.RecipeCase):
     page = 'nginx.md'
 
     def start_proxy(self):
         start_nginx(self)
-
-    def test_a_client_that_leaves_while_weir_is_asked_gives_its_permit_back(self):
-        """weir has given it, and nobody may be left to take it: of each of these clients none stays away."""
-        clients = [f'gone-{i}' for i in range(400)]
-        self.backend.free.set()
-        for i, client in enumerate(clients):
-            sock = self.send('/export/x', {'X-Api-Key': client})
-            time.sleep(i % 20 / 5000)  # 0 to 4 ms
-            sock.close()
-        deadline = time.monotonic() + recipe_case.AWAIT_S
-        for client in clients:
-            while self.remaining({'route': '/export/x', 'user': client}) != 2:
-                self.assertLess(time.monotonic(), deadline, f'a permit of {client} did not come back')
-                time.sleep(0.05)
 
     def test_of_two_keys_the_backend_sees_what_was_counted(self):
         self.use_up()
@@ -77,6 +68,130 @@ class Nginx(recipe_case.PermitsOfTheProxy, recipe_case.Questions, recipe_case.Re
         self.use_up()
         self.get('/api/x', self.honest)
         self.assertEqual((self.folder / 'error.log').read_text(encoding='utf-8'), '')
+
+
+class Stopped(recipe_case.RecipeCase):
+    """A weir that hangs (SIGSTOP), and goes on. nginx's own timeouts are 60 s, and nothing is awaited for so long
+    (AWAIT_S): what comes, comes by the page's."""
+    page = 'nginx.md'
+
+    def start_proxy(self):
+        start_nginx(self)
+
+    def stop(self):
+        stand_still(self.weir.process.pid)
+        self.addCleanup(self.go_on)
+
+    def go_on(self):
+        self.weir.process.send_signal(signal.SIGCONT)
+
+    def answers(self, clients):
+        answers = [client.getresponse() for client in clients]
+        found = [(answer.status, answer.read()) for answer in answers]
+        for client in clients:
+            client.close()
+        return found
+
+    def await_answers(self):
+        deadline = time.monotonic() + recipe_case.AWAIT_S
+        while self.get('/api/x', self.other)[0] != 200:
+            self.assertLess(time.monotonic(), deadline, 'nginx does not ask weir again')
+
+    def test_nothing_passes_and_then_it_decides_again(self):
+        self.assertEqual(self.get('/api/x', self.honest)[0], 200)
+        before = self.passed()
+        self.stop()
+        clients = [self.send('/api/x', self.honest) for _ in range(8)]
+        self.assertEqual([status for status, _ in self.answers(clients)], [500] * 8)
+        self.assertEqual(self.passed(), before)
+        self.go_on()
+        self.await_answers()
+        self.assertGreaterEqual(self.remaining({'route': '/api/x', 'user': 'ada'}), recipe_case.BURST - 9)
+        while self.get('/api/x', self.honest)[0] == 200:
+            self.assertLess(self.passed(), before + 2 * recipe_case.BURST)
+        self.assertEqual(self.get('/api/x', self.honest)[0], 429)
+
+    def test_what_is_to_be_given_back_meanwhile_comes_back(self):
+        """And holds up the connection's next request no longer than the page says."""
+        clients = [self.send('/export/x', self.honest) for _ in range(2)]
+        for _ in clients:
+            self.assertTrue(self.backend.arrived.acquire(timeout=recipe_case.AWAIT_S))
+        self.stop()
+        self.backend.free.set()
+        for client in clients:
+            self.backend.go_on.release()
+            answer = client.getresponse()
+            self.assertEqual((answer.status, answer.read()), (200, b'hello\n'))
+            client.request('GET', '/api/x', headers=self.other)
+        self.assertEqual([status for status, _ in self.answers(clients)], [500, 500])
+        self.go_on()
+        self.await_permit()
+
+
+class Open(Stopped):
+    """With what the page says for who would rather fail open."""
+    test_nothing_passes_and_then_it_decides_again = None
+    test_what_is_to_be_given_back_meanwhile_comes_back = None
+
+    def printed(self, language, index=0):
+        page = (recipe_case.ROOT / 'docs' / self.page).read_text(encoding='utf-8')
+        line, location = re.search(r'To fail open, add to `/_weir`\s`([^`]*)` and `([^`]*)`', page).groups()
+        begin = 'location = /_weir {'
+        return super().printed(language, index).replace(begin, f'{location}\n{begin} {line}', 1)
+
+    def test_all_pass_and_then_it_refuses_again(self):
+        self.use_up()
+        self.stop()
+        clients = [self.send('/api/x', self.honest) for _ in range(8)]
+        self.assertEqual(self.answers(clients), [(200, b'hello\n')] * 8)
+        self.go_on()
+        self.await_answers()
+        deadline = time.monotonic() + recipe_case.AWAIT_S
+        while self.get('/api/x', self.honest)[0] != 429:
+            self.assertLess(time.monotonic(), deadline, 'all still pass')
+
+
+class Tunnels(recipe_case.Tunnels, recipe_case.RecipeCase):
+    """With what the page says of WebSockets."""
+    page = 'nginx.md'
+
+    def start_proxy(self):
+        start_nginx(self)
+
+    def printed(self, language, index=0):
+        return super().printed(language, index).replace('proxy_set_header Connection "";', super().printed(language, 1), 1)
+
+
+class Several(recipe_case.RecipeCase):
+    """Three weirs, as the page says: what takes a permit and what gives it back go to the same one."""
+    page = 'nginx.md'
+
+    def setUp(self):
+        self.config = recipe_case.blocks(self.page, 'yaml')[0].replace(
+            'concurrency, rate: 2,', 'concurrency, sharing: split, rate: 6,') + 'cluster: { nodes: [a, b, c], node: a }\n'
+        self.others = [Weir(self.config, arguments=('--node', name)) for name in 'bc']
+        for weir in self.others:
+            self.addCleanup(weir.stop)
+        super().setUp()
+
+    def start_proxy(self):
+        start_nginx(self)
+
+    def printed(self, language, index=0):
+        text, upstream = super().printed(language, index), super().printed(language, 2).strip()
+        for port, weir in zip((8081, 8082, 8083), (self.weir, *self.others)):
+            upstream = upstream.replace(f':{port};', f':{weir.http};')
+        return text.replace(text.splitlines()[0], upstream, 1)
+
+    def test_permits_go_back_to_the_weir_that_gave_them(self):
+        self.backend.free.set()
+        for user in ('ada', 'bob', 'cyd', 'dan'):
+            client = self.send('/export/x', {'X-Api-Key': user})  # its next request waits for the permit to be back
+            for _ in range(8):
+                self.assertEqual(client.getresponse().read(), b'hello\n')
+                client.request('GET', '/export/x', headers={'X-Api-Key': user})
+            self.assertEqual(client.getresponse().status, 200)
+            client.close()
 
 
 if __name__ == '__main__':

@@ -16,11 +16,12 @@ HOP_BY_HOP = {'connection', 'keep-alive', 'proxy-connection', 'proxy-authenticat
 
 class ForwardAuth:
     """GET to `address` with the fields of the client's request (only `request_fields` of them, if any are named, and none
-    that Connection names) and X-Forwarded-*, which replace the client's. 2xx: the request goes on, with
-    `response_fields` of the answer in place of the client's. Anything else is the client's answer; none is a 500."""
+    that Connection names, nor one that the middleware `headers` has `removed`) and X-Forwarded-*, which replace the
+    client's. 2xx: the request goes on, with `response_fields` of the answer in place of the client's. Anything else is the
+    client's answer; none is a 500."""
 
-    def __init__(self, port, address, request_fields, response_fields, backend_port):
-        proxy = self
+    def __init__(self, port, address, request_fields, response_fields, removed, backend_port):
+        proxy, self.removed = self, [name.lower() for name in removed]
         self.request_fields = [name.lower() for name in request_fields]
         self.response_fields, self.backend_port = response_fields, backend_port
         self.auth, self.auth_path = re.fullmatch(r'http://([^/]+)(/.*)', address).groups()
@@ -49,7 +50,8 @@ class ForwardAuth:
     def handle(self, client):
         uri = client.requestline.split(' ')[1]
         named = {name.strip().lower() for name in client.headers.get('Connection', '').split(',')}
-        fields = {name: value for name, value in client.headers.items() if name.lower() not in HOP_BY_HOP | named}
+        gone = HOP_BY_HOP | named | set(self.removed)
+        fields = {name: value for name, value in client.headers.items() if name.lower() not in gone}
         asked = {name: value for name, value in fields.items()
                  if not self.request_fields or name.lower() in self.request_fields}
         said = {'X-Forwarded-Method': client.command, 'X-Forwarded-Proto': 'http', 'X-Forwarded-Port': '80',
@@ -97,8 +99,9 @@ class Traefik(recipe_case.Questions, recipe_case.RecipeCase):
         text = self.printed('yaml', 1)
         lists = {name: re.search(rf'{name}: \[(.*)\]', text)[1].split(', ')
                  for name in ('authRequestHeaders', 'authResponseHeaders')}
+        removed = re.findall(r'([\w.]+): ""', re.search(r'customRequestHeaders: {(.*?)}', text)[1])
         self.proxy = ForwardAuth(self.front, re.search(r'address: (\S+)', text)[1], lists['authRequestHeaders'],
-                                 lists['authResponseHeaders'], self.backend.port)
+                                 lists['authResponseHeaders'], removed, self.backend.port)
         self.addCleanup(self.proxy.stop)
 
     def test_who_hides_his_authorization_from_weir_hides_it_from_the_backend(self):

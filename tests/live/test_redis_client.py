@@ -4,7 +4,6 @@
 and within which time; and on servers that are none."""
 import contextlib
 import pathlib
-import socket
 import struct
 import subprocess
 import tempfile
@@ -14,11 +13,12 @@ import unittest
 
 from fake_redis import Fake
 from redis_drive import Drive
-from redis_server import DURABLE, Redis, free_ports, rights, wait_for
+from ports import free_port, free_ports
+from redis_server import DURABLE, Redis, rights, wait_for
 
 DEADLINE_MS = 20
 RAMP_S = 0.7  # until a breaker that has closed lets all through
-SLACK_US = 150000  # a busy machine's: a deadline is kept by a timer on a loop that must get the CPU
+SLACK_TICKS = 5  # a timer beside the deadline's, on the same loop: on a busy machine both are late
 
 
 def address(redis):
@@ -49,21 +49,21 @@ class Answers(unittest.TestCase):
 
     def test_admits_what_the_limit_holds_under_load(self):
         with Redis() as redis, driven(redis, 50) as drive:
-            load = drive.load('a', 20, per_ms=4, ms=1000, deadline_ms=1000)
+            load = drive.load('a', 20, per_ms=4, ms=1000, deadline_ms=10000)
             self.assertEqual((load['admitted'], load['most'], load['told']), (1000, 50, 4000))
 
     def test_joins_what_one_turn_asks(self):
         """Sixteen requests of one turn are one batch: one mark for them, not sixteen."""
         with Redis() as redis, driven(redis) as drive:
             drive.ask('decide', 'a:x:1')
-            drive.load('a', 1, per_ms=16, ms=100, deadline_ms=1000)
+            drive.load('a', 1, per_ms=16, ms=100, deadline_ms=10000)
             mark = redis.ask('KEYS', 'weir:mark:*')
             self.assertEqual(len(mark), 1)
             self.assertLess(int(redis.ask('GET', mark[0])), 400)
 
     def test_every_key_expires(self):
         with Redis() as redis, driven(redis) as drive:
-            drive.load('a', 50, ms=50, deadline_ms=1000)
+            drive.load('a', 50, ms=50, deadline_ms=10000)
             for key in redis.ask('KEYS', '*'):
                 self.assertTrue(key.startswith(b'weir:'), key)
                 self.assertGreater(redis.ask('PTTL', key), 0, key)
@@ -115,12 +115,12 @@ class Answers(unittest.TestCase):
 class Outages(unittest.TestCase):
     def check_in_time(self, load):
         self.assertEqual(load['told'], load['admitted'] + load['refused'] + load['down'] + load['unknown'], load)
-        self.assertLess(load['slowest_us'], DEADLINE_MS * 1000 + SLACK_US, load)
+        self.assertLessEqual(load['longest_ticks'], DEADLINE_MS + SLACK_TICKS, load)
 
     def test_kill_and_come_back_without_loss(self):
         """What was answered survives a kill of a server that saves before it answers, and no loss is counted."""
         with Redis(*DURABLE) as redis, driven(redis, 300) as drive:
-            before = drive.load('a', 1, ms=200, deadline_ms=1000)
+            before = drive.load('a', 1, ms=200, deadline_ms=10000)
             redis.kill()
             down = drive.load('a', 1, ms=300, deadline_ms=DEADLINE_MS)
             self.check_in_time(down)
@@ -129,7 +129,7 @@ class Outages(unittest.TestCase):
             redis.start()
             drive.wait_ready()
             time.sleep(RAMP_S)
-            after = drive.load('a', 1, ms=300, deadline_ms=1000)
+            after = drive.load('a', 1, ms=300, deadline_ms=10000)
             self.assertEqual(before['admitted'] + after['admitted'] + down['unknown'], 300)
             stats = drive.stats()
             self.assertEqual((stats['losses'], stats['reconnects']), (0, 1))
@@ -154,11 +154,11 @@ class Outages(unittest.TestCase):
         with Redis() as redis, driven(redis) as drive:
             drive.ask('decide', 'a:x:1')
             redis.pause()
-            load = drive.load('a', 100, per_ms=2, ms=1500, deadline_ms=DEADLINE_MS)
+            load = drive.load('a', 100, per_ms=2, ms=4000, deadline_ms=DEADLINE_MS)
             self.check_in_time(load)
             self.assertEqual(load['admitted'], 0)
             self.assertGreater(load['unknown'], 0)
-            self.assertLess(load['unknown'], 500, 'the breaker does not open')
+            self.assertLess(load['unknown'], load['down'], 'the breaker does not open')
             self.assertIn(drive.servers()[0][3], ('open', 'half-open', 'half open'))
             redis.resume()
             drive.wait_ready()
@@ -166,6 +166,28 @@ class Outages(unittest.TestCase):
             time.sleep(RAMP_S)
             self.assertTrue(drive.ask('decide', 'a:x:1')[1])
             self.assertEqual(drive.stats()['losses'], 0)
+
+    def test_a_stall_that_opens_the_breaker_for_short_deadlines_leaves_long_ones_alone(self):
+        with Redis() as redis, driven(redis) as drive:
+            drive.ask('decide', 'a:x:1')
+            for _ in range(20):
+                reconnects = drive.stats()['reconnects']
+                redis.pause()
+                load = drive.load('a', 1, ms=300, deadline_ms=DEADLINE_MS)
+                opened = drive.servers()[0][2:] == ('connected', 'open')
+                for number in range(3):  # one may be the breaker's probe
+                    drive.send('decide', f'long{number}', 30000, 'a:x:1')
+                drive.send('ready')
+                lines = [drive.line()]
+                redis.resume()
+                lines += [drive.line() for _ in range(3)]
+                # After a second without an answer the connection is closed, which is another matter.
+                if opened and drive.stats()['reconnects'] == reconnects:
+                    break
+                drive.wait_ready()
+            self.assertTrue(opened, load)
+            longs = sorted(line.split()[:3] for line in lines if line.startswith('long'))
+            self.assertEqual(longs, [[f'long{number}', 'WEIR_OK', '1'] for number in range(3)])
 
     def test_flush_is_a_loss_once(self):
         with Redis() as redis, driven(redis, 10) as drive:
@@ -192,8 +214,8 @@ class Outages(unittest.TestCase):
             drive.ask('decide', 'a:x:1')
             redis.ask('SCRIPT', 'FLUSH')
             self.assertEqual(drive.ask('decide', 'a:x:1'), ('OK', True, [8]))
-            drive.start_load('a', 10, per_ms=4, ms=500, deadline_ms=1000)
-            for _ in range(5):
+            drive.start_load('a', 10, per_ms=4, ms=3000, deadline_ms=10000)
+            for _ in range(20):
                 time.sleep(0.05)
                 redis.ask('SCRIPT', 'FLUSH')
             load = drive.end_load()
@@ -212,10 +234,11 @@ class Outages(unittest.TestCase):
     def test_made_a_replica(self):
         with Redis() as redis, driven(redis, 10) as drive:
             drive.ask('decide', 'a:x:1')
-            redis.ask('REPLICAOF', '127.0.0.1', free_ports(1)[0])
-            self.assertEqual(drive.ask('decide', 'a:x:1')[0], 'EDOWN')
+            redis.ask('REPLICAOF', '127.0.0.1', free_port())
+            self.assertIn(drive.ask('decide', 'a:x:1')[0], ('EDOWN', 'EUNKNOWN'))  # asked before it was seen, or after
             drive.wait_error('replica')
             self.assertFalse(drive.ready())
+            self.assertEqual(drive.ask('decide', 'a:x:1')[0], 'EDOWN')
             redis.ask('REPLICAOF', 'NO', 'ONE')
             drive.wait_ready()
             wait_for(lambda: drive.ask('peek', 'a:x:1') == ('OK', True, [9]), 'it does not come back')
@@ -225,7 +248,7 @@ class Outages(unittest.TestCase):
             drive.ask('decide', 'a:x:1')
             blocker = threading.Thread(target=redis.ask, args=('EVAL', 'while true do end', 0))
             blocker.start()
-            time.sleep(0.2)
+            wait_for(lambda: 'BUSY' in str(redis.ask('PING')), 'it is not busy')
             self.assertIn(drive.ask('decide', 'a:x:1', deadline_ms=100)[0], ('EDOWN', 'EUNKNOWN'))
             redis.ask('SCRIPT', 'KILL')
             blocker.join()
@@ -240,7 +263,7 @@ class Refusals(unittest.TestCase):
         self.assertEqual(drive.ask('decide', 'a:x:1', deadline_ms=200)[0], 'EDOWN')
 
     def test_nobody_there(self):
-        with Drive(f'127.0.0.1:{free_ports(1)[0]}') as drive:
+        with Drive(f'127.0.0.1:{free_port()}') as drive:
             self.check_error(drive, 'refused')
             wait_for(lambda: drive.servers()[0][3] != 'closed', 'the breaker stays closed')
 
@@ -310,7 +333,7 @@ class Tls(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix='weir-live-')
         certificates(cls.folder.name)
         cls.ca = f'{cls.folder.name}/ca.pem'
-        cls.port, = free_ports(1)
+        cls.port = free_port()
         cls.redis = Redis('--tls-port', cls.port, '--tls-cert-file', f'{cls.folder.name}/redis.pem', '--tls-key-file',
                           f'{cls.folder.name}/redis.key', '--tls-ca-cert-file', cls.ca, '--tls-auth-clients', 'no')
 
@@ -324,7 +347,7 @@ class Tls(unittest.TestCase):
             with Drive(f'{host}:{self.port}', tls_ca_file=self.ca, **options) as drive:
                 drive.limit('a', 1000)
                 drive.wait_ready()
-                load = drive.load('a', 10, per_ms=4, ms=100, deadline_ms=1000)
+                load = drive.load('a', 10, per_ms=4, ms=100, deadline_ms=10000)
                 self.assertEqual(load['told'], load['admitted'], load)
 
     def test_stopped(self):
@@ -360,11 +383,12 @@ class Tls(unittest.TestCase):
 
 class Strangers(unittest.TestCase):
     def ask_fake(self, reply, text, greets=True):
-        with Fake(reply, greets) as fake, Drive(f'127.0.0.1:{fake.port}', connect_timeout_ms=300) as drive:
+        ms = 5000 if greets else 300  # what never greets is not waited for
+        with Fake(reply, greets) as fake, Drive(f'127.0.0.1:{fake.port}', connect_timeout_ms=ms) as drive:
             drive.limit('a', 5)
             if greets:
                 wait_for(lambda: fake.connections > 0, 'nobody comes')
-            status = drive.ask('decide', 'a:x:1', deadline_ms=300)[0]
+            status = drive.ask('decide', 'a:x:1', deadline_ms=ms)[0]
             if text:
                 drive.wait_error(text)
             for _ in range(20):

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import time
 import unittest
+import urllib.request
 
 from redis_drive import Drive
 from redis_server import Redis, rights, wait_for
@@ -56,6 +57,10 @@ class Rights(unittest.TestCase):
         self.redis = Redis()
         self.addCleanup(self.redis.stop)
 
+    def ready(self, weir):
+        with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/readyz', timeout=60) as answer:
+            return answer.read().decode()
+
     def denied(self):
         return [dict(zip(row[::2], row[1::2]))[b'object'] for row in self.redis.ask('ACL', 'LOG')]
 
@@ -104,9 +109,9 @@ class Rights(unittest.TestCase):
                     grant(self.redis, [other for other in words if other != word])
                     drive.wait_error(word[1:])
                     if word not in needed:
-                        wait_for(lambda: word[1:] in drive.warning(), 'no warning', 15)
+                        wait_for(lambda: word[1:] in drive.warning(), 'no warning')
             grant(self.redis, words)
-            wait_for(lambda: drive.ready() and drive.warning() == '', 'the warning stays', 20)
+            wait_for(lambda: drive.ready() and drive.warning() == '', 'the warning stays')
 
     def test_other_keys(self):
         grant(self.redis, rights(), keys='~other:*')
@@ -121,12 +126,17 @@ class Rights(unittest.TestCase):
         with weir_with(self.redis, limit('exact', 'sliding_log')) as weir:
             for _ in range(2):
                 self.assertEqual(check(weir, mode='exact', what='sliding_log-admitted', user='ada')[0], 200)
+            self.assertEqual(self.ready(weir), 'ready\n')
             grant(self.redis, [word for word in rights() if word not in ('+setrange', '+pexpire')])
             text = 'its user may not run setrange pexpire'
             wait_for(lambda: nodes_of(weir)['engine']['servers'][0]['warning'] == text, 'no warning')
             self.assertEqual(metric(weir, 'weir_engine_warnings'), 1)
             wait_for(lambda: text in weir.output() and 'engine_warning' in weir.output(), 'not in the log')
             self.assertEqual(check(weir, mode='exact', what='sliding_log-admitted', user='ada')[0], 503)
+            wait_for(lambda: 'without the engine' in self.ready(weir), '/readyz says nothing of it')
+            grant(self.redis, [word for word in rights() if word != '+ping'])
+            wait_for(lambda: 'ping' in nodes_of(weir)['engine']['servers'][0]['warning'], 'no warning')
+            wait_for(lambda: self.ready(weir) == 'ready\n', 'no limit needs that right')
 
 
 class Evictions(unittest.TestCase):

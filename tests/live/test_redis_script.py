@@ -5,7 +5,6 @@ ours touched, no key immortal. Prints the seeds; WEIR_SEED repeats one. WEIR_TES
 """
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,6 @@ OPS = {'soak': 1_000_000, 'short': 10_000}.get(os.environ.get('WEIR_TEST_EFFORT'
 TIMEOUT_S = 1500 if OPS == 1_000_000 else 200
 
 
-@unittest.skipUnless(shutil.which('redis-server') and (PROGRAMS / 'redis_equal').exists(),
-                     'needs redis-server and hiredis')
 class Script(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

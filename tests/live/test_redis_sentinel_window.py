@@ -122,7 +122,7 @@ class Two(WithReplicas, Window):
             self.primaries(drive, 1)
             self.group.sentinels[2].resume()
             seen, _ = self.primaries(drive, 3)
-            self.assertEqual(seen, [self.group.replica.port])
+            self.assertEqual(seen, [self.group.replica.port], (self.group.named(), drive.servers(), drive.stats()))
 
     def test_rebuilt_sentinels_are_believed(self):
         """All three are made anew, with no memory of the failovers there were, and fail over themselves."""
@@ -192,12 +192,21 @@ class Words(unittest.TestCase):
 
     def test_the_first_word_does_not_count_before_the_others_were_heard(self):
         sentinels = self.sentinels((self.two, 4), (self.one, 3), (self.one, 3))
-        sentinels[0].delay_s = 0.1
-        for _ in range(5):
+        sentinels[0].delay_s = 0.05  # for each of two questions; weir waits 300 ms
+        judged = 0
+        for _ in range(50):
             sentinels = sentinels[1:] + sentinels[:1]
+            for sentinel in sentinels:
+                sentinel.named_at = None
             with self.drive(sentinels) as drive:
                 self.check_stays(drive, self.two, 0.1)
-                self.assertEqual(drive.stats()['primary_changes'], 0)
+                changes, heard = drive.stats()['primary_changes'], sorted(s.named_at for s in sentinels)
+            if heard[-1] - heard[0] < 0.2:  # else this machine was slower than weir waits
+                self.assertEqual(changes, 0)
+                judged += 1
+            if judged == 5:
+                return
+        self.fail(f'only {judged} starts of 50 were heard in time')
 
     def test_a_sentinel_that_is_silent_delays_the_start_shortly(self):
         sentinels = self.sentinels((self.one, 3), (self.one, 3), (self.two, 4))

@@ -8,14 +8,16 @@ import hmac
 import json
 import signal
 import struct
+import subprocess
 import time
 import unittest
 import urllib.error
 import urllib.request
 
-from cluster import NAMES, SECRET, free_port, metrics, wait_for
+from cluster import NAMES, SECRET, get_json, metrics, wait_for
+from ports import free_port
 from redis_server import Cluster as RedisCluster, Redis, rights
-from weir_server import Weir
+from weir_server import BUILD, Weir
 
 OTHER_SECRET = 'ffeeddccbbaa99887766554433221100'
 AT_ENGINE = ('exact', 'leased', 'batched')
@@ -56,13 +58,16 @@ class Cluster:
 
     def __init__(self, sharing, definition, redis=None, secret=SECRET, names=NAMES):
         self.sharing, self.secret, self.nodes = sharing, secret, {}
-        self.members = ', '.join(f'{{ name: {name}, gossip: "127.0.0.1:{free_port(2)}" }}' for name in names)
+        self.members = ', '.join(f'{{ name: {name}, gossip: "127.0.0.1:{free_port()}" }}' for name in names)
         self.engine = f'engine: {{ redis: {{ {redis} }} }}\n' if redis else ''
         try:
             for name in names:
                 self.start(name, definition)
             self.alone = Weir(self.alone_text(definition), 1)
             self.wait_known()
+            if sharing == 'gossip':  # until then each key is empty there, which looks as if its charges were known
+                wait_for(lambda: all(get_json(node.http, '/v1/nodes')['gossip']['synced']
+                                     for node in self.nodes.values()), 20, 'the nodes do not sync')
         except BaseException:
             self.stop()
             raise
@@ -100,10 +105,19 @@ class Cluster:
         if alone:
             nodes.append((self.alone, self.alone_text(definition)))
         for node, text in nodes:
-            before = node.output().count(' reloaded')
-            node.config.write_text(text, encoding='utf-8')
-            node.process.send_signal(signal.SIGHUP)
-            wait_for(lambda node=node, before=before: node.output().count(' reloaded') > before)
+            self.reload_text(node, text)
+
+    @staticmethod
+    def reload_text(node, text):
+        before = node.output().count(' reloaded')
+        node.config.write_text(text, encoding='utf-8')
+        node.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: node.output().count(' reloaded') > before)
+
+    def take_out(self, name):
+        """A reload without the limit."""
+        text = self.text('rate: 1/day').replace('name: api', 'name: other')
+        self.reload_text(self.nodes[name], text)
 
     def charge(self, name, cost=1, key='hot'):
         """At the node, and, if it admitted, at the process alone."""
@@ -111,6 +125,13 @@ class Cluster:
         if admitted:
             check(self.alone, key, cost)
         return admitted
+
+    def charge_known(self, name, cost):
+        """Until all nodes know of it: of what one admits in the instant of a change the others may hear after it, and
+        then it is for them as if it had been admitted after the change."""
+        wait_for(lambda: self.charge(name, cost), 20, 'a node that just started and gossips admits nothing')
+        wait_for(lambda: all(seen['remaining'] <= seen['capacity'] - cost for seen in map(look, self.nodes.values())), 20,
+                 'not all nodes know what was charged')
 
     def traffic(self, seconds=TRAFFIC_S):
         """At all nodes in turn; how many were admitted."""
@@ -163,7 +184,7 @@ class Rollout(unittest.TestCase):
         """All nodes show what the process alone shows, give or take `spare` units."""
         want = look(cluster.alone)
         for name, node in cluster.nodes.items():
-            wait_for(lambda node=node: abs(look(node)['remaining'] - want['remaining']) <= spare, 5,
+            wait_for(lambda node=node: abs(look(node)['remaining'] - want['remaining']) <= spare, 20,
                      f'{cluster.sharing}: node {name} shows {look(node)}, one process alone {want}')
             self.assertEqual(look(node)['capacity'], want['capacity'])
 
@@ -177,7 +198,7 @@ class Rollout(unittest.TestCase):
     def test_a_raise_on_the_first_node_leaves_what_was_left(self):
         for sharing in MODES:
             with self.each(sharing, 'rate: 3000/day') as cluster:
-                self.assertTrue(cluster.charge('a', 20))
+                cluster.charge_known('a', 20)
                 cluster.reload('a', 'rate: 6000/day', alone=True)
                 admitted = cluster.traffic()
                 self.assertGreater(admitted, 3)
@@ -190,7 +211,7 @@ class Rollout(unittest.TestCase):
                  'rate: 6000/300day')
         for sharing in MODES:
             with self.each(sharing, steps[0]) as cluster:
-                self.assertTrue(cluster.charge('b', 20))
+                cluster.charge_known('b', 20)
                 for step in steps[1:]:
                     cluster.reload('a', step, alone=True)
                     cluster.traffic(0.4)
@@ -203,7 +224,7 @@ class Rollout(unittest.TestCase):
     def test_a_change_of_algorithm(self):
         for sharing in MODES:
             with self.each(sharing, 'rate: 3000/300day') as cluster:
-                self.assertTrue(cluster.charge('c', 20))
+                cluster.charge_known('c', 20)
                 log = 'sliding_log' if sharing in AT_ENGINE else 'token_bucket'  # which gossip does not carry
                 for step in ('rate: 2000/300day; algorithm: sliding_counter', f'rate: 2000/300day; algorithm: {log}',
                              'rate: 4000/300day; algorithm: fixed_window; align: first', 'rate: 3000/300day'):
@@ -216,7 +237,7 @@ class Rollout(unittest.TestCase):
         """`on_change` is for keys whose limit became another one, as in one process."""
         for sharing in AT_ENGINE:
             with self.each(sharing, 'rate: 30/day; on_change: reset') as cluster:
-                self.assertTrue(cluster.charge('a', 20))
+                cluster.charge_known('a', 20)
                 before = look(cluster.nodes['a'], 'none')['revision']
                 cluster.reload('a', 'rate: 30/day; on_change: reset; on_failure: closed', alone=True)
                 wait_for(lambda before=before: look(cluster.nodes['a'], 'none')['revision'] > before)
@@ -230,7 +251,7 @@ class Rollout(unittest.TestCase):
     def test_a_start_with_the_old_file_in_the_middle_changes_nothing(self):
         for sharing in MODES:
             with self.each(sharing, 'rate: 3000/300day') as cluster:
-                self.assertTrue(cluster.charge('a', 20))
+                cluster.charge_known('a', 20)
                 cluster.reload('a', 'rate: 6000/300day', alone=True)
                 cluster.wait_capacity(6000)
                 newest = look(cluster.nodes['a'])
@@ -251,10 +272,23 @@ class Rollout(unittest.TestCase):
                 series = metrics(cluster.nodes['c'].http)
                 self.assertEqual(series['weir_limit_revision{limit="api",of="a"}'], newest['revision'])
 
+    def test_a_reload_that_brings_a_limit_back_has_the_last_word(self):
+        """Though in a form that is superseded, and known to the node no more."""
+        for sharing in ('exact', 'gossip'):
+            with self.each(sharing, 'rate: 3000/300day') as cluster:
+                cluster.charge_known('a', 20)
+                cluster.reload('a', 'rate: 2000/300day', alone=True)
+                cluster.wait_capacity(2000)
+                cluster.take_out('a')
+                cluster.reload('a', 'rate: 3000/300day', alone=True)
+                cluster.wait_capacity(3000)
+                cluster.wait_known()
+                self.assertEqual(look(cluster.nodes['b'])['revision_of'], 'a')
+
     def test_a_cluster_with_another_secret_is_kept_apart(self):
         with self.cluster('exact', 'rate: 3000/300day') as ours, \
                 self.cluster('exact', 'rate: 10/300day', secret=OTHER_SECRET, names=('a',)) as stray:
-            self.assertTrue(ours.charge('a', 20))
+            ours.charge_known('a', 20)
             ours.reload('a', 'rate: 6000/300day', alone=True)
             stray.reload('a', 'rate: 7/300day')
             ours.traffic()
@@ -270,8 +304,36 @@ class Rollout(unittest.TestCase):
             cluster.reload('b', 'rate: 4000/300day', extra='revision: 41\n')
             time.sleep(1)
             cluster.wait_capacity(6000)
+            self.assertRegex(cluster.nodes['b'].output(), r' reloaded: node b: 1 limit of \S+; 1 is defined by other nodes')
+            self.assertNotIn('; 1 is defined by other nodes', cluster.nodes['a'].output())
             cluster.reload('c', 'rate: 5000/300day', extra='revision: 43\n')
             cluster.wait_capacity(5000)
+
+    def explain(self, node, *more):
+        told = subprocess.run([str(BUILD / 'weir'), 'explain', '--server', f'127.0.0.1:{node.http}', *more, 'user=x'],
+                              capture_output=True, text=True, timeout=60, check=True)
+        return told.stdout, told.stderr
+
+    def test_explain_says_what_decides_where_the_file_does_not(self):
+        with self.cluster('exact', 'rate: 300/day') as cluster:
+            self.assertNotIn('NOT', ''.join(self.explain(cluster.nodes['b'])))
+            cluster.reload('a', 'rate: 600/day')
+            cluster.wait_capacity(600)
+            revision = look(cluster.nodes['b'])['revision']
+            out, error = self.explain(cluster.nodes['b'])
+            self.assertIn('applies: token_bucket 300/day', out)
+            self.assertIn(f'NOT what decides there: revision {revision} of node a does, token_bucket 600/day capacity 600',
+                          out)
+            self.assertIn('but for 1 limit that other nodes define', error)
+            told = json.loads(self.explain(cluster.nodes['b'], '--json')[0])[0]
+            self.assertEqual((told['rate'], told['in_force']['rate']), ('300/day', '600/day'))
+            self.assertNotIn('NOT', ''.join(self.explain(cluster.nodes['a'])))
+            self.assertIn("1 shared limit is defined by other nodes, not by this one's file: api\n",
+                          cluster.nodes['b'].output())
+            cluster.reload('b', 'rate: 600/day')
+            wait_for(lambda: 'NOT' not in ''.join(self.explain(cluster.nodes['b'])))
+            for node in cluster.nodes.values():
+                self.assertNotIn(' 0 shared', node.output())
 
     def test_a_definition_that_is_not_understood_falls_back(self):
         """A later version's, as this one's nodes would find it at the engine."""
@@ -282,6 +344,8 @@ class Rollout(unittest.TestCase):
             for node in cluster.nodes.values():
                 wait_for(lambda node=node: check(node, 'x').get('fallback') == 'closed', 10, 'it does not fall back')
                 self.assertEqual(metrics(node.http)['weir_limit_undecidable{limit="api"}'], 1)
+                self.assertIn('of node z does, which is not understood there (on_failure: closed)',
+                              self.explain(node)[0])
             cluster.reload('a', 'rate: 2000/300day')
             cluster.wait_capacity(2000)
             wait_for(lambda: all(check(node, 'x')['admitted'] for node in cluster.nodes.values()))
@@ -319,7 +383,7 @@ class Rollout(unittest.TestCase):
 
     def test_where_the_engine_is_a_cluster(self):
         with RedisCluster() as servers, Cluster('exact', 'rate: 3000/300day', servers.yaml()) as cluster:
-            self.assertTrue(cluster.charge('a', 20))
+            cluster.charge_known('a', 20)
             cluster.reload('c', 'rate: 6000/300day', alone=True)
             cluster.traffic()
             cluster.wait_capacity(6000)

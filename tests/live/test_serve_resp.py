@@ -13,6 +13,7 @@ import threading
 import time
 import unittest
 
+from cluster import wait_for
 from weir_server import BUILD, Resp, Weir, read_all, resp_encode
 
 LIMITS = '''
@@ -21,14 +22,6 @@ limits:
 '''
 TIGHT = 'server: { connections_max: 50, idle_timeout: 1s, drain_timeout: 5s }\n' + LIMITS
 CHECK_WIDE = ('WEIR.CHECK', 1, 'user', 'ada')
-
-
-def wait_for(what, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not what():
-        if time.monotonic() > deadline:
-            raise AssertionError('waited too long')
-        time.sleep(0.01)
 
 
 def mixed(count, seed):
@@ -52,11 +45,7 @@ def mixed(count, seed):
 class OneServer(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.weir = Weir(LIMITS)
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.weir.stop() == 0
+        cls.weir = cls.enterClassContext(Weir(LIMITS))
 
     def expect(self, client, pairs):
         for _, expected in pairs:

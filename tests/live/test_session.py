@@ -10,7 +10,7 @@ import unittest
 from postgres_replicas import Replicas
 from postgres_server import Postgres
 from redis_server import wait_for
-from session_case import ERROR, KEY, LAMPORT, LEADER, OTHER, PHYSICAL, STALE, STICKY, WAIT, WINDOW, Case
+from session_case import ERROR, LAMPORT, LEADER, OTHER, PHYSICAL, STALE, STICKY, WAIT, WINDOW, Case
 from weir_server import BUILD
 
 
@@ -139,8 +139,8 @@ class Steady(Case):
                 drive.write(policy, 201 + policy)
             self.assertEqual(drive.read(LEADER), ('primary', True, '205'))
             self.assertEqual(drive.read(OTHER), ('primary', True, '205'))
-            self.assertTrue(drive.ask('read', WAIT, 'SELECT 1').startswith('WEIR_EBEHIND'))
-            self.assertTrue(drive.ask('read', ERROR, 'SELECT 1').startswith('WEIR_EBEHIND'))
+            self.assertTrue(drive.settled('read', WAIT, 'SELECT 1').startswith('WEIR_EBEHIND'))
+            self.assertTrue(drive.settled('read', ERROR, 'SELECT 1').startswith('WEIR_EBEHIND'))
             server, role, fresh, _, value = drive.ok('read', STALE, 'SELECT v FROM t').split()
             self.assertEqual((role, fresh), ('replica', 'stale'))
             self.assertNotEqual(value, '205')
@@ -149,6 +149,24 @@ class Steady(Case):
                 standby.resume()
         self.assertEqual(drive.read(WAIT)[1:], (False, '205'))
         self.assertEqual(drive.read(STALE)[1:], (False, '205'))
+
+    def test_replicas_that_stand_still_are_read_as_stale_and_by_no_other_policy(self):
+        for standby in self.group.standbys:
+            standby.pause()
+        try:
+            drive = self.drive('freeze=100')
+            drive.open(1, behind=STALE, wait_ms=1500)  # by then they are seen to stand still
+            drive.open(2, behind=WAIT, wait_ms=0)
+            for session in (1, 2):
+                drive.write(session, 250 + session)
+            server, role, fresh, _, value = drive.ok('read', 1, 'SELECT v FROM t').split()
+            self.assertEqual((role, fresh), ('replica', 'stale'))
+            self.assertNotIn(value, ('251', '252'))
+            self.assertTrue(drive.settled('read', 2, 'SELECT 1').startswith('WEIR_EBEHIND'))
+        finally:
+            for standby in self.group.standbys:
+                standby.resume()
+        self.assertEqual(drive.read(1)[1:], (False, '252'))
 
     def test_forged_tokens_are_refused_without_waiting_for_them(self):
         """Not signed; and, where tokens are not signed, of the highest position there is."""
@@ -167,11 +185,11 @@ class Steady(Case):
         for n in range(1000):
             drive.open(2, f'user{n}', wait_ms=2000)
             drive.ok('join', 2, forged)
-            self.assertTrue(drive.ask('read', 2, 'SELECT 1').startswith('WEIR_ECUTOFF'))
+            self.assertTrue(drive.settled('read', 2, 'SELECT 1').startswith('WEIR_ECUTOFF'))
             drive.ok('close', 2)
         drive.open(2)
         drive.ok('join', 2, forged)
-        self.assertTrue(drive.ask('read', 2, 'SELECT 1').startswith('WEIR_ECUTOFF'))
+        self.assertTrue(drive.settled('read', 2, 'SELECT 1').startswith('WEIR_ECUTOFF'))
         drive.ok('accept', 2)
         self.assertEqual(drive.read(2)[2], '300')
 
@@ -216,7 +234,7 @@ class Steady(Case):
         self.addCleanup(primary.thaw)
         wait_for(lambda: drive.ask('accept 1').startswith('WEIR_EDOWN'), 'there is a primary')
         drive.ok('remove', here)
-        self.assertTrue(drive.ask('read 1 SELECT v FROM t').startswith('WEIR_EBEHIND'))
+        self.assertTrue(drive.settled('read 1 SELECT v FROM t').startswith('WEIR_EBEHIND'))
 
     def test_without_a_primary_nothing_is_written(self):
         drive = self.drive(servers=self.group.standbys)
@@ -230,7 +248,7 @@ class Steady(Case):
             drive.open(session, 'ada', wait_ms=100)
         drive.read(1)
         drive.read(2)
-        self.assertTrue(drive.ask('read 3 SELECT 1').startswith('WEIR_ELIMIT'))
+        self.assertTrue(drive.settled('read 3 SELECT 1').startswith('WEIR_ELIMIT'))
         drive.ok('rest', 1)
         drive.read(3)
 
@@ -345,8 +363,8 @@ class Failing(Case):
         drive.ok('join', 2, kept)
         wait_for(lambda: drive.ask('write', 2, 'UPDATE t SET v = 60') == 'ok UPDATE 1', 'no new primary is found')
         self.assertEqual(drive.read(2)[2], '60')
-        self.assertTrue(drive.ask('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
-        self.assertTrue(drive.ask('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
+        self.assertTrue(drive.settled('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
+        self.assertTrue(drive.settled('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
         drive.ok('accept', 1)
         self.assertEqual(drive.read(1)[2], '60')
 
@@ -370,9 +388,9 @@ class Failing(Case):
             return answer == 'ok UPDATE 1' and successor.value('SELECT v FROM t') >= 80
 
         wait_for(writes_at_the_successor, 'no new primary is found')
-        self.assertTrue(drive.ask('write', 1, 'UPDATE t SET v = 72').startswith('WEIR_ECUTOFF'))
+        self.assertTrue(drive.settled('write', 1, 'UPDATE t SET v = 72').startswith('WEIR_ECUTOFF'))
         drive.ok('accept', 1)
-        self.assertEqual(drive.ask('write', 1, 'UPDATE t SET v = 73'), 'ok UPDATE 1')
+        self.assertEqual(drive.settled('write', 1, 'UPDATE t SET v = 73'), 'ok UPDATE 1')
         self.assertEqual(successor.value('SELECT v FROM t'), 73)
 
 
@@ -406,6 +424,23 @@ class Anew(Case):
         wait_for(lambda: drive.read(1) == (two.name, False, '2'), f'{two} is not read from')
 
 
+class Orphans(Case):
+    def test_while_there_is_no_primary_its_standbys_are_read(self):
+        """They have no receiver that tells their timeline: the replication connection does."""
+        drive = self.drive()
+        drive.open(1, wait_ms=20000)
+        drive.write(1, 1)
+        wait_for(lambda: not drive.read(1)[1], 'no standby is seen to show it')
+        token = drive.ok('token', 1)
+        self.group.wait_caught_up()
+        self.group.primary.kill()
+        for standby in self.group.standbys:
+            wait_for(lambda one=standby: one.value('SELECT count(*) FROM pg_stat_wal_receiver') == 0, 'it receives')
+        drive.open(2, 'eve', wait_ms=20000)
+        drive.ok('join', 2, token)
+        self.assertEqual(drive.read(2)[1:], (False, '1'))
+
+
 class Foreign(Case):
     @classmethod
     def make(cls):
@@ -419,7 +454,7 @@ class Foreign(Case):
             there.open(1)
             here.read(1, 'SELECT 1')
             there.ok('join', 1, here.ok('token', 1))
-            self.assertTrue(there.ask('read', 1, 'SELECT 1').startswith('WEIR_EFOREIGN'))
+            self.assertTrue(there.settled('read', 1, 'SELECT 1').startswith('WEIR_EFOREIGN'))
 
 
 if __name__ == '__main__':

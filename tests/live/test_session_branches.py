@@ -10,7 +10,7 @@ import unittest
 from postgres_replicas import Replicas
 from redis_server import wait_for
 from session_case import Drive
-from test_sessions_http import Client, configuration
+from sessions_client import Client, configuration
 from weir_server import Weir
 
 FILL = 64  # records, so that the other branch is beyond what was seen on the first
@@ -78,7 +78,13 @@ class Branches(unittest.TestCase):
             return answer == 'ok UPDATE 1' and told.get('role') == 'primary' and told.get('usable') and \
                 told.get('timeline') == timeline and client.post('route', token='', want='write')[0] == 200
 
-        wait_for(is_known, f'{server} is not known to lead', 30)
+        wait_for(is_known, f'{server} is not known to lead')
+
+    def others(self, server):
+        """Who was started just now, and knows the primary."""
+        drive, client = self.drive(), self.service()
+        self.leads(server, drive, client)
+        return drive, client
 
     # ---- what happens ----
 
@@ -116,22 +122,28 @@ class Branches(unittest.TestCase):
         drive.open(2, wait_ms=300)
         drive.ok('join', 2, mine)
         for command in ('write 2 UPDATE t SET v = v', 'read 2 SELECT v FROM t', 'query 2 SELECT v FROM t'):
-            self.assertTrue(drive.ask(command).startswith('WEIR_ECUTOFF'), (what, command))
+            self.assertTrue(drive.settled(command).startswith('WEIR_ECUTOFF'), (what, command))
         drive.ok('accept', 2)
         self.assertEqual(drive.read(2)[2], '0', what)
         drive.ok('close', 2)
         for want in ('read', 'write'):
-            status, answer = client.post('route', token=theirs, want=want, wait_ms=300)
+            status, answer = client.settled('route', token=theirs, want=want, wait_ms=300)
             self.assertEqual((status, answer.get('verdict')), (409, 'lost'), (what, want))
         token = client.good('accept', token=theirs)['token']
         route = client.good('route', token=token)
         self.assertEqual(self.second.value(route['check']), 'ok', what)
 
+    def expect_welcome(self, client, user, primary):
+        """Who was never heard of has seen nothing that could be lost, whatever was kept for others."""
+        for want in ('write', 'read'):
+            route = client.good('route', user=user, want=want)
+            self.assertEqual((route['server'], primary.value(route['check'])), (primary.name, 'ok'))
+
     def expect_kept(self, what, drive, client, mine, theirs):
         drive.open(2)
         drive.ok('join', 2, mine)
         self.assertEqual(drive.read(2)[2], '11', what)
-        self.assertEqual(drive.ask('write', 2, 'UPDATE t SET v = v'), 'ok UPDATE 1', what)
+        self.assertEqual(drive.settled('write', 2, 'UPDATE t SET v = v'), 'ok UPDATE 1', what)
         drive.ok('close', 2)
         route = client.good('route', token=theirs, wait_ms=300)
         self.assertEqual(self.first.value(route['check']), 'ok', what)
@@ -143,24 +155,27 @@ class Branches(unittest.TestCase):
         self.promote_first()
         self.leads(self.first, drive, client)
         tokens = self.see_first(drive, client)
+        self.expect_welcome(client, 'early', self.first)
         route = client.good('route', token=tokens[1])
         self.assertEqual(self.first.value(route['check']), 'ok')
         self.promote_second()
         self.leads(self.second, drive, client)
+        self.expect_welcome(client, 'late', self.second)
         self.assertEqual(self.second.value(route['check']), 'unproven')  # which was made for the other
         self.expect_lost('nobody was started anew', drive, client, *tokens)
-        self.assertTrue(drive.ask('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
-        self.expect_lost('weir was', self.drive(), self.service(), *tokens)
+        self.assertTrue(drive.settled('read', 1, 'SELECT v FROM t').startswith('WEIR_ECUTOFF'))
+        self.expect_lost('weir was', *self.others(self.second), *tokens)
         crash_backend(self.second)
         self.leads(self.second, drive, client)
         self.expect_lost('the processes of the primary were', drive, client, *tokens)
         self.second.shut()
         self.second.start()
         self.leads(self.second, drive, client)
+        self.expect_welcome(client, 'later', self.second)
         self.expect_lost('the primary was', drive, client, *tokens)
         self.second.kill()
         self.second.start()
-        self.expect_lost('both were', self.drive(), self.service(), *tokens)
+        self.expect_lost('both were', *self.others(self.second), *tokens)
 
     def test_what_was_seen_outlives_new_starts_that_somebody_saw(self):
         drive, client = self.drive(), self.service()
@@ -168,11 +183,11 @@ class Branches(unittest.TestCase):
         self.leads(self.first, drive, client)
         tokens = self.see_first(drive, client)
         self.expect_kept('nothing happened', drive, client, *tokens)
-        self.expect_kept('weir was started anew', self.drive(), self.service(), *tokens)
+        self.expect_kept('weir was started anew', *self.others(self.first), *tokens)
         crash_backend(self.first)
         self.leads(self.first, drive, client)
         self.expect_kept('the processes of the primary', drive, client, *tokens)
-        self.expect_kept('they, and then weir', self.drive(), self.service(), *tokens)
+        self.expect_kept('they, and then weir', *self.others(self.first), *tokens)
         self.first.shut()
         self.first.start()
         self.leads(self.first, drive, client)
@@ -210,17 +225,13 @@ class WithoutHistories(unittest.TestCase):
                 wait_for(lambda: client.post('route', token='', want='write')[0] == 200, 'nobody takes over')
                 for who in ({'token': token}, {'user': 'ada'}):
                     for want in ('read', 'write'):
-                        status, answer = client.post('route', want=want, wait_ms=100, **who)
+                        status, answer = client.settled('route', want=want, wait_ms=100, **who)
                         self.assertEqual((status, answer['verdict']), (409, 'lost'))
                     accepted = client.good('accept', **who)
                     who = {'token': accepted['token']} if 'token' in who else who
                     for want in ('read', 'write', 'primary'):
                         self.assertEqual(client.good('route', want=want, **who)['server'], group.primary.name)
-                # Who was never heard of has seen nothing that could be lost; or is told, and goes on.
-                status, answer = client.post('route', user='newcomer', want='write')
-                if status != 200:
-                    self.assertEqual((status, answer['verdict']), (409, 'lost'))
-                    client.good('accept', user='newcomer')
+                # Who was never heard of has seen nothing that could be lost.
                 self.assertEqual(client.good('route', user='newcomer', want='write')['server'], group.primary.name)
 
 

@@ -69,11 +69,11 @@ class Pollers(ReplicasCase):
     def test_the_timeline_of_one_that_is_cut_off_comes_by_replication(self):
         self.asked.open(1, self.one)
         self.one.cut()
+        self.addCleanup(self.one.attach)
         self.assertEqual(self.asked.shown(1)['timeline'], 0)
         self.assertEqual(self.asked.error('ask', 'standby1', 2000), 'OK')
-        state = self.asked.server(self.one)
-        self.assertEqual((state['timeline'], state['usable'], state['fault']), (1, True, ''))
-        self.one.attach()
+        self.asked.wait(self.one, lambda state: (state['timeline'], state['usable'], state['fault']) == (1, True, ''),
+                        'is not known by replication')
 
     def test_a_role_without_privileges_goes_on_and_says_what_it_lacks(self):
         self.primary.execute('DROP ROLE IF EXISTS plain, sender')

@@ -10,7 +10,7 @@ import unittest
 import psycopg2
 
 from postgres_replicas import PAGE_BYTES, SEGMENT_BYTES
-from redis_server import wait_for
+from redis_server import stand_still, wait_for
 from session_drive import ReplicasCase
 
 DROPPED = 600  # tables whose files a standby removes after it has made the commit visible
@@ -115,7 +115,7 @@ class Shown(ReplicasCase):
         dropping.start()
         while self.value(self.one) == before:
             pass
-        os.kill(startup, signal.SIGSTOP)
+        stand_still(startup)
         try:
             dropping.join()
             end = self.primary.end()

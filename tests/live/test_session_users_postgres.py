@@ -5,13 +5,12 @@ import pathlib
 import random
 import signal
 import subprocess
-import threading
 import time
 import unittest
 
 from postgres_server import THEIRS, Postgres, binary
 from redis_server import wait_for
-from users_drive import Between, Crowd, UsersDrive
+from users_drive import Crowd, UsersDrive, UsersTogether
 
 RUN_S = 5
 TABLE = 'weir_session_users'
@@ -207,48 +206,11 @@ class Kept(PostgresCase):
         return drive.stats()['fault']
 
 
-class Together(PostgresCase):
-    def test_two_processes_on_one_user(self):
-        server = self.server()
-        drives = [self.drive(server) for _ in range(2)]
-        threads = [threading.Thread(target=lambda drive=drive, i=i: [drive.added('ada', 1000 + 8 * (2 * k + i))
-                                                                    for k in range(200)])
-                   for i, drive in enumerate(drives)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        for drive in drives:
-            self.assertEqual(drive.got('ada'), 1000 + 8 * 399)
+class Together(PostgresCase, UsersTogether):
+    mark = b'pg_advisory_xact_lock_shared'
 
-    def between(self, server, meanwhile):
-        between = Between(server.port, b'pg_advisory_xact_lock_shared', meanwhile)
-        self.addCleanup(between.close)
-        return self.drive(between)
-
-    def test_another_adds_between_fetch_and_swap(self):
-        server = self.server()
-        other = self.drive(server)
-        other.added('ada', 1200)
-        slow = self.between(server, lambda: other.added('ada', 1600))
-        slow.added('ada', 1400)
-        self.assertEqual(slow.got('ada'), 1600)
-        self.assertEqual(other.got('ada'), 1600)
-
-    def test_an_epoch_begins_between_fetch_and_swap(self):
-        """What is put then must not be of the epoch before: the other's floor is older than it."""
-        server = self.server()
-        other = self.drive(server)
-
-        def meanwhile():
-            server.sql(f'TRUNCATE {TABLE}')
-            other.newest(5000)
-            self.assertEqual(other.got('ada'), 5000)
-
-        slow = self.between(server, meanwhile)
-        slow.newest(5500)
-        slow.added('ada', 5500)
-        self.assertEqual(other.got('ada'), 5500)
+    def lose(self, server):
+        server.sql(f'TRUNCATE {TABLE}')
 
     def test_faults_at_random(self):
         seed = int(os.environ.get('WEIR_SEED', random.SystemRandom().randrange(2**32)))

@@ -4,7 +4,6 @@
 answered where no server can serve it."""
 import concurrent.futures
 import contextlib
-import http.client
 import json
 import os
 import pathlib
@@ -20,56 +19,11 @@ import unittest
 from postgres_replicas import DEAD_PORT, Replicas
 from postgres_server import Postgres
 from redis_server import wait_for
-from weir_server import BUILD, ROOT, Resp, Weir
+from sessions_client import OTHER_KEY, Client, configuration
+from weir_server import BUILD, ROOT, Weir
 
-KEY, OTHER_KEY = 'k' * 32, 'o' * 32
 FAR = 'FFFFFFFF/FFFFFFF8'
 PAGE = ROOT / 'docs/sessions-http.md'
-
-
-class Client:
-    """One kept connection."""
-
-    def __init__(self, port, token=None):
-        self.connection = http.client.HTTPConnection('127.0.0.1', port, timeout=30)
-        self.headers = {'Authorization': f'Bearer {token}'} if token else {}
-
-    def call(self, method, path, body=None):
-        self.connection.request(method, path, body, self.headers)
-        self.reply = self.connection.getresponse()
-        text = self.reply.read()
-        is_json = 'json' in self.reply.headers.get('Content-Type', '')
-        return self.reply.status, json.loads(text) if is_json else text.decode()
-
-    def post(self, what, body=None, **members):
-        return self.call('POST', '/v1/sessions/' + what, json.dumps(members) if body is None else body)
-
-    def good(self, what, **members):
-        status, answer = self.post(what, **members)
-        assert status == 200, (status, answer)
-        return answer
-
-    def metric(self, name):
-        text = self.call('GET', '/metrics')[1]
-        return float(re.search(rf'^{re.escape(name)} (\S+)$', text, re.M)[1])
-
-    def close(self):
-        self.connection.close()
-
-
-def configuration(servers, *lines, key=KEY, more='limits: []\n'):
-    """Of those servers by name; `key` is a file's text, or None."""
-    text = more + 'sessions:\n  servers:\n'
-    text += ''.join(f'    - {{ name: {name}, url: "{conninfo}" }}\n' for name, conninfo in servers.items())
-    if key:
-        path = pathlib.Path(KEYS.name, key[0])
-        path.write_text(key + '\n', encoding='utf-8')
-        text += f'  keys: [{{ id: 1, file: {path} }}]\n'
-    return text + ''.join(f'  {line}\n' for line in lines)
-
-
-KEYS = tempfile.TemporaryDirectory(prefix='weir-keys-')
-unittest.addModuleCleanup(KEYS.cleanup)
 
 
 class WithReplicas(unittest.TestCase):
@@ -188,6 +142,21 @@ class Routes(WithReplicas):
         self.assertFalse(self.states()['b']['usable'])
         self.assertNotIn('b', {self.client.good('route', token='')['server'] for _ in range(20)})
 
+    def test_replicas_that_stand_still_are_what_there_is_for_stale(self):
+        self.paused('b', 'c')
+        who = self.write(1, token='')
+        wait_for(lambda: self.states()['b']['frozen'] and self.states()['c']['frozen'], 'it is not seen')
+        stale = self.client.good('route', behind='stale', wait_ms=20, **who)
+        self.assertEqual((stale['verdict'], stale['role'], stale['holds_ms'] < 1000), ('stale', 'standby', True))
+        self.assertEqual(self.servers[stale['server']].value(stale['check']), 'ok')
+        other = self.client.good('route', behind='stale', wait_ms=20, avoid=[stale['server']], **who)
+        self.assertEqual({stale['server'], other['server']}, {'b', 'c'})
+        status, problem = self.client.post('route', behind='stale', wait_ms=20, avoid=['b', 'c'], **who)
+        self.assertEqual((status, problem['verdict']), (503, 'behind'))
+        for policy in ('wait', 'error'):
+            self.assertEqual(self.client.post('route', behind=policy, wait_ms=20, **who)[0], 503, policy)
+        self.assertEqual(self.client.good('route', **who)['server'], 'a')
+
     def test_messages_in_the_wrong_order_lower_nothing(self):
         places = []
         for value in range(3):
@@ -226,6 +195,8 @@ class Routes(WithReplicas):
         self.assertRegex(said[1], 'reading at [bc]')
         self.assertEqual(said[2:4], ['ok', 'first'])
         self.assertRegex(said[4], '^w2 ')
+        self.assertIn('token', json.loads(said[5]))
+        self.assertEqual(self.client.good('route', user='ada')['check'].count(said[4].split()[8]), 2)  # it is counted
         said = subprocess.run([sys.executable, '-'], input=blocks['python'], env=env, check=True, capture_output=True,
                               text=True, timeout=30).stdout
         self.assertEqual(said, "[('first',), ('second',)]\n")
@@ -388,6 +359,9 @@ class Faults(WithReplicas):
             self.assertEqual(client.post('route', user='eve', behind='error')[1]['verdict'], 'behind')
 
     def test_a_database_that_hangs_hangs_nothing_else(self):
+        for name in 'bc':  # their receivers wait for it, however long this takes
+            self.servers[name].configure(wal_receiver_timeout='600s')
+            self.addCleanup(self.servers[name].configure, wal_receiver_timeout=None)
         limits = 'limits: [{ name: all, rate: 1000000/s }]\n'
         with Weir(configuration(self.conninfos, 'timeout: 300ms', more=limits), threads=1) as weir:
             client = self.connect(weir)

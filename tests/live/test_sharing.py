@@ -3,6 +3,7 @@
 """Limits that weir processes share through one Redis: the bound of each mode, answers in order, and what happens when
 the engine dies, stops, comes back, when a client leaves and when the rules are read again meanwhile."""
 import contextlib
+import itertools
 import json
 import re
 import signal
@@ -12,12 +13,12 @@ import unittest
 import urllib.error
 import urllib.request
 
-from redis_server import DURABLE, Redis, wait_for
+from redis_server import DURABLE, Redis, stand_still, wait_for
 from weir_server import Resp, Weir, resp_encode
 
 SECRET = '6f0c1d2be9a84735b2d1708c5e4f93a6'
 DEADLINE_S = 0.02
-SPARE_S = 0.25  # for a busy machine, on top of a deadline
+SPARE_S = 5  # for a busy machine, on top of a deadline
 
 
 def config(redis, limits, nodes=2):
@@ -26,9 +27,9 @@ def config(redis, limits, nodes=2):
             f'cluster: {{ nodes: [ {names} ] }}\ncluster_secret: {SECRET}\nlimits:\n{limits}')
 
 
-def limit(name='api', rate='100/hour', **more):
+def limit(name='api', rate='100/day', **more):
     if more.get('sharing') in ('exact', 'leased', 'batched'):
-        more.setdefault('deadline', '2s')  # a busy machine is no failure, where failures are not the point
+        more.setdefault('deadline', '10s')  # a busy machine is no failure, where failures are not the point
     lines = ''.join(f'    {key}: {value}\n' for key, value in {'key': '[user]', **more}.items())
     return f'  - name: {name}\n    rate: {rate}\n{lines}'
 
@@ -45,7 +46,7 @@ def cluster(redis, limits, nodes=2):
 
 
 def get(weir, path):
-    with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}{path}', timeout=10) as answer:
+    with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}{path}', timeout=60) as answer:
         return answer.read().decode()
 
 
@@ -63,7 +64,7 @@ def check(weir, cost=1, **attributes):
     body = json.dumps({'attributes': attributes, 'cost': cost}).encode()
     request = urllib.request.Request(f'http://127.0.0.1:{weir.http}/v1/check', data=body)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as refused:
         with refused:
@@ -154,8 +155,8 @@ class Sharing(unittest.TestCase):
     # ---- one request, several limits ----
 
     def test_a_refusal_of_one_limit_charges_none(self):
-        limits = (limit('hot', '1000/hour', sharing='leased') + limit('whole', '10/hour', sharing='exact') +
-                  limit('part', '1000/hour', sharing='split') + limit('near', '500/hour', sharing='batched'))
+        limits = (limit('hot', '1000/day', sharing='leased') + limit('whole', '10/day', sharing='exact') +
+                  limit('part', '1000/day', sharing='split') + limit('near', '500/day', sharing='batched'))
         with cluster(self.redis, limits) as weirs:
             with Resp(weirs[0].resp) as client:
                 self.assertEqual(pipeline(client, 60, 'user', 'ada'), 10)
@@ -172,7 +173,7 @@ class Sharing(unittest.TestCase):
             self.assertEqual((remaining['hot'], remaining['near']), (990, 490))
 
     def test_a_limit_in_shadow_refuses_nobody(self):
-        with cluster(self.redis, limit(rate='2/hour', sharing='exact', mode='shadow')) as weirs:
+        with cluster(self.redis, limit(rate='2/day', sharing='exact', mode='shadow')) as weirs:
             with Resp(weirs[0].resp) as client:
                 self.assertEqual(pipeline(client, 10, 'user', 'ada'), 10)
             self.assertGreater(metric(weirs[0], 'weir_decisions_total{limit="api",verdict="shadow_refused"}'), 0)
@@ -214,12 +215,12 @@ class Sharing(unittest.TestCase):
                 self.assertIn('unknown command', str(got[13]))
 
     def test_more_than_may_be_under_way_are_all_answered(self):
-        with cluster(self.redis, limit(rate='100000/hour', sharing='exact', deadline='2s')) as weirs:
+        with cluster(self.redis, limit(rate='100000/hour', sharing='exact', deadline='10s')) as weirs:
             with Resp(weirs[0].resp) as client:
                 self.assertEqual(pipeline(client, 5000, 'user', 'ada'), 5000)
 
     def test_exec_runs_checks_in_order(self):
-        with cluster(self.redis, limit(rate='3/hour', sharing='exact')) as weirs, Resp(weirs[0].resp) as client:
+        with cluster(self.redis, limit(rate='3/day', sharing='exact')) as weirs, Resp(weirs[0].resp) as client:
             client.send(resp_encode('MULTI') + resp_encode('WEIR.CHECK', 1, 'user', 'ada') * 2 + resp_encode('PING') +
                         resp_encode('WEIR.CHECK', 1, 'user', 'ada') * 2 + resp_encode('EXEC') + resp_encode('PING'))
             self.assertEqual([client.read() for _ in range(6)], ['OK'] + ['QUEUED'] * 5)
@@ -278,21 +279,21 @@ class Sharing(unittest.TestCase):
         wait_for(lambda: client.ask('WEIR.CHECK', 1, 'closed', 'cyd')[0] == 1, 'still falls back')
         wait_for(lambda: client.ask('WEIR.CHECK', 1, 'closed', 'eve') and
                  nodes_of(weir)['engine']['servers'][0]['breaker'] == 'closed', 'the breaker stays open')
-        time.sleep(1)  # the ramp
-        self.assertEqual(pipeline(client, 20, 'closed', 'dan'), 20)
+        users = itertools.count()  # a busy machine may let a deadline of 20 ms pass, now and then
+        wait_for(lambda: pipeline(client, 20, 'closed', f'dan{next(users)}') == 20, 'not all are decided there')
         self.assertGreaterEqual(nodes_of(weir)['sharing']['fallback_closed'], before)
 
     def test_a_killed_engine(self):
         self.outage(lambda: self.kill(self.redis), 'exact')
 
     def test_a_stopped_engine(self):
-        self.outage(lambda: self.redis.process.send_signal(signal.SIGSTOP), 'exact')
+        self.outage(lambda: stand_still(self.redis.process.pid), 'exact')
 
     def test_a_killed_engine_under_leases(self):
         self.outage(lambda: self.kill(self.redis), 'leased')
 
     def test_a_stopped_engine_under_leases(self):
-        self.outage(lambda: self.redis.process.send_signal(signal.SIGSTOP), 'leased')
+        self.outage(lambda: stand_still(self.redis.process.pid), 'leased')
 
     @staticmethod
     def kill(redis):
@@ -314,6 +315,7 @@ class Sharing(unittest.TestCase):
         with cluster(self.redis, limit(sharing='leased', chunk_ttl='1hour', on_failure='closed')) as weirs:
             with Resp(weirs[0].resp) as client:
                 pipeline(client, 30, 'user', 'ada')
+                wait_for(lambda: nodes_of(weirs[0])['sharing']['held'] > 0, 'nothing is held')
                 time.sleep(0.3)  # each loop has told of itself
                 held = nodes_of(weirs[0])['sharing']['held']
                 self.assertGreater(held, 0)
@@ -324,7 +326,7 @@ class Sharing(unittest.TestCase):
     def test_closed_keeps_the_bound_through_outages(self):
         redis = Redis(*DURABLE)
         self.addCleanup(redis.stop)
-        limits = ''.join(limit(mode, '600/hour', sharing=mode, key=f'[{mode}]', on_failure='closed', deadline='50ms',
+        limits = ''.join(limit(mode, '600/day', sharing=mode, key=f'[{mode}]', on_failure='closed', deadline='50ms',
                                **({'slack': 10} if mode == 'batched' else {}))
                          for mode in ('exact', 'leased', 'batched'))
         with cluster(redis, limits) as weirs:
@@ -353,7 +355,7 @@ class Sharing(unittest.TestCase):
             done.set()
             for thread in threads:
                 thread.join()
-            refill = 10  # a minute's
+            refill = 2  # of four minutes
             self.assertLessEqual(sum(admitted['exact']), 600 + refill)
             self.assertLessEqual(sum(admitted['leased']), 600 + refill)
             self.assertLessEqual(sum(admitted['batched']), 600 + refill + 2 * 10)
@@ -365,7 +367,7 @@ class Sharing(unittest.TestCase):
                      limit('hot', '100000/hour', sharing='leased')) as weirs:
             for stop in (False, True):
                 if stop:
-                    self.redis.process.send_signal(signal.SIGSTOP)
+                    stand_still(self.redis.process.pid)
                 for _ in range(20):
                     with Resp(weirs[0].resp) as client:
                         client.send(resp_encode('WEIR.CHECK', 1, 'user', 'ada') * 300)
@@ -410,11 +412,12 @@ class Sharing(unittest.TestCase):
                 before = weirs[0].output().count('reloaded')
                 self.redis.pause()
                 client.send(resp_encode('WEIR.CHECK', 1, 'user', 'ada') * 50)
-                time.sleep(0.05)
+                wait_for(lambda: nodes_of(weirs[0])['sharing']['waiting'] == 50, 'they are not under way')
                 weirs[0].config.write_text(config(self.redis, limit('new', '5/hour', sharing='exact')),
                                            encoding='utf-8')
                 for _ in range(reloads):
                     weirs[0].process.send_signal(signal.SIGHUP)
+                    wait_for(lambda before=before: weirs[0].output().count('reloaded') > before, 'no reload')
                     time.sleep(0.1)
                 self.assertEqual(weirs[0].output().count('reloaded') - before, 1)
                 self.redis.resume()

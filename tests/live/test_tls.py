@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 
+from redis_server import stand_still
 from weir_server import Resp, Weir, connect, resp_encode
 
 LIMITS = '''
@@ -92,7 +93,7 @@ class Tls(unittest.TestCase):
         """TLS takes them all from the socket, which then shows no more, and hands them out one by one."""
         with TlsResp(self.weir.resp, self.context()) as client:
             self.assertEqual(client.ask('PING'), 'PONG')
-            self.weir.process.send_signal(signal.SIGSTOP)
+            stand_still(self.weir.process.pid)
             for i in range(20):
                 client.send(resp_encode('PING', str(i)))
             self.weir.process.send_signal(signal.SIGCONT)

@@ -148,3 +148,50 @@ class Crowd:
                 self.random.choice(self.faults)()
             self.step()
         return self
+
+
+class UsersTogether:
+    """Tests of several processes on one store. The case has server() and drive(), lose(server) that begins an epoch, and a
+    `mark`, by which a swap is known on its way."""
+
+    def test_two_processes_on_one_user(self):
+        server = self.server()
+        drives = [self.drive(server) for _ in range(2)]
+        threads = [threading.Thread(target=lambda drive=drive, i=i: [drive.added('ada', 1000 + 8 * (2 * k + i))
+                                                                    for k in range(300)])
+                   for i, drive in enumerate(drives)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        for drive in drives:
+            self.assertEqual(drive.got('ada'), 1000 + 8 * 599)
+
+    def between(self, server, meanwhile):
+        between = Between(server.port, self.mark, meanwhile)
+        self.addCleanup(between.close)
+        return self.drive(between)
+
+    def test_another_adds_between_fetch_and_swap(self):
+        server = self.server()
+        other = self.drive(server)
+        other.added('ada', 1200)
+        slow = self.between(server, lambda: other.added('ada', 1600))
+        slow.added('ada', 1400)
+        self.assertEqual(slow.got('ada'), 1600)
+        self.assertEqual(other.got('ada'), 1600)
+
+    def test_an_epoch_begins_between_fetch_and_swap(self):
+        """What is put then must not be of the epoch before: the other's floor is older than it."""
+        server = self.server()
+        other = self.drive(server)
+
+        def meanwhile():
+            self.lose(server)
+            other.newest(5000)
+            self.assertEqual(other.got('ada'), 5000)
+
+        slow = self.between(server, meanwhile)
+        slow.newest(5500)
+        slow.added('ada', 5500)
+        self.assertEqual(other.got('ada'), 5500)

@@ -12,8 +12,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get('WEIR_BUILD', ROOT / 'build'))
-READY_TIMEOUT_S = 15
-DRAIN_TIMEOUT_S = 15
+READY_TIMEOUT_S = 60
+DRAIN_TIMEOUT_S = 60
 # For a server that is asked as nginx asks (docs/nginx.md), and what nginx then says of a request.
 FORWARDED_NGINX = 'listen: { http: { forwarded: nginx } }\n'
 NGINX_FIELDS = {'X-Original-URI': '/', 'X-Original-Method': 'GET', 'X-Real-IP': '192.0.2.1'}
@@ -23,7 +23,7 @@ class Weir:
     """weir serve, ready: `resp` and `http` are its ports. Without a configuration it has the example limits. A context
     manager; stop() returns the exit code."""
 
-    def __init__(self, config='limits: []\n', threads=2, arguments=()):
+    def __init__(self, config='limits: []\n', threads=2, arguments=(), stdin=subprocess.DEVNULL):
         self.folder = tempfile.TemporaryDirectory(prefix='weir-live-')
         self.config = pathlib.Path(self.folder.name, 'weir.yaml')
         if config is not None:
@@ -34,7 +34,7 @@ class Weir:
             self.process = subprocess.Popen(
                 [str(BUILD / 'weir'), 'serve', '--resp', '127.0.0.1:0', '--http', '127.0.0.1:0',
                  '--threads', str(threads), *arguments],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                stdin=stdin, stdout=log, stderr=subprocess.STDOUT,
                 env=dict(os.environ, STATE_DIRECTORY=self.folder.name))  # where the example keeps its locks
         try:
             self.resp, self.http = self.wait_ready()
@@ -80,7 +80,15 @@ class Weir:
         assert status == 0, f'weir serve ended with {status}'
 
 
-def connect(port, timeout_s=10):
+@contextlib.contextmanager
+def serving(config='limits: []\n', **options):
+    """A server that keeps locks."""
+    with tempfile.TemporaryDirectory(prefix='weir-locks-') as folder:
+        with Weir(config, arguments=('--locks', folder + '/locks.db'), **options) as weir:
+            yield weir
+
+
+def connect(port, timeout_s=60):
     return contextlib.closing(socket.create_connection(('127.0.0.1', port), timeout=timeout_s))
 
 
@@ -115,7 +123,7 @@ def resp_encode(*words):
 class Resp:
     """A small RESP2 client that can be as rude as a test needs."""
 
-    def __init__(self, port, timeout_s=10, host='127.0.0.1'):
+    def __init__(self, port, timeout_s=60, host='127.0.0.1'):
         self.socket = socket.create_connection((host, port), timeout=timeout_s)
         self.file = self.socket.makefile('rb')
 

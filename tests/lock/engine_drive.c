@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/lock/open.h"
 
@@ -95,6 +96,12 @@ static bool batch(struct weir_lock_engine *engine, char *line, uint64_t timeout_
             return false;
     uint64_t began_ns = now_ns();
     engine->ops->apply(engine, ops, count, began_ns + timeout_ns);
+    for (size_t i = 0; i < count; i++) /* as a keeper: what is put off is asked again */
+        while (ops[i].due_ns > 0 && ops[i].due_ns < began_ns + timeout_ns) {
+            while (now_ns() < ops[i].due_ns)
+                usleep(1000);
+            engine->ops->apply(engine, &ops[i], 1, began_ns + timeout_ns);
+        }
     print_answers(ops, count, now_ns() - began_ns);
     return true;
 }

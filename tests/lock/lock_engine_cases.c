@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/lease/incarnation.h"
@@ -14,6 +15,8 @@ static int open_case(void **state)
 {
     (void)state;
     world_open();
+    world_granted(world_acquire("opened", "A", TTL)); /* its raise is made */
+    world_granted(world_release("opened", "A"));
     return 0;
 }
 
@@ -273,6 +276,147 @@ static void lock__a_restart_raises_the_incarnation_and_keeps_what_is_held(void *
     world_granted(world_release("held", "A"));
 }
 
+/* By how much the incarnation is above the clock; what other cases have seen may have put it there. */
+static int64_t ahead_s(void)
+{
+    struct weir_lock_engine_state shown;
+    world_granted(world_acquire("ahead", "A", TTL));
+    lock_world.engine->ops->state(lock_world.engine, &shown);
+    struct timespec now; /* time() may be a tick behind, and still be in the second before */
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &now), 0);
+    return (int64_t)shown.incarnation - (int64_t)now.tv_sec;
+}
+
+static void lock__starts_and_raises_do_not_outrun_the_clock(void **state)
+{
+    (void)state;
+    int64_t before = ahead_s();
+    for (int i = 0; i < 3; i++) {
+        world_reopen();
+        assert_true(ahead_s() <= (before > 0 ? before : 0));
+    }
+    for (int i = 0; i < 3; i++) {
+        struct weir_lock_op op = { .verb = WEIR_LOCK_RAISE };
+        world_apply(&op, 1);
+        world_granted(op);
+        assert_true(ahead_s() <= (before > 0 ? before : 0));
+    }
+}
+
+/* From here on every raise waits for the clock's next second. */
+static void put_above_the_clock(void)
+{
+    struct weir_lock_engine_state shown;
+    lock_world.engine->ops->state(lock_world.engine, &shown);
+    struct weir_lock_op op = { .verb = WEIR_LOCK_RAISE, .seen = shown.incarnation + 1000 };
+    world_apply(&op, 1);
+    world_granted(op);
+}
+
+/* All of one batch. True: the raise that the store needs waited, and held up new tokens alone. */
+static bool goes_on_beside_a_raise(struct weir_token held)
+{
+    struct weir_lock_engine *engine = lock_world.engine;
+    struct weir_slice a = world_text("A"), b = world_text("B"), name = world_name("held"), left = world_name("left");
+    struct weir_lock_op ops[] = {
+        { .verb = WEIR_LOCK_ACQUIRE, .name = world_name("new"), .owner = b, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_RENEW, .name = name, .owner = a, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_RENEW, .name = name, .owner = a, .ttl_ns = 2 * TTL },
+        { .verb = WEIR_LOCK_ACQUIRE, .name = name, .owner = a, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_ACQUIRE, .name = name, .owner = b, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_RENEW, .name = name, .owner = b, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_SHOW, .name = name },
+        { .verb = WEIR_LOCK_RELEASE, .name = left, .owner = a },
+        { .verb = WEIR_LOCK_ACQUIRE, .name = left, .owner = b, .ttl_ns = TTL },
+        { .verb = WEIR_LOCK_SHOW, .name = left },
+    };
+    world_apply_once(ops, sizeof ops / sizeof ops[0]);
+    for (int i = 1; i <= 3; i++)
+        assert_true(same(world_granted(ops[i]), held));
+    assert_true(ops[2].lease_ns > TTL);
+    world_held_by(ops[4], "A");
+    world_free(ops[5]);
+    world_held_by(ops[6], "A");
+    world_granted(ops[7]);
+    struct weir_lock_op renew = { .verb = WEIR_LOCK_RENEW, .name = name, .owner = a, .ttl_ns = TTL };
+    assert_true(!engine->ops->quick || engine->ops->quick(engine, &renew));
+    assert_true(!engine->ops->quick || same(world_granted(renew), held));
+    bool waited = ops[0].status == WEIR_EDOWN;
+    assert_int_equal(ops[8].status, ops[0].status);
+    for (int i = 0; i <= 8; i += 8) {
+        assert_true(!waited || ops[i].due_ns > 0);
+        world_apply(&ops[i], 1);
+        assert_true(world_granted(ops[i]).incarnation > held.incarnation);
+    }
+    if (waited)
+        world_free(ops[9]);
+    world_granted(world_release("new", "B"));
+    world_granted(world_release("left", "B"));
+    return waited;
+}
+
+/* A restart of weir; and a store that was lost and heals, where a case can do that (those of servers: tests/live). */
+static void lock__what_is_held_goes_on_while_the_stores_own_raise_waits(void **state)
+{
+    (void)state;
+    put_above_the_clock();
+    struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    for (int i = 0; i < (lock_world.alone ? 4 : 2); i++) {
+        for (int j = 0;; j++) { /* the clock may just have come so far: then it is raised at once */
+            assert_true(j < 100);
+            world_granted(world_acquire("left", "A", TTL));
+            if (i >= 2)
+                assert_int_equal(unlink(lock_world.arguments[0]), 0);
+            else
+                world_reopen();
+            if (goes_on_beside_a_raise(held))
+                break;
+        }
+        assert_true(same(world_granted(world_renew("held", "A", TTL)), held));
+    }
+    world_granted(world_release("held", "A"));
+}
+
+/* Who asks for a raise above the clock waits alone: what others ask in its batch is answered, and they lose nothing. */
+static void lock__a_raise_that_is_asked_for_holds_up_nobody_else(void **state)
+{
+    (void)state;
+    struct weir_token held = world_granted(world_acquire("held", "A", TTL));
+    for (int i = 0; i < 6; i++) {
+        bool raise = i % 2 == 1, put_off = false;
+        for (int j = 0; !put_off; j++) { /* the clock may just have come so far: then it is granted at once */
+            assert_true(j < 100);
+            struct weir_lock_engine_state shown;
+            lock_world.engine->ops->state(lock_world.engine, &shown);
+            struct weir_lock_op ops[] = {
+                { .verb = raise ? WEIR_LOCK_RAISE : WEIR_LOCK_ACQUIRE,
+                  .name = world_name("asks"),
+                  .owner = world_text("B"),
+                  .ttl_ns = TTL,
+                  .seen = shown.incarnation + 1 },
+                { .verb = WEIR_LOCK_RENEW, .name = world_name("held"), .owner = world_text("A"), .ttl_ns = TTL },
+                { .verb = WEIR_LOCK_ACQUIRE, .name = world_name("new"), .owner = world_text("C"), .ttl_ns = TTL },
+                { .verb = WEIR_LOCK_RELEASE, .name = world_name("new"), .owner = world_text("C") },
+            };
+            world_apply_once(ops, 4);
+            put_off = ops[0].status == WEIR_EDOWN;
+            assert_true(put_off ? ops[0].due_ns > 0 : ops[0].token.incarnation > ops[0].seen);
+            assert_true(same(world_granted(ops[1]), held));
+            assert_int_equal(world_granted(ops[2]).incarnation, put_off ? shown.incarnation : ops[0].token.incarnation);
+            world_granted(ops[3]);
+            lock_world.engine->ops->state(lock_world.engine, &shown);
+            assert_true(shown.up); /* nothing is wrong with the store */
+            assert_string_equal(shown.fault, "");
+            if (put_off && i >= 4) { /* and once it is due it is done */
+                world_apply(ops, 1);
+                assert_true(world_granted(ops[0]).incarnation > ops[0].seen);
+                world_granted(world_renew("held", "A", TTL));
+            }
+        }
+    }
+    world_granted(world_release("held", "A"));
+}
+
 /* A child takes the locks, tells the tokens of them, and is killed before it can say goodbye. */
 static void child(int fd)
 {
@@ -285,6 +429,10 @@ static void child(int fd)
     if (ops[0].status == 0 && ops[1].status == 0 &&
         write(fd, &ops[1].token, sizeof ops[1].token) == sizeof ops[1].token)
         kill(getpid(), SIGKILL);
+    struct weir_lock_engine_state shown;
+    lock_world.engine->ops->state(lock_world.engine, &shown);
+    fprintf(stderr, "the child: %s, %s: %s\n", weir_error_name(ops[0].status), weir_error_name(ops[1].status),
+            shown.fault);
     _exit(1);
 }
 
@@ -335,6 +483,9 @@ int lock_engine_cases(void)
         CASE(lock__a_mark_seen_raises_the_incarnation_above_it),
         CASE(lock__a_holder_fenced_by_a_later_incarnation_gets_a_new_token),
         CASE(lock__restored_raises_the_incarnation),
+        CASE(lock__starts_and_raises_do_not_outrun_the_clock),
+        CASE(lock__what_is_held_goes_on_while_the_stores_own_raise_waits),
+        CASE(lock__a_raise_that_is_asked_for_holds_up_nobody_else),
         CASE(lock__a_restart_raises_the_incarnation_and_keeps_what_is_held),
         CASE(lock__a_grant_survives_kill_9_and_its_owner_gets_the_same_token),
     };

@@ -40,6 +40,27 @@ static const struct kind {
     { "postgres", open_postgres },
 };
 
+/* The engine's own word, where an answer is not what it should be. */
+static void fail_unless_done(const struct weir_lock_op *op)
+{
+    struct weir_lock_engine_state shown;
+    if (op->status == 0)
+        return;
+    lock_world.engine->ops->state(lock_world.engine, &shown);
+    fail_msg("%s: %s", weir_error_name(op->status), shown.fault);
+}
+
+/* Behind a server, opening may take longer than the engine gives it (its raise waits for the clock's next second): then
+ * batches go on to try, and answer WEIR_EDOWN at once while it rests between. */
+static void await_engine(void)
+{
+    const uint64_t end_ns = world_now_ns() + 60 * SECOND;
+    struct weir_lock_op op = world_show("awaited");
+    for (; op.status == WEIR_EDOWN && world_now_ns() < end_ns; op = world_show("awaited"))
+        world_sleep(SECOND / 50);
+    fail_unless_done(&op);
+}
+
 void world_open(void)
 {
     struct weir_fault fault = { 0 };
@@ -49,6 +70,8 @@ void world_open(void)
             error = KINDS[i].open(lock_world.arguments, &lock_world.engine, &fault);
     if (error)
         fail_msg("%s does not open: %s: %s %s", lock_world.kind, weir_error_name(error), fault.field, fault.text);
+    if (strcmp(lock_world.kind, "sqlite") != 0)
+        await_engine();
 }
 
 void world_close(void)
@@ -79,9 +102,22 @@ struct weir_slice world_name(const char *name)
     return (struct weir_slice){ text, (size_t)size };
 }
 
-void world_apply(struct weir_lock_op *ops, size_t count)
+void world_apply_once(struct weir_lock_op *ops, size_t count)
 {
     lock_world.engine->ops->apply(lock_world.engine, ops, count, world_now_ns() + 10 * SECOND);
+}
+
+void world_apply(struct weir_lock_op *ops, size_t count)
+{
+    world_apply_once(ops, count);
+    for (size_t i = 0; i < count; i++)
+        while (ops[i].status == WEIR_EDOWN && ops[i].due_ns > 0) {
+            const struct timespec due = { .tv_sec = (time_t)(ops[i].due_ns / SECOND),
+                                          .tv_nsec = (long)(ops[i].due_ns % SECOND) };
+            while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR) {
+            }
+            world_apply_once(&ops[i], 1);
+        }
 }
 
 struct weir_lock_op world_do(enum weir_lock_verb verb, struct weir_slice name, struct weir_slice owner, uint64_t ttl_ns)
@@ -115,14 +151,14 @@ struct weir_lock_op world_show(const char *name)
 
 struct weir_token world_granted(struct weir_lock_op op)
 {
-    assert_int_equal(op.status, 0);
+    fail_unless_done(&op);
     assert_int_equal(op.said, WEIR_LOCK_GRANTED);
     return op.token;
 }
 
 void world_held_by(struct weir_lock_op op, const char *owner)
 {
-    assert_int_equal(op.status, 0);
+    fail_unless_done(&op);
     assert_int_equal(op.said, op.verb == WEIR_LOCK_SHOW ? WEIR_LOCK_GRANTED : WEIR_LOCK_HELD);
     assert_int_equal(op.holder_size, strlen(owner));
     assert_memory_equal(op.holder, owner, op.holder_size);
@@ -131,7 +167,7 @@ void world_held_by(struct weir_lock_op op, const char *owner)
 
 void world_free(struct weir_lock_op op)
 {
-    assert_int_equal(op.status, 0);
+    fail_unless_done(&op);
     assert_int_equal(op.said, WEIR_LOCK_FREE);
 }
 

@@ -46,7 +46,8 @@ struct weir_lock_op world_acquire(const char *name, const char *owner, uint64_t 
 struct weir_lock_op world_renew(const char *name, const char *owner, uint64_t ttl_ns);
 struct weir_lock_op world_release(const char *name, const char *owner);
 struct weir_lock_op world_show(const char *name);
-void world_apply(struct weir_lock_op *ops, size_t count);
+void world_apply(struct weir_lock_op *ops, size_t count);      /* as a keeper: what is put off is asked again */
+void world_apply_once(struct weir_lock_op *ops, size_t count); /* what is put off has a due_ns */
 
 /* Asserts. */
 struct weir_token world_granted(struct weir_lock_op op);

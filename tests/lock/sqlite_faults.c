@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/lock/open.h"
@@ -111,6 +112,26 @@ static void faults__a_full_disk_grants_nothing_and_says_so(void **state)
     assert_int_equal(op.status, WEIR_EDOWN);
     assert_healed(held, "asked");
     world_free(world_show("gone"));
+}
+
+static uint64_t wall_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec;
+}
+
+static void faults__a_store_that_fails_and_heals_does_not_outrun_the_clock(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        disk.write = true;
+        assert_int_equal(world_acquire("asked", "A", TTL).status, WEIR_EDOWN);
+        disk_heal();
+        struct weir_token token = world_granted(world_acquire("asked", "A", TTL));
+        assert_true(token.incarnation <= wall_s());
+        world_granted(world_release("asked", "A"));
+    }
 }
 
 static void faults__a_disk_that_is_really_full(void **state)
@@ -341,6 +362,7 @@ int main(int count, char **words)
         CASE(faults__a_full_disk_grants_nothing_and_says_so),
         CASE(faults__a_longer_lease_is_told_only_when_it_is_durable),
         CASE(faults__names_asked_for_while_the_disk_fails_do_not_pile_up),
+        CASE(faults__a_store_that_fails_and_heals_does_not_outrun_the_clock),
         CASE(faults__a_backup_renamed_over_a_running_store_is_noticed),
         CASE(faults__a_backup_copied_into_a_running_store_is_noticed),
         CASE(faults__a_store_that_was_removed_is_made_anew),

@@ -123,7 +123,7 @@ static void define(struct group *g)
         struct member *m = &g->members[i];
         defs[i] = (struct weir_limit_def){ .name = m->name, .spec = m->spec };
         weir_remote_limit_drop(m->remote);
-        if (weir_remote_limit_create(m->name, 0, 0, &m->spec, &m->remote, NULL))
+        if (weir_remote_limit_create(m->name, 0, WEIR_REVISION_FIRST, &m->spec, &m->remote, NULL))
             abort();
         m->stream.jump_max_ns = horizon_ns(&m->spec);
     }

@@ -11,7 +11,8 @@
 #include "random.h"
 #include "server.h"
 
-#define NOW_NS (UINT64_C(1750000000) * WEIR_NS_PER_SECOND)
+#define NOW_S 1750000000
+#define NOW_NS (NOW_S * WEIR_NS_PER_SECOND)
 
 static int failures;
 
@@ -24,7 +25,7 @@ static void check(bool good, const char *what)
 static const struct weir_remote_limit *limit_of(struct weir_limit_spec spec)
 {
     const struct weir_remote_limit *limit;
-    if (weir_remote_limit_create("api", 0, 0, &spec, &limit, NULL))
+    if (weir_remote_limit_create("api", 0, WEIR_REVISION_FIRST, &spec, &limit, NULL))
         abort();
     return limit;
 }
@@ -184,7 +185,7 @@ static uint64_t left(struct server *server, struct weir_remote_op *op, const str
 /* Nodes of two definitions in turn: the older one's never carries a key back, but decides by what it finds. */
 static void never_back(struct server *server, enum weir_algorithm from, enum weir_algorithm to)
 {
-    const struct weir_remote_limit *older = revised(from, 100, 1), *newer = revised(to, 200, 2);
+    const struct weir_remote_limit *older = revised(from, 100, 1), *newer = revised(to, 200, NOW_S);
     struct weir_remote_op op = op_of(older, "never back", 1);
     char what[80];
     bool good = true;
@@ -201,11 +202,25 @@ static void never_back(struct server *server, enum weir_algorithm from, enum wei
     weir_remote_limit_drop(newer);
 }
 
+/* A node that does not know yet which definition is the newest decides by the one it finds. */
+static void unknown(struct server *server)
+{
+    const struct weir_remote_limit *known = revised(WEIR_TOKEN_BUCKET, 100, WEIR_REVISION_FIRST),
+                                   *starting = revised(WEIR_TOKEN_BUCKET, 50, 0);
+    struct weir_remote_op op = op_of(known, "unknown", 1);
+    bool good = left(server, &op, known) == 99;
+    for (uint64_t i = 0; i < 20; i += 2)
+        good = good && left(server, &op, starting) == 98 - i && left(server, &op, known) == 97 - i;
+    check(good, "a node that does not know the newest definition carries nothing over to its own");
+    weir_remote_limit_drop(known);
+    weir_remote_limit_drop(starting);
+}
+
 /* Values as versions before revisions wrote them, in turn with ours: what was charged is charged. */
 static void of_former_versions(struct server *server)
 {
-    const struct weir_remote_limit *limit = revised(WEIR_TOKEN_BUCKET, 100, 0),
-                                   *ours = revised(WEIR_TOKEN_BUCKET, 100, 7);
+    const struct weir_remote_limit *limit = revised(WEIR_TOKEN_BUCKET, 100, WEIR_REVISION_FIRST),
+                                   *ours = revised(WEIR_TOKEN_BUCKET, 100, NOW_S);
     struct weir_remote_op op = op_of(limit, "former", 1);
     char key[WEIR_SCRIPT_KEY_MAX];
     size_t size = weir_script_key("faults", &op, key);
@@ -228,6 +243,7 @@ static void revisions(struct server *server)
     for (int from = WEIR_TOKEN_BUCKET; from <= WEIR_SLIDING_COUNTER; from++)
         for (int to = WEIR_TOKEN_BUCKET; to <= WEIR_SLIDING_COUNTER; to++)
             never_back(server, (enum weir_algorithm)from, (enum weir_algorithm)to);
+    unknown(server);
     of_former_versions(server);
 }
 

@@ -64,7 +64,8 @@ static void start(struct key *k, uint64_t seed)
     k->stream.spec.count_mode = WEIR_COUNT_ADMITTED;
     k->now_ns = k->stream.newest_ns;
     struct weir_slice value = { &k->seed, sizeof k->seed };
-    if (!times || !stints || weir_remote_limit_create("shared", 0, 0, &k->stream.spec, &k->limit, NULL) ||
+    if (!times || !stints ||
+        weir_remote_limit_create("shared", 0, WEIR_REVISION_FIRST, &k->stream.spec, &k->limit, NULL) ||
         weir_remote_key_init(NULL, "shared", &value, 1, &k->op.key))
         abort();
     k->ledger = (struct weir_ledger){ .stints = stints, .stints_max = WEIR_LEDGER_STINTS_MAX };

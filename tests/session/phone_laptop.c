@@ -28,7 +28,7 @@
 #define SERVERS_MAX 8
 #define LANES_MAX 64
 #define USERS_MAX 1000
-#define WAIT_MS 1000
+#define WAIT_MS 20000
 
 struct plan {
     struct weir_replicas_server servers[SERVERS_MAX];
@@ -229,6 +229,7 @@ static struct totals device_run(const struct plan *plan, unsigned device)
     const struct weir_replicas_options options = { .servers = plan->servers,
                                                    .server_count = plan->server_count,
                                                    .connections_max = plan->users,
+                                                   .timeout_ms = WAIT_MS,
                                                    .keys = &key,
                                                    .key_count = 1 };
     struct weir_replicas *replicas = NULL;

@@ -2,7 +2,8 @@
  *
  * Sessions on command, for tests of another language: one command a line from stdin, one answer a line to stdout.
  *
- *     session_drive [key=TEXT] [poll=MS] [freeze=MS] [timeout=MS] [max=N] [clock=QUERY] server NAME CONNINFO …
+ *     session_drive [key=TEXT] [poll=MS] [freeze=MS] [timeout=MS] [max=N] [clock=QUERY] [branch_table=NAME]
+ *                   server NAME CONNINFO …
  *
  *     open S ID STRATEGY BEHIND WAIT_MS     numbers of the enums; S is 0 to 63
  *     read S SQL      ok SERVER leader|replica fresh|stale WAITED_MS VALUE
@@ -260,6 +261,8 @@ static int configure(int argc, char **argv, struct drive *drive)
             options.key_count = 1;
         } else if (value && strncmp(argv[i], "clock=", 6) == 0) {
             options.clock_query = value + 1;
+        } else if (value && strncmp(argv[i], "branch_table=", 13) == 0) {
+            options.branch_table = value + 1;
         } else if (value) {
             unsigned number = (unsigned)strtoul(value + 1, NULL, 10);
             *(argv[i][0] == 'p'   ? &options.poll_ms

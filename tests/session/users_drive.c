@@ -43,10 +43,10 @@ static struct weir_session_token token_of(uint64_t timeline, uint64_t position)
     return token;
 }
 
-static int newest(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token)
+static int newest(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token, uint64_t *ret_changes)
 {
     struct primary *primary = context;
-    (void)deadline_ns;
+    (void)deadline_ns, (void)ret_changes;
     pthread_mutex_lock(&primary->lock);
     primary->questions++;
     bool known = primary->position > 0;

@@ -89,6 +89,37 @@ static void window_counts_each_window(void **state)
     weir_sim_check_deinit(&check);
 }
 
+/* Told in an order that is nearly that of time; as many nodes as there are bits in the mask. */
+static void windows_of_own_clocks_count_since_they_began(void **state)
+{
+    (void)state;
+    struct test_random random = { test_random_seed() };
+    for (int round = 0; round < 200; round++) {
+        struct weir_limit_spec limit = { .algorithm = WEIR_SLIDING_COUNTER, .period_ns = 1000 };
+        struct weir_sim_spend spends[SPENDS];
+        struct weir_sim_check check;
+        limit.count = 1 + test_random_below(&random, 50);
+        weir_sim_check_init(&check, &limit);
+        uint64_t now_ns = 5000;
+        for (size_t count = 0; count < SPENDS; count++) {
+            now_ns += test_random_below(&random, 60);
+            struct weir_sim_spend *last = &spends[count];
+            *last = (struct weir_sim_spend){ now_ns - test_random_below(&random, 100),
+                                             1 + test_random_below(&random, 3),
+                                             (uint32_t)test_random_below(&random, 3) };
+            uint64_t since_ns = last->at_ns - test_random_below(&random, limit.period_ns), units = 0;
+            uint64_t nodes = test_random_below(&random, 8);
+            for (size_t i = 0; i <= count; i++)
+                units += spends[i].at_ns >= since_ns && spends[i].at_ns <= last->at_ns && nodes >> spends[i].node & 1
+                             ? spends[i].units
+                             : 0;
+            assert_int_equal(weir_sim_check_admit_since(&check, last, since_ns, nodes, limit.count),
+                             weir_sub_sat(units, limit.count));
+        }
+        weir_sim_check_deinit(&check);
+    }
+}
+
 static void allowance_excuses_its_own_time_only(void **state)
 {
     (void)state;
@@ -112,6 +143,7 @@ int main(void)
         cmocka_unit_test(bucket_is_exact),
         cmocka_unit_test(log_is_exact),
         cmocka_unit_test(window_counts_each_window),
+        cmocka_unit_test(windows_of_own_clocks_count_since_they_began),
         cmocka_unit_test(allowance_excuses_its_own_time_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

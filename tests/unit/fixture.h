@@ -21,7 +21,7 @@
 #define HOUR (3600 * SECOND)
 #define DAY (86400 * SECOND)
 #define T0 (1000 * SECOND) /* when most tests begin */
-#define FIXTURE_LIMITS_MAX 8
+#define FIXTURE_LIMITS_MAX 16
 
 struct fixture {
     struct weir_limiter *limiter;
@@ -38,7 +38,8 @@ static inline struct weir_time at(uint64_t now_ns)
 static inline int fixture_try_define(struct fixture *f, const struct weir_limit_spec *specs, size_t count,
                                      uint64_t now_ns, struct weir_fault *ret_fault)
 {
-    static const char *const names[FIXTURE_LIMITS_MAX] = { "0", "1", "2", "3", "4", "5", "6", "7" };
+    static const char *const names[FIXTURE_LIMITS_MAX] = { "0", "1", "2",  "3",  "4",  "5",  "6",  "7",
+                                                           "8", "9", "10", "11", "12", "13", "14", "15" };
     struct weir_limit_def defs[FIXTURE_LIMITS_MAX];
     assert_true(count <= FIXTURE_LIMITS_MAX);
     for (size_t i = 0; i < count; i++) {

@@ -22,6 +22,7 @@
 
 #define SECOND UINT64_C(1000000000)
 #define LOCKS 8
+#define FAKE_SEEN 7 /* asks for a raise */
 
 struct fake_lock {
     struct weir_permits permits;
@@ -35,10 +36,13 @@ struct fake {
     struct weir_lock_engine_ops ops;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool shut;       /* apply waits at the gate */
-    size_t passes;   /* so many batches pass it all the same */
-    size_t arrivals; /* batches that came to it */
-    int fault;       /* of every op that would need the store */
+    bool shut;             /* apply waits at the gate */
+    size_t passes;         /* so many batches pass it all the same */
+    size_t arrivals;       /* batches that came to it */
+    int fault;             /* of every op that would need the store */
+    uint64_t due_after_ns; /* of every op that asks for a raise, by `seen`; 0: it is made */
+    bool store_raises;     /* of every op that would be given a new token, too */
+    size_t put_off_times;
     uint64_t number;
     size_t asked, asked_most, idles, destroyed;
     struct fake_lock locks[LOCKS];
@@ -75,6 +79,13 @@ static void fake_decide(struct weir_lock_op *op, uint64_t now)
     struct weir_permit permit;
     op->status = op->verb == WEIR_LOCK_SHOW ? 0 : fake.fault;
     op->said = WEIR_LOCK_FREE;
+    bool anew = op->verb == WEIR_LOCK_ACQUIRE && weir_permits_expire(&lock->permits, now) == 0;
+    bool asks = (op->verb == WEIR_LOCK_ACQUIRE || op->verb == WEIR_LOCK_RAISE) && op->seen == FAKE_SEEN;
+    if (fake.due_after_ns > 0 && (asks || (fake.store_raises && anew))) {
+        op->status = WEIR_EDOWN;
+        op->due_ns = now + fake.due_after_ns;
+        fake.put_off_times++;
+    }
     if (op->status)
         return;
     if (op->verb == WEIR_LOCK_ACQUIRE) {
@@ -165,7 +176,7 @@ static void end(void)
     pthread_mutex_destroy(&fake.mutex);
 }
 
-static void gate(bool shut)
+static inline void gate(bool shut)
 {
     pthread_mutex_lock(&fake.mutex);
     fake.shut = shut;
@@ -184,7 +195,7 @@ static void await_at_gate(void)
 }
 
 /* Lets the batch at the gate pass, and waits for the next. */
-static void pass_one(void)
+static inline void pass_one(void)
 {
     pthread_mutex_lock(&fake.mutex);
     fake.arrivals = 0;
@@ -194,21 +205,38 @@ static void pass_one(void)
     await_at_gate();
 }
 
-static void set_fault(int fault)
+static inline void set_fault(int fault)
 {
     pthread_mutex_lock(&fake.mutex);
     fake.fault = fault;
     pthread_mutex_unlock(&fake.mutex);
 }
 
-/* As another weir would, which shares the store. */
-static struct weir_lock_op elsewhere(enum weir_lock_verb verb, const char *name, const char *owner, uint64_t ttl_ns)
+/* 0: raises are made; else they are put off for so long, again and again; one that the store needs, if it does. */
+static inline void set_raises_due(uint64_t after_ns, bool store_raises)
+{
+    pthread_mutex_lock(&fake.mutex);
+    fake.due_after_ns = after_ns;
+    fake.store_raises = store_raises;
+    pthread_mutex_unlock(&fake.mutex);
+}
+
+/* As another weir would, which shares the store. With the mutex held. */
+static struct weir_lock_op elsewhere_held(enum weir_lock_verb verb, const char *name, const char *owner,
+                                          uint64_t ttl_ns)
 {
     struct weir_lock_op op = {
         .verb = verb, .name = { name, strlen(name) }, .owner = { owner, strlen(owner) }, .ttl_ns = ttl_ns
     };
-    pthread_mutex_lock(&fake.mutex);
     fake_decide(&op, now_ns());
+    return op;
+}
+
+static inline struct weir_lock_op elsewhere(enum weir_lock_verb verb, const char *name, const char *owner,
+                                            uint64_t ttl_ns)
+{
+    pthread_mutex_lock(&fake.mutex);
+    struct weir_lock_op op = elsewhere_held(verb, name, owner, ttl_ns);
     pthread_mutex_unlock(&fake.mutex);
     return op;
 }
@@ -271,7 +299,7 @@ static struct weir_token assert_granted(const struct sent *sent)
     return op->token;
 }
 
-static void assert_held(const struct sent *sent, const char *holder)
+static inline void assert_held(const struct sent *sent, const char *holder)
 {
     const struct weir_lock_op *op = hear(sent);
     assert_int_equal(op->status, 0);

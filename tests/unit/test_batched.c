@@ -34,7 +34,8 @@ static struct weir_share_effects hear(uint64_t granted, uint64_t used, uint64_t 
                                         .capacity = 100,
                                         .used = used,
                                         .retry_after_ns = granted < key.sent_want ? 30 * MS : 0,
-                                        .reset_after_ns = SECOND };
+                                        .reset_after_ns = SECOND,
+                                        .window = 77 };
     struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = key.seq, .answer = &answer };
     struct weir_share_effects effects;
     weir_batched_step(&key, &options, &event, now_ns, &effects);
@@ -77,6 +78,7 @@ static void batched__decides_here_up_to_the_slack_those_under_way_included(void 
     assert_false(take(1, SECOND + 2 * MS, &effects)); /* 5 under way, 5 more: the slack is used */
     assert_int_equal(effects.say, WEIR_SHARE_WAIT);
     effects = hear(0, 6, SECOND + 3 * MS);
+    assert_false(effects.send); /* who waited comes first, and goes into the next ask */
     assert_int_equal(key.unsettled, 5);
     assert_true(take(1, SECOND + 3 * MS, &effects));
 }
@@ -93,6 +95,8 @@ static void batched__settles_every_interval(void **state)
     assert_true(effects.send);
     assert_int_equal(effects.ask.spent, 2);
     assert_int_equal(effects.ask.want, 0);
+    assert_int_equal(effects.ask.window, 77);                    /* in which they were spent, as the engine told it */
+    assert_int_equal(effects.wake_ns, due_ns + options.lost_ns); /* or nobody would notice that no answer comes */
     effects = hear(0, 2, due_ns + MS);
     assert_true(effects.idle);
     assert_int_equal(effects.wake_ns, 0);
@@ -121,6 +125,31 @@ static void batched__a_slack_of_nothing_leaves_every_decision_to_the_engine(void
     assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS).say, WEIR_SHARE_WAIT);
     hear(0, 100, SECOND + 3 * MS);
     assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 3 * MS).say, WEIR_SHARE_NO);
+    /* There are some, but another came first. */
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 200 * MS).say, WEIR_SHARE_WAIT);
+    hear(0, 50, SECOND + 201 * MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 201 * MS).say, WEIR_SHARE_NO);
+}
+
+static void batched__what_was_heard_of_another_limit_admits_and_refuses_nobody(void **state)
+{
+    (void)state;
+    for (uint64_t used = 1; used <= 100; used += 99) {
+        begin_with(&hourly, used);
+        weir_batched_follow(&key);
+        assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS).say, WEIR_SHARE_WAIT);
+    }
+}
+
+static void batched__who_is_admitted_is_told_of_no_wait(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 50);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS);
+    assert_true(effects.verdict.admitted);
+    assert_int_equal(effects.verdict.remaining, 49);
+    assert_int_equal(effects.verdict.retry_after_ns, 0);
+    assert_true(effects.verdict.reset_after_ns > 0);
 }
 
 static void batched__refuses_only_by_what_it_heard_within_the_interval(void **state)
@@ -309,6 +338,8 @@ int main(void)
         cmocka_unit_test(batched__settles_every_interval),
         cmocka_unit_test(batched__what_does_not_fit_the_slack_is_the_engines),
         cmocka_unit_test(batched__a_slack_of_nothing_leaves_every_decision_to_the_engine),
+        cmocka_unit_test(batched__what_was_heard_of_another_limit_admits_and_refuses_nobody),
+        cmocka_unit_test(batched__who_is_admitted_is_told_of_no_wait),
         cmocka_unit_test(batched__refuses_only_by_what_it_heard_within_the_interval),
         cmocka_unit_test(batched__a_word_that_nothing_is_left_holds_until_the_engine_said_there_may_be_more),
         cmocka_unit_test(batched__is_held_units_no_longer_than_it_needs_to_fetch_them),

@@ -217,12 +217,17 @@ static void a_shared_limit_says_how_and_what_decided(void **state)
 {
     (void)state;
     const struct weir_verdict verdict = { .admitted = true, .capacity = 20, .remaining = 19 };
-    struct weir_told_sharing sharing = { .mode = "batched", .nodes = 3, .share = 7, .slack = 2, .overshoot_max = 6 };
+    struct weir_told_sharing sharing = {
+        .mode = "batched", .nodes = 3, .shares = true, .share = 7, .slack = 2, .overshoot_max = 6
+    };
     struct weir_told told = { .name = "a", .spec = &spec, .verdict = &verdict, .sharing = &sharing };
     const struct weir_decision decision = { .admitted = true, .deciding = 0 };
     assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
                            "\"delay_ms\":0,\"sharing\":\"batched\",\"nodes\":3,\"share\":7,\"slack\":2,"
                            "\"overshoot_max\":6}]}"));
+    sharing.shares = false; /* nothing would decide by it */
+    assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
+                           "\"nodes\":3,\"slack\":2,"));
     sharing.revision = 12;
     sharing.revision_node = "b";
     assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
@@ -259,7 +264,8 @@ static void the_longest_answer_keeps_its_bound(void **state)
                                           .retry_after_ns = INT64_MAX,
                                           .reset_after_ns = INT64_MAX,
                                           .delay_ns = INT64_MAX };
-    const struct weir_told_sharing sharing = { "batched", INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, node };
+    const struct weir_told_sharing sharing = { "batched", INT64_MAX, true,      INT64_MAX,
+                                               INT64_MAX, INT64_MAX, INT64_MAX, node };
     struct weir_told told[WEIR_CHARGES_MAX];
     for (size_t i = 0; i < WEIR_CHARGES_MAX; i++)
         told[i] = (struct weir_told){

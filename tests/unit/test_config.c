@@ -213,7 +213,8 @@ static void test_a_file_is_read_and_its_faults_carry_its_name(void **state)
     fclose(file);
     assert_int_equal(weir_config_load(path, &config, &fault), WEIR_EPROTO);
     weir_config_fault_format(&fault, "weir.yaml", text, sizeof(text));
-    assert_memory_equal(text, "weir.yaml:4:5: unknown key \"rat\" in a limit: must be one of name match", 70);
+    assert_memory_equal(
+        text, "weir.yaml:4:5: unknown key \"rat\" in a limit; did you mean \"rate\"? It must be one of name", 87);
     remove(path);
     assert_int_equal(weir_config_load(path, &config, &fault), WEIR_EIO);
     weir_config_fault_format(&fault, "weir.yaml", text, sizeof(text));

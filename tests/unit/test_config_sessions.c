@@ -64,6 +64,7 @@ static void servers_alone__have_defaults(void **state)
     assert_int_equal(sessions->window_ns, WEIR_NS_PER_SECOND);
     assert_int_equal(sessions->ttl_ns, 86400 * WEIR_NS_PER_SECOND);
     assert_int_equal(sessions->waiters_max, 4096);
+    assert_null(sessions->branch_table);
     weir_config_destroy(config);
 }
 
@@ -81,7 +82,8 @@ static void everything_said__is_kept(void **state)
              "  users: redis://:pw@r/0\n"
              "  ttl: 9s\n"
              "  keys: [{ id: 7, file: %s }, { id: 0, file: %s }]\n"
-             "  poll: 20ms\n  freeze: 300ms\n  timeout: 250ms\n  window: 5s\n  waiters_max: 9\n",
+             "  poll: 20ms\n  freeze: 300ms\n  timeout: 250ms\n  window: 5s\n  waiters_max: 9\n"
+             "  branch_table: weir.branches\n",
              url.path, key.path, old.path);
     struct weir_config *config = parsed(text);
     const struct weir_config_sessions *sessions = &config->sessions;
@@ -101,6 +103,7 @@ static void everything_said__is_kept(void **state)
     assert_int_equal(sessions->timeout_ns, 250000000);
     assert_int_equal(sessions->window_ns, 5 * WEIR_NS_PER_SECOND);
     assert_int_equal(sessions->waiters_max, 9);
+    assert_string_equal(sessions->branch_table, "weir.branches");
     weir_config_destroy(config);
     unlink(url.path);
     unlink(key.path);
@@ -147,21 +150,24 @@ static const struct bad bad_sessions[] = {
     { S "users_max: 100000001 }", 1, 59, WEIR_ERANGE, "must be 1 to 100000000" },
     { S "users: redis://x, users_max: 5 }", 1, 66, WEIR_EINVAL, "users_max is for users: memory" },
     { S "ttl: 1hour }", 1, 48, WEIR_EINVAL, "ttl is for users in redis or postgresql" },
-    { S "users: redis://x, ttl: 999ms }", 1, 71, WEIR_ERANGE, "must be 1000ms to 31622400000ms" },
+    { S "users: redis://x, ttl: 999ms }", 1, 71, WEIR_ERANGE, "must be 1s to 366day" },
     { S "keys: [] }", 1, 54, WEIR_ELIMIT, "keys must be 1 to 8" },
     { S "keys: [{id: 1}] }", 1, 55, WEIR_EPROTO, "a key lacks the key \"file\"" },
     { S "keys: [{id: 256, file: /dev/null}] }", 1, 60, WEIR_ERANGE, "must be 0 to 255" },
     { S "keys: [{id: 1, file: /dev/null}] }", 1, 69, WEIR_ERANGE, "1 to 512 bytes" },
     { S "keys: [{id: 1, file: /nowhere}] }", 1, 69, WEIR_EIO, "cannot be read" },
     { S "keys: [{id: 1, secret: abc}] }", 1, 63, WEIR_EPROTO, "unknown key \"secret\" in a key" },
-    { S "poll: 9ms }", 1, 54, WEIR_ERANGE, "must be 10ms to 10000ms" },
-    { S "poll: 10001ms }", 1, 54, WEIR_ERANGE, "must be 10ms to 10000ms" },
+    { S "poll: 9ms }", 1, 54, WEIR_ERANGE, "must be 10ms to 10s" },
+    { S "poll: 10001ms }", 1, 54, WEIR_ERANGE, "must be 10ms to 10s" },
     { S "poll: 600ms }", 1, 11, WEIR_ERANGE, "freeze must be at least 2 times poll" },
-    { S "freeze: 19ms }", 1, 56, WEIR_ERANGE, "must be 20ms to 600000ms" },
-    { S "timeout: 49ms }", 1, 57, WEIR_ERANGE, "must be 50ms to 60000ms" },
+    { S "freeze: 19ms }", 1, 56, WEIR_ERANGE, "must be 20ms to 10min" },
+    { S "timeout: 49ms }", 1, 57, WEIR_ERANGE, "must be 50ms to 1min" },
     { S "window: 0ms }", 1, 56, WEIR_ERANGE, "window" },
     { S "waiters_max: 0 }", 1, 61, WEIR_ERANGE, "must be 1 to 1000000" },
-    { S "polls: 1s }", 1, 48, WEIR_EPROTO, "unknown key \"polls\" in sessions: must be one of servers users" },
+    { S "branch_table: branches }", 1, 62, WEIR_EINVAL, "branch_table must be schema.table" },
+    { S "branch_table: 'a.b; DROP TABLE c' }", 1, 62, WEIR_EINVAL, "branch_table must be schema.table" },
+    { S "polls: 1s }", 1, 48, WEIR_EPROTO,
+      "unknown key \"polls\" in sessions; did you mean \"poll\"? It must be one of servers users" },
     { S "poll: 1s, poll: 1s }", 1, 58, WEIR_EPROTO, "duplicate key \"poll\"" },
 };
 

@@ -149,6 +149,18 @@ static void flight__what_cannot_be_answered_in_time_is_hopeless(void **state)
     assert_true(weir_flight_hopeless(&flight, WEIR_FLIGHT_MIN, 14 * MS));
 }
 
+/* A full window is answered once per round trip: who is the 64th behind it waits for one, and then for its own. */
+static void flight__the_wait_for_room_is_reckoned_to_the_one(void **state)
+{
+    (void)state;
+    begin();
+    flight.settled = true;
+    flight.round_ns = MS;
+    assert_int_equal(flight.size, 64);
+    assert_false(weir_flight_hopeless(&flight, 127, 3 * MS));
+    assert_true(weir_flight_hopeless(&flight, 128, 3 * MS));
+}
+
 static void flight__a_few_are_always_sent_so_that_a_stall_is_forgotten(void **state)
 {
     (void)state;
@@ -168,6 +180,23 @@ static void flight__without_an_end_found_no_wait_is_known(void **state)
     begin();
     round_of(64, 1 * MS);
     assert_false(weir_flight_hopeless(&flight, 100000, BUDGET));
+}
+
+/* Redis that stands still for 600 ms, then answers, and so on: the window is down to a few, though all that waits would
+ * be answered within a second. */
+static void flight__who_has_seconds_left_waits_through_stalls(void **state)
+{
+    (void)state;
+    weir_flight_init(&flight, SIZE_MAX_TEST);
+    weir_flight_asked(&flight, 10000 * MS);
+    round_of(64, 1 * MS);
+    while (flight.size > WEIR_FLIGHT_MIN)
+        round_of(flight.size, 600 * MS);
+    for (int i = 0; i < 20; i++)
+        round_of(flight.size, 600 * MS);
+    assert_false(weir_flight_hopeless(&flight, 1000, 10000 * MS));
+    assert_true(weir_flight_hopeless(&flight, 1000, 1000 * MS));
+    assert_true(weir_flight_hopeless(&flight, WEIR_FLIGHT_MIN, 500 * MS)); /* one round trip takes longer */
 }
 
 static void flight__short_times_to_answer_rule_soon_and_long_ones_later(void **state)
@@ -255,8 +284,10 @@ int main(void)
         cmocka_unit_test(flight__a_missed_deadline_cuts_before_the_answer_comes_and_once),
         cmocka_unit_test(flight__a_deadline_missed_because_it_was_sent_late_says_nothing),
         cmocka_unit_test(flight__what_cannot_be_answered_in_time_is_hopeless),
+        cmocka_unit_test(flight__the_wait_for_room_is_reckoned_to_the_one),
         cmocka_unit_test(flight__a_few_are_always_sent_so_that_a_stall_is_forgotten),
         cmocka_unit_test(flight__without_an_end_found_no_wait_is_known),
+        cmocka_unit_test(flight__who_has_seconds_left_waits_through_stalls),
         cmocka_unit_test(flight__short_times_to_answer_rule_soon_and_long_ones_later),
         cmocka_unit_test(flight__overload_is_answered_at_the_servers_rate_and_in_time),
     };

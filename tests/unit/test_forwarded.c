@@ -112,6 +112,22 @@ static void what_is_missing_or_told_twice_is_refused(void **state)
     options.source = WEIR_FORWARDED_NGINX;
 }
 
+/* Whoever mends the proxy's configuration reads which field it is. */
+static void the_field_at_fault_is_named(void **state)
+{
+    (void)state;
+    assert_refused_bare("X-Original-URI: /r\r\nX-Original-Method: M\r\n");
+    assert_memory_equal(refusal.text, "X-Real-IP is missing or empty: ", 31);
+    assert_refused_bare(NGINX_FIELDS "x-original-method: M\r\n");
+    assert_memory_equal(refusal.text, "X-Original-Method is there more than once: ", 43);
+    assert_refused_bare("");
+    assert_memory_equal(refusal.text, "X-Original-URI is missing", 25); /* the first of three */
+    options.source = WEIR_FORWARDED_CADDY;
+    assert_refused_bare(CADDY_FIELDS "X-Forwarded-For: 1.1.1.1\r\n");
+    assert_memory_equal(refusal.text, "X-Forwarded-For is there more than once: ", 41);
+    options.source = WEIR_FORWARDED_NGINX;
+}
+
 /* Each was once a way around every limit on that attribute. */
 static void nobody_else_says_what_is_reserved(void **state)
 {
@@ -264,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_proxy_states),
         cmocka_unit_test(what_is_missing_or_told_twice_is_refused),
+        cmocka_unit_test(the_field_at_fault_is_named),
         cmocka_unit_test(nobody_else_says_what_is_reserved),
         cmocka_unit_test(the_query_string_is_decoded),
         cmocka_unit_test(deny_is_an_option_and_no_attribute),

@@ -299,6 +299,8 @@ static void test_unacknowledged_units_are_bounded(void **state)
     net_pass(net, SECOND);
     assert_int_equal(weir_gossip_unacked(&net->node[0].gossip, &net->node[0].keys[0]), 0);
     assert_true(net_ask(net, 0, 0, 10, true));
+    assert_true(net_ask(net, 1, 1, 3, false)); /* set aside: it may be committed at any time */
+    assert_int_equal(weir_gossip_unacked(&net->node[1].gossip, &net->node[1].keys[1]), 3);
 }
 
 /* Who started again knows nothing of what it once acknowledged. */
@@ -347,6 +349,67 @@ static void test_known_up_to_the_echo_of_a_complete_message(void **state)
     net_say(net, 0, 1);
     net_pass(net, SECOND);
     assert_true(peer->known_ns == said_ns);
+}
+
+/* An answer that is overtaken echoes an older time than the one before it: nothing becomes unknown by it. */
+static void test_what_is_known_is_not_unlearned(void **state)
+{
+    (void)state;
+    struct net *net = net_init(9, 2, &slow, 50);
+    net_pass(net, SECOND);
+    fall_silent(net);
+    struct weir_gossip *node = &net->node[0].gossip;
+    const struct weir_gossip_peer *peer = &node->peers[1];
+    uint64_t now_ns = net_clock(net, 0), known_ns = peer->known_ns;
+    struct weir_gossip_head head = { .nodes = 2,
+                                     .from = 1,
+                                     .epoch = peer->epoch,
+                                     .seq = peer->seq + 1,
+                                     .synced = true,
+                                     .echo_epoch = node->epoch,
+                                     .echo_ns = known_ns - MS,
+                                     .complete = true,
+                                     .since = peer->have,
+                                     .until = peer->have };
+    assert_int_equal(weir_gossip_hear(node, &head, now_ns), WEIR_GOSSIP_NEW);
+    weir_gossip_hear_end(node, &head, true, now_ns);
+    assert_true(peer->known_ns == known_ns && peer->heard_ns == now_ns);
+}
+
+/* A former start of the peer speaks, whose messages come late: all of it is charged already. */
+static void test_who_speaks_of_a_former_start_is_not_heard(void **state)
+{
+    (void)state;
+    struct net *net = net_init(9, 2, &slow, 50);
+    net_pass(net, SECOND);
+    const struct weir_gossip_peer *peer = &net->node[0].gossip.peers[1];
+    struct weir_gossip_head head = { .nodes = 2, .from = 1, .epoch = peer->epoch - 1, .seq = peer->seq + 1 };
+    assert_true(head.epoch > 0);
+    assert_int_equal(weir_gossip_hear(&net->node[0].gossip, &head, net_clock(net, 0)), WEIR_GOSSIP_REPLAYED);
+}
+
+/* A reload is no acknowledgement: who has used its slack up has none after it. */
+static void test_a_reload_gives_no_slack_back(void **state)
+{
+    (void)state;
+    static struct weir_gossip_limit next;
+    const struct weir_limit_spec faster = { .count = 2000, .period_ns = HOUR };
+    struct net *net = net_init(9, 2, &slow, 50);
+    net_pass(net, SECOND);
+    net->parted[0][1] = net->parted[1][0] = true;
+    take(net, 0, 0, 40);
+    assert_int_equal(weir_gossip_limit_init(&next, 2, &faster, 50, NULL), 0);
+    weir_gossip_limit_add(&net->node[0].gossip, &next);
+    const struct weir_event event = net_event(net, 0, 0);
+    weir_gossip_key_follow(&net->node[0].gossip, &net->node[0].keys[0], &next, &event);
+    weir_gossip_limit_remove(&net->node[0].gossip, &net->node[0].limit);
+    assert_true(net->node[0].gossip.limits == &next && !next.next);
+    take(net, 0, 0, 10);
+    assert_false(net_ask(net, 0, 0, 1, true));
+    const struct weir_event one = net_event(net, 0, 1);
+    struct weir_verdict verdict;
+    weir_gossip_reserve(&net->node[0].gossip, &net->node[0].keys[0], &one, true, &verdict);
+    assert_in_range(verdict.retry_after_ns, SECOND, 4 * SECOND); /* one of 2000 per hour, halved between two */
 }
 
 /* A key that was forgotten and comes back counts above what others may remember of it. */
@@ -405,6 +468,9 @@ int main(void)
         cmocka_unit_test(test_unacknowledged_units_are_bounded),
         cmocka_unit_test(test_an_acknowledgement_ends_with_its_epoch),
         cmocka_unit_test(test_known_up_to_the_echo_of_a_complete_message),
+        cmocka_unit_test(test_what_is_known_is_not_unlearned),
+        cmocka_unit_test(test_who_speaks_of_a_former_start_is_not_heard),
+        cmocka_unit_test(test_a_reload_gives_no_slack_back),
         cmocka_unit_test(test_a_forgotten_key_does_not_count_from_zero),
         cmocka_unit_test(test_forgotten_news_are_charged),
         cmocka_unit_test(test_sliding_log_is_refused),

@@ -56,6 +56,46 @@ static void test_fear_gives_way_to_what_is_learned(void **state)
     }
 }
 
+/* Cut off for a minute of the hour: the others' shares of it may be gone, in a window as in a bucket. */
+static void test_who_is_cut_off_fears_the_others_shares(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n < sizeof specs / sizeof specs[0]; n++) {
+        struct net *net = begin(&specs[n]);
+        take(net, 0, 0, 10);
+        for (uint32_t i = 1; i < 3; i++)
+            net->parted[0][i] = net->parted[i][0] = true;
+        net_pass(net, 60 * SECOND);
+        assert_in_range(remaining(net, 0, 0), 29640, 29680); /* 30000 less 10, and two thirds of 500 */
+        assert_in_range(remaining(net, 1, 0), 29810, 29850); /* who is cut off from one: one third */
+    }
+}
+
+/* Nobody has told it anything: one peer is silent, the other has just started, too. */
+static void test_who_knows_nothing_teaches_nothing(void **state)
+{
+    (void)state;
+    struct net *net = begin(&daily);
+    net_start(net, 2);
+    struct weir_gossip *node = &net->node[2].gossip;
+    struct weir_gossip_head head = { .nodes = 3,
+                                     .from = 1,
+                                     .to = 2,
+                                     .epoch = 100,
+                                     .seq = 1,
+                                     .complete = true,
+                                     .echo_epoch = node->epoch,
+                                     .echo_ns = net_clock(net, 2) };
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 2)), WEIR_GOSSIP_NEW);
+    weir_gossip_hear_end(node, &head, true, net_clock(net, 2));
+    assert_false(node->synced);
+    head.seq = 2;
+    head.synced = true;
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 2)), WEIR_GOSSIP_NEW);
+    weir_gossip_hear_end(node, &head, true, net_clock(net, 2));
+    assert_true(node->synced);
+}
+
 /* Node after node, each asked at once: none of them is left with nothing. */
 static void test_a_rolling_restart_blocks_nobody(void **state)
 {
@@ -185,6 +225,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fear_gives_way_to_what_is_learned),
+        cmocka_unit_test(test_who_is_cut_off_fears_the_others_shares),
+        cmocka_unit_test(test_who_knows_nothing_teaches_nothing),
         cmocka_unit_test(test_a_rolling_restart_blocks_nobody),
         cmocka_unit_test(test_those_that_start_together_are_fresh_though_asked_before),
         cmocka_unit_test(test_what_was_admitted_in_the_dark_stays_charged),

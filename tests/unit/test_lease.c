@@ -224,6 +224,18 @@ static void lease__the_incarnation_is_above_all_that_was_seen(void **state)
     assert_true(weir_incarnation_near(0, UINT64_MAX, UINT64_MAX));
 }
 
+static void lease__a_raise_above_the_clock_waits_for_its_next_second(void **state)
+{
+    (void)state;
+    assert_int_equal(weir_incarnation_wait_ns(1000, 1000, 1000 * SECOND), 0);
+    assert_int_equal(weir_incarnation_wait_ns(999, 1000, 1000 * SECOND + 1), 0);
+    assert_int_equal(weir_incarnation_wait_ns(1001, 1000, 1000 * SECOND), SECOND);
+    assert_int_equal(weir_incarnation_wait_ns(1001, 1000, 1000 * SECOND + 1), SECOND - 1);
+    assert_int_equal(weir_incarnation_wait_ns(1001, 1000, 1001 * SECOND - 1), 1);
+    assert_int_equal(weir_incarnation_wait_ns(WEIR_INCARNATION_MAX, 0, 0), SECOND); /* never more than one */
+    assert_int_equal(weir_incarnation_wait_ns(1001, 1001, 1000 * SECOND + 5), 0);   /* another's clock is ahead */
+}
+
 static void lease__a_witness_tells_a_store_that_went_back_or_is_another(void **state)
 {
     (void)state;
@@ -328,6 +340,7 @@ int main(void)
         cmocka_unit_test(lease__the_deadline_is_of_the_sending_less_a_margin),
         cmocka_unit_test(lease__a_lost_deadline_stays_lost),
         cmocka_unit_test(lease__the_incarnation_is_above_all_that_was_seen),
+        cmocka_unit_test(lease__a_raise_above_the_clock_waits_for_its_next_second),
         cmocka_unit_test(lease__a_witness_tells_a_store_that_went_back_or_is_another),
         cmocka_unit_test(lease__a_mark_refuses_older_tokens_and_those_not_installed),
         cmocka_unit_test(lease__quorums_meet_or_are_refused),

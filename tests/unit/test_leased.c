@@ -34,7 +34,8 @@ static struct weir_share_effects hear(uint64_t seq, uint64_t granted, uint64_t h
                                         .capacity = 100,
                                         .used = used,
                                         .retry_after_ns = 30 * MS,
-                                        .reset_after_ns = SECOND };
+                                        .reset_after_ns = SECOND,
+                                        .window = 77 };
     struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = seq, .answer = &answer };
     struct weir_share_effects effects;
     weir_leased_step(&key, &options, &event, now_ns, &effects);
@@ -62,6 +63,21 @@ static void leased__what_is_held_is_spent_without_asking(void **state)
     }
     assert_int_equal(key.spent, 5);
     assert_int_equal(key.pocket, 5);
+}
+
+static void leased__the_next_ask_tells_what_the_last_could_not(void **state)
+{
+    (void)state;
+    begin_with(10);
+    step(WEIR_SHARE_RESERVE, 2, SECOND + 2 * MS);
+    step(WEIR_SHARE_COMMIT, 1, SECOND + 2 * MS);
+    assert_true(step(WEIR_SHARE_TICK, 0, 1700 * MS).send);
+    step(WEIR_SHARE_COMMIT, 1, 1701 * MS);
+    hear(key.seq, 0, 2 * SECOND, 10, 1702 * MS);
+    struct weir_share_effects effects = step(WEIR_SHARE_TICK, 0, 2400 * MS);
+    assert_int_equal(effects.ask.known, 1);
+    assert_int_equal(effects.ask.spent, 2);
+    assert_int_equal(effects.ask.window, 77); /* that the engine told */
 }
 
 /* All was spent and said, so the end of the last hold ends nothing: the ask under way is answered to the same stint. */
@@ -92,6 +108,18 @@ static void leased__above_the_capacity_is_never_and_the_engine_is_not_asked(void
     assert_int_equal(effects.say, WEIR_SHARE_NO);
     assert_true(effects.verdict.retry_after_ns == WEIR_NEVER);
     assert_false(effects.send);
+    begin_with(10);
+    effects = step(WEIR_SHARE_RESERVE, 101, SECOND + 2 * MS);
+    assert_int_equal(effects.verdict.remaining, 100);
+    assert_int_equal(effects.verdict.next_after_ns, 0); /* more than all there will never be */
+}
+
+static void leased__demand_of_long_ago_is_not_asked_for(void **state)
+{
+    (void)state;
+    begin_with(10);
+    step(WEIR_SHARE_RESERVE, 10, SECOND + 2 * MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, 9 * SECOND).ask.want, 1);
 }
 
 static void leased__one_ask_is_under_way_and_what_waits_goes_into_the_next(void **state)
@@ -207,6 +235,7 @@ static void leased__a_refusal_is_kept_for_a_while(void **state)
     struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 5, SECOND + 2 * MS);
     assert_int_equal(effects.say, WEIR_SHARE_NO);
     assert_int_equal(effects.verdict.retry_after_ns, 29 * MS);
+    assert_int_equal(effects.verdict.reset_after_ns, SECOND - MS);
     assert_int_equal(effects.verdict.remaining, 2);
     assert_int_equal(step(WEIR_SHARE_RESERVE, 2, SECOND + 2 * MS).say, WEIR_SHARE_WAIT); /* less may fit */
     hear(2, 2, 2 * SECOND, 100, SECOND + 3 * MS);
@@ -245,6 +274,96 @@ static void leased__a_node_that_leaves_returns_everything(void **state)
     assert_int_equal(effects.ask.hold, 0);
     assert_int_equal(effects.ask.want, 0);
     assert_true(hear(key.seq, 0, 2 * SECOND, 3, SECOND + 4 * MS).idle);
+}
+
+/* ---- what an ask leaves at the engine when its answer is lost, or late ---- */
+
+static void leased__what_a_lost_answer_granted_comes_back_or_is_counted(void **state)
+{
+    (void)state;
+    const uint64_t usable_ns = 2 * SECOND - SECOND / 5;
+    for (int late = 0; late <= 1; late++) {
+        weir_leased_init(&key, 1);
+        step(WEIR_SHARE_RESERVE, 5, SECOND);
+        struct weir_share_effects effects = step(WEIR_SHARE_LOST, 0, SECOND + MS);
+        assert_in_range(effects.wake_ns, 1, SECOND + usable_ns - 2);
+        effects = step(WEIR_SHARE_TICK, 0, SECOND + usable_ns - 2);
+        assert_true(effects.send);
+        assert_int_equal(effects.ask.hold, 0);
+        hear(key.seq, 0, 2 * SECOND, 0, SECOND + usable_ns - 1 + (uint64_t)late);
+        assert_int_equal(key.forfeited, late ? 5 : 0);
+        assert_int_equal(key.doubt, 0);
+    }
+}
+
+static void leased__what_the_engine_has_not_done_is_not_counted(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, 1);
+    step(WEIR_SHARE_RESERVE, 5, SECOND);
+    struct weir_share_event lost = { .kind = WEIR_SHARE_LOST, .seq = key.seq, .undone = true };
+    struct weir_share_effects effects;
+    weir_leased_step(&key, &options, &lost, SECOND + MS, &effects);
+    assert_true(step(WEIR_SHARE_TICK, 0, 9 * SECOND).send);
+    hear(key.seq, 0, 2 * SECOND, 0, 9 * SECOND + MS);
+    assert_int_equal(key.forfeited, 0);
+}
+
+static void leased__is_told_again_while_the_engine_still_holds_it(void **state)
+{
+    (void)state;
+    const struct weir_leased_options patient = { .capacity = 100, .ttl_ns = 2 * SECOND, .lost_ns = 11 * SECOND };
+    struct weir_share_event event = { .kind = WEIR_SHARE_RESERVE, .units = 5 };
+    struct weir_share_effects effects;
+    weir_leased_init(&key, 1);
+    weir_leased_step(&key, &patient, &event, SECOND, &effects);
+    event = (struct weir_share_event){ .kind = WEIR_SHARE_LOST, .seq = key.seq };
+    weir_leased_step(&key, &patient, &event, SECOND + MS, &effects);
+    assert_in_range(effects.wake_ns, 1, 2 * SECOND + 2 * MS);
+}
+
+/* As after a pause of the engine: it has only just granted this. */
+static void leased__what_is_granted_too_late_to_spend_is_given_back(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, 1);
+    const struct weir_leased_options patient = { .capacity = 100, .ttl_ns = 2 * SECOND, .lost_ns = 11 * SECOND };
+    struct weir_share_event event = { .kind = WEIR_SHARE_RESERVE, .units = 5 };
+    struct weir_share_effects effects;
+    weir_leased_step(&key, &patient, &event, SECOND, &effects);
+    struct weir_share_answer answer = { .stint = 1, .seq = 1, .granted = 5, .hold_ns = 2 * SECOND, .capacity = 100 };
+    event = (struct weir_share_event){ .kind = WEIR_SHARE_HEARD, .seq = 1, .answer = &answer };
+    weir_leased_step(&key, &patient, &event, 4 * SECOND, &effects);
+    assert_int_equal(key.pocket, 0);
+    event = (struct weir_share_event){ .kind = WEIR_SHARE_TICK };
+    weir_leased_step(&key, &patient, &event, effects.wake_ns, &effects);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.stint, 1); /* who held it says so */
+    assert_int_equal(effects.ask.hold, 0);
+    assert_int_equal(key.forfeited, 5); /* for it may be too late */
+}
+
+static void leased__a_return_that_is_lost_is_counted(void **state)
+{
+    (void)state;
+    begin_with(10);
+    assert_true(step(WEIR_SHARE_LEAVE, 0, SECOND + 2 * MS).send);
+    step(WEIR_SHARE_LOST, 0, SECOND + 3 * MS);
+    step(WEIR_SHARE_TICK, 0, 5 * SECOND);
+    assert_int_equal(key.forfeited, 10);
+}
+
+static void leased__what_is_committed_or_cancelled_too_late_is_counted(void **state)
+{
+    (void)state;
+    for (int cancel = 0; cancel <= 1; cancel++) {
+        begin_with(10);
+        step(WEIR_SHARE_RESERVE, 4, SECOND + 2 * MS);
+        step(WEIR_SHARE_TICK, 0, 4 * SECOND);
+        assert_int_equal(key.forfeited, 6);
+        step(cancel ? WEIR_SHARE_CANCEL : WEIR_SHARE_COMMIT, 4, 4 * SECOND);
+        assert_int_equal(key.forfeited, 10);
+    }
 }
 
 /* ---- nodes and the ledger, on a network that works ---- */
@@ -350,7 +469,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leased__what_is_held_is_spent_without_asking),
+        cmocka_unit_test(leased__the_next_ask_tells_what_the_last_could_not),
         cmocka_unit_test(leased__above_the_capacity_is_never_and_the_engine_is_not_asked),
+        cmocka_unit_test(leased__demand_of_long_ago_is_not_asked_for),
         cmocka_unit_test(leased__one_ask_is_under_way_and_what_waits_goes_into_the_next),
         cmocka_unit_test(leased__a_cost_may_be_met_from_pocket_and_engine_together),
         cmocka_unit_test(leased__all_who_wait_are_asked_for_when_little_is_left),
@@ -361,6 +482,12 @@ int main(void)
         cmocka_unit_test(leased__a_refusal_is_kept_for_a_while),
         cmocka_unit_test(leased__gives_back_when_idle_for_half_a_ttl),
         cmocka_unit_test(leased__a_node_that_leaves_returns_everything),
+        cmocka_unit_test(leased__what_a_lost_answer_granted_comes_back_or_is_counted),
+        cmocka_unit_test(leased__what_the_engine_has_not_done_is_not_counted),
+        cmocka_unit_test(leased__is_told_again_while_the_engine_still_holds_it),
+        cmocka_unit_test(leased__what_is_granted_too_late_to_spend_is_given_back),
+        cmocka_unit_test(leased__a_return_that_is_lost_is_counted),
+        cmocka_unit_test(leased__what_is_committed_or_cancelled_too_late_is_counted),
         cmocka_unit_test(leased__admits_the_whole_limit_less_what_is_held),
         cmocka_unit_test(leased__what_is_granted_while_an_old_hold_ends_is_kept),
         cmocka_unit_test(leased__unspent_units_move_to_where_demand_is),

@@ -352,6 +352,44 @@ static void ledger__a_clock_that_came_back_mints_nothing_and_ends(void **state)
     assert_int_equal(remaining(), 20);
 }
 
+static void ledger__a_clock_that_came_back_ends_what_is_held(void **state)
+{
+    (void)state;
+    begin(&bucket);
+    world.now_ns += 1000000 * SECOND;
+    assert_int_equal(ask(1, 0, 0, 10).granted, 10);
+    world.now_ns -= 1000000 * SECOND;
+    remaining();
+    assert_int_equal(weir_ledger_held(&world.ledger), 10);
+    world.now_ns += WEIR_LEDGER_TTL_MAX_NS;
+    remaining();
+    assert_int_equal(weir_ledger_held(&world.ledger), 0);
+}
+
+/* Wall time stepped forward, the engine's clock did not. */
+static void ledger__a_window_that_the_calendar_ends_early_holds_nothing(void **state)
+{
+    (void)state;
+    begin(&windows);
+    assert_int_equal(ask(1, 0, 0, 10).granted, 10);
+    struct weir_event event = world_event(&world, 0);
+    event.window.id++;
+    weir_ledger_expire(&world.limit, &world.ledger, &event);
+    assert_int_equal(weir_ledger_held(&world.ledger), 0);
+}
+
+/* Wall time fell back: the window counts as full, but only what was taken comes back. */
+static void ledger__of_a_closed_window_no_more_comes_back_than_was_taken(void **state)
+{
+    (void)state;
+    struct weir_verdict verdict;
+    begin(&windows);
+    assert_true(world_decide(&world, 3, &verdict));
+    struct weir_event event = world_event(&world, 0);
+    event.window.closed = true;
+    assert_int_equal(weir_limit_refund(&world.limit, &world.ledger.state, &event, 10), 3);
+}
+
 static void ledger__a_debt_longer_than_any_log_keeps_its_newest_entries(void **state)
 {
     (void)state;
@@ -386,6 +424,9 @@ int main(void)
         cmocka_unit_test(ledger__without_a_place_a_stint_is_charged_and_granted_nothing),
         cmocka_unit_test(ledger__stints_are_forgotten_in_time),
         cmocka_unit_test(ledger__a_clock_that_came_back_mints_nothing_and_ends),
+        cmocka_unit_test(ledger__a_clock_that_came_back_ends_what_is_held),
+        cmocka_unit_test(ledger__a_window_that_the_calendar_ends_early_holds_nothing),
+        cmocka_unit_test(ledger__of_a_closed_window_no_more_comes_back_than_was_taken),
         cmocka_unit_test(ledger__a_debt_longer_than_any_log_keeps_its_newest_entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,6 +91,18 @@ static void logger__a_line_has_time_level_event_and_message(void **state)
     json_decref(line);
 }
 
+static void logger__a_line_names_its_node_where_there_are_several(void **state)
+{
+    struct sink *sink = *state;
+    strcpy(sink->logger.node, "a");
+    weir_logger_write(&sink->logger, WALL, WEIR_LOG_WARN, "engine_lost", "it does not answer");
+    assert_string_equal(heard(sink), "2026-11-18T11:06:40.123Z warn engine_lost: node a: it does not answer\n");
+    sink->logger.format = WEIR_LOG_JSON;
+    weir_logger_write(&sink->logger, WALL, WEIR_LOG_WARN, "engine_lost", "it does not answer");
+    assert_string_equal(heard(sink), "{\"time\":\"2026-11-18T11:06:40.123Z\",\"level\":\"warn\",\"event\":"
+                                     "\"engine_lost\",\"node\":\"a\",\"message\":\"it does not answer\"}\n");
+}
+
 static void logger__what_is_less_grave_than_asked_for_is_not_written(void **state)
 {
     struct sink *sink = *state;
@@ -146,7 +158,7 @@ static void logger__nobody_waits_for_a_reader_that_does_not_read(void **state)
     assert_int_equal(sink->logger.dropped_total, 1);
     heard(sink);
     weir_logger_write(&sink->logger, WALL, WEIR_LOG_WARN, "x", "z");
-    assert_non_null(strstr(heard(sink), "x: z (1 lines before"));
+    assert_non_null(strstr(heard(sink), "x: z (1 line before this one was dropped)"));
 }
 
 /* ---- the watch ---- */
@@ -299,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, sink_up, sink_down)
         CASE(logger__a_line_has_time_level_event_and_message),
+        CASE(logger__a_line_names_its_node_where_there_are_several),
         CASE(logger__what_is_less_grave_than_asked_for_is_not_written),
         CASE(logger__hostile_text_stays_in_its_line),
         CASE(logger__a_storm_is_cut_and_the_next_line_says_so),

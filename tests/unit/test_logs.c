@@ -44,7 +44,7 @@ static void rings_never_overlap_and_all_come_back(void **state)
             entries[i] = 0;
         } else {
             uint32_t want = 8u << test_random_below(&random, test_random_below(&random, WEIR_LOGS_ORDERS) + 1);
-            block[i] = weir_logs_take(&logs, want, false);
+            block[i] = weir_logs_take(&logs, want, 0);
             if (block[i] == WEIR_LOGS_NONE) {
                 refused++;
                 continue;
@@ -62,7 +62,7 @@ static void rings_never_overlap_and_all_come_back(void **state)
     assert_int_equal(weir_logs_used(&logs), 0);
     /* Everything has joined again: the largest rings fit as often as in a new arena. */
     unsigned largest = 0;
-    while (weir_logs_take(&logs, 65536, false) != WEIR_LOGS_NONE)
+    while (weir_logs_take(&logs, 65536, 0) != WEIR_LOGS_NONE)
         largest++;
     assert_int_equal(largest, ARENA / (65536 * sizeof(uint64_t)) - 1); /* the last one's room keeps the states */
     weir_logs_deinit(&logs);
@@ -73,8 +73,77 @@ static void no_memory_is_legal(void **state)
     struct weir_logs logs;
     (void)state;
     assert_int_equal(weir_logs_init(&logs, 0), 0);
-    assert_int_equal(weir_logs_take(&logs, 8, false), WEIR_LOGS_NONE);
+    uint16_t keeper = 1;
+    weir_logs_share(&logs, &keeper, 1);
+    assert_int_equal(weir_logs_take(&logs, 8, 0), WEIR_LOGS_NONE);
+    assert_int_equal(weir_logs_take(&logs, 8, 1), WEIR_LOGS_NONE);
     assert_int_equal(weir_logs_used(&logs), 0);
+    weir_logs_deinit(&logs);
+}
+
+/* The rule of floors, from nothing but who holds how much now. */
+static bool slow_full(uint64_t half, const uint64_t *held, const bool *shares, size_t keepers, size_t keeper,
+                      uint64_t blocks)
+{
+    uint64_t sharers = 0, kept = blocks, open = 0;
+    for (size_t i = 0; i < keepers; i++) {
+        sharers += shares[i];
+        kept += held[i];
+    }
+    uint64_t floor = sharers ? half / (2 * sharers) : 0;
+    for (size_t i = 0; i < keepers; i++)
+        open += i != keeper && shares[i] && held[i] < floor ? floor - held[i] : 0;
+    bool below = shares[keeper] && held[keeper] + blocks <= floor;
+    return kept > half || (!below && kept + open > half);
+}
+
+enum { KEEPERS = 9, KEPT_RINGS = 400 };
+
+static void logs__floors_agree_with_a_slow_reference(void **state)
+{
+    (void)state;
+    struct weir_logs logs;
+    struct test_random random = { test_random_seed() };
+    uint64_t held[KEEPERS] = { 0 };
+    bool shares[KEEPERS] = { false };
+    struct {
+        uint32_t block, entries;
+        size_t keeper;
+    } rings[KEPT_RINGS];
+    size_t count = 0;
+    assert_int_equal(weir_logs_init(&logs, 64 * 1024), 0);
+    for (unsigned step = 0; step < 50000; step++) {
+        uint64_t dice = test_random_below(&random, 1000);
+        if (dice == 0) { /* another set */
+            uint16_t keepers[2 * KEEPERS];
+            size_t sharers = 0;
+            for (size_t i = 0; i < KEEPERS; i++)
+                if ((shares[i] = test_random_below(&random, 2))) {
+                    keepers[sharers++] = (uint16_t)(i + 1);
+                    keepers[sharers++] = (uint16_t)(i + 1);
+                }
+            weir_logs_share(&logs, keepers, sharers);
+        } else if (dice < 450 && count > 0) {
+            size_t i = test_random_below(&random, count);
+            weir_logs_give(&logs, rings[i].block, rings[i].entries);
+            held[rings[i].keeper] -= rings[i].entries / 8;
+            rings[i] = rings[--count];
+        } else if (count < KEPT_RINGS) {
+            size_t keeper = test_random_below(&random, KEEPERS);
+            uint32_t entries = 8u << test_random_below(&random, 4);
+            bool full = slow_full(logs.blocks / 2, held, shares, KEEPERS, keeper, entries / 8);
+            assert_int_equal(weir_logs_kept_full(&logs, entries, (uint16_t)(keeper + 1)), full);
+            uint32_t block = weir_logs_take(&logs, entries, (uint16_t)(keeper + 1));
+            if (full)
+                assert_int_equal(block, WEIR_LOGS_NONE);
+            if (block == WEIR_LOGS_NONE)
+                continue;
+            held[keeper] += entries / 8;
+            rings[count].block = block;
+            rings[count].entries = entries;
+            rings[count++].keeper = keeper;
+        }
+    }
     weir_logs_deinit(&logs);
 }
 
@@ -83,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rings_never_overlap_and_all_come_back),
         cmocka_unit_test(no_memory_is_legal),
+        cmocka_unit_test(logs__floors_agree_with_a_slow_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

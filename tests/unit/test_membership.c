@@ -32,6 +32,7 @@ static void test_a_silent_node_is_pinged_then_through_others_then_suspected_then
     assert_true(sends[0].to == 2 && sends[0].ask == 1 && !sends[0].ping);
     assert_int_equal(members.node[1].state, WEIR_MEMBERSHIP_ALIVE);
     weir_membership_heard(&members, 2, T0 + 2 * SECOND);
+    assert_true(members.node[2].since_ns == T0); /* it has been alive all the time */
     tick(T0 + 2 * SECOND, sends);
     assert_int_equal(members.node[1].state, WEIR_MEMBERSHIP_SUSPECT);
     tick(T0 + 6 * SECOND, sends);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stored values: what is written is read, under whatever limit, and takes the memory of its own algorithm. */
+ * Stored values: what is written is read, under whatever limit, and takes the memory of its own algorithm. What
+ * versions before revisions wrote is read, and written so again. */
 #include "engine/redis/value.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <setjmp.h>
 
@@ -26,7 +28,7 @@ static struct weir_value read_value(const struct weir_limit *limit, const uint8_
 {
     struct weir_value value;
     const struct weir_remote_limit remote = { .limit = *limit };
-    assert_int_equal(weir_value_read(&remote, NOW_NS, bytes, size, &value), 0);
+    assert_int_equal(weir_value_read(&remote, WEIR_REVISION_FIRST, NOW_NS, bytes, size, &value), 0);
     return value;
 }
 
@@ -57,8 +59,113 @@ static void only_a_log_has_room_for_times(void **state)
     }
 }
 
+/* ---- beside versions before revisions ---- */
+
+#define MINUTE_NS (60 * WEIR_NS_PER_SECOND)
+#define ZEROS_24 "000000000000000000000000000000000000000000000000"
+
+/* What such a version had at its server after three units of 100 a minute, or of 100 a calendar day in Berlin. */
+static const struct golden {
+    struct weir_limit_spec spec;
+    uint64_t now_ns; /* as of it */
+    const char *bytes;
+} golden[] = {
+    { { .algorithm = WEIR_TOKEN_BUCKET, .count = 100, .burst = 40, .period_ns = MINUTE_NS },
+      UINT64_C(0x18ea839d90000000),
+      "574549310000400000000000000000280000000023c34600000000059682f000000000059682f0000000000df84758000000000000000000"
+      "18ea839d903451c000ea839d903451c0" ZEROS_24 ZEROS_24 },
+    { { .algorithm = WEIR_LEAKY_BUCKET, .count = 100, .burst = 10, .period_ns = MINUTE_NS },
+      UINT64_C(0x18ea839d90000000),
+      "5745493101004000000000000000000a0000000023c346000000000165a0bc000000000165a0bc000000000df84758000000000000000000"
+      "18ea839d9c5452c000ea839d9c5452c0" ZEROS_24 ZEROS_24 },
+    { { .algorithm = WEIR_FIXED_WINDOW,
+        .count = 100,
+        .period_ns = 1440 * MINUTE_NS,
+        .tz = "Europe/Berlin",
+        .calendar = WEIR_CALENDAR_DAY },
+      UINT64_C(0x18ea839d90000000),
+      "57454931020140000000000000000064000000000000000100004e94914f00000000537dda63f00100004e94914f0000f631bb4303d9eceb"
+      "18eaced1592a604000eaced1592a6000000000000000512f0000000000000003" ZEROS_24 "0000000000000000" },
+    { { .algorithm = WEIR_FIXED_WINDOW, .align = WEIR_ALIGN_FIRST, .count = 100, .period_ns = MINUTE_NS },
+      UINT64_C(0x18ea839d90000000),
+      "5745493102004000000000000000006400000000000000010000000df84758000000000df84758000000000df84758000000000000000000"
+      "18ea83ab3204747800ea83ab3204747800000000000000000000000000000003" ZEROS_24 "0000000000000000" },
+    { { .algorithm = WEIR_SLIDING_LOG, .count = 100, .period_ns = MINUTE_NS },
+      UINT64_C(0x18ea839d90000000),
+      "5745493103004000000000000000006400000000000000010000000df84758000000000df84758000000000df84758000000000000000000"
+      "18ea83ab4212d64800ea83ab4212d648" ZEROS_24 "00000000000000000000000000000000"
+      "00000003"
+      "00000000"
+      "18ea839d49b0bea0"
+      "0000000000000001"
+      "18ea839d49c33148"
+      "0000000000000002"
+      "18ea839d49cb7e48"
+      "0000000000000003" },
+    { { .algorithm = WEIR_SLIDING_COUNTER, .count = 100, .period_ns = MINUTE_NS },
+      UINT64_C(0x18ea839d90000000),
+      "5745493104004000000000000000006400000000000000010000000df84758000000001bf08eb0000000000df84758000000000000000000"
+      "18ea83ace16a080000ea83ace16a080000000000000000000000000000000003" ZEROS_24 "0000000000000000" },
+};
+
+static size_t from_hex(const char *text, uint8_t *ret_bytes)
+{
+    size_t size = strlen(text) / 2;
+    for (size_t i = 0; i < size; i++) {
+        const char digits[3] = { text[2 * i], text[2 * i + 1], 0 };
+        ret_bytes[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    return size;
+}
+
+/* Byte by byte, or each of two versions would take the other's values for those of a changed limit at each turn. */
+static void values_are_those_of_versions_before_revisions(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(golden) / sizeof(golden[0]); i++) {
+        const struct golden *g = &golden[i];
+        const struct weir_remote_limit *limit;
+        struct weir_value value;
+        uint8_t bytes[256], ours[LAYOUT_PARAMETERS], *written;
+        size_t size = from_hex(g->bytes, bytes), written_size;
+        uint64_t ttl_ms;
+        assert_int_equal(weir_remote_limit_create("api", 0, WEIR_REVISION_FIRST, &g->spec, &limit, NULL), 0);
+        weir_value_parameters(&limit->limit, limit->calendar_hash, WEIR_REVISION_FIRST, ours);
+        assert_memory_equal(ours, bytes, sizeof(ours));
+        assert_int_equal(weir_value_read(limit, 0, g->now_ns, bytes, size, &value), 0);
+        assert_int_equal(value.revision, WEIR_REVISION_FIRST);
+        assert_true(weir_value_alike(&value, limit));
+        assert_int_equal(weir_value_write(&value, g->now_ns, &written, &written_size, &ttl_ms), 0);
+        assert_int_equal(written_size, size);
+        assert_memory_equal(written, bytes, size);
+        free(written);
+        weir_value_deinit(&value);
+        weir_remote_limit_drop(limit);
+    }
+}
+
+/* They would take it for what it was before. */
+static void a_change_shows_in_values_for_good(void **state)
+{
+    (void)state;
+    const struct golden *g = &golden[2];
+    const struct weir_remote_limit *limit;
+    uint8_t golden_bytes[256], bytes[LAYOUT_PARAMETERS];
+    from_hex(g->bytes, golden_bytes);
+    assert_int_equal(weir_remote_limit_create("api", 0, WEIR_REVISION_FIRST, &g->spec, &limit, NULL), 0);
+    for (uint32_t revision = WEIR_REVISION_FIRST; revision < 4; revision++) {
+        weir_value_parameters(&limit->limit, limit->calendar_hash, revision, bytes);
+        assert_int_equal(memcmp(bytes, golden_bytes, sizeof(bytes)) == 0, revision == WEIR_REVISION_FIRST);
+    }
+    weir_remote_limit_drop(limit);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(only_a_log_has_room_for_times) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_a_log_has_room_for_times),
+        cmocka_unit_test(values_are_those_of_versions_before_revisions),
+        cmocka_unit_test(a_change_shows_in_values_for_good),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

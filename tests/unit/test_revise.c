@@ -119,6 +119,67 @@ static void a_reload_is_in_force_at_once_and_under_its_number(void **state)
     weir_config_destroy(new);
 }
 
+/* Also for a time without a channel (split), and whoever is heard first. */
+static void what_a_reload_takes_out_and_brings_back_is_the_newest(void **state)
+{
+    (void)state;
+    struct weir_config *old = parse("  - { name: x, rate: 3000/day }\n"),
+                       *new = parse("  - { name: x, rate: 9/day }\n"),
+                       *without = parse("  - { name: x, rate: 9/day, sharing: split }\n");
+    struct weir_revisions *a = make(secret, "a", old), *b = make(secret, "b", old), *stale = make(secret, "c", old);
+    weir_revisions_alone(a, WALL_NS);
+    weir_revisions_alone(stale, WALL_NS);
+    reload(a, new);
+    (void)tell(a, b);
+    reload(a, without);
+    (void)tell(stale, a); /* who has not heard of the newest must not make it forgotten */
+    assert_int_equal(weir_config_revise(old, a, WALL_NS), 0);
+    assert_int_equal(old->limits[0].revision, 1700000001);
+    reload(a, old);
+    (void)tell(stale, a);
+    (void)tell(b, a);
+    (void)tell(a, b);
+    assert_int_equal(weir_config_revise(old, b, WALL_NS), 0);
+    assert_int_equal(old->limits[0].spec.count, 3000);
+    assert_int_equal(old->limits[0].revision, 1700000001);
+    assert_string_equal(old->limits[0].revision_node, "a");
+    weir_revisions_destroy(a);
+    weir_revisions_destroy(b);
+    weir_revisions_destroy(stale);
+    weir_config_destroy(old);
+    weir_config_destroy(new);
+    weir_config_destroy(without);
+}
+
+static void what_is_remembered_of_limits_taken_out_is_bounded(void **state)
+{
+    (void)state;
+    struct weir_revisions *revisions;
+    char names[3][100][8];
+    assert_int_equal(weir_revisions_create(secret, "a", &revisions), 0);
+    for (size_t round = 0; round < 3; round++) {
+        struct weir_revision_own own[100];
+        for (size_t i = 0; i < 100; i++) {
+            snprintf(names[round][i], sizeof(names[round][i]), "%zu.%zu", round, i);
+            own[i] = (struct weir_revision_own){ names[round][i], { "x", 1 }, 0 };
+        }
+        assert_int_equal(weir_revisions_own(revisions, own, 100, WALL_NS), 0);
+        weir_revisions_alone(revisions, WALL_NS);
+        assert_int_equal(weir_revisions_count(revisions), 100 + (round > 0) * WEIR_REVISIONS_GONE_MAX);
+    }
+    assert_int_equal(weir_revisions_own(revisions, NULL, 0, WALL_NS), 0);
+    assert_int_equal(weir_revisions_count(revisions), WEIR_REVISIONS_GONE_MAX);
+    size_t last = 0; /* those that went last are remembered: what comes back as it was is not made the newest again */
+    for (size_t i = 0; i < 100; i++) {
+        const struct weir_revision_own own = { names[2][i], { "x", 1 }, 0 };
+        struct weir_revision_found found;
+        assert_int_equal(weir_revisions_find(revisions, &own, WALL_NS, &found), 0);
+        last += found.number > 0;
+    }
+    assert_int_equal(last, WEIR_REVISIONS_GONE_MAX);
+    weir_revisions_destroy(revisions);
+}
+
 static void before_the_others_are_heard_it_is_the_files_and_has_no_number(void **state)
 {
     (void)state;
@@ -199,6 +260,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_another_node_made_the_newest_stands_in_the_configuration),
         cmocka_unit_test(a_reload_is_in_force_at_once_and_under_its_number),
+        cmocka_unit_test(what_a_reload_takes_out_and_brings_back_is_the_newest),
+        cmocka_unit_test(what_is_remembered_of_limits_taken_out_is_bounded),
         cmocka_unit_test(before_the_others_are_heard_it_is_the_files_and_has_no_number),
         cmocka_unit_test(what_another_cluster_signed_is_not_believed),
         cmocka_unit_test(split_and_what_one_process_keeps_have_no_channel),

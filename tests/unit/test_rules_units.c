@@ -54,6 +54,51 @@ static void test_rates(void **state)
     }
 }
 
+static void test_durations_for_people(void **state)
+{
+    (void)state;
+    static const uint64_t second = 1000, minute = 60000, hour = 3600000, day = 86400000;
+    const struct {
+        uint64_t ms;
+        const char *text;
+    } good[] = {
+        { 0, "0ms" },
+        { 1, "1ms" },
+        { second - 1, "999ms" },
+        { second, "1s" },
+        { second + 1, "1s 1ms" },
+        { 2300, "2s 300ms" },
+        { minute - 1, "59s 999ms" },
+        { minute, "1min" },
+        { minute + 1, "1min 1s" }, /* rounded up, never down */
+        { 90 * second, "1min 30s" },
+        { hour - second, "59min 59s" },
+        { hour - second + 1, "1h" }, /* into the next unit */
+        { hour, "1h" },
+        { hour + 1, "1h 1min" },
+        { day - minute, "23h 59min" },
+        { day - minute + 1, "1d" },
+        { day, "1d" },
+        { day + 1, "1d 1h" },
+        { 193 * hour, "8d 1h" },
+        { 192 * hour + 1, "8d 1h" },
+        { 30 * day - 1, "30d" },
+        { 3650 * day, "3650d" },
+        { UINT64_MAX, "213503982334d 15h" },
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        char text[WEIR_DURATION_SIZE];
+        weir_duration_format(good[i].ms, text, sizeof(text));
+        assert_string_equal(text, good[i].text);
+    }
+    for (size_t size = 1; size < 6; size++) {
+        char text[6] = "xxxxx";
+        weir_duration_format(193 * hour, text, size);
+        assert_int_equal(strlen(text), size - 1);
+        assert_memory_equal(text, "8d 1h", size - 1);
+    }
+}
+
 static void test_bad_rates(void **state)
 {
     (void)state;
@@ -146,9 +191,8 @@ static void test_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_bad_rates),
-        cmocka_unit_test(test_durations_and_sizes),
+        cmocka_unit_test(test_rates),     cmocka_unit_test(test_durations_for_people),
+        cmocka_unit_test(test_bad_rates), cmocka_unit_test(test_durations_and_sizes),
         cmocka_unit_test(test_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

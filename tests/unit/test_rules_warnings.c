@@ -117,6 +117,10 @@ static void test_logs_that_find_no_room(void **state)
     expect_none(SMALL "sliding_log, rate: 4096/min }]");
     expect_one(SMALL "concurrency, rate: 2049 }]", 2, 51, "has room for 2048 of one key");
     expect_none(SMALL "concurrency, rate: 2048 }]");
+    /* Two leave room to each other. */
+    expect_one(SMALL "concurrency, rate: 2048 }, { name: b, key: [k], algorithm: concurrency, rate: 5 }]", 2, 51,
+               "has room for 1024 of one key");
+    expect_none(SMALL "concurrency, rate: 1024 }, { name: b, key: [k], algorithm: concurrency, rate: 5 }]");
     expect_none("limits: [{ name: a, algorithm: sliding_log, rate: 65536/min }]");
     expect_none(
         "table: { memory: 4MiB, log_memory: 2MiB }\nlimits: [{ name: a, algorithm: sliding_log, rate: 65536/min }]");
@@ -154,7 +158,14 @@ static void test_attributes_that_nobody_sends(void **state)
     expect_one(AUTH "limits: [{ name: a, rate: 1/s, cost: cost }]", 2, 38, "\"cost\" never comes over /v1/auth");
     expect_one(AUTH "limits: [{ name: a, rate: 1/s, key: [userId] }]", 2, 37, "never comes from a field X-Weir-userId");
     expect_none(AUTH
-                "limits: [{ name: a, rate: 1/s, key: [ip, user-id, authorization], match: { route: x, method: y } }]");
+                "limits: [{ name: a, rate: 1/s, key: [ip, user-id, authorization], match: { route: /x, method: y } }]");
+    expect_one(AUTH "limits: [{ name: a, rate: 1/s, match: { route: api/* } }]", 2, 41,
+               "limit \"a\" never matches over /v1/auth: each route there begins with \"/\"");
+    expect_one(AUTH "limits: [{ name: a, rate: 1/s, match: { route: [api, v1/*] } }]", 2, 41, "never matches");
+    expect_none(AUTH "limits: [{ name: a, rate: 1/s, match: { route: [api, /x] } }]");
+    expect_none(AUTH "limits: [{ name: a, rate: 1/s, match: { route: '*.png' } }]");
+    expect_none(AUTH "limits: [{ name: a, rate: 1/s, match: { route: { not: api } } }]");
+    expect_none("limits: [{ name: a, rate: 1/s, match: { route: api/* } }]");
     expect_none(
         "limits: [{ name: a, rate: 1/s, key: [userId], match: { path: /x } }]"); /* callers say what they like */
     expect_one("limits: [{ name: a, rate: 1/s, key: [user_id] }, { name: b, rate: 2/s, key: [User-Id] }]", 1, 37,

@@ -29,7 +29,7 @@ static int setup(void **state)
     for (unsigned i = 0; i < 3; i++) {
         snapshot.servers[i] = (struct weir_route_server){
             .id = 10 + i,
-            .shown = { .system = SYSTEM, .position = 800, .received = 800, .timeline = 1 },
+            .shown = { .system = SYSTEM, .position = 800, .received = 800, .timeline = 1, .streams = i > 0 },
             .asked_ns = CAME - MS,
             .usable = true,
         };
@@ -160,6 +160,98 @@ static void those_to_avoid__are_not_chosen_but_the_leader(void **state)
     assert_string_equal(answer.name, "a");
 }
 
+/* Its check asks the receiver which timeline it is on. */
+static void a_standby_without_a_receiver__is_for_stale_reads_only(void **state)
+{
+    (void)state;
+    seen(800, false);
+    snapshot.servers[1].shown.streams = false;
+    for (unsigned i = 0; i < 20; i++) {
+        route.session = i;
+        assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+        assert_string_equal(answer.name, "c");
+    }
+    snapshot.servers[2].shown.streams = false;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED); /* it may have none for good: nobody waits for it */
+    assert_string_equal(answer.name, "a");
+    snapshot.servers[0].usable = false;
+    for (route.behind = WEIR_BEHIND_LEADER; route.behind <= WEIR_BEHIND_ERROR; route.behind++) {
+        bool is_stale = route.behind == WEIR_BEHIND_STALE;
+        assert_int_equal(decided(CAME + 500 * MS), is_stale ? WEIR_SESSION_ROUTED : WEIR_SESSION_DOWN);
+        assert_true(answer.stale || !is_stale);
+    }
+    route.behind = WEIR_BEHIND_STALE;
+    assert_int_equal(decided(CAME), WEIR_SESSION_WAITS);
+    assert_int_equal(decided(CAME + 500 * MS), WEIR_SESSION_ROUTED);
+    assert_string_equal(answer.check, "SELECT 'ok'");
+    strcpy(route.avoid[0], answer.name);
+    route.avoid_count = 1;
+    assert_int_equal(decided(CAME + 500 * MS), WEIR_SESSION_ROUTED);
+    assert_string_not_equal(answer.name, route.avoid[0]);
+    strcpy(route.avoid[1], answer.name);
+    route.avoid_count = 2;
+    assert_int_equal(decided(CAME + 500 * MS), WEIR_SESSION_ROUTED); /* those are all that there is */
+    assert_true(answer.stale);
+    snapshot.servers[1].shown.streams = snapshot.servers[2].shown.streams = true;
+    assert_int_equal(decided(CAME + 500 * MS), WEIR_SESSION_DOWN); /* why their checks failed only the caller knows */
+    assert_string_equal(answer.avoided, "b, c");
+}
+
+static void nothing_seen__needs_no_receiver(void **state)
+{
+    (void)state;
+    snapshot.servers[0].usable = snapshot.servers[1].shown.streams = snapshot.servers[2].shown.streams = false;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_false(answer.stale);
+    assert_string_equal(answer.check, "SELECT 'ok'");
+}
+
+static void a_sticky_read_without_a_receiver__is_marked(void **state)
+{
+    (void)state;
+    seen(800, false);
+    route.strategy = WEIR_SESSION_STICKY;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_false(answer.stale);
+    snapshot.servers[1].shown.streams = snapshot.servers[2].shown.streams = false;
+    assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
+    assert_true(answer.stale);
+    assert_false(answer.primary);
+}
+
+/* It may be promoted by now, and know the run that the token is of. */
+static void lost_is_not_said__before_one_without_a_receiver_was_asked(void **state)
+{
+    (void)state;
+    const struct weir_place place = { .system = SYSTEM, .position = 700, .timeline = 2, .branch = 9 };
+    assert_int_equal(weir_session_token_add(&route.token, &place, NULL), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        snapshot.servers[i].shown.timeline = 2;
+        snapshot.servers[i].shown.branch = 8;
+    }
+    snapshot.servers[0].shown.told = true;
+    snapshot.servers[2].shown.streams = false;
+    asked(0, CAME + MS, 800);
+    asked(1, CAME + MS, 800);
+    assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_WAITS);
+    asked(2, CAME + MS, 800);
+    assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_LOST);
+}
+
+/* Nor does it keep anybody from being told, once it was. */
+static void lost_is_said__though_one_has_no_receiver(void **state)
+{
+    (void)state;
+    const struct weir_place place = { .system = SYSTEM, .position = 700, .timeline = 3 };
+    assert_int_equal(weir_session_token_add(&route.token, &place, NULL), 0);
+    snapshot.servers[2].shown.streams = false;
+    for (unsigned i = 0; i < 2; i++)
+        asked(i, CAME + MS, 800);
+    assert_int_equal(decided(UINT64_MAX), WEIR_SESSION_BEHIND);
+    asked(2, CAME + MS, 800);
+    assert_int_equal(decided(UINT64_MAX), WEIR_SESSION_LOST);
+}
+
 static void nobody__is_down(void **state)
 {
     (void)state;
@@ -260,6 +352,11 @@ int main(void)
         cmocka_unit_test_setup(lost__is_said_of_a_run_that_is_over, setup),
         cmocka_unit_test_setup(a_leader_after_a_standby__is_read_once_it_is_settled, setup),
         cmocka_unit_test_setup(those_to_avoid__are_not_chosen_but_the_leader, setup),
+        cmocka_unit_test_setup(a_standby_without_a_receiver__is_for_stale_reads_only, setup),
+        cmocka_unit_test_setup(nothing_seen__needs_no_receiver, setup),
+        cmocka_unit_test_setup(a_sticky_read_without_a_receiver__is_marked, setup),
+        cmocka_unit_test_setup(lost_is_not_said__before_one_without_a_receiver_was_asked, setup),
+        cmocka_unit_test_setup(lost_is_said__though_one_has_no_receiver, setup),
         cmocka_unit_test_setup(nobody__is_down, setup),
         cmocka_unit_test_setup(another_system__is_foreign_at_once, setup),
         cmocka_unit_test_setup(what_nobody_can_prove__is_lost_once_the_time_is_over, setup),

@@ -347,7 +347,9 @@ static void place__a_branch_goes_on_under_another_number_where_that_was_seen(voi
     other.position = 200;
     other.branch = 9;
     assert_int_equal(weir_place_merge(&seen, &other, &known, &merged), WEIR_EAGAIN);
+    weir_known_same(&known, 3, 9, 8);
     weir_known_same(&known, 2, 8, 7);
+    assert_true(weir_known_is_same(&known, 3, 9, 8)); /* another timeline's numbers are its own */
     weir_known_same(&known, 2, 9, 8);
     weir_known_same(&known, 2, 0, 8);
     assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_OK);

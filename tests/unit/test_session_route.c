@@ -114,6 +114,44 @@ static void route__does_on_behind_what_the_policy_says(void **state)
         }
 }
 
+/* One that stands still is what there is, for `stale` alone, after the wait, and behind any that moves. */
+static void route__reads_a_frozen_standby_as_stale_where_there_is_no_better(void **state)
+{
+    struct weir_route_server servers[] = { PRIMARY(2, 400), STANDBY(11, 2, 120), STANDBY(12, 2, 128) };
+    struct weir_session_token token = token_at(2, 136), lost = token_at(1, 136);
+    const struct weir_known known = family();
+    struct weir_route_request request = request_of(&token, &known, servers, 3);
+    (void)state;
+    for (unsigned i = 1; i < 3; i++) {
+        servers[i].usable = false;
+        servers[i].frozen = true;
+    }
+    expect("leader", &request, "leader 0");
+    request.behind = WEIR_BEHIND_STALE;
+    expect("time left", &request, "wait -1");
+    request.wait_left_ns = 0;
+    expect("the furthest", &request, "stale 2");
+    servers[2].shown.position = 400;
+    expect("even if it shows enough", &request, "stale 2");
+    servers[1].usable = true;
+    servers[1].frozen = false;
+    expect("one that moves", &request, "stale 1");
+    servers[1].usable = servers[0].usable = false;
+    expect("no leader", &request, "stale 2");
+    servers[2].frozen = false;
+    expect("it does not answer", &request, "behind");
+    servers[2].frozen = servers[0].usable = true;
+    for (enum weir_session_behind behind = 0; behind <= WEIR_BEHIND_ERROR; behind++) {
+        request.behind = behind;
+        bool leads = behind == WEIR_BEHIND_LEADER || behind == WEIR_BEHIND_OTHER;
+        if (behind != WEIR_BEHIND_STALE)
+            expect("another policy", &request, leads ? "leader 0" : "behind");
+    }
+    request.behind = WEIR_BEHIND_STALE;
+    request.token = &lost;
+    expect("lost", &request, "lost");
+}
+
 /* Where no standby ever may serve it, the leader does, at once; but not with a policy that keeps it free of reads,
  * unless it is the only server there is. */
 static void route__goes_to_the_leader_where_no_standby_may_ever_serve(void **state)
@@ -317,6 +355,7 @@ static void route__sticky_goes_to_its_own_whatever_that_shows(void **state)
     struct weir_route_request request = request_of(&token, &known, servers, 4);
     (void)state;
     request.strategy = WEIR_SESSION_STICKY;
+    token.wrote_ns = request.window_ns = UINT64_MAX; /* which is nothing to it */
     struct weir_route first = weir_route_choose(&request);
     assert_true(first.server != WEIR_ROUTE_NONE && first.server != 0 && !first.wait && !first.leader);
     assert_int_equal(first.verdict, WEIR_PLACE_BEHIND);
@@ -442,6 +481,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(route__does_on_behind_what_the_policy_says),
+        cmocka_unit_test(route__reads_a_frozen_standby_as_stale_where_there_is_no_better),
         cmocka_unit_test(route__goes_to_the_leader_where_no_standby_may_ever_serve),
         cmocka_unit_test(route__does_not_read_at_a_standby_that_went_astray),
         cmocka_unit_test(route__tells_at_once_what_is_lost),

@@ -27,10 +27,10 @@ static void on_due(struct weir_timer *timer, const struct weir_time *time)
     struct waiter *waiter = (struct waiter *)timer;
     assert_true(waiter->wanted);
     assert_false(waiter->gone);
-    assert_true(timer->due_ns <= time->now_ns);
-    assert_true(timer->due_ns >= last_due_ns);
-    assert_int_equal(timer->place, 0);
-    last_due_ns = timer->due_ns;
+    assert_true(timer->due.at_ns <= time->now_ns);
+    assert_true(timer->due.at_ns >= last_due_ns);
+    assert_int_equal(timer->due.place, 0);
+    last_due_ns = timer->due.at_ns;
     waiter->gone = true;
 }
 
@@ -61,8 +61,8 @@ static void in_order_and_not_early(void **state)
     shuffle(&timers, &random, weir_time_read().now_ns);
     for (size_t i = 0; i < TIMERS; i++)
         wanted += waiters[i].wanted;
-    assert_int_equal(timers.count, wanted);
-    while (timers.count > 0)
+    assert_int_equal(timers.due.count, wanted);
+    while (timers.due.count > 0)
         uv_run(&loop, UV_RUN_ONCE);
     for (size_t i = 0; i < TIMERS; i++)
         assert_int_equal(waiters[i].gone, waiters[i].wanted);

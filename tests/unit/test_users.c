@@ -57,9 +57,9 @@ static void users__nobody_has_seen_nothing_while_the_primary_is_silent(void **st
     weir_users_close(users);
 }
 
-static int nothing(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token)
+static int nothing(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token, uint64_t *ret_changes)
 {
-    (void)context, (void)deadline_ns;
+    (void)context, (void)deadline_ns, (void)ret_changes;
     *ret_token = (struct weir_session_token){ 0 };
     return 0;
 }
@@ -89,6 +89,58 @@ static void users__a_stranger_has_the_floor_and_a_primary_must_settle_it(void **
     world.down = true;
     assert_int_equal(position_of(users, "bob"), 1000);
     assert_int_equal(world.questions, 1);
+    weir_users_close(users);
+}
+
+/* What the old one showed last may be cut off: who was never heard of did not see it. */
+static void users__a_stranger_is_told_of_no_loss_after_a_failover(void **state)
+{
+    struct world world;
+    struct weir_users *users = opened(&world, 10);
+    struct weir_session_token token, seen = at(2, 600);
+    struct weir_known before, later;
+    (void)state;
+    weir_known_primary(&world.known, WORLD_SYSTEM, 1, 5, 1);
+    before = world_known(&world);
+    assert_int_equal(weir_users_get(users, "ada", 3, &before, &token), 0);
+    world_fail_over(&world, 500);
+    weir_known_primary(&world.known, WORLD_SYSTEM, 2, 6, 2);
+    later = world_known(&world);
+    assert_int_equal(weir_users_get(users, "ada", 3, &later, &token), 0);
+    assert_int_equal(token.count, 1);
+    assert_int_equal(token.places[0].timeline, 2);
+    assert_int_equal(token.places[0].position, 508);
+    assert_int_equal(weir_users_add(users, "bob", 3, &later, &seen, &token), 0);
+    assert_int_equal(token.count, 1);
+    assert_int_equal(world.questions, 2); /* once for each primary, also where somebody still knows the old one only */
+    assert_int_equal(weir_users_get(users, "cyd", 3, &before, &token), 0);
+    assert_int_equal(world.questions, 2);
+    weir_known_primary(&world.known, WORLD_SYSTEM, 2, 1, 2); /* it crashed, with its clock set back */
+    later = world_known(&world);
+    assert_int_equal(weir_users_get(users, "dan", 3, &later, &token), 0);
+    assert_int_equal(world.questions, 3);
+    weir_known_primary(&world.known, WORLD_SYSTEM, 2, 1, 1); /* a copy of it took over, and the same number */
+    world.position = 400;
+    later = world_known(&world);
+    weir_known_primary(&later, WORLD_SYSTEM, 2, 1, 1);
+    assert_int_equal(weir_users_get(users, "eve", 3, &later, &token), 0);
+    assert_int_equal(token.places[0].position, 400);
+    assert_int_equal(world.questions, 4);
+    weir_users_close(users);
+}
+
+/* As at the start: who asked the first question did not know of a primary yet. The answer was of the one there is. */
+static void users__a_primary_learned_with_the_answer_is_not_asked_again(void **state)
+{
+    struct world world;
+    struct weir_users *users = opened(&world, 10);
+    struct weir_session_token token;
+    (void)state;
+    weir_known_primary(&world.known, WORLD_SYSTEM, 1, 5, 1);
+    assert_int_equal(weir_users_get(users, "ada", 3, NULL, &token), 0);
+    world.down = true;
+    assert_int_equal(weir_users_get(users, "bob", 3, &world.known, &token), 0);
+    assert_int_equal(weir_users_add(users, "cyd", 3, &world.known, &token, NULL), 0);
     weir_users_close(users);
 }
 
@@ -429,6 +481,8 @@ int main(void)
         cmocka_unit_test(users__nobody_has_seen_nothing_while_the_primary_is_silent),
         cmocka_unit_test(users__an_empty_answer_of_the_primary_is_none),
         cmocka_unit_test(users__a_stranger_has_the_floor_and_a_primary_must_settle_it),
+        cmocka_unit_test(users__a_stranger_is_told_of_no_loss_after_a_failover),
+        cmocka_unit_test(users__a_primary_learned_with_the_answer_is_not_asked_again),
         cmocka_unit_test(users__a_late_message_lowers_nothing),
         cmocka_unit_test(users__who_is_evicted_goes_into_the_floor),
         cmocka_unit_test(users__a_loss_is_told_to_the_evicted_too),

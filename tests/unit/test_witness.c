@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,6 +112,25 @@ static void witness__that_cannot_be_written_leaves_the_old_one(void **state)
     assert_int_equal(weir_witness_load(folder, &read), WEIR_EIO);
 }
 
+/* Where somebody has made one by mistake: the service must not stand until somebody writes to it, or reads from it. */
+static void witness__a_fifo_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct weir_witness witness = { 1, 2, 3, 4 }, read;
+    char next[80];
+    snprintf(next, sizeof next, "%s.next", path);
+    alarm(60);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(weir_witness_load(path, &read), WEIR_ECORRUPT);
+    int both = open(path, O_RDWR | O_NONBLOCK); /* now it has a writer, who writes nothing */
+    assert_true(both >= 0);
+    assert_int_equal(weir_witness_load(path, &read), WEIR_EIO);
+    close(both);
+    assert_int_equal(mkfifo(next, 0600), 0);
+    assert_int_equal(weir_witness_save(path, &witness), WEIR_EIO);
+    alarm(0);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -118,6 +138,7 @@ int main(void)
         CASE(witness__is_read_as_it_was_written),
         CASE(witness__any_other_bytes_are_not_ours),
         CASE(witness__that_cannot_be_written_leaves_the_old_one),
+        CASE(witness__a_fifo_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,8 @@ static inline void world_init(struct world *world)
     pthread_mutex_init(&world->lock, NULL);
 }
 
-static inline int world_newest(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token)
+static inline int world_newest(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token,
+                               uint64_t *ret_changes)
 {
     struct world *world = context;
     (void)deadline_ns;
@@ -38,6 +39,7 @@ static inline int world_newest(void *context, uint64_t deadline_ns, struct weir_
     *ret_token = (struct weir_session_token){ .count = 1 };
     ret_token->places[0] =
         (struct weir_place){ .system = WORLD_SYSTEM, .position = world->position, .timeline = world->timeline };
+    *ret_changes = world->known.changes;
     bool down = world->down;
     pthread_mutex_unlock(&world->lock);
     return down ? WEIR_EDOWN : 0;

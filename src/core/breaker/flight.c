@@ -51,7 +51,10 @@ bool weir_flight_hopeless(const struct weir_flight *flight, uint64_t ahead, uint
     if (before < WEIR_FLIGHT_MIN)
         return false;
     uint64_t answer_ns = weir_add_sat(flight->round_ns, weir_mul_sat(flight->spread_ns, SPREADS));
-    return answer_ns > left_ns || wait_for_room(flight, before) > (left_ns - answer_ns) / 2;
+    if (answer_ns > left_ns)
+        return true;
+    /* A few stalls leave a window of a few and a long round trip, which together say nothing of the seconds to come. */
+    return left_ns <= WEIR_FLIGHT_BUDGET_MAX_NS && wait_for_room(flight, before) > (left_ns - answer_ns) / 2;
 }
 
 /* ---- the size ---- */

@@ -43,8 +43,8 @@ void weir_flight_asked(struct weir_flight *flight, uint64_t left_ns);
 bool weir_flight_full(const struct weir_flight *flight);
 
 /* Whether a request that has left_ns would be answered too late, with `ahead` others waiting before it, which may take
- * half of the time that is to spare. Never while fewer than WEIR_FLIGHT_MIN are before it, so that the round trip is
- * measured whatever was measured before. */
+ * half of the time that is to spare, or all of it if left_ns is more than WEIR_FLIGHT_BUDGET_MAX_NS. Never while fewer
+ * than WEIR_FLIGHT_MIN are before it, so that the round trip is measured whatever was measured before. */
 bool weir_flight_hopeless(const struct weir_flight *flight, uint64_t ahead, uint64_t left_ns);
 
 /* For each one that is sent: `sent`, and later `answered` (in time or late) or `lost` (no answer will come). `missed`

@@ -2,6 +2,7 @@
 #include "core/lease/incarnation.h"
 
 #include "base/checked.h"
+#include "weir/limit.h"
 
 #define SEEN_MAX (WEIR_INCARNATION_MAX / 2) /* leaves as much again */
 
@@ -18,6 +19,11 @@ uint64_t weir_incarnation_raise(uint64_t stored, uint64_t wall_s, uint64_t seen)
     /* One above what a resource has seen: in that incarnation a number may lie above all that we would give out. */
     uint64_t raised = weir_max_u64(stored, seen) + 1;
     return weir_max_u64(raised, weir_min_u64(wall_s, WEIR_INCARNATION_MAX));
+}
+
+uint64_t weir_incarnation_wait_ns(uint64_t raised, uint64_t clock_s, uint64_t wall_ns)
+{
+    return raised <= clock_s ? 0 : WEIR_NS_PER_SECOND - wall_ns % WEIR_NS_PER_SECOND;
 }
 
 bool weir_incarnation_believed(uint64_t own, uint64_t seen)

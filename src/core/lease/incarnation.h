@@ -31,6 +31,11 @@ bool weir_witness_differs(const struct weir_witness *known, const struct weir_wi
  * none. At most WEIR_INCARNATION_MAX; 0 when that is used up or `seen` is above it (refuse then). */
 uint64_t weir_incarnation_raise(uint64_t stored, uint64_t wall_s, uint64_t seen);
 
+/* How long a raise to `raised` waits: none that is above the clock is made before its next second. So there is one of
+ * them a second at most, whatever starts or fails in a circle, and the clock stays the bound that every node knows.
+ * `clock_s` is the highest clock that is known, `wall_ns` our own. 0: it does not wait. */
+uint64_t weir_incarnation_wait_ns(uint64_t raised, uint64_t clock_s, uint64_t wall_ns);
+
 /* Whether a mark `seen` may raise a service that is at `own`. One far above all that clocks and restarts lead to is
  * refused: it would use up what the service has to rise in, and no start could ever raise it again. */
 bool weir_incarnation_believed(uint64_t own, uint64_t seen);

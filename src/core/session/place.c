@@ -9,6 +9,7 @@
 enum branch {
     BRANCH_HOLDS,   /* it is */
     BRANCH_LEFT,    /* no: the other left before, at `fork` */
+    BRANCH_OTHER,   /* of the same number, and not known to be the same */
     BRANCH_UNKNOWN, /* a history is missing */
 };
 
@@ -105,6 +106,12 @@ static uint64_t parting(const struct chain *a, const struct chain *b, const stru
     return 0;
 }
 
+/* Of two of one number. 0: nobody knows which it is. */
+static enum branch differ(uint32_t a, uint32_t b)
+{
+    return a && b ? BRANCH_OTHER : BRANCH_UNKNOWN;
+}
+
 /* Is `from`, reached on its timeline or an ancestor of it, part of the history of `to`? */
 static enum branch branch_of(const struct spot *from, const struct spot *to, const struct weir_known *known,
                              uint64_t *ret_fork)
@@ -113,12 +120,13 @@ static enum branch branch_of(const struct spot *from, const struct spot *to, con
     uint64_t fork;
     const struct spot *high = from->timeline > to->timeline ? from : to, *low = high == from ? to : from;
     if (from->timeline == to->timeline)
-        return weir_known_is_same(known, to->timeline, from->branch, to->branch) ? BRANCH_HOLDS : BRANCH_UNKNOWN;
+        return weir_known_is_same(known, to->timeline, from->branch, to->branch) ? BRANCH_HOLDS
+                                                                                 : differ(from->branch, to->branch);
     if (!chain_of(known, high, &higher))
         return BRANCH_UNKNOWN;
     const struct weir_ancestor *ancestor = ended_at(&higher, low->timeline, &fork);
     if (ancestor && !weir_known_is_same(known, low->timeline, ancestor->branch, low->branch))
-        return BRANCH_UNKNOWN;
+        return differ(ancestor->branch, low->branch);
     if (!ancestor) {
         if (!chain_of(known, low, &lower))
             return BRANCH_UNKNOWN;
@@ -225,6 +233,8 @@ enum weir_place_verdict weir_place_compare(const struct weir_place *seen, const 
         return shown->primary ? compare_primary(seen, shown, tail) : compare_standby(seen, shown, tail);
     case BRANCH_LEFT:
         return compare_left(seen, shown, fork, tail);
+    case BRANCH_OTHER:
+        return shown->told && shown->timeline >= seen->timeline ? WEIR_PLACE_LOST : WEIR_PLACE_UNPROVEN;
     case BRANCH_UNKNOWN:
         break;
     }
@@ -288,6 +298,7 @@ int weir_place_merge(const struct weir_place *a, const struct weir_place *b, con
         if (higher.position > fork)
             return WEIR_EAGAIN;
         break;
+    case BRANCH_OTHER:
     case BRANCH_UNKNOWN:
         return WEIR_EAGAIN;
     }

@@ -41,6 +41,7 @@ struct weir_shown {
     uint64_t started;  /* when its postmaster was, by its clock, in microseconds; 0 = not told */
     uint32_t branch;   /* which of the timelines of that number: told by who watches the servers, never by themselves */
     bool streams;      /* a standby: a receiver runs */
+    bool told; /* a primary, of which all runs that wrote its branches are known (branches.h): others are of others */
 };
 
 enum weir_place_verdict {
@@ -64,11 +65,12 @@ enum weir_place_verdict weir_place_worse(enum weir_place_verdict a, enum weir_pl
  * The first of the known chains' timelines that ended at or beyond it is the one that `seen.position` lies on. It is
  * contained in the server's history if that timeline is in the server's chain, in the same branch, and does not end
  * below it there; where both name the same branch no chain has to be known. Of branches that are not known to be the
- * same nothing is proven: UNPROVEN. Then the position decides: OK or BEHIND. (A standby whose stated timeline is the
- * one that it receives is judged rightly too: its position lies before the fork.) If the server's chain leaves that
- * timeline earlier: LOST, unless the server's timeline is the lower one, which makes the server the zombie: DIVERGED,
- * if it is a primary or has passed the fork, else BEHIND. Siblings are judged alike: the higher timeline is the one
- * that is true. Two chains whose common ancestor is beyond what is kept of them have nothing in common.
+ * same nothing is proven: UNPROVEN, or LOST at a primary that is `told`. Then the position decides: OK or BEHIND. (A
+ * standby whose stated timeline is the one that it receives is judged rightly too: its position lies before the fork.)
+ * If the server's chain leaves that timeline earlier: LOST, unless the server's timeline is the lower one, which makes
+ * the server the zombie: DIVERGED, if it is a primary or has passed the fork, else BEHIND. Siblings are judged alike:
+ * the higher timeline is the one that is true. Two chains whose common ancestor is beyond what is kept of them have
+ * nothing in common.
  *
  * A primary is never behind a session that is honest: where its position is below `seen`, it lost the end of its log:
  * LOST (DIVERGED on a lower timeline). It must be `settled` for a place that was seen at a standby, or on a timeline

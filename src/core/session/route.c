@@ -119,12 +119,27 @@ static bool asked_since(const struct weir_route_request *request, const struct w
     return request->came_ns != 0 && server->asked_ns > request->came_ns;
 }
 
+static bool answers(const struct weir_route_server *server)
+{
+    return server->usable || server->frozen;
+}
+
+/* Somebody who was not asked since may have been promoted, and know better. */
+static bool all_asked_since(const struct weir_route_request *request)
+{
+    for (unsigned i = 0; i < request->server_count; i++)
+        if (answers(&request->servers[i]) && !asked_since(request, &request->servers[i]))
+            return false;
+    return true;
+}
+
 /* `settled` is for the check: only a connection that is asked after the token came can tell. */
 static enum weir_place_verdict judge_leader(const struct weir_route_request *request,
                                             const struct weir_route_server *server)
 {
     struct weir_shown shown = server->shown;
     shown.settled = true;
+    shown.told = shown.told && all_asked_since(request);
     if (asked_since(request, server))
         return weir_session_token_compare(request->token, &shown, request->known);
     return leader_history(request, &shown);
@@ -157,6 +172,7 @@ struct field {
     uint32_t nearest;                  /* one that is behind, the furthest of them; or one of which nothing is proven */
     enum weir_place_verdict of_nearest;
     enum weir_place_verdict refusal; /* of the standbys, where all of them refuse */
+    uint32_t frozen;                 /* one that stands still, the furthest of them */
 };
 
 static bool serves_reads(const struct weir_route_server *server)
@@ -187,6 +203,17 @@ static void add_near(struct field *field, const struct weir_route_request *reque
     field->of_nearest = verdict;
 }
 
+/* Nobody waits for it. */
+static void add_frozen(struct field *field, const struct weir_route_request *request, uint32_t index,
+                       enum weir_place_verdict verdict)
+{
+    const struct weir_route_server *servers = request->servers;
+    bool refuses = verdict != WEIR_PLACE_OK && verdict != WEIR_PLACE_BEHIND && verdict != WEIR_PLACE_UNPROVEN;
+    if (!refuses &&
+        (field->frozen == WEIR_ROUTE_NONE || servers[index].shown.position > servers[field->frozen].shown.position))
+        field->frozen = index;
+}
+
 static struct field survey(const struct weir_route_request *request)
 {
     const struct weir_shown *truth = NULL;
@@ -195,18 +222,21 @@ static struct field survey(const struct weir_route_request *request)
         .nearest = WEIR_ROUTE_NONE,
         .of_nearest = WEIR_PLACE_BEHIND,
         .refusal = WEIR_PLACE_OK,
+        .frozen = WEIR_ROUTE_NONE,
     };
     field.leader = weir_route_leader(request->servers, request->server_count);
     field.of_leader = field.leader == WEIR_ROUTE_NONE ? WEIR_PLACE_BEHIND : judge(request, field.leader);
     for (uint32_t i = 0; i < request->server_count; i++) {
         const struct weir_shown *shown = &request->servers[i].shown;
-        if (!serves_reads(&request->servers[i]))
+        if (!serves_reads(&request->servers[i]) && !request->servers[i].frozen)
             continue;
         if (!truth || truth->system != shown->system)
             truth = truth_of(request, field.leader, shown->system);
         enum weir_place_verdict verdict = is_astray(shown, truth, request->known) ? WEIR_PLACE_DIVERGED
                                                                                   : judge(request, i);
-        if (verdict == WEIR_PLACE_OK) {
+        if (request->servers[i].frozen) {
+            add_frozen(&field, request, i, verdict);
+        } else if (verdict == WEIR_PLACE_OK) {
             if (i == request->stay)
                 field.best = (struct favourite){ i, UINT64_MAX };
             else if (field.best.index == WEIR_ROUTE_NONE || field.best.index != request->stay)
@@ -262,8 +292,9 @@ static struct weir_route choose_behind(const struct weir_route_request *request,
         return (struct weir_route){ .server = field->nearest, .verdict = why, .wait = true };
     if (request->behind == WEIR_BEHIND_LEADER && led)
         return go(field->leader, WEIR_PLACE_OK, true);
-    if (request->behind == WEIR_BEHIND_STALE && field->nearest != WEIR_ROUTE_NONE)
-        return (struct weir_route){ .server = field->nearest, .verdict = why, .stale = true };
+    uint32_t there = field->nearest != WEIR_ROUTE_NONE ? field->nearest : field->frozen;
+    if (request->behind == WEIR_BEHIND_STALE && there != WEIR_ROUTE_NONE)
+        return (struct weir_route){ .server = there, .verdict = why, .stale = true };
     return refuse(why);
 }
 
@@ -342,26 +373,24 @@ struct weir_route weir_route_choose(const struct weir_route_request *request)
 
 /* ---- when the time is over ---- */
 
-static uint32_t highest_timeline(const struct weir_route_request *request)
+uint32_t weir_route_timeline(const struct weir_known *known, const struct weir_route_server *servers, unsigned count)
 {
     uint32_t highest = 0;
-    for (unsigned i = 0; request->known && i < request->known->history_count; i++)
-        if (request->known->histories[i].timeline > highest)
-            highest = request->known->histories[i].timeline;
-    for (unsigned i = 0; i < request->server_count; i++)
-        if (request->servers[i].shown.timeline > highest)
-            highest = request->servers[i].shown.timeline;
+    for (unsigned i = 0; known && i < known->history_count; i++)
+        highest = known->histories[i].timeline > highest ? known->histories[i].timeline : highest;
+    for (unsigned i = 0; i < count; i++)
+        highest = servers[i].shown.timeline > highest ? servers[i].shown.timeline : highest;
     return highest;
 }
 
 bool weir_route_may_learn(const struct weir_route_request *request)
 {
-    uint32_t highest = highest_timeline(request);
+    uint32_t highest = weir_route_timeline(request->known, request->servers, request->server_count);
     bool higher = false;
     for (unsigned i = 0; i < request->token->count; i++)
         higher = higher || request->token->places[i].timeline > highest;
     for (unsigned i = 0; i < request->server_count; i++)
-        if (higher && (!request->servers[i].usable || !asked_since(request, &request->servers[i])))
+        if (higher && (!answers(&request->servers[i]) || !asked_since(request, &request->servers[i])))
             return true;
     return false;
 }

@@ -11,8 +11,9 @@
  * standby ever may (there is none, or what was seen is lost on them); and where it is the only server there is. Of the
  * leader only the history is judged before: its position of a moment ago says nothing against a token that is younger.
  * It does if it was asked after the token came (asked_ns, came_ns): then a token beyond it was lost, or is forged, and
- * nobody waits for it. A standby that follows a zombie is not read, even if it shows what was seen: what one would see
- * there nobody else will ever show.
+ * nobody waits for it. That what was seen is of another branch is believed of a leader that is `told` once everybody
+ * was asked since. A standby that follows a zombie is not read, even if it shows what was seen: what one would see
+ * there nobody else will ever show. One that stands still is read as stale, where no other standby may be.
  *
  * sticky: the session's server by rendezvous hashing (Thaler and Ravishankar, 1998) among those that are usable: a
  * server that goes moves its own sessions only, one that comes takes 1/n of each other's.
@@ -39,6 +40,7 @@ struct weir_route_server {
     uint64_t clock;          /* its logical clock */
     uint32_t load;           /* reads handed to it in the last second, for people */
     bool usable;             /* answers, and if it is a standby, moves while its primary does */
+    bool frozen;             /* a standby that answers, and is good for nothing but a stale read: it stands still */
 };
 
 struct weir_route_request {
@@ -85,6 +87,9 @@ enum weir_route_end {
     WEIR_ROUTE_DOWN,
 };
 enum weir_route_end weir_route_end(const struct weir_route_request *request, enum weir_place_verdict verdict);
+
+/* The highest timeline that anybody is known to be or to have been on. `known` may be NULL. */
+uint32_t weir_route_timeline(const struct weir_known *known, const struct weir_route_server *servers, unsigned count);
 
 /* The token names a timeline above all that is known: of a promotion that we have yet to hear of, or of no server of
  * ours. True: somebody who may know it was not asked since. */

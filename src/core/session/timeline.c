@@ -158,6 +158,16 @@ void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline
     known->runs[at] = (struct weir_run){ timeline, run, flushed };
 }
 
+void weir_known_primary(struct weir_known *known, uint64_t system, uint32_t timeline, uint64_t run, uint64_t started)
+{
+    const struct weir_leading *before = &known->leading;
+    if (!take_system(known, system) ||
+        (before->timeline == timeline && before->run == run && before->started == started))
+        return;
+    known->leading = (struct weir_leading){ timeline, run, started };
+    known->changes++;
+}
+
 /* ---- branches ---- */
 
 uint32_t weir_branch_of(uint64_t system, uint32_t timeline, uint64_t started)
@@ -186,11 +196,15 @@ bool weir_known_is_same(const struct weir_known *known, uint32_t timeline, uint3
 
 void weir_known_same(struct weir_known *known, uint32_t timeline, uint32_t branch, uint32_t before)
 {
-    if (!branch || !before || weir_known_is_same(known, timeline, branch, before))
+    uint32_t first = first_of(known, timeline, before), other = first_of(known, timeline, branch);
+    if (!branch || !before || timeline <= 1 || first == other)
         return;
+    for (unsigned i = 0; i < known->same_count; i++)
+        if (known->same[i].timeline == timeline && known->same[i].first == other)
+            known->same[i].first = first;
     if (known->same_count == WEIR_SAME_MAX)
         memmove(known->same, known->same + 1, --known->same_count * sizeof known->same[0]);
-    known->same[known->same_count++] = (struct weir_same){ timeline, branch, first_of(known, timeline, before) };
+    known->same[known->same_count++] = (struct weir_same){ timeline, other, first };
 }
 
 const struct weir_history *weir_known_find(const struct weir_known *known, uint32_t timeline, uint32_t branch)

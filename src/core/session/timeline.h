@@ -27,7 +27,7 @@
 #define WEIR_HISTORIES_MAX 8
 #define WEIR_ANCESTORS_MAX 64
 #define WEIR_RUNS_MAX 8
-#define WEIR_SAME_MAX 32
+#define WEIR_SAME_MAX 128
 
 struct weir_ancestor {
     uint32_t timeline;
@@ -67,6 +67,11 @@ struct weir_known {
     struct weir_same {
         uint32_t timeline, branch, first; /* the branch is the one that was known as `first` */
     } same[WEIR_SAME_MAX];                /* oldest first */
+    struct weir_leading {
+        uint32_t timeline;
+        uint64_t run, started;
+    } leading;        /* the primary that was known last */
+    uint64_t changes; /* how often it was another than before */
 };
 
 /* The first to be told of gives `known` its system; what belongs to another system is ignored, for both functions. Both
@@ -78,8 +83,13 @@ void weir_known_history(struct weir_known *known, uint64_t system, const struct 
  * by one server's clock: later ones are greater. */
 void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline, uint64_t run, uint64_t flushed);
 
+/* The primary is this one now. Another start, run or timeline than before is a change: by then what the last one showed
+ * may be cut off. Copies of one server tell the same run, so that two promoted to one timeline differ in their start
+ * only. Does not commute. */
+void weir_known_primary(struct weir_known *known, uint64_t system, uint32_t timeline, uint64_t run, uint64_t started);
+
 /* Somebody saw that `branch` of the timeline goes on what `before` of the same timeline wrote: one server under one
- * address that was started anew. The oldest of WEIR_SAME_MAX is forgotten. */
+ * address that was started anew; or both are in the branch table. The oldest of WEIR_SAME_MAX is forgotten. */
 void weir_known_same(struct weir_known *known, uint32_t timeline, uint32_t branch, uint32_t before);
 
 /* Are these two of the timeline one branch, as far as is known? Whatever they are on timeline 1. */

@@ -11,12 +11,33 @@ void weir_leased_init(struct weir_leased *key, uint64_t stint)
 
 /* ---- time ---- */
 
+static void forfeit(struct weir_leased *key, uint64_t units)
+{
+    key->forfeited = weir_add_sat(key->forfeited, units);
+}
+
+/* The engine may hold `units` that are not in the pocket, and holds them at least until then: an answer heard before
+ * says that they came back. Of several asks one at most left something there: each takes back what is not kept. */
+static void doubt(struct weir_leased *key, uint64_t units, uint64_t until_ns)
+{
+    key->doubt_ns = key->doubt > 0 ? weir_min_u64(key->doubt_ns, until_ns) : until_ns;
+    key->doubt = weir_max_u64(key->doubt, units);
+}
+
+static void end_doubt(struct weir_leased *key)
+{
+    forfeit(key, key->doubt);
+    key->doubt = 0;
+}
+
 /* The engine charges all that it holds for the stint: what is reserved is as good as spent, the pocket is lost. An ask
  * under way stays so, for its answer frees the way for the next; but it speaks of a stint that is over. */
 static void begin_stint(struct weir_leased *key)
 {
     key->stint++;
     key->dead = weir_add_sat(key->dead, key->reserved);
+    forfeit(key, key->pocket);
+    end_doubt(key);
     key->pocket = key->reserved = key->spent = key->known = 0;
     key->deadline_ns = key->renew_ns = key->retry_ns = key->window = 0;
 }
@@ -41,11 +62,18 @@ static void count_demand(struct weir_leased *key, const struct weir_leased_optio
         key->begun_ns = now_ns;
 }
 
+/* It is told again while the engine still holds what the ask may have been granted. An ask that came when its stint was
+ * forfeited is granted units that no word of the next stint brings back, and what it told of is charged once more. */
 static void lose(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns)
 {
+    uint64_t units = weir_add_sat(key->sent_back, weir_add_sat(key->sent_want, key->sent_owed));
+    if (key->sent_stint != key->stint)
+        forfeit(key, units);
+    else
+        doubt(key, units, key->sent_until_ns);
     key->sent_ns = 0;
     key->waiting = key->again = key->least = 0;
-    key->retry_ns = weir_add_sat(now_ns, weir_max_u64(options->lost_ns, 1));
+    key->retry_ns = weir_add_sat(now_ns, weir_max_u64(weir_min_u64(options->lost_ns, options->ttl_ns / 2), 1));
 }
 
 static void pass_time(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns)
@@ -56,6 +84,8 @@ static void pass_time(struct weir_leased *key, const struct weir_leased_options 
             begin_stint(key);
         key->deadline_ns = key->renew_ns = 0;
     }
+    if (key->doubt > 0 && now_ns >= key->doubt_ns)
+        end_doubt(key);
     if (key->sent_ns > 0 && now_ns >= weir_add_sat(key->sent_ns, options->lost_ns))
         lose(key, options, now_ns);
     count_demand(key, options, now_ns);
@@ -78,6 +108,10 @@ static void send_ask(struct weir_leased *key, const struct weir_leased_options *
 {
     weir_assert(key->sent_ns == 0);
     key->sent_ns = now_ns;
+    key->sent_stint = key->stint;
+    key->sent_back = 0;
+    key->sent_owed = key->spent - key->known;
+    key->sent_until_ns = weir_add_sat(now_ns, options->ttl_ns - options->ttl_ns / 10);
     key->sent_spent = key->spent;
     key->sent_want = want;
     key->sent_least = weir_min_u64(key->least, want);
@@ -109,8 +143,12 @@ static void ask_for_chunk(struct weir_leased *key, const struct weir_leased_opti
 static void give_back(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns,
                       struct weir_share_effects *effects)
 {
+    uint64_t back = key->pocket;
     key->pocket = 0;
     send_ask(key, options, now_ns, 0, effects);
+    key->sent_back = back;
+    if (back > 0)
+        key->sent_until_ns = weir_min_u64(key->sent_until_ns, key->deadline_ns);
 }
 
 /* ---- events ---- */
@@ -181,6 +219,8 @@ static enum weir_share_say commit(struct weir_leased *key, uint64_t units)
     key->spent = weir_add_sat(key->spent, live);
     weir_assert(units - live <= key->dead);
     key->dead -= units - live;
+    if (live < units)
+        forfeit(key, units); /* charged, and the request does not go on */
     return live == units ? WEIR_SHARE_YES : WEIR_SHARE_NO;
 }
 
@@ -188,6 +228,7 @@ static void cancel(struct weir_leased *key, uint64_t units)
 {
     uint64_t dead = weir_min_u64(units, key->dead);
     key->dead -= dead;
+    forfeit(key, dead);
     weir_assert(units - dead <= key->reserved);
     key->reserved -= units - dead;
     key->pocket += units - dead;
@@ -207,15 +248,34 @@ static void note_refusal(struct weir_leased *key, const struct weir_leased_optio
     key->refused_until_ns = weir_add_sat(now_ns, weir_max_u64(wait_ns, 1));
 }
 
+/* The answer took so long that what it grants is no longer safe to spend; the engine may hold it for as long again. So
+ * it is given back, unless the engine may have charged for it what was spent or reserved meanwhile. */
+static void come_late(struct weir_leased *key, uint64_t now_ns)
+{
+    if (key->reserved > 0 || key->spent != key->known) {
+        begin_stint(key);
+        return;
+    }
+    if (key->pocket > 0) {
+        doubt(key, key->pocket, key->deadline_ns);
+        key->retry_ns = now_ns;
+    }
+    key->pocket = key->deadline_ns = key->renew_ns = 0;
+}
+
 static void hear(struct weir_leased *key, const struct weir_leased_options *options,
                  const struct weir_share_answer *answer, uint64_t now_ns)
 {
     if (key->sent_ns == 0 || answer->seq != key->seq)
         return;
     if (answer->stint != key->stint || answer->stale) { /* it speaks of a stint that is over */
+        key->sent_want = answer->stale ? 0 : answer->granted;
         lose(key, options, now_ns);
         return;
     }
+    key->doubt = 0;
+    if (now_ns >= key->sent_until_ns)
+        forfeit(key, key->sent_back); /* it may have been too late to come back */
     uint64_t margin_ns = weir_max_u64(answer->hold_ns / 10, 1);
     uint64_t usable_ns = weir_sub_sat(answer->hold_ns, margin_ns);
     key->deadline_ns = weir_add_sat(key->sent_ns, usable_ns);
@@ -230,7 +290,7 @@ static void hear(struct weir_leased *key, const struct weir_leased_options *opti
     key->again = key->waiting; /* who waits asks again, one after the other; the first sends for all */
     key->waiting = key->least = 0;
     if (now_ns >= key->deadline_ns)
-        begin_stint(key);
+        come_late(key, now_ns);
 }
 
 /* What is to be said unasked: give back when idle or leaving, renew a chunk that runs out or ages, and speak again
@@ -291,8 +351,11 @@ void weir_leased_step(struct weir_leased *key, const struct weir_leased_options 
         hear(key, options, event->answer, now_ns);
         break;
     case WEIR_SHARE_LOST:
-        if (key->sent_ns > 0 && event->seq == key->seq)
-            lose(key, options, now_ns);
+        if (key->sent_ns == 0 || event->seq != key->seq)
+            break;
+        if (event->undone)
+            key->sent_want = key->sent_owed = 0;
+        lose(key, options, now_ns);
         break;
     case WEIR_SHARE_LEAVE:
         key->leaving = true;

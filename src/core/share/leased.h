@@ -6,6 +6,8 @@
  * A chunk is spent only before sent + hold_ns - margin, by this node's clock, where `sent` is when the ask was sent
  * whose answer was heard last: the engine, which counts from later, still holds it for us then. After that a new stint
  * begins: the engine charges what it held for the old one.
+ * An ask whose answer is lost, or comes too late to spend what it grants, is followed by another that gives back what
+ * is not in the pocket. What may have been charged by then is counted as forfeited, be it that it came back after all.
  * Chunks size themselves by demand: about what is spent in a third of the ttl, at least what the first waiting request
  * needs; renewed in the background before they run out; given back when demand stays away for half a ttl. */
 #ifndef WEIR_CORE_SHARE_LEASED_H
@@ -30,7 +32,11 @@ struct weir_leased {
     uint64_t deadline_ns; /* the pocket is worth nothing from here on; 0 = this stint was granted nothing yet */
     uint64_t sent_ns;     /* of the ask under way; 0 = none */
     uint64_t sent_spent, sent_want, sent_least;
-    uint64_t renew_ns; /* when the chunk should be renewed */
+    uint64_t sent_stint, sent_owed, sent_back; /* what it gave back out of the pocket */
+    uint64_t sent_until_ns; /* what the engine holds by this ask, or though it does not hear it, it holds until then */
+    uint64_t doubt, doubt_ns; /* units that it may hold and we do not, since an ask was lost; until then at least */
+    uint64_t forfeited;       /* units in all that the engine charged though they were not spent, at most */
+    uint64_t renew_ns;        /* when the chunk should be renewed */
     uint64_t retry_ns; /* an ask was lost: the engine may hold units that we do not know of; say so then. 0 = none */
     uint64_t waiting;  /* units that requests were told to wait for since the last ask */
     uint64_t again;    /* of them, those that waited when the last answer came: they ask again */

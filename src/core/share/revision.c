@@ -3,16 +3,20 @@
 
 #include "base/checked.h"
 
+/* No clock uses up the numbers: a million changes are left beyond the last that one can give. */
+#define CLOCK_MAX_S (WEIR_REVISION_MAX - (UINT32_C(1) << 20))
+
 bool weir_revision_newer(const struct weir_revision *a, const struct weir_revision *b)
 {
     return a->number != b->number ? a->number > b->number : a->checksum > b->checksum;
 }
 
-void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t given)
+void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t given, bool is_reload)
 {
     struct weir_revision *newest = &revised->newest;
-    bool changed = revised->owned && (revised->own != checksum || revised->own_given != given);
-    if (changed && newest->number == 0 && newest->superseded_count < WEIR_SUPERSEDED_MAX)
+    bool had = revised->owned;
+    bool changed = is_reload && (!had || revised->own != checksum || revised->own_given != given);
+    if (changed && had && newest->number == 0 && newest->superseded_count < WEIR_SUPERSEDED_MAX)
         newest->superseded[newest->superseded_count++] = revised->own; /* who starts with it is late */
     revised->own = checksum;
     revised->own_given = given;
@@ -30,6 +34,22 @@ static bool is_superseded(const struct weir_revision *newest, uint64_t checksum)
     return false;
 }
 
+/* Whether whoever made `told` knew `ours`: in its list ours is followed by what ours superseded, as far as the list
+ * goes. That ours stands there alone is not enough, for a definition may be brought back. */
+static bool builds_on(const struct weir_revision *told, const struct weir_revision *ours)
+{
+    size_t at = 0;
+    while (at < told->superseded_count && told->superseded[at] != ours->checksum)
+        at++;
+    if (at++ == told->superseded_count)
+        return false;
+    size_t next = ours->superseded_count > 0 && ours->superseded[0] == told->checksum; /* brought back */
+    bool ends = next == ours->superseded_count;
+    if (at == told->superseded_count)
+        return ends || at == WEIR_SUPERSEDED_MAX;
+    return !ends && told->superseded[at] == ours->superseded[next];
+}
+
 bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told)
 {
     revised->heard = true;
@@ -43,8 +63,9 @@ bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision 
         newest->superseded_count += newest->superseded_count < WEIR_SUPERSEDED_MAX;
         newest->superseded[newest->superseded_count - 1] = before.checksum;
     }
-    if (told->checksum == revised->own)
-        revised->wanted = false;
+    bool ours = before.number > 0 && before.checksum == revised->own;
+    if (told->checksum == revised->own || (ours && builds_on(told, &before)))
+        revised->wanted = false; /* the others know */
     return true;
 }
 
@@ -69,7 +90,8 @@ bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s)
     struct weir_revision next = {
         .number = before.number == 0 && !revised->wanted
                       ? 1
-                      : weir_min_u64(weir_max_u64(before.number + 1, now_s), WEIR_REVISION_MAX),
+                      : weir_min_u64(weir_max_u64(before.number + 1, weir_min_u64(now_s, CLOCK_MAX_S)),
+                                     WEIR_REVISION_MAX),
         .given = revised->own_given,
         .checksum = revised->own,
     };

@@ -8,11 +8,12 @@
  * repetition of what is told do not matter.
  *
  * When does what a node's own file says become the newest? If `revision:` in the file is above the newest's; never if
- * it is below. If they are equal (or nobody gives one): when a reload of that node changed it, or when nobody has had
- * it before. A start with a file that others have left behind changes nothing.
+ * it is below. If they are equal (or nobody gives one): when a reload of that node changed it or brought it, or when
+ * nobody has had it before. A start with a file that others have left behind changes nothing.
  *
  * Thread rule: plain values. Bounds: WEIR_SUPERSEDED_MAX definitions are remembered; one from before counts as never
- * seen. Numbers end at WEIR_REVISION_MAX; nothing becomes newer than that. */
+ * seen. Numbers end at WEIR_REVISION_MAX; nothing becomes newer than that. No clock gives the last million of them, so
+ * that a change made in 2109 is not the last one. */
 #ifndef WEIR_CORE_SHARE_REVISION_H
 #define WEIR_CORE_SHARE_REVISION_H
 
@@ -22,6 +23,7 @@
 
 #define WEIR_SUPERSEDED_MAX 16
 #define WEIR_REVISION_MAX UINT32_MAX /* stored values have 32 bits for it */
+#define WEIR_REVISION_FIRST 1        /* of a limit that never changed */
 
 struct weir_revision {
     uint64_t number;   /* 0: there is none */
@@ -37,15 +39,15 @@ struct weir_revised {
     uint64_t own, own_given; /* what its own file says */
     bool owned;              /* that is set */
     bool heard;              /* it knows what the others knew when it came */
-    bool wanted;             /* a reload changed `own`: it is to become the newest. Whoever sees that it has been told
-                                to the others ends that */
+    bool wanted;             /* a reload changed or brought `own`: it is to become the newest. Whoever sees that it has
+                                been told to the others ends that */
 };
 
 /* Whether `a` is newer than `b`: by number; by checksum where two nodes gave one number to two definitions. */
 bool weir_revision_newer(const struct weir_revision *a, const struct weir_revision *b);
 
 /* The node's file says this, after a start or a reload. */
-void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t given);
+void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t given, bool is_reload);
 
 /* Others say that this is the newest; NULL: they know of none. True: the newest is another one now. */
 bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told);

@@ -66,6 +66,7 @@ struct weir_share_event {
     enum weir_share_event_kind kind;
     uint64_t units;
     uint64_t seq;
+    bool undone; /* LOST: it is known that the engine has done nothing */
     const struct weir_share_answer *answer;
 };
 

@@ -44,7 +44,10 @@ struct weir_lock_op {
                       the engine's raises it first; the holder with one above its token's gets a new number, because
                       it can write nothing under the old one */
     /* afterwards */
-    int status; /* 0, and `said` is valid; WEIR_EDOWN; WEIR_EUNKNOWN; WEIR_ERANGE (`seen`) */
+    int status;      /* 0, and `said` is valid; WEIR_EDOWN; WEIR_EUNKNOWN; WEIR_ERANGE (`seen`) */
+    uint64_t due_ns; /* CLOCK_MONOTONIC; not 0, with WEIR_EDOWN: it asks for a raise, or for a new token while the store
+                        needs one, which would outrun the clock and is not made before. It alone is not done: no batch
+                        waits for a raise, and whatever gives out no new token is answered meanwhile */
     enum weir_lock_said said;
     struct weir_token token;
     uint64_t lease_ns; /* as the store gave it, from when it decided */
@@ -60,7 +63,8 @@ struct weir_lock_engine_state {
     uint64_t raised;   /* times since the start, the start's own included */
     uint64_t batches;  /* made durable */
     uint64_t failures; /* batches that ended in WEIR_EDOWN or WEIR_EUNKNOWN */
-    char fault[160];   /* the last one, for people; without secrets */
+    char fault[160];   /* for people; without secrets. Of the last failure until a batch is done again; or what is to be
+                          known of a store that works */
 };
 
 struct weir_lock_engine {

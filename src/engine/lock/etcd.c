@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/checked.h"
 #include "engine/lock/etcd_inside.h"
@@ -40,8 +39,10 @@ void weir_etcd_see(struct weir_etcd *etcd, const json_t *answer)
 {
     struct weir_witness now = seen_in(etcd, answer);
     /* Against what was known before this batch: answers of one batch may come in another order than they were made. */
-    if (weir_witness_differs(&etcd->witness, &now))
+    if (weir_witness_differs(&etcd->witness, &now)) {
         etcd->raise = etcd->went_back = true;
+        etcd->before = UINT64_MAX; /* what others raised before that counts no more */
+    }
     etcd->position = weir_max_u64(etcd->position, now.position);
 }
 
@@ -81,48 +82,86 @@ static uint64_t stored_incarnation(const json_t *found)
     return size == SIZE_MAX ? 0 : strtoull(text, NULL, 10);
 }
 
-/* Reads, raises, writes if nobody else did meanwhile: 1; 0: somebody did; -1: it failed. */
-static int try_raise(struct weir_etcd *etcd, uint64_t seen)
+/* False: nothing may be granted without it. */
+static bool witness_save(struct weir_etcd *etcd, struct weir_witness now, uint64_t incarnation)
 {
-    json_t *read = ask(etcd, json_pack("{s:[o]}", "success", weir_etcd_range(weir_etcd_incarnation_key(etcd))));
-    if (!read)
-        return -1;
-    const json_t *found = weir_etcd_found(read, 0);
-    uint64_t incarnation = weir_incarnation_raise(stored_incarnation(found), (uint64_t)time(NULL),
-                                                  weir_max_u64(seen, etcd->witness.incarnation));
-    if (incarnation == 0)
-        fail(etcd, "the incarnations are used up");
-    json_t *written = incarnation == 0 ? NULL : ask(etcd, put_incarnation(etcd, found, incarnation));
-    json_decref(read);
+    now.incarnation = incarnation;
+    if (weir_witness_save(etcd->witness_path, &now) != 0) {
+        fail(etcd, "the witness file cannot be written: nothing is granted without it");
+        return false;
+    }
+    etcd->witness = now;
+    etcd->position = now.position;
+    etcd->before = UINT64_MAX;
+    etcd->pace.due_ns = 0;
+    return true;
+}
+
+enum raising { RAISING_DONE, RAISING_AGAIN, RAISING_FAILED };
+
+/* Writes what is above the incarnation that was read, if nobody else did meanwhile. */
+static enum raising write_raised(struct weir_etcd *etcd, const json_t *found, uint64_t raised)
+{
+    json_t *written = ask(etcd, put_incarnation(etcd, found, raised));
     if (!written)
-        return -1;
+        return RAISING_FAILED;
     bool done = json_is_true(json_object_get(written, "succeeded"));
     struct weir_witness now = seen_in(etcd, written);
     json_decref(written);
     if (!done)
-        return 0;
-    now.incarnation = incarnation;
-    if (weir_witness_save(etcd->witness_path, &now) != 0) {
-        fail(etcd, "the witness file cannot be written: nothing is granted without it");
-        return -1;
-    }
-    etcd->witness = now;
-    etcd->position = now.position;
-    return 1;
-}
-
-static bool raise_incarnation(struct weir_etcd *etcd, uint64_t seen)
-{
-    int done = 0;
-    for (int i = 0; i < RAISE_TRIES_MAX && done == 0; i++)
-        done = try_raise(etcd, seen);
-    if (done != 1)
-        return false;
-    etcd->ready = true;
-    etcd->raise = etcd->went_back = false;
+        return RAISING_AGAIN;
+    if (!witness_save(etcd, now, raised))
+        return RAISING_FAILED;
     pthread_mutex_lock(&etcd->mutex);
     etcd->shown.raised++;
     pthread_mutex_unlock(&etcd->mutex);
+    return RAISING_DONE;
+}
+
+/* A raise waits: from here on the store is not to go back behind what it has now. */
+static void wait_on(struct weir_etcd *etcd, struct weir_witness now)
+{
+    etcd->witness.system = now.system;
+    etcd->witness.position = etcd->position = now.position;
+}
+
+/* `before` is the lowest incarnation that was read so far: one that another node raised since then serves us, too. */
+static enum raising try_raise(struct weir_etcd *etcd, uint64_t floor, uint64_t *before)
+{
+    enum raising done = RAISING_FAILED;
+    json_t *read = ask(etcd, json_pack("{s:[o]}", "success", weir_etcd_range(weir_etcd_incarnation_key(etcd))));
+    if (!read)
+        return RAISING_FAILED;
+    weir_etcd_see(etcd, read);
+    const json_t *found = weir_etcd_found(read, 0);
+    uint64_t stored = stored_incarnation(found), clock_s = weir_pace_clock_s();
+    uint64_t raised = weir_incarnation_raise(stored, clock_s, floor);
+    if (stored > *before && stored > floor) {
+        done = witness_save(etcd, seen_in(etcd, read), stored) ? RAISING_DONE : RAISING_FAILED;
+    } else if (raised == 0) {
+        fail(etcd, "the incarnations are used up");
+    } else if (weir_pace_may(&etcd->pace, raised, clock_s)) {
+        done = write_raised(etcd, found, raised);
+    } else if (etcd->raise) {
+        wait_on(etcd, seen_in(etcd, read));
+    }
+    *before = weir_min_u64(*before, stored);
+    json_decref(read);
+    return done;
+}
+
+/* It never waits for the clock: `pace` says when it is due, 0 after a failure. */
+static bool raise_incarnation(struct weir_etcd *etcd, uint64_t seen, uint64_t *before)
+{
+    enum raising done = RAISING_AGAIN;
+    const uint64_t floor = weir_max_u64(seen, etcd->witness.incarnation), due_ns = etcd->pace.due_ns;
+    for (int i = 0; i < RAISE_TRIES_MAX && done == RAISING_AGAIN; i++)
+        done = try_raise(etcd, floor, before);
+    if (done != RAISING_DONE && etcd->pace.due_ns == due_ns) /* it came not so far as to ask the clock */
+        etcd->pace.due_ns = 0;
+    if (done != RAISING_DONE)
+        return false;
+    etcd->raise = etcd->went_back = false;
     return true;
 }
 
@@ -174,11 +213,35 @@ static void run(struct weir_etcd *etcd, size_t count)
     }
 }
 
-/* Whatever raises is done before whatever is granted. False: not now. */
-static bool raise_for(struct weir_etcd *etcd, size_t count)
+static bool asks_raise(const struct weir_etcd *etcd, const struct weir_lock_op *op)
+{
+    return op->verb == WEIR_LOCK_RAISE || (op->verb == WEIR_LOCK_ACQUIRE && op->seen > etcd->witness.incarnation);
+}
+
+/* Those who ask for a raise, once for all: to above the highest of them. They are not served by what others raised
+ * earlier. While it is not due, or where it failed, the others go on under the incarnation that is. */
+static void raise_asked(struct weir_etcd *etcd, size_t count, uint64_t seen)
+{
+    uint64_t before = UINT64_MAX;
+    bool raised = !weir_pace_waits(&etcd->pace) && raise_incarnation(etcd, seen, &before);
+    for (size_t i = 0; i < count; i++) {
+        struct weir_lock_op *op = etcd->ops[i].op;
+        if (etcd->ops[i].step == WEIR_ETCD_DONE || (raised ? op->verb != WEIR_LOCK_RAISE : !asks_raise(etcd, op)))
+            continue;
+        etcd->ops[i].step = WEIR_ETCD_DONE;
+        op->due_ns = raised ? 0 : etcd->pace.due_ns;
+        op->status = raised ? 0 : WEIR_EDOWN;
+        op->said = WEIR_LOCK_GRANTED;
+        op->token.incarnation = etcd->witness.incarnation;
+    }
+}
+
+/* Whatever raises is done before whatever is granted. A raise that the store itself needs and that is not due, or
+ * fails, holds up new tokens alone (etcd_op.c). */
+static void raise_for(struct weir_etcd *etcd, size_t count)
 {
     uint64_t seen = 0;
-    bool raise = !etcd->ready || etcd->raise;
+    bool asked = false;
     for (size_t i = 0; i < count; i++) {
         struct weir_lock_op *op = etcd->ops[i].op;
         if (etcd->ops[i].step == WEIR_ETCD_DONE)
@@ -187,37 +250,42 @@ static bool raise_for(struct weir_etcd *etcd, size_t count)
             !weir_incarnation_believed(etcd->witness.incarnation, op->seen)) {
             op->status = WEIR_ERANGE;
             etcd->ops[i].step = WEIR_ETCD_DONE;
-        } else if (op->verb == WEIR_LOCK_RAISE ||
-                   (op->verb == WEIR_LOCK_ACQUIRE && op->seen > etcd->witness.incarnation)) {
-            raise = true;
+        } else if (asks_raise(etcd, op)) {
+            asked = true;
             seen = weir_max_u64(seen, op->seen);
         }
     }
-    if (raise && !raise_incarnation(etcd, seen))
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        struct weir_lock_op *op = etcd->ops[i].op;
-        if (op->verb == WEIR_LOCK_RAISE && etcd->ops[i].step != WEIR_ETCD_DONE) {
-            op->status = 0;
-            op->said = WEIR_LOCK_GRANTED;
-            op->token.incarnation = etcd->witness.incarnation;
-            etcd->ops[i].step = WEIR_ETCD_DONE;
-        }
-    }
-    return true;
+    if (asked)
+        raise_asked(etcd, count, seen);
+    if (etcd->raise && !weir_pace_waits(&etcd->pace))
+        (void)raise_incarnation(etcd, 0, &etcd->before);
 }
 
+/* It needs a raise that cannot be made, and for another reason than the clock. */
+static bool is_stuck(const struct weir_etcd *etcd)
+{
+    return etcd->raise && etcd->pace.due_ns == 0;
+}
+
+/* Of what was put off alone nobody asked the store. */
 static void account(struct weir_etcd *etcd, size_t count)
 {
-    bool failed = false;
-    for (size_t i = 0; i < count; i++)
-        failed |= etcd->ops[i].op->status == WEIR_EDOWN || etcd->ops[i].op->status == WEIR_EUNKNOWN;
+    bool failed = is_stuck(etcd), asked = false;
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_lock_op *op = etcd->ops[i].op;
+        asked |= op->due_ns == 0;
+        failed |= op->due_ns == 0 && (op->status == WEIR_EDOWN || op->status == WEIR_EUNKNOWN);
+    }
+    if (!asked)
+        return;
     pthread_mutex_lock(&etcd->mutex);
     etcd->shown.batches += !failed;
     etcd->shown.failures += failed;
     etcd->shown.up = !failed;
     etcd->shown.incarnation = etcd->witness.incarnation;
-    if (failed && weir_etcd_http_fault(etcd->http)[0] != '\0')
+    if (!failed)
+        etcd->shown.fault[0] = '\0';
+    else if (weir_etcd_http_fault(etcd->http)[0] != '\0')
         snprintf(etcd->shown.fault, sizeof etcd->shown.fault, "%s", weir_etcd_http_fault(etcd->http));
     pthread_mutex_unlock(&etcd->mutex);
 }
@@ -229,11 +297,13 @@ static void apply(struct weir_lock_engine *engine, struct weir_lock_op *ops, siz
     etcd->deadline_ns = deadline_ns;
     for (size_t i = 0; i < count; i++) {
         ops[i].status = WEIR_EDOWN;
+        ops[i].due_ns = 0;
         ops[i].holder_size = 0;
         etcd->ops[i] = (struct weir_etcd_op){ .op = &ops[i], .step = WEIR_ETCD_LOOK };
     }
-    for (int pass = 0; pass < PASSES_MAX && raise_for(etcd, count); pass++) {
+    for (int pass = 0; pass < PASSES_MAX; pass++) {
         size_t left = 0;
+        raise_for(etcd, count);
         run(etcd, count);
         for (size_t i = 0; i < count; i++) {
             bool again = etcd->ops[i].again && ops[i].status == WEIR_EDOWN;
@@ -302,6 +372,8 @@ int weir_lock_etcd_open(const struct weir_lock_etcd_options *options, struct wei
         return WEIR_ENOMEM;
     etcd->engine.ops = &etcd_ops;
     etcd->shown.name = "etcd";
+    etcd->raise = true;
+    etcd->before = UINT64_MAX;
     pthread_mutex_init(&etcd->mutex, NULL);
     int error = set_up(etcd, options, ret_fault);
     if (error != 0) {

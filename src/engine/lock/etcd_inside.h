@@ -8,6 +8,7 @@
 
 #include "core/lease/incarnation.h"
 #include "engine/lock/etcd_http.h"
+#include "engine/lock/pace.h"
 
 #define WEIR_ETCD_PREFIX_MAX 128
 #define WEIR_ETCD_VALUE_MAX (WEIR_LOCK_OWNER_MAX + 24) /* "INCARNATION:OWNER" */
@@ -31,7 +32,7 @@ struct weir_etcd_op {
     struct weir_etcd_call call;
     struct weir_etcd_op *after; /* on the same name, later in the batch */
     bool waits;                 /* for one on the same name, earlier in the batch */
-    bool again;                 /* the store went back, or others changed it first: nothing was done */
+    bool again;                 /* it needs a raise, or others changed the lock first: nothing was done */
     /* As read: */
     bool there;
     char value[WEIR_ETCD_VALUE_MAX];
@@ -49,9 +50,10 @@ struct weir_etcd {
     char *witness_path;
     struct weir_witness witness; /* position: the highest revision seen before this batch */
     uint64_t position;           /* and in it */
-    bool ready;                  /* `witness` is of the store that is there, and its incarnation is granted under */
-    bool raise;                  /* before the next grant */
-    bool went_back;              /* seen in this pass: what it granted is void */
+    bool raise;                  /* no new token is given out before; else the store's incarnation is the witness's */
+    uint64_t before;             /* until then: the lowest incarnation that was read since */
+    struct weir_pace pace;
+    bool went_back; /* seen since the last raise: what is granted before the next is void */
     uint64_t deadline_ns;
     struct weir_etcd_op ops[WEIR_LOCK_BATCH_MAX];
     pthread_mutex_t mutex; /* of `shown`, read by any thread */

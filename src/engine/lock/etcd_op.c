@@ -128,28 +128,38 @@ static uint64_t seconds(const json_t *answer)
 }
 
 /* The incarnation under which the store stands: raised by another node, or by us; lower: it has gone back. */
-static void adopt(struct weir_etcd *etcd, struct weir_etcd_op *op, const json_t *found)
+static void adopt(struct weir_etcd *etcd, const json_t *found)
 {
+    if (etcd->raise) /* which decides by it */
+        return;
     char text[24] = { 0 };
     size_t size = found ? weir_etcd_bytes_get(json_object_get(found, "value"), text, sizeof text - 1) : SIZE_MAX;
     uint64_t stored = size == SIZE_MAX ? 0 : strtoull(text, NULL, 10);
     if (stored < etcd->witness.incarnation)
-        etcd->raise = op->again = true;
+        etcd->raise = true;
     else
         etcd->witness.incarnation = stored;
+}
+
+/* It would be given a new token: when the raise is due, or in the next pass. */
+static void await_raise(const struct weir_etcd *etcd, struct weir_etcd_op *op)
+{
+    op->op->due_ns = etcd->pace.due_ns;
+    op->again = etcd->pace.due_ns == 0;
+    end(op, WEIR_EDOWN);
 }
 
 static void heard_look(struct weir_etcd *etcd, struct weir_etcd_op *op)
 {
     weir_etcd_see(etcd, op->call.answer);
-    adopt(etcd, op, weir_etcd_found(op->call.answer, 1));
+    adopt(etcd, weir_etcd_found(op->call.answer, 1));
     if (!read_lock(op, weir_etcd_found(op->call.answer, 0))) {
         end(op, WEIR_EDOWN);
         return;
     }
     bool owners = is_owners(op), acquire = op->op->verb == WEIR_LOCK_ACQUIRE;
-    if (op->again && acquire && !owners)
-        end(op, WEIR_EDOWN);
+    if (etcd->raise && acquire && (!op->there || (owners && op->op->seen > op->token.incarnation)))
+        await_raise(etcd, op);
     else if (op->op->verb == WEIR_LOCK_SHOW || (acquire && op->there && !owners)) {
         if (op->there)
             ask_by_lease(etcd, op, WEIR_ETCD_REMAINS, "/v3/lease/timetolive", op->lease);
@@ -204,10 +214,12 @@ static void heard_keep(struct weir_etcd *etcd, struct weir_etcd_op *op)
     op->granted_ns = seconds(json_object_get(op->call.answer, "result"));
     if (op->granted_ns == 0) { /* an answer without a ttl: the lease has ended */
         op->there = false;
-        if (op->op->verb == WEIR_LOCK_ACQUIRE)
-            ask_lease(etcd, op);
-        else
+        if (op->op->verb != WEIR_LOCK_ACQUIRE)
             say(op, WEIR_LOCK_FREE, 0);
+        else if (etcd->raise)
+            await_raise(etcd, op);
+        else
+            ask_lease(etcd, op);
     } else if (op->granted_ns < op->op->ttl_ns)
         ask_lease(etcd, op);
     else

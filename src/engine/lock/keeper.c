@@ -37,6 +37,7 @@ static void sleep_until_due(struct weir_keeper *keeper)
     keeper->resting = keeper->idle_ns == UINT64_MAX;
     uint64_t until_ns = weir_min_u64(weir_due_next_ns(&keeper->queues_due), weir_due_next_ns(&keeper->waits_due));
     until_ns = weir_min_u64(until_ns, keeper->idle_ns);
+    until_ns = weir_min_u64(until_ns, keeper->put_off.first ? keeper->put_off_ns : UINT64_MAX);
     until_ns = weir_min_u64(until_ns, keeper->gathered.first ? keeper->gather_until_ns : UINT64_MAX);
     while (!busy && !keeper->submitted.first && !keeper->left && !keeper->stopping) {
         if (until_ns == UINT64_MAX) {
@@ -93,6 +94,14 @@ static void sort_in(struct weir_keeper *keeper, struct weir_keeper_request *requ
     weir_keeper_push(&keeper->backlog, request);
 }
 
+/* Those who were put off are asked as if they came now; their waits go on from when they came. */
+static void ask_put_off(struct weir_keeper *keeper)
+{
+    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->put_off));)
+        weir_keeper_push(&keeper->backlog, request);
+    keeper->put_off_asks = 0;
+}
+
 /* Takes over what came. False: the end. */
 static bool take(struct weir_keeper *keeper)
 {
@@ -107,6 +116,8 @@ static bool take(struct weir_keeper *keeper)
     pthread_mutex_unlock(&keeper->mutex);
 
     keeper->now_ns = now_monotonic_ns();
+    if (keeper->stop || keeper->now_ns >= keeper->put_off_ns)
+        ask_put_off(keeper);
     for (struct weir_keeper_request *request; (request = weir_keeper_pop(&submitted));)
         sort_in(keeper, request);
     if (keeper->stop || keeper->gathered_count >= keeper->companions || keeper->now_ns >= keeper->gather_until_ns)
@@ -243,8 +254,10 @@ static int init(struct weir_keeper *keeper, const struct weir_keeper_options *op
     keeper->timeout_ns = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
     keeper->idle_ns = UINT64_MAX;
     size_t room = keeper->waiters_max + keeper->pending_max;
-    if (weir_hash_init(&keeper->queues) != 0 || weir_hash_init(&keeper->owners) != 0 ||
-        weir_due_init(&keeper->queues_due, room) != 0 || weir_due_init(&keeper->waits_due, room) != 0)
+    keeper->queues_due = (struct weir_due_heap){ calloc(room + 1, sizeof(struct weir_due *)), 0, room };
+    keeper->waits_due = (struct weir_due_heap){ calloc(room + 1, sizeof(struct weir_due *)), 0, room };
+    if (!keeper->queues_due.members || !keeper->waits_due.members || weir_hash_init(&keeper->queues) != 0 ||
+        weir_hash_init(&keeper->owners) != 0)
         return WEIR_ENOMEM;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -260,8 +273,8 @@ static int init(struct weir_keeper *keeper, const struct weir_keeper_options *op
 static void deinit(struct weir_keeper *keeper)
 {
     keeper->engine->ops->destroy(keeper->engine);
-    weir_due_deinit(&keeper->waits_due);
-    weir_due_deinit(&keeper->queues_due);
+    free(keeper->waits_due.members);
+    free(keeper->queues_due.members);
     weir_hash_deinit(&keeper->owners);
     weir_hash_deinit(&keeper->queues);
     free(keeper);

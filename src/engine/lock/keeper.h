@@ -4,6 +4,10 @@
  * in order of arrival per name (core/lease/waiting.h), asks again for the first of them when a lease ends or is
  * released, and lets nobody who does not wait pass those who do.
  *
+ * An acquire or raise that needs the incarnation raised, while that would outrun the clock, is put off and asked again
+ * when it is due: nobody else waits for it, and others may pass it. After `timeout_ns` it is answered WEIR_EDOWN; so is
+ * at once, of those who ask for raises themselves (`seen`, RAISE), one more than a batch holds.
+ *
  * Thread rule: submit, leave and state from any thread, also from within `done`. Requests of one name are decided in
  * the order in which they were submitted, unless they wait. `done` is called on the keeper's thread, once per request,
  * soon and without locks held: hand it over to your own thread there.
@@ -16,8 +20,8 @@
 #ifndef WEIR_ENGINE_LOCK_KEEPER_H
 #define WEIR_ENGINE_LOCK_KEEPER_H
 
+#include "base/due.h"
 #include "core/lease/waiting.h"
-#include "engine/lock/due.h"
 #include "engine/lock/engine.h"
 #include "engine/lock/hash.h"
 
@@ -38,8 +42,9 @@ struct weir_keeper_own {
     bool decided;        /* no longer pending */
     bool timed;          /* its wait ends by itself: it is or was in the heap */
     bool giving_back;
-    uint16_t bucket; /* of its name in the keeper's under_way */
-    bool unknown;    /* the engine once could not say whether it was granted: that attempt may yet come to pass */
+    uint16_t bucket;           /* of its name in the keeper's under_way */
+    uint64_t put_off_until_ns; /* it is asked again no later; 0: it was not put off yet */
+    bool unknown; /* the engine once could not say whether it was granted: that attempt may yet come to pass */
 };
 
 struct weir_keeper_options {

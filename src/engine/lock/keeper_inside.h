@@ -68,8 +68,11 @@ struct weir_keeper {
     size_t companions;  /* ACQUIREs of the last round that had any, and those that came meanwhile */
     uint64_t commit_ns; /* how long the engine took for it */
 
-    struct weir_keeper_list backlog;  /* taken, not looked at yet */
-    struct weir_keeper_list again;    /* to be asked before all others; busy */
+    struct weir_keeper_list backlog; /* taken, not looked at yet */
+    struct weir_keeper_list again;   /* to be asked before all others; busy */
+    struct weir_keeper_list put_off; /* until put_off_ns: the raise that they need waits for the clock */
+    size_t put_off_asks;             /* of them: those who ask for it */
+    uint64_t put_off_ns;
     struct weir_keeper_list finished; /* to be answered at the end of the round */
     struct weir_hash queues, owners;  /* by name; waiting requests by name and owner */
     struct weir_sip_key key;

@@ -79,6 +79,26 @@ static void start_waiting(struct weir_keeper *keeper, struct weir_keeper_request
         decided(keeper, request);
 }
 
+/* The engine says when to ask again. False: it is answered now. Of those who ask for raises themselves a batch waits at
+ * most: it would be theirs to fill all the room there is. */
+static bool put_off(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    struct weir_keeper_own *own = &request->own;
+    uint64_t due_ns = request->op.due_ns;
+    bool asks = request->op.verb == WEIR_LOCK_RAISE || request->op.seen > 0;
+    if (due_ns == 0 || own->gone || keeper->stop || (asks && keeper->put_off_asks >= WEIR_LOCK_BATCH_MAX))
+        return false;
+    if (own->put_off_until_ns == 0)
+        own->put_off_until_ns = weir_add_sat(keeper->now_ns, keeper->timeout_ns);
+    if (weir_max_u64(due_ns, keeper->now_ns) >= own->put_off_until_ns)
+        return false;
+    own->busy = false;
+    keeper->put_off_ns = weir_max_u64(due_ns, keeper->now_ns + AGAIN_MIN_NS);
+    keeper->put_off_asks += asks;
+    weir_keeper_push(&keeper->put_off, request);
+    return true;
+}
+
 /* ---- putting a batch together ---- */
 
 static void ask(struct weir_keeper *keeper, struct weir_keeper_request *request, enum weir_keeper_role role)
@@ -92,6 +112,7 @@ static void ask(struct weir_keeper *keeper, struct weir_keeper_request *request,
     op->owner = request->op.owner;
     op->ttl_ns = request->op.ttl_ns;
     op->seen = request->op.seen;
+    op->due_ns = 0;
     keeper->asked[i] = request;
     keeper->roles[i] = role;
     request->own.busy = true;
@@ -151,6 +172,7 @@ static void admit(struct weir_keeper *keeper, struct weir_keeper_request *reques
         give_up(keeper, request);
         return;
     }
+    request->op.status = 0; /* of one that was put off: now it may be told who holds the lock */
     struct weir_keeper_queue *queue = weir_keeper_queue_find(keeper, request->op.name);
     if (queue) {
         join_others(keeper, queue, request);
@@ -268,7 +290,7 @@ static void held(struct weir_keeper *keeper, struct weir_keeper_queue *queue, st
 /* Who has just come is told at once; who has waited already goes on, and asking twice for one owner is harmless. */
 static void failed(struct weir_keeper *keeper, struct weir_keeper_queue *queue, struct weir_keeper_request *request)
 {
-    bool own_fault = request->op.status == WEIR_ERANGE;
+    bool own_fault = request->op.status == WEIR_ERANGE || (request->op.due_ns > 0 && !request->own.timed);
     queue->asked = true;
     queue->status = own_fault ? queue->status : request->op.status;
     weir_due_set(&keeper->queues_due, &queue->due, own_fault ? 0 : keeper->now_ns + AGAIN_DOWN_NS);
@@ -277,7 +299,8 @@ static void failed(struct weir_keeper *keeper, struct weir_keeper_queue *queue, 
     bool alone = queue->waiting.count == 1;
     if (own_fault || !request->own.timed) {
         weir_keeper_queue_leave(keeper, request);
-        finish(keeper, request);
+        if (!put_off(keeper, request))
+            finish(keeper, request);
         if (alone)
             return;
     }
@@ -358,7 +381,8 @@ static void take_plain(struct weir_keeper *keeper, struct weir_keeper_request *r
     if (good && queue && op->verb == WEIR_LOCK_RENEW && weir_keeper_queue_holds(queue, op->owner))
         weir_keeper_queue_learn(keeper, queue, op->owner, op);
     request->waiters = op->verb == WEIR_LOCK_SHOW && queue ? queue->waiting.count : 0;
-    finish(keeper, request);
+    if (!put_off(keeper, request))
+        finish(keeper, request);
 }
 
 void weir_keeper_settle(struct weir_keeper *keeper)
@@ -373,6 +397,7 @@ void weir_keeper_settle(struct weir_keeper *keeper)
         const struct weir_lock_op *from = &keeper->ops[i];
         struct weir_lock_op *to = &keeper->asked[i]->op;
         to->status = from->status;
+        to->due_ns = from->due_ns;
         keeper->asked[i]->own.unknown |= keeper->roles[i] == WEIR_KEEPER_FIRST && from->status == WEIR_EUNKNOWN;
         if (keeper->roles[i] != WEIR_KEEPER_BACK && !from->status) {
             to->said = from->said;

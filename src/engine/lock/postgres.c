@@ -17,6 +17,7 @@
 #define OPEN_NS UINT64_C(2000000000)   /* to find the server when weir starts; without it weir starts too */
 #define REST_MIN_NS UINT64_C(50000000) /* after a failed connection, doubled */
 #define REST_MAX_NS UINT64_C(500000000)
+#define RAISE_REST_NS UINT64_C(200000000) /* after a raise that failed: what is held has the server for itself */
 
 static bool connected(struct weir_postgres *postgres, uint64_t deadline_ns)
 {
@@ -39,6 +40,21 @@ static bool connected(struct weir_postgres *postgres, uint64_t deadline_ns)
     return false;
 }
 
+/* The raise that the store itself needs, if it is due. Without it all but new tokens goes on. */
+static void raise_needed(struct weir_postgres *postgres, uint64_t deadline_ns)
+{
+    if (postgres->raised || weir_pace_waits(&postgres->pace) || weir_pg_now_ns() < postgres->raise_after_ns)
+        return;
+    if (!weir_pg_raise(postgres, 0, &postgres->before, deadline_ns) && postgres->pace.due_ns == 0)
+        postgres->raise_after_ns = weir_pg_now_ns() + RAISE_REST_NS;
+}
+
+/* It needs a raise that cannot be made, and for another reason than the clock. */
+static bool is_stuck(const struct weir_postgres *postgres)
+{
+    return !postgres->raised && postgres->pace.due_ns == 0;
+}
+
 /* The ground is gone: another node raised the incarnation, which is taken over, and that is all; or the backend or the
  * table is another one (a pooler, a restored dump), which only a new connection can judge. */
 static bool regain(struct weir_postgres *postgres, uint64_t deadline_ns)
@@ -57,7 +73,11 @@ static bool regain(struct weir_postgres *postgres, uint64_t deadline_ns)
         weir_pg_link_drop(&postgres->link);
         return true;
     }
-    return weir_pg_take_over(postgres, &now);
+    if (!postgres->raised)
+        postgres->ground = now.ground;
+    else if (!weir_pg_take_over(postgres, &now))
+        weir_pg_need_raise(postgres, &now);
+    return true;
 }
 
 /* ---- a batch ---- */
@@ -75,12 +95,21 @@ static int by_name(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+static bool asks_raise(const struct weir_postgres *postgres, const struct weir_lock_op *op)
+{
+    return op->status != WEIR_ERANGE &&
+           (op->verb == WEIR_LOCK_RAISE || (op->verb == WEIR_LOCK_ACQUIRE && op->seen > postgres->ground.incarnation));
+}
+
 static size_t sort(struct weir_postgres *postgres, struct weir_lock_op *ops, size_t count)
 {
     size_t sorted = 0;
-    for (size_t i = 0; i < count; i++)
-        if (ops[i].verb != WEIR_LOCK_RAISE && ops[i].status != WEIR_ERANGE)
-            postgres->order[sorted++] = &ops[i];
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i].status == WEIR_ERANGE || asks_raise(postgres, &ops[i]))
+            continue;
+        ops[i].status = 0; /* it is in the batch */
+        postgres->order[sorted++] = &ops[i];
+    }
     qsort(postgres->order, sorted, sizeof(*postgres->order), by_name);
     return sorted;
 }
@@ -90,7 +119,9 @@ static bool take_answer(void *context, size_t index, const PGresult *result)
     struct weir_postgres *postgres = context;
     if (index < WEIR_PG_BATCH_BEFORE)
         return PQntuples(result) == 1;
-    return weir_pg_answer_read(result, postgres->order[index - WEIR_PG_BATCH_BEFORE]);
+    struct weir_lock_op *op = postgres->order[index - WEIR_PG_BATCH_BEFORE];
+    return weir_pg_answer_read(result, op) &&
+           (op->verb != WEIR_LOCK_ACQUIRE || op->said != WEIR_LOCK_FREE || !postgres->raised);
 }
 
 /* One attempt. A third of the time is kept for hearing that the server gave up. */
@@ -100,10 +131,14 @@ static enum weir_pg_outcome attempt(struct weir_postgres *postgres, size_t count
     for (size_t i = 0; i < count; i++)
         durable = durable || postgres->order[i]->verb == WEIR_LOCK_ACQUIRE ||
                   postgres->order[i]->verb == WEIR_LOCK_RENEW;
+    /* Who asks again because a release was not answered: that may be done after its lock was told to be its own. */
+    enum weir_pg_tokens tokens = postgres->raised ? WEIR_PG_TOKENS_NEW
+                                 : postgres->late ? WEIR_PG_TOKENS_NONE
+                                                  : WEIR_PG_TOKENS_KEPT;
     uint64_t left_ms = weir_sub_sat(deadline_ns, weir_pg_now_ns()) / 1000000;
     weir_pg_text_clear(&postgres->text);
     weir_pg_batch_write(&postgres->text, &postgres->ground, postgres->order, count, durable,
-                        weir_max_u64(left_ms * 2 / 3, 1));
+                        weir_max_u64(left_ms * 2 / 3, 1), tokens);
     if (postgres->text.failed)
         return WEIR_PG_UNSENT;
     return weir_pg_link_run(&postgres->link, postgres->text.data, deadline_ns, take_answer, postgres);
@@ -113,13 +148,20 @@ static enum weir_pg_outcome attempt(struct weir_postgres *postgres, size_t count
 static int decide(struct weir_postgres *postgres, size_t count, uint64_t deadline_ns)
 {
     for (int i = 0; i < WEIR_PG_TRIES_MAX && connected(postgres, deadline_ns); i++) {
+        raise_needed(postgres, deadline_ns);
+        if (!postgres->link.conn)
+            continue;
         enum weir_pg_outcome outcome = attempt(postgres, count, deadline_ns);
-        if (outcome == WEIR_PG_DONE)
+        if (outcome == WEIR_PG_DONE) {
+            if (!is_stuck(postgres))
+                weir_pg_show_done(postgres);
             return 0;
+        }
         const char *state = postgres->link.state;
         bool ground_gone = outcome == WEIR_PG_REFUSED && strcmp(state, WEIR_PG_GROUND_GONE) == 0;
         if (!ground_gone) /* another node began: the way of things, and "division by zero" tells nobody that */
             weir_pg_show_fault(postgres, postgres->link.fault);
+        postgres->late |= outcome == WEIR_PG_UNKNOWN;
         if (outcome == WEIR_PG_UNKNOWN)
             return WEIR_EUNKNOWN;
         if (outcome == WEIR_PG_UNSENT)
@@ -140,26 +182,23 @@ static int decide(struct weir_postgres *postgres, size_t count, uint64_t deadlin
 
 /* ---- raising by request ---- */
 
-/* Once for all that ask: to above the highest of them. False: they get WEIR_EDOWN. */
-static bool raise_asked(struct weir_postgres *postgres, const struct weir_lock_op *ops, size_t count,
-                        uint64_t deadline_ns)
+/* Once for all that ask: to above the highest of them. While it is not due they are put off, and the others go on under
+ * the incarnation that is. False: it failed. */
+static bool raise_asked(struct weir_postgres *postgres, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns)
 {
     bool asked = false;
-    uint64_t seen = 0;
+    uint64_t seen = 0, before = UINT64_MAX; /* whoever asks is not served by what others raised earlier */
     for (size_t i = 0; i < count; i++) {
-        if (ops[i].status == WEIR_ERANGE)
+        if (!asks_raise(postgres, &ops[i]))
             continue;
-        asked = asked || ops[i].verb == WEIR_LOCK_RAISE;
-        seen = ops[i].verb <= WEIR_LOCK_ACQUIRE || ops[i].verb == WEIR_LOCK_RAISE ? weir_max_u64(seen, ops[i].seen)
-                                                                                  : seen;
+        asked = true;
+        seen = weir_max_u64(seen, ops[i].seen);
     }
-    if (!asked && seen <= postgres->ground.incarnation)
+    if (!asked || (!weir_pace_waits(&postgres->pace) && weir_pg_raise(postgres, seen, &before, deadline_ns)))
         return true;
-    if (weir_pg_raise(postgres, seen, deadline_ns))
-        return true;
-    if (postgres->link.fault[0])
-        weir_pg_show_fault(postgres, postgres->link.fault);
-    return false;
+    for (size_t i = 0; i < count; i++)
+        ops[i].due_ns = asks_raise(postgres, &ops[i]) ? postgres->pace.due_ns : 0;
+    return postgres->pace.due_ns > 0;
 }
 
 static void begin(const struct weir_postgres *postgres, struct weir_lock_op *ops, size_t count)
@@ -167,6 +206,7 @@ static void begin(const struct weir_postgres *postgres, struct weir_lock_op *ops
     uint64_t known = weir_max_u64(postgres->witness.incarnation, postgres->ground.incarnation);
     for (size_t i = 0; i < count; i++) {
         bool sees = ops[i].verb == WEIR_LOCK_ACQUIRE || ops[i].verb == WEIR_LOCK_RAISE;
+        ops[i].due_ns = 0;
         ops[i].status = sees && !weir_incarnation_believed(known, ops[i].seen) ? WEIR_ERANGE : WEIR_EDOWN;
     }
 }
@@ -174,10 +214,14 @@ static void begin(const struct weir_postgres *postgres, struct weir_lock_op *ops
 static void end(struct weir_postgres *postgres, struct weir_lock_op *ops, size_t count, int status, bool raised)
 {
     for (size_t i = 0; i < count; i++) {
-        if (ops[i].status == WEIR_ERANGE)
-            continue;
-        ops[i].status = status;
-        if (ops[i].verb != WEIR_LOCK_RAISE)
+        bool done = ops[i].status == 0;
+        if (done)
+            ops[i].status = status;
+        if (done && status == 0 && ops[i].verb == WEIR_LOCK_ACQUIRE && ops[i].said == WEIR_LOCK_FREE) {
+            ops[i].status = WEIR_EDOWN; /* it would be given a new token */
+            ops[i].due_ns = postgres->pace.due_ns;
+        }
+        if (ops[i].verb != WEIR_LOCK_RAISE || ops[i].status == WEIR_ERANGE || ops[i].due_ns > 0)
             continue;
         ops[i].status = raised ? 0 : WEIR_EUNKNOWN; /* before the batch, whatever became of that */
         ops[i].said = WEIR_LOCK_GRANTED;
@@ -196,14 +240,13 @@ static void apply(struct weir_lock_engine *engine, struct weir_lock_op *ops, siz
     if (connected(postgres, deadline_ns)) {
         bool raised = raise_asked(postgres, ops, count, deadline_ns);
         size_t sorted = sort(postgres, ops, count);
-        if (raised)
-            status = sorted > 0 ? decide(postgres, sorted, deadline_ns) : 0;
+        status = sorted > 0 ? decide(postgres, sorted, deadline_ns) : raised ? 0 : WEIR_EDOWN;
         end(postgres, ops, count, status, raised);
     }
     pthread_mutex_lock(&postgres->mutex);
-    postgres->shown.up = postgres->link.conn != NULL;
+    postgres->shown.up = postgres->link.conn != NULL && !is_stuck(postgres);
     postgres->shown.batches += status == 0;
-    postgres->shown.failures += status != 0;
+    postgres->shown.failures += status != 0 || is_stuck(postgres);
     pthread_mutex_unlock(&postgres->mutex);
 }
 
@@ -282,7 +325,9 @@ int weir_lock_postgres_open(const struct weir_lock_postgres_options *options, st
         destroy(&postgres->engine);
         return error;
     }
-    (void)connected(postgres, weir_pg_now_ns() + OPEN_NS);
+    const uint64_t deadline_ns = weir_pg_now_ns() + OPEN_NS;
+    if (connected(postgres, deadline_ns))
+        raise_needed(postgres, deadline_ns);
     *ret_engine = &postgres->engine;
     return 0;
 }

@@ -4,29 +4,42 @@
  * server cannot be restored, promoted or replaced without a new run, so whatever it has forgotten, tokens after it are
  * greater than all before, even where system identifier, timeline and position look as they should. The witness adds
  * what this node had granted under, and lets the fault say what was seen. A connection that comes again within a run
- * finds all as it was, and raises nothing. */
-#include <errno.h>
+ * finds all as it was, and raises nothing.
+ *
+ * The raise keeps new tokens in order. What is held keeps its token before and after it, so nothing but a new token
+ * waits for it. */
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/checked.h"
 #include "engine/lock/postgres_inside.h"
 #include "weir/limit.h"
 
-void weir_pg_show_fault(struct weir_postgres *postgres, const char *text)
+static void show(struct weir_postgres *postgres, const char *text, bool passes)
 {
     pthread_mutex_lock(&postgres->mutex);
     (void)snprintf(postgres->shown.fault, sizeof postgres->shown.fault, "%s", text);
+    postgres->fault_passes = passes;
     pthread_mutex_unlock(&postgres->mutex);
+}
+
+void weir_pg_show_fault(struct weir_postgres *postgres, const char *text)
+{
+    show(postgres, text, true);
+}
+
+void weir_pg_show_done(struct weir_postgres *postgres)
+{
+    if (postgres->fault_passes)
+        show(postgres, "", false);
 }
 
 void weir_pg_show_up(struct weir_postgres *postgres, bool up, bool raised)
 {
     pthread_mutex_lock(&postgres->mutex);
     postgres->shown.up = up;
-    postgres->shown.incarnation = postgres->ground.incarnation;
+    postgres->shown.incarnation = weir_max_u64(postgres->witness.incarnation, postgres->ground.incarnation);
     postgres->shown.raised += raised;
     pthread_mutex_unlock(&postgres->mutex);
 }
@@ -89,7 +102,8 @@ static bool witness_save(struct weir_postgres *postgres, const struct weir_pg_id
     }
     postgres->witness = witness;
     postgres->witnessed = true;
-    postgres->begun = true;
+    postgres->raised = true;
+    postgres->late = false;
     postgres->run = *identity;
     postgres->ground = identity->ground;
     postgres->ground.incarnation = incarnation;
@@ -100,16 +114,9 @@ bool weir_pg_take_over(struct weir_postgres *postgres, const struct weir_pg_iden
 {
     if (!witness_save(postgres, identity, identity->ground.incarnation))
         return false;
-    postgres->raise_due_ns = 0;
+    postgres->pace.due_ns = 0;
     weir_pg_show_up(postgres, true, false);
     return true;
-}
-
-static uint64_t wall_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return now.tv_sec < 0 ? 0 : (uint64_t)now.tv_sec;
 }
 
 /* Says what of the server is not as it was: for people, the incarnation is raised in any case. */
@@ -128,56 +135,40 @@ static void tell_differences(struct weir_postgres *postgres, const struct weir_p
         (void)snprintf(text, sizeof text, "the server went back behind what the witness knows: incarnation raised");
     else
         return;
-    weir_pg_show_fault(postgres, text);
+    show(postgres, text, false);
 }
 
-/* A raise above the clock waits for its next second, over several batches if need be: so there is one of them a second
- * at most, whatever restarts in a circle, and the clock stays the bound that another node knows too. */
-static bool clock_awaited(struct weir_postgres *postgres, uint64_t deadline_ns)
+void weir_pg_need_raise(struct weir_postgres *postgres, const struct weir_pg_identity *identity)
 {
-    if (postgres->raise_due_ns == 0) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        postgres->raise_due_ns = weir_pg_now_ns() + WEIR_NS_PER_SECOND - (uint64_t)now.tv_nsec;
-    }
-    uint64_t until_ns = weir_min_u64(postgres->raise_due_ns, deadline_ns);
-    const struct timespec until = { .tv_sec = (time_t)(until_ns / WEIR_NS_PER_SECOND),
-                                    .tv_nsec = (long)(until_ns % WEIR_NS_PER_SECOND) };
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-        ;
-    if (weir_pg_now_ns() >= postgres->raise_due_ns)
-        return true;
-    weir_pg_show_fault(postgres, "the next incarnation is above the clock: waiting for its next second");
-    return false;
+    postgres->late &= identity->started_us == postgres->run.started_us && identity->system == postgres->run.system;
+    postgres->raised = false;
+    postgres->before = UINT64_MAX;
+    postgres->run = *identity;
+    postgres->ground = identity->ground;
+    weir_pg_show_up(postgres, true, false);
 }
 
-bool weir_pg_raise(struct weir_postgres *postgres, uint64_t seen, uint64_t deadline_ns)
+static bool try_raise(struct weir_postgres *postgres, uint64_t seen, uint64_t *before, uint64_t deadline_ns)
 {
-    bool waited = false;
-    uint64_t before = UINT64_MAX;
-    const uint64_t floor = weir_max_u64(seen,
-                                        weir_max_u64(postgres->witness.incarnation, postgres->ground.incarnation));
+    const uint64_t floor = weir_max_u64(seen, postgres->witness.incarnation);
     for (int i = 0; i < WEIR_PG_TRIES_MAX; i++) {
         struct weir_pg_identity now;
         struct last last = { 0 };
-        if (!weir_pg_identify_now(postgres, &now, deadline_ns))
+        if (!weir_pg_identify_now(postgres, &now, deadline_ns) ||
+            !weir_pg_table_judge(&postgres->link, &postgres->text, postgres->named, deadline_ns))
             return false;
         tell_differences(postgres, &now);
-        uint64_t stored = now.ground.incarnation, wall = weir_max_u64(wall_s(), now.wall_s);
-        if (stored > before && stored > floor)
+        uint64_t stored = now.ground.incarnation, wall_s = weir_max_u64(weir_pace_clock_s(), now.wall_s);
+        if (stored > *before && stored > floor)
             return weir_pg_take_over(postgres, &now);
-        uint64_t raised = weir_incarnation_raise(stored, wall, floor);
+        uint64_t raised = weir_incarnation_raise(stored, wall_s, floor);
         if (raised == 0) {
             weir_pg_show_fault(postgres, "incarnations are used up");
             return false;
         }
-        before = weir_min_u64(before, stored);
-        if (raised > wall && !waited) {
-            if (!clock_awaited(postgres, deadline_ns))
-                return false;
-            waited = true;
-            continue;
-        }
+        *before = weir_min_u64(*before, stored);
+        if (!weir_pace_may(&postgres->pace, raised, wall_s))
+            return false;
         weir_pg_text_clear(&postgres->text);
         weir_pg_raise_write(&postgres->text, postgres->named, stored, raised);
         if (postgres->text.failed ||
@@ -187,10 +178,22 @@ bool weir_pg_raise(struct weir_postgres *postgres, uint64_t seen, uint64_t deadl
             continue;
         if (!witness_save(postgres, &now, raised))
             return false;
-        postgres->raise_due_ns = 0;
         weir_pg_show_up(postgres, true, true);
         return true;
     }
+    return false;
+}
+
+bool weir_pg_raise(struct weir_postgres *postgres, uint64_t seen, uint64_t *before, uint64_t deadline_ns)
+{
+    const uint64_t due_ns = postgres->pace.due_ns;
+    postgres->link.fault[0] = '\0';
+    if (try_raise(postgres, seen, before, deadline_ns))
+        return true;
+    if (postgres->pace.due_ns == due_ns) /* it came not so far as to ask the clock */
+        postgres->pace.due_ns = 0;
+    if (postgres->link.fault[0])
+        weir_pg_show_fault(postgres, postgres->link.fault);
     return false;
 }
 
@@ -203,7 +206,7 @@ static bool fit(struct weir_postgres *postgres, const struct weir_pg_identity *i
         return false;
     }
     if (!identity->fsync)
-        weir_pg_show_fault(postgres, "the server runs with fsync=off: a crash of its machine forgets grants");
+        show(postgres, "the server runs with fsync=off: a crash of its machine forgets grants", false);
     return true;
 }
 
@@ -213,10 +216,10 @@ static bool same_run(struct weir_postgres *postgres, const struct weir_pg_identi
 {
     const struct weir_pg_identity *then = &postgres->run;
     struct last last = { 0 };
-    if (!postgres->begun || now->system != then->system || now->timeline != then->timeline ||
+    if (!postgres->raised || now->system != then->system || now->timeline != then->timeline ||
         now->started_us != then->started_us || now->database != then->database ||
         now->ground.file != then->ground.file || now->position < then->position ||
-        now->ground.incarnation < postgres->ground.incarnation)
+        now->ground.incarnation < postgres->witness.incarnation)
         return false;
     weir_pg_text_clear(&postgres->text);
     weir_pg_text_add(&postgres->text, "SELECT FROM pg_stat_activity WHERE pid = ", "");
@@ -240,6 +243,7 @@ bool weir_pg_settle(struct weir_postgres *postgres, uint64_t deadline_ns)
         !weir_pg_identify_now(postgres, &identity, deadline_ns) || !fit(postgres, &identity) ||
         run(postgres, weir_pg_prepare, &last, deadline_ns) != WEIR_PG_DONE)
         return false;
-    return same_run(postgres, &identity, deadline_ns) ? weir_pg_take_over(postgres, &identity)
-                                                      : weir_pg_raise(postgres, 0, deadline_ns);
+    if (!same_run(postgres, &identity, deadline_ns) || !weir_pg_take_over(postgres, &identity))
+        weir_pg_need_raise(postgres, &identity);
+    return postgres->link.conn != NULL;
 }

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/hex.h"
 
 /* ---- the statements ---- */
 
@@ -71,10 +72,15 @@ const char *const weir_pg_identify =
  * greatest(l.incarnation, …): a node that has not heard of a raise yet cannot go below it.
  *
  * renew: no lease that has ended. Where it waits for a row lock, the WHERE is judged again on the row as it then is,
- * with the clock of then. */
+ * with the clock of then.
+ *
+ * keep: an acquire that gives out no new token: its own lock, as it is, or another's; no row where it would. */
 const char *const weir_pg_prepare =
     "PREPARE weir_ground (bigint, bigint, bigint) AS SELECT 1 / count(*) FROM @_meta WHERE incarnation = $1 "
-    "AND pg_backend_pid() = $2 AND pg_relation_filenode('@'::regclass) = $3; "
+    "AND pg_backend_pid() = $2 AND pg_relation_filenode('@'::regclass) = $3 "
+    "AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid IN ('@'::regclass, '@_meta'::regclass) AND NOT tgisinternal) "
+    "AND NOT EXISTS (SELECT FROM pg_rewrite WHERE ev_class IN ('@'::regclass, '@_meta'::regclass)) "
+    "AND NOT EXISTS (SELECT FROM pg_class WHERE oid IN ('@'::regclass, '@_meta'::regclass) AND relrowsecurity); "
 
     "PREPARE weir_acquire (bytea, bytea, bigint, bigint, bigint) AS "
     "WITH other AS MATERIALIZED (SELECT owner, incarnation, number, ends - clock_timestamp() AS lease FROM @ "
@@ -101,6 +107,15 @@ const char *const weir_pg_prepare =
     "FROM (SELECT clock_timestamp() AS now OFFSET 0) AS clock) "
     "WHERE name = $1 AND owner = $2 AND ends > clock_timestamp() "
     "RETURNING owner, incarnation, number, (extract(epoch FROM ends - decided) * 1000000::numeric)::bigint; "
+
+    "PREPARE weir_keep (bytea, bytea, bigint, bigint) AS WITH kept AS (UPDATE @ AS l SET (decided, ends) = ("
+    "SELECT now, greatest(l.ends, now + $3::float8 * interval '1 microsecond') "
+    "FROM (SELECT clock_timestamp() AS now OFFSET 0) AS clock) "
+    "WHERE name = $1 AND owner = $2 AND ends > clock_timestamp() AND incarnation >= $4 "
+    "RETURNING owner, incarnation, number, ends - decided AS lease) "
+    "SELECT owner, incarnation, number, (extract(epoch FROM lease) * 1000000::numeric)::bigint "
+    "FROM (SELECT * FROM kept UNION ALL SELECT owner, incarnation, number, ends - clock_timestamp() FROM @ "
+    "WHERE name = $1 AND owner <> $2 AND ends > clock_timestamp()) AS answer; "
 
     "PREPARE weir_release (bytea, bytea) AS UPDATE @ SET owner = '', ends = '-infinity' "
     "WHERE name = $1 AND owner = $2 AND ends > clock_timestamp() RETURNING $2, incarnation, number, 0; "
@@ -166,18 +181,11 @@ void weir_pg_text_number(struct weir_pg_text *text, uint64_t number)
 
 static void add_literal(struct weir_pg_text *text, struct weir_slice bytes)
 {
-    static const char digits[] = "0123456789abcdef";
     char *at = room(text, 4 + 2 * bytes.size);
     if (!at)
         return;
     memcpy(at, "'\\x", 3);
-    at += 3;
-    for (size_t i = 0; i < bytes.size; i++) {
-        uint8_t byte = ((const uint8_t *)bytes.data)[i];
-        *at++ = digits[byte >> 4];
-        *at++ = digits[byte & 15];
-    }
-    *at = '\'';
+    *weir_hex_write(at + 3, bytes.data, bytes.size) = '\'';
 }
 
 static size_t name_size(const char *name)
@@ -200,14 +208,16 @@ bool weir_pg_table_valid(const char *table)
 
 void weir_pg_raise_write(struct weir_pg_text *text, const char *table, uint64_t stored, uint64_t raised)
 {
-    weir_pg_text_add(text, "UPDATE @_meta SET incarnation = ", table);
+    /* A stranger who keeps the row locks out raises, and nobody else. */
+    weir_pg_text_add(text, "SELECT set_config('lock_timeout', '200', true); UPDATE @_meta SET incarnation = ", table);
     weir_pg_text_number(text, raised);
     weir_pg_text_add(text, " WHERE incarnation = ", table);
     weir_pg_text_number(text, stored);
     weir_pg_text_add(text, " RETURNING incarnation", table);
 }
 
-static void op_write(struct weir_pg_text *text, const struct weir_lock_op *op, uint64_t incarnation)
+static void op_write(struct weir_pg_text *text, const struct weir_lock_op *op, uint64_t incarnation,
+                     enum weir_pg_tokens tokens)
 {
     static const char *const names[] = { [WEIR_LOCK_ACQUIRE] = "acquire",
                                          [WEIR_LOCK_RENEW] = "renew",
@@ -215,14 +225,15 @@ static void op_write(struct weir_pg_text *text, const struct weir_lock_op *op, u
                                          [WEIR_LOCK_SHOW] = "show" };
     weir_assert(op->verb <= WEIR_LOCK_SHOW);
     weir_pg_text_add(text, "; EXECUTE weir_", "");
-    weir_pg_text_add(text, names[op->verb], "");
+    weir_pg_text_add(text, tokens != WEIR_PG_TOKENS_NEW && op->verb == WEIR_LOCK_ACQUIRE ? "keep" : names[op->verb],
+                     "");
     add_bytes(text, "(", 1);
     add_literal(text, op->name);
     if (op->verb != WEIR_LOCK_SHOW) {
         add_bytes(text, ",", 1);
         add_literal(text, op->owner);
     }
-    if (op->verb == WEIR_LOCK_ACQUIRE) {
+    if (op->verb == WEIR_LOCK_ACQUIRE && tokens == WEIR_PG_TOKENS_NEW) {
         add_bytes(text, ",", 1);
         weir_pg_text_number(text, incarnation);
     }
@@ -232,13 +243,14 @@ static void op_write(struct weir_pg_text *text, const struct weir_lock_op *op, u
     }
     if (op->verb == WEIR_LOCK_ACQUIRE) {
         add_bytes(text, ",", 1);
-        weir_pg_text_number(text, op->seen);
+        weir_pg_text_number(text, tokens == WEIR_PG_TOKENS_NONE ? INT64_MAX : op->seen);
     }
     add_bytes(text, ")", 1);
 }
 
 void weir_pg_batch_write(struct weir_pg_text *text, const struct weir_pg_ground *ground,
-                         struct weir_lock_op *const *order, size_t count, bool durable, uint64_t timeout_ms)
+                         struct weir_lock_op *const *order, size_t count, bool durable, uint64_t timeout_ms,
+                         enum weir_pg_tokens tokens)
 {
     weir_pg_text_add(text, "SELECT set_config('statement_timeout', '", "");
     weir_pg_text_number(text, timeout_ms);
@@ -251,7 +263,7 @@ void weir_pg_batch_write(struct weir_pg_text *text, const struct weir_pg_ground 
     weir_pg_text_number(text, ground->file);
     add_bytes(text, ")", 1);
     for (size_t i = 0; i < count; i++)
-        op_write(text, order[i], ground->incarnation);
+        op_write(text, order[i], ground->incarnation, tokens);
 }
 
 /* ---- what is answered ---- */
@@ -291,24 +303,13 @@ bool weir_pg_identity_read(const PGresult *result, struct weir_pg_identity *ret_
     return true;
 }
 
-static int hex_value(char digit)
-{
-    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 static bool owner_read(const char *text, struct weir_lock_op *op)
 {
     size_t size = strlen(text);
     if (size < 4 || size % 2 != 0 || size / 2 - 1 > WEIR_LOCK_OWNER_MAX || memcmp(text, "\\x", 2) != 0)
         return false;
     op->holder_size = size / 2 - 1;
-    for (size_t i = 0; i < op->holder_size; i++) {
-        int high = hex_value(text[2 + 2 * i]), low = hex_value(text[3 + 2 * i]);
-        if (high < 0 || low < 0)
-            return false;
-        op->holder[i] = (char)(high << 4 | low);
-    }
-    return true;
+    return weir_hex_read(text + 2, op->holder_size, op->holder);
 }
 
 bool weir_pg_answer_read(const PGresult *result, struct weir_lock_op *op)
@@ -321,7 +322,7 @@ bool weir_pg_answer_read(const PGresult *result, struct weir_lock_op *op)
     if (PQnfields(result) != 4)
         return false;
     if (PQntuples(result) == 0)
-        return op->verb != WEIR_LOCK_ACQUIRE;
+        return true;
     if (PQntuples(result) != 1 || !owner_read(PQgetvalue(result, 0, 0), op) ||
         !number_read(result, 1, &op->token.incarnation) || !number_read(result, 2, &op->token.number))
         return false;

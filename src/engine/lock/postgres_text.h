@@ -31,7 +31,8 @@ void weir_pg_text_number(struct weir_pg_text *text, uint64_t number);
  * NAME_meta still is a name. */
 bool weir_pg_table_valid(const char *table);
 
-/* What a batch may rely on; the server refuses the whole batch, with the SQLSTATE below, if one of it is not so. */
+/* What a batch may rely on; the server refuses the whole batch, with the SQLSTATE below, if one of it is not so, or if
+ * the tables have triggers, rules or row security by now: a new connection tells which (weir_pg_judge). */
 struct weir_pg_ground {
     uint64_t incarnation; /* of the row of meta */
     uint64_t backend;     /* its process: settings and prepared statements are its own */
@@ -46,6 +47,13 @@ extern const char *const weir_pg_judge;    /* a row a table that is there: null,
 extern const char *const weir_pg_create;
 extern const char *const weir_pg_identify; /* a row: see weir_pg_identity_read */
 extern const char *const weir_pg_prepare;
+
+/* What an ACQUIRE in a batch may be given; where that is not enough it is FREE, and nothing was done. */
+enum weir_pg_tokens {
+    WEIR_PG_TOKENS_NEW,
+    WEIR_PG_TOKENS_KEPT, /* its own from before */
+    WEIR_PG_TOKENS_NONE, /* it is told that another holds the lock */
+};
 
 struct weir_pg_identity {
     uint64_t system, timeline, position;
@@ -66,7 +74,8 @@ void weir_pg_raise_write(struct weir_pg_text *text, const char *table, uint64_t 
  * false: a crash of the server may undo it. */
 #define WEIR_PG_BATCH_BEFORE 2
 void weir_pg_batch_write(struct weir_pg_text *text, const struct weir_pg_ground *ground,
-                         struct weir_lock_op *const *order, size_t count, bool durable, uint64_t timeout_ms);
+                         struct weir_lock_op *const *order, size_t count, bool durable, uint64_t timeout_ms,
+                         enum weir_pg_tokens tokens);
 
 /* Fills in what was said; false: no such answer. The status is left alone. */
 bool weir_pg_answer_read(const struct pg_result *result, struct weir_lock_op *op);

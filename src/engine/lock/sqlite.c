@@ -4,7 +4,7 @@
  * database is where it survives (sqlite_store.h). docs/locks.md tells why, and what is promised after which fault.
  *
  * When the store fails, what the batch granted is taken back in memory and answered as not done or as unknown. The
- * database is not trusted from then on: it is opened anew and written anew from memory, under a raised incarnation,
+ * database is not trusted from then on: it is opened anew and written anew from memory, and the incarnation is raised,
  * before the next grant. Renewals of the same length, releases and looks need no store and go on meanwhile.
  *
  * `memory` guards all but the store, which is the keeper's thread's alone: that thread holds it, but for the time of a
@@ -16,26 +16,12 @@
 #include <time.h>
 
 #include "base/checked.h"
+#include "core/lease/incarnation.h"
 #include "engine/lock/open.h"
-#include "engine/lock/sqlite_store.h"
-#include "engine/lock/witness.h"
+#include "engine/lock/sqlite_inside.h"
 
 #define LAZY_NS UINT64_C(1000000000) /* a release is written so much later at most */
 #define RETRY_NS UINT64_C(100000000) /* between attempts to open a store that failed */
-
-struct engine {
-    struct weir_lock_engine base;
-    pthread_mutex_t memory;
-    struct weir_sqlite_index index;
-    struct weir_sqlite_store store;
-    char *witness_path;
-    uint64_t incarnation, counter;
-    uint64_t retry_ns;                 /* when it is down: not before */
-    uint64_t dirty_ns;                 /* since when something is not written */
-    bool must, up;                     /* must: this batch must be durable before it is answered */
-    bool depends[WEIR_LOCK_BATCH_MAX]; /* ops that do not hold if this batch fails */
-    struct weir_lock_engine_state state;
-};
 
 static uint64_t now_boot_ns(void)
 {
@@ -44,78 +30,37 @@ static uint64_t now_boot_ns(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static uint64_t wall_s(void)
-{
-    time_t now = time(NULL);
-    return now > 0 ? (uint64_t)now : 0;
-}
-
-/* ---- incarnation ---- */
-
-/* Above all that this service has ever granted under, and `seen`. The witness has it before the database and long
- * before the first grant. WEIR_ERANGE (`seen`), WEIR_ECORRUPT or WEIR_EIO (the witness). */
-static int raise_incarnation(struct engine *engine, uint64_t seen)
-{
-    struct weir_witness witness = { 0 };
-    if (!weir_incarnation_believed(engine->incarnation, seen))
-        return WEIR_ERANGE;
-    int error = weir_witness_load(engine->witness_path, &witness);
-    if (error && error != WEIR_ENOENT)
-        return error;
-    uint64_t known = weir_max_u64(weir_max_u64(engine->incarnation, engine->store.meta.incarnation),
-                                  witness.incarnation);
-    uint64_t raised = weir_incarnation_raise(known, wall_s(), seen);
-    if (raised == 0)
-        return WEIR_ERANGE;
-    witness = (struct weir_witness){ engine->store.meta.system, 0, engine->counter, raised };
-    error = weir_witness_save(engine->witness_path, &witness);
-    if (error)
-        return error;
-    engine->incarnation = raised;
-    engine->state.raised++;
-    return 0;
-}
-
-static void note(struct engine *engine, const char *fault)
-{
-    snprintf(engine->state.fault, sizeof engine->state.fault, "%s", fault);
-}
-
-static void note_witness(struct engine *engine, int error)
-{
-    snprintf(engine->state.fault, sizeof engine->state.fault, "%.90s: %s", engine->witness_path,
-             error == WEIR_ECORRUPT ? "not a witness file of weir" : weir_error_text(error));
-}
-
 /* ---- the store ---- */
 
-static struct weir_sqlite_meta meta_of(const struct engine *engine)
+/* It needs a raise that cannot be made, and for another reason than the clock. */
+static bool is_stuck(const struct weir_sqlite *engine)
+{
+    return engine->raise && engine->pace.due_ns == 0;
+}
+
+static struct weir_sqlite_meta meta_of(const struct weir_sqlite *engine)
 {
     return (struct weir_sqlite_meta){ engine->store.meta.system, engine->incarnation, engine->counter };
 }
 
-static void go_down(struct engine *engine, const char *fault)
+static void go_down(struct weir_sqlite *engine, const char *fault)
 {
-    note(engine, fault);
+    weir_sqlite_note(engine, fault);
     weir_sqlite_store_close(&engine->store);
     engine->up = false;
 }
 
 /* Opens the store again and writes all from memory. */
-static int mend(struct engine *engine)
+static int mend(struct weir_sqlite *engine)
 {
     int error = weir_sqlite_store_open(&engine->store);
     if (error) {
-        note(engine, engine->store.fault);
+        weir_sqlite_note(engine, engine->store.fault);
         return error;
     }
     engine->counter = weir_max_u64(engine->counter, engine->store.meta.counter);
-    error = raise_incarnation(engine, 0);
-    if (error) {
-        weir_sqlite_store_close(&engine->store);
-        note_witness(engine, error);
-        return error;
-    }
+    engine->incarnation = weir_max_u64(engine->incarnation, engine->store.meta.incarnation);
+    engine->raise = true;
     struct weir_sqlite_meta meta = meta_of(engine);
     error = weir_sqlite_store_rewrite(&engine->store, &engine->index, &meta);
     if (error) {
@@ -124,11 +69,12 @@ static int mend(struct engine *engine)
     }
     weir_sqlite_index_clean(&engine->index, weir_sqlite_index_take(&engine->index));
     engine->up = true;
+    weir_sqlite_note(engine, "");
     return 0;
 }
 
 /* Before a grant: the store is the one that we know, or made so. */
-static void look_at_store(struct engine *engine, uint64_t now_ns)
+static void look_at_store(struct weir_sqlite *engine, uint64_t now_ns)
 {
     if (engine->up && weir_sqlite_store_changed(&engine->store))
         go_down(engine, "the database was replaced or changed by another; it is written anew from memory");
@@ -140,7 +86,7 @@ static void look_at_store(struct engine *engine, uint64_t now_ns)
 
 /* Grants that did not become durable were none. What is held by nobody is forgotten at once, or names that are asked
  * for while the store is down would pile up: its rows go when all is written anew. */
-static void take_back(struct engine *engine)
+static void take_back(struct weir_sqlite *engine)
 {
     for (struct weir_sqlite_entry *entry = engine->index.dirty; entry; entry = entry->dirty_next)
         if (entry->fresh) {
@@ -151,7 +97,7 @@ static void take_back(struct engine *engine)
 }
 
 /* What is dirty becomes durable. 0, WEIR_EDOWN, WEIR_EUNKNOWN. */
-static int make_durable(struct engine *engine)
+static int make_durable(struct weir_sqlite *engine)
 {
     struct weir_sqlite_entry *taken = NULL;
     int error = WEIR_EDOWN;
@@ -172,12 +118,14 @@ static int make_durable(struct engine *engine)
     }
     weir_sqlite_index_clean(&engine->index, taken);
     engine->state.batches++;
+    if (!is_stuck(engine))
+        weir_sqlite_note(engine, "");
     return 0;
 }
 
 /* ---- one op ---- */
 
-static void touch(struct engine *engine, struct weir_sqlite_entry *entry, uint64_t now_ns)
+static void touch(struct weir_sqlite *engine, struct weir_sqlite_entry *entry, uint64_t now_ns)
 {
     if (!engine->index.dirty)
         engine->dirty_ns = now_ns;
@@ -194,7 +142,7 @@ static void say(struct weir_lock_op *op, enum weir_lock_said said, const struct 
     op->holder_size = entry->owner_size;
 }
 
-static void grant(struct engine *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
+static void grant(struct weir_sqlite *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
                   uint64_t now_ns)
 {
     engine->counter++;
@@ -211,7 +159,7 @@ static void grant(struct engine *engine, const struct weir_lock_op *op, struct w
 
 /* A restart gives a full lease of the stored length, so the longest that was promised must be stored. A renewal that
  * asks for no more needs no write, unless that of a longer one has failed. */
-static void lengthen(struct engine *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
+static void lengthen(struct weir_sqlite *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
                      uint64_t now_ns)
 {
     if (op->ttl_ns <= entry->ttl_ns && !entry->dirty)
@@ -221,16 +169,26 @@ static void lengthen(struct engine *engine, const struct weir_lock_op *op, struc
     engine->must = true;
 }
 
-static bool acquire(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+/* It asks for a raise that was not made, or for a token that may not be given out before. */
+static bool unraised(const struct weir_sqlite *engine, struct weir_lock_op *op)
 {
-    if (op->seen > engine->incarnation) {
-        op->status = raise_incarnation(engine, op->seen);
-        if (op->status && op->status != WEIR_ERANGE)
-            op->status = WEIR_EDOWN;
-        if (op->status)
-            return false;
-    }
+    op->status = weir_incarnation_believed(engine->incarnation, op->seen) ? WEIR_EDOWN : WEIR_ERANGE;
+    op->due_ns = op->status == WEIR_EDOWN ? engine->pace.due_ns : 0;
+    return false;
+}
+
+/* Nobody holds it, or its holder was fenced by a later incarnation. */
+static bool gets_new_token(const struct weir_lock_op *op, struct weir_sqlite_entry *entry, uint64_t now_ns)
+{
+    return !entry || weir_permits_expire(&entry->permits, now_ns) == 0 ||
+           (op->seen > entry->incarnation && weir_sqlite_entry_holder(entry, op->owner) == 1);
+}
+
+static bool acquire(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_t now_ns)
+{
     struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
+    if (op->seen > engine->incarnation || (engine->raise && gets_new_token(op, entry, now_ns)))
+        return unraised(engine, op);
     if (!entry)
         entry = weir_sqlite_index_add(&engine->index, op->name);
     if (!entry) {
@@ -253,7 +211,7 @@ static bool acquire(struct engine *engine, struct weir_lock_op *op, uint64_t now
     return before || (answer == WEIR_PERMITS_KEPT && entry->dirty);
 }
 
-static bool renew(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+static bool renew(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_t now_ns)
 {
     struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
     struct weir_permit permit;
@@ -266,7 +224,7 @@ static bool renew(struct engine *engine, struct weir_lock_op *op, uint64_t now_n
     return entry->dirty;
 }
 
-static bool release(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+static bool release(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_t now_ns)
 {
     struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
     op->said = WEIR_LOCK_FREE;
@@ -278,7 +236,7 @@ static bool release(struct engine *engine, struct weir_lock_op *op, uint64_t now
     return false; /* whatever becomes of the batch, it is free */
 }
 
-static bool show(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+static bool show(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_t now_ns)
 {
     struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
     op->said = WEIR_LOCK_FREE;
@@ -288,14 +246,11 @@ static bool show(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns
     return entry->fresh;
 }
 
-static bool raise(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+static bool raise(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_t now_ns)
 {
     (void)now_ns;
-    op->status = raise_incarnation(engine, op->seen);
-    if (op->status && op->status != WEIR_ERANGE)
-        op->status = WEIR_EDOWN;
-    if (op->status)
-        return false;
+    if (engine->raise_error || op->seen >= engine->incarnation)
+        return unraised(engine, op);
     op->said = WEIR_LOCK_GRANTED;
     op->token = (struct weir_token){ engine->incarnation, 0 };
     engine->must = true;
@@ -304,13 +259,14 @@ static bool raise(struct engine *engine, struct weir_lock_op *op, uint64_t now_n
 
 /* ---- the interface ---- */
 
-static bool decide(struct engine *engine, struct weir_lock_op *op, uint64_t now_ns)
+static bool decide(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_t now_ns)
 {
-    static bool (*const VERBS[])(struct engine *, struct weir_lock_op *, uint64_t) = {
+    static bool (*const VERBS[])(struct weir_sqlite *, struct weir_lock_op *, uint64_t) = {
         [WEIR_LOCK_ACQUIRE] = acquire, [WEIR_LOCK_RENEW] = renew, [WEIR_LOCK_RELEASE] = release,
         [WEIR_LOCK_SHOW] = show,       [WEIR_LOCK_RAISE] = raise,
     };
     op->status = 0;
+    op->due_ns = 0;
     op->token = (struct weir_token){ 0 };
     op->lease_ns = 0;
     op->holder_size = 0;
@@ -318,7 +274,7 @@ static bool decide(struct engine *engine, struct weir_lock_op *op, uint64_t now_
 }
 
 /* What is found after a commit counts as its own: without a look before, it would hide a change by another. */
-static bool may_commit(const struct engine *engine, const struct weir_lock_op *op)
+static bool may_commit(const struct weir_sqlite *engine, const struct weir_lock_op *op)
 {
     const struct weir_sqlite_entry *entry = op->verb == WEIR_LOCK_RENEW
                                                 ? weir_sqlite_index_find(&engine->index, op->name)
@@ -326,12 +282,12 @@ static bool may_commit(const struct engine *engine, const struct weir_lock_op *o
     return op->verb == WEIR_LOCK_ACQUIRE || op->verb == WEIR_LOCK_RAISE || (entry && op->ttl_ns > entry->ttl_ns);
 }
 
-static bool is_overdue(const struct engine *engine, uint64_t now_ns)
+static bool is_overdue(const struct weir_sqlite *engine, uint64_t now_ns)
 {
     return engine->index.dirty && now_ns - engine->dirty_ns >= LAZY_NS;
 }
 
-static void apply_batch(struct engine *engine, struct weir_lock_op *ops, size_t count)
+static void apply_batch(struct weir_sqlite *engine, struct weir_lock_op *ops, size_t count)
 {
     uint64_t now_ns = now_boot_ns();
     bool asks = is_overdue(engine, now_ns) ||
@@ -341,6 +297,7 @@ static void apply_batch(struct engine *engine, struct weir_lock_op *ops, size_t 
         asks = may_commit(engine, &ops[i]);
     if (asks) {
         look_at_store(engine, now_ns);
+        engine->raise_error = weir_sqlite_raise_for(engine, ops, count);
         now_ns = now_boot_ns();
     }
     engine->must = engine->incarnation != engine->store.meta.incarnation && engine->up;
@@ -354,8 +311,8 @@ static void apply_batch(struct engine *engine, struct weir_lock_op *ops, size_t 
 
 static void apply(struct weir_lock_engine *base, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns)
 {
+    struct weir_sqlite *engine = (struct weir_sqlite *)base;
     (void)deadline_ns; /* nobody can end an fsync early */
-    struct engine *engine = (struct engine *)base;
     weir_assert(count <= WEIR_LOCK_BATCH_MAX);
     pthread_mutex_lock(&engine->memory);
     apply_batch(engine, ops, count);
@@ -363,7 +320,7 @@ static void apply(struct weir_lock_engine *base, struct weir_lock_op *ops, size_
 }
 
 /* Of a lock whose row is as it should be: only then the answer hangs on nothing that may fail yet. */
-static bool is_quick(const struct engine *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
+static bool is_quick(const struct weir_sqlite *engine, const struct weir_lock_op *op, struct weir_sqlite_entry *entry,
                      uint64_t now_ns)
 {
     if (op->verb == WEIR_LOCK_RAISE || (!entry && op->verb == WEIR_LOCK_ACQUIRE))
@@ -381,7 +338,7 @@ static bool is_quick(const struct engine *engine, const struct weir_lock_op *op,
 /* A mutex that is taken is no reason to wait: the keeper's thread may be writing all anew. */
 static bool quick(struct weir_lock_engine *base, struct weir_lock_op *op)
 {
-    struct engine *engine = (struct engine *)base;
+    struct weir_sqlite *engine = (struct weir_sqlite *)base;
     if (pthread_mutex_trylock(&engine->memory) != 0)
         return false;
     uint64_t now_ns = now_boot_ns();
@@ -394,10 +351,11 @@ static bool quick(struct weir_lock_engine *base, struct weir_lock_op *op)
 
 static void idle(struct weir_lock_engine *base)
 {
-    struct engine *engine = (struct engine *)base;
+    struct weir_sqlite *engine = (struct weir_sqlite *)base;
     pthread_mutex_lock(&engine->memory);
     look_at_store(engine, now_boot_ns());
-    if (engine->up && engine->index.dirty)
+    (void)weir_sqlite_raise_for(engine, NULL, 0); /* one that must wait waits for the next call */
+    if (engine->up && (engine->index.dirty || engine->incarnation != engine->store.meta.incarnation))
         make_durable(engine);
     if (engine->up)
         weir_sqlite_store_settle(&engine->store);
@@ -406,16 +364,16 @@ static void idle(struct weir_lock_engine *base)
 
 static void state(struct weir_lock_engine *base, struct weir_lock_engine_state *ret_state)
 {
-    struct engine *engine = (struct engine *)base;
+    struct weir_sqlite *engine = (struct weir_sqlite *)base;
     *ret_state = engine->state;
     ret_state->name = "sqlite";
-    ret_state->up = engine->up;
+    ret_state->up = engine->up && !is_stuck(engine);
     ret_state->incarnation = engine->incarnation;
 }
 
 static void destroy(struct weir_lock_engine *base)
 {
-    struct engine *engine = (struct engine *)base;
+    struct weir_sqlite *engine = (struct weir_sqlite *)base;
     bool ours = engine->up && !weir_sqlite_store_changed(&engine->store);
     pthread_mutex_lock(&engine->memory);
     if (ours && engine->index.dirty)
@@ -432,36 +390,37 @@ static void destroy(struct weir_lock_engine *base)
 
 /* ---- opening ---- */
 
-static int begin(struct engine *engine)
+/* With `memory` held. */
+static int begin(struct weir_sqlite *engine)
 {
     int error = weir_sqlite_store_claim(&engine->store);
     if (!error)
         error = weir_sqlite_store_open(&engine->store);
-    if (!error)
-        error = weir_sqlite_store_load(&engine->store, &engine->index, now_boot_ns());
     if (error) {
-        note(engine, engine->store.fault);
+        weir_sqlite_note(engine, engine->store.fault);
         return error;
     }
     engine->counter = engine->store.meta.counter;
-    error = raise_incarnation(engine, 0);
+    engine->incarnation = engine->store.meta.incarnation;
+    engine->raise = true;
+    error = weir_sqlite_raise(engine, 0);
+    if (error && is_stuck(engine))
+        return error;
+    error = weir_sqlite_store_load(&engine->store, &engine->index, now_boot_ns());
     if (error) {
-        note_witness(engine, error);
+        weir_sqlite_note(engine, engine->store.fault);
         return error;
     }
     engine->up = true;
-    pthread_mutex_lock(&engine->memory);
-    error = make_durable(engine);
-    pthread_mutex_unlock(&engine->memory);
-    return error ? WEIR_EIO : 0;
+    return make_durable(engine) ? WEIR_EIO : 0;
 }
 
-static struct engine *make(const struct weir_lock_sqlite_options *options)
+static struct weir_sqlite *make(const struct weir_lock_sqlite_options *options)
 {
     static const struct weir_lock_engine_ops OPS = {
         .apply = apply, .state = state, .destroy = destroy, .idle = idle, .quick = quick
     };
-    struct engine *engine = calloc(1, sizeof *engine);
+    struct weir_sqlite *engine = calloc(1, sizeof *engine);
     if (!engine)
         return NULL;
     engine->base.ops = &OPS;
@@ -482,10 +441,12 @@ static struct engine *make(const struct weir_lock_sqlite_options *options)
 int weir_lock_sqlite_open(const struct weir_lock_sqlite_options *options, struct weir_lock_engine **ret_engine,
                           struct weir_fault *ret_fault)
 {
-    struct engine *engine = make(options);
+    struct weir_sqlite *engine = make(options);
     if (!engine)
         return WEIR_ENOMEM;
+    pthread_mutex_lock(&engine->memory);
     int error = begin(engine);
+    pthread_mutex_unlock(&engine->memory);
     if (error) {
         if (ret_fault) {
             *ret_fault = (struct weir_fault){ .field = "path" };

@@ -46,7 +46,7 @@ static ssize_t read_whole(int fd, char *buffer, size_t size)
 
 int weir_witness_load(const char *path, struct weir_witness *ret_witness)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is not waited for: it holds no line of ours */
     if (fd < 0)
         return errno == ENOENT ? WEIR_ENOENT : WEIR_EIO;
     char line[LINE_MAX_SIZE], again[LINE_MAX_SIZE];
@@ -69,7 +69,7 @@ int weir_witness_load(const char *path, struct weir_witness *ret_witness)
 
 static int write_synced(const char *path, const char *line, size_t size)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600);
     if (fd < 0)
         return WEIR_EIO;
     size_t done = 0;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
+
 #define EVERY_NS (5 * WEIR_NS_PER_SECOND)
 
 /* None of them changes anything at a key that is not there; KEY stands for it. (One small script is cached.) */
@@ -14,30 +16,39 @@ static const struct right {
     const char *name; /* as docs/redis.md grants it */
     const char *argv[6];
     bool cluster; /* used only there */
+    bool decides; /* without it some limit cannot be decided there */
 } rights[] = {
-    { "evalsha", { "EVALSHA", "0000000000000000000000000000000000000000", "0" }, false },
-    { "script|load", { "SCRIPT", "LOAD", "return 0" }, false },
-    { "get", { "GET", KEY }, false },
-    { "set", { "SET", KEY, "0", "XX", "PX", "1" }, false },
-    { "del", { "DEL", KEY }, false },
-    { "getrange", { "GETRANGE", KEY, "0", "0" }, false },
-    { "setrange", { "SETRANGE", KEY, "0", "" }, false },
-    { "strlen", { "STRLEN", KEY }, false },
-    { "exists", { "EXISTS", KEY }, false },
-    { "pexpire", { "PEXPIRE", KEY, "1" }, false },
-    { "pttl", { "PTTL", KEY }, false },
-    { "time", { "TIME" }, false },
-    { "ping", { "PING" }, false },
-    { "role", { "ROLE" }, false },
-    { "client|setname", { "CLIENT", "SETNAME", "weir" }, false },
-    { "asking", { "ASKING" }, true },
-    { "info", { "INFO", "memory" }, false },
+    { "evalsha", { "EVALSHA", "0000000000000000000000000000000000000000", "0" }, false, true },
+    { "script|load", { "SCRIPT", "LOAD", "return 0" }, false, true },
+    { "get", { "GET", KEY }, false, true },
+    { "set", { "SET", KEY, "0", "XX", "PX", "1" }, false, true },
+    { "del", { "DEL", KEY }, false, true },
+    { "getrange", { "GETRANGE", KEY, "0", "0" }, false, true },
+    { "setrange", { "SETRANGE", KEY, "0", "" }, false, true },
+    { "strlen", { "STRLEN", KEY }, false, true },
+    { "exists", { "EXISTS", KEY }, false, true },
+    { "pexpire", { "PEXPIRE", KEY, "1" }, false, true },
+    { "pttl", { "PTTL", KEY }, false, true },
+    { "time", { "TIME" }, false, true },
+    { "ping", { "PING" }, false, false },
+    { "role", { "ROLE" }, false, false },
+    { "client|setname", { "CLIENT", "SETNAME", "weir" }, false, false },
+    { "asking", { "ASKING" }, true, false },
+    { "info", { "INFO", "memory" }, false, false },
 };
 #define RIGHTS_COUNT (sizeof rights / sizeof rights[0])
 #define RIGHT_INFO (RIGHTS_COUNT - 1)
 _Static_assert(RIGHTS_COUNT <= 32, "bits of `denied`");
 
 /* ---- what is told ---- */
+
+bool weir_redis_may_decide(const struct weir_redis_server *server)
+{
+    bool may = !server->inspection.keys_denied;
+    for (size_t i = 0; i < RIGHTS_COUNT; i++)
+        may = may && !(rights[i].decides && server->inspection.denied >> i & 1);
+    return may;
+}
 
 static void add(char *text, size_t room, const char *before, const char *word)
 {
@@ -134,7 +145,8 @@ static void on_evictions(struct weir_redis_server *server, const redisReply *rep
         if (seen->knows_evicted && more > 0) {
             server->engine->stats.evicted += more;
             server->engine->stats.losses += more;
-            weir_redis_error(server->engine, server, "state was lost: it evicted %" PRIu64 " keys", more);
+            weir_redis_error(server->engine, server, "state was lost: it evicted %" PRIu64 " key%s", more,
+                             weir_s(more));
         }
         seen->evicted = evicted;
         seen->knows_evicted = true;

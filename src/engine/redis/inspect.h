@@ -13,5 +13,6 @@
 
 void weir_redis_inspect(struct weir_redis_server *server); /* when it is ready */
 void weir_redis_inspect_tick(struct weir_redis_server *server, uint64_t now_ns);
+bool weir_redis_may_decide(const struct weir_redis_server *server); /* as far as was seen: it has the rights */
 
 #endif

@@ -2,10 +2,11 @@
  *
  * The bytes that script.c and the script exchange, and those of a stored value. Numbers are big endian.
  *
- * Parameters (56): magic "WEI1", u8 algorithm, u8 calendar, u8 shift + 64, u8 1, u64 capacity, emission, span,
- * ahead_max, period_ns, u32 revision of the limit's definition, u32 hash of the calendar's rule. A value written under
- * other parameters is converted; not to those of an older revision. Versions before revisions wrote u8 0, and a u64
- * hash in place of the last two.
+ * Parameters (56): magic "WEI1", u8 algorithm, u8 calendar, u8 shift + 64, u8 0, u64 capacity, emission, span,
+ * ahead_max, period_ns, hash of the calendar's rule. A value written under other parameters is converted; not to those
+ * of an older revision. Once a limit has changed they say which of its definitions they are: u8 1 in place of u8 0, and
+ * u32 revision, u32 hash in place of the last. What does not say it is of the first. So versions before revisions, and
+ * nodes beside them, agree on each byte of a limit that never changed.
  *
  * Value: parameters; u64 at_ns (from then on the key is as good as fresh), fresh_at, window or previous (of a log: the
  * units of all runs that were dropped at the front), count, debt (core/share/ledger.h), debt in ticks; u32 stints,

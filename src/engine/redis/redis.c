@@ -8,6 +8,7 @@
 
 #include "engine/redis/cluster.h"
 #include "engine/redis/give_back.h"
+#include "engine/redis/inspect.h"
 #include "engine/redis/note.h"
 #include "engine/redis/request.h"
 #include "engine/redis/sentinel.h"
@@ -99,6 +100,7 @@ static void describe(const struct weir_redis_server *server, struct weir_remote_
     snprintf(ret_server->role, sizeof ret_server->role, "%s", roles[server->role]);
     snprintf(ret_server->state, sizeof ret_server->state, "%s", state);
     memcpy(ret_server->warning, server->warning, sizeof ret_server->warning);
+    ret_server->denied = !weir_redis_may_decide(server);
 }
 
 static size_t get_servers(struct weir_remote *remote, struct weir_remote_server *ret_servers, size_t room)

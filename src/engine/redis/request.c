@@ -214,17 +214,18 @@ struct weir_redis_server *weir_redis_server_of(struct weir_redis_engine *engine,
 static bool send_to(struct weir_redis_group *group, struct weir_redis_server *server)
 {
     uint64_t generation;
-    if (!server || !weir_redis_server_allows(server, &generation))
+    group->asked_ns = uv_hrtime();
+    uint64_t left_ns = group->work ? weir_sub_sat(group->work->request->deadline_ns, group->asked_ns) : 0;
+    if (!server || !weir_redis_server_allows(server, left_ns, &generation))
         return false;
     /* What the server has begun is not held back, nor what gives back. */
-    group->asked_ns = uv_hrtime();
     group->call.yields = group->work && group->hops == 0 && group->script.rounds == 0;
     group->server = server;
     group->generation = generation;
     group->told = false;
     group->pending = true;
     if (group->call.yields)
-        weir_flight_asked(&server->flight, weir_sub_sat(group->work->request->deadline_ns, group->asked_ns));
+        weir_flight_asked(&server->flight, left_ns);
     if (group->call.yields && is_hopeless(group, server, server->conn.waiting.count, group->asked_ns)) {
         group_shed(group);
         group->pending = false;

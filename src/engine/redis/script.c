@@ -77,7 +77,10 @@ void weir_script_call_init(struct weir_script_call *call, struct weir_remote_req
 void weir_script_call_add(struct weir_script_call *call, size_t index)
 {
     weir_assert(call->count < WEIR_CHARGES_MAX && index < call->request->count);
-    call->ops[call->count++] = (struct weir_script_op){ .index = index };
+    call->ops[call->count++] = (struct weir_script_op){
+        .index = index,
+        .revision = (uint32_t)weir_max_u64(call->request->ops[index].limit->revision, WEIR_REVISION_FIRST),
+    };
 }
 
 void weir_script_call_deinit(struct weir_script_call *call)
@@ -102,7 +105,7 @@ static void put_op(struct layout_writer *w, const struct weir_script_call *call,
         uint64_t phase_ns = (uint64_t)((weir_u128)op->key.phase * op->limit->spec.spread_ns >> 64);
         window = weir_calendar_at(&op->limit->rule, phase_ns, call->now_ns);
     }
-    weir_value_parameters(limit, op->limit->calendar_hash, op->limit->revision, w->at);
+    weir_value_parameters(limit, op->limit->calendar_hash, mine->revision, w->at);
     w->at += LAYOUT_PARAMETERS;
     layout_put(w, 1,
                (op->limit->spec.mode == WEIR_MODE_SHADOW ? LAYOUT_OP_SHADOW : 0) |

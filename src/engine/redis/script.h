@@ -43,10 +43,11 @@ extern const char weir_script_sha1[41];
 
 /* What a call remembers of one op from round to round. */
 struct weir_script_op {
-    size_t index;     /* of the request's ops */
-    uint8_t seen[40]; /* names the value that core saw, */
-    size_t seen_size; /* if there was one (else 0), */
-    uint8_t *written; /* and what is to be written in its place; NULL: nothing */
+    size_t index;      /* of the request's ops */
+    uint32_t revision; /* that its value is to say */
+    uint8_t seen[40];  /* names the value that core saw, */
+    size_t seen_size;  /* if there was one (else 0), */
+    uint8_t *written;  /* and what is to be written in its place; NULL: nothing */
     size_t written_size;
     uint64_t ttl_ms;                 /* of it */
     struct weir_share_answer answer; /* ASK: true once `written` is; as are, whatever they are of: */

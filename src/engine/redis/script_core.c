@@ -69,20 +69,6 @@ static bool is_off(const struct weir_script_call *call, size_t i)
 
 /* ---- a changed limit ---- */
 
-/* Under the one definition as under the other, whichever it says is newer. */
-static bool same_but_revision(const struct weir_value *value, const struct weir_remote_limit *to)
-{
-    uint8_t a[LAYOUT_PARAMETERS], b[LAYOUT_PARAMETERS];
-    weir_value_parameters(&value->limit, value->calendar_hash, 0, a);
-    weir_value_parameters(&to->limit, to->calendar_hash, 0, b);
-    return memcmp(a, b, sizeof a) == 0;
-}
-
-static bool same_parameters(const struct weir_value *value, const struct weir_remote_limit *to)
-{
-    return value->revision == to->revision && same_but_revision(value, to);
-}
-
 static bool in_state(const struct weir_limit *limit)
 {
     return limit->algorithm == WEIR_FIXED_WINDOW; /* counts what is held in its state (core/share/ledger.h) */
@@ -90,17 +76,18 @@ static bool in_state(const struct weir_limit *limit)
 
 /* Carries the key over to the op's limit, by its on_change, if that is another one. What is used beyond the new
  * capacity is its debt. */
-static void convert(struct weir_value *value, const struct weir_remote_op *op, uint64_t now_ns)
+static void convert(struct weir_value *value, const struct weir_remote_op *op, uint32_t revision, uint64_t now_ns)
 {
     const struct weir_limit *to = &op->limit->limit;
     struct weir_limit from = value->limit, wide = *to;
     struct weir_state *state = &value->ledger.state;
     struct weir_event event = weir_script_event(op, now_ns);
     uint64_t held = weir_ledger_held(&value->ledger);
-    if (same_but_revision(value, op->limit)) { /* nothing to carry, and nothing to reset */
-        value->revision = op->limit->revision;
+    bool alike = weir_value_alike(value, op->limit);
+    value->revision = revision;
+    value->calendar_hash = op->limit->calendar_hash;
+    if (alike) /* nothing to carry, and nothing to reset */
         return;
-    }
     from.ahead_max += weir_value_debt_ticks(value);
     if (in_state(&from))
         state->count = weir_sub_sat(state->count, held);
@@ -124,8 +111,6 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
     wide.ahead_max = WEIR_TICKS_MASK;
     value->ledger.debt = weir_sub_sat(weir_limit_used(&wide, state, &event), to->capacity);
     value->limit = *to;
-    value->calendar_hash = op->limit->calendar_hash;
-    value->revision = op->limit->revision;
 }
 
 /* Written under a newer definition than this node has heard of: it decides by that one, which the value tells, and
@@ -139,7 +124,7 @@ static bool is_newer(const struct weir_value *value, const struct weir_remote_op
 static bool is_beyond(const struct weir_value *value, const struct weir_remote_op *op)
 {
     return is_newer(value, op) && value->limit.calendar &&
-           (!op->limit->limit.calendar || value->calendar_hash != op->limit->calendar_hash);
+           (!op->limit->limit.calendar || (uint32_t)value->calendar_hash != (uint32_t)op->limit->calendar_hash);
 }
 
 /* ---- units held, asks ---- */
@@ -231,7 +216,7 @@ static int read_values(struct weir_script_call *call, struct layout_reader *repl
         if (!seen || !bytes)
             return WEIR_ECORRUPT;
         memcpy(mine->seen, seen, mine->seen_size);
-        int error = weir_value_read(limit, call->now_ns, bytes, size, &values[i]);
+        int error = weir_value_read(limit, mine->revision, call->now_ns, bytes, size, &values[i]);
         if (error)
             return error;
     }
@@ -257,14 +242,16 @@ static int compute(struct weir_script_call *call, struct weir_value *values)
     bool held = false; /* or newer: the script does not decide it */
     enum weir_remote_verb verb = call->request->verb;
     for (size_t i = 0; i < call->count; i++) {
+        uint32_t revision = call->ops[i].revision;
         if (is_off(call, i))
             continue;
         if (is_beyond(&values[i], op_of(call, i)))
             return WEIR_EBUSY;
         changed[i] = values[i].rewrite;
         held = held || values[i].held || is_newer(&values[i], op_of(call, i));
-        if (!is_newer(&values[i], op_of(call, i)) && !same_parameters(&values[i], op_of(call, i)->limit)) {
-            convert(&values[i], op_of(call, i), call->now_ns);
+        if (!is_newer(&values[i], op_of(call, i)) &&
+            (values[i].revision != revision || !weir_value_alike(&values[i], op_of(call, i)->limit))) {
+            convert(&values[i], op_of(call, i), revision, call->now_ns);
             changed[i] = true;
         }
     }

@@ -98,18 +98,25 @@ bool weir_redis_server_answers(const struct weir_redis_server *server)
     return server->state == WEIR_REDIS_READY && server->breaker.state != WEIR_BREAKER_OPEN;
 }
 
-bool weir_redis_server_allows(struct weir_redis_server *server, uint64_t *ret_generation)
+bool weir_redis_server_allows(struct weir_redis_server *server, uint64_t left_ns, uint64_t *ret_generation)
 {
     struct weir_redis_engine *engine = server->engine;
     if (server->state == WEIR_REDIS_WAITING || (server->state != WEIR_REDIS_READY && server->tried))
         return false;
-    return weir_breaker_allow(&server->breaker, &engine->settings.breaker, uv_hrtime(), weir_redis_random(engine),
-                              ret_generation);
+    if (weir_breaker_allow(&server->breaker, &engine->settings.breaker, uv_hrtime(), weir_redis_random(engine),
+                           ret_generation))
+        return true;
+    if (server->silence_ns == 0 || left_ns <= server->silence_ns)
+        return false;
+    *ret_generation = server->breaker.generation - 1; /* what becomes of it is not the breaker's */
+    return true;
 }
 
 void weir_redis_server_told(struct weir_redis_server *server, uint64_t generation, bool success)
 {
     struct weir_redis_engine *engine = server->engine;
+    if (!success)
+        server->silence_ns = 0;
     weir_breaker_told(&server->breaker, &engine->settings.breaker, uv_hrtime(), weir_redis_random(engine), generation,
                       success);
 }
@@ -123,10 +130,13 @@ void weir_redis_server_missed(struct weir_redis_server *server, uint64_t generat
 {
     uint64_t now_ns = uv_hrtime();
     bool same = now_ns - server->missed_ns < server->flight.budget_ns;
-    if (same && server->breaker.state == WEIR_BREAKER_CLOSED)
+    if (generation != server->breaker.generation || (same && server->breaker.state == WEIR_BREAKER_CLOSED))
         return;
     server->missed_ns = now_ns;
     weir_redis_server_told(server, generation, false);
+    if (server->breaker.state == WEIR_BREAKER_OPEN)
+        server->silence_ns = weir_min_u64(server->engine->settings.breaker.failures_max * server->flight.budget_ns,
+                                          WEIR_REDIS_PATIENCE_NS);
 }
 
 /* ---- the greeting ---- */
@@ -346,7 +356,7 @@ static void breathe(struct weir_redis_server *server, uint64_t now_ns)
     uint64_t generation;
     if (now_ns < server->breath_ns && server->breaker.state == WEIR_BREAKER_CLOSED)
         return;
-    if (!weir_redis_server_allows(server, &generation))
+    if (!weir_redis_server_allows(server, 0, &generation))
         return;
     server->breath_ns = now_ns + weir_redis_jitter(server->engine, BREATH_NS);
     bool asked = server->mark ? weir_redis_mark_breathe(server, generation)

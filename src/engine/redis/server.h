@@ -51,6 +51,7 @@ struct weir_redis_server {
     struct weir_breaker breaker;
     struct weir_flight flight;       /* of this connection */
     uint64_t answered_ns, missed_ns; /* the newest answer to a request, and missed deadline that counted */
+    uint64_t silence_ns;             /* the breaker was opened by deadlines missed for so long; 0: by what it said */
     uint64_t started_ns;             /* of this attempt */
     uint64_t retry_ns, wait_ns;
     uint64_t breath_ns;         /* when the next is due */
@@ -78,8 +79,9 @@ void weir_redis_server_refused(struct weir_redis_server *server, const redisRepl
 
 bool weir_redis_server_answers(const struct weir_redis_server *server); /* it is ready, and its breaker is not open */
 
-/* May a command be sent to it? It is ready, or becomes so for the first time; its breaker allows it. */
-bool weir_redis_server_allows(struct weir_redis_server *server, uint64_t *ret_generation);
+/* May a command be sent to it that has left_ns to be answered? It is ready, or becomes so for the first time; its
+ * breaker allows it. A breaker that short deadlines opened is not there for who has more time than it took them. */
+bool weir_redis_server_allows(struct weir_redis_server *server, uint64_t left_ns, uint64_t *ret_generation);
 void weir_redis_server_told(struct weir_redis_server *server, uint64_t generation, bool success);
 /* Or: it was not sent, for reasons of ours. */
 void weir_redis_server_unsent(struct weir_redis_server *server, uint64_t generation);

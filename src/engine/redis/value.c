@@ -7,22 +7,30 @@
 
 #define LOG_ROOM (2 * (uint32_t)WEIR_LOG_MAX) /* all that counts, and a charge beyond it (a debt) */
 
-void weir_value_parameters(const struct weir_limit *limit, uint32_t calendar_hash, uint32_t revision, uint8_t *out)
+void weir_value_parameters(const struct weir_limit *limit, uint64_t calendar_hash, uint32_t revision, uint8_t *out)
 {
+    bool says = revision > WEIR_REVISION_FIRST;
     struct layout_writer w = { out, out + LAYOUT_PARAMETERS };
     layout_put_bytes(&w, LAYOUT_MAGIC, 4);
     layout_put(&w, 1, (uint64_t)limit->algorithm);
     layout_put(&w, 1, limit->calendar);
     layout_put(&w, 1, (uint64_t)((int64_t)limit->shift + 64));
-    layout_put(&w, 1, LAYOUT_REVISED);
+    layout_put(&w, 1, says ? LAYOUT_REVISED : 0);
     layout_put(&w, 8, limit->capacity);
     layout_put(&w, 8, limit->emission);
     layout_put(&w, 8, limit->span);
     layout_put(&w, 8, limit->ahead_max);
     layout_put(&w, 8, limit->period_ns);
-    layout_put(&w, 4, revision);
-    layout_put(&w, 4, calendar_hash);
+    layout_put(&w, 8, says ? (uint64_t)revision << 32 | (uint32_t)calendar_hash : calendar_hash);
     weir_assert(w.at == w.end);
+}
+
+bool weir_value_alike(const struct weir_value *value, const struct weir_remote_limit *remote)
+{
+    uint8_t a[LAYOUT_PARAMETERS], b[LAYOUT_PARAMETERS];
+    weir_value_parameters(&value->limit, value->calendar_hash, WEIR_REVISION_MAX, a);
+    weir_value_parameters(&remote->limit, remote->calendar_hash, WEIR_REVISION_MAX, b);
+    return memcmp(a, b, sizeof a) == 0;
 }
 
 /* What core/limit asserts of a limit must hold of these numbers, whoever wrote them. */
@@ -52,10 +60,12 @@ static bool read_parameters(struct layout_reader *r, struct weir_value *value)
     limit->span = layout_get(r, 8);
     limit->ahead_max = layout_get(r, 8);
     limit->period_ns = layout_get(r, 8);
-    value->revision = (uint32_t)layout_get(r, 4);
-    value->calendar_hash = (uint32_t)layout_get(r, 4);
-    if (!revised) /* by a weir that knew no revisions: all of it was the hash */
-        value->revision = 0;
+    value->calendar_hash = layout_get(r, 8);
+    value->revision = WEIR_REVISION_FIRST;
+    if (revised) {
+        value->revision = (uint32_t)(value->calendar_hash >> 32);
+        value->calendar_hash = (uint32_t)value->calendar_hash;
+    }
     limit->inverse = limit->emission > 0 ? UINT64_MAX / limit->emission : 0;
     return sane(limit);
 }
@@ -140,11 +150,11 @@ static bool read_state(struct layout_reader *r, struct weir_value *value)
     return read_runs(r, &state->log, second, first, runs) && !r->short_of_bytes;
 }
 
-int weir_value_read(const struct weir_remote_limit *remote, uint64_t now_ns, const uint8_t *bytes, size_t size,
-                    struct weir_value *ret_value)
+int weir_value_read(const struct weir_remote_limit *remote, uint32_t revision, uint64_t now_ns, const uint8_t *bytes,
+                    size_t size, struct weir_value *ret_value)
 {
     const struct weir_limit *limit = &remote->limit;
-    struct weir_value value = { .limit = *limit, .calendar_hash = remote->calendar_hash, .revision = remote->revision };
+    struct weir_value value = { .limit = *limit, .calendar_hash = remote->calendar_hash, .revision = revision };
     struct layout_reader r = { bytes, bytes + size, false };
     if (size > 0) {
         value.limit = (struct weir_limit){ 0 };
@@ -165,7 +175,7 @@ int weir_value_read(const struct weir_remote_limit *remote, uint64_t now_ns, con
         struct weir_log log = { value.ledger.state.log.times, value.ledger.state.log.room, 0, 0 };
         value.limit = *limit;
         value.calendar_hash = remote->calendar_hash;
-        value.revision = remote->revision;
+        value.revision = revision;
         value.ledger.state = weir_state_fresh(limit, now_ns);
         value.ledger.state.log = log;
         value.ledger.debt = 0;

@@ -9,9 +9,9 @@
 #include "engine/remote.h"
 
 struct weir_value {
-    struct weir_limit limit; /* that it was written under */
-    uint32_t calendar_hash;
-    uint32_t revision;         /* of that limit's definition */
+    struct weir_limit limit;   /* that it was written under */
+    uint64_t calendar_hash;    /* where it says a revision, the lower half */
+    uint32_t revision;         /* of that limit's definition; WEIR_REVISION_FIRST where it says none */
     uint64_t at_ns;            /* the state is fresh from then on */
     bool held;                 /* a stint holds units */
     bool rewrite;              /* a log whose sums near where doubles end, or one long fresh under another limit */
@@ -19,12 +19,15 @@ struct weir_value {
 };
 
 /* A limit's parameters, by which the script knows its values; `out` has LAYOUT_PARAMETERS bytes. */
-void weir_value_parameters(const struct weir_limit *limit, uint32_t calendar_hash, uint32_t revision, uint8_t *out);
+void weir_value_parameters(const struct weir_limit *limit, uint64_t calendar_hash, uint32_t revision, uint8_t *out);
 
-/* No bytes: a fresh key of `remote` at now_ns. WEIR_ECORRUPT: not a value of ours. WEIR_ENOMEM. A log gets room for
- * anything. */
-int weir_value_read(const struct weir_remote_limit *remote, uint64_t now_ns, const uint8_t *bytes, size_t size,
-                    struct weir_value *ret_value);
+/* Whether they are equal but for the revision. */
+bool weir_value_alike(const struct weir_value *value, const struct weir_remote_limit *remote);
+
+/* No bytes: a fresh key of `remote` at now_ns, to say `revision`. WEIR_ECORRUPT: not a value of ours. WEIR_ENOMEM.
+ * A log gets room for anything. */
+int weir_value_read(const struct weir_remote_limit *remote, uint32_t revision, uint64_t now_ns, const uint8_t *bytes,
+                    size_t size, struct weir_value *ret_value);
 void weir_value_deinit(struct weir_value *value);
 
 /* Beyond so many ns from now, times modulo 2^59 ticks say nothing. */

@@ -120,17 +120,15 @@ int weir_ask_idle(const struct pg_conn *conn)
     }
 }
 
-/* Takes what has come; the first result is kept. True: the query has come to its end. */
+/* Takes what has come; the last result is kept. True: the query has come to its end. */
 static bool hear(PGconn *conn, PGresult **kept)
 {
     while (!PQisBusy(conn)) {
         PGresult *result = PQgetResult(conn);
         if (!result)
             return true;
-        if (!*kept)
-            *kept = result;
-        else
-            PQclear(result);
+        PQclear(*kept);
+        *kept = result;
         if (PQstatus(conn) == CONNECTION_BAD)
             return true;
     }

@@ -27,7 +27,8 @@ int weir_ask_connect(const char *conninfo, const char *const *extra, uint64_t de
  * WEIR_EIO: it is broken. Looks at what libpq knows, sends nothing. */
 int weir_ask_idle(const struct pg_conn *conn);
 
-/* One statement, and its one result, be it rows or an error of the server: see PQresultStatus; PQclear it. WEIR_EBUSY
+/* One statement, or several that are one transaction, and the last one's result, be it rows or an error of the server
+ * (which ends them): see PQresultStatus; PQclear it. WEIR_EBUSY
  * as above; WEIR_EIO: the connection is broken, or the deadline has passed and it must be closed. */
 int weir_ask(struct pg_conn *conn, const char *text, uint64_t deadline_ns, struct pg_result **ret_result);
 

@@ -2,7 +2,8 @@
  *
  * Which of the timelines of one number a server is on (core/session/timeline.h). A primary says when its postmaster was
  * started: that names the branch that it writes. A standby says nothing: it is on the branch of the primary whose
- * timeline it receives, and stays on it until it is started anew or goes to another timeline.
+ * timeline it receives, and stays on it until it is started anew or goes to another timeline. Where there is a branch
+ * table (core/session/branches.h) its rows say which.
  *
  * A branch goes on over a new start where this poller saw both: the same server's address, the same timeline, never
  * less than was flushed. Of a standby that was promoted, what it was on before is the branch that its history names. */
@@ -89,19 +90,42 @@ static void remember(struct weir_poller *poller, const struct weir_shown *shown)
         poller->was = (struct weir_standing){ shown->started, shown->timeline, shown->branch };
 }
 
+/* By what the server was seen to do, or what the primary says that it follows. One that could look and has no row has
+ * not reached the row of a primary that has one, or never will. */
+static uint32_t standby_branch(const struct weir_servers *servers, const struct weir_poller *poller,
+                               const struct weir_answer *answer)
+{
+    const struct weir_shown *shown = &answer->shown;
+    const struct weir_poller *primary = weir_servers_primary(servers);
+    uint32_t branch = weir_branches_number(&answer->branches, shown->system, shown->timeline);
+    if (branch || is_single(shown))
+        return branch;
+    branch = weir_poller_branch(poller, shown);
+    if (branch || !shown->streams || !primary || !primary->up || primary->last.shown.timeline != shown->timeline)
+        return branch;
+    return answer->looked && primary->last.shown.told ? 0 : primary->last.shown.branch;
+}
+
+/* It stays told for its run. */
+static bool is_told(const struct weir_poller *poller, const struct weir_answer *answer)
+{
+    const struct weir_shown *shown = &answer->shown, *before = &poller->last.shown;
+    return weir_branches_has(&answer->branches, shown->timeline, shown->started) ||
+           (is_as_before(before, shown) && before->told);
+}
+
 void weir_servers_place(struct weir_servers *servers, struct weir_poller *poller, struct weir_answer *answer)
 {
     struct weir_shown *shown = &answer->shown;
-    const struct weir_poller *primary = weir_servers_primary(servers);
-    shown->branch = weir_poller_branch(poller, shown);
-    if (!shown->branch && !is_single(shown) && shown->streams && primary && primary->up &&
-        primary->last.shown.timeline == shown->timeline)
-        shown->branch = primary->last.shown.branch;
+    shown->branch = shown->primary ? weir_poller_branch(poller, shown) : standby_branch(servers, poller, answer);
+    shown->told = shown->primary && is_told(poller, answer);
     if (shown->system != servers->system)
         return;
     if (shown->primary)
         learn_restart(servers, &poller->last.shown, answer);
     if (answer->with_history)
         learn_history(servers, poller, answer);
+    if (answer->looked && shown->branch)
+        weir_branches_learn(&answer->branches, shown->timeline, shown->branch, &servers->known);
     remember(poller, shown);
 }

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "engine/session/branch_table.h"
 #include "engine/session/servers_inside.h"
 #include "weir/error.h"
 
 #define SENDER_RETRY_NS UINT64_C(1000000000)
+#define TABLE_RETRY_NS UINT64_C(1000000000)
 #define NUDGE_AFTER_NS UINT64_C(10000000)
 #define NUDGE_EVERY_NS UINT64_C(100000000)
 
@@ -116,6 +118,38 @@ static void ask_history(struct weir_poller *poller, uint64_t deadline_ns, struct
     PQclear(result);
 }
 
+/* ---- the branch table ---- */
+
+static bool is_looked_up(const struct weir_shown *looked, const struct weir_shown *now)
+{
+    return looked->system == now->system && looked->started == now->started && looked->timeline == now->timeline &&
+           looked->primary == now->primary;
+}
+
+/* A primary's run is written down once, and a row does not change what it says of a standby. Until then: a standby that
+ * has not replayed its row yet is asked with every poll; a table that cannot be had, each second. */
+static int ask_table(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
+{
+    const char *table = poller->servers->options.branch_table;
+    const struct weir_shown *shown = &answer->shown;
+    if (!table || shown->timeline <= 1 || is_looked_up(&poller->looked, shown))
+        return 0;
+    if (weir_ask_now_ns() >= poller->table_not_before_ns) {
+        poller->table_fault[0] = '\0';
+        int error = weir_branch_table_look(poller->conn, table, shown, deadline_ns, &answer->branches,
+                                           poller->table_fault);
+        if (error)
+            poller->table_not_before_ns = weir_ask_now_ns() + TABLE_RETRY_NS;
+        if (error == WEIR_EIO)
+            return error;
+        answer->looked = error == 0;
+        if (answer->looked && weir_branches_find(&answer->branches, shown->timeline))
+            poller->looked = *shown;
+    }
+    say(answer->table_fault, poller->table_fault);
+    return 0;
+}
+
 /* ---- the rest ---- */
 
 /* A statement of one number; 0 where there is none. */
@@ -188,6 +222,9 @@ static int ask_round(struct weir_poller *poller, const struct weir_known *known,
     uint32_t branch = weir_poller_branch(poller, &answer->shown);
     if (branch && !weir_known_find(known, answer->shown.timeline, branch))
         ask_history(poller, deadline_ns, answer);
+    error = ask_table(poller, deadline_ns, answer);
+    if (error)
+        return error;
     uint64_t replayed_us = 0;
     error = ask_number(poller, times, deadline_ns, &replayed_us);
     answer->replayed_ns = weir_mul_sat(replayed_us, 1000);

@@ -51,6 +51,7 @@ static int open_parts(struct weir_replicas *replicas, const struct weir_replicas
         .freeze_ns = (options->freeze_ms ? options->freeze_ms : FREEZE_MS) * MS,
         .timeout_ns = replicas->timeout_ns,
         .clock_query = options->clock_query,
+        .branch_table = options->branch_table,
     };
     int error = 0;
     if (options->clock_query && !(replicas->clock_query = strdup(options->clock_query)))

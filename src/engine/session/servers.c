@@ -183,6 +183,8 @@ static int check_options(const struct weir_servers_options *options, struct weir
         return refuse(ret_fault, WEIR_ERANGE, "freeze", "must be up to a day");
     if (options->timeout_ns < POLL_MIN_NS || options->timeout_ns > TIME_MAX_NS)
         return refuse(ret_fault, WEIR_ERANGE, "timeout", "must be 1 ms to a day");
+    if (options->branch_table && !weir_branches_is_name(options->branch_table, strlen(options->branch_table)))
+        return refuse(ret_fault, WEIR_EINVAL, "branch_table", WEIR_BRANCH_NAME_RULE);
     for (unsigned i = 0; i < options->server_count; i++) {
         int error = check_server(&options->servers[i], ret_fault);
         if (error)
@@ -198,14 +200,15 @@ static struct weir_servers *create(const struct weir_servers_options *options)
         return NULL;
     servers->options = *options;
     servers->options.servers = NULL;
-    if (options->clock_query) {
-        servers->clock_query = strdup(options->clock_query);
-        if (!servers->clock_query) {
-            free(servers);
-            return NULL;
-        }
+    servers->options.clock_query = servers->clock_query = options->clock_query ? strdup(options->clock_query) : NULL;
+    servers->options.branch_table = servers->branch_table = options->branch_table ? strdup(options->branch_table)
+                                                                                  : NULL;
+    if (!servers->clock_query != !options->clock_query || !servers->branch_table != !options->branch_table) {
+        free(servers->clock_query);
+        free(servers->branch_table);
+        free(servers);
+        return NULL;
     }
-    servers->options.clock_query = servers->clock_query;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -263,6 +266,7 @@ void weir_servers_close(struct weir_servers *servers)
     pthread_cond_destroy(&servers->wake);
     pthread_mutex_destroy(&servers->lock);
     free(servers->clock_query);
+    free(servers->branch_table);
     free(servers);
 }
 

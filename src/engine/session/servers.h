@@ -22,7 +22,8 @@ struct weir_servers_options {
     uint64_t poll_ns;
     uint64_t freeze_ns;
     uint64_t timeout_ns;
-    const char *clock_query; /* for strategy lamport: a query whose one value is the server's clock; NULL = none */
+    const char *clock_query;  /* for strategy lamport: a query whose one value is the server's clock; NULL = none */
+    const char *branch_table; /* "schema.table" (engine/session/branch_table.h); NULL = none */
 };
 
 int weir_servers_open(const struct weir_servers_options *options, struct weir_servers **ret_servers,

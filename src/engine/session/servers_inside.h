@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/session/branches.h"
 #include "engine/session/ask.h"
 #include "engine/session/lag.h"
 #include "engine/session/servers.h"
@@ -41,6 +42,9 @@ struct weir_answer {
     struct weir_history history;
     bool alone; /* no history or timeline could be asked, and one was needed: `fault` says why */
     char fault[WEIR_ASK_TEXT_SIZE];
+    bool looked; /* into the branch table, in this round */
+    struct weir_branches branches;
+    char table_fault[WEIR_ASK_TEXT_SIZE]; /* why it cannot be had; empty */
 };
 
 /* A standby's, in one run of its postmaster. */
@@ -75,6 +79,9 @@ struct weir_poller {
     uint64_t sender_not_before_ns; /* it could not be had */
     char sender_fault[WEIR_ASK_TEXT_SIZE];
     uint64_t history_not_before_ns;
+    struct weir_shown looked; /* what was looked up in the branch table, and is in it */
+    uint64_t table_not_before_ns;
+    char table_fault[WEIR_ASK_TEXT_SIZE];
     uint64_t nudged_ns, unflushed_ns;
     struct weir_settling settling; /* on `conn` */
     unsigned failures;
@@ -88,7 +95,7 @@ struct weir_seat {
 
 struct weir_servers {
     struct weir_servers_options options; /* the texts of its own */
-    char *clock_query;
+    char *clock_query, *branch_table;
     _Atomic(struct weir_room *) current;
     struct weir_seat seats[WEIR_ROUTE_SERVERS_MAX];
 

@@ -74,7 +74,7 @@ static bool frozen(const struct weir_servers *servers, const struct weir_poller 
     return since_ns && weir_sub_sat(at_ns, since_ns) >= freeze_ns && weir_sub_sat(at_ns, poller->moved_ns) >= freeze_ns;
 }
 
-/* Why it is not usable; NULL: it is. */
+/* Why it is not usable even if it moves; NULL: it is. */
 static const char *unusable(const struct weir_servers *servers, const struct weir_poller *poller,
                             const struct weir_poller *primary)
 {
@@ -91,7 +91,7 @@ static const char *unusable(const struct weir_servers *servers, const struct wei
         return "it is not known which promotion its timeline comes from: it was not seen to follow the primary";
     if (primary && cut_off(servers, shown, &primary->last.shown))
         return "it has gone on where the primary's history left its timeline";
-    return frozen(servers, poller) ? "it stands still, and the primary has moved" : NULL;
+    return NULL;
 }
 
 /* ---- publishing ---- */
@@ -102,6 +102,7 @@ static void fill(const struct weir_servers *servers, const struct weir_poller *p
     const struct weir_answer *last = &poller->last;
     const char *why = unusable(servers, poller, primary);
     bool standby = last->begun_ns && !last->shown.primary;
+    bool stands = standby && poller->up && frozen(servers, poller);
     *server = (struct weir_route_server){
         .id = poller->id,
         .shown = last->shown,
@@ -110,7 +111,8 @@ static void fill(const struct weir_servers *servers, const struct weir_poller *p
         .replayed_ns = last->replayed_ns,
         .clock = last->clock,
         .load = (uint32_t)weir_min_u64(poller->load, UINT32_MAX),
-        .usable = !why,
+        .usable = !why && !stands,
+        .frozen = !why && stands,
     };
     if (!last->begun_ns || last->shown.system != servers->system)
         server->lag_ns = UINT64_MAX;
@@ -121,10 +123,12 @@ static void fill(const struct weir_servers *servers, const struct weir_poller *p
         .page_size = last->page_size,
         .segment_size = last->segment_size,
         .settled_ns = poller->settled_ns,
-        .frozen = standby && poller->up && frozen(servers, poller),
+        .frozen = stands,
     };
+    if (server->frozen)
+        why = "it stands still, and the primary has moved";
     memcpy(state->name, poller->name, sizeof state->name);
-    (void)snprintf(state->fault, sizeof state->fault, "%s", why ? why : last->alone ? last->fault : "");
+    (void)snprintf(state->fault, sizeof state->fault, "%s", why ? why : last->alone ? last->fault : last->table_fault);
 }
 
 static struct weir_room *free_room(struct weir_servers *servers)
@@ -176,7 +180,7 @@ static void learn_system(struct weir_servers *servers, const struct weir_poller 
         if (servers->pollers[i] != poller && servers->pollers[i]->last.shown.system == servers->system)
             return;
     servers->system = system;
-    servers->known = (struct weir_known){ 0 };
+    servers->known = (struct weir_known){ .changes = servers->known.changes };
     servers->lag.count = 0;
 }
 
@@ -186,6 +190,7 @@ static void learn_primary(struct weir_servers *servers, const struct weir_answer
 {
     const struct weir_shown *shown = &answer->shown;
     weir_known_run(&servers->known, shown->system, shown->timeline, shown->run, shown->flushed);
+    weir_known_primary(&servers->known, shown->system, shown->timeline, shown->run, shown->started);
     if (shown->flushed >= shown->position || shown->flushed % answer->page_size != 0)
         weir_lag_add(&servers->lag, weir_min_u64(shown->flushed, shown->position), answer->begun_ns);
 }

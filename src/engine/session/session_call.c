@@ -44,7 +44,7 @@ static void avoid_zombies(struct weir_call *call)
     for (unsigned i = 0; leader != WEIR_ROUTE_NONE && i < call->count; i++)
         if (i != leader && (call->servers[i].shown.primary ||
                             is_cut_off(call->known, &call->servers[i].shown, &call->servers[leader].shown)))
-            call->servers[i].usable = false;
+            call->servers[i].usable = call->servers[i].frozen = false;
 }
 
 void weir_call_look(struct weir_call *call)
@@ -58,7 +58,7 @@ void weir_call_look(struct weir_call *call)
     memcpy(call->servers, call->snapshot->servers, call->count * sizeof call->servers[0]);
     for (unsigned i = 0; i < call->count; i++)
         if (is_shunned(call, call->servers[i].id, call->servers[i].asked_ns))
-            call->servers[i].usable = false;
+            call->servers[i].usable = call->servers[i].frozen = false;
     avoid_zombies(call);
 }
 
@@ -123,18 +123,6 @@ uint32_t weir_call_find(const struct weir_call *call, uint64_t id)
         if (call->servers[i].id == id)
             return i;
     return WEIR_ROUTE_NONE;
-}
-
-uint32_t weir_call_timeline(const struct weir_call *call)
-{
-    uint32_t highest = 0;
-    for (unsigned i = 0; i < call->known->history_count; i++)
-        if (call->known->histories[i].timeline > highest)
-            highest = call->known->histories[i].timeline;
-    for (unsigned i = 0; i < call->count; i++)
-        if (call->servers[i].shown.timeline > highest)
-            highest = call->servers[i].shown.timeline;
-    return highest;
 }
 
 bool weir_call_is_fresh(const struct weir_call *call, uint32_t index)

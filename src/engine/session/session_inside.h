@@ -114,9 +114,6 @@ void weir_call_shun(struct weir_call *call, uint64_t id);
 /* Its index, or WEIR_ROUTE_NONE. */
 uint32_t weir_call_find(const struct weir_call *call, uint64_t id);
 
-/* The highest timeline that anybody is known to be or to have been on. */
-uint32_t weir_call_timeline(const struct weir_call *call);
-
 /* Was the server asked, and did it answer, after the token had become what it is? */
 bool weir_call_is_fresh(const struct weir_call *call, uint32_t index);
 

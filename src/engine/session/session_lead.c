@@ -91,7 +91,7 @@ static int fill(struct weir_call *call, struct weir_gap *gap, bool standby)
     struct weir_seat *seat = &call->session->seats[WEIR_SEAT_LEADER];
     struct weir_place place;
     ask_all(call, gap);
-    if (gap->timeline == 0 || weir_call_timeline(call) > gap->timeline)
+    if (gap->timeline == 0 || weir_route_timeline(call->known, call->servers, call->count) > gap->timeline)
         return cut_off(call->session);
     if (standby && !is_proven(call, gap))
         return WEIR_EAGAIN;

@@ -104,7 +104,7 @@ static int check(struct weir_call *call, struct weir_seat *seat, enum weir_place
 static int refuse(struct weir_call *call, const struct weir_seat *seat, enum weir_place_verdict verdict)
 {
     const struct weir_link *link = seat->link;
-    bool highest = link->shown.timeline >= weir_call_timeline(call);
+    bool highest = link->shown.timeline >= weir_route_timeline(call->known, call->servers, call->count);
     (void)weir_session_say(call->session, 0, link->name, weir_place_verdict_name(verdict));
     switch (verdict) {
     case WEIR_PLACE_LOST: /* on the highest timeline that is the truth; on another it may be its own loss */

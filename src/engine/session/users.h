@@ -44,9 +44,10 @@ struct weir_users_options {
     uint64_t users_max;  /* memory: 1 to WEIR_USERS_MAX; 0 = 1,000,000 */
     uint64_t ttl_ns;     /* 1 s to 366 days; 0 = 1 day. memory: only how long a loss is told for the evicted */
     uint64_t timeout_ns; /* 1 ms to 60 s; 0 = 1 s */
-    /* What the primary shows now, as a token: asked of it after the call began, not remembered. By deadline_ns
-     * (CLOCK_MONOTONIC). WEIR_EDOWN: nobody knows. Called by one thread at a time, with no lock held. */
-    int (*newest)(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token);
+    /* What the primary shows now, as a token: asked of it after the call began, not remembered; and weir_known.changes
+     * of that moment, which says which primary it was. By deadline_ns (CLOCK_MONOTONIC). WEIR_EDOWN: nobody knows.
+     * Called by one thread at a time, with no lock held. */
+    int (*newest)(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token, uint64_t *ret_changes);
     void *context;
 };
 

@@ -51,6 +51,13 @@ static void drop_kept(struct weir_users_floor *floor)
     floor->needed_ns = weir_users_now_ns();
 }
 
+/* What is known may be older than what another caller knew. */
+static void note_primary(struct weir_users_floor *floor, const struct weir_known *known)
+{
+    if (known)
+        floor->changes = weir_max_u64(floor->changes, known->changes);
+}
+
 static bool generation_over(const struct weir_users_floor *floor, uint64_t now_ns)
 {
     return floor->kept[0].count + floor->kept[1].count > 0 && now_ns - floor->turned_ns >= floor->ttl_ns;
@@ -58,7 +65,8 @@ static bool generation_over(const struct weir_users_floor *floor, uint64_t now_n
 
 static bool enough(const struct weir_users_floor *floor, uint64_t after_ns)
 {
-    return floor->base_ns > 0 && floor->base_ns >= weir_max_u64(after_ns, floor->needed_ns);
+    return floor->base_ns > 0 && floor->base_ns >= weir_max_u64(after_ns, floor->needed_ns) &&
+           floor->base_changes >= floor->changes;
 }
 
 /* The base with the evicted. Where they do not fit beside each other, their places give way to a newer base. */
@@ -75,9 +83,11 @@ static int join(struct weir_users_floor *floor, const struct weir_known *known, 
 }
 
 /* Its base, as of asked_ns. */
-static void lift(struct weir_users_floor *floor, const struct weir_session_token *newest, uint64_t asked_ns)
+static void lift(struct weir_users_floor *floor, const struct weir_session_token *newest, uint64_t changes,
+                 uint64_t asked_ns)
 {
     floor->base = *newest;
+    floor->base_changes = changes;
     for (unsigned i = 0; i < floor->base.count; i++)
         floor->base.places[i].standby = true;
     floor->base_ns = asked_ns;
@@ -106,16 +116,16 @@ static bool goes_with_base(const struct weir_users_floor *floor, const struct we
 static int ask(struct weir_users_floor *floor, uint64_t deadline_ns)
 {
     struct weir_session_token newest = { 0 };
-    uint64_t asked_ns = weir_users_now_ns();
+    uint64_t changes = 0, asked_ns = weir_users_now_ns();
     floor->asking = true;
     floor->asking_ns = asked_ns;
     pthread_mutex_unlock(&floor->lock);
-    int error = floor->newest(floor->context, deadline_ns, &newest);
+    int error = floor->newest(floor->context, deadline_ns, &newest, &changes);
     pthread_mutex_lock(&floor->lock);
     floor->asking = false;
     /* An empty token would say that nobody has seen anything. */
     if (error == 0 && newest.count > 0)
-        lift(floor, &newest, asked_ns);
+        lift(floor, &newest, changes, asked_ns);
     else
         error = WEIR_EDOWN;
     floor->failed_ns = error ? weir_users_now_ns() : 0;
@@ -153,6 +163,7 @@ int weir_users_floor_take(struct weir_users_floor *floor, const struct weir_know
 {
     struct weir_session_token all;
     pthread_mutex_lock(&floor->lock);
+    note_primary(floor, known);
     int error = enough(floor, 0) ? join(floor, known, &all) : WEIR_EDOWN;
     if (error == 0) {
         *ret_token = all;
@@ -186,6 +197,7 @@ int weir_users_floor_get(struct weir_users_floor *floor, uint64_t after_ns, uint
                          const struct weir_known *known, struct weir_session_token *ret_token)
 {
     pthread_mutex_lock(&floor->lock);
+    note_primary(floor, known);
     int error;
     do
         error = wait_for(floor, after_ns, deadline_ns);

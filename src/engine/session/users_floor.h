@@ -8,6 +8,9 @@
  *
  * What the primary shows may be visible at a standby before it is at the primary: its places are marked so.
  *
+ * A primary that takes over, or crashes, may have cut off what the last answer showed. It is asked anew, so that who
+ * was never heard of is not told of a loss.
+ *
  * The evicted are kept in two generations of at least ttl each: a place that was lost stands beside what the primary
  * shows in each token made of them, and must not do so for ever. A generation goes only when the primary was asked
  * after it. So that they end with it, such places are not stored for the users that come back meanwhile, who would
@@ -22,7 +25,7 @@
 #include "engine/session/users.h"
 
 struct weir_users_floor {
-    int (*newest)(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token);
+    int (*newest)(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token, uint64_t *ret_changes);
     void *context;
     uint64_t ttl_ns;
     pthread_mutex_t lock;
@@ -37,6 +40,8 @@ struct weir_users_floor {
     struct weir_session_token base, kept[2];
     uint32_t generation; /* of kept[0]; from 2 on: kept[1] is of the one before */
     uint64_t answers;
+    uint64_t changes;      /* of the primary, that were known */
+    uint64_t base_changes; /* those that were when the base was shown: fewer, and it is another primary's */
 };
 
 int weir_users_floor_init(struct weir_users_floor *floor, const struct weir_users_options *options);

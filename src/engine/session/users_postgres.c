@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/hex.h"
 #include "engine/lock/postgres_link.h"
 #include "engine/session/users_remote.h"
 
@@ -93,33 +94,18 @@ static void add_number(struct text *text, uint64_t number)
 /* '\x…': nothing that a client sends is read as SQL. */
 static void add_bytes(struct text *text, const void *data, size_t size)
 {
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *bytes = data;
     weir_assert(2 * size < TEXT_MAX - text->size);
     add_text(text, "'\\x");
-    for (size_t i = 0; i < size; i++) {
-        text->data[text->size++] = digits[bytes[i] >> 4];
-        text->data[text->size++] = digits[bytes[i] & 15];
-    }
+    weir_hex_write(text->data + text->size, data, size);
+    text->size += 2 * size;
     add_text(text, "'::bytea");
-}
-
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* A field of hexadecimal digits. False: it is none, or more than `room` bytes. */
 static bool read_bytes(const char *field, size_t field_size, char *ret_data, size_t room, size_t *ret_size)
 {
-    if (field_size % 2 != 0 || field_size / 2 > room)
+    if (field_size % 2 != 0 || field_size / 2 > room || !weir_hex_read(field, field_size / 2, ret_data))
         return false;
-    for (size_t i = 0; i < field_size / 2; i++) {
-        int high = digit_of(field[2 * i]), low = digit_of(field[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        ret_data[i] = (char)(16 * high + low);
-    }
     *ret_size = field_size / 2;
     return true;
 }

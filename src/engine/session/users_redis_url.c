@@ -3,17 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "engine/session/users_redis_url.h"
 #include "weir/error.h"
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* %XX decoded; false: too long, an escape that is none, or a NUL. */
 static bool decode(const char *text, size_t size, char ret_text[WEIR_USERS_REDIS_SECRET_MAX + 1])
@@ -22,9 +14,9 @@ static bool decode(const char *text, size_t size, char ret_text[WEIR_USERS_REDIS
     for (size_t i = 0; i < size; i++) {
         int value = (unsigned char)text[i];
         if (text[i] == '%') {
-            if (i + 2 >= size || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0)
+            if (i + 2 >= size || weir_hex_digit(text[i + 1]) < 0 || weir_hex_digit(text[i + 2]) < 0)
                 return false;
-            value = 16 * hex_digit(text[i + 1]) + hex_digit(text[i + 2]);
+            value = 16 * weir_hex_digit(text[i + 1]) + weir_hex_digit(text[i + 2]);
             i += 2;
         }
         if (value == 0 || used == WEIR_USERS_REDIS_SECRET_MAX)

@@ -1,25 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/lock/due.h"
-
-#include <stdlib.h>
+#include "base/due.h"
 
 #include "base/assert.h"
-#include "weir/error.h"
-
-int weir_due_init(struct weir_due_heap *heap, size_t max)
-{
-    struct weir_due **members = calloc(max + 1, sizeof *members);
-    if (!members)
-        return WEIR_ENOMEM;
-    *heap = (struct weir_due_heap){ .members = members, .max = max };
-    return 0;
-}
-
-void weir_due_deinit(struct weir_due_heap *heap)
-{
-    free(heap->members);
-    *heap = (struct weir_due_heap){ 0 };
-}
 
 static void put(struct weir_due_heap *heap, struct weir_due *due, size_t place)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A heap of moments: which is the next? Its members lie elsewhere. Thread rule: one thread. */
-#ifndef WEIR_ENGINE_LOCK_DUE_H
-#define WEIR_ENGINE_LOCK_DUE_H
+ * A heap of moments: which is the next? Its members and its memory are the caller's. Thread rule: one thread. */
+#ifndef WEIR_BASE_DUE_H
+#define WEIR_BASE_DUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,12 +14,9 @@ struct weir_due {
 };
 
 struct weir_due_heap {
-    struct weir_due **members; /* from 1 */
+    struct weir_due **members; /* from 1: room for max + 1 */
     size_t count, max;
 };
-
-int weir_due_init(struct weir_due_heap *heap, size_t max); /* WEIR_ENOMEM */
-void weir_due_deinit(struct weir_due_heap *heap);
 
 /* Sets the moment; a member that is not there is added. There must be room. */
 void weir_due_set(struct weir_due_heap *heap, struct weir_due *due, uint64_t at_ns);

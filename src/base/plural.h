@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counts in texts for people: "1 limit", "2 limits". */
+#ifndef WEIR_BASE_PLURAL_H
+#define WEIR_BASE_PLURAL_H
+
+#include <stdint.h>
+
+/* What follows a word that is counted: "" for one, else "s". */
+static inline const char *weir_s(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text from outside (names, owners, what a server says) may be any bytes, and a terminal obeys some of them. All of it
+ * that `weir` prints for people goes through here; JSON escapes by itself. */
+#ifndef WEIR_CLI_PLAIN_H
+#define WEIR_CLI_PLAIN_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "weir/limiter.h"
+
+#define WEIR_PLAIN_SIZE(size) (4 * (size) + 1) /* room for text of that many bytes at its longest, and a NUL */
+
+/* UTF-8 stays as it is, but for control characters and what is not seen or turns the direction of writing. Of those and
+ * of what is no UTF-8 each byte becomes \xNN. */
+void weir_plain_print(FILE *out, struct weir_slice text);
+
+/* The same into memory, of text that ends at a NUL; cut to fit. Returns `buffer`. */
+const char *weir_plain(const char *text, char *buffer, size_t size);
+
+/* Of a JSON value every string so, in place: before they are printed as text. False without memory. */
+bool weir_plain_json(json_t *value);
+
+#endif

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions over HTTP while the primary is dead and nobody is promoted: its standbys have all of its log, and no receiver
+that would tell on which timeline that is."""
+import contextlib
+import unittest
+
+import test_sessions_http as sessions
+from postgres_replicas import DEAD_PORT
+from redis_server import wait_for
+from weir_server import Weir
+
+
+class NoPrimary(sessions.WithReplicas):
+    def setUp(self):
+        super().setUp()
+        self.who = self.write(1, token='')
+        self.write(1, user='ada')
+        self.group.wait_caught_up()
+        wait_for(lambda: self.client.good('route', **self.who)['role'] == 'standby', 'no standby is seen to show it')
+        self.check = self.client.good('route', **self.who)['check']
+        self.group.primary.kill()
+        wait_for(lambda: not self.states()['a']['usable'] and
+                 all('receives nothing' in self.states()[name].get('fault', '') for name in 'bc'), 'it is not seen')
+
+    def refused(self, **question):
+        status, problem = self.client.post('route', wait_ms=50, **question)
+        self.assertEqual((status, problem['verdict'], self.client.reply.headers['Retry-After']), (503, 'down', '1'))
+        self.assertIn('GET /v1/sessions/servers', problem['detail'])
+        return problem['detail']
+
+    def stale(self, **question):
+        route = self.client.good('route', behind='stale', wait_ms=50, **question)
+        self.assertEqual((route['verdict'], route['role']), ('stale', 'standby'))
+        name = 'ada' if 'user' in question else 'token'
+        self.assertEqual(self.read_at(route, name), 1)
+        return route['server']
+
+    def test_until_another_is_promoted(self):
+        self.assertTrue(all(self.states()[name]['usable'] for name in 'bc'))
+        self.assertEqual([self.servers[name].value(self.check) for name in 'bc'], ['unproven'] * 2)
+        for who in (self.who, {'user': 'ada'}):
+            for policy in ('leader', 'wait', 'other', 'error'):
+                self.assertNotIn('avoid', self.refused(behind=policy, **who))
+            self.assertIn('those to avoid: b, c.', self.refused(avoid=['c', 'x', 'b', 'a'], **who))
+            first = self.stale(**who)
+            self.assertEqual({first, self.stale(avoid=[first], **who)}, {'b', 'c'})
+            self.stale(avoid=['b', 'c'], **who)
+        self.assertEqual(self.client.good('route', strategy='sticky', session='ada', **self.who)['verdict'], 'stale')
+        self.assertEqual(self.client.good('route', token='')['verdict'], 'ok')
+        self.group.succeed(self.servers['b'])
+        wait_for(lambda: self.client.post('route', **self.who)[0] == 200, 'nobody takes over')
+        route = self.client.good('route', wait_ms=20000, **self.who)
+        self.assertEqual((route['verdict'], self.read_at(route, 'token')), ('ok', 1))
+        wait_for(lambda: self.client.good('route', wait_ms=20000, **self.who)['server'] == 'c', 'the standby stays out')
+        self.assertNotIn('fault', self.states()['c'])
+
+
+class Users(unittest.TestCase):
+    def test_those_not_seen_before_need_the_primary(self):
+        """What it shows is what they have seen: where users are kept, in memory, is not what fails."""
+        with Weir(sessions.configuration({'x': f'host=127.0.0.1 port={DEAD_PORT}'})) as weir, \
+                contextlib.closing(sessions.Client(weir.http)) as client:
+            status, problem = client.post('route', user='ada', wait_ms=50)
+            self.assertEqual((status, problem['verdict']), (503, 'down'))
+            self.assertIn('the primary, for a user not seen before', problem['detail'])
+            wait_for(lambda: 'or the primary does not, which is asked for users not seen before' in weir.output(),
+                     'the log does not say it')
+
+
+if __name__ == '__main__':
+    unittest.main()

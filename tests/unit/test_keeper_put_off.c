@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests whose raise of the incarnation waits for the clock: they wait alone, and are asked again when it is due. */
+#include "keeper_world.h"
+
+static void send_seen(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner)
+{
+    *sent = (struct sent){ 0 };
+    snprintf(sent->owner, sizeof sent->owner, "%s", owner);
+    sent->request.op = (struct weir_lock_op){ .verb = verb,
+                                              .name = { name, strlen(name) },
+                                              .owner = { sent->owner, strlen(sent->owner) },
+                                              .ttl_ns = 60 * SECOND,
+                                              .seen = FAKE_SEEN };
+    sent->request.done = on_done;
+    sent->request.context = sent;
+    assert_int_equal(weir_keeper_submit(keeper, &sent->request), 0);
+}
+
+/* Until an op that was put off was asked so often. */
+static void await_asked_again(size_t count)
+{
+    for (size_t times = 0; times < count; nap(50000)) {
+        pthread_mutex_lock(&fake.mutex);
+        times = fake.put_off_times;
+        pthread_mutex_unlock(&fake.mutex);
+    }
+}
+
+static void keeper__who_is_put_off_waits_alone(void **state)
+{
+    (void)state;
+    begin(&(struct weir_keeper_options){ .timeout_ns = 600 * SECOND }, 0);
+    struct sent held, seen, raise, other, after;
+    acquire(&held, "a", "A");
+    assert_granted(&held);
+    set_raises_due(SECOND / 1000, false);
+    send_seen(&seen, WEIR_LOCK_ACQUIRE, "b", "B");
+    send_seen(&raise, WEIR_LOCK_RAISE, "c", "");
+    await_asked_again(4);
+    send(&held, WEIR_LOCK_RENEW, "a", "A", 0);
+    assert_granted(&held);
+    acquire(&other, "b", "C"); /* the same name: nobody waits behind it */
+    assert_granted(&other);
+    release("b", "C");
+    queue_up(&after, "a", "D");
+    await_waiting(1);
+    assert_false(is_done(&seen) || is_done(&raise));
+    release("a", "A");
+    assert_granted(&after);
+    set_raises_due(0, false);
+    assert_granted(&seen);
+    assert_int_equal(hear(&raise)->status, 0);
+    end();
+}
+
+static void keeper__who_is_put_off_for_too_long_is_told(void **state)
+{
+    (void)state;
+    begin(&(struct weir_keeper_options){ .timeout_ns = SECOND / 20 }, 0);
+    struct sent seen, raise;
+    set_raises_due(SECOND / 1000, false);
+    send_seen(&seen, WEIR_LOCK_ACQUIRE, "b", "B");
+    send_seen(&raise, WEIR_LOCK_RAISE, "c", "");
+    assert_status(&seen, WEIR_EDOWN);
+    assert_status(&raise, WEIR_EDOWN);
+    end();
+}
+
+static void keeper__no_more_than_a_batch_is_put_off(void **state)
+{
+    (void)state;
+    enum { COUNT = WEIR_LOCK_BATCH_MAX + 1 };
+    begin(&(struct weir_keeper_options){ .timeout_ns = 600 * SECOND }, 0);
+    struct sent *seen = test_calloc(COUNT, sizeof *seen);
+    size_t refused = 0, done = 0;
+    set_raises_due(300 * SECOND, false);
+    for (size_t i = 0; i < COUNT; i++)
+        send_seen(&seen[i], WEIR_LOCK_RAISE, "c", "");
+    assert_status(&seen[COUNT - 1], WEIR_EDOWN);
+    set_raises_due(0, false);
+    end(); /* asks all of them once more */
+    for (size_t i = 0; i < COUNT; i++) {
+        done += seen[i].done;
+        refused += seen[i].request.op.status == WEIR_EDOWN;
+    }
+    assert_int_equal(done, COUNT);
+    assert_int_equal(refused, 1);
+    test_free(seen);
+}
+
+static void keeper__who_is_put_off_and_goes_or_sees_the_end_is_answered(void **state)
+{
+    (void)state;
+    begin(&(struct weir_keeper_options){ .timeout_ns = 600 * SECOND }, 0);
+    struct sent gone, stays, raise;
+    set_raises_due(SECOND / 1000, false);
+    send_seen(&gone, WEIR_LOCK_ACQUIRE, "b", "B");
+    send_seen(&stays, WEIR_LOCK_ACQUIRE, "d", "B");
+    send_seen(&raise, WEIR_LOCK_RAISE, "c", "");
+    await_asked_again(6);
+    weir_keeper_leave(keeper, &gone.request);
+    assert_status(&gone, WEIR_EDOWN);
+    assert_false(is_done(&stays) || is_done(&raise));
+    end();
+    assert_status(&stays, WEIR_EDOWN);
+    assert_status(&raise, WEIR_EDOWN);
+}
+
+/* Nor are they refused for being many: it is not they who ask for it. */
+static void keeper__while_the_store_raises_new_tokens_wait_alone_and_in_order(void **state)
+{
+    (void)state;
+    enum { COUNT = WEIR_LOCK_BATCH_MAX + 10 };
+    begin(&(struct weir_keeper_options){ .timeout_ns = 600 * SECOND }, 0);
+    struct sent *new = test_calloc(COUNT, sizeof *new), held, again, other;
+    acquire(&held, "a", "A");
+    struct weir_token token = assert_granted(&held);
+    set_raises_due(SECOND / 2, true);
+    for (size_t i = 0; i < COUNT; i++) {
+        char owner[16];
+        snprintf(owner, sizeof owner, "%zu", i);
+        acquire(&new[i], "b", owner);
+    }
+    await_asked_again(COUNT);
+    send(&held, WEIR_LOCK_RENEW, "a", "A", 0);
+    assert_granted(&held);
+    acquire(&again, "a", "A");
+    assert_int_equal(weir_token_compare(assert_granted(&again), token), 0);
+    acquire(&other, "a", "B");
+    assert_held(&other, "A");
+    release("a", "A");
+    for (size_t i = 0; i < COUNT; i++)
+        assert_false(is_done(&new[i]));
+    set_raises_due(0, false);
+    assert_granted(&new[0]);
+    for (size_t i = 1; i < COUNT; i++)
+        assert_held(&new[i], "0");
+    end();
+    test_free(new);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeper__who_is_put_off_waits_alone),
+        cmocka_unit_test(keeper__who_is_put_off_for_too_long_is_told),
+        cmocka_unit_test(keeper__no_more_than_a_batch_is_put_off),
+        cmocka_unit_test(keeper__who_is_put_off_and_goes_or_sees_the_end_is_answered),
+        cmocka_unit_test(keeper__while_the_store_raises_new_tokens_wait_alone_and_in_order),
+    };
+    return cmocka_run_group_tests_name("keeper, put off", tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What became of permits can be told: given, given back, ended, and out (docs/concurrency.md). */
+#include "permit_fixture.h"
+
+#define LEASE (30 * SECOND)
+
+static void assert_counts(const struct fixture *f, size_t limit, uint64_t given, uint64_t released, uint64_t ended)
+{
+    struct weir_limit_stats stats;
+    assert_int_equal(weir_limiter_limit_stats(f->limiter, f->ids[limit], &stats), 0);
+    assert_int_equal(stats.permits_given, given);
+    assert_int_equal(stats.permits_released, released);
+    assert_int_equal(stats.permits_ended, ended);
+    assert_int_equal(stats.permits_out, given - released - ended);
+}
+
+static void maintain(const struct fixture *f, uint64_t now_ns)
+{
+    struct weir_time time = at(now_ns);
+    while (weir_limiter_maintain(f->limiter, &time, SIZE_MAX))
+        ;
+}
+
+static void counts__permits_are_given_and_given_back_once(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 9, LEASE, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    uint64_t permit = ask(&f, 3, T0).ticket;
+    (void)ask(&f, 2, T0);
+    assert_false(ask(&f, 5, T0).admitted);
+    (void)peek(&f, 1, T0);
+    (void)ask(&f, 0, T0);
+    assert_counts(&f, 0, 5, 0, 0);
+    assert_int_equal(renew(&f, permit, T0 + 1), LEASE);
+    assert_int_equal(give_back(&f, permit, T0 + 1), 3);
+    assert_int_equal(give_back(&f, permit, T0 + 1), 0);
+    assert_counts(&f, 0, 5, 3, 0);
+    fixture_destroy(&f);
+}
+
+static void counts__a_lease_that_ended_is_noticed_by_the_next_charge(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 9, LEASE, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    uint64_t permit = ask(&f, 3, T0).ticket;
+    (void)ask(&f, 2, T0 + 1);
+    assert_int_equal(give_back(&f, permit, T0 + LEASE), 0);
+    assert_counts(&f, 0, 5, 0, 0); /* not yet */
+    (void)ask(&f, 1, T0 + LEASE);
+    assert_counts(&f, 0, 6, 0, 3);
+    fixture_destroy(&f);
+}
+
+static void counts__a_lease_that_ended_is_noticed_within_a_minute_of_a_key_that_nobody_asks_for(void **state)
+{
+    (void)state;
+    struct weir_limit_spec specs[] = { limit_of(WEIR_CONCURRENCY, 9, LEASE, 0),
+                                       limit_of(WEIR_SLIDING_LOG, 9, HOUR, 0) };
+    struct fixture f = fixture_create(specs, 2);
+    struct weir_verdict verdicts[2];
+    maintain(&f, T0);
+    (void)ask_all(&f, "a", 2, T0 + SECOND, 0, verdicts);
+    (void)ask_all(&f, "b", 1, T0 + 70 * SECOND, 0, verdicts);
+    maintain(&f, T0 + 70 * SECOND);
+    assert_counts(&f, 0, 3, 0, 2);
+    maintain(&f, T0 + 129 * SECOND);
+    assert_counts(&f, 0, 3, 0, 2); /* the next walk is not due */
+    maintain(&f, T0 + 131 * SECOND);
+    assert_counts(&f, 0, 3, 0, 3);
+    assert_counts(&f, 1, 0, 0, 0);
+    fixture_destroy(&f);
+}
+
+static void counts__go_on_through_changes_of_the_limit(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 9, LEASE, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    uint64_t permit = ask(&f, 3, T0).ticket;
+    (void)ask(&f, 2, T0);
+    spec.count = 7;
+    fixture_define(&f, &spec, 1, T0 + 1);
+    assert_counts(&f, 0, 5, 0, 0); /* no key has been converted yet */
+    assert_int_equal(give_back(&f, permit, T0 + 1), 3);
+    assert_counts(&f, 0, 5, 3, 0);
+    maintain(&f, T0 + 1);
+    assert_counts(&f, 0, 5, 3, 0);
+    spec.on_change = WEIR_ON_CHANGE_RESET;
+    fixture_define(&f, &spec, 1, T0 + 2);
+    maintain(&f, T0 + 2);
+    assert_counts(&f, 0, 5, 3, 2);
+    (void)ask(&f, 4, T0 + 3);
+    bool found = false;
+    struct weir_charge charge = charge_of(&f, 0, "k", 1);
+    assert_int_equal(weir_limiter_forget(f.limiter, &charge, &found), 0);
+    assert_counts(&f, 0, 9, 3, 6);
+    fixture_destroy(&f);
+}
+
+/* To another algorithm and back: what is out becomes nobody's. */
+static void counts__permits_end_with_their_algorithm(void **state)
+{
+    (void)state;
+    struct weir_limit_spec permits = limit_of(WEIR_CONCURRENCY, 9, LEASE, 0);
+    struct weir_limit_spec rates[] = { limit_of(WEIR_TOKEN_BUCKET, 9, HOUR, 0), limit_of(WEIR_FIXED_WINDOW, 9, HOUR, 0),
+                                       limit_of(WEIR_SLIDING_LOG, 9, HOUR, 0) };
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        struct fixture f = fixture_create(&permits, 1);
+        (void)ask(&f, 4, T0);
+        fixture_define(&f, &rates[i], 1, T0 + 1);
+        maintain(&f, T0 + 1);
+        assert_counts(&f, 0, 0, 0, 0); /* a rate has no permits */
+        fixture_define(&f, &permits, 1, T0 + 2);
+        maintain(&f, T0 + 2 + 2 * HOUR);
+        assert_int_equal(ask(&f, 1, T0 + 2 + 3 * HOUR).admitted, true);
+        struct weir_limit_stats stats;
+        assert_int_equal(weir_limiter_limit_stats(f.limiter, f.ids[0], &stats), 0);
+        assert_int_equal(stats.permits_given, 5);
+        assert_int_equal(stats.permits_out, 1); /* nothing is left over */
+        assert_true(stats.permits_ended >= 4);
+        fixture_destroy(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts__permits_are_given_and_given_back_once),
+        cmocka_unit_test(counts__a_lease_that_ended_is_noticed_by_the_next_charge),
+        cmocka_unit_test(counts__a_lease_that_ended_is_noticed_within_a_minute_of_a_key_that_nobody_asks_for),
+        cmocka_unit_test(counts__go_on_through_changes_of_the_limit),
+        cmocka_unit_test(counts__permits_end_with_their_algorithm),
+    };
+    return cmocka_run_group_tests_name("permits counted", tests, NULL, NULL);
+}
