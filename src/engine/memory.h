@@ -26,7 +26,7 @@ struct weir_terms {
     weir_limit_id id; /* number | generation << 16; 0: of no set, or of one that is gone */
     struct weir_limit limit;
     uint8_t mode, count_mode, on_full, on_change; /* as in the spec */
-    uint16_t keeper;                              /* of permits' rings: by the name */
+    uint16_t keeper;                              /* of permits' rings: one for each name */
     uint64_t spread_ns;
     struct weir_calendar_rule rule;
 };
@@ -71,6 +71,7 @@ struct weir_limiter {
     struct weir_record **records; /* by number; atomic */
     uint64_t *refused[WEIR_COUNT_STRIPES];
     struct weir_permit_counts *permit_counts[WEIR_COUNT_STRIPES];
+    uint64_t *keeper_uids; /* define: of each keeper, the name whose it is; 0: nobody's */
     struct weir_logs logs;
     struct weir_wall wall;
     struct weir_fall fall;

@@ -7,6 +7,8 @@
 
 #include "engine/memory.h"
 
+#define KEEPER_PROBES 256
+
 void weir_record_destroy(struct weir_record *record)
 {
     if (!record)
@@ -123,6 +125,20 @@ static int terms_init(struct weir_limiter *limiter, const struct weir_limit_def 
     return error;
 }
 
+/* A name keeps its keeper for good: permits may outlive their limit. So names are not forgotten; where too many have
+ * been used, two share one. */
+static uint16_t keeper_of(struct weir_limiter *limiter, uint64_t uid)
+{
+    for (uint64_t i = 0; i < KEEPER_PROBES; i++) {
+        uint16_t keeper = (uint16_t)(1 + (uid + i) % WEIR_LOGS_KEEPERS);
+        if (limiter->keeper_uids[keeper] == 0)
+            limiter->keeper_uids[keeper] = uid;
+        if (limiter->keeper_uids[keeper] == uid)
+            return keeper;
+    }
+    return (uint16_t)(1 + uid % WEIR_LOGS_KEEPERS);
+}
+
 int weir_record_create(struct weir_limiter *limiter, const struct weir_limit_def *def, struct weir_record **ret_record,
                        struct weir_fault *ret_fault)
 {
@@ -142,7 +158,7 @@ int weir_record_create(struct weir_limiter *limiter, const struct weir_limit_def
     r->spec.tz = r->tz;
     r->retired = false;
     struct weir_naming naming = naming_of(limiter, r->name);
-    terms.keeper = (uint16_t)(1 + naming.uid % WEIR_LOGS_KEEPERS); /* two that are equal share what one may have */
+    terms.keeper = terms.limit.algorithm == WEIR_CONCURRENCY ? keeper_of(limiter, naming.uid) : 0;
     bool plain = weir_limit_is_bucket(&terms.limit) && terms.mode == WEIR_MODE_ENFORCE &&
                  terms.count_mode == WEIR_COUNT_ADMITTED;
     weir_record_set_terms(r, &terms);

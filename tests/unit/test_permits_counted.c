@@ -125,6 +125,38 @@ static void counts__permits_end_with_their_algorithm(void **state)
     }
 }
 
+/* However many there are: by hashes of 16 bits two of a thousand would share one but once in 2,000 runs. */
+static void counts__every_limit_has_its_own(void **state)
+{
+    (void)state;
+    enum { LIMITS = 1000 };
+    static struct weir_limit_def defs[LIMITS];
+    static weir_limit_id ids[LIMITS];
+    static char names[LIMITS][8];
+    struct weir_limiter *limiter;
+    struct weir_time time = at(T0);
+    for (size_t i = 0; i < LIMITS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "n%zu", i);
+        defs[i] = (struct weir_limit_def){ .name = names[i], .spec = limit_of(WEIR_CONCURRENCY, 9, LEASE, 0) };
+    }
+    assert_int_equal(weir_limiter_create(NULL, &limiter, NULL), 0);
+    for (size_t round = 1; round <= 2; round++) { /* and keeps it when the set is replaced */
+        assert_int_equal(weir_limiter_define(limiter, defs + LIMITS / 2 * (round - 1), LIMITS / round, &time,
+                                             ids + LIMITS / 2 * (round - 1), NULL),
+                         0);
+        for (size_t i = LIMITS / 2 * (round - 1); i < LIMITS; i++) {
+            struct weir_charge charge = { .limit = ids[i], .cost = 1 };
+            struct weir_verdict verdict;
+            struct weir_limit_stats stats;
+            assert_int_equal(weir_limiter_key(limiter, ids[i], NULL, 0, &charge.key), 0);
+            assert_int_equal(weir_limiter_decide_many(limiter, &charge, 1, &time, 0, &verdict), 0);
+            assert_int_equal(weir_limiter_limit_stats(limiter, ids[i], &stats), 0);
+            assert_int_equal(stats.permits_given, round);
+        }
+    }
+    weir_limiter_destroy(limiter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +165,7 @@ int main(void)
         cmocka_unit_test(counts__a_lease_that_ended_is_noticed_within_a_minute_of_a_key_that_nobody_asks_for),
         cmocka_unit_test(counts__go_on_through_changes_of_the_limit),
         cmocka_unit_test(counts__permits_end_with_their_algorithm),
+        cmocka_unit_test(counts__every_limit_has_its_own),
     };
     return cmocka_run_group_tests_name("permits counted", tests, NULL, NULL);
 }
