@@ -53,7 +53,7 @@ fuzz: ## each fuzz target for FUZZ_SECONDS
 	$(PYTHON) tests/run.py --build $(BUILD) --only fuzz --fuzz-seconds $(FUZZ_SECONDS)
 
 lint: all ## floors, sizes, headers, formatting, clang-tidy
-	$(PYTHON) tests/run.py --build $(BUILD) --only lint
+	WEIR_TEST_EFFORT=soak $(PYTHON) tests/run.py --build $(BUILD) --only lint
 
 format: ## clang-format over all C files
 	git ls-files '*.c' '*.h' | xargs clang-format-14 -i

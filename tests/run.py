@@ -95,18 +95,28 @@ def run(arguments, timeout_s=None, env=None):
         return subprocess.CompletedProcess(arguments, 124, f'{output}\nno end within {timeout_s} s\n')
 
 
-def build(tally, folder, *options, env=None):
-    """Configures too, each time: what a folder was configured without, cmocka say, may be there now."""
+def build(tally, folder, *options, wanted=lambda folder: [], env=None):
+    """Builds what `wanted` names, or all. Configures too, each time: what a folder was configured without, cmocka say,
+    may be there now."""
     start = time.monotonic()
     again = ['--reconfigure'] if (folder / 'build.ninja').exists() else []
     process = run(['meson', 'setup', *again, folder, *options], env=env)
     if not tally.add_step(f'meson setup {folder.name}', process, time.monotonic() - start):
         return False
-    process = run(['ninja', '-C', folder], env=env)
+    process = run(['ninja', '-C', folder, *wanted(folder)], env=env)
     ok = tally.add_step(f'ninja {folder.name}', process, time.monotonic() - start)
     if ok:
         print(f'built {folder.name} ({time.monotonic() - start:.1f} s)', flush=True)
     return ok
+
+
+def tests_of(suite):
+    """What names to `build` the programs of a suite, as meson knows them."""
+    def wanted(folder):
+        tests = json.loads(run(['meson', 'introspect', '--tests', folder]).stdout)
+        return sorted({os.path.relpath(word, folder) for test in tests for word in test['cmd']
+                       if word.startswith(f'{folder}/') and f'weir:{suite}' in test['suite']})
+    return wanted
 
 
 def count_cases(result, output):
@@ -185,14 +195,16 @@ def stage_unit(tally, options):
 
 def stage_asan(tally, options):
     folder = options.build.with_name(options.build.name + '-asan')
-    if build(tally, folder, '-Dbuildtype=debugoptimized', '-Db_sanitize=address,undefined', '-Dwasm=disabled'):
+    if build(tally, folder, '-Dbuildtype=debugoptimized', '-Db_sanitize=address,undefined', '-Dwasm=disabled',
+             wanted=lambda folder: ['weir', *tests_of('unit')(folder)]):
         meson_test(tally, 'asan', folder, ['unit'], SANITIZER_ENV, SANITIZED_TIMEOUT_MULTIPLIER)
         programs(tally, 'asan live', LIVE_UNDER_ASAN, dict(SANITIZER_ENV, WEIR_BUILD=str(folder)))
 
 
 def stage_tsan(tally, options):
     folder = options.build.with_name(options.build.name + '-tsan')
-    if build(tally, folder, '-Dbuildtype=debugoptimized', '-Db_sanitize=thread', '-Dwasm=disabled'):
+    if build(tally, folder, '-Dbuildtype=debugoptimized', '-Db_sanitize=thread', '-Dwasm=disabled',
+             wanted=tests_of('threads')):
         meson_test(tally, 'tsan', folder, ['threads'], SANITIZER_ENV, SANITIZED_TIMEOUT_MULTIPLIER)
 
 
@@ -210,6 +222,7 @@ def fuzz_one(target, seconds):
 def stage_fuzz(tally, options):
     folder = options.build.with_name(options.build.name + '-fuzz')
     if not build(tally, folder, '-Dbuildtype=debugoptimized', '-Dfuzz=true', '-Db_lundef=false', '-Dwasm=disabled',
+                 wanted=lambda _: [f'fuzz/{path.stem}' for path in (ROOT / 'fuzz').glob('fuzz_*.c')],
                  env={'CC': 'clang-14'}):
         return
     targets = sorted(p for p in folder.glob('fuzz/fuzz_*') if p.is_file() and os.access(p, os.X_OK))
