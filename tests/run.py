@@ -32,6 +32,7 @@ LIVE_UNDER_ASAN = ('test_bad_http', 'test_bad_resp', 'test_http', 'test_locks_ht
 # Live tests mostly wait, for leases to end or servers to start, and take no harm from a busy machine: some run at a time,
 # beside the other stages.
 # The longest begin first, so that none is left at the end. Those that measure, or fill the machine, run alone.
+UNIT_WORKERS = 3  # some of them sleep
 LIVE_WORKERS = 3
 LIVE_ALONE = {'test_bench', 'test_redis_overload'}
 LIVE_LONGEST = ('test_redis_sentinel_window', 'test_revisions', 'test_cli_lock', 'test_lock_postgres', 'test_redis_rights',
@@ -146,7 +147,8 @@ def meson_test(tally, stage, folder, suites, env=None, multiplier=1):
     log = folder / 'meson-logs' / f'{stage}.json'
     log.unlink(missing_ok=True)
     names = [argument for suite in suites for argument in ('--suite', suite)]
-    process = run(['meson', 'test', '-C', folder, '--no-rebuild', '--logbase', stage, '-t', multiplier, *names],
+    process = run(['meson', 'test', '-C', folder, '--no-rebuild', '--num-processes', UNIT_WORKERS, '--logbase', stage,
+                   '-t', multiplier, *names],
                   env=env)
     if not log.exists():
         tally.add(f'{stage}: no test', 0, 1, 0, 0, process.stdout)

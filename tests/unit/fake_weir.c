@@ -89,11 +89,11 @@ static void act_on(struct fake_weir *fake, enum fake_act act, const struct weir_
     }
 }
 
-static void answer_send(int fd, enum fake_act act, const char *answer)
+static void answer_send(int fd, enum fake_act act, long slow_ms, const char *answer)
 {
     size_t size = strlen(answer);
     if (act == FAKE_SLOW)
-        sleep_ms(300);
+        sleep_ms(slow_ms);
     for (size_t i = 0; act == FAKE_PIECES && i + 1 < size; i++) {
         (void)send(fd, answer++, 1, MSG_NOSIGNAL);
         sleep_ms(1);
@@ -107,6 +107,7 @@ static bool command_serve(struct fake_weir *fake, int fd, const struct weir_resp
     char answer[256] = "";
     enum fake_act act = FAKE_SERVE;
     pthread_mutex_lock(&fake->mutex);
+    long slow_ms = fake->slow_ms;
     if (weir_resp_is(command->args[0], "hello")) {
         join_words(command, fake->hello);
         sprintf(answer, "*4\r\n$6\r\nserver\r\n$%zu\r\n%s\r\n$5\r\nproto\r\n:2\r\n", strlen(fake->server),
@@ -118,7 +119,7 @@ static bool command_serve(struct fake_weir *fake, int fd, const struct weir_resp
     }
     pthread_mutex_unlock(&fake->mutex);
     if (act != FAKE_DROP)
-        answer_send(fd, act, answer);
+        answer_send(fd, act, slow_ms, answer);
     return act != FAKE_DROP;
 }
 
@@ -164,7 +165,7 @@ void fake_weir_start(struct fake_weir *fake, uint64_t lease_ms)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof(at);
-    *fake = (struct fake_weir){ .server = "weir", .lease_ms = lease_ms };
+    *fake = (struct fake_weir){ .server = "weir", .lease_ms = lease_ms, .slow_ms = 300 };
     fake->listener = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(fake->listener, (struct sockaddr *)&at, sizeof(at)), 0);
     assert_int_equal(listen(fake->listener, 16), 0);

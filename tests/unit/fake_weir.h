@@ -15,7 +15,7 @@ enum fake_act {
     FAKE_SILENT,  /* does nothing and never answers */
     FAKE_UNKNOWN, /* does it, and answers -2 */
     FAKE_DENY,    /* 0: held, or not held by this owner; another has it from then on */
-    FAKE_SLOW,    /* as a server would, 300 ms later */
+    FAKE_SLOW,    /* as a server would, slow_ms later */
     FAKE_PIECES,  /* the answer byte by byte */
     FAKE_ERROR,   /* "-DOWN the store fails" */
     FAKE_FULL,    /* "-LIMIT too many wait" */
@@ -40,6 +40,7 @@ struct fake_weir {
     enum fake_act acts[16]; /* of the next commands; then FAKE_SERVE */
     size_t acts_count, acts_at;
     uint64_t lease_ms;
+    long slow_ms; /* 300 */
     bool held;
     char owner[256];
     size_t owner_size;
