@@ -165,11 +165,13 @@ static inline bool weir_terms_of(const struct weir_limiter *limiter, weir_limit_
     return weir_record_id(now) == ret_terms->id && ret_terms->id != 0 && weir_record_id(record) == id;
 }
 
-/* Whether a limit may still be decided by. Asked while an entry is held, the answer stays so until it is let go: before
- * the records of a set are used again, a walk waits for whoever holds an entry (finish_retired). */
+/* Whether a limit may still be decided by, and nothing has taken its place since its terms were copied: an entry that
+ * somebody has carried over meanwhile would be carried back. Asked while an entry is held. The record is not used again
+ * until it is let go: before that a walk waits for whoever holds an entry (finish_retired). */
 static inline bool weir_terms_good(const struct weir_limiter *limiter, const struct weir_terms *terms)
 {
-    return weir_record_of(limiter, terms->id) != NULL;
+    const struct weir_record *record = weir_record_of(limiter, terms->id);
+    return record && __atomic_load_n(&record->next, __ATOMIC_ACQUIRE) == 0;
 }
 
 static inline bool weir_record_plain(const struct weir_record *record)
