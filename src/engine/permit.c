@@ -4,9 +4,10 @@
  * that a permit outlives any number of changes of the limits. */
 #include "engine/memory.h"
 
-/* One key of a permit on its way. What an entry that is held says it is of is not used again before it is let go. */
+/* One key of a permit on its way. */
 struct part {
-    const struct weir_terms *terms; /* NULL: the key has no permits at all */
+    bool held; /* else the key has no permits at all */
+    struct weir_terms terms;
     struct weir_event event;
     struct weir_entry entry;
 };
@@ -27,14 +28,20 @@ static int sort_keys(const struct weir_key *keys, size_t count, uint64_t *hashes
     return 0;
 }
 
-/* The limit that an entry is of, and the one that has taken its place; NULL unless both are concurrency limits. */
-static const struct weir_terms *terms_of(const struct weir_limiter *limiter, const struct weir_held *held)
+/* The limit that has taken the place of the one that an entry is of, or this itself. False unless both are concurrency
+ * limits. What an entry that is held says it is of is not used again before it is let go; but its id ends before that
+ * (finish_retired), and the entry must show the number all the same: else no walk finds it, and nobody's it stays. */
+static bool terms_of(const struct weir_limiter *limiter, const struct weir_held *held, struct weir_terms *ret_terms)
 {
-    const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(held->pair));
-    const struct weir_record *to = from ? weir_record_now(limiter, from) : NULL;
-    bool permits = to && from->terms.limit.algorithm == WEIR_CONCURRENCY &&
-                   to->terms.limit.algorithm == WEIR_CONCURRENCY;
-    return permits ? &to->terms : NULL;
+    uint32_t number = weir_pair_limit(held->pair);
+    const struct weir_record *from = weir_record_at(limiter, number);
+    if (!from || from->terms.limit.algorithm != WEIR_CONCURRENCY)
+        return false;
+    uint32_t next = __atomic_load_n(&from->next, __ATOMIC_ACQUIRE);
+    const struct weir_record *to = next ? weir_record_at(limiter, next) : from;
+    weir_words_load(ret_terms, &to->terms, sizeof *ret_terms);
+    ret_terms->id = next ? next : number;
+    return ret_terms->limit.algorithm == WEIR_CONCURRENCY;
 }
 
 static void hold(struct weir_limiter *limiter, uint64_t hash, const struct weir_time *time, struct part *part)
@@ -42,23 +49,23 @@ static void hold(struct weir_limiter *limiter, uint64_t hash, const struct weir_
     static const struct weir_key no_key = { 0 }; /* permits have no phase */
     struct weir_held *held = &part->entry.held;
     uint64_t wait_ns;
-    part->terms = NULL;
+    part->held = false;
     part->entry.widened = false;
     if (weir_table_hold(&limiter->table, hash, 0, WEIR_ABSENT_LEAVE, time->now_ns, held, &wait_ns) != WEIR_HOLD_OK)
         return;
-    part->terms = terms_of(limiter, held);
-    if (!part->terms) {
-        weir_table_release(held, weir_pair_limit(held->pair), weir_pair_fresh_at(held->pair));
+    uint32_t number = weir_pair_limit(held->pair);
+    part->held = terms_of(limiter, held, &part->terms);
+    if (!part->held) {
+        weir_table_release(held, number, weir_pair_fresh_at(held->pair));
         return;
     }
-    const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(held->pair));
-    part->event = weir_event_make(limiter, part->terms, &no_key, 0, time);
-    weir_entry_unpack(limiter, &from->terms.limit, &part->entry);
-    if (&from->terms != part->terms) {
-        bool converted = weir_entry_convert(limiter, part->terms, &part->event, &part->entry);
+    part->event = weir_event_make(limiter, &part->terms, &no_key, 0, time);
+    weir_entry_unpack(limiter, &weir_record_at(limiter, number)->terms.limit, &part->entry);
+    if (weir_id_number(part->terms.id) != number) {
+        bool converted = weir_entry_convert(limiter, &part->terms, &part->event, &part->entry);
         weir_assert(converted); /* it needs neither room nor a wider place */
     }
-    weir_limit_settle(&part->terms->limit, &part->entry.state, &part->event);
+    weir_limit_settle(&part->terms.limit, &part->entry.state, &part->event);
 }
 
 /* Holds what there is of all keys. */
@@ -80,8 +87,8 @@ static int hold_all(struct weir_limiter *limiter, const struct weir_key *keys, s
 static void let_go(struct weir_limiter *limiter, struct part *parts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (parts[i].terms)
-            weir_entry_release(limiter, parts[i].terms, &parts[i].entry);
+        if (parts[i].held)
+            weir_entry_release(limiter, &parts[i].terms, &parts[i].entry);
 }
 
 int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *keys, size_t count, uint64_t permit,
@@ -93,10 +100,10 @@ int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *ke
     if (error)
         return error;
     for (size_t i = 0; i < count; i++) {
-        const struct weir_terms *terms = parts[i].terms;
-        uint64_t back = terms ? weir_limit_release(&terms->limit, &parts[i].entry.state, &parts[i].event, permit) : 0;
-        if (back > 0)
-            weir_count_permits(limiter, terms, 0, back, 0);
+        if (!parts[i].held)
+            continue;
+        uint64_t back = weir_limit_release(&parts[i].terms.limit, &parts[i].entry.state, &parts[i].event, permit);
+        weir_count_permits(limiter, &parts[i].terms, 0, back, 0);
         units += back;
     }
     let_go(limiter, parts, count);
@@ -106,7 +113,7 @@ int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *ke
 
 static uint64_t lease_of(const struct part *part, uint64_t permit)
 {
-    return part->terms ? weir_limit_lease_ns(&part->terms->limit, &part->entry.state, &part->event, permit) : 0;
+    return part->held ? weir_limit_lease_ns(&part->terms.limit, &part->entry.state, &part->event, permit) : 0;
 }
 
 int weir_limiter_renew(struct weir_limiter *limiter, const struct weir_key *keys, size_t count, uint64_t permit,
@@ -121,7 +128,7 @@ int weir_limiter_renew(struct weir_limiter *limiter, const struct weir_key *keys
         lease_ns = weir_min_u64(lease_ns, lease_of(&parts[i], permit));
     bool lost = lease_ns == 0;
     for (size_t i = 0; i < count && !lost; i++) {
-        uint64_t left_ns = weir_limit_renew(&parts[i].terms->limit, &parts[i].entry.state, &parts[i].event, permit);
+        uint64_t left_ns = weir_limit_renew(&parts[i].terms.limit, &parts[i].entry.state, &parts[i].event, permit);
         lease_ns = i == 0 ? left_ns : weir_min_u64(lease_ns, left_ns);
     }
     let_go(limiter, parts, count);
