@@ -21,14 +21,27 @@ int weir_decode_nomem(struct weir_decode *decode)
     return weir_config_fail(decode->fault, WEIR_ENOMEM, (struct weir_mark){ 0, 0 }, "out of memory");
 }
 
+/* What stands there: after `auth:` and a line break, nothing. */
+static const char *kind_met(const struct weir_yaml_node *node)
+{
+    bool nothing = node->kind == WEIR_YAML_SCALAR && node->plain && node->text.size == 0;
+    return nothing ? "nothing" : weir_yaml_kind_name(node->kind);
+}
+
+static int kind_fail(struct weir_decode *decode, const struct weir_yaml_node *node, const char *what, const char *form)
+{
+    return weir_config_fail(decode->fault, WEIR_EPROTO, node->mark, "%s must be %s, not %s", what, form,
+                            kind_met(node));
+}
+
 int weir_decode_kind(struct weir_decode *decode, const struct weir_yaml_node *node, enum weir_yaml_kind kind,
                      const char *what)
 {
     if (node->kind == kind)
         return 0;
-    return weir_config_fail(decode->fault, WEIR_EPROTO, node->mark, "%s must be %s, not %s%s", what,
-                            weir_yaml_kind_name(kind), weir_yaml_kind_name(node->kind),
-                            kind == WEIR_YAML_LIST ? ": write [ ... ]" : "");
+    if (kind == WEIR_YAML_LIST)
+        return weir_decode_kind_shown(decode, node, kind, what, "[ ... ]");
+    return kind_fail(decode, node, what, weir_yaml_kind_name(kind));
 }
 
 int weir_decode_kind_shown(struct weir_decode *decode, const struct weir_yaml_node *node, enum weir_yaml_kind kind,
@@ -37,7 +50,7 @@ int weir_decode_kind_shown(struct weir_decode *decode, const struct weir_yaml_no
     if (node->kind == kind)
         return 0;
     return weir_config_fail(decode->fault, WEIR_EPROTO, node->mark, "%s must be %s, not %s: write %s", what,
-                            weir_yaml_kind_name(kind), weir_yaml_kind_name(node->kind), shown);
+                            weir_yaml_kind_name(kind), kind_met(node), shown);
 }
 
 int weir_decode_list(struct weir_decode *decode, const struct weir_yaml_node *list, const char *what, size_t min,
@@ -110,10 +123,29 @@ bool weir_decode_goes_on(struct weir_decode *decode, int error, int *first)
     return true;
 }
 
+/* A mapping shows how it is written: with what it must have, or its first key; and which keys there are. */
+static int map_check(struct weir_decode *decode, const struct weir_yaml_node *map, const char *what,
+                     const struct weir_field *fields, size_t count)
+{
+    if (map->kind == WEIR_YAML_MAP)
+        return 0;
+    char names[320], shown[100] = "";
+    size_t used = 0;
+    names_join(fields, count, names, sizeof(names));
+    for (size_t i = 0; i < count && used < sizeof(shown); i++)
+        if (fields[i].required)
+            used += (size_t)snprintf(shown + used, sizeof(shown) - used, "%s%s: ...", used ? ", " : "", fields[i].name);
+    if (used == 0)
+        (void)snprintf(shown, sizeof(shown), "%s: ...", fields[0].name);
+    return weir_config_fail(decode->fault, WEIR_EPROTO, map->mark,
+                            "%s must be a mapping, not %s: write { %s }; its keys are %s", what, kind_met(map), shown,
+                            names);
+}
+
 int weir_decode_map(struct weir_decode *decode, const struct weir_yaml_node *map, const char *what,
                     const struct weir_field *fields, size_t count, void *target)
 {
-    int first = weir_decode_kind(decode, map, WEIR_YAML_MAP, what);
+    int first = map_check(decode, map, what, fields, count);
     if (first)
         return first;
     for (const struct weir_yaml_node *key = map->first; key; key = key->next) {
@@ -134,18 +166,21 @@ int weir_decode_map(struct weir_decode *decode, const struct weir_yaml_node *map
     return first;
 }
 
-static int scalar_check(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field)
+/* `form`: what it must be instead of a list or a mapping. */
+static int scalar_check(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                        const char *form)
 {
-    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
-    if (!error && memchr(value->text.data, '\0', value->text.size))
-        error = weir_config_fail(decode->fault, WEIR_EPROTO, value->mark, "%s must not contain a NUL", field->name);
-    return error;
+    if (value->kind != WEIR_YAML_SCALAR)
+        return kind_fail(decode, value, field->name, form);
+    if (memchr(value->text.data, '\0', value->text.size))
+        return weir_config_fail(decode->fault, WEIR_EPROTO, value->mark, "%s must not contain a NUL", field->name);
+    return 0;
 }
 
 int weir_decode_text(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                      void *target)
 {
-    int error = scalar_check(decode, value, field);
+    int error = scalar_check(decode, value, field, "text");
     if (error)
         return error;
     if (value->text.size == 0 || value->text.size > field->max)
@@ -161,20 +196,19 @@ int weir_decode_text(struct weir_decode *decode, const struct weir_yaml_node *va
 int weir_decode_word(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                      void *target)
 {
-    int error = scalar_check(decode, value, field);
-    if (error)
-        return error;
-    char names[200];
-    size_t used = 0;
-    for (unsigned i = 0; field->names[i]; i++) {
+    char form[200];
+    size_t used = (size_t)snprintf(form, sizeof(form), "one of ");
+    for (unsigned i = 0; field->names[i]; i++)
+        used += (size_t)snprintf(form + used, sizeof(form) - used, "%s%s", i ? ", " : "", field->names[i]);
+    int error = scalar_check(decode, value, field, form);
+    for (unsigned i = 0; field->names[i] && !error; i++)
         if (strcmp(field->names[i], text_of(value)) == 0) {
             memcpy(target, &i, sizeof(i));
             return 0;
         }
-        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", field->names[i]);
-    }
-    return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark, "%s \"%.40s\" must be one of %s", field->name,
-                            text_of(value), names);
+    return error ? error
+                 : weir_config_fail(decode->fault, WEIR_EINVAL, value->mark, "%s \"%.40s\" must be %s", field->name,
+                                    text_of(value), form);
 }
 
 int weir_decode_switch(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -195,14 +229,15 @@ static int number_read(struct weir_decode *decode, const struct weir_yaml_node *
                        uint64_t *ret_number)
 {
     uint64_t number = 0;
-    int error = scalar_check(decode, value, field);
+    char form[80];
+    (void)snprintf(form, sizeof(form), "a whole number, %" PRIu64 " to %" PRIu64, field->min, field->max);
+    int error = scalar_check(decode, value, field, form);
     if (error)
         return error;
     error = weir_number_parse(value->text.data, value->text.size, &number);
     if (error == WEIR_EINVAL)
-        return weir_config_fail(decode->fault, error, value->mark,
-                                "%s \"%.40s\" must be a whole number, %" PRIu64 " to %" PRIu64, field->name,
-                                text_of(value), field->min, field->max);
+        return weir_config_fail(decode->fault, error, value->mark, "%s \"%.40s\" must be %s", field->name,
+                                text_of(value), form);
     if (error || number < field->min || number > field->max)
         return weir_config_fail(decode->fault, WEIR_ERANGE, value->mark,
                                 "%s %.40s is out of range: must be %" PRIu64 " to %" PRIu64, field->name,
@@ -244,7 +279,7 @@ static int size_read(struct weir_decode *decode, const struct weir_yaml_node *va
 {
     struct weir_fault fault;
     uint64_t bytes = 0;
-    int error = scalar_check(decode, value, field);
+    int error = scalar_check(decode, value, field, "a size, such as 64MB");
     if (error)
         return error;
     error = weir_size_parse(text_of(value), &bytes, &fault);
@@ -285,7 +320,7 @@ int weir_decode_duration(struct weir_decode *decode, const struct weir_yaml_node
 {
     struct weir_fault fault;
     uint64_t ns = 0;
-    int error = scalar_check(decode, value, field);
+    int error = scalar_check(decode, value, field, "a duration, such as 250ms or 10s");
     if (error)
         return error;
     error = weir_duration_parse(text_of(value), &ns, &fault);
@@ -306,7 +341,7 @@ int weir_decode_address(struct weir_decode *decode, const struct weir_yaml_node 
 {
     struct weir_fault fault;
     struct weir_address address;
-    int error = scalar_check(decode, value, field);
+    int error = scalar_check(decode, value, field, "an address, such as 127.0.0.1:8080");
     if (error)
         return error;
     error = weir_address_parse(text_of(value), &address, &fault);

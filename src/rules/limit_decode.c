@@ -31,15 +31,16 @@ int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *va
     struct weir_limit_spec *spec = target;
     const char *at = value->text.data;
     uint64_t count = 0;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
-    if (error)
-        return error;
+    if (value->kind != WEIR_YAML_SCALAR)
+        return weir_config_fail(decode->fault, WEIR_EPROTO, value->mark,
+                                "rate must be COUNT/PERIOD, such as 100/min, or for concurrency a COUNT, not %s",
+                                weir_yaml_kind_name(value->kind));
     if (weir_number_scan(&at, &count) == 0 && *at == '\0') {
         spec->count = count;
         spec->period_ns = 0;
         return 0;
     }
-    error = weir_rate_parse(value->text.data, target, &fault);
+    int error = weir_rate_parse(value->text.data, target, &fault);
     if (error)
         return weir_config_fail(decode->fault, error, value->mark, "%s %s", field->name, fault.text);
     return 0;
@@ -90,9 +91,10 @@ static int cost_read(struct weir_decode *decode, const struct weir_yaml_node *va
 {
     struct weir_config_limit *limit = target;
     const char *text = value->text.data;
-    int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, field->name);
-    if (error)
-        return error;
+    if (value->kind != WEIR_YAML_SCALAR)
+        return weir_config_fail(decode->fault, WEIR_EPROTO, value->mark,
+                                "%s must be a whole number or the name of an attribute, not %s", field->name,
+                                weir_yaml_kind_name(value->kind));
     bool number = strchr("+-.0123456789", *text) != NULL; /* the empty text too: not a name either */
     if (!number)
         return weir_attribute_decode(decode, value, &limit->cost_attribute);

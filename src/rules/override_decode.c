@@ -22,13 +22,34 @@ static bool key_has(const struct weir_config_limit *limit, const struct weir_yam
     return false;
 }
 
+/* A mapping, of what the limit's key has to begin with. */
+static int override_kind(struct weir_decode *decode, const struct weir_yaml_node *node,
+                         const struct weir_config_limit *limit, const char *what, const char *settings)
+{
+    char shown[160];
+    (void)snprintf(shown, sizeof(shown), "{ %.100s: VALUE%s }", limit->key_count ? limit->key[0] : "ATTRIBUTE",
+                   settings);
+    return weir_decode_kind_shown(decode, node, WEIR_YAML_MAP, what, shown);
+}
+
+static int stranger_fail(struct weir_decode *decode, const struct weir_yaml_node *key,
+                         const struct weir_config_limit *limit)
+{
+    char attributes[160] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < limit->key_count && used < sizeof(attributes); i++)
+        used += (size_t)snprintf(attributes + used, sizeof(attributes) - used, "%s%s", i ? ", " : "", limit->key[i]);
+    return weir_config_fail(
+        decode->fault, WEIR_EPROTO, key->mark,
+        "\"%.64s\" is neither rate, burst, mode nor an attribute of limit \"%s\", whose key is [%s]",
+        (const char *)key->text.data, limit->name, attributes);
+}
+
 static int condition_add(struct weir_decode *decode, const struct weir_yaml_node *key,
                          const struct weir_config_limit *limit, struct weir_config_override *override)
 {
     if (!key_has(limit, key))
-        return weir_config_fail(decode->fault, WEIR_EPROTO, key->mark,
-                                "\"%.64s\" is neither rate, burst, mode nor an attribute of the key of limit \"%s\"",
-                                (const char *)key->text.data, limit->name);
+        return stranger_fail(decode, key, limit);
     for (size_t i = 0; i < override->conditions_count; i++)
         if (strcmp(override->conditions[i].attribute, key->text.data) == 0)
             return weir_config_fail(decode->fault, WEIR_EPROTO, key->mark, "\"%.64s\" stands twice in the override",
@@ -42,7 +63,7 @@ static int condition_add(struct weir_decode *decode, const struct weir_yaml_node
 static int conditions_add(struct weir_decode *decode, const struct weir_yaml_node *map,
                           const struct weir_config_limit *limit, struct weir_config_override *override)
 {
-    int error = weir_decode_kind(decode, map, WEIR_YAML_MAP, "the key of an override");
+    int error = override_kind(decode, map, limit, "the key of an override", "");
     for (const struct weir_yaml_node *key = map->first; key && !error; key = key->next)
         error = condition_add(decode, key, limit, override);
     return error;
@@ -102,7 +123,7 @@ static int override_decode(struct weir_decode *decode, const struct weir_yaml_no
     bool settings = false;
     override->mark = node->mark;
     override->spec = limit->spec;
-    int error = weir_decode_kind(decode, node, WEIR_YAML_MAP, "an override");
+    int error = override_kind(decode, node, limit, "an override", ", rate: 100/min");
     for (const struct weir_yaml_node *key = node->first; key && !error; key = key->next) {
         bool is_setting;
         error = setting_read(decode, key, &override->spec, &is_setting);
