@@ -35,22 +35,23 @@ static void say_fault(const struct weir_serve_flags *flags, const struct weir_co
     weir_config_fault_format(fault, file, ret_said->text, sizeof(ret_said->text));
 }
 
-static bool exposed(const char *name, const struct weir_address *address, const struct weir_config *config,
-                    struct weir_serve_said *ret_said)
+static bool is_exposed(const struct weir_address *address, const struct weir_config *config)
 {
-    if (address->kind != WEIR_ADDRESS_TCP || address->loopback || config->auth_required == WEIR_AUTH_NEVER ||
-        config->tokens_count > 0)
-        return false;
-    (void)snprintf(ret_said->text, sizeof(ret_said->text),
-                   "%s would listen on %s for anybody, so weir serve does not start: configure auth tokens, or say "
-                   "--insecure if that is meant",
-                   name, address->host);
-    return true;
+    return address->kind == WEIR_ADDRESS_TCP && !address->loopback && config->auth_required != WEIR_AUTH_NEVER &&
+           config->tokens_count == 0;
 }
 
 bool weir_serve_exposed(const struct weir_config *config, struct weir_serve_said *ret_said)
 {
-    return exposed("resp", &config->resp, config, ret_said) || exposed("http", &config->http, config, ret_said);
+    const bool resp = is_exposed(&config->resp, config), http = is_exposed(&config->http, config);
+    if (!resp && !http)
+        return false;
+    (void)snprintf(ret_said->text, sizeof(ret_said->text),
+                   "%s would listen on %s%s%s for anybody, so weir serve does not start: configure auth tokens, or say "
+                   "--insecure if that is meant",
+                   resp ? "resp" : "http", resp ? config->resp.host : config->http.host,
+                   resp && http ? ", http on " : "", resp && http ? config->http.host : "");
+    return true;
 }
 
 static void put_flags(const struct weir_serve_flags *flags, struct weir_config *config)

@@ -352,6 +352,10 @@ class Offline(unittest.TestCase):
         self.assertIn(why, warnings[0]['message'])
         self.file.write_text(text + 'auth: { tokens: [{ name: a, secret: 0123456789abcdef0123456789abcdef }] }\n', encoding='utf-8')
         self.assertIn('1 limit, 0 warnings\n', weir('rules', 'check', str(self.file)).stdout)
+        self.file.write_text(text.replace('{ http', '{ resp: "[::]:6380", http'), encoding='utf-8')
+        both = 'resp would listen on ::, http on 0.0.0.0 for anybody'
+        self.assertIn(f'weir: {both}', weir('serve', '--check', str(self.file)).stderr)
+        self.assertIn(f':1:1: warning: {both}', weir('rules', 'check', str(self.file)).stdout)
 
     def test_rules_check_warns_and_says_that_it_is_good(self):
         self.file.write_text('limits: [{ name: a, rate: 100/s, burst: 500 }]\n', encoding='utf-8')
