@@ -344,6 +344,14 @@ static void fail(struct weir_sim *sim, enum weir_sim_break broken, const char *w
     (void)snprintf(sim->result->why, sizeof sim->result->why, "%s", why);
 }
 
+static uint64_t root_ceil(uint64_t of)
+{
+    uint64_t root = 0;
+    while (root * root < of)
+        root++;
+    return root;
+}
+
 /* What the limit allows in the calm. In a window all may have been admitted before the calm began: only those that
  * begin in it count. The first and the last are cut by its ends; of both together one window's units are admitted,
  * give or take chance: twice the root of so many. */
@@ -351,10 +359,7 @@ static uint64_t calm_limit(const struct weir_limit_spec *limit, uint64_t calm_ns
 {
     if (limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET)
         return weir_mul_div(calm_ns, limit->count, limit->period_ns);
-    uint64_t chance = 0;
-    while (chance * chance < 4 * limit->count)
-        chance++;
-    return weir_sub_sat(calm_ns / limit->period_ns * limit->count, chance);
+    return weir_sub_sat(calm_ns / limit->period_ns * limit->count, root_ceil(4 * limit->count));
 }
 
 /* What must be so at the end of a run whose tail is calm. */
@@ -374,7 +379,8 @@ static void judge_end(struct weir_sim *sim)
     char text[96];
     if (weir_sim_stuck(sim, weir_max_u64(WEIR_NS_PER_SECOND, 10 * plan->deadline_ns)) > 0)
         fail(sim, WEIR_SIM_STUCK, "a request waits without end");
-    if (result->calm_units < weir_mul_div(result->calm_limit, least_ppm, 1000000)) {
+    uint64_t least = weir_mul_div(result->calm_limit, least_ppm, 1000000);
+    if (result->calm_units < least - root_ceil(least / 2)) { /* how many, is chance: of few, more so */
         (void)snprintf(text, sizeof text, "liveness: %llu units admitted of %llu in the calm at the end",
                        (unsigned long long)result->calm_units, (unsigned long long)result->calm_limit);
         fail(sim, WEIR_SIM_LAZY, text);

@@ -315,6 +315,7 @@ static int charges_make(const struct matcher *matcher, const struct weir_request
         if (error)
             return error;
         charge->limit = rule->id;
+        charge->delay_max_ns = 0; /* the match may be one that was used before */
         match->remote_count += rule->remote != NULL;
         match->rules[match->count++] = rule;
     }

@@ -55,6 +55,24 @@ static void test_binary_values_are_legal(void **state)
     fixture_free(&f);
 }
 
+/* The server uses one for all its requests: what a request that could wait left there is not the next one's. */
+static void test_a_match_that_was_used_before_leaves_nothing(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make("limits: [{ name: a, key: [u], rate: 1/s, algorithm: leaky_bucket }]");
+    struct weir_attribute attribute = { { "u", 1 }, { "x", 1 } };
+    struct weir_match match;
+    memset(&match, 0xff, sizeof match);
+    assert_int_equal(weir_rules_match(f.rules, &attribute, 1, 1, &match, NULL), 0);
+    assert_int_equal(match.count, 1);
+    assert_true(match.met && !match.refused_by);
+    assert_int_equal(match.lacks_count, 0);
+    assert_int_equal(match.remote_count, 0);
+    assert_int_equal(match.charges[0].cost, 1);
+    assert_int_equal(match.charges[0].delay_max_ns, 0);
+    fixture_free(&f);
+}
+
 static void test_overrides_exact_beats_named_beats_wildcard(void **state)
 {
     (void)state;
@@ -273,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conditions_and_wildcards),
         cmocka_unit_test(test_binary_values_are_legal),
+        cmocka_unit_test(test_a_match_that_was_used_before_leaves_nothing),
         cmocka_unit_test(test_overrides_exact_beats_named_beats_wildcard),
         cmocka_unit_test(test_an_override_changes_what_it_names_and_shares_the_counter),
         cmocka_unit_test(test_keys_are_tuples),
