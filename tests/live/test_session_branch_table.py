@@ -77,6 +77,7 @@ class Proofs(WithTable):
     timeout = f'{LONG}s'
     test_a_second_promotion_to_the_same_timeline_loses_what_the_first_showed = None
     test_what_was_seen_outlives_new_starts_that_somebody_saw = None
+    test_a_standby_that_could_not_tell_its_timeline_for_a_moment_stays_on_its_branch = None
 
     def test_equal_forks_are_told_apart_by_a_weir_that_was_started_anew(self):
         drive, client = self.drive(), self.service()
@@ -175,6 +176,7 @@ class Proofs(WithTable):
 class Keeping(WithTable):
     test_a_second_promotion_to_the_same_timeline_loses_what_the_first_showed = None
     test_what_was_seen_outlives_new_starts_that_somebody_saw = None
+    test_a_standby_that_could_not_tell_its_timeline_for_a_moment_stays_on_its_branch = None
 
     def test_several_weirs_write_one_row_and_one_run_each(self):
         self.promote_first()

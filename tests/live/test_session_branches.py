@@ -207,6 +207,32 @@ class Branches(unittest.TestCase):
         self.leads(self.second, drive, client, timeline=3)
         self.expect_kept('another is promoted', drive, client, *tokens)
 
+    def test_a_standby_that_could_not_tell_its_timeline_for_a_moment_stays_on_its_branch(self):
+        """While there is no primary only the replication protocol tells it, and that connection may end."""
+        drive, client = self.drive(), self.service()
+        self.promote_first()
+        self.leads(self.first, drive, client)
+        self.second.attach(self.first)
+        mine, theirs = self.see_first(drive, client)
+        self.group.primary, self.group.standbys = self.first, [self.second]
+        self.group.wait_caught_up()
+        wait_for(lambda: client.good('route', token=theirs)['server'] == self.second.name, 'the standby is not read')
+        self.first.kill()
+        senders = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walsender'"
+
+        def fault():
+            states = {one['name']: one for one in client.call('GET', '/v1/sessions/servers')[1]['servers']}
+            return states[self.second.name].get('fault', '')
+
+        wait_for(lambda: 'receives nothing' in fault() and len(self.second.execute(senders)) == 2, 'nobody asks it')
+        self.second.execute(f'SELECT pg_terminate_backend(pid) FROM ({senders}) AS one')
+        wait_for(lambda: 'receives nothing' not in fault(), 'the end of the connection is not noticed')
+        wait_for(lambda: 'receives nothing' in fault(), 'its branch is forgotten')
+        self.assertEqual(client.good('route', token=theirs, behind='stale', wait_ms=50)['server'], self.second.name)
+        drive.open(4, wait_ms=20000)
+        drive.ok('join', 4, mine)
+        self.assertEqual(drive.read(4), (self.second.name, False, '11'))
+
 
 class WithoutHistories(unittest.TestCase):
     def test_what_no_role_may_prove_is_lost_and_accepted(self):

@@ -22,12 +22,12 @@ static bool is_as_before(const struct weir_shown *before, const struct weir_show
 
 uint32_t weir_poller_branch(const struct weir_poller *poller, const struct weir_shown *shown)
 {
-    const struct weir_shown *before = &poller->last.shown;
+    const struct weir_standing *stood = &poller->stood;
     if (is_single(shown))
         return 0;
     if (shown->primary)
         return weir_branch_of(shown->system, shown->timeline, shown->started);
-    return is_as_before(before, shown) && !before->primary ? before->branch : 0;
+    return stood->started == shown->started && stood->timeline == shown->timeline ? stood->branch : 0;
 }
 
 /* Does the answer's history, if it has one, say what is known of that branch? */
@@ -83,11 +83,15 @@ static void learn_history(struct weir_servers *servers, const struct weir_poller
     weir_known_history(&servers->known, answer->shown.system, history);
 }
 
-/* Where it stood as a standby, for when it is promoted. */
+/* Where it stands as a standby, for when it is promoted, and for when it could not tell its timeline for a while, as
+ * happens when nothing is received any more and the replication protocol has to be asked. */
 static void remember(struct weir_poller *poller, const struct weir_shown *shown)
 {
-    if (!shown->primary && shown->timeline && (is_single(shown) || shown->branch))
-        poller->was = (struct weir_standing){ shown->started, shown->timeline, shown->branch };
+    if (shown->primary || !shown->timeline)
+        return;
+    poller->stood = (struct weir_standing){ shown->started, shown->timeline, shown->branch };
+    if (is_single(shown) || shown->branch)
+        poller->was = poller->stood;
 }
 
 /* By what the server was seen to do, or what the primary says that it follows. One that could look and has no row has
@@ -125,7 +129,7 @@ void weir_servers_place(struct weir_servers *servers, struct weir_poller *poller
         learn_restart(servers, &poller->last.shown, answer);
     if (answer->with_history)
         learn_history(servers, poller, answer);
-    if (answer->looked && shown->branch)
+    if ((answer->looked || answer->with_history) && shown->branch) /* whichever of the two came last */
         weir_branches_learn(&answer->branches, shown->timeline, shown->branch, &servers->known);
     remember(poller, shown);
 }

@@ -42,8 +42,8 @@ struct weir_answer {
     struct weir_history history;
     bool alone; /* no history or timeline could be asked, and one was needed: `fault` says why */
     char fault[WEIR_ASK_TEXT_SIZE];
-    bool looked; /* into the branch table, in this round */
-    struct weir_branches branches;
+    bool looked;                   /* into the branch table, in this round */
+    struct weir_branches branches; /* what was found there, in this round or before */
     char table_fault[WEIR_ASK_TEXT_SIZE]; /* why it cannot be had; empty */
 };
 
@@ -66,7 +66,8 @@ struct weir_poller {
     bool hurry; /* somebody waits for this one's answer */
     bool up;    /* it answered last time */
     struct weir_answer last;
-    struct weir_standing was;           /* before it was promoted */
+    struct weir_standing was;           /* before it was promoted; its branch was known */
+    struct weir_standing stood;         /* when it told its timeline last; known or not */
     uint64_t moved_ns;                  /* when it was asked first where it now stands */
     uint64_t settled_ns;                /* see weir_server_state */
     uint64_t counted, counted_ns, load; /* of reads */
@@ -80,6 +81,7 @@ struct weir_poller {
     char sender_fault[WEIR_ASK_TEXT_SIZE];
     uint64_t history_not_before_ns;
     struct weir_shown looked; /* what was looked up in the branch table, and is in it */
+    struct weir_branches branches;
     uint64_t table_not_before_ns;
     char table_fault[WEIR_ASK_TEXT_SIZE];
     uint64_t nudged_ns, unflushed_ns;
