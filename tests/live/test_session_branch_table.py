@@ -172,6 +172,28 @@ class Proofs(WithTable):
         drive.ok('join', 4, tokens[0])
         self.assertEqual(drive.read(4), (self.second.name, False, '11'))
 
+    def test_a_history_that_comes_late_finds_the_rows(self):
+        """The right that shows it was forgotten, and is granted: nothing else has to be done."""
+        self.group.primary.execute('CREATE ROLE plain LOGIN; GRANT pg_read_all_stats TO plain')
+        make_table(self.group.primary, 'plain')
+        self.group.wait_caught_up()
+        drive, client = self.drive(), self.service()
+        self.promote_first()
+        self.leads(self.first, drive, client)
+        self.second.attach(self.first)
+        _, theirs = self.see_first(drive, client)
+        self.group.primary, self.group.standbys = self.first, [self.second]
+        self.group.wait_caught_up()
+        self.asking.close()
+        self.group.promote_cleanly(self.second)
+        self.conninfos = {name: text + ' user=plain' for name, text in self.conninfos.items()}
+        client = self.service()
+        self.expect_fault(client, self.second, 'must be superuser or replication role')
+        wait_for(lambda: self.rows(self.second) == [(2, 1), (3, 1)], 'no row')
+        self.second.execute('ALTER ROLE plain REPLICATION')
+        wait_for(lambda: not self.fault(client, self.second), 'the fault does not go')
+        self.assertEqual(client.good('route', token=theirs, want='write')['server'], self.second.name)
+
 
 class Keeping(WithTable):
     test_a_second_promotion_to_the_same_timeline_loses_what_the_first_showed = None
@@ -239,7 +261,7 @@ class Keeping(WithTable):
             ('must be a plain table', 'ALTER TABLE weir.branches SET UNLOGGED', 'ALTER TABLE weir.branches SET LOGGED'),
             ('must be a plain table', 'ALTER TABLE weir.branches ENABLE ROW LEVEL SECURITY',
              'ALTER TABLE weir.branches DISABLE ROW LEVEL SECURITY'),
-            ('column "written" of relation', 'ALTER TABLE weir.branches RENAME written TO away',
+            ('column "written"', 'ALTER TABLE weir.branches RENAME written TO away',
              'ALTER TABLE weir.branches RENAME away TO written'),
         ):
             primary.shut()
@@ -250,6 +272,22 @@ class Keeping(WithTable):
                 expect(text, 'SELECT 1')
             primary.execute(after)
             wait_for(lambda: not self.fault(client, primary), f'the fault does not go after {after}')
+
+    def test_a_table_that_is_emptied_or_goes_is_noticed(self):
+        """A dump that was restored over it, say. The run is written down again before somebody has to prove it."""
+        self.promote_first()
+        client = self.service()
+        wait_for(lambda: self.rows(self.first) == [(2, 1)], 'no row')
+        self.first.execute(f'TRUNCATE {TABLE}')
+        wait_for(lambda: self.rows(self.first) == [(2, 1)], 'it stays empty', seconds=40)
+        self.assertEqual(self.fault(client, self.first), '')
+        written = self.first.value(f'SELECT xmin::text FROM {TABLE}')
+        self.first.execute('DROP SCHEMA weir CASCADE')
+        wait_for(lambda: 'branch_table is missing' in self.fault(client, self.first), 'nobody is told', seconds=40)
+        make_table(self.first)
+        wait_for(lambda: self.rows(self.first) == [(2, 1)], 'the new one stays empty')
+        wait_for(lambda: not self.fault(client, self.first), 'the fault does not go')
+        self.assertNotEqual(self.first.value(f'SELECT xmin::text FROM {TABLE}'), written)
 
     def test_who_locks_the_table_does_not_hold_up_the_poller(self):
         self.promote_first()

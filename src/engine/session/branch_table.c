@@ -122,29 +122,43 @@ static int read_rows(const PGresult *result, struct weir_branches *branches)
     return error;
 }
 
-int weir_branch_table_look(struct pg_conn *conn, const char *table, const struct weir_shown *shown,
-                           uint64_t deadline_ns, struct weir_branches *ret_branches, char ret_fault[WEIR_ASK_TEXT_SIZE])
+/* WEIR_EPROTO: there is a row that is none of ours. */
+static int run(struct pg_conn *conn, const char *quoted, const struct weir_shown *shown, bool writes,
+               uint64_t deadline_ns, struct weir_branches *ret_branches, char ret_fault[WEIR_ASK_TEXT_SIZE])
 {
-    char quoted[QUOTED_MAX], text[TEXT_MAX] = CAREFULLY;
+    char text[TEXT_MAX] = CAREFULLY;
     struct weir_branches branches = { 0 };
     PGresult *result;
-    weir_assert(table);
-    size_t schema = strcspn(table, ".");
-    (void)snprintf(quoted, sizeof quoted, "\"%.*s\".\"%s\"", (int)schema, table, table + schema + 1);
-    int error = check(conn, table, shown->primary, deadline_ns, ret_fault);
-    if (error)
-        return error;
     size_t size = strlen(text);
-    if (shown->primary)
+    if (writes)
         size += put_write(text + size, quoted, shown);
     (void)snprintf(text + size, sizeof text - size, READ, quoted, shown->timeline, shown->started, WEIR_HISTORIES_MAX);
-    error = ask(conn, text, 2, deadline_ns, &result, ret_fault);
+    int error = ask(conn, text, 2, deadline_ns, &result, ret_fault);
     if (error)
         return error;
     error = read_rows(result, &branches);
     PQclear(result);
+    *ret_branches = branches;
+    return error;
+}
+
+int weir_branch_table_look(struct pg_conn *conn, const char *table, const struct weir_shown *shown,
+                           uint64_t deadline_ns, struct weir_branches *ret_branches, char ret_fault[WEIR_ASK_TEXT_SIZE])
+{
+    char quoted[QUOTED_MAX];
+    struct weir_branches branches;
+    weir_assert(table);
+    size_t schema = strcspn(table, ".");
+    (void)snprintf(quoted, sizeof quoted, "\"%.*s\".\"%s\"", (int)schema, table, table + schema + 1);
+    int error = check(conn, table, shown->primary, deadline_ns, ret_fault);
+    if (!error)
+        error = run(conn, quoted, shown, false, deadline_ns, &branches, ret_fault);
+    /* A row that is none of ours may be this timeline's, which is written over. */
+    bool misses = error == WEIR_EPROTO || (!error && !weir_branches_has(&branches, shown->timeline, shown->started));
+    if (shown->primary && misses)
+        error = run(conn, quoted, shown, true, deadline_ns, &branches, ret_fault);
     if (error)
-        return refuse("has a row that is none of ours", ret_fault);
+        return error == WEIR_EPROTO ? refuse("has a row that is none of ours", ret_fault) : error;
     if (shown->primary && !weir_branches_has(&branches, shown->timeline, shown->started))
         return refuse("did not take the row of this run", ret_fault);
     *ret_branches = branches;

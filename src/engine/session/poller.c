@@ -14,6 +14,7 @@
 
 #define SENDER_RETRY_NS UINT64_C(1000000000)
 #define TABLE_RETRY_NS UINT64_C(1000000000)
+#define TABLE_AGAIN_NS UINT64_C(10000000000)
 #define NUDGE_AFTER_NS UINT64_C(10000000)
 #define NUDGE_EVERY_NS UINT64_C(100000000)
 
@@ -126,28 +127,40 @@ static bool is_looked_up(const struct weir_shown *looked, const struct weir_show
            looked->primary == now->primary;
 }
 
-/* A primary's run is written down once, and a row does not change what it says of a standby. Until then: a standby that
- * has not replayed its row yet is asked with every poll; a table that cannot be had, each second. */
+static int look_up(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
+{
+    const struct weir_shown *shown = &answer->shown;
+    struct weir_branches branches;
+    poller->table_fault[0] = '\0';
+    int error = weir_branch_table_look(poller->conn, poller->servers->options.branch_table, shown, deadline_ns,
+                                       &branches, poller->table_fault);
+    poller->table_not_before_ns = weir_ask_now_ns() + (error ? TABLE_RETRY_NS : TABLE_AGAIN_NS);
+    if (error)
+        return error == WEIR_EIO ? error : 0;
+    answer->looked = true;
+    answer->branches = branches;
+    if (weir_branches_find(&branches, shown->timeline)) {
+        poller->looked = *shown;
+        poller->branches = branches;
+    }
+    return 0;
+}
+
+/* A row does not change what it says of a standby. A primary's run is looked for again now and then: somebody may have
+ * emptied the table, or put another in its place. What is not there yet, as at a standby that has not replayed its row,
+ * is looked for with every poll; a table that cannot be had, each second. */
 static int ask_table(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
 {
-    const char *table = poller->servers->options.branch_table;
     const struct weir_shown *shown = &answer->shown;
-    if (!table || shown->timeline <= 1 || is_looked_up(&poller->looked, shown))
+    if (!poller->servers->options.branch_table || shown->timeline <= 1)
         return 0;
-    if (weir_ask_now_ns() >= poller->table_not_before_ns) {
-        poller->table_fault[0] = '\0';
-        int error = weir_branch_table_look(poller->conn, table, shown, deadline_ns, &answer->branches,
-                                           poller->table_fault);
-        if (error)
-            poller->table_not_before_ns = weir_ask_now_ns() + TABLE_RETRY_NS;
-        if (error == WEIR_EIO)
-            return error;
-        answer->looked = error == 0;
-        if (answer->looked && weir_branches_find(&answer->branches, shown->timeline))
-            poller->looked = *shown;
-    }
+    bool found = is_looked_up(&poller->looked, shown);
+    bool rests = (found || poller->table_fault[0]) && weir_ask_now_ns() < poller->table_not_before_ns;
+    if (found)
+        answer->branches = poller->branches;
+    int error = rests || (found && !shown->primary) ? 0 : look_up(poller, deadline_ns, answer);
     say(answer->table_fault, poller->table_fault);
-    return 0;
+    return error;
 }
 
 /* ---- the rest ---- */

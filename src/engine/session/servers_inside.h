@@ -42,8 +42,8 @@ struct weir_answer {
     struct weir_history history;
     bool alone; /* no history or timeline could be asked, and one was needed: `fault` says why */
     char fault[WEIR_ASK_TEXT_SIZE];
-    bool looked;                   /* into the branch table, in this round */
-    struct weir_branches branches; /* what was found there, in this round or before */
+    bool looked;                          /* into the branch table, in this round */
+    struct weir_branches branches;        /* what was found there, in this round or before */
     char table_fault[WEIR_ASK_TEXT_SIZE]; /* why it cannot be had; empty */
 };
 
