@@ -2,9 +2,12 @@
 #include "cli/client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +18,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/checked.h"
+#include "client/clock.h"
 #include "rules/number.h"
 #include "weir/limiter.h"
+
+#define CA_MAX ((size_t)16 << 20) /* the system's authorities are a quarter of a MiB */
 
 struct target {
     bool tls;
@@ -84,6 +91,22 @@ static int timeout_set(struct client *client)
     return 0;
 }
 
+/* Until `fd` can be read from, or written to. */
+static int wait_for(struct client *client, int fd, short events)
+{
+    struct pollfd watched = { .fd = fd, .events = events };
+    int ready = 0;
+    while (ready <= 0) {
+        uint64_t left_ns = weir_sub_sat(client->deadline_ns, weir_time_read().now_ns);
+        if (left_ns == 0)
+            return fail(client, WEIR_EIO, "no answer in time");
+        ready = poll(&watched, 1, (int)weir_min_u64(weir_div_ceil(left_ns, WEIR_NS_PER_MS), 60000));
+        if (ready < 0 && errno != EINTR)
+            return fail(client, WEIR_EIO, "%s", strerror(errno));
+    }
+    return 0;
+}
+
 static const char *refused_why(int failure)
 {
     if (failure == ECONNREFUSED)
@@ -134,15 +157,83 @@ static int fail_tls(struct client *client)
     return fail(client, WEIR_EIO, "TLS: %s", code ? ERR_reason_error_string(code) : "the connection broke");
 }
 
-static int tls_start(struct client *client, const struct target *target, const char *ca_file)
+/* A TLS record comes and goes in pieces, each of which may take its time: all of them together have what is left. */
+static int tls_again(struct client *client, int result)
+{
+    int wants = SSL_get_error(client->ssl, result);
+    if (wants != SSL_ERROR_WANT_READ && wants != SSL_ERROR_WANT_WRITE)
+        return fail_tls(client);
+    return wait_for(client, client->fd, wants == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT);
+}
+
+/* A pipe is as good as a file, --ca <(pass ca), and has as much time as all the rest: also for somebody to open it. */
+static int ca_read(struct client *client, int fd, char *text, size_t *ret_size)
+{
+    ssize_t got = 1;
+    *ret_size = 0;
+    while (got != 0 && *ret_size < CA_MAX) {
+        if (wait_for(client, fd, POLLIN) != 0)
+            return WEIR_EIO;
+        got = read(fd, text + *ret_size, CA_MAX - *ret_size);
+        if (got < 0 && errno != EAGAIN && errno != EINTR)
+            return WEIR_EIO;
+        *ret_size += got > 0 ? (size_t)got : 0;
+    }
+    return got == 0 ? 0 : WEIR_ELIMIT;
+}
+
+/* How many certificates of a PEM are trusted from now on. */
+static size_t ca_trust(SSL_CTX *context, const char *text, size_t size)
+{
+    size_t trusted = 0;
+    char no_password[] = "";
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    BIO *bio = BIO_new_mem_buf(text, (int)size);
+    STACK_OF(X509_INFO) *found = bio ? PEM_X509_INFO_read_bio(bio, NULL, NULL, no_password) : NULL;
+    for (int i = 0; i < sk_X509_INFO_num(found); i++) {
+        const X509_INFO *info = sk_X509_INFO_value(found, i);
+        trusted += info->x509 && X509_STORE_add_cert(store, info->x509) == 1;
+    }
+    sk_X509_INFO_pop_free(found, X509_INFO_free);
+    BIO_free(bio);
+    return trusted;
+}
+
+static int ca_load(struct client *client, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    char *text = fd >= 0 ? malloc(CA_MAX) : NULL;
+    size_t size = 0;
+    int error = text ? ca_read(client, fd, text, &size) : WEIR_EIO;
+    bool late = weir_time_read().now_ns >= client->deadline_ns;
+    if (error || ca_trust(client->context, text, size) == 0)
+        error = fail(client, WEIR_EIO,
+                     late ? "%s was not to be read in time" : "%s holds no certificate that can be read", path);
+    free(text);
+    if (fd >= 0)
+        (void)close(fd);
+    return error;
+}
+
+/* Before the connection is made, which would have to wait for it. */
+static int tls_prepare(struct client *client, const char *ca_file)
 {
     client->context = SSL_CTX_new(TLS_client_method());
     if (!client->context || !SSL_CTX_set_min_proto_version(client->context, TLS1_2_VERSION))
         return fail_tls(client);
     SSL_CTX_set_verify(client->context, SSL_VERIFY_PEER, NULL);
-    if (ca_file ? SSL_CTX_load_verify_file(client->context, ca_file) != 1
-                : SSL_CTX_set_default_verify_paths(client->context) != 1)
-        return fail(client, WEIR_EIO, "%s holds no certificate that can be read", ca_file ? ca_file : "the system");
+    if (ca_file)
+        return ca_load(client, ca_file);
+    if (SSL_CTX_set_default_verify_paths(client->context) != 1)
+        return fail(client, WEIR_EIO, "the system holds no certificate that can be read");
+    return 0;
+}
+
+static int tls_start(struct client *client, const struct target *target)
+{
+    int flags = fcntl(client->fd, F_GETFL);
+    if (flags < 0 || fcntl(client->fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return fail(client, WEIR_EIO, "%s", strerror(errno));
     client->ssl = SSL_new(client->context);
     if (!client->ssl || SSL_set_fd(client->ssl, client->fd) != 1)
         return fail_tls(client);
@@ -153,8 +244,13 @@ static int tls_start(struct client *client, const struct target *target, const c
     if (X509_VERIFY_PARAM_set1_ip_asc(param, target->host) != 1 &&
         (SSL_set1_host(client->ssl, target->host) != 1 || SSL_set_tlsext_host_name(client->ssl, name) != 1))
         return fail_tls(client);
-    ERR_clear_error(); /* of the host that was no address */
-    return SSL_connect(client->ssl) == 1 ? 0 : fail_tls(client);
+    int error = 0, result = 0;
+    while (!error && result != 1) {
+        ERR_clear_error(); /* of the host that was no address */
+        result = SSL_connect(client->ssl);
+        error = result == 1 ? 0 : tls_again(client, result);
+    }
+    return error;
 }
 
 static int send_all(struct client *client, const char *data, size_t size)
@@ -165,8 +261,9 @@ static int send_all(struct client *client, const char *data, size_t size)
             return error;
         size_t step = 0;
         if (client->ssl) {
-            if (SSL_write_ex(client->ssl, data + sent, size - sent, &step) != 1)
-                return fail_tls(client);
+            ERR_clear_error();
+            if (SSL_write_ex(client->ssl, data + sent, size - sent, &step) != 1 && (error = tls_again(client, 0)) != 0)
+                return error;
         } else {
             ssize_t wrote = send(client->fd, data + sent, size - sent, MSG_NOSIGNAL);
             if (wrote < 0)
@@ -182,14 +279,17 @@ static int send_all(struct client *client, const char *data, size_t size)
 static int receive(struct client *client, char *data, size_t room, size_t *ret_size)
 {
     int error = timeout_set(client);
-    if (error)
-        return error;
-    if (client->ssl) {
+    while (client->ssl && !error) {
+        ERR_clear_error();
         if (SSL_read_ex(client->ssl, data, room, ret_size) == 1)
             return 0;
         *ret_size = 0;
-        return SSL_get_error(client->ssl, 0) == SSL_ERROR_ZERO_RETURN ? 0 : fail_tls(client);
+        if (SSL_get_error(client->ssl, 0) == SSL_ERROR_ZERO_RETURN)
+            return 0;
+        error = tls_again(client, 0);
     }
+    if (error)
+        return error;
     ssize_t got = recv(client->fd, data, room, 0);
     if (got < 0)
         return fail(client, WEIR_EIO, "%s", errno == EAGAIN ? "no answer in time" : strerror(errno));
@@ -293,10 +393,12 @@ static int call(const struct weir_client_options *options, const char *method, c
     if (options->token && strpbrk(options->token, "\r\n"))
         return fail(&client, WEIR_EINVAL, "a token has no line ends");
     int error = target_parse(&client, options->server, &target);
+    if (!error && target.tls)
+        error = tls_prepare(&client, options->ca_file);
     if (!error)
         error = target.local ? connect_unix(&client, &target) : connect_tcp(&client, &target);
     if (!error && target.tls)
-        error = tls_start(&client, &target, options->ca_file);
+        error = tls_start(&client, &target);
     if (!error)
         error = ask(&client, options, &target, method, path, body);
     if (!error)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The verbs of the program as people and scripts use them: output, exit codes, help."""
+import contextlib
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 from test_tls import make_certificate
@@ -188,6 +190,37 @@ class Tls(unittest.TestCase):
                     result = weir(*ask, server_name, *arguments)
                     self.assertEqual(result.returncode, 2, server_name)
                     self.assertIn(problem, result.stderr)
+                pipe = path / 'pipe'
+                os.mkfifo(pipe)
+                late = threading.Timer(0.2, lambda: pipe.write_bytes((path / 'cert.pem').read_bytes()))
+                late.start()
+                result = weir(*ask, good, '--ca', str(pipe))
+                late.join()
+                self.assertEqual((result.returncode, result.stderr), (0, ''))
+                result = weir(*ask, good, '--ca', str(pipe), '--timeout', '500ms')  # nobody has it open
+                self.assertEqual(result.returncode, 2)
+                self.assertIn('was not to be read in time', result.stderr)
+
+    def test_the_time_is_for_all_pieces_of_an_answer_together(self):
+        def drip(client):
+            with client, contextlib.suppress(OSError):
+                client.recv(65536)
+                client.sendall(b'\x16\x03\x03\x3f\xff\x02\x00\x3f\xfb')  # of a greeting, 16 KiB will come
+                while True:
+                    client.sendall(b'\x03')
+                    time.sleep(0.1)
+
+        def serve(listener):
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=drip, args=(listener.accept()[0],), daemon=True).start()
+
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            threading.Thread(target=serve, args=(listener,), daemon=True).start()
+            server = f'https://127.0.0.1:{listener.getsockname()[1]}'
+            result = weir('lock', 'show', 'a', '--server', server, '--timeout', '500ms')
+            self.assertEqual(result.returncode, 2)
+            self.assertIn('no answer in time', result.stderr)
 
 
 class Offline(unittest.TestCase):
