@@ -198,6 +198,29 @@ class Pace(unittest.TestCase):
     def test_a_lost_store_holds_up_new_tokens_alone_over_sqlite(self):
         self.goes_on(self.sqlite(), lambda *_: (self.folder / 'locks.db').unlink())
 
+    def test_a_store_that_stays_lost_is_told_at_once_over_sqlite(self):
+        """A raise waits for the clock, and then the store is gone for good: nobody waits for that raise any more."""
+        store = self.folder / 'locks.db'
+        config = self.sqlite().replace('timeout: 20s', 'timeout: 1min')
+        with Weir(config) as weir, Resp(weir.resp) as client, Resp(weir.resp, timeout_s=20) as new:
+            held = self.granted(client, 'far', 'me', '60000', 'SEEN', str(int(time.time()) + HOUR_S))
+            store.unlink()
+            new.send(resp_encode('WEIR.LOCK', 'new', 'me', '60000'))
+            while not store.exists():
+                time.sleep(0.01)
+            time.sleep(0.05)  # now it waits for the raise
+            store.unlink()
+            store.mkdir()
+            self.assertIn('DOWN', str(new.read()))
+            self.assertIn('DOWN', str(client.ask('WEIR.LOCK', 'other', 'me', '60000')))
+            self.assertEqual(client.ask('WEIR.RELOCK', 'far', 'me', '60000')[:3], [1, *held])
+            deadline = time.monotonic() + 60
+            while 'locks_lost' not in weir.output():
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+            store.rmdir()
+            self.assertGreater(self.granted(client, 'other', 'me', '60000'), held)
+
     @unittest.skipUnless(shutil.which('etcd'), 'etcd-server is not installed')
     def test_a_lost_store_holds_up_new_tokens_alone_over_etcd(self):
         etcd = Etcd().start()

@@ -169,11 +169,14 @@ static void lengthen(struct weir_sqlite *engine, const struct weir_lock_op *op, 
     engine->must = true;
 }
 
-/* It asks for a raise that was not made, or for a token that may not be given out before. */
-static bool unraised(const struct weir_sqlite *engine, struct weir_lock_op *op)
+/* It asks for a raise that was not made, or for a token that may not be given out before. While the store is down none
+ * will be: that is said at once, and counts as a failure like that of a grant. */
+static bool unraised(struct weir_sqlite *engine, struct weir_lock_op *op)
 {
-    op->status = weir_incarnation_believed(engine->incarnation, op->seen) ? WEIR_EDOWN : WEIR_ERANGE;
-    op->due_ns = op->status == WEIR_EDOWN ? engine->pace.due_ns : 0;
+    bool believed = weir_incarnation_believed(engine->incarnation, op->seen);
+    op->status = believed ? WEIR_EDOWN : WEIR_ERANGE;
+    op->due_ns = believed && engine->up ? engine->pace.due_ns : 0;
+    engine->must |= believed && !engine->up;
     return false;
 }
 
