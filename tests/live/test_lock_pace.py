@@ -214,12 +214,29 @@ class Pace(unittest.TestCase):
             self.assertIn('DOWN', str(new.read()))
             self.assertIn('DOWN', str(client.ask('WEIR.LOCK', 'other', 'me', '60000')))
             self.assertEqual(client.ask('WEIR.RELOCK', 'far', 'me', '60000')[:3], [1, *held])
-            deadline = time.monotonic() + 60
-            while 'locks_lost' not in weir.output():
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.05)
+            self.told(weir, 'locks_lost')
             store.rmdir()
             self.assertGreater(self.granted(client, 'other', 'me', '60000'), held)
+
+    def told(self, weir, event):
+        deadline = time.monotonic() + 60
+        while event not in weir.output():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def test_a_raise_that_cannot_be_made_is_told_over_sqlite(self):
+        blocked = self.folder / 'witness.next'  # where the witness is written first
+        with Weir(self.sqlite()) as weir, Resp(weir.resp) as client:
+            held = self.granted(client, 'held', 'me', '60000')
+            blocked.mkdir()
+            (self.folder / 'locks.db').unlink()
+            self.assertIn('DOWN', str(client.ask('WEIR.LOCK', 'new', 'me', '60000')))
+            self.assertEqual(client.ask('WEIR.RELOCK', 'held', 'me', '60000')[:3], [1, *held])
+            self.told(weir, 'locks_lost')
+            self.assertIn(f'{self.folder}/witness', weir.output())
+            blocked.rmdir()
+            self.assertGreater(self.granted(client, 'new', 'me', '60000'), held)
+            self.told(weir, 'locks_back')
 
     @unittest.skipUnless(shutil.which('etcd'), 'etcd-server is not installed')
     def test_a_lost_store_holds_up_new_tokens_alone_over_etcd(self):

@@ -170,13 +170,13 @@ static void lengthen(struct weir_sqlite *engine, const struct weir_lock_op *op, 
 }
 
 /* It asks for a raise that was not made, or for a token that may not be given out before. While the store is down none
- * will be: that is said at once, and counts as a failure like that of a grant. */
+ * will be: that is said at once. */
 static bool unraised(struct weir_sqlite *engine, struct weir_lock_op *op)
 {
     bool believed = weir_incarnation_believed(engine->incarnation, op->seen);
     op->status = believed ? WEIR_EDOWN : WEIR_ERANGE;
     op->due_ns = believed && engine->up ? engine->pace.due_ns : 0;
-    engine->must |= believed && !engine->up;
+    engine->refused |= op->status == WEIR_EDOWN && op->due_ns == 0;
     return false;
 }
 
@@ -304,9 +304,11 @@ static void apply_batch(struct weir_sqlite *engine, struct weir_lock_op *ops, si
         now_ns = now_boot_ns();
     }
     engine->must = engine->incarnation != engine->store.meta.incarnation && engine->up;
+    engine->refused = false;
     for (size_t i = 0; i < count; i++)
         engine->depends[i] = decide(engine, &ops[i], now_ns);
     int error = engine->must || (engine->up && asks && is_overdue(engine, now_ns)) ? make_durable(engine) : 0;
+    engine->state.failures += !error && engine->refused; /* else nobody would hear of it */
     for (size_t i = 0; error && i < count; i++)
         if (engine->depends[i])
             ops[i].status = error;

@@ -24,6 +24,7 @@ struct weir_sqlite {
     uint64_t retry_ns;                 /* when it is down: not before */
     uint64_t dirty_ns;                 /* since when something is not written */
     bool must, up;                     /* must: this batch must be durable before it is answered */
+    bool refused;                      /* something in it, because the store or the raise failed */
     bool depends[WEIR_LOCK_BATCH_MAX]; /* ops that do not hold if this batch fails */
     struct weir_lock_engine_state state;
 };
