@@ -11,22 +11,36 @@
 #define OF(member) offsetof(struct weir_config_locks, member)
 #define ENDPOINT_MAX 256
 #define PREFIX_MAX 128
-#define TABLE_MAX 63 /* PostgreSQL's NAMEDATALEN - 1 */
+#define TABLE_PART_MAX 50 /* leaves PostgreSQL's 63 room for what is added to it */
 #define USERNAME_MAX 512
 
 /* ---- values ---- */
 
-/* It goes into SQL, so nothing in it needs quotes. */
+/* The size of a name that needs no quotes in SQL; 0: it is none. */
+static size_t table_part(const char *text)
+{
+    size_t size = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    return size > TABLE_PART_MAX || (text[0] >= '0' && text[0] <= '9') ? 0 : size;
+}
+
 static int table_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                       void *target)
 {
-    static const char legal[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     int error = weir_decode_text(decode, value, field, target);
-    const char *text = value->text.data;
-    if (!error && (strspn(text, legal) != value->text.size || (text[0] >= '0' && text[0] <= '9')))
-        error = weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
-                                 "table \"%.63s\" must be made of a-z, 0-9 and _, and not begin with a digit", text);
-    return error;
+    if (error)
+        return error;
+    const char *text = value->text.data, *last = text;
+    size_t size = table_part(last);
+    if (size > 0 && last[size] == '.') {
+        last += size + 1;
+        size = table_part(last);
+    }
+    if (size == 0 || (size_t)(last + size - text) != value->text.size)
+        return weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
+                                "table \"%.101s\" must be NAME or SCHEMA.NAME, each made of at most 50 of a-z, 0-9 "
+                                "and _, and not begin with a digit",
+                                text);
+    return 0;
 }
 
 static int endpoint_read(struct weir_decode *decode, const struct weir_yaml_node *item, const char **ret_endpoint)
@@ -76,7 +90,7 @@ static const struct weir_field locks_fields[] = {
     { "witness", weir_decode_text, OF(witness), false, 1, PATH_MAX - 1, NULL },
     { "conninfo", weir_password_decode, OF(conninfo), false, 0, 0, NULL },
     { "conninfo_file", weir_password_file_decode, OF(conninfo), false, 0, 0, NULL },
-    { "table", table_read, OF(table), false, 1, TABLE_MAX, NULL },
+    { "table", table_read, OF(table), false, 1, 2 * TABLE_PART_MAX + 1, NULL },
     { "endpoints", endpoints_read, 0, false, 0, 0, NULL },
     { "prefix", weir_decode_text, OF(prefix), false, 1, PREFIX_MAX, NULL },
     { "username", weir_decode_text, OF(username), false, 1, USERNAME_MAX, NULL },

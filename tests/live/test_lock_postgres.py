@@ -223,7 +223,7 @@ class Answers(LockCase):
     def test_what_the_operator_reads_of_a_trigger_ends_with_it(self):
         self.postgres.sql('CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NEW; END$$')
         self.addCleanup(self.postgres.sql, 'DROP FUNCTION pass() CASCADE')
-        config = (f'locks: {{ engine: postgres, table: read_by_people, witness: {self.folder}/witness, '
+        config = (f'locks: {{ engine: postgres, table: public.read_by_people, witness: {self.folder}/witness, '
                   f'conninfo: "{self.postgres.conninfo()}" }}\n')
         with Weir(config) as weir, Resp(weir.resp, timeout_s=60) as client:
             def asked():
