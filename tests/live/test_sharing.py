@@ -376,50 +376,60 @@ class Sharing(unittest.TestCase):
             with Resp(weirs[0].resp) as client:
                 wait_for(lambda: client.ask('WEIR.CHECK', 1, 'user', 'bob')[0] == 1, 'not served')
 
+    def on_one_connection(self, limits, act):
+        """A machine that stands still for a second loses its connection to Redis, and with it what is under way, which is
+        on_failure's then: once more."""
+        for _ in range(5):
+            with cluster(self.redis, limits) as weirs:
+                try:
+                    return act(weirs[0])
+                except (AssertionError, TimeoutError):
+                    self.redis.resume()
+                    engine = nodes_of(weirs[0])['engine']
+                    if not engine['reconnects'] and not engine['unknown'] and engine['ready']:
+                        raise
+        return self.fail('the connection was lost each time')
+
     def test_a_reload_midway_loses_no_answer(self):
         both = ''.join(limit(name, '1000000/hour', sharing=mode) for name, mode in (
             ('api', 'exact'), ('hot', 'leased'), ('part', 'split'), ('near', 'batched')))
-        with cluster(self.redis, both) as weirs:
-            texts = [config(self.redis, both), config(self.redis, limit(rate='1000000/hour', sharing='exact')),
-                     config(self.redis, limit(rate='1000000/hour', sharing='batched')), config(self.redis, both)]
-            done = threading.Event()
+        texts = [config(self.redis, both), config(self.redis, limit(rate='1000000/hour', sharing='exact')),
+                 config(self.redis, limit(rate='1000000/hour', sharing='batched')), config(self.redis, both)]
+        self.on_one_connection(both, lambda weir: self.reload_midway(weir, texts))
 
-            def reload():
-                while not done.is_set():
-                    for text in texts:
-                        weirs[0].config.write_text(text, encoding='utf-8')
-                        weirs[0].process.send_signal(signal.SIGHUP)
-                        time.sleep(0.03)
+    def reload_midway(self, weir, texts):
+        done = threading.Event()
 
-            thread = threading.Thread(target=reload)
-            thread.start()
-            try:
-                with Resp(weirs[0].resp) as client:
-                    for _ in range(150):
-                        client.send(resp_encode('WEIR.CHECK', 1, 'user', 'ada') * 100)
-                        got = [client.read() for _ in range(100)]
-                        self.assertEqual([answer for answer in got if answer[0] != 1], [], weirs[0].output())
-            finally:
-                done.set()
-                thread.join()
-            self.assertGreater(weirs[0].output().count('reloaded'), 3)
+        def reload():
+            while not done.is_set():
+                for text in texts:
+                    weir.config.write_text(text, encoding='utf-8')
+                    weir.process.send_signal(signal.SIGHUP)
+                    time.sleep(0.03)
+
+        thread = threading.Thread(target=reload)
+        thread.start()
+        try:
+            with Resp(weir.resp) as client:
+                for _ in range(150):
+                    client.send(resp_encode('WEIR.CHECK', 1, 'user', 'ada') * 100)
+                    got = [client.read() for _ in range(100)]
+                    self.assertEqual([answer for answer in got if answer[0] != 1], [],
+                                     (nodes_of(weir), weir.output()))
+        finally:
+            done.set()
+            thread.join()
+        self.assertGreater(weir.output().count('reloaded'), 3)
 
     def test_requests_under_way_end_by_the_rules_they_were_begun_by(self):
-        """weir looks at Redis every 5 s. Where that look falls into the pause, and a busy machine makes the pause longer
-        than a second, the connection ends, and with it the requests that are under way: once more, then."""
-        for _ in range(5):
-            with contextlib.ExitStack() as stack:
-                old = ''.join(limit(f'l{i}', '1000/hour', sharing='exact' if i % 2 else 'split') for i in range(8))
-                weir = stack.enter_context(cluster(self.redis, old))[0]
-                try:
-                    with Resp(weir.resp) as client:
-                        self.reload_under_way(weir, client, old)
-                    return
-                except (AssertionError, TimeoutError):
-                    self.redis.resume()
-                    if 'engine_lost' not in weir.output():
-                        raise
-        self.fail('the connection was lost each time')
+        """weir looks at Redis every 5 s: where that falls into a pause of more than a second, the connection is lost."""
+        old = ''.join(limit(f'l{i}', '1000/hour', sharing='exact' if i % 2 else 'split') for i in range(8))
+
+        def act(weir):
+            with Resp(weir.resp) as client:
+                self.reload_under_way(weir, client, old)
+
+        self.on_one_connection(old, act)
 
     def reload_under_way(self, weir, client, old):
         for reloads in (1, 2):  # the second waits until the first has been moved to
