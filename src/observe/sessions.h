@@ -43,6 +43,7 @@ struct weir_sessions_server {
     uint64_t ok, stale; /* routes there */
     uint64_t lag_ns;
     bool lag_known, usable, primary;
+    char warning[128]; /* what is wrong though it is usable; "" */
 };
 
 struct weir_sessions_view {
@@ -51,6 +52,7 @@ struct weir_sessions_view {
     size_t servers_count;
     uint64_t waiting;
     uint64_t users_found, users_not_found, users_losses, users_failures, users_evicted;
+    char users_fault[160]; /* of where they are kept: what was wrong last; "" */
 };
 
 void weir_sessions_metrics(struct weir_prometheus *out, const struct weir_sessions_view *view);

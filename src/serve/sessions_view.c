@@ -43,7 +43,8 @@ void weir_session_service_view(struct weir_session_service *service, struct weir
         if (!routes)
             continue;
         bool primary = server->shown.primary;
-        ret_view->servers[ret_view->servers_count++] = (struct weir_sessions_server){
+        struct weir_sessions_server *told = &ret_view->servers[ret_view->servers_count++];
+        *told = (struct weir_sessions_server){
             .name = routes->name,
             .ok = weir_counted(&routes->ok),
             .stale = weir_counted(&routes->stale),
@@ -52,6 +53,8 @@ void weir_session_service_view(struct weir_session_service *service, struct weir
             .usable = server->usable,
             .primary = primary,
         };
+        if (server->usable)
+            (void)snprintf(told->warning, sizeof(told->warning), "%s", snapshot->states[i].fault);
     }
     weir_servers_release(service->servers, snapshot);
     ret_view->waiting = atomic_load(&service->waiting);
@@ -61,6 +64,7 @@ void weir_session_service_view(struct weir_session_service *service, struct weir
     ret_view->users_losses = stats.losses;
     ret_view->users_failures = stats.failures;
     ret_view->users_evicted = stats.evicted;
+    (void)snprintf(ret_view->users_fault, sizeof(ret_view->users_fault), "%s", stats.fault);
 }
 
 static void write_server(struct weir_text *text, const struct weir_snapshot *snapshot, unsigned index)

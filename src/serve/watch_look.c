@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "serve/nodes.h"
 #include "serve/sessions.h"
@@ -214,6 +215,27 @@ static void look_at_locks(struct weir_watch *watch, const struct weir_nodes_lock
                      "the incarnation was raised: tokens granted before are below all new ones");
 }
 
+/* What a server that is read lacks: a right, the branch table. Its length tells one warning from another. */
+static void look_at_session_warning(struct weir_watch *watch, const struct weir_sessions_server *server)
+{
+    bool warns = server->warning[0];
+    weir_watch_state(watch, (struct weir_subject){ "session_server_warning", server->name },
+                     (unsigned)strlen(server->warning), !warns, warns ? WEIR_LOG_WARN : WEIR_LOG_INFO,
+                     "session_server_warning", "sessions: %s: %s", server->name, warns ? server->warning : "mended");
+}
+
+static void look_at_session_users(struct weir_watch *watch, const struct weir_sessions_view *view)
+{
+    char text[WEIR_WATCH_MESSAGE_MAX];
+    weir_watch_event(watch, ALONE("session_users_lost"), view->users_losses, WEIR_LOG_ERROR,
+                     "where users are kept has lost state");
+    (void)snprintf(text, sizeof(text),
+                   "users cannot be looked up: where they are kept does not answer, or the primary does not, "
+                   "which is asked for users not seen before%s%s",
+                   view->users_fault[0] ? ". What was wrong last: " : "", view->users_fault);
+    weir_watch_condition(watch, ALONE("session_users_failed"), view->users_failures, WEIR_LOG_ERROR, text);
+}
+
 static void look_at_sessions(struct weir_watch *watch, struct weir_session_service *service)
 {
     struct weir_sessions_view view;
@@ -233,6 +255,8 @@ static void look_at_sessions(struct weir_watch *watch, struct weir_session_servi
                              server->usable ? "sessions: %s may be read again"
                                             : "sessions: %s is not read; GET /v1/sessions/servers says why",
                              server->name);
+        if (server->usable)
+            look_at_session_warning(watch, server);
     }
     if (primary)
         weir_watch_state(watch, ALONE("session_primary"), number, true, WEIR_LOG_WARN, "session_primary",
@@ -240,11 +264,7 @@ static void look_at_sessions(struct weir_watch *watch, struct weir_session_servi
     else if (may_tell(watch, false))
         weir_watch_state(watch, ALONE("session_primary"), 0, false, WEIR_LOG_ERROR, "session_primary_gone",
                          "sessions: there is no primary");
-    weir_watch_event(watch, ALONE("session_users_lost"), view.users_losses, WEIR_LOG_ERROR,
-                     "where users are kept has lost state");
-    weir_watch_condition(watch, ALONE("session_users_failed"), view.users_failures, WEIR_LOG_ERROR,
-                         "users cannot be looked up: where they are kept does not answer, or the primary does not, "
-                         "which is asked for users not seen before");
+    look_at_session_users(watch, &view);
 }
 
 /* ---- this process ---- */

@@ -40,7 +40,7 @@ class WithTable(branches.Branches):
 
     def service(self):
         lines = [f'timeout: {self.timeout}'] + ([f'branch_table: {self.table}'] if self.table else [])
-        weir = self.asking.enter_context(Weir(configuration(self.conninfos, *lines)))
+        self.weir = weir = self.asking.enter_context(Weir(configuration(self.conninfos, *lines)))
         client = Client(weir.http)
         self.asking.callback(client.close)
         return client
@@ -244,9 +244,12 @@ class Keeping(WithTable):
             self.assertEqual(client.good('route', token='', want='write')['server'], primary.name)
 
         expect('branch_table is not granted to this role', 'SELECT 1')
+        told = f'session_server_warning: sessions: {primary.name}: '
+        wait_for(lambda: f'warn {told}branch_table is not granted' in self.weir.output(), 'the log does not say it')
         make_table(primary, 'plain')
         wait_for(lambda: self.rows(primary) == [(2, 1)], 'no row')
         wait_for(lambda: not self.fault(client, primary), 'the fault does not go')
+        wait_for(lambda: f'info {told}mended' in self.weir.output(), 'the log does not say that it is mended')
         client = self.service()
         for text, before, after in (
             ('is missing', 'ALTER TABLE weir.branches RENAME TO away', 'ALTER TABLE weir.away RENAME TO branches'),

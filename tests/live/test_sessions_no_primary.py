@@ -7,6 +7,7 @@ import unittest
 
 import test_sessions_http as sessions
 from postgres_replicas import DEAD_PORT
+from postgres_server import Postgres
 from redis_server import wait_for
 from weir_server import Weir
 
@@ -66,6 +67,16 @@ class Users(unittest.TestCase):
             self.assertIn('the primary, for a user not seen before', problem['detail'])
             wait_for(lambda: 'or the primary does not, which is asked for users not seen before' in weir.output(),
                      'the log does not say it')
+
+    def test_the_log_says_what_is_wrong_with_the_store(self):
+        with Postgres() as server:
+            server.sql('CREATE ROLE plain LOGIN')
+            store = f'users: "postgresql://plain@127.0.0.1:{server.port}/postgres"'
+            with Weir(sessions.configuration({'x': server.conninfo()}, store)) as weir, \
+                    contextlib.closing(sessions.Client(weir.http)) as client:
+                self.assertEqual(client.post('route', user='ada', wait_ms=50)[0], 503)
+                wait_for(lambda: 'What was wrong last: permission denied for schema public' in weir.output(),
+                         'the log does not say it')
 
 
 if __name__ == '__main__':
