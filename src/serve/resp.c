@@ -78,7 +78,8 @@ static void refuse(const struct weir_resp_call *call, const struct command *comm
     else if (call->conn->rights == 0 && !(command->flags & ANYBODY))
         weir_resp_reply_error(call, "NOAUTH Authentication required.");
     else if ((conn->rights & command->right) != command->right)
-        weir_resp_reply_error(call, "NOPERM this token has no right to '%s'", command->name);
+        weir_resp_reply_error(call, "NOPERM this token has no right to '%s': that is %s, of rights in auth: tokens",
+                              command->name, weir_right_name(command->right));
     else if (command == &commands[0])
         weir_resp_reply_error(call,
                               "ERR Usage: CL.THROTTLE <key> <max_burst> <count per period> <period> [<quantity>]");

@@ -301,7 +301,7 @@ static void rights(void **state)
     expect_bytes(
         bench, "PING\r\nAUTH wrong\r\nAUTH default reader-0123456789\r\nPING\r\nDEL x\r\n",
         "-NOAUTH Authentication required.\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n"
-        "+OK\r\n+PONG\r\n-NOPERM this token has no right to 'del'\r\n");
+        "+OK\r\n+PONG\r\n-NOPERM this token has no right to 'del': that is reset, of rights in auth: tokens\r\n");
     expect_bytes(bench, "RESET\r\nPING\r\n", "+RESET\r\n-NOAUTH Authentication required.\r\n"); /* not loopback */
 }
 
