@@ -211,8 +211,6 @@ static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *de
         if (error)
             return error;
         r->sorted[i] = r->records[i];
-        if (defs[i].spec.algorithm == WEIR_CONCURRENCY)
-            r->keepers[r->keepers_count++] = r->records[i]->terms.keeper;
     }
     qsort(r->sorted, count, sizeof(void *), compare_records);
     for (size_t i = 1; i < count; i++)
@@ -363,11 +361,25 @@ static void send_removed_variants(struct weir_limiter *limiter)
     }
 }
 
+/* Who has permits, has a part of the memory for them. */
+static void give_keepers(struct weir_limiter *limiter, struct replacement *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        struct weir_terms terms = r->records[i]->terms;
+        if (terms.limit.algorithm != WEIR_CONCURRENCY)
+            continue;
+        terms.keeper = weir_keeper_of(limiter, r->records[i]->naming.uid);
+        weir_record_set_terms(r->records[i], &terms);
+        r->keepers[r->keepers_count++] = terms.keeper;
+    }
+    weir_logs_share(&limiter->logs, r->keepers, r->keepers_count);
+}
+
 /* Keeps what is unchanged, gives the new their numbers, retires the rest. */
 static void commit(struct weir_limiter *limiter, struct replacement *r, uint64_t now_ns)
 {
     __atomic_fetch_add(&limiter->generation, 1, __ATOMIC_RELAXED);
-    weir_logs_share(&limiter->logs, r->keepers, r->keepers_count);
+    give_keepers(limiter, r);
     follow_removed_variants(limiter, r, now_ns);
     for (size_t i = 0; i < limiter->current_count; i++)
         limiter->current[i]->retired = true;

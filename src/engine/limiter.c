@@ -82,11 +82,11 @@ static int init(struct weir_limiter *limiter, const struct weir_limiter_options 
         error = weir_table_init(&limiter->table, memory - logs, limiter->skew_max_ns, weir_time_read().now_ns,
                                 weir_entry_forgotten, limiter);
     limiter->records = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof *limiter->records);
-    limiter->keeper_uids = calloc(WEIR_LOGS_KEEPERS + 1, sizeof *limiter->keeper_uids);
+    limiter->keepers = calloc(WEIR_LOGS_KEEPERS + 1, sizeof *limiter->keepers);
     for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
         limiter->refused[i] = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof **limiter->refused);
         limiter->permit_counts[i] = calloc(WEIR_LOGS_KEEPERS + 1, sizeof **limiter->permit_counts);
-        if (!limiter->refused[i] || !limiter->permit_counts[i] || !limiter->records || !limiter->keeper_uids)
+        if (!limiter->refused[i] || !limiter->permit_counts[i] || !limiter->records || !limiter->keepers)
             error = error ? error : WEIR_ENOMEM;
     }
     for (uint32_t i = 0; i < WEIR_RAW_COUNT && !error; i++)
@@ -127,7 +127,7 @@ void weir_limiter_destroy(struct weir_limiter *limiter)
         free(limiter->refused[i]);
         free(limiter->permit_counts[i]);
     }
-    free(limiter->keeper_uids);
+    free(limiter->keepers);
     free(limiter->records);
     free(limiter);
 }

@@ -66,12 +66,19 @@ struct weir_permit_counts {
     uint64_t out;                    /* atomic; of one stripe modulo 2^64: only the sum counts */
 };
 
+/* Whose a keeper is. */
+struct weir_keeper {
+    uint64_t uid;        /* of the name; 0: nobody's yet */
+    uint64_t generation; /* of the newest set that has a concurrency limit of that name */
+};
+
 struct weir_limiter {
     struct weir_table table;
     struct weir_record **records; /* by number; atomic */
     uint64_t *refused[WEIR_COUNT_STRIPES];
     struct weir_permit_counts *permit_counts[WEIR_COUNT_STRIPES];
-    uint64_t *keeper_uids; /* define: of each keeper, the name whose it is; 0: nobody's */
+    struct weir_keeper *keepers; /* define: by number */
+    uint64_t keeper_tries;       /* define: how many places from its first a name may be */
     struct weir_logs logs;
     struct weir_wall wall;
     struct weir_fall fall;
@@ -289,6 +296,8 @@ void weir_record_spare(struct weir_limiter *limiter, struct weir_record *record)
 /* One that was put aside, or a new one; NULL without memory. */
 struct weir_record *weir_record_take(struct weir_limiter *limiter);
 void weir_record_destroy(struct weir_record *record);
+/* The keeper of a name, for the set that is being committed. */
+uint16_t weir_keeper_of(struct weir_limiter *limiter, uint64_t uid);
 
 /* ---- define.c ---- */
 

@@ -7,8 +7,6 @@
 
 #include "engine/memory.h"
 
-#define KEEPER_PROBES 256
-
 void weir_record_destroy(struct weir_record *record)
 {
     if (!record)
@@ -125,18 +123,44 @@ static int terms_init(struct weir_limiter *limiter, const struct weir_limit_def 
     return error;
 }
 
-/* A name keeps its keeper for good: permits may outlive their limit. So names are not forgotten; where too many have
- * been used, two share one. */
-static uint16_t keeper_of(struct weir_limiter *limiter, uint64_t uid)
+/* From now on the keeper is another name's, and counts from 0. */
+static void keeper_give(struct weir_limiter *limiter, uint16_t keeper, uint64_t uid)
 {
-    for (uint64_t i = 0; i < KEEPER_PROBES; i++) {
-        uint16_t keeper = (uint16_t)(1 + (uid + i) % WEIR_LOGS_KEEPERS);
-        if (limiter->keeper_uids[keeper] == 0)
-            limiter->keeper_uids[keeper] = uid;
-        if (limiter->keeper_uids[keeper] == uid)
-            return keeper;
+    limiter->keepers[keeper].uid = uid;
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
+        struct weir_permit_counts *counts = &limiter->permit_counts[i][keeper];
+        __atomic_store_n(&counts->given, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&counts->released, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&counts->ended, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&counts->out, 0, __ATOMIC_RELAXED);
     }
-    return (uint16_t)(1 + uid % WEIR_LOGS_KEEPERS);
+}
+
+/* A name keeps its keeper beyond its last limit, until another needs it: who comes back counts on. Nobody's permits are
+ * there any more once its limits are neither in the set that is being replaced nor in the new one (finish_retired); and
+ * both together have fewer names than there are keepers, so one is always found. */
+_Static_assert(2 * WEIR_LIMITS_MAX < WEIR_LOGS_KEEPERS, "each concurrency limit has a keeper of its own");
+
+uint16_t weir_keeper_of(struct weir_limiter *limiter, uint64_t uid)
+{
+    const uint64_t generation = __atomic_load_n(&limiter->generation, __ATOMIC_RELAXED);
+    uint64_t at = WEIR_LOGS_KEEPERS;
+    for (uint64_t i = 0; i < WEIR_LOGS_KEEPERS && (i < limiter->keeper_tries || at == WEIR_LOGS_KEEPERS); i++) {
+        const struct weir_keeper *keeper = &limiter->keepers[1 + (uid + i) % WEIR_LOGS_KEEPERS];
+        if (keeper->uid == uid) {
+            at = i;
+            break;
+        }
+        if (at == WEIR_LOGS_KEEPERS && (keeper->uid == 0 || keeper->generation + 2 <= generation))
+            at = i;
+    }
+    weir_assert(at < WEIR_LOGS_KEEPERS);
+    limiter->keeper_tries = weir_max_u64(limiter->keeper_tries, at + 1);
+    uint16_t number = (uint16_t)(1 + (uid + at) % WEIR_LOGS_KEEPERS);
+    if (limiter->keepers[number].uid != uid)
+        keeper_give(limiter, number, uid);
+    limiter->keepers[number].generation = generation;
+    return number;
 }
 
 int weir_record_create(struct weir_limiter *limiter, const struct weir_limit_def *def, struct weir_record **ret_record,
@@ -158,7 +182,6 @@ int weir_record_create(struct weir_limiter *limiter, const struct weir_limit_def
     r->spec.tz = r->tz;
     r->retired = false;
     struct weir_naming naming = naming_of(limiter, r->name);
-    terms.keeper = terms.limit.algorithm == WEIR_CONCURRENCY ? keeper_of(limiter, naming.uid) : 0;
     bool plain = weir_limit_is_bucket(&terms.limit) && terms.mode == WEIR_MODE_ENFORCE &&
                  terms.count_mode == WEIR_COUNT_ADMITTED;
     weir_record_set_terms(r, &terms);

@@ -157,6 +157,42 @@ static void counts__every_limit_has_its_own(void **state)
     weir_limiter_destroy(limiter);
 }
 
+/* However many names come and go, each begins at 0. One that stays counts on, and so does one that soon comes back. */
+static void counts__of_names_that_are_gone_are_nobodys(void **state)
+{
+    (void)state;
+    enum { LIMITS = 1000, ROUNDS = 140, STAYS = 0, COMES_BACK = 1 };
+    static struct weir_limit_def defs[LIMITS];
+    static weir_limit_id ids[LIMITS];
+    static char names[LIMITS][16];
+    struct weir_limiter *limiter;
+    struct weir_time time = at(T0);
+    assert_int_equal(weir_limiter_create(NULL, &limiter, NULL), 0);
+    for (size_t round = 1; round <= ROUNDS; round++) {
+        for (size_t i = 0; i < LIMITS; i++) {
+            (void)snprintf(names[i], sizeof names[i], "%zu.%zu",
+                           i == STAYS        ? 0
+                           : i == COMES_BACK ? round % 2
+                                             : round,
+                           i);
+            defs[i] = (struct weir_limit_def){ .name = names[i], .spec = limit_of(WEIR_CONCURRENCY, 999, LEASE, 0) };
+        }
+        time = at(time.now_ns + SECOND);
+        assert_int_equal(weir_limiter_define(limiter, defs, LIMITS, &time, ids, NULL), 0);
+        for (size_t i = 0; i < LIMITS; i++) {
+            struct weir_charge charge = { .limit = ids[i], .cost = 1 };
+            struct weir_verdict verdict;
+            struct weir_limit_stats stats;
+            assert_int_equal(weir_limiter_key(limiter, ids[i], NULL, 0, &charge.key), 0);
+            assert_int_equal(weir_limiter_decide_many(limiter, &charge, 1, &time, 0, &verdict), 0);
+            assert_int_equal(weir_limiter_limit_stats(limiter, ids[i], &stats), 0);
+            assert_int_equal(stats.permits_given, i == STAYS ? round : i == COMES_BACK ? (round + 1) / 2 : 1);
+            assert_int_equal(stats.permits_given, stats.permits_ended + stats.permits_out);
+        }
+    }
+    weir_limiter_destroy(limiter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +202,7 @@ int main(void)
         cmocka_unit_test(counts__go_on_through_changes_of_the_limit),
         cmocka_unit_test(counts__permits_end_with_their_algorithm),
         cmocka_unit_test(counts__every_limit_has_its_own),
+        cmocka_unit_test(counts__of_names_that_are_gone_are_nobodys),
     };
     return cmocka_run_group_tests_name("permits counted", tests, NULL, NULL);
 }
