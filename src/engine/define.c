@@ -90,10 +90,13 @@ static bool walk_on(struct weir_limiter *limiter, const struct weir_time *time, 
     return false;
 }
 
-/* Whether permits that nobody gave back may long have ended. */
+/* Whether permits that nobody gave back may long have ended. A walk that began at a time still to come was before the
+ * clock came back, unless only callers' clocks disagree. */
 static bool permits_old(struct weir_limiter *limiter, uint64_t now_ns)
 {
-    return weir_sub_sat(now_ns, limiter->walk_began_ns) > PERMITS_OLD_NS && weir_logs_kept(&limiter->logs) > 0;
+    bool old = weir_sub_sat(now_ns, limiter->walk_began_ns) > PERMITS_OLD_NS ||
+               weir_sub_sat(limiter->walk_began_ns, now_ns) > limiter->skew_max_ns;
+    return old && weir_logs_kept(&limiter->logs) > 0;
 }
 
 bool weir_limiter_maintain(struct weir_limiter *limiter, const struct weir_time *time, size_t lines_max)

@@ -74,6 +74,22 @@ static void counts__a_lease_that_ended_is_noticed_within_a_minute_of_a_key_that_
     fixture_destroy(&f);
 }
 
+static void counts__a_lease_that_ended_is_noticed_also_by_a_clock_that_came_back(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_CONCURRENCY, 9, LEASE, 0);
+    struct fixture f = fixture_create(&spec, 1);
+    (void)ask(&f, 1, T0);
+    maintain(&f, T0 + 10 * HOUR);
+    assert_counts(&f, 0, 1, 0, 1);
+    (void)peek(&f, 1, T0 + HOUR); /* the fall is seen; until a lease has passed newcomers are refused */
+    assert_true(ask(&f, 1, T0 + HOUR + MINUTE).admitted);
+    maintain(&f, T0 + HOUR + MINUTE);
+    maintain(&f, T0 + HOUR + 3 * MINUTE);
+    assert_counts(&f, 0, 2, 0, 2);
+    fixture_destroy(&f);
+}
+
 static void counts__go_on_through_changes_of_the_limit(void **state)
 {
     (void)state;
@@ -199,6 +215,7 @@ int main(void)
         cmocka_unit_test(counts__permits_are_given_and_given_back_once),
         cmocka_unit_test(counts__a_lease_that_ended_is_noticed_by_the_next_charge),
         cmocka_unit_test(counts__a_lease_that_ended_is_noticed_within_a_minute_of_a_key_that_nobody_asks_for),
+        cmocka_unit_test(counts__a_lease_that_ended_is_noticed_also_by_a_clock_that_came_back),
         cmocka_unit_test(counts__go_on_through_changes_of_the_limit),
         cmocka_unit_test(counts__permits_end_with_their_algorithm),
         cmocka_unit_test(counts__every_limit_has_its_own),
