@@ -51,6 +51,9 @@ void weir_resp_select(const struct weir_resp_call *call)
 
 static const char wrong_pass[] = "WRONGPASS invalid username-password pair or user is disabled.";
 
+/* Said without a look at the token, so that it tells nothing of it. */
+static const char no_users[] = "WRONGPASS tokens have no user names here: say AUTH TOKEN, or give the name 'default'";
+
 static const char too_many[] = "ERR too many wrong tokens came from this address: none is looked at for some seconds";
 
 /* NULL or what is wrong. A server without tokens takes any for its default user, as Redis without a password does. */
@@ -58,7 +61,7 @@ static const char *authenticate(const struct weir_resp_call *call, struct weir_s
 {
     const struct weir_auth *auth = &weir_conn_setup(call->conn)->auth;
     if (!weir_resp_is(user, "default"))
-        return wrong_pass;
+        return no_users;
     if (auth->count == 0)
         return NULL;
     uint64_t wait_ns = 0;

@@ -303,6 +303,11 @@ static void rights(void **state)
         "-NOAUTH Authentication required.\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n"
         "+OK\r\n+PONG\r\n-NOPERM this token has no right to 'del': that is reset, of rights in auth: tokens\r\n");
     expect_bytes(bench, "RESET\r\nPING\r\n", "+RESET\r\n-NOAUTH Authentication required.\r\n"); /* not loopback */
+    static const char no_users[] =
+        "-WRONGPASS tokens have no user names here: say AUTH TOKEN, or give the name 'default'\r\n";
+    expect_bytes(bench, "AUTH reader reader-0123456789\r\n", no_users); /* and the same of a wrong one */
+    expect_bytes(bench, "AUTH reader wrong\r\n", no_users);
+    expect_bytes(bench, "HELLO 3 AUTH reader reader-0123456789\r\n", no_users);
 }
 
 static void stops_where_the_stream_ends(void **state)
