@@ -8,17 +8,27 @@
 #include "serve/resp_call.h"
 #include "wire/resp_write.h"
 
+static void reply_misuse(const struct weir_resp_call *call, const char *number, const char *begin, const char *end)
+{
+    weir_resp_reply_error(call, "ERR %s%s Usage: %.*s <%s> [<attribute> <value> ...]", begin, end,
+                          (int)call->args[0].size, (const char *)call->args[0].data, number);
+}
+
 /* `WEIR.X NUMBER attr value [attr value ...]` into call->work->attributes; false when it has been answered. */
 static bool read_question(const struct weir_resp_call *call, const char *number, struct weir_question *ret_question)
 {
     int64_t value;
-    if (call->count % 2 != 0) {
-        weir_resp_reply_error(call, "ERR Usage: %.*s <%s> [<attribute> <value> ...]", (int)call->args[0].size,
-                              (const char *)call->args[0].data, number);
+    bool in_pairs = call->count % 2 == 0;
+    if (!weir_resp_integer(call->args[1], &value) && !in_pairs) {
+        reply_misuse(call, number, number, " is missing: it comes before the attributes.");
         return false;
     }
     if (!weir_resp_integer(call->args[1], &value) || value < 0) {
-        weir_resp_reply_error(call, "ERR %s must be an integer from 0 to 9223372036854775807", number);
+        reply_misuse(call, number, number, " must be an integer from 0 to 9223372036854775807.");
+        return false;
+    }
+    if (!in_pairs) {
+        reply_misuse(call, number, "the last attribute has no value.", "");
         return false;
     }
     size_t count = (call->count - 2) / 2;

@@ -241,8 +241,12 @@ static void checks_and_refunds(void **state)
                  "*7\r\n:1\r\n$8\r\nper-user\r\n:5\r\n:2\r\n:0\r\n:300\r\n:0\r\n"
                  "*7\r\n:1\r\n$8\r\nper-user\r\n:5\r\n:2\r\n:0\r\n:300\r\n:0\r\n");
     expect_bytes(bench, "WEIR.CHECK 1 nobody x\r\n", "*7\r\n:1\r\n$0\r\n\r\n:-1\r\n:-1\r\n:0\r\n:0\r\n:0\r\n");
-    expect_bytes(bench, "WEIR.CHECK -1 user ada\r\n", "-ERR cost must be an integer from 0 to 9223372036854775807\r\n");
-    expect_bytes(bench, "WEIR.CHECK 1 user\r\n", "-ERR Usage: WEIR.CHECK <cost> [<attribute> <value> ...]\r\n");
+#define USAGE " Usage: WEIR.CHECK <cost> [<attribute> <value> ...]\r\n"
+    expect_bytes(bench, "WEIR.CHECK -1 user ada\r\nWEIR.CHECK user ada 1\r\n",
+                 "-ERR cost must be an integer from 0 to 9223372036854775807." USAGE
+                 "-ERR cost must be an integer from 0 to 9223372036854775807." USAGE);
+    expect_bytes(bench, "WEIR.CHECK 1 user\r\n", "-ERR the last attribute has no value." USAGE);
+    expect_bytes(bench, "WEIR.CHECK user ada\r\n", "-ERR cost is missing: it comes before the attributes." USAGE);
     expect_bytes(bench, "WEIR.LEASE a b 1000\r\n", "-ERR unknown command 'WEIR.LEASE'\r\n");
     expect_bytes(bench, "\xff\x1b[2J\r\n", "-ERR unknown command '??[2J'\r\n");
 }
