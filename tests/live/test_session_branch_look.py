@@ -92,6 +92,11 @@ class Look(unittest.TestCase):
                 self.sql(f'{sql}; GRANT ALL ON ALL TABLES IN SCHEMA weir TO plain')
                 self.expect_refused('must be a plain table')
 
+    def test_what_was_there_once_is_no_matter(self):
+        self.sql('CREATE TABLE weir.child () INHERITS (weir.branches); DROP TABLE weir.child;'
+                 'CREATE RULE r AS ON DELETE TO weir.branches DO ALSO SELECT 1; DROP RULE r ON weir.branches')
+        self.expect_good()
+
     def test_whose_it_is(self):
         for sql, text in (('ALTER TABLE weir.branches OWNER TO other', 'must belong to this role or a superuser'),
                           ('ALTER SCHEMA weir OWNER TO other', 'must belong to this role or a superuser'),
@@ -103,6 +108,9 @@ class Look(unittest.TestCase):
                 self.setUp()
                 self.sql(sql)
                 self.expect_refused(text)
+        self.setUp()
+        self.sql('GRANT ALL ON weir.branches TO plain')  # who is no other
+        self.expect_good()
         self.setUp()
         self.sql('GRANT UPDATE, REFERENCES ON weir.branches TO other; ALTER SCHEMA weir OWNER TO plain;'
                  'ALTER TABLE weir.branches OWNER TO plain')

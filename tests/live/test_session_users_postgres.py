@@ -68,6 +68,15 @@ class Lost(PostgresCase):
             self.assertEqual(drive.got('ada'), 5000 + number, spoil)
             self.assertEqual(drive.stats()['corrupt'], 2 * (number + 1), spoil)
 
+    def test_an_epoch_that_is_none_of_ours(self):
+        """It names this server, and is replaced all the same."""
+        server = self.server()
+        drive = self.drive(server)
+        drive.added('ada', 1400)
+        server.sql(f"UPDATE {TABLE} SET seen = overlay(seen PLACING 'ZZ' FROM 1 FOR 2) WHERE user_id = ''")
+        drive.newest(5000)
+        self.assertEqual(drive.got('ada'), 5000)
+
     def test_a_crash_and_an_older_copy(self):
         server = self.server()
         drive = self.drive(server)
@@ -138,6 +147,38 @@ class Kept(PostgresCase):
         drive.added('ada', 1400)
         self.assertEqual(drive.got('ada'), 1400)
         self.assertEqual(server.sql('SELECT is_called FROM theirs_called'), 'f')
+
+    def test_functions_of_others_are_not_run(self):
+        """A text without a type finds one that takes a text before the server's own, which takes something else."""
+        server = self.server()
+        server.sql('CREATE ROLE app LOGIN; GRANT CREATE ON SCHEMA public TO app; CREATE SEQUENCE called; '
+                   'CREATE FUNCTION public.pg_relation_filenode(text) RETURNS oid LANGUAGE SQL VOLATILE '
+                   "AS $$SELECT nextval('called')::oid$$; GRANT ALL ON SEQUENCE called TO PUBLIC")
+        self.drive(server, user='app').added('ada', 1400)
+        self.assertEqual(server.sql('SELECT is_called FROM called'), 'f')
+
+    def test_a_table_of_a_stranger_is_not_used(self):
+        """Whoever owns a table, or gives it a trigger, has his code run with the rights of whoever writes to it."""
+        server = self.server()
+        server.sql('CREATE ROLE plain LOGIN; CREATE ROLE mallory; CREATE FUNCTION note() RETURNS trigger LANGUAGE '
+                   "plpgsql AS $$BEGIN RAISE 'called'; END$$")
+        text = USERS_SQL.read_text(encoding='utf-8').replace(':role', 'plain')
+        for made, why in (
+                (f'ALTER TABLE {TABLE} OWNER TO mallory', 'belongs to neither this role'),
+                (f'GRANT TRIGGER ON {TABLE} TO mallory', 'lets others make some'),
+                (f'CREATE TRIGGER t BEFORE INSERT ON {TABLE} FOR EACH ROW EXECUTE FUNCTION note()', 'has triggers'),
+                (f'CREATE RULE r AS ON DELETE TO {TABLE} DO ALSO SELECT 1', 'has rules'),
+                (f'ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY', 'row security'),
+                (f'ALTER TABLE {TABLE} RENAME TO below; CREATE VIEW {TABLE} AS SELECT * FROM below',
+                 'is no plain table')):
+            with self.subTest(made=made):
+                server.sql(f'DROP TABLE IF EXISTS {TABLE}; {text}; {made};'
+                           f'GRANT SELECT, INSERT, UPDATE, DELETE ON {TABLE} TO plain')
+                drive = self.drive(server, user='plain')
+                self.assertEqual(drive.add('ada', 1400)['status'], 'EDOWN')
+                self.assertIn(why, drive.stats()['fault'])
+        server.sql(f'DROP VIEW {TABLE}; ALTER TABLE below RENAME TO {TABLE}; GRANT ALL ON {TABLE} TO plain')
+        self.assertEqual(drive.added('ada', 1400)['status'], 'OK')
 
     def test_who_is_not_heard_of_is_forgotten_into_the_floor(self):
         server = self.server()

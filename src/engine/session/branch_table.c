@@ -21,14 +21,16 @@
     " current_user))"
 #define GRANTED                                                                                                        \
     "EXISTS (SELECT FROM pg_catalog.aclexplode(c.relacl) AS a WHERE a.privilege_type " EQUAL " 'TRIGGER'::text"        \
-    " AND a.grantee " UNEQUAL " c.relowner)"
+    " AND a.grantee " UNEQUAL " c.relowner AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS me WHERE me.oid " EQUAL  \
+    " a.grantee AND me.rolname " EQUAL " current_user))"
 
 /* One text: why the table is not used, or nothing. Whoever could come between this and the next statement is refused
  * here: the owners, and whom they let make triggers. %s: the rights, the schema, the table. */
 #define CHECK                                                                                                          \
     "SELECT CASE WHEN c.oid IS NULL THEN 'is missing'"                                                                 \
-    " WHEN c.relkind " UNEQUAL " 'r' OR c.relpersistence " UNEQUAL " 'p' OR c.relhasrules OR c.relrowsecurity"         \
-    " OR c.relhassubclass OR c.relispartition"                                                                         \
+    " WHEN c.relkind " UNEQUAL " 'r' OR c.relpersistence " UNEQUAL " 'p' OR c.relrowsecurity OR c.relispartition"      \
+    " OR EXISTS (SELECT FROM pg_catalog.pg_rewrite AS r WHERE r.ev_class " EQUAL " c.oid)"                             \
+    " OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent " EQUAL " c.oid)"                           \
     " THEN 'must be a plain table: logged, without rules, policies, children'"                                         \
     " WHEN NOT " TRUSTED("c.relowner") " OR NOT " TRUSTED(                                                             \
         "s.nspowner") " THEN 'and its schema must belong to this role or a superuser'"                                 \

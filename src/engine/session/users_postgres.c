@@ -28,6 +28,7 @@
 #define FORGET_EVERY 128 /* values put by one connection; then a page of the table is looked through */
 #define FORGET_PAGE "256"
 #define TEXT_MAX 8192
+#define WHY_MAX 96
 
 struct postgres {
     struct weir_users_remote remote; /* first */
@@ -146,21 +147,59 @@ static bool take_here(void *context, size_t index, const struct pg_result *resul
     return true;
 }
 
+/* Why the table is not used, in a row of one text. */
+static bool take_judged(void *context, size_t index, const struct pg_result *result)
+{
+    char *why = context;
+    if (index != 0 || PQntuples(result) > 1 || PQnfields(result) != 1)
+        return false;
+    if (PQntuples(result) == 1)
+        (void)snprintf(why, WHY_MAX, "%s", PQgetvalue(result, 0, 0));
+    return true;
+}
+
+/* Whoever owns the table, or gives it triggers, has his code run by who writes to it, with the rights of that one. */
+static int judge(struct postgres *postgres, struct link *link, uint64_t deadline_ns)
+{
+    static const char text[] =
+        "SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.<>) 'r' THEN 'is no plain table'"
+        " WHEN c.relowner OPERATOR(pg_catalog.<>) me.oid AND c.relowner OPERATOR(pg_catalog.<>) d.datdba"
+        " AND NOT o.rolsuper"
+        " THEN 'belongs to neither this role, nor the owner of the database, nor a superuser'"
+        " WHEN EXISTS (SELECT FROM pg_catalog.pg_trigger AS t WHERE t.tgrelid OPERATOR(pg_catalog.=) c.oid"
+        " AND NOT t.tgisinternal) OR EXISTS (SELECT FROM pg_catalog.aclexplode(c.relacl) AS a"
+        " WHERE a.privilege_type OPERATOR(pg_catalog.=) 'TRIGGER'::text"
+        " AND a.grantee OPERATOR(pg_catalog.<>) c.relowner AND a.grantee OPERATOR(pg_catalog.<>) me.oid)"
+        " THEN 'has triggers, or lets others make some'"
+        " WHEN c.relrowsecurity OR EXISTS (SELECT FROM pg_catalog.pg_rewrite AS r"
+        " WHERE r.ev_class OPERATOR(pg_catalog.=) c.oid) THEN 'has rules or row security' ELSE '' END"
+        " FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_roles AS o ON o.oid OPERATOR(pg_catalog.=) c.relowner"
+        " JOIN pg_catalog.pg_roles AS me ON me.rolname OPERATOR(pg_catalog.=) current_user"
+        " JOIN pg_catalog.pg_database AS d ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()"
+        " WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('" TABLE "'::text)::oid";
+    char why[WHY_MAX] = "";
+    int error = ask(postgres, link, text, deadline_ns, take_judged, why);
+    if (error || !why[0])
+        return error;
+    weir_users_remote_fault(&postgres->remote, "the table " TABLE " %s", why);
+    return WEIR_EDOWN;
+}
+
 /* A new connection: how it is to work, who is there, and the table. */
 static int connect_link(struct postgres *postgres, struct link *link, uint64_t deadline_ns)
 {
-    static const char settings[] =
-        "SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
-        " THEN 'on' ELSE current_setting('synchronous_commit') END, false),"
-        " set_config('default_transaction_isolation', 'read committed', false),"
-        " set_config('default_transaction_read_only', 'off', false),"
-        " set_config('statement_timeout', '%" PRIu64 "', false)";
+    static const char settings[] = "SELECT pg_catalog.set_config('synchronous_commit', CASE WHEN "
+                                   "pg_catalog.current_setting('synchronous_commit') IN ('off', 'local')"
+                                   " THEN 'on' ELSE pg_catalog.current_setting('synchronous_commit') END, false),"
+                                   " pg_catalog.set_config('default_transaction_isolation', 'read committed', false),"
+                                   " pg_catalog.set_config('default_transaction_read_only', 'off', false),"
+                                   " pg_catalog.set_config('statement_timeout', '%" PRIu64 "', false)";
     static const char identity[] =
-        "SELECT pg_catalog.concat_ws(':', (SELECT system_identifier FROM pg_control_system()),"
-        " substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8),"
-        " (extract(epoch FROM pg_postmaster_start_time()) * 1000000::numeric)::bigint)";
+        "SELECT pg_catalog.concat_ws(':', (SELECT system_identifier FROM pg_catalog.pg_control_system()),"
+        " pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 1, 8),"
+        " (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000::numeric)::bigint)";
     static const char create[] =
-        "DO $$ BEGIN IF to_regclass('" TABLE "') IS NULL THEN CREATE TABLE " TABLE
+        "DO $$ BEGIN IF pg_catalog.to_regclass('" TABLE "'::text) IS NULL THEN CREATE TABLE " TABLE
         " (user_id bytea PRIMARY KEY, seen bytea NOT NULL, heard timestamptz NOT NULL); END IF; END $$";
     char text[sizeof settings + 24];
     snprintf(text, sizeof text, settings, 2 * postgres->timeout_ms);
@@ -175,6 +214,8 @@ static int connect_link(struct postgres *postgres, struct link *link, uint64_t d
         error = ask(postgres, link, identity, deadline_ns, take_here, link);
     if (error == 0)
         error = ask(postgres, link, create, deadline_ns, NULL, NULL);
+    if (error == 0)
+        error = judge(postgres, link, deadline_ns);
     link->ready = error == 0;
     if (error)
         weir_pg_link_drop(&link->pg);
@@ -194,7 +235,8 @@ struct fetching {
     struct link *link;
     struct weir_users_fetched *fetched;
     char here[HERE_MAX]; /* with the table's file */
-    bool agreed;         /* the row of no name says so */
+    size_t mark_size;    /* of the row of no name; 0: none, or too long */
+    bool agreed;         /* it says so */
 };
 
 static bool read_number(const PGresult *result, int column, uint64_t *ret_number)
@@ -235,6 +277,7 @@ static bool take_fetched(void *context, size_t index, const struct pg_result *re
                                   sizeof link->mark - 1, &size) &&
                        size > WEIR_USERS_EPOCH_SIZE && weir_users_epoch_valid(link->mark);
     link->mark[size] = '\0';
+    fetching->mark_size = size;
     if (fetching->agreed) {
         fetching->agreed = link->mark[WEIR_USERS_EPOCH_SIZE] == ' ' &&
                            strcmp(link->mark + WEIR_USERS_EPOCH_SIZE + 1, fetching->here) == 0;
@@ -246,19 +289,22 @@ static bool take_fetched(void *context, size_t index, const struct pg_result *re
 static void write_fetch(struct text *text, const struct postgres *postgres, struct weir_users_name name)
 {
     text->size = 0;
-    add_text(text, "SELECT encode(m.seen, 'hex'), CASE WHEN length(u.seen) <= ");
+    add_text(text, "SELECT pg_catalog.encode(m.seen, 'hex'), CASE WHEN pg_catalog.length(u.seen) <= ");
     add_number(text, WEIR_USERS_VALUE_MAX);
-    add_text(text, " THEN encode(u.seen, 'hex') END, u.user_id IS NOT NULL, u.heard < clock_timestamp() -"
-                   " pg_catalog.make_interval(secs => ");
+    add_text(
+        text,
+        " THEN pg_catalog.encode(u.seen, 'hex') END, u.user_id IS NOT NULL, u.heard < pg_catalog.clock_timestamp() -"
+        " pg_catalog.make_interval(secs => ");
     add_number(text, postgres->ttl_s / 4);
-    add_text(text,
-             "), (extract(epoch FROM clock_timestamp()) * 1000000::numeric)::bigint, pg_relation_filenode('" TABLE "')"
-             " FROM (SELECT 1) AS one LEFT JOIN " TABLE " m ON m.user_id = '\\x'::bytea LEFT JOIN " TABLE
-             " u ON u.user_id = ");
+    add_text(text, "), (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000::numeric)::bigint, "
+                   "pg_catalog.pg_relation_filenode(CAST('" TABLE "' AS regclass))"
+                   " FROM (SELECT 1) AS one LEFT JOIN " TABLE " m ON m.user_id = '\\x'::bytea LEFT JOIN " TABLE
+                   " u ON u.user_id = ");
     add_bytes(text, name.data, name.size);
 }
 
-/* A new epoch, unless another process was faster. */
+/* A new epoch, unless another process was faster. What stood there may be none of ours, and name this server all the
+ * same. */
 static int begin_epoch(struct postgres *postgres, struct link *link, const struct fetching *fetching,
                        uint64_t deadline_ns)
 {
@@ -266,12 +312,15 @@ static int begin_epoch(struct postgres *postgres, struct link *link, const struc
     char epoch[WEIR_USERS_EPOCH_SIZE + 1], mark[MARK_MAX];
     weir_users_epoch_make(epoch);
     snprintf(mark, sizeof mark, "%s %s", epoch, fetching->here);
-    add_text(&text, "SELECT pg_advisory_xact_lock(" LOCK "); INSERT INTO " TABLE " AS t (user_id, seen, heard) VALUES"
+    add_text(&text, "SELECT pg_catalog.pg_advisory_xact_lock(" LOCK "); INSERT INTO " TABLE
+                    " AS t (user_id, seen, heard) VALUES"
                     " ('\\x'::bytea, ");
     add_bytes(&text, mark, strlen(mark));
-    add_text(&text, ", clock_timestamp()) ON CONFLICT (user_id) DO UPDATE SET seen = EXCLUDED.seen, heard ="
+    add_text(&text, ", pg_catalog.clock_timestamp()) ON CONFLICT (user_id) DO UPDATE SET seen = EXCLUDED.seen, heard ="
                     " EXCLUDED.heard WHERE substring(t.seen FROM 18) <> ");
     add_bytes(&text, fetching->here, strlen(fetching->here));
+    add_text(&text, " OR t.seen = ");
+    add_bytes(&text, link->mark, fetching->mark_size);
     return ask(postgres, link, text.data, deadline_ns, NULL, NULL);
 }
 
@@ -289,8 +338,12 @@ static int pg_fetch(struct weir_users_remote *remote, void *context, struct weir
         if (error == 0 && fetching.agreed)
             return 0;
         if (error == 0)
+            error = judge(postgres, link, deadline_ns); /* it may be another table than when the connection was made */
+        if (error == 0)
             error = begin_epoch(postgres, link, &fetching, deadline_ns);
     }
+    if (error == 0)
+        weir_users_remote_fault(remote, "the table " TABLE " does not keep the row of its epoch");
     /* Somebody dropped the table, or it is another one: begin again. */
     link->ready = false;
     return error ? error : WEIR_EIO;
@@ -310,19 +363,21 @@ static void write_swap(struct text *text, const struct link *link, struct weir_u
                        const struct weir_users_fetched *before, const char *value, size_t size)
 {
     text->size = 0;
-    add_text(text, "SELECT pg_advisory_xact_lock_shared(" LOCK "); INSERT INTO " TABLE " AS t (user_id, seen, heard)"
+    add_text(text, "SELECT pg_catalog.pg_advisory_xact_lock_shared(" LOCK "); INSERT INTO " TABLE
+                   " AS t (user_id, seen, heard)"
                    " SELECT ");
     add_bytes(text, name.data, name.size);
     add_text(text, ", ");
     add_bytes(text, value, size);
-    add_text(text, ", clock_timestamp() WHERE EXISTS (SELECT FROM " TABLE " WHERE user_id = '\\x'::bytea AND seen = ");
+    add_text(text, ", pg_catalog.clock_timestamp() WHERE EXISTS (SELECT FROM " TABLE
+                   " WHERE user_id = '\\x'::bytea AND seen = ");
     add_bytes(text, link->mark, strlen(link->mark));
     add_text(text, ") ON CONFLICT (user_id) DO UPDATE SET seen = EXCLUDED.seen, heard = EXCLUDED.heard WHERE ");
     if (before->said == WEIR_USERS_VALUE) {
         add_text(text, "t.seen = ");
         add_bytes(text, before->value, before->size);
     } else if (before->said == WEIR_USERS_ODD) {
-        add_text(text, "length(t.seen) > ");
+        add_text(text, "pg_catalog.length(t.seen) > ");
         add_number(text, WEIR_USERS_VALUE_MAX);
     } else {
         add_text(text, "false");
@@ -354,14 +409,14 @@ static void forget(struct postgres *postgres, struct link *link, uint64_t deadli
     add_text(&text, "WITH page AS MATERIALIZED (SELECT user_id FROM " TABLE " WHERE user_id > '\\x");
     add_text(&text, link->cursor);
     add_text(&text, "'::bytea ORDER BY user_id LIMIT " FORGET_PAGE "), old AS MATERIALIZED (SELECT user_id FROM " TABLE
-                    " WHERE user_id IN (SELECT user_id FROM page) AND heard < clock_timestamp() - "
+                    " WHERE user_id IN (SELECT user_id FROM page) AND heard < pg_catalog.clock_timestamp() - "
                     "pg_catalog.make_interval(secs => ");
     add_number(&text, postgres->ttl_s);
     add_text(&text,
              ") FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM " TABLE " WHERE user_id IN (SELECT user_id FROM old)"
-             " AND heard < clock_timestamp() - pg_catalog.make_interval(secs => ");
+             " AND heard < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => ");
     add_number(&text, postgres->ttl_s);
-    add_text(&text, ")) SELECT encode(user_id, 'hex') FROM page ORDER BY user_id DESC LIMIT 1");
+    add_text(&text, ")) SELECT pg_catalog.encode(user_id, 'hex') FROM page ORDER BY user_id DESC LIMIT 1");
     (void)ask(postgres, link, text.data, deadline_ns, take_page, &page);
     link->puts = 0;
 }
