@@ -296,6 +296,28 @@ class RecipeCase(unittest.TestCase):
             time.sleep(0.05)
 
 
+class FailsOpen:
+    """A weir that is gone lets all pass; a limit with on_failure: closed does not, though its engine is gone."""
+    closed = 503  # what its refusal is to the client
+
+    def setUp(self):
+        page = blocks(self.page, 'yaml')[0]
+        self.config = (f'engine: {{ redis: {{ servers: ["127.0.0.1:{free_port()}"], connect_timeout: 100ms }} }}\n'
+                       + re.sub('name: (exports|uploads-per-address),', r'name: \1, sharing: split,', page)
+                       .replace('name: api-per-user,', 'name: api-per-user, on_failure: closed,'))
+        super().setUp()
+
+    def test_what_weir_does_not_answer_passes_and_what_it_refuses_does_not(self):
+        before = self.passed()
+        self.assertEqual([self.get('/api/x', self.honest)[0] for _ in range(8)], [self.closed] * 8)
+        self.assertEqual(self.passed(), before)
+        self.use_up('/upload/x', capacity=5)
+        self.weir.process.terminate()
+        self.weir.process.wait(20)
+        for path in ('/api/x', '/upload/x'):
+            self.assertEqual(self.get(path, self.honest)[0], 200)
+
+
 class Questions:
     """What every recipe must stand, asked of a RecipeCase."""
 

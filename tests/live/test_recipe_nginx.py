@@ -128,16 +128,20 @@ class Stopped(recipe_case.RecipeCase):
         self.await_permit()
 
 
-class Open(Stopped):
+def printed_open(case, text):
     """With what the page says for who would rather fail open."""
+    page = (recipe_case.ROOT / 'docs' / case.page).read_text(encoding='utf-8')
+    line, location = re.search(r'To fail open, add to `/_weir`\s`([^`]*)` and `([^`]*)`', page).groups()
+    begin = 'location = /_weir {'
+    return text.replace(begin, f'{location}\n{begin} {line}', 1)
+
+
+class Open(Stopped):
     test_nothing_passes_and_then_it_decides_again = None
     test_what_is_to_be_given_back_meanwhile_comes_back = None
 
     def printed(self, language, index=0):
-        page = (recipe_case.ROOT / 'docs' / self.page).read_text(encoding='utf-8')
-        line, location = re.search(r'To fail open, add to `/_weir`\s`([^`]*)` and `([^`]*)`', page).groups()
-        begin = 'location = /_weir {'
-        return super().printed(language, index).replace(begin, f'{location}\n{begin} {line}', 1)
+        return printed_open(self, super().printed(language, index))
 
     def test_all_pass_and_then_it_refuses_again(self):
         self.use_up()
@@ -149,6 +153,17 @@ class Open(Stopped):
         deadline = time.monotonic() + recipe_case.AWAIT_S
         while self.get('/api/x', self.honest)[0] != 429:
             self.assertLess(time.monotonic(), deadline, 'all still pass')
+
+
+class OpenAndClosed(recipe_case.FailsOpen, recipe_case.RecipeCase):
+    page = 'nginx.md'
+    closed = 500
+
+    def start_proxy(self):
+        start_nginx(self)
+
+    def printed(self, language, index=0):
+        return printed_open(self, super().printed(language, index))
 
 
 class Tunnels(recipe_case.Tunnels, recipe_case.RecipeCase):
