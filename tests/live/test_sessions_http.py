@@ -5,12 +5,10 @@ answered where no server can serve it."""
 import concurrent.futures
 import contextlib
 import json
-import os
 import pathlib
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,7 +21,6 @@ from sessions_client import OTHER_KEY, Client, configuration
 from weir_server import BUILD, ROOT, Weir
 
 FAR = 'FFFFFFFF/FFFFFFF8'
-PAGE = ROOT / 'docs/sessions-http.md'
 
 
 class WithReplicas(unittest.TestCase):
@@ -183,23 +180,6 @@ class Routes(WithReplicas):
         who = self.write(1, token='')
         self.assertEqual(servers(strategy='window', session='ada', **who), {'a'})
         self.assertEqual(len(servers(strategy='sticky', session='ada', **who)), 1)
-
-    def test_the_page_is_true(self):
-        """The example of docs/sessions-http.md, literally."""
-        blocks = dict(re.findall(r'^```(sh|python)\n(.*?)^```', PAGE.read_text(encoding='utf-8'), re.M | re.S))
-        env = dict(os.environ, WEIR=f'http://127.0.0.1:{self.weir.http}', SERVERS=json.dumps(self.conninfos),
-                   **{f'URL_{name}': conninfo for name, conninfo in self.conninfos.items()})
-        said = subprocess.run(['sh', '-eu'], input=blocks['sh'], env=env, check=True, capture_output=True, text=True,
-                              timeout=30).stdout.splitlines()
-        self.assertIn('token', json.loads(said[0]))
-        self.assertRegex(said[1], 'reading at [bc]')
-        self.assertEqual(said[2:4], ['ok', 'first'])
-        self.assertRegex(said[4], '^w2 ')
-        self.assertIn('token', json.loads(said[5]))
-        self.assertEqual(self.client.good('route', user='ada')['check'].count(said[4].split()[8]), 2)  # it is counted
-        said = subprocess.run([sys.executable, '-'], input=blocks['python'], env=env, check=True, capture_output=True,
-                              text=True, timeout=30).stdout
-        self.assertEqual(said, "[('first',), ('second',)]\n")
 
 
 class Refusals(WithReplicas):
