@@ -128,17 +128,29 @@ static void moved(struct weir_session_ask *ask, const struct weir_session_token 
         ask->answer.said = WEIR_SESSION_MOVED;
 }
 
-void weir_session_work_decide(struct weir_session_ask *ask, const struct weir_snapshot *snapshot)
+static void decide_at(struct weir_session_ask *ask, const struct weir_snapshot *snapshot, uint64_t now_ns)
 {
     const struct weir_session_service *service = ask->service;
     const struct weir_session_times times = {
-        .now_ns = atomic_load(&service->draining) ? UINT64_MAX : weir_session_now(),
+        .now_ns = now_ns,
         .wall_ns = clock_ns(CLOCK_REALTIME),
         .window_ns = service->window_ns,
         .freeze_ns = service->freeze_ns,
         .poll_ns = service->poll_ns,
     };
     weir_session_decide(&ask->route, snapshot, &times, &ask->answer);
+}
+
+/* While this process ends nobody waits. What only lacks a proof is not lost by that: the next process may have it. */
+void weir_session_work_decide(struct weir_session_ask *ask, const struct weir_snapshot *snapshot)
+{
+    bool draining = atomic_load(&ask->service->draining);
+    decide_at(ask, snapshot, draining ? UINT64_MAX : weir_session_now());
+    if (draining && ask->answer.said == WEIR_SESSION_LOST) {
+        decide_at(ask, snapshot, weir_session_now());
+        if (ask->answer.said == WEIR_SESSION_WAITS)
+            ask->answer.said = WEIR_SESSION_BEHIND;
+    }
     if (ask->answer.said != WEIR_SESSION_ROUTED)
         return;
     struct weir_session_token token = ask->route.token;

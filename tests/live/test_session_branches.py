@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two promotions that took the same timeline number: what was seen on the one is lost on the other, whoever was started
 anew meanwhile; and what goes on through a new start of the primary is not (docs/reads-postgres.md, "Branches")."""
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -259,6 +260,25 @@ class WithoutHistories(unittest.TestCase):
                         self.assertEqual(client.good('route', want=want, **who)['server'], group.primary.name)
                 # Who was never heard of has seen nothing that could be lost.
                 self.assertEqual(client.good('route', user='newcomer', want='write')['server'], group.primary.name)
+
+    def test_what_weir_had_no_time_to_prove_before_its_end_is_not_called_lost(self):
+        """Who waits while it ends is answered at once, and told to ask again: the next one may prove it."""
+        with Replicas(1) as group:
+            group.primary.execute('CREATE ROLE plain LOGIN; GRANT pg_read_all_stats TO plain')
+            group.wait_caught_up()
+            conninfos = {server.name: server.conninfo() + ' user=plain' for server in group.all()}
+            with Weir(configuration(conninfos, 'timeout: 60s')) as weir, contextlib.closing(Client(weir.http)) as client:
+                wait_for(lambda: client.post('route', token='', want='write')[0] == 200, 'nobody leads')
+                token = client.good('seen', token='', wrote=True, place=group.primary.value(
+                    client.good('route', token='', want='write')['place']))['token']
+                group.promote_cleanly(group.standbys[0])
+                wait_for(lambda: client.post('route', token='', want='write')[0] == 200, 'nobody takes over')
+                with concurrent.futures.ThreadPoolExecutor() as pool, contextlib.closing(Client(weir.http)) as other:
+                    asked = pool.submit(client.post, 'route', token=token, want='write')
+                    wait_for(lambda: other.metric('weir_session_waiting') == 1, 'it does not wait')
+                    weir.process.send_signal(signal.SIGTERM)
+                    status, answer = asked.result(20)
+                self.assertEqual((status, answer['verdict']), (503, 'behind'))
 
 
 if __name__ == '__main__':
