@@ -446,6 +446,28 @@ class Strangers(unittest.TestCase):
                 drive.wait_ready()
                 self.assertIn(f'127.0.0.1:{fake.port}', [address for address, *_ in drive.servers()])
 
+    def test_a_stall_where_only_redirects_lead_is_one_failure(self):
+        """A slot on its way to a node that has no other: all that miss their deadline there have met one stall."""
+        stall = threading.Event()
+        with Fake(b'') as old, Fake(b'$-1\r\n') as new:
+            def stalling(name, *words, answer=new.answer):
+                if name == b'EVALSHA' and stall.is_set():
+                    stall.clear()
+                    time.sleep(0.4)
+                return answer(name, *words)
+
+            old.reply = b'-ASK 1 127.0.0.1:%d\r\n' % new.port
+            new.answer, new.node = stalling, b'*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n' % old.port
+            with Drive(f'127.0.0.1:{old.port}', cluster=1) as drive:
+                drive.limit('a', 1000000)
+                drive.wait_ready()
+                drive.start_load('a', 1, per_ms=1, ms=1500, deadline_ms=300)
+                time.sleep(0.5)
+                stall.set()
+                load = drive.end_load()
+                self.assertGreater(load['unknown'], 5, load)
+                self.assertEqual(load['down'], 0, 'the breaker opened')
+
     def test_endless_redirects(self):
         """A cluster that never settles: each node says the other has the slot."""
         with Fake(b'') as one, Fake(b'') as two:

@@ -224,7 +224,7 @@ static bool send_to(struct weir_redis_group *group, struct weir_redis_server *se
     group->generation = generation;
     group->told = false;
     group->pending = true;
-    if (group->call.yields)
+    if (group->call.yields || group->hops > 0) /* a slot that moves may lead all that a server is asked to it so */
         weir_flight_asked(&server->flight, left_ns);
     if (group->call.yields && is_hopeless(group, server, server->conn.waiting.count, group->asked_ns)) {
         group_shed(group);
