@@ -31,6 +31,7 @@ struct run {
     char **environment;
     size_t ours;        /* of the environment, at its front: allocated */
     sigset_t before;    /* the signals that were blocked when we came */
+    void (*pipe)(int);  /* what was done then with a pipe that nobody reads */
     int signals, timer; /* descriptors */
     int progress[2];    /* read end, write end; -1 without */
     pid_t child;        /* and its group */
@@ -106,6 +107,7 @@ _Noreturn static void command_exec(const struct run *run)
         _exit(WEIR_LOCK_EXIT_LOST);
     if (run->given->progress)
         (void)fcntl(run->progress[1], F_SETFD, 0);
+    (void)signal(SIGPIPE, run->pipe);
     (void)sigprocmask(SIG_SETMASK, &run->before, NULL);
     (void)execvpe(run->given->command[0], run->given->command, run->environment);
     int failure = errno;
@@ -281,7 +283,8 @@ static int begin(struct run *run)
     (void)sigprocmask(SIG_BLOCK, &signals, &run->before);
     /* Who started us may ignore it, and so do we then: the command would vanish when it ends, with its exit code. */
     (void)signal(SIGCHLD, SIG_DFL);
-    (void)signal(SIGTTOU, SIG_IGN); /* we hand the terminal on from its background */
+    run->pipe = signal(SIGPIPE, SIG_IGN); /* what we say is for people: the command does not hang on who reads it */
+    (void)signal(SIGTTOU, SIG_IGN);       /* we hand the terminal on from its background */
     run->terminal = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     run->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     run->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);

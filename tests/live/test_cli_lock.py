@@ -295,6 +295,24 @@ class Lease(Base):
         process.wait(60)
         self.assert_dead()
 
+    def test_what_it_says_and_nobody_reads_ends_nothing(self):
+        """A pipe to a logger that has died: the command runs on, and finds that signal as it always is."""
+        reads, writes = os.pipe()
+        os.close(reads)
+        enough, ignored = self.folder / 'enough', self.folder / 'ignored'
+        script = f'grep SigIgn /proc/self/status > {ignored}; while ! [ -e {enough} ]; do sleep 0.05; done; exit 7'
+        process = self.begin('--ttl', '1hour', '--', 'sh', '-c', script, stderr=writes)
+        os.close(writes)
+        self.until(lambda: ignored.exists() and ignored.read_text(encoding='ascii').endswith('\n'))
+        before = self.guards(process)
+        for guard in before:
+            os.kill(guard, signal.SIGKILL)
+        self.until(lambda: process.poll() is not None or (self.guards(process) or before) != before)
+        enough.touch()
+        self.assertEqual(process.wait(60), 7)
+        self.assertIsNone(self.server.locks['job'].owner)
+        self.assertEqual(int(ignored.read_text(encoding='ascii').split()[1], 16) >> (signal.SIGPIPE - 1) & 1, 0)
+
     def test_after_a_loss_nobody_is_waited_for(self):
         """Not for the --timeout of a server that says nothing: there is nothing to give back."""
         process = self.work(options=('--timeout', '1hour'))
