@@ -46,6 +46,14 @@ static int complain(const char *what)
     return WEIR_LOCK_EXIT_CANNOT_RUN;
 }
 
+/* While the command runs nobody is waited for: whoever reads this may have stopped to, and the deadline goes on. */
+static void say(const char *text)
+{
+    struct pollfd taken = { .fd = STDERR_FILENO, .events = POLLOUT };
+    if (poll(&taken, 1, 0) == 1)
+        fprintf(stderr, "weir: %s\n", text);
+}
+
 /* ---- the environment ---- */
 
 __attribute__((format(printf, 1, 2))) static char *variable(const char *format, ...)
@@ -169,9 +177,9 @@ static void guard_keep(struct run *run, uint64_t end_ns)
     bool replaced = false;
     if (weir_guard_keep(&run->guard, run->child, end_ns, &replaced)) {
         if (replaced)
-            fputs("weir: the guard of the lock had died or was stopped: another has taken its place\n", stderr);
+            say("the guard of the lock had died or was stopped: another has taken its place");
     } else if (!run->ended) {
-        fputs("weir: the lock has no guard any more, and there is no other: the command is asked to end\n", stderr);
+        say("the lock has no guard any more, and there is no other: the command is asked to end");
         run->ended = true;
         group_signal(run, SIGTERM);
         group_signal(run, SIGCONT);
@@ -190,13 +198,13 @@ static uint64_t deadline_keep(struct run *run)
         guard_keep(run, now_ns + left_ns);
     if (left_ns == 0) {
         if (!run->killed)
-            fputs("weir: the lock is lost: the command is killed\n", stderr);
+            say("the lock is lost: the command is killed");
         group_signal(run, SIGKILL);
         run->ended = run->killed = true;
         return LOOK_MAX_NS;
     }
     if (left_ns <= warn_ns && !run->ended) {
-        fputs("weir: the lock could not be renewed: the command is asked to end\n", stderr);
+        say("the lock could not be renewed: the command is asked to end");
         run->ended = true;
         group_signal(run, SIGTERM);
         group_signal(run, SIGCONT); /* one that is stopped would not hear it */
@@ -320,11 +328,11 @@ static int release(struct run *run, int code)
     int error = weir_lock_release(run->lock);
     if (run->ended || error == WEIR_ELOST) {
         if (!run->ended)
-            fputs("weir: the lock was lost while the command ran\n", stderr);
+            say("the lock was lost while the command ran");
         return WEIR_LOCK_EXIT_LOST;
     }
     if (error)
-        fputs("weir: nobody answers: the lock returns when its lease ends\n", stderr);
+        say("nobody answers: the lock returns when its lease ends");
     return code;
 }
 

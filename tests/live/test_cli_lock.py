@@ -88,6 +88,17 @@ class Base(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
 
+    def guards(self, process):
+        """Its children of that name that live."""
+        found = []
+        for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
+            with contextlib.suppress(OSError):
+                pid, rest = path.read_text(encoding='utf-8', errors='replace').split(' (', 1)
+                name, state, parent = rest.rpartition(')')[0], *rest.rpartition(')')[2].split()[:2]
+                if int(parent) == process.pid and name == 'weir-lock-guard' and state != 'Z':
+                    found.append(int(pid))
+        return found
+
     def assert_dead(self):
         """Nothing is written any more, and what was, was written before the service's lease ended."""
         last, deadline = None, time.monotonic() + 60
@@ -259,17 +270,6 @@ class Lease(Base):
         process.wait(60)
         self.assert_dead()
 
-    def guards(self, process):
-        """Its children of that name that live."""
-        found = []
-        for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
-            with contextlib.suppress(OSError):
-                pid, rest = path.read_text(encoding='utf-8', errors='replace').split(' (', 1)
-                name, state, parent = rest.rpartition(')')[0], *rest.rpartition(')')[2].split()[:2]
-                if int(parent) == process.pid and name == 'weir-lock-guard' and state != 'Z':
-                    found.append(int(pid))
-        return found
-
     def test_a_guard_that_died_or_is_stopped_is_replaced(self):
         """And the new one does what the old one would have done."""
         self.log = self.folder / 'log'
@@ -294,24 +294,6 @@ class Lease(Base):
         process.kill()
         process.wait(60)
         self.assert_dead()
-
-    def test_what_it_says_and_nobody_reads_ends_nothing(self):
-        """A pipe to a logger that has died: the command runs on, and finds that signal as it always is."""
-        reads, writes = os.pipe()
-        os.close(reads)
-        enough, ignored = self.folder / 'enough', self.folder / 'ignored'
-        script = f'grep SigIgn /proc/self/status > {ignored}; while ! [ -e {enough} ]; do sleep 0.05; done; exit 7'
-        process = self.begin('--ttl', '1hour', '--', 'sh', '-c', script, stderr=writes)
-        os.close(writes)
-        self.until(lambda: ignored.exists() and ignored.read_text(encoding='ascii').endswith('\n'))
-        before = self.guards(process)
-        for guard in before:
-            os.kill(guard, signal.SIGKILL)
-        self.until(lambda: process.poll() is not None or (self.guards(process) or before) != before)
-        enough.touch()
-        self.assertEqual(process.wait(60), 7)
-        self.assertIsNone(self.server.locks['job'].owner)
-        self.assertEqual(int(ignored.read_text(encoding='ascii').split()[1], 16) >> (signal.SIGPIPE - 1) & 1, 0)
 
     def test_after_a_loss_nobody_is_waited_for(self):
         """Not for the --timeout of a server that says nothing: there is nothing to give back."""
