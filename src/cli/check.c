@@ -19,7 +19,7 @@ static const char help[] =
     "\n"
     "  --server ADDR    where it answers HTTP (127.0.0.1:8080): HOST:PORT, https://HOST:PORT or unix:/path\n"
     "  --cost N         how many units the request takes (1); 0 only shows the numbers\n"
-    "  --peek           what would be answered now, charging nothing\n"
+    "  --peek           whether it would be admitted now, charging nothing: what remains is told as it stands\n"
     "  --json           the server's answer as it came\n"
     "  --token TOKEN    who asks; better in the environment as WEIR_TOKEN, where ps does not show it\n"
     "  --ca FILE        authorities to trust over https (the system's)\n"
