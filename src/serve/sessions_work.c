@@ -233,7 +233,17 @@ static bool lacks_timeline(const struct weir_session_ask *ask)
     return false;
 }
 
-static void learn_timeline(struct weir_session_ask *ask)
+/* Of a start that no poller has seen yet. */
+static bool lacks_branch(const struct weir_session_ask *ask, const struct weir_snapshot *snapshot)
+{
+    for (unsigned i = 0; i < ask->shown_count; i++)
+        if (ask->shown[i].timeline > 1 && !weir_snapshot_branch(snapshot, &ask->shown[i]))
+            return true;
+    return false;
+}
+
+/* The one that the question names. */
+static void ask_server(struct weir_session_ask *ask)
 {
     struct weir_servers *servers = ask->service->servers;
     const struct weir_snapshot *snapshot = weir_servers_look(servers);
@@ -338,11 +348,14 @@ static void work_seen(struct weir_session_ask *ask)
     struct weir_session_service *service = ask->service;
     struct weir_session_token seen = { .count = 0 };
     if (lacks_timeline(ask))
-        learn_timeline(ask);
+        ask_server(ask);
     const struct weir_snapshot *snapshot = weir_servers_look(service->servers);
     bool added = places_add(ask, snapshot, false, &seen);
     if (ask->answer.said == WEIR_SESSION_WAITS) {
+        bool lacks = lacks_branch(ask, snapshot);
         weir_servers_release(service->servers, snapshot);
+        if (lacks)
+            ask_server(ask);
         seen = (struct weir_session_token){ .count = 0 };
         uint32_t leader = ask_leader(service->servers, ask->route.give_up_ns, &snapshot);
         added = places_add(ask, snapshot, true, &seen);

@@ -235,6 +235,25 @@ class Branches(unittest.TestCase):
         self.assertEqual(drive.read(4), (self.second.name, False, '11'))
 
 
+class StartedAnew(unittest.TestCase):
+    def test_a_place_of_a_standby_that_was_not_asked_since_its_start_is_taken(self):
+        """Above timeline 1 the place names its start, which nobody has heard of: whoever says the server has it asked."""
+        with Replicas(2) as group:
+            one, two = group.standbys
+            group.promote_cleanly(one)
+            conninfos = {server.name: server.conninfo() for server in (one, two)}
+            with Weir(configuration(conninfos, 'poll: 10s', 'freeze: 20s')) as weir, \
+                    contextlib.closing(Client(weir.http)) as client:
+                wait_for(lambda: client.post('route', token='')[1].get('server') == two.name, 'the standby is not read')
+                place = client.good('route', token='')['place']
+                two.shut()
+                two.start()
+                group.wait_streaming(two)
+                shown = two.value(place)
+                for who in ({'token': ''}, {'user': 'ada'}):
+                    self.assertEqual(client.post('seen', server=two.name, place=shown, **who)[0], 200)
+
+
 class WithoutHistories(unittest.TestCase):
     def test_what_no_role_may_prove_is_lost_and_accepted(self):
         """After a clean failover, by a role that may not ask for the history of a timeline: users and tokens are told that
