@@ -10,6 +10,7 @@ import recipe_case
 
 
 class Caddy(recipe_case.ClientsThatLeave, recipe_case.Tunnels, recipe_case.Questions, recipe_case.RecipeCase):
+    asks_of_all = True
     page = 'caddy.md'
 
     def start_proxy(self):

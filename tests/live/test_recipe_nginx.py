@@ -51,6 +51,7 @@ class Example(recipe_case.RecipeCase):
 
 class Nginx(recipe_case.ClientsThatLeave, recipe_case.PermitsOfTheProxy, recipe_case.Questions,
             recipe_case.RecipeCase):
+    asks_of_all = True
     page = 'nginx.md'
 
     def start_proxy(self):
