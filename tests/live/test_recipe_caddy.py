@@ -3,10 +3,13 @@
 """docs/caddy.md as it is printed, with a real Caddy."""
 import os
 import shutil
+import signal
 import socket
+import time
 import unittest
 
 import recipe_case
+from redis_server import stand_still
 
 
 class Caddy(recipe_case.ClientsThatLeave, recipe_case.Tunnels, recipe_case.Questions, recipe_case.RecipeCase):
@@ -40,6 +43,17 @@ class Caddy(recipe_case.ClientsThatLeave, recipe_case.Tunnels, recipe_case.Quest
                          'Connection: close\r\n\r\n'.encode())
             self.assertIn(b' 400 ', sock.makefile('rb').readline())
         self.assertEqual(self.passed(), before)
+
+    def test_a_weir_that_hangs_holds_nobody_for_long(self):
+        before = self.passed()
+        stand_still(self.weir.process.pid)
+        self.addCleanup(self.weir.process.send_signal, signal.SIGCONT)
+        begin = time.monotonic()
+        self.assertEqual(self.get('/api/x', self.honest)[0], 504)
+        self.assertLess(time.monotonic() - begin, recipe_case.AWAIT_S / 2)
+        self.assertEqual(self.passed(), before)
+        self.weir.process.send_signal(signal.SIGCONT)
+        self.assertEqual(self.get('/api/x', self.honest)[0], 200)
 
     def test_the_backend_sees_no_permit_of_a_client(self):
         self.get('/api/x', {**self.honest, 'Weir-Permit': 'f' * 50})
