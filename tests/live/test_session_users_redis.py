@@ -58,6 +58,15 @@ class Lost(RedisCase):
             self.assertEqual(other.got('ada'), 5000)
         self.assertEqual(drive.stats()['losses'], 2)
 
+    def test_an_epoch_that_is_none_of_ours(self):
+        """It names this server, and is replaced all the same."""
+        server = self.server()
+        drive = self.drive(server)
+        drive.added('ada', 1400)
+        server.ask('SETRANGE', EPOCH, '0', 'ZZ')
+        drive.newest(5000)
+        self.assertEqual(drive.got('ada'), 5000)
+
     def test_a_kill_without_persistence(self):
         server = self.server()
         drive = self.drive(server)

@@ -29,7 +29,7 @@ static const char script[] =
     "local here = ARGV[1] .. ':' .. string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')\n"
     "local mark = redis.pcall('GET', KEYS[1])\n"
     "local epoch\n"
-    "if type(mark) == 'string' and string.sub(mark, 17) == ' ' .. here then\n"
+    "if type(mark) == 'string' and string.sub(mark, 17) == ' ' .. here and string.match(mark, '^[0-9a-f]+ ') then\n"
     "  epoch = string.sub(mark, 1, 16)\n"
     "else\n"
     "  epoch = ARGV[2]\n"
