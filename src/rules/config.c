@@ -133,6 +133,8 @@ static int defaults_set(struct weir_config *config)
 static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *root)
 {
     int first = defaults_set(decode->config);
+    if (!first)
+        first = weir_decode_kind_shown(decode, root, WEIR_YAML_MAP, "the configuration", "limits: [ ... ]");
     int error = first ? first
                       : weir_decode_map(decode, root, "the configuration", config_fields,
                                         sizeof(config_fields) / sizeof(config_fields[0]), decode->config);

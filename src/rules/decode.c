@@ -279,7 +279,7 @@ static int size_read(struct weir_decode *decode, const struct weir_yaml_node *va
 {
     struct weir_fault fault;
     uint64_t bytes = 0;
-    int error = scalar_check(decode, value, field, "a size, such as 64MB");
+    int error = scalar_check(decode, value, field, "a size, such as 64MiB");
     if (error)
         return error;
     error = weir_size_parse(text_of(value), &bytes, &fault);

@@ -102,7 +102,10 @@ int weir_auth_decode(struct weir_decode *decode, const struct weir_yaml_node *va
         { "tokens", weir_tokens_decode, 0, false, 0, 0, NULL },
     };
     struct weir_config *config = target;
-    int error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    int error = weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, field->name,
+                                       "{ tokens: [{ name: NAME, secret: SECRET }] }");
+    if (!error)
+        error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
     if (!error && config->auth_required == WEIR_AUTH_ALWAYS && config->tokens_count == 0)
         error = weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
                                  "required: always without tokens would let nobody in");
