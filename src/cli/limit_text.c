@@ -104,7 +104,10 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
         break;
     case WEIR_SHARING_SPLIT:
         weir_rate_format(&rule->whole, rate, sizeof(rate));
-        add(&line, "split: %s over %" PRIu64 " node%s: overshoot 0; ", rate, terms->nodes, weir_s(terms->nodes));
+        add(&line,
+            "split: %s over %" PRIu64 " node%s: overshoot 0, and a share more for each node that restarted while the "
+            "limit refilled once; ",
+            rate, terms->nodes, weir_s(terms->nodes));
         add_share(&line, rule, config);
         return;
     case WEIR_SHARING_GOSSIP:

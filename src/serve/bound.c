@@ -17,9 +17,21 @@ static uint64_t lost(const struct weir_loop *loop, const struct weir_rule *rule,
     return losses == WEIR_SHARER_LOSSES ? WEIR_NEVER : losses * weir_limit_capacity(&rule->whole);
 }
 
+/* A share of this process's own memory: the process before it may have admitted one, and it is forgotten. */
+static uint64_t split_added(const struct weir_loop *loop, const struct weir_limit_spec *share, uint64_t now_ns)
+{
+    uint64_t capacity = weir_limit_capacity(share);
+    if (share->count == 0)
+        return 0;
+    uint64_t fill_ns = weir_mul_div_ceil(capacity, share->period_ns, share->count);
+    return weir_sub_sat(now_ns, loop->shared->started_ns) < fill_ns ? capacity : 0;
+}
+
 uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *rule, uint32_t slot, uint64_t now_ns)
 {
     const struct weir_limit_spec *whole = &rule->whole;
+    if (rule->sharing == WEIR_SHARING_SPLIT)
+        return split_added(loop, &rule->share, now_ns);
     if (!rule->remote || whole->count == 0)
         return 0;
     uint64_t fill_ns = weir_mul_div_ceil(weir_limit_capacity(whole), whole->period_ns, whole->count);

@@ -9,8 +9,8 @@
 #include "rules/rules.h"
 #include "serve/loop.h"
 
-/* Units to add to rule->terms.overshoot_max; WEIR_NEVER: there is no bound. `slot` is the rule's in the metrics. The
- * loop's thread. */
+/* Units to add to rule->terms.overshoot_max; WEIR_NEVER: there is no bound. `slot` is the rule's in the metrics; it is
+ * looked at only where an engine or gossip keeps the limit. The loop's thread. */
 uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *rule, uint32_t slot, uint64_t now_ns);
 
 #endif

@@ -5,7 +5,7 @@ import json
 import unittest
 
 from redis_server import Redis, wait_for
-from test_restart import config, start
+from test_restart import config, fill, mortal, start
 from test_sharing import check, get, limit, metric
 
 COUNT = 300
@@ -69,6 +69,17 @@ class Told(unittest.TestCase):
             self.assertEqual(bound(weir, 'api')[0], 0)
             self.redis.ask('FLUSHALL')
             wait_for(lambda: bound(weir, 'api')[0] == COUNT, 'the loss is not told')
+
+    def test_with_what_a_split_node_forgot(self):
+        limits = limit('api', '90/hour', sharing='split', key='[api]') + limit('soon', '6/2s', sharing='split',
+                                                                              key='[soon]')
+        with mortal(start(config(self.redis.port, limits))) as weir:
+            self.assertEqual(fill(weir, 'api', 'ada'), 30)
+            weir.process.kill()
+        with start(config(self.redis.port, limits)) as weir:
+            self.assertEqual(fill(weir, 'api', 'ada'), 30)  # of 90 three such nodes admit 120
+            self.assertEqual((bound(weir, 'api')[0], in_force(weir)['api']), (30, 30))
+            wait_for(lambda: (bound(weir, 'soon')[0], in_force(weir)['soon']) == (0, 0), 'the start counts for ever')
 
 
 if __name__ == '__main__':
