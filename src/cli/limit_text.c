@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/plural.h"
 #include "rules/sharing_decode.h"
@@ -118,6 +119,11 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
     add_failure(&line, rule, config);
 }
 
+static bool at_engine(const struct weir_rule *rule)
+{
+    return rule->remote && rule->sharing != WEIR_SHARING_GOSSIP;
+}
+
 /* What one outage adds to the bound, besides what comes back meanwhile; null: no bound. */
 static json_t *outage_json(const struct weir_rule *rule)
 {
@@ -129,7 +135,6 @@ static json_t *outage_json(const struct weir_rule *rule)
 json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config *config)
 {
     const struct weir_told_sharing *terms = &rule->terms;
-    bool at_engine = rule->remote && rule->sharing != WEIR_SHARING_GOSSIP;
     uint32_t nodes = weir_config_nodes(config);
     char rate[64];
     weir_rate_format(&rule->share, rate, sizeof(rate));
@@ -146,10 +151,75 @@ json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config
         (void)json_object_set_new(object, "interval_ms", json_integer((json_int_t)(rule->interval_ns / MS_NS)));
     if (rule->sharing == WEIR_SHARING_LEASED)
         (void)json_object_set_new(object, "chunk_ttl_ms", json_integer((json_int_t)(rule->chunk_ttl_ns / MS_NS)));
-    if (at_engine) {
+    if (at_engine(rule)) {
         (void)json_object_set_new(object, "on_failure", json_string(weir_on_failure_words[rule->on_failure]));
         (void)json_object_set_new(object, "outage_adds_max", outage_json(rule));
         (void)json_object_set_new(object, "deadline_ms", json_integer((json_int_t)(rule->deadline_ns / MS_NS)));
     }
+    return object;
+}
+
+/* ---- with overrides ---- */
+
+static uint64_t overshoot_of(const struct weir_rule *rule)
+{
+    return rule->terms.overshoot_max;
+}
+
+static uint64_t outage_of(const struct weir_rule *rule)
+{
+    return at_engine(rule) && rule->on_failure == WEIR_ON_FAILURE_LOCAL ? weir_limit_capacity(&rule->whole) : 0;
+}
+
+/* The override with the largest number, and its line; 0 if none is above the limit's own. */
+static uint32_t largest_line(const struct weir_rules *rules, size_t index,
+                             uint64_t (*units_of)(const struct weir_rule *rule), uint64_t *ret_units)
+{
+    uint32_t line = 0;
+    *ret_units = units_of(weir_rules_limit(rules, index));
+    for (size_t i = 0; i < weir_rules_overrides(rules, index); i++) {
+        struct weir_mark mark;
+        const struct weir_rule *override = weir_rules_override(rules, index, i, &mark);
+        uint64_t units = override->whole.mode == WEIR_MODE_OFF ? 0 : units_of(override);
+        if (units > *ret_units) {
+            *ret_units = units;
+            line = mark.line;
+        }
+    }
+    return line;
+}
+
+void weir_limit_format(const struct weir_rules *rules, size_t index, const struct weir_config *config, char *buffer,
+                       size_t size)
+{
+    uint64_t overshoot, outage;
+    uint32_t overshoot_line = largest_line(rules, index, overshoot_of, &overshoot);
+    uint32_t outage_line = largest_line(rules, index, outage_of, &outage);
+    weir_sharing_format(weir_rules_limit(rules, index), config, buffer, size);
+    struct line line = { buffer, size, strlen(buffer) };
+    if (overshoot_line || outage_line)
+        add(&line, "; by overrides more: ");
+    if (overshoot_line)
+        add(&line, "overshoot at most %" PRIu64 " (line %u)", overshoot, overshoot_line);
+    if (outage_line)
+        add(&line, "%seach outage adds at most %" PRIu64 " (line %u)", overshoot_line ? ", " : "", outage, outage_line);
+}
+
+static void largest_set(json_t *object, const char *member, uint64_t units, const char *member_line, uint32_t line)
+{
+    if (line == 0)
+        return;
+    (void)json_object_set_new(object, member, json_integer((json_int_t)units));
+    (void)json_object_set_new(object, member_line, json_integer((json_int_t)line));
+}
+
+json_t *weir_limit_json(const struct weir_rules *rules, size_t index, const struct weir_config *config)
+{
+    uint64_t overshoot, outage;
+    uint32_t overshoot_line = largest_line(rules, index, overshoot_of, &overshoot);
+    uint32_t outage_line = largest_line(rules, index, outage_of, &outage);
+    json_t *object = weir_sharing_json(weir_rules_limit(rules, index), config);
+    largest_set(object, "overshoot_max", overshoot, "overshoot_override_line", overshoot_line);
+    largest_set(object, "outage_adds_max", outage, "outage_override_line", outage_line);
     return object;
 }

@@ -16,4 +16,9 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
  * overshoot_max is null where there is no bound. NULL without memory. */
 json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config *config);
 
+/* Both of limit number `index`, where an override may have the larger number: then that is told, and of which line. */
+void weir_limit_format(const struct weir_rules *rules, size_t index, const struct weir_config *config, char *buffer,
+                       size_t size);
+json_t *weir_limit_json(const struct weir_rules *rules, size_t index, const struct weir_config *config);
+
 #endif

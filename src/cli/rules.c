@@ -44,7 +44,7 @@ static json_t *sharing_make(const struct weir_ruleset *ruleset)
     json_t *list = json_array();
     for (size_t i = 0; ruleset->rules && i < weir_rules_count(ruleset->rules); i++) {
         const struct weir_rule *rule = weir_rules_limit(ruleset->rules, i);
-        json_t *sharing = weir_sharing_json(rule, ruleset->config);
+        json_t *sharing = weir_limit_json(ruleset->rules, i, ruleset->config);
         (void)json_object_set_new(sharing, "limit", json_string(rule->name));
         (void)json_array_append_new(list, sharing);
     }
@@ -101,7 +101,7 @@ static void text_print(const char *file, const struct weir_ruleset *ruleset)
         printf("%s:%u:%u: warning: %s\n", file, WHOLE_FILE.line, WHOLE_FILE.column,
                weir_plain(said.text, plain, sizeof(plain)));
     for (size_t i = 0; i < config->limits_count; i++) {
-        weir_sharing_format(weir_rules_limit(ruleset->rules, i), config, text, sizeof(text));
+        weir_limit_format(ruleset->rules, i, config, text, sizeof(text));
         if (text[0] && config->limits[i].spec.mode != WEIR_MODE_OFF)
             printf("%s:%u:%u: limit \"%s\": %s\n", file, config->limits[i].mark.line, config->limits[i].mark.column,
                    weir_plain(config->limits[i].name, plain, sizeof(plain)), text);

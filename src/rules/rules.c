@@ -118,3 +118,19 @@ const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t 
     weir_assert(index < rules->limits_count);
     return &rules->entries[rules->limits[index].first_entry].rule;
 }
+
+size_t weir_rules_overrides(const struct weir_rules *rules, size_t index)
+{
+    weir_assert(index < rules->limits_count);
+    return rules->limits[index].entries_count - 1;
+}
+
+const struct weir_rule *weir_rules_override(const struct weir_rules *rules, size_t index, size_t number,
+                                            struct weir_mark *ret_mark)
+{
+    weir_assert(number < weir_rules_overrides(rules, index));
+    const struct weir_compiled_entry *entry = &rules->entries[rules->limits[index].first_entry + 1 + number];
+    if (ret_mark)
+        *ret_mark = entry->mark;
+    return &entry->rule;
+}

@@ -96,6 +96,11 @@ void weir_rules_destroy(struct weir_rules *rules); /* NULL is allowed */
 /* Limits, without overrides; and limit number `index` itself. */
 size_t weir_rules_count(const struct weir_rules *rules);
 const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t index);
+/* The overrides of limit number `index`, in the order of the file but for those that an earlier one hides; and where
+ * one stands in the text (NULL is allowed). */
+size_t weir_rules_overrides(const struct weir_rules *rules, size_t index);
+const struct weir_rule *weir_rules_override(const struct weir_rules *rules, size_t index, size_t number,
+                                            struct weir_mark *ret_mark);
 /* Limits and overrides together, each limit before its overrides. */
 size_t weir_rules_variants(const struct weir_rules *rules);
 const struct weir_rule *weir_rules_variant(const struct weir_rules *rules, size_t index);

@@ -41,3 +41,26 @@ uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *
         added = weir_add_sat(added, rule->slack);
     return added;
 }
+
+static uint64_t whole_bound(const struct weir_loop *loop, const struct weir_rule *rule, uint32_t slot, uint64_t now_ns)
+{
+    return weir_add_sat(rule->terms.overshoot_max, weir_bound_added(loop, rule, slot, now_ns));
+}
+
+uint64_t weir_bound_largest(const struct weir_loop *loop, size_t index, uint64_t now_ns, bool *ret_override)
+{
+    const struct weir_rules *rules = loop->setup->rules;
+    const struct weir_rule *limit = weir_rules_limit(rules, index);
+    uint32_t slot = weir_loop_slot(loop, limit->index);
+    uint64_t largest = whole_bound(loop, limit, slot, now_ns);
+    *ret_override = false;
+    for (size_t i = 0; i < weir_rules_overrides(rules, index); i++) {
+        const struct weir_rule *override = weir_rules_override(rules, index, i, NULL);
+        uint64_t bound = override->whole.mode == WEIR_MODE_OFF ? 0 : whole_bound(loop, override, slot, now_ns);
+        if (bound > largest) {
+            largest = bound;
+            *ret_override = true;
+        }
+    }
+    return largest;
+}

@@ -13,4 +13,7 @@
  * looked at only where an engine or gossip keeps the limit. The loop's thread. */
 uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *rule, uint32_t slot, uint64_t now_ns);
 
+/* The largest bound of limit number `index`, be it its own or an override's: units; WEIR_NEVER: there is none. */
+uint64_t weir_bound_largest(const struct weir_loop *loop, size_t index, uint64_t now_ns, bool *ret_override);
+
 #endif

@@ -68,10 +68,18 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
         .replaced = config->replaced,
         .undecidable = config->undecidable,
         .sharing = rule->terms.mode ? &rule->terms : NULL,
-        .overshoot_added = weir_bound_added(loop, rule, weir_loop_slot(loop, rule->index), weir_time_read().now_ns),
         .on_failure = at_engine ? weir_on_failure_words[rule->on_failure] : NULL,
         .fallbacks = at_engine ? fallbacks_of(loop, rule) : 0,
     };
+}
+
+/* Of all its keys. Slow where there are many overrides. */
+static void add_bound(const struct weir_loop *loop, size_t index, struct weir_limits_limit *limit)
+{
+    if (!limit->sharing)
+        return;
+    uint64_t bound = weir_bound_largest(loop, index, weir_time_read().now_ns, &limit->overshoot_override);
+    limit->overshoot_added = bound == WEIR_NEVER ? WEIR_NEVER : bound - limit->sharing->overshoot_max;
 }
 
 void weir_http_limits(struct weir_http_call *call)
@@ -93,7 +101,8 @@ void weir_http_limits(struct weir_http_call *call)
     struct weir_text text = weir_text_init(body, room);
     weir_limits_head(&text, &limits);
     for (size_t i = 0; i < limits.count; i++) {
-        const struct weir_limits_limit limit = limit_of(loop, i, rate);
+        struct weir_limits_limit limit = limit_of(loop, i, rate);
+        add_bound(loop, i, &limit);
         weir_limits_limit(&text, &limit, i == 0);
     }
     weir_limits_end(&text);

@@ -81,6 +81,8 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
         weir_text_lit(text, ",\"undecidable\":true");
     if (limit->sharing)
         weir_told_sharing(text, limit->sharing, limit->overshoot_added);
+    if (limit->sharing && limit->overshoot_override)
+        weir_text_lit(text, ",\"overshoot_of\":\"override\"");
     if (limit->on_failure) {
         string(text, ",\"on_failure\":", limit->on_failure);
         number(text, ",\"fallbacks\":", limit->fallbacks);
@@ -90,7 +92,7 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
 
 size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
 {
-    return 280 + string_max(limit->name) + string_max(limit->algorithm) + string_max(limit->mode) +
+    return 320 + string_max(limit->name) + string_max(limit->algorithm) + string_max(limit->mode) +
            string_max(limit->rate) + string_max(limit->missing) + string_max(limit->on_failure) +
            (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0);
 }

@@ -21,6 +21,7 @@ struct weir_limits_limit {
     bool undecidable;                        /* the newest definition is not understood here: on_failure decides */
     const struct weir_told_sharing *sharing; /* NULL: this process alone keeps it */
     uint64_t overshoot_added;                /* as struct weir_told */
+    bool overshoot_override;                 /* that is an override's, which is larger than the limit's own */
     const char *on_failure;                  /* NULL: no engine elsewhere is asked */
     uint64_t fallbacks;                      /* verdicts that the engine did not give, since the start */
 };

@@ -81,6 +81,20 @@ class Told(unittest.TestCase):
             self.assertEqual((bound(weir, 'api')[0], in_force(weir)['api']), (30, 30))
             wait_for(lambda: (bound(weir, 'soon')[0], in_force(weir)['soon']) == (0, 0), 'the start counts for ever')
 
+    def test_with_the_largest_of_the_overrides(self):
+        limits = limit('api', '10/day', sharing='exact', key='[api]', deadline='20ms',
+                       overrides='[ { api: acme, rate: 50/day }, { api: small, rate: 5/day } ]')
+        with start(config(self.redis.port, limits)) as weir:
+            def told():
+                return json.loads(get(weir, '/v1/limits'))['limits'][0]
+            wait_for(lambda: not bound(weir, 'api')[1], 'the engine does not answer')
+            if metric(weir, 'weir_sharing_fallback_local_total') == 0:
+                self.assertEqual((told()['overshoot_max'], told().get('overshoot_of')), (0, None))
+            self.redis.pause()
+            wait_for(lambda: check(weir, api='acme')[1]['limits'][0].get('fallback'), 'no fallback')
+            self.assertGreaterEqual(told()['overshoot_max'], 50)
+            self.assertEqual(told()['overshoot_of'], 'override')
+
 
 if __name__ == '__main__':
     unittest.main()

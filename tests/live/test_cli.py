@@ -291,6 +291,24 @@ class Offline(unittest.TestCase):
                       '30/hour capacity 30', result.stdout)
         self.assertIn(': 5 limits, 0 warnings', result.stdout)
 
+    def test_rules_check_tells_the_largest_bound_of_the_overrides(self):
+        self.file.write_text('cluster: { nodes: [ a, b ] }\ncluster_secret: 00112233445566778899aabbccddeeff\n'
+                             'engine: { redis: { servers: [127.0.0.1:1] } }\nlimits:\n'
+                             '  - name: api\n    key: [customer]\n    rate: 10/min\n    overrides:\n'
+                             '      - { customer: acme, rate: 50/min }\n      - { customer: small, rate: 5/min }\n'
+                             '      - { customer: free, mode: off, rate: 500/min }\n'
+                             '  - name: ahead\n    key: [customer]\n    rate: 100/min\n    sharing: batched\n'
+                             '    on_failure: closed\n    overrides: [ { customer: acme, rate: 540/min } ]\n',
+                             encoding='utf-8')
+        lines = weir('rules', 'check', str(self.file)).stdout.splitlines()
+        self.assertRegex(lines[0], r'adds at most 10 .*; by overrides more: each outage adds at most 50 \(line 9\)$')
+        self.assertRegex(lines[1], r'N\*slack = 10, .*; by overrides more: overshoot at most 54 \(line 17\)$')
+        api, ahead = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)['sharing']
+        self.assertEqual((api['outage_adds_max'], api['outage_override_line'], 'overshoot_override_line' in api),
+                         (50, 9, False))
+        self.assertEqual((ahead['overshoot_max'], ahead['overshoot_override_line'], ahead['outage_adds_max']),
+                         (54, 17, 0))
+
     def test_a_share_is_told_only_where_something_decides_by_it(self):
         self.file.write_text('cluster: { nodes: [ a, b ] }\ncluster_secret: 00112233445566778899aabbccddeeff\n'
                              'engine: { redis: { servers: [127.0.0.1:1] } }\nlimits:\n'
