@@ -10,6 +10,7 @@
 #include "cli/serve_locks.h"
 #include "cli/serve_sessions.h"
 #include "cli/verbs.h"
+#include "rules/changes.h"
 #include "rules/revise.h"
 #include "serve/http.h"
 #include "serve/resp.h"
@@ -175,36 +176,65 @@ static void say_replaced(const struct weir_config *config, char *ret_text, size_
         (void)snprintf(ret_text, size, "; %zu %s defined by other nodes", count, count == 1 ? "is" : "are");
 }
 
-static struct weir_setup *reload(void *context, struct weir_revisions *revisions, const struct weir_config *in_force,
-                                 char *ret_said, size_t said_size)
+/* "changed: api 100/min -> 200/min; on this node alone until ...: ..."; "" if all limits are as they were. */
+static void say_changes(const struct weir_changes *changes, char *ret_text, size_t size)
+{
+    ret_text[0] = '\0';
+    if (changes->count > 0)
+        (void)snprintf(ret_text, size, "changed: %s%s%s", changes->text,
+                       changes->alone[0] ? "; on this node alone until the others are reloaded: " : "", changes->alone);
+}
+
+/* What the file says otherwise than what decides, with `revisions` in it. NULL: ret_said says why. */
+static struct weir_config *load_next(struct serving *serving, struct weir_revisions *revisions,
+                                     const struct weir_config *again, char *ret_fixed, size_t fixed_size,
+                                     struct weir_serve_said *ret_said)
+{
+    struct weir_config *config = weir_serve_config_load(&serving->flags, again, false, ret_said);
+    if (!config)
+        return NULL;
+    const struct weir_serve_fixed fixed = weir_serve_fixed_of(config);
+    weir_serve_fixed_differ(&serving->fixed, &fixed, ret_fixed, fixed_size);
+    /* under another secret every key would start afresh */
+    memcpy(config->cluster_secret, serving->cluster_secret, sizeof(config->cluster_secret));
+    if (weir_config_revise(config, revisions, weir_time_read().wall_ns) == 0)
+        return config;
+    (void)snprintf(ret_said->text, sizeof(ret_said->text), "out of memory");
+    weir_config_destroy(config);
+    return NULL;
+}
+
+static struct weir_setup *reload(void *context, struct weir_revisions *revisions, const struct weir_setup *in_force,
+                                 bool again, char *ret_said, size_t said_size)
 {
     struct serving *serving = context;
     struct weir_serve_said said;
-    char changed[256] = "", replaced[64] = "";
-    struct weir_config *config = weir_serve_config_load(&serving->flags, in_force, false, &said);
-    if (config) {
-        const struct weir_serve_fixed fixed = weir_serve_fixed_of(config);
-        weir_serve_fixed_differ(&serving->fixed, &fixed, changed, sizeof(changed));
-        /* under another secret every key would start afresh */
-        memcpy(config->cluster_secret, serving->cluster_secret, sizeof(config->cluster_secret));
-    }
-    if (config && weir_config_revise(config, revisions, weir_time_read().wall_ns)) {
-        (void)snprintf(said.text, sizeof(said.text), "out of memory");
-        weir_config_destroy(config);
-        config = NULL;
-    }
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config,
-                                                     in_force ? "revision" : "SIGHUP", &said);
-    if (setup)
-        say_replaced(setup->config, replaced, sizeof(replaced));
-    if (!setup)
+    struct weir_changes changes = { 0 };
+    char kept[256] = "", replaced[64] = "", changed[sizeof(changes) + 80];
+    const uint64_t since_ns = in_force->origin.wall_ns, now_ns = weir_time_read().wall_ns;
+    struct weir_config *config = load_next(serving, revisions, again ? in_force->config : NULL, kept, sizeof(kept),
+                                           &said);
+    if (config) /* without memory nothing is told of changes */
+        (void)weir_config_changes(in_force->config, since_ns, config, now_ns, &changes);
+    /* That their numbers are known now changes nothing for anybody. */
+    bool same = again && changes.count == 0;
+    const char *by = same ? in_force->origin.by : again ? "revision" : "SIGHUP";
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config, by, &said);
+    if (!setup) {
         (void)snprintf(ret_said, said_size, "%s", said.text);
+        return NULL;
+    }
+    setup->origin.wall_ns = same ? since_ns : now_ns;
+    say_changes(&changes, changed, sizeof(changed));
+    say_replaced(setup->config, replaced, sizeof(replaced));
+    if (again)
+        (void)snprintf(ret_said, said_size, "%s", changed);
     else
-        (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s%s", weir_rules_count(setup->rules),
+        (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s%s%s%s", weir_rules_count(setup->rules),
                        weir_s(weir_rules_count(setup->rules)),
                        serving->flags.config_file ? serving->flags.config_file : "the built-in example", replaced,
-                       said.text[0] ? "; " : "", said.text, changed[0] ? "; changed, but kept until a restart: " : "",
-                       changed);
+                       changed[0] ? "; " : "", changed, said.text[0] ? "; " : "", said.text,
+                       kept[0] ? "; changed, but kept until a restart: " : "", kept);
     return setup;
 }
 

@@ -232,6 +232,8 @@ struct weir_config_limit {
     uint64_t deadline_ns; /* for the engine's answer: 20 ms; 1 ms to 10 s */
     struct weir_config_override *overrides;
     size_t overrides_count;
+    uint64_t definition;    /* a hash of what defines it (rules/yaml_text.h): two of them differ if that does */
+    uint64_t since_wall_ns; /* it decides in this form; 0 = since the whole set does (rules/changes.h) */
     /* Where nodes share it through an engine or by gossip (rules/revise.h): */
     bool owned;
     struct weir_slice text;    /* as the file has it, in one form (rules/yaml_text.h) */

@@ -8,6 +8,7 @@
 #include "engine/zone.h"
 #include "rules/number.h"
 #include "rules/sharing_decode.h"
+#include "rules/yaml_text.h"
 
 #define SECOND WEIR_NS_PER_SECOND
 #define HOLD_MAX 1000000
@@ -258,6 +259,7 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
 {
     struct weir_config_limit limit = {
         .mark = node->mark,
+        .definition = weir_yaml_hash(node),
         .cost = 1,
         .ipv6_prefix = 64,
         .hold_max = 1000,

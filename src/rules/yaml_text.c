@@ -4,16 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* With `at` NULL it only counts. */
+#include "base/siphash.h"
+
+/* With neither `at` nor `hash` it only counts. */
 struct writer {
     char *at;
     size_t size;
+    struct weir_siphash_state *hash;
 };
 
 static void put(struct writer *writer, const char *bytes, size_t size)
 {
     if (writer->at)
         memcpy(writer->at + writer->size, bytes, size);
+    if (writer->hash)
+        weir_siphash_add(writer->hash, bytes, size);
     writer->size += size;
 }
 
@@ -68,13 +73,23 @@ static void put_node(struct writer *writer, const struct weir_yaml_node *node)
 
 int weir_yaml_text(struct weir_arena *arena, const struct weir_yaml_node *node, struct weir_slice *ret_text)
 {
-    struct writer writer = { NULL, 0 };
+    struct writer writer = { NULL, 0, NULL };
     put_node(&writer, node);
     char *text = weir_arena_alloc(arena, writer.size + 1, 1);
     if (!text)
         return WEIR_ENOMEM;
-    writer = (struct writer){ text, 0 };
+    writer = (struct writer){ text, 0, NULL };
     put_node(&writer, node);
     *ret_text = (struct weir_slice){ text, writer.size };
     return 0;
+}
+
+uint64_t weir_yaml_hash(const struct weir_yaml_node *node)
+{
+    static const struct weir_sip_key fixed = { 0, 0 }; /* a file's author is no attacker of his own file */
+    struct weir_siphash_state hash;
+    struct writer writer = { NULL, 0, &hash };
+    weir_siphash_start(&hash, &fixed);
+    put_node(&writer, node);
+    return weir_siphash_end(&hash);
 }

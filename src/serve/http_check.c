@@ -28,8 +28,8 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
             .spec = &rule->spec,
             .verdict = &outcome->verdicts[i],
             .sharing = rule->terms.mode ? &rule->terms : NULL,
-            .overshoot_added =
-                weir_bound_added(call->conn->loop, rule, rule->remote ? outcome->slots[i] : 0, call->time->now_ns),
+            .overshoot_added = weir_bound_added(call->conn->loop, rule, rule->remote ? outcome->slots[i] : 0,
+                                                call->time->now_ns),
             .fallback = fallback ? weir_fallback_policy_name(fallback) : NULL,
         };
     }

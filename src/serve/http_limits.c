@@ -65,6 +65,7 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
         .missing = weir_missing_words[config->missing],
         .capacity = weir_limit_capacity(&rule->whole),
         .overrides = config->overrides_count,
+        .since_wall_ns = config->since_wall_ns ? config->since_wall_ns : loop->setup->origin.wall_ns,
         .replaced = config->replaced,
         .undecidable = config->undecidable,
         .sharing = rule->terms.mode ? &rule->terms : NULL,

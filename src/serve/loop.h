@@ -73,7 +73,7 @@ struct weir_reloads {
     uint64_t done, failed;
     bool last_failed;
     uint64_t last_wall_ns; /* 0: there was none */
-    char last_said[600];   /* what is wrong, or what is in force now */
+    char last_said[900];   /* what is wrong, or what is in force now */
 };
 
 /* What the loops of one server share. */

@@ -88,7 +88,8 @@ static void note_reload(struct weir_reloads *reloads, bool failed, const char *s
 /* In force from now on. */
 static void put_setup(struct weir_server *server, struct weir_setup *setup)
 {
-    setup->origin.wall_ns = weir_time_read().wall_ns;
+    if (!setup->origin.wall_ns)
+        setup->origin.wall_ns = weir_time_read().wall_ns;
     server->setup = setup;
     server->logger.format = setup->config->log_format;
     server->logger.level = setup->config->log_level;
@@ -117,7 +118,8 @@ static void reload(struct weir_server *server)
     server->reload_wanted = false;
     struct weir_revisions *revisions = server->shared.revisor.revisions;
     server->generation = weir_revisions_generation(revisions);
-    struct weir_setup *next = server->options.reload(server->options.context, revisions, NULL, said, sizeof(said));
+    struct weir_setup *next = server->options.reload(server->options.context, revisions, server->setup, false, said,
+                                                     sizeof(said));
     note_reload(&server->shared.reloads, !next, said);
     if (!next) {
         say(server, WEIR_LOG_ERROR, "reload_failed", "the old limits stay in force: %s", said);
@@ -128,8 +130,8 @@ static void reload(struct weir_server *server)
     say(server, WEIR_LOG_INFO, "reloaded", "%s", said);
 }
 
-/* Names three of them: GET /v1/limits tells all. */
-static void say_replaced(struct weir_server *server, const struct weir_config *config)
+/* Names three of them: GET /v1/limits tells all. `changed` says what is otherwise than before, "" nothing. */
+static void say_replaced(struct weir_server *server, const struct weir_config *config, const char *changed)
 {
     char names[512] = "";
     size_t count = 0, used = 0;
@@ -141,8 +143,11 @@ static void say_replaced(struct weir_server *server, const struct weir_config *c
             used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", count > 1 ? ", " : "", limit->name);
     }
     if (count > 0)
-        say(server, WEIR_LOG_INFO, "revised", "%zu shared limit%s defined by other nodes, not by this one's file: %s%s",
-            count, count == 1 ? " is" : "s are", names, count > 3 ? ", ..." : "");
+        say(server, WEIR_LOG_INFO, "revised",
+            "%zu shared limit%s defined by other nodes, not by this one's file: %s%s%s%s", count,
+            count == 1 ? " is" : "s are", names, count > 3 ? ", ..." : "", changed[0] ? "; " : "", changed);
+    else if (changed[0])
+        say(server, WEIR_LOG_INFO, "revised", "this node's file defines its shared limits again; %s", changed);
 }
 
 /* Other nodes have newer definitions, or those of this one have got their numbers. */
@@ -154,20 +159,19 @@ static void revise(struct weir_server *server)
     if (generation == server->generation || !server->setup || server->retired || !server->options.reload ||
         atomic_load(&server->shared.draining) || now_ns < server->again_ns)
         return;
-    const struct weir_config *config = server->setup->config;
     struct weir_setup *next = NULL;
-    if (!weir_config_is_newest(config, revisions, weir_time_read().wall_ns)) {
-        next = server->options.reload(server->options.context, revisions, config, said, sizeof(said));
+    if (!weir_config_is_newest(server->setup->config, revisions, weir_time_read().wall_ns)) {
+        next = server->options.reload(server->options.context, revisions, server->setup, true, said, sizeof(said));
         if (!next) {
             server->again_ns = now_ns + AGAIN_NS;
             return;
         }
     }
     server->generation = generation;
-    if (!next)
-        return;
-    say_replaced(server, next->config);
-    move_to(server, next);
+    if (next) {
+        say_replaced(server, next->config, said);
+        move_to(server, next);
+    }
 }
 
 static void close_handles(struct weir_server *server)

@@ -26,12 +26,13 @@ struct weir_server_options {
     struct weir_server_listen listens[WEIR_LISTENERS_MAX];
     size_t listen_count;
 
-    /* SIGHUP: makes the next setup, or returns NULL, which keeps the old one. ret_said: of what it is made and what of
-     * it needs a restart, or what is wrong. It may not change what listens where. Limits are as `revisions` has them
-     * (rules/revise.h). `in_force` not NULL: nobody asked for it, but other nodes have newer definitions; the file is
-     * not read again. Runs on the thread of weir_server_run; the loops go on meanwhile. */
-    struct weir_setup *(*reload)(void *context, struct weir_revisions *revisions, const struct weir_config *in_force,
-                                 char *ret_said, size_t said_size);
+    /* SIGHUP: makes the setup after `in_force`, or returns NULL, which keeps that. ret_said: of what it is made, what
+     * it changes and what of it needs a restart, or what is wrong. It may not change what listens where. Limits are as
+     * `revisions` has them (rules/revise.h). `again`: nobody asked for it, but other nodes have newer definitions; the
+     * file is not read again, and ret_said has only the limits that change. Runs on the thread of weir_server_run; the
+     * loops go on meanwhile. */
+    struct weir_setup *(*reload)(void *context, struct weir_revisions *revisions, const struct weir_setup *in_force,
+                                 bool again, char *ret_said, size_t said_size);
     void *context;
 };
 

@@ -16,7 +16,7 @@
 struct weir_setup_origin {
     const char *source; /* the file's path, as long as the setup; NULL = the built-in example */
     const char *by;     /* "start", "SIGHUP", or "revision": another node has newer definitions */
-    uint64_t wall_ns;   /* when it came into force; the server sets it */
+    uint64_t wall_ns;   /* when it came into force; 0: the server sets it */
 };
 
 struct weir_setup {

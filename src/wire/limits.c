@@ -75,6 +75,7 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
     number(text, ",\"capacity\":", limit->capacity);
     string(text, ",\"missing\":", limit->missing);
     number(text, ",\"overrides\":", limit->overrides);
+    moment(text, ",\"since\":", limit->since_wall_ns);
     if (limit->replaced)
         weir_text_lit(text, ",\"replaced\":true");
     if (limit->undecidable)
@@ -92,7 +93,7 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
 
 size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
 {
-    return 320 + string_max(limit->name) + string_max(limit->algorithm) + string_max(limit->mode) +
+    return 360 + string_max(limit->name) + string_max(limit->algorithm) + string_max(limit->mode) +
            string_max(limit->rate) + string_max(limit->missing) + string_max(limit->on_failure) +
            (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0);
 }

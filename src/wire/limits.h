@@ -17,6 +17,7 @@ struct weir_limits_limit {
     const char *missing;   /* "skip", "share", "refuse" */
     uint64_t capacity;
     size_t overrides;
+    uint64_t since_wall_ns;                  /* it has decided in this form */
     bool replaced;                           /* its definition is another node's, not the file's */
     bool undecidable;                        /* the newest definition is not understood here: on_failure decides */
     const struct weir_told_sharing *sharing; /* NULL: this process alone keeps it */

@@ -86,6 +86,70 @@ class Log(unittest.TestCase):
             self.assertEqual(line['message'].split(': ')[-1],
                              'table.memory, table.skew_max, threads, engine.redis')
 
+    def reload(self, weir, text):
+        """The line that says what came of it."""
+        before = events(weir).count('reloaded')
+        weir.config.write_text(text, encoding='utf-8')
+        weir.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: events(weir).count('reloaded') > before, 'no reload is told')
+        return [match[4] for match in LINE.finditer(weir.output()) if match[3] == 'reloaded'][-1]
+
+    def test_a_reload_says_what_each_limit_was_and_is(self):
+        head = 'cluster: { nodes: [ a, b ], node: a }\nlimits:\n'
+        limits = {'api': 'key: [user], rate: 100/min, sharing: split', 'old': 'rate: 5/s, sharing: split',
+                  'same': 'rate: 6/s, sharing: split', 'some': 'key: [user], rate: 7/s, sharing: split',
+                  'window': 'rate: 8/day, algorithm: fixed_window, sharing: split'}
+
+        def text():
+            return head + ''.join(f'  - {{ name: {name}, {rest} }}\n' for name, rest in limits.items())
+        with Weir(text()) as weir:
+            def told():
+                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/v1/limits', timeout=30) as answer:
+                    return json.loads(answer.read())
+            first = told()
+            self.assertEqual({limit['since'] for limit in first['limits']}, {first['since']})
+            self.assertRegex(self.reload(weir, text() + '# as before\n'), r'^node a: 5 limits of [^;]+(; \d warning.*)?$')
+            self.assertEqual({limit['since'] for limit in told()['limits']}, {first['since']})
+            del limits['old']
+            limits |= {'api': 'key: [user], rate: 200/min, burst: 20, sharing: split',
+                       'some': 'key: [user], rate: 7/s, sharing: split, overrides: [ { user: secret-user, rate: 8/s } ]',
+                       'window': 'rate: 9/month, mode: shadow, sharing: split', 'new': 'rate: 1/s, sharing: split'}
+            line = self.reload(weir, text())
+            self.assertIn('; changed: api 100/min -> 200/min burst 20, some (overrides), window fixed_window 8/day -> '
+                          'token_bucket 9/month in shadow, new came (1/s), old went (5/s); on this node alone until '
+                          'the others are reloaded: api, some, window, new, old', line)
+            second = told()
+            self.assertEqual(second['reloads']['said'], line.removeprefix('node a: '))
+            self.assertEqual({limit['limit']: limit['since'] == second['since'] for limit in second['limits']},
+                             {'api': True, 'some': True, 'window': True, 'new': True, 'same': False})
+            limits['same'] += ', cost: 2'
+            self.assertIn('; changed: same (other settings); on', self.reload(weir, text()))
+            self.assertNotIn('secret-user', weir.output())
+
+    def test_a_reload_of_very_many_limits_names_some_and_counts_the_rest(self):
+        def text(rate):
+            return 'limits:\n' + ''.join(f'  - {{ name: {i:04}{"x" * 4 * (i % 2)}, match: {{ user: u{i} }}, rate: {rate} }}\n'
+                                            for i in range(999))
+        with Weir(text('5/s')) as weir:
+            line = self.reload(weir, text('6/s'))
+            self.assertEqual(line.count('->'), 10)
+            self.assertRegex(line, r'changed: 0000 5/s -> 6/s, 0001xxxx 5/s .* and 989 more$')
+            self.assertLess(len(line), 600)
+            self.assertRegex(self.reload(weir, 'limits: []\n'), r'changed: 0000 went \(6/s\), .* and 989 more$')
+
+    def test_a_plain_start_is_by_start_when_the_engine_has_its_numbers_too(self):
+        with Redis() as redis, Weir(engine(redis.port)) as weir:
+            def told():
+                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/v1/limits', timeout=30) as answer:
+                    return json.loads(answer.read())
+            since = told()['since']
+            wait_for(lambda: told()['limits'][0].get('revision'), 'no revision is known')
+            self.assertEqual((told()['by'], told()['since']), ('start', since))
+            self.reload(weir, engine(redis.port).replace('1000/hour', '2000/hour'))
+            revision = told()['limits'][0].get('revision')
+            wait_for(lambda: (told()['limits'][0].get('revision') or 0) > 1, f'the change has no number: {revision}')
+            self.assertEqual(told()['by'], 'SIGHUP')
+
     def test_a_reload_waits_for_no_pipe(self):
         """Nobody writes to it: whoever opens it waits, and would hear no SIGTERM."""
         secret = '0123456789abcdef0123456789abcdef'
@@ -154,6 +218,7 @@ class Log(unittest.TestCase):
                     return answer.read().decode()
             first = json.loads(get('/v1/limits'))
             self.assertEqual((first['source'], first['by'], first['reloads']['failed']), (str(weir.config), 'start', 0))
+            self.assertEqual(first['limits'][0].pop('since'), first['since'])
             self.assertEqual(first['limits'], [{'limit': 'api', 'algorithm': 'token_bucket', 'mode': 'enforce',
                                                 'rate': '5/min', 'capacity': 5, 'missing': 'share', 'overrides': 0}])
             weir.config.write_text('limits: [ { name: api, rate: 6 } ]\n', encoding='utf-8')
@@ -162,6 +227,7 @@ class Log(unittest.TestCase):
             failed = json.loads(get('/v1/limits'))
             self.assertIn('weir.yaml:1:', failed['reloads'].pop('said'))
             self.assertEqual((failed['reloads']['failed'], failed['reloads']['last_failed']), (1, True))
+            self.assertEqual(failed['limits'][0].pop('since'), first['since'])
             self.assertEqual((failed['checksum'], failed['limits']), (first['checksum'], first['limits']))
             self.assertRegex(get('/readyz?verbose'), r'^ready\n1 limit, in force since .*Z by start\n'
                                                      r'the last reload failed, at .*Z; GET /v1/limits says why\n$')

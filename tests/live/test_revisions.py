@@ -328,7 +328,8 @@ class Rollout(unittest.TestCase):
             told = json.loads(self.explain(cluster.nodes['b'], '--json')[0])[0]
             self.assertEqual((told['rate'], told['in_force']['rate']), ('300/day', '600/day'))
             self.assertNotIn('NOT', ''.join(self.explain(cluster.nodes['a'])))
-            self.assertIn("1 shared limit is defined by other nodes, not by this one's file: api\n",
+            self.assertIn("1 shared limit is defined by other nodes, not by this one's file: api; "
+                          'changed: api 300/day -> 600/day\n',
                           cluster.nodes['b'].output())
             cluster.reload('b', 'rate: 600/day')
             wait_for(lambda: 'NOT' not in ''.join(self.explain(cluster.nodes['b'])))

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rules/changes.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rules/sharing_decode.h"
+
+#define ITEM_MAX 400 /* one limit's: a name of 128 bytes, and twice its numbers */
+#define MORE_MAX 32  /* " and 32000 more" */
+
+/* ---- a list that says how many it left out ---- */
+
+struct list {
+    char *at;
+    size_t size, used, named, more;
+};
+
+static void list_add(struct list *list, const char *item)
+{
+    size_t length = strlen(item);
+    if (list->more > 0 || list->named == WEIR_CHANGES_NAMED_MAX || list->used + length + 2 + MORE_MAX > list->size) {
+        list->more++;
+        return;
+    }
+    list->used += (size_t)snprintf(list->at + list->used, list->size - list->used, "%s%s", list->named ? ", " : "",
+                                   item);
+    list->named++;
+}
+
+static void list_end(const struct list *list)
+{
+    if (list->more > 0)
+        (void)snprintf(list->at + list->used, list->size - list->used, list->named ? " and %zu more" : "%zu limits",
+                       list->more);
+}
+
+/* ---- one limit, in the words of its file ---- */
+
+struct words {
+    char text[128];
+};
+
+static struct words words_of(const struct weir_config_limit *limit, bool algorithm)
+{
+    const struct weir_limit_spec *spec = &limit->spec;
+    static const char *const modes[] = {
+        [WEIR_MODE_ENFORCE] = "", [WEIR_MODE_SHADOW] = " in shadow", [WEIR_MODE_OFF] = " off"
+    };
+    char rate[64], burst[32] = "";
+    struct words words;
+    weir_rate_format(spec, rate, sizeof(rate));
+    if (spec->burst)
+        (void)snprintf(burst, sizeof(burst), " burst %" PRIu64, spec->burst);
+    (void)snprintf(words.text, sizeof(words.text), "%s%s%s%s%s%s",
+                   algorithm ? weir_algorithm_name(spec->algorithm) : "", algorithm ? " " : "", rate,
+                   spec->algorithm == WEIR_CONCURRENCY ? " at once" : "", burst, modes[spec->mode]);
+    return words;
+}
+
+static bool overrides_differ(const struct weir_config_limit *a, const struct weir_config_limit *b)
+{
+    bool differ = a->overrides_count != b->overrides_count;
+    for (size_t i = 0; i < a->overrides_count && !differ; i++) {
+        const struct weir_config_override *one = &a->overrides[i], *other = &b->overrides[i];
+        differ = strcmp(one->variant, other->variant) != 0 || one->spec.count != other->spec.count ||
+                 one->spec.period_ns != other->spec.period_ns || one->spec.burst != other->spec.burst ||
+                 one->spec.mode != other->spec.mode;
+    }
+    return differ;
+}
+
+/* What changed besides the numbers, as far as it has a name. */
+static void add_rest(char *item, const struct weir_config_limit *was, const struct weir_config_limit *is, bool numbers)
+{
+    bool mode = was->sharing != is->sharing;
+    bool overrides = overrides_differ(was, is);
+    size_t used = strlen(item);
+    if (is->undecidable)
+        (void)snprintf(item + used, ITEM_MAX - used, " (a definition that is not understood here)");
+    else if (mode)
+        (void)snprintf(item + used, ITEM_MAX - used, " (sharing %s -> %s%s)", weir_sharing_words[was->sharing],
+                       weir_sharing_words[is->sharing], overrides ? ", overrides" : "");
+    else if (overrides)
+        (void)snprintf(item + used, ITEM_MAX - used, " (overrides)");
+    else if (!numbers)
+        (void)snprintf(item + used, ITEM_MAX - used, " (other settings)");
+}
+
+static void change_format(const struct weir_config_limit *was, const struct weir_config_limit *is, char *item)
+{
+    bool algorithm = was->spec.algorithm != is->spec.algorithm;
+    const struct words before = words_of(was, algorithm), after = words_of(is, algorithm);
+    bool numbers = strcmp(before.text, after.text) != 0;
+    (void)snprintf(item, ITEM_MAX, "%.128s", is->name);
+    if (numbers)
+        (void)snprintf(item + strlen(item), ITEM_MAX - strlen(item), " %s -> %s", before.text, after.text);
+    add_rest(item, was, is, numbers);
+}
+
+/* ---- all of them ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct weir_config_limit *const *one = a, *const *other = b;
+    return strcmp((*one)->name, (*other)->name);
+}
+
+static const struct weir_config_limit **sorted(const struct weir_config *config)
+{
+    const struct weir_config_limit **list = calloc(config->limits_count + 1, sizeof(list[0]));
+    for (size_t i = 0; list && i < config->limits_count; i++)
+        list[i] = &config->limits[i];
+    if (list)
+        qsort(list, config->limits_count, sizeof(list[0]), by_name);
+    return list;
+}
+
+static const struct weir_config_limit *find(const struct weir_config_limit *const *list, size_t count,
+                                            const struct weir_config_limit *like)
+{
+    const struct weir_config_limit *const *found = bsearch(&like, list, count, sizeof(list[0]), by_name);
+    return found ? *found : NULL;
+}
+
+struct changes {
+    struct list text, alone;
+    size_t count;
+    bool others; /* there are other nodes */
+};
+
+/* Of what comes and goes nodes do not tell each other, nor of what has no channel (rules/revise.h). */
+static void note(struct changes *changes, const struct weir_config_limit *limit, const char *item, bool told)
+{
+    changes->count++;
+    list_add(&changes->text, item);
+    if (changes->others && !told)
+        list_add(&changes->alone, limit->name);
+}
+
+static void compare(struct changes *changes, const struct weir_config_limit *was, struct weir_config_limit *is,
+                    uint64_t before_wall_ns, uint64_t now_wall_ns)
+{
+    char item[ITEM_MAX];
+    bool same = was && was->definition == is->definition && was->undecidable == is->undecidable;
+    is->since_wall_ns = !same ? now_wall_ns : was->since_wall_ns ? was->since_wall_ns : before_wall_ns;
+    if (same)
+        return;
+    if (was)
+        change_format(was, is, item);
+    else
+        (void)snprintf(item, sizeof(item), "%.128s came (%s)", is->name, words_of(is, false).text);
+    note(changes, is, item, was && was->owned && is->owned);
+}
+
+int weir_config_changes(const struct weir_config *before, uint64_t before_wall_ns, struct weir_config *now,
+                        uint64_t now_wall_ns, struct weir_changes *ret_changes)
+{
+    struct changes changes = { .text = { ret_changes->text, sizeof(ret_changes->text), 0, 0, 0 },
+                               .alone = { ret_changes->alone, sizeof(ret_changes->alone), 0, 0, 0 },
+                               .others = weir_config_nodes(now) > 1 };
+    const struct weir_config_limit **old = sorted(before), **new = sorted(now);
+    ret_changes->text[0] = ret_changes->alone[0] = '\0';
+    for (size_t i = 0; old && new &&i < now->limits_count; i++)
+        compare(&changes, find(old, before->limits_count, &now->limits[i]), &now->limits[i], before_wall_ns,
+                now_wall_ns);
+    for (size_t i = 0; old && new &&i < before->limits_count; i++) {
+        const struct weir_config_limit *was = &before->limits[i];
+        char item[ITEM_MAX];
+        if (find(new, now->limits_count, was))
+            continue;
+        (void)snprintf(item, sizeof(item), "%.128s went (%s)", was->name, words_of(was, false).text);
+        note(&changes, was, item, false);
+    }
+    int error = old && new ? 0 : WEIR_ENOMEM;
+    free(old);
+    free(new);
+    list_end(&changes.text);
+    list_end(&changes.alone);
+    ret_changes->count = changes.count;
+    return error;
+}
