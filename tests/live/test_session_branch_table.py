@@ -276,6 +276,16 @@ class Keeping(WithTable):
             primary.execute(after)
             wait_for(lambda: not self.fault(client, primary), f'the fault does not go after {after}')
 
+    def test_a_table_that_was_forgotten_is_told_before_the_first_failover(self):
+        primary = self.group.primary
+        primary.execute('DROP SCHEMA weir CASCADE')
+        client = self.service()
+        self.expect_fault(client, primary, 'branch_table is missing')
+        make_table(primary)
+        wait_for(lambda: not self.fault(client, primary), 'the fault does not go')
+        self.assertEqual(client.good('route', token='', want='write')['server'], primary.name)
+        self.assertEqual(primary.execute(f'SELECT FROM {TABLE}'), [])
+
     def test_a_table_that_is_emptied_or_goes_is_noticed(self):
         """A dump that was restored over it, say. The run is written down again before somebody has to prove it."""
         self.promote_first()

@@ -156,12 +156,13 @@ int weir_branch_table_look(struct pg_conn *conn, const char *table, const struct
     if (!error)
         error = run(conn, quoted, shown, false, deadline_ns, &branches, ret_fault);
     /* A row that is none of ours may be this timeline's, which is written over. */
+    bool writes = shown->primary && shown->timeline > 1;
     bool misses = error == WEIR_EPROTO || (!error && !weir_branches_has(&branches, shown->timeline, shown->started));
-    if (shown->primary && misses)
+    if (writes && misses)
         error = run(conn, quoted, shown, true, deadline_ns, &branches, ret_fault);
     if (error)
         return error == WEIR_EPROTO ? refuse("has a row that is none of ours", ret_fault) : error;
-    if (shown->primary && !weir_branches_has(&branches, shown->timeline, shown->started))
+    if (writes && !weir_branches_has(&branches, shown->timeline, shown->started))
         return refuse("did not take the row of this run", ret_fault);
     *ret_branches = branches;
     return 0;

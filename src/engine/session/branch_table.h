@@ -16,9 +16,10 @@
 
 #define WEIR_BRANCH_TABLE_ROWS_MAX 64 /* timelines that the table keeps */
 
-/* What the server that showed `shown` on this connection, above timeline 1, has in its table, `table` being a name of
- * weir_branches_is_name. A primary's own run is written first. 0; WEIR_EAGAIN: it cannot be had, and ret_fault says
- * why, the connection is good; WEIR_EIO: it is not. Who holds a lock on the table is awaited for 100 ms. */
+/* What the server that showed `shown` on this connection has in its table, `table` being a name of
+ * weir_branches_is_name. A primary's own run is written first, above timeline 1. 0; WEIR_EAGAIN: it cannot be had, and
+ * ret_fault says why, the connection is good; WEIR_EIO: it is not. Who holds a lock on the table is awaited for
+ * 100 ms. */
 int weir_branch_table_look(struct pg_conn *conn, const char *table, const struct weir_shown *shown,
                            uint64_t deadline_ns, struct weir_branches *ret_branches,
                            char ret_fault[WEIR_ASK_TEXT_SIZE]);

@@ -148,14 +148,16 @@ static int look_up(struct weir_poller *poller, uint64_t deadline_ns, struct weir
 
 /* A row does not change what it says of a standby. A primary's run is looked for again now and then: somebody may have
  * emptied the table, or put another in its place. What is not there yet, as at a standby that has not replayed its row,
- * is looked for with every poll; a table that cannot be had, each second. */
+ * is looked for with every poll; a table that cannot be had, each second. A primary on timeline 1 needs no row: whether
+ * there is a table that will do is looked at all the same, so that who forgot it hears of it before the failover. */
 static int ask_table(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
 {
     const struct weir_shown *shown = &answer->shown;
-    if (!poller->servers->options.branch_table || shown->timeline <= 1)
+    bool first = shown->timeline <= 1;
+    if (!poller->servers->options.branch_table || (first && !shown->primary))
         return 0;
     bool found = is_looked_up(&poller->looked, shown);
-    bool rests = (found || poller->table_fault[0]) && weir_ask_now_ns() < poller->table_not_before_ns;
+    bool rests = (found || first || poller->table_fault[0]) && weir_ask_now_ns() < poller->table_not_before_ns;
     if (found)
         answer->branches = poller->branches;
     int error = rests || (found && !shown->primary) ? 0 : look_up(poller, deadline_ns, answer);
