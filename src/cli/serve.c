@@ -9,6 +9,7 @@
 #include "cli/serve_config.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_sessions.h"
+#include "cli/serve_warn.h"
 #include "cli/verbs.h"
 #include "rules/changes.h"
 #include "rules/revise.h"
@@ -352,8 +353,8 @@ static int run(struct serving *serving, struct weir_setup *setup)
     memcpy(serving->cluster_secret, config->cluster_secret, sizeof(serving->cluster_secret));
     fflush(stdout);
     if (weir_server_connections_max(server) < config->server.connections_max)
-        fprintf(stderr, "weir: warning: there are descriptors for %zu connection%s only (ulimit -n)\n",
-                weir_server_connections_max(server), weir_s(weir_server_connections_max(server)));
+        weir_serve_warn(config, "there are descriptors for %zu connection%s only (ulimit -n)",
+                        weir_server_connections_max(server), weir_s(weir_server_connections_max(server)));
     error = weir_server_run(server);
     if (error)
         fprintf(stderr, "weir: %s\n", weir_error_text(error));

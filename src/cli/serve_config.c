@@ -10,23 +10,13 @@
 #include "base/plural.h"
 #include "base/regular.h"
 #include "base/siphash.h"
-#include "cli/plain.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_sessions.h"
+#include "cli/serve_warn.h"
 #include "rules/arena.h"
 #include "rules/yaml_node.h"
 
 /* ---- loading ---- */
-
-static void print_warnings(const char *file, const struct weir_config *config)
-{
-    char text[WEIR_PLAIN_SIZE(1024)];
-    for (size_t i = 0; i < config->warnings_count; i++)
-        fprintf(stderr, "%s:%u:%u: warning: %s\n", file, config->warnings[i].mark.line, config->warnings[i].mark.column,
-                weir_plain(config->warnings[i].text, text, sizeof(text)));
-    if (config->warnings_dropped > 0)
-        fprintf(stderr, "%s: %zu more warning%s\n", file, config->warnings_dropped, weir_s(config->warnings_dropped));
-}
 
 static void say_fault(const struct weir_serve_flags *flags, const struct weir_config_fault *fault,
                       struct weir_serve_said *ret_said)
@@ -93,7 +83,7 @@ struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags,
     }
     size_t warnings = config->warnings_count + config->warnings_dropped;
     if (flags->config_file && starts)
-        print_warnings(flags->config_file, config);
+        weir_serve_warn_config(config, flags->config_file, flags->check_file != NULL);
     else if (warnings > 0)
         (void)snprintf(ret_said->text, sizeof(ret_said->text), "%zu warning%s (weir rules check shows %s)", warnings,
                        weir_s(warnings), warnings == 1 ? "it" : "them");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/serve_warn.h"
 #include "serve/sessions.h"
 
 bool weir_cli_sessions_built(const struct weir_config *config)
@@ -28,9 +29,8 @@ void weir_cli_sessions_print(const struct weir_config *config)
     printf("weir: sessions over %zu server%s, users in %s\n", sessions->servers_count,
            sessions->servers_count == 1 ? "" : "s", users_name(sessions->users));
     if (sessions->keys_count == 0)
-        fputs("weir: warning: sessions: no keys: tokens are signed with a random one and end with this process, and no "
-              "other node takes them\n",
-              stderr);
+        weir_serve_warn(config, "sessions: no keys: tokens are signed with a random one and end with this process, and "
+                                "no other node takes them");
 }
 
 static void add_bytes(struct weir_siphash_state *state, const void *data, size_t size)

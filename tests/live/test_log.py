@@ -286,6 +286,22 @@ class Log(unittest.TestCase):
                      'process_open_fds', 'process_start_time_seconds', 'weir_reloads_total'):
             self.assertIn(name, names)
 
+    def test_warnings_at_the_start_are_json_where_the_log_is(self):
+        config = ('limits: [ { name: fast, rate: 1000/s, burst: 5000 } ]\n'
+                  'sessions: { servers: [ { name: x, url: "host=127.0.0.1 port=1" } ] }\n')
+        with Weir(config) as weir:
+            self.assertRegex(weir.output(), r'(?m)^\S+weir\.yaml:1:\d+: warning: ')
+            self.assertIn('\nweir: warning: sessions: no keys', weir.output())
+        with Weir(config + 'log: { format: json }\n') as weir:
+            wait_for(lambda: '"event":"started"' in weir.output(), 'the start was not told')
+            # Standard output names the listeners; the test's file has both.
+            lines = [json.loads(line) for line in weir.output().splitlines() if not line.startswith('weir: ')]
+            self.assertNotIn('warning:', weir.output())
+        told = {line['event']: line for line in lines}
+        self.assertEqual((told['config_warning']['level'], told['start_warning']['level']), ('warn', 'warn'))
+        self.assertRegex(told['config_warning']['message'], r'weir\.yaml:1:\d+: ')
+        self.assertIn('sessions: no keys', told['start_warning']['message'])
+
     def test_wrong_words_are_errors_with_their_place(self):
         for text in 'log: { format: xml }', 'log: { level: debug }', 'log: { file: x }', 'log: text':
             done = subprocess.run([str(BUILD / 'weir'), 'rules', 'check', '/dev/stdin'], input=text, capture_output=True,
@@ -294,8 +310,8 @@ class Log(unittest.TestCase):
             self.assertRegex(done.stdout + done.stderr, r'/dev/stdin:1:\d+: ')
 
     def test_the_page_names_every_event_and_no_other(self):
-        source = ''.join((ROOT / 'src' / 'serve' / name).read_text(encoding='utf-8')
-                         for name in ('watch_look.c', 'server.c'))
+        source = ''.join((ROOT / 'src' / name).read_text(encoding='utf-8')
+                         for name in ('serve/watch_look.c', 'serve/server.c', 'cli/serve_warn.c'))
         written = set(re.findall(r'WEIR_LOG_[A-Z]+,\s*"([a-z_]+)"', source))
         for pair in re.findall(r'\?\s*"([a-z_]+)"\s*:\s*"([a-z_]+)",', source):
             written |= set(pair)
