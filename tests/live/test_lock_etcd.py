@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The etcd lock engine against real servers: what every engine must pass; a store that was set back, with and without a
 restart of weir; one that stops answering; a leader that is stopped, replaced and resumed."""
+import base64
 import contextlib
 import json
 import pathlib
@@ -171,6 +172,25 @@ class LockEtcd(unittest.TestCase):
         self.assertEqual(said, [f"error locks_lost: locks in etcd: the store cannot be asked: {etcd.url}: "
                                 "Couldn't connect to server",
                                 'info locks_back: locks in etcd: the store answers again'])
+
+    def test_an_incarnation_that_no_weir_wrote_is_not_taken_over(self):
+        """By hand, say: new tokens wait for its correction, what is held goes on."""
+        etcd = self.server()
+        service = self.service(etcd.url)
+        held = service.until_granted('name', 'A')
+
+        def write(value):
+            etcd.ask('/v3/kv/put', key=base64.b64encode(b'weir/locks/incarnation').decode(),
+                     value=base64.b64encode(str(value).encode()).decode())
+
+        for wrong in (2**62 + 5, 2**64 - 5, -5):
+            with self.subTest(wrong=wrong):
+                write(wrong)
+                self.assertIn('DOWN', str(service.lock(f'new{wrong}', 'B')))
+                self.assertEqual(service.until_granted('name', 'A'), held)
+                wait_for(lambda: 'an incarnation that no weir wrote' in service.weir.output(), 'it is not told')
+                write(held[0])
+                self.assertLess(service.until_granted(f'new{wrong}', 'B')[0], 2**40)
 
     def test_a_wrong_password_is_what_people_are_told(self):
         etcd = self.server()

@@ -132,6 +132,24 @@ class Answers(LockCase):
         self.assertEqual(drive.ask(f'raise - - 0 {2**62 + 1}')['status'], 'ERANGE')
         self.assertEqual(drive.ask(f'raise - - 0 {second[0] + 1000}')['token'][0], second[0] + 1001)
 
+    def test_an_incarnation_that_no_weir_wrote_is_not_taken_over(self):
+        """By hand, say: new tokens wait for its correction, and the witness has never heard of it."""
+        drive = self.drive()
+        held = self.granted(drive, 'acquire a x 60000')
+        for wrong, fault in ((2**62 + 5, 'no weir wrote'), (2**63 - 1, 'no weir wrote'), (-7, 'cannot be read')):
+            with self.subTest(wrong=wrong):
+                self.postgres.sql(f'UPDATE {self._testMethodName[:50]}_meta SET incarnation = {wrong}')
+                self.assertEqual(drive.ask('acquire b x 60000')['status'], 'EDOWN')
+                self.assertFalse(drive.state()['up'])
+                self.assertIn(fault, drive.state()['fault'])
+                if wrong > 0:
+                    self.assertEqual(self.granted(drive, 'renew a x 60000'), held)
+                self.postgres.sql(f'UPDATE {self._testMethodName[:50]}_meta SET incarnation = {held[0]}')
+                self.granted(drive, 'acquire b x 60000')
+                self.assertTrue(drive.state()['up'])
+                self.assertEqual(drive.ask('release b x')['said'], 'granted')
+        self.assertLess(drive.state()['incarnation'], 2**40)
+
     def test_no_grant_without_a_witness(self):
         (self.folder / 'sub').mkdir()
         drive = self.drive(witness='sub/witness')

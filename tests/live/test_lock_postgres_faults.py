@@ -92,6 +92,8 @@ class Crashes(LockCase):
         with contextlib.closing(postgres.connect()) as stranger, stranger.cursor() as cursor:
             cursor.execute('BEGIN; SELECT 1 FROM weir_locks FOR UPDATE')
             self.assertEqual([a['status'] for a in drive.batch('acquire c x 60000', 'renew a x 60000')], ['EDOWN'] * 2)
+            self.assertFalse(drive.state()['up'], 'nobody would hear of it')
+            self.assertIn('statement timeout', drive.state()['fault'])
             drive.timeout(20000)
             self.assertEqual(drive.ask('show c')['said'], 'free')
 

@@ -136,10 +136,11 @@ static enum raising try_raise(struct weir_etcd *etcd, uint64_t floor, uint64_t *
     const json_t *found = weir_etcd_found(read, 0);
     uint64_t stored = stored_incarnation(found), clock_s = weir_pace_clock_s();
     uint64_t raised = weir_incarnation_raise(stored, clock_s, floor);
-    if (stored > *before && stored > floor) {
+    if (raised == 0) {
+        fail(etcd, stored < WEIR_INCARNATION_MAX ? "the incarnations are used up"
+                                                 : "the store has an incarnation that no weir wrote: correct it");
+    } else if (stored > *before && stored > floor) {
         done = witness_save(etcd, seen_in(etcd, read), stored) ? RAISING_DONE : RAISING_FAILED;
-    } else if (raised == 0) {
-        fail(etcd, "the incarnations are used up");
     } else if (weir_pace_may(&etcd->pace, raised, clock_s)) {
         done = write_raised(etcd, found, raised);
     } else if (etcd->raise) {

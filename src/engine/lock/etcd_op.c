@@ -127,7 +127,8 @@ static uint64_t seconds(const json_t *answer)
     return ttl_s > 0 ? weir_mul_sat((uint64_t)ttl_s, WEIR_NS_PER_SECOND) : 0;
 }
 
-/* The incarnation under which the store stands: raised by another node, or by us; lower: it has gone back. */
+/* The incarnation under which the store stands: raised by another node, or by us; lower: it has gone back. One that
+ * nobody of us raised it to is not taken over. */
 static void adopt(struct weir_etcd *etcd, const json_t *found)
 {
     if (etcd->raise) /* which decides by it */
@@ -135,7 +136,7 @@ static void adopt(struct weir_etcd *etcd, const json_t *found)
     char text[24] = { 0 };
     size_t size = found ? weir_etcd_bytes_get(json_object_get(found, "value"), text, sizeof text - 1) : SIZE_MAX;
     uint64_t stored = size == SIZE_MAX ? 0 : strtoull(text, NULL, 10);
-    if (stored < etcd->witness.incarnation)
+    if (stored < etcd->witness.incarnation || stored >= WEIR_INCARNATION_MAX)
         etcd->raise = true;
     else
         etcd->witness.incarnation = stored;

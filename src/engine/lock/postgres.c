@@ -62,8 +62,7 @@ static bool regain(struct weir_postgres *postgres, uint64_t deadline_ns)
     struct weir_pg_identity now;
     postgres->link.fault[0] = '\0';
     if (!weir_pg_identify_now(postgres, &now, deadline_ns)) {
-        const char *fault = postgres->link.fault;
-        weir_pg_show_fault(postgres, fault[0] ? fault : "what the database says of its incarnation cannot be read");
+        weir_pg_show_fault(postgres, postgres->link.fault);
         return false;
     }
     bool same = now.ground.backend == postgres->ground.backend && now.ground.file == postgres->ground.file &&
@@ -237,14 +236,16 @@ static void apply(struct weir_lock_engine *engine, struct weir_lock_op *ops, siz
     weir_assert(count <= WEIR_LOCK_BATCH_MAX);
     begin(postgres, ops, count);
     int status = WEIR_EDOWN;
+    size_t sorted = 0;
     if (connected(postgres, deadline_ns)) {
         bool raised = raise_asked(postgres, ops, count, deadline_ns);
-        size_t sorted = sort(postgres, ops, count);
+        sorted = sort(postgres, ops, count);
         status = sorted > 0 ? decide(postgres, sorted, deadline_ns) : raised ? 0 : WEIR_EDOWN;
         end(postgres, ops, count, status, raised);
     }
     pthread_mutex_lock(&postgres->mutex);
-    postgres->shown.up = postgres->link.conn != NULL && !is_stuck(postgres);
+    /* A raise that was asked for and failed is its caller's alone: the others may be well. */
+    postgres->shown.up = postgres->link.conn != NULL && !is_stuck(postgres) && (status == 0 || sorted == 0);
     postgres->shown.batches += status == 0;
     postgres->shown.failures += status != 0 || is_stuck(postgres);
     pthread_mutex_unlock(&postgres->mutex);

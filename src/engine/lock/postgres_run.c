@@ -90,6 +90,9 @@ bool weir_pg_identify_now(struct weir_postgres *postgres, struct weir_pg_identit
             !weir_pg_table_judge(&postgres->link, &postgres->text, postgres->named, deadline_ns))
             break;
     }
+    if (!postgres->link.fault[0])
+        (void)snprintf(postgres->link.fault, sizeof postgres->link.fault,
+                       "what the database says of its incarnation cannot be read");
     return false;
 }
 
@@ -112,6 +115,9 @@ static bool witness_save(struct weir_postgres *postgres, const struct weir_pg_id
 
 bool weir_pg_take_over(struct weir_postgres *postgres, const struct weir_pg_identity *identity)
 {
+    /* What nobody of us raised it to. In the witness it would outlive its correction. */
+    if (identity->ground.incarnation >= WEIR_INCARNATION_MAX)
+        return false;
     if (!witness_save(postgres, identity, identity->ground.incarnation))
         return false;
     postgres->pace.due_ns = 0;
@@ -159,13 +165,15 @@ static bool try_raise(struct weir_postgres *postgres, uint64_t seen, uint64_t *b
             return false;
         tell_differences(postgres, &now);
         uint64_t stored = now.ground.incarnation, wall_s = weir_max_u64(weir_pace_clock_s(), now.wall_s);
-        if (stored > *before && stored > floor)
-            return weir_pg_take_over(postgres, &now);
         uint64_t raised = weir_incarnation_raise(stored, wall_s, floor);
         if (raised == 0) {
-            weir_pg_show_fault(postgres, "incarnations are used up");
+            weir_pg_show_fault(postgres, stored < WEIR_INCARNATION_MAX
+                                             ? "incarnations are used up"
+                                             : "the database has an incarnation that no weir wrote: correct it");
             return false;
         }
+        if (stored > *before && stored > floor)
+            return weir_pg_take_over(postgres, &now);
         *before = weir_min_u64(*before, stored);
         if (!weir_pace_may(&postgres->pace, raised, wall_s))
             return false;
