@@ -63,14 +63,17 @@ static const struct refusal {
 static void explain(const struct refusal *refusal, const struct weir_session_answer *answer, char *detail, size_t size)
 {
     bool routes = refusal->said == WEIR_SESSION_BEHIND || refusal->said == WEIR_SESSION_DOWN;
-    const char *avoided = routes ? answer->avoided : "";
-    (void)snprintf(detail, size, "%s%s%s%s", refusal->detail, avoided[0] ? ", but for those to avoid: " : "", avoided,
-                   routes ? ". GET /v1/sessions/servers shows each" : "");
+    const char *avoided = routes ? answer->avoided : "", *mute = routes ? answer->mute : "";
+    (void)snprintf(
+        detail, size, "%s%s%s%s%s%s%s", refusal->detail, avoided[0] ? ", but for those to avoid: " : "", avoided,
+        mute[0] ? ". These answer, and cannot prove what this session has seen, since they receive nothing: " : "",
+        mute, mute[0] ? " (\"behind\":\"stale\" reads them)" : "",
+        routes ? ". GET /v1/sessions/servers shows each" : "");
 }
 
 static void reply_refusal(const struct weir_http_call *call, const struct weir_session_answer *answer)
 {
-    char detail[DETAIL_MAX + WEIR_SESSION_AVOIDED_MAX];
+    char detail[DETAIL_MAX + WEIR_SESSION_AVOIDED_MAX + WEIR_SESSION_MUTE_MAX];
     char room[WEIR_HTTP_PROBLEM_MAX + 6 * sizeof(detail)]; /* at worst every character is escaped */
     struct weir_text body = weir_text_init(room, sizeof(room));
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/session_decide.h"
 
+#include <stdio.h>
 #include <string.h>
-
-#include "wire/text.h"
 
 #define MS_NS (WEIR_NS_PER_SECOND / 1000)
 #define LEADER_HOLDS_POLLS 2 /* a read that went to the leader looks for a replica again soon */
@@ -203,18 +202,28 @@ static void fill(const struct weir_session_case *route, const struct weir_sessio
     answer->check_size = weir_check_text(&wish, answer->check);
 }
 
-/* Those of ours that were left out because the caller said so. */
-static void name_avoided(const struct weir_session_case *route, const struct weir_snapshot *snapshot,
-                         struct weir_session_answer *answer)
+static void add_name(char *list, size_t size, const char *name)
 {
-    struct weir_text text = weir_text_init(answer->avoided, sizeof(answer->avoided) - 1);
+    size_t used = strlen(list);
+    if (used + strlen(name) + 3 <= size)
+        (void)snprintf(list + used, size - used, "%s%s", used ? ", " : "", name);
+}
+
+/* Those that were left out because the caller said so, and those that answer and cannot prove anything, which the
+ * operator sees as usable. */
+static void name_left_out(const struct weir_session_case *route, const struct weir_session_token *token,
+                          const struct weir_snapshot *snapshot, struct weir_session_answer *answer)
+{
+    bool reads = !route->write && !route->primary && route->strategy == WEIR_SESSION_TRACKED;
+    answer->avoided[0] = answer->mute[0] = '\0';
     for (unsigned i = 0; i < snapshot->count; i++) {
-        if (snapshot->servers[i].shown.primary || !is_avoided(route, snapshot->states[i].name))
-            continue;
-        weir_text_str(&text, text.size ? ", " : "");
-        weir_text_str(&text, snapshot->states[i].name);
+        const struct weir_route_server *server = &snapshot->servers[i];
+        const char *name = snapshot->states[i].name;
+        if (!server->shown.primary && is_avoided(route, name))
+            add_name(answer->avoided, sizeof(answer->avoided), name);
+        else if (reads && server->usable && is_mute(&server->shown, token))
+            add_name(answer->mute, sizeof(answer->mute), name);
     }
-    answer->avoided[text.size] = '\0';
 }
 
 /* Nobody was chosen, or whoever was does not show enough. */
@@ -247,5 +256,5 @@ void weir_session_decide(const struct weir_session_case *route, const struct wei
     bool may_ask = times->now_ns < route->give_up_ns && proposed && said != WEIR_SESSION_FOREIGN;
     bool may_learn = times->now_ns < route->give_up_ns && chosen.verdict == WEIR_PLACE_UNPROVEN;
     ret_answer->said = may_wait || may_ask || may_learn ? WEIR_SESSION_WAITS : said;
-    name_avoided(route, snapshot, ret_answer);
+    name_left_out(route, &token, snapshot, ret_answer);
 }

@@ -58,6 +58,8 @@ enum weir_session_said {
 
 #define WEIR_SESSION_AVOIDED_MAX (WEIR_SESSION_AVOID_MAX * (WEIR_SESSION_NAME_MAX + 2) + 1)
 
+#define WEIR_SESSION_MUTE_MAX 256 /* of more servers than fit, those that fit are named */
+
 struct weir_session_answer {
     enum weir_session_said said;
     unsigned index; /* ROUTED: of the server in the snapshot */
@@ -66,6 +68,7 @@ struct weir_session_answer {
     bool primary, stale, lag_known, says_proven, proven;
     uint64_t lag_ms, holds_ms;
     char avoided[WEIR_SESSION_AVOIDED_MAX]; /* of a route that was refused: the servers that `avoid` left out; or "" */
+    char mute[WEIR_SESSION_MUTE_MAX];       /* likewise: those that answer, where no check can prove anything; or "" */
     char check[WEIR_CHECK_TEXT_MAX];
     size_t check_size;
     char token[WEIR_SESSION_TOKEN_MAX];

@@ -262,8 +262,10 @@ static void look_at_sessions(struct weir_watch *watch, struct weir_session_servi
         weir_watch_state(watch, ALONE("session_primary"), number, true, WEIR_LOG_WARN, "session_primary",
                          "sessions: the primary is %s now", primary);
     else if (may_tell(watch, false))
-        weir_watch_state(watch, ALONE("session_primary"), 0, false, WEIR_LOG_ERROR, "session_primary_gone",
-                         "sessions: there is no primary");
+        weir_watch_state(
+            watch, ALONE("session_primary"), 0, false, WEIR_LOG_ERROR, "session_primary_gone",
+            "sessions: there is no primary: nothing can be written, and a standby that receives nothing is read "
+            "only with behind: stale, or by who has seen nothing yet");
     look_at_session_users(watch, &view);
 }
 

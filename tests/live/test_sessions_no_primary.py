@@ -38,11 +38,18 @@ class NoPrimary(sessions.WithReplicas):
         return route['server']
 
     def test_until_another_is_promoted(self):
+        wait_for(lambda: 'there is no primary: nothing can be written, and a standby that receives nothing is read only '
+                 'with behind: stale' in self.weir.output(), 'the log does not say it')
         self.assertTrue(all(self.states()[name]['usable'] for name in 'bc'))
         self.assertEqual([self.servers[name].value(self.check) for name in 'bc'], ['unproven'] * 2)
         for who in (self.who, {'user': 'ada'}):
             for policy in ('leader', 'wait', 'other', 'error'):
-                self.assertNotIn('avoid', self.refused(behind=policy, **who))
+                said = self.refused(behind=policy, **who)
+                self.assertNotIn('avoid', said)
+                self.assertIn('cannot prove what this session has seen, since they receive nothing: b, c ("behind":"stale"',
+                              said)
+            self.assertIn('receive nothing: c (', self.refused(avoid=['b'], **who))
+            self.assertNotIn('receive nothing', self.refused(want='write', **who))
             self.assertIn('those to avoid: b, c.', self.refused(avoid=['c', 'x', 'b', 'a'], **who))
             first = self.stale(**who)
             self.assertEqual({first, self.stale(avoid=[first], **who)}, {'b', 'c'})
