@@ -28,12 +28,16 @@ static void write_servers(struct weir_prometheus *out, const struct weir_session
         if (view->servers[i].lag_known)
             weir_prometheus_seconds(out, "weir_session_lag_seconds",
                                     (struct weir_label){ "server", view->servers[i].name }, view->servers[i].lag_ns);
-    weir_prometheus_metric(out, "weir_session_server_usable", "gauge",
-                           "1 if the server answers and, as a standby, moves while its primary does.");
-    for (size_t i = 0; i < view->servers_count; i++)
-        weir_prometheus_sample(
-            out, "weir_session_server_usable", (struct weir_label){ "server", view->servers[i].name },
-            (struct weir_label){ "role", view->servers[i].primary ? "primary" : "standby" }, view->servers[i].usable);
+    weir_prometheus_metric(
+        out, "weir_session_server_usable", "gauge",
+        "1 if the server answers and, as a standby, moves while its primary does; role unknown: it has never "
+        "answered.");
+    for (size_t i = 0; i < view->servers_count; i++) {
+        const struct weir_sessions_server *server = &view->servers[i];
+        const char *role = !server->known ? "unknown" : server->primary ? "primary" : "standby";
+        weir_prometheus_sample(out, "weir_session_server_usable", (struct weir_label){ "server", server->name },
+                               (struct weir_label){ "role", role }, server->usable);
+    }
 }
 
 static void write_users(struct weir_prometheus *out, const struct weir_sessions_view *view)

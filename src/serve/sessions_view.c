@@ -52,6 +52,7 @@ void weir_session_service_view(struct weir_session_service *service, struct weir
             .lag_ns = primary ? 0 : server->lag_ns,
             .usable = server->usable,
             .primary = primary,
+            .known = snapshot->states[i].begun_ns != 0,
         };
         if (server->usable)
             (void)snprintf(told->warning, sizeof(told->warning), "%s", snapshot->states[i].fault);

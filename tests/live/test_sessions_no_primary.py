@@ -64,6 +64,16 @@ class NoPrimary(sessions.WithReplicas):
         self.assertNotIn('fault', self.states()['c'])
 
 
+class NeverReached(unittest.TestCase):
+    def test_nobody_knows_its_role(self):
+        with Weir(sessions.configuration({'x': f'host=127.0.0.1 port={DEAD_PORT}'})) as weir, \
+                contextlib.closing(sessions.Client(weir.http)) as client:
+            [server] = client.call('GET', '/v1/sessions/servers')[1]['servers']
+            self.assertEqual((server.get('role'), server['usable']), (None, False))
+            self.assertEqual(client.metric('weir_session_server_usable{server="x",role="unknown"}'), 0)
+            self.assertNotIn('role="standby"', client.call('GET', '/metrics')[1])
+
+
 class Users(unittest.TestCase):
     def test_those_not_seen_before_need_the_primary(self):
         """What it shows is what they have seen: where users are kept, in memory, is not what fails."""
