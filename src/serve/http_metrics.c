@@ -319,7 +319,7 @@ static void write_permits(struct weir_prometheus *out, const struct weir_loop *l
     write_limits(out, loop, true, "weir_permits_released_total", "counter", "Units given back by a release.",
                  offsetof(struct weir_limit_stats, permits_released));
     write_limits(out, loop, true, "weir_permits_ended_total", "counter",
-                 "Units of permits that nobody gave back: their lease ended, or their limit was reset or removed.",
+                 "Units that nobody gave back: their lease ended, or their key or limit was reset or removed.",
                  offsetof(struct weir_limit_stats, permits_ended));
     weir_prometheus_metric(out, "weir_releases_unknown_total", "counter",
                            "Releases answered 404 (RESP: 0): the permit is not of this node (foreign), or is over.");
