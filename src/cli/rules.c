@@ -6,6 +6,7 @@
 
 #include "base/plural.h"
 #include "cli/limit_text.h"
+#include "cli/notes.h"
 #include "cli/option.h"
 #include "cli/plain.h"
 #include "cli/ruleset.h"
@@ -21,7 +22,8 @@ static const char help[] =
     "stray. docs/rules.md describes every key.\n"
     "\n"
     "  --node NAME   as which of the nodes in cluster: (as node: there says, else the first)\n"
-    "  --json        {\"file\":...,\"ok\":...,\"limits\":...,\"errors\":[...],\"warnings\":[...],\"sharing\":[...]}\n"
+    "  --json        {\"file\":...,\"ok\":...,\"limits\":...,\"errors\":[...],\"warnings\":[...],\"sharing\":[...],\n"
+    "                \"notes\":[...]}\n"
     "\n"
     "Exit code: 0 it is good (also with warnings), 2 it is not.\n"
     "\n"
@@ -51,6 +53,28 @@ static json_t *sharing_make(const struct weir_ruleset *ruleset)
     return list;
 }
 
+/* All of them; a list that ends with NULL. */
+struct notes {
+    const char *list[2];
+};
+
+static struct notes notes_of(const struct weir_config *config)
+{
+    struct notes notes = { { NULL } };
+    size_t count = 0;
+    notes.list[count] = weir_note_unasked(config);
+    return notes;
+}
+
+static json_t *notes_make(const struct weir_config *config)
+{
+    json_t *list = json_array();
+    const struct notes notes = config ? notes_of(config) : (struct notes){ { NULL } };
+    for (size_t i = 0; notes.list[i]; i++)
+        (void)json_array_append_new(list, json_string(notes.list[i]));
+    return list;
+}
+
 static void json_print(const char *file, const struct weir_ruleset *ruleset, const struct weir_config_faults *faults)
 {
     json_t *errors = json_array();
@@ -63,9 +87,9 @@ static void json_print(const char *file, const struct weir_ruleset *ruleset, con
         (void)json_array_append_new(warnings, message_make(config->warnings[i].mark, config->warnings[i].text));
     if (config && weir_serve_exposed(config, &said))
         (void)json_array_append_new(warnings, message_make(WHOLE_FILE, said.text));
-    json_t *report = json_pack("{s:s%,s:b,s:I,s:o,s:o,s:o}", "file", file, strlen(file), "ok", config != NULL, "limits",
-                               (json_int_t)(config ? config->limits_count : 0), "errors", errors, "warnings", warnings,
-                               "sharing", sharing_make(ruleset));
+    json_t *report = json_pack("{s:s%,s:b,s:I,s:o,s:o,s:o,s:o}", "file", file, strlen(file), "ok", config != NULL,
+                               "limits", (json_int_t)(config ? config->limits_count : 0), "errors", errors, "warnings",
+                               warnings, "sharing", sharing_make(ruleset), "notes", notes_make(config));
     char *text = report ? json_dumps(report, JSON_COMPACT) : NULL;
     if (text)
         puts(text);
@@ -111,6 +135,9 @@ static void text_print(const char *file, const struct weir_ruleset *ruleset)
     else if (config->http.kind != WEIR_ADDRESS_OFF)
         printf("%s: proxies that can ask at /v1/auth: %s\n", file,
                weir_forwarded_source_name(config->http_rules.forwarded));
+    const struct notes notes = notes_of(config);
+    for (size_t i = 0; notes.list[i]; i++)
+        printf("%s: %s\n", file, notes.list[i]);
     size_t warnings = config->warnings_count + config->warnings_dropped + exposed;
     printf("%s: %zu limit%s, %zu warning%s\n", file, config->limits_count, weir_s(config->limits_count), warnings,
            weir_s(warnings));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/plural.h"
+#include "cli/notes.h"
 #include "cli/option.h"
 #include "cli/plain.h"
 #include "cli/serve_config.h"
@@ -257,6 +258,13 @@ static int make_limiter(const struct weir_serve_flags *flags, const struct weir_
     return error;
 }
 
+static void print_notes(const struct weir_config *config)
+{
+    const char *unasked = weir_note_unasked(config);
+    if (unasked)
+        printf("weir: %s\n", unasked);
+}
+
 /* `weir serve --check FILE`: everything that a start would find wrong, short of listening. */
 static int check(struct weir_serve_flags *flags)
 {
@@ -277,6 +285,8 @@ static int check(struct weir_serve_flags *flags)
                weir_config_lock_engine_name(config->locks.engine));
     else if (setup)
         printf("weir: %s is fine, %zu limit%s\n", flags->check_file, count, weir_s(count));
+    if (setup)
+        print_notes(config);
     weir_setup_destroy(setup);
     weir_limiter_destroy(serving.limiter);
     return setup ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
@@ -347,6 +357,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
     }
     print_auth(config);
     print_engine(config);
+    print_notes(config);
     weir_cli_locks_print(config, locks);
     weir_cli_sessions_print(config);
     serving->fixed = weir_serve_fixed_of(config);
