@@ -8,6 +8,7 @@
 #include "cli/attributes.h"
 #include "cli/in_force.h"
 #include "cli/limit_text.h"
+#include "cli/notes.h"
 #include "cli/option.h"
 #include "cli/plain.h"
 #include "cli/ruleset.h"
@@ -215,6 +216,9 @@ static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli
             other_print(other, width);
         }
     }
+    const char *uncounted = weir_note_uncounted(ruleset->config);
+    if (uncounted && !json && !error)
+        printf("%s\n", uncounted);
     char *text = json && !error ? json_dumps(list, JSON_COMPACT) : NULL;
     if (text)
         puts(text);

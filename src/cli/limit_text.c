@@ -64,8 +64,8 @@ static void add_failure(struct line *line, const struct weir_rule *rule, const s
     if (rule->on_failure == WEIR_ON_FAILURE_LOCAL)
         add(line,
             ", empty at first of a node that has just started, so each outage adds at most %" PRIu64
-            " and what comes back meanwhile",
-            weir_limit_capacity(&rule->whole));
+            "%s and what comes back meanwhile",
+            weir_limit_capacity(&rule->whole), config->nodes_count ? "" : " a process");
 }
 
 static void add_slack(struct line *line, const struct weir_told_sharing *terms)

@@ -11,4 +11,10 @@
 /* There are tokens, and no listener asks for one. */
 const char *weir_note_unasked(const struct weir_config *config);
 
+/* An engine that several processes may share, and nothing says how many: each takes itself for the only one. */
+const char *weir_note_uncounted(const struct weir_config *config);
+
+/* No engine, and no other node: what is counted is this process's alone. */
+const char *weir_note_alone(const struct weir_config *config);
+
 #endif

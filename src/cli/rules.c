@@ -55,14 +55,18 @@ static json_t *sharing_make(const struct weir_ruleset *ruleset)
 
 /* All of them; a list that ends with NULL. */
 struct notes {
-    const char *list[2];
+    const char *list[4];
 };
 
 static struct notes notes_of(const struct weir_config *config)
 {
+    const char *(*const find[])(const struct weir_config *config) = { weir_note_uncounted, weir_note_alone,
+                                                                      weir_note_unasked };
     struct notes notes = { { NULL } };
-    size_t count = 0;
-    notes.list[count] = weir_note_unasked(config);
+    for (size_t i = 0, count = 0; i < sizeof(find) / sizeof(find[0]); i++) {
+        notes.list[count] = find[i](config);
+        count += notes.list[count] != NULL;
+    }
     return notes;
 }
 

@@ -260,7 +260,9 @@ static int make_limiter(const struct weir_serve_flags *flags, const struct weir_
 
 static void print_notes(const struct weir_config *config)
 {
-    const char *unasked = weir_note_unasked(config);
+    const char *uncounted = weir_note_uncounted(config), *unasked = weir_note_unasked(config);
+    if (uncounted)
+        printf("weir: %s\n", uncounted);
     if (unasked)
         printf("weir: %s\n", unasked);
 }

@@ -410,27 +410,6 @@ class Offline(unittest.TestCase):
         self.assertIn(f'weir: {both}', weir('serve', '--check', str(self.file)).stderr)
         self.assertIn(f':1:1: warning: {both}', weir('rules', 'check', str(self.file)).stdout)
 
-    def test_that_nobody_is_asked_for_a_token_is_said(self):
-        """Of tokens that no listener asks for, wherever the operator looks, once; and of no others."""
-        note = 'nobody is asked for a token: all listeners are on loopback'
-        tokens = 'tokens: [{ name: a, secret: 0123456789abcdef0123456789abcdef }]'
-        cases = {f'auth: {{ {tokens} }}\n': 1, f'auth: {{ required: always, {tokens} }}\n': 0,
-                 f'auth: {{ required: never, {tokens} }}\n': 0, '': 0,
-                 f'auth: {{ {tokens} }}\nlisten: {{ http: "0.0.0.0:1" }}\n': 0,
-                 f'auth: {{ {tokens} }}\nlisten: {{ resp: unix:/x/y, http: off }}\n': 1}
-        for text, count in cases.items():
-            with self.subTest(text):
-                self.file.write_text(text + 'limits: []\n', encoding='utf-8')
-                checked = weir('rules', 'check', str(self.file))
-                self.assertEqual((checked.returncode, checked.stdout.count(note)), (0, count))
-                self.assertIn(' 0 warnings', checked.stdout)
-                notes = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)['notes']
-                self.assertEqual(sum(note in one for one in notes), count)
-                self.assertEqual(weir('serve', '--check', str(self.file)).stdout.count(note), count)
-        with Weir(next(iter(cases)) + 'limits: []\n') as server:
-            self.assertEqual(server.output().count(note), 1)
-            self.assertIn('always', server.output())
-
     def test_rules_check_warns_and_says_that_it_is_good(self):
         self.file.write_text('limits: [{ name: a, rate: 100/s, burst: 500 }]\n', encoding='utf-8')
         result = weir('rules', 'check', str(self.file))

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is right in a configuration and still surprises is said wherever the operator looks, in one sentence, once."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+from test_cli import weir
+from weir_server import Weir
+
+
+class Notes(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name, 'weir.yaml')
+
+    def test_processes_that_nobody_named_are_told_of_once(self):
+        engine = 'cluster_secret: 00112233445566778899aabbccddeeff\nengine: { redis: { servers: [127.0.0.1:1] } }\n'
+        one = 'takes itself for the only one at the engine: if there are several, '
+        alone = 'limits are counted in this process alone: each further weir with this file admits as much again'
+        local = '{ name: a, rate: 5/s }, { name: b, rate: 6/s, key: [user] }'
+        closed = '{ name: a, rate: 5/s, on_failure: closed }'
+        cases = {f'{engine}limits: [ {local} ]': f'{one}each outage adds the whole of a limit with on_failure: local',
+                 f'{engine}limits: [ {closed}, {{ name: b, rate: 6/s, key: [user], sharing: batched, '
+                 'on_failure: closed } ]':
+                     f'{one}a batched limit overshoots by its slack for each of them',
+                 f'{engine}cl_throttle: {{ engine: redis }}\nlimits: [ {closed} ]': f'{one}each outage',
+                 f'{engine}limits: [ {closed} ]': None,
+                 f'{engine}cluster: {{ nodes: [ a, b ], node: a }}\nlimits: [ {local} ]': None,
+                 f'limits: [ {local} ]': alone, 'limits: []': None,
+                 f'cluster: {{ nodes: [ a ], node: a }}\nlimits: [ {local} ]': None}
+        for text, note in cases.items():
+            with self.subTest(text):
+                self.file.write_text(text + '\n', encoding='utf-8')
+                checked = weir('rules', 'check', str(self.file)).stdout
+                notes = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)['notes']
+                self.assertIn(' 0 warnings', checked)
+                self.assertEqual(checked.count(one) + checked.count(alone), 1 if note else 0)
+                self.assertEqual(len(notes), 1 if note else 0)
+                shown = [weir('explain', '--config', str(self.file), 'user=ada').stdout,
+                         weir('serve', '--check', str(self.file)).stdout]
+                self.assertEqual([told.count(one) for told in shown], [1, 1] if note and note != alone else [0, 0])
+                if note:
+                    self.assertIn(note, checked)
+                    self.assertIn(note, notes[0])
+        self.file.write_text(f'{engine}limits: [ {local} ]\n', encoding='utf-8')
+        self.assertIn('each outage adds at most 5 a process and what', weir('rules', 'check', str(self.file)).stdout)
+        with Weir(f'{engine}limits: [ {local} ]\n') as server:
+            self.assertEqual(server.output().count(one), 1)
+
+    def test_that_nobody_is_asked_for_a_token_is_said(self):
+        """Of tokens that no listener asks for, wherever the operator looks, once; and of no others."""
+        note = 'nobody is asked for a token: all listeners are on loopback'
+        tokens = 'tokens: [{ name: a, secret: 0123456789abcdef0123456789abcdef }]'
+        cases = {f'auth: {{ {tokens} }}\n': 1, f'auth: {{ required: always, {tokens} }}\n': 0,
+                 f'auth: {{ required: never, {tokens} }}\n': 0, '': 0,
+                 f'auth: {{ {tokens} }}\nlisten: {{ http: "0.0.0.0:1" }}\n': 0,
+                 f'auth: {{ {tokens} }}\nlisten: {{ resp: unix:/x/y, http: off }}\n': 1}
+        for text, count in cases.items():
+            with self.subTest(text):
+                self.file.write_text(text + 'limits: []\n', encoding='utf-8')
+                checked = weir('rules', 'check', str(self.file))
+                self.assertEqual((checked.returncode, checked.stdout.count(note)), (0, count))
+                self.assertIn(' 0 warnings', checked.stdout)
+                notes = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)['notes']
+                self.assertEqual(sum(note in one for one in notes), count)
+                self.assertEqual(weir('serve', '--check', str(self.file)).stdout.count(note), count)
+        with Weir(next(iter(cases)) + 'limits: []\n') as server:
+            self.assertEqual(server.output().count(note), 1)
+            self.assertIn('always', server.output())
+
+
+if __name__ == '__main__':
+    unittest.main()
