@@ -122,15 +122,34 @@ static void explanation_print(const struct weir_explanation *explanation, const 
         printf("%-*s  %s\n", width, "", sharing);
 }
 
+/* Whether the file says the same in what is shown: then the other definition is another in name only. */
+static bool same_numbers(const json_t *other, const struct weir_rule *rule)
+{
+    char rate[64];
+    const char *other_rate = json_string_value(json_object_get(other, "rate"));
+    const char *algorithm = json_string_value(json_object_get(other, "algorithm"));
+    weir_rate_format(&rule->whole, rate, sizeof(rate));
+    return !rule->variant[0] && other_rate && algorithm && strcmp(other_rate, rate) == 0 &&
+           strcmp(algorithm, weir_algorithm_name(rule->whole.algorithm)) == 0 &&
+           json_integer_value(json_object_get(other, "capacity")) == (json_int_t)weir_limit_capacity(&rule->whole);
+}
+
 /* What decides where the server was asked, if that is not what the file says. */
-static void other_print(const json_t *other, int width)
+static void other_print(const json_t *other, const struct weir_rule *rule, int width)
 {
     json_int_t revision = json_integer_value(json_object_get(other, "revision"));
     if (!other)
         return;
-    printf("%-*s  NOT what decides there: revision %" JSON_INTEGER_FORMAT " of node ", width, "", revision);
+    bool undecidable = json_is_true(json_object_get(other, "undecidable"));
+    bool same = !undecidable && same_numbers(other, rule);
+    printf("%-*s  %s: revision %" JSON_INTEGER_FORMAT " of node ", width, "",
+           same ? "there a definition with the same numbers decides" : "NOT what decides there", revision);
     text_print(other, "revision_of");
-    if (json_is_true(json_object_get(other, "undecidable"))) {
+    if (same) {
+        printf("\n");
+        return;
+    }
+    if (undecidable) {
         printf(" does, which is not understood there (on_failure: ");
         text_print(other, "on_failure");
         printf(")\n");
@@ -213,7 +232,7 @@ static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli
             (void)json_array_append_new(list, explanation_json(&explanation, ruleset->config, name, other));
         if (!error && !json) {
             explanation_print(&explanation, ruleset->config, name, width);
-            other_print(other, width);
+            other_print(other, explanation.rule, width);
         }
     }
     const char *uncounted = weir_note_uncounted(ruleset->config);

@@ -50,6 +50,21 @@ static void add_share(struct line *line, const struct weir_rule *rule, const str
     add(line, "%s capacity %" PRIu64, rate, rule->terms.share);
 }
 
+static void add_local(struct line *line, const struct weir_rule *rule, const struct weir_config *config)
+{
+    char rate[64];
+    weir_rate_format(&rule->share, rate, sizeof(rate));
+    if (rule->terms.nodes > 1)
+        add(line, "each node decides by its share (node %s: ", node_of(config));
+    else
+        add(line, "this node decides by itself (");
+    add(line,
+        "%s capacity %" PRIu64
+        "), from empty if it has just started. Each outage adds to the overshoot at most %" PRIu64
+        "%s, and what comes back meanwhile",
+        rate, rule->terms.share, weir_limit_capacity(&rule->whole), config->nodes_count ? "" : " a process");
+}
+
 static void add_failure(struct line *line, const struct weir_rule *rule, const struct weir_config *config)
 {
     add(line, "; if the engine does not answer within ");
@@ -60,12 +75,7 @@ static void add_failure(struct line *line, const struct weir_rule *rule, const s
     else if (rule->on_failure == WEIR_ON_FAILURE_CLOSED)
         add(line, "refused");
     else
-        add_share(line, rule, config);
-    if (rule->on_failure == WEIR_ON_FAILURE_LOCAL)
-        add(line,
-            ", empty at first of a node that has just started, so each outage adds at most %" PRIu64
-            "%s and what comes back meanwhile",
-            weir_limit_capacity(&rule->whole), config->nodes_count ? "" : " a process");
+        add_local(line, rule, config);
 }
 
 static void add_slack(struct line *line, const struct weir_told_sharing *terms)
@@ -95,7 +105,7 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
     case WEIR_SHARING_LEASED:
         add(&line, "leased in chunks for ");
         add_time(&line, rule->chunk_ttl_ns);
-        add(&line, ": overshoot 0, unused at most what is unspent and forfeited");
+        add(&line, ": overshoot 0. What one node holds and does not use, the others lack");
         break;
     case WEIR_SHARING_BATCHED:
         add(&line, "batched every ");

@@ -256,9 +256,10 @@ class Offline(unittest.TestCase):
         result = weir(*cluster, 'user=ada', 'tenant=acme', 'route=/api/x')
         self.assertEqual((result.returncode, result.stderr), (0, ''))
         self.assertRegex(result.stdout, r'(?m)^api-per-tenant +applies: token_bucket 60000/min burst 1000 \(line \d+\)\n'
-                                        r' +leased in chunks for 2s: overshoot 0, .*: the share of node b, 20000/min '
-                                        r'capacity 333, empty at first of a node that has just started, so each outage '
-                                        r'adds at most 1000 and what comes back meanwhile$')
+                                        r' +leased in chunks for 2s: overshoot 0\. What one node holds and does not '
+                                        r'use, the others lack; if .*: each node decides by its share \(node b: '
+                                        r'20000/min capacity 333\), from empty if it has just started\. Each outage '
+                                        r'adds to the overshoot at most 1000, and what comes back meanwhile$')
         self.assertRegex(result.stdout, r'(?m)^ +batched every 100ms over 3 nodes, slack 10: overshoot at most '
                                         r'N\*slack = 30, and 10 more for each node that crashed')
         result = weir(*cluster, 'account=7', 'route=/payments')
@@ -301,7 +302,7 @@ class Offline(unittest.TestCase):
                              '    on_failure: closed\n    overrides: [ { customer: acme, rate: 540/min } ]\n',
                              encoding='utf-8')
         lines = weir('rules', 'check', str(self.file)).stdout.splitlines()
-        self.assertRegex(lines[0], r'adds at most 10 .*; by overrides more: each outage adds at most 50 \(line 9\)$')
+        self.assertRegex(lines[0], r'at most 10, .*; by overrides more: each outage adds at most 50 \(line 9\)$')
         self.assertRegex(lines[1], r'N\*slack = 10, .*; by overrides more: overshoot at most 54 \(line 17\)$')
         api, ahead = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)['sharing']
         self.assertEqual((api['outage_adds_max'], api['outage_override_line'], 'overshoot_override_line' in api),
@@ -318,7 +319,8 @@ class Offline(unittest.TestCase):
                              '  - { name: split, rate: 8/s, sharing: split }\n', encoding='utf-8')
         lines = weir('rules', 'check', str(self.file)).stdout.splitlines()
         self.assertEqual([name for name in ('closed', 'open', 'local', 'split')
-                          if any(f'"{name}"' in line and 'share of node' in line for line in lines)], ['local', 'split'])
+                          if any(f'"{name}"' in line and 'share ' in line and 'node a' in line for line in lines)],
+                         ['local', 'split'])
         report = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)
         self.assertEqual([one['limit'] for one in report['sharing'] if 'share' in one], ['local', 'split'])
 

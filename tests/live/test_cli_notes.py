@@ -46,7 +46,7 @@ class Notes(unittest.TestCase):
                     self.assertIn(note, checked)
                     self.assertIn(note, notes[0])
         self.file.write_text(f'{engine}limits: [ {local} ]\n', encoding='utf-8')
-        self.assertIn('each outage adds at most 5 a process and what', weir('rules', 'check', str(self.file)).stdout)
+        self.assertIn('adds to the overshoot at most 5 a process, and what', weir('rules', 'check', str(self.file)).stdout)
         with Weir(f'{engine}limits: [ {local} ]\n') as server:
             self.assertEqual(server.output().count(one), 1)
 

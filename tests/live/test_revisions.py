@@ -328,6 +328,11 @@ class Rollout(unittest.TestCase):
             told = json.loads(self.explain(cluster.nodes['b'], '--json')[0])[0]
             self.assertEqual((told['rate'], told['in_force']['rate']), ('300/day', '600/day'))
             self.assertNotIn('NOT', ''.join(self.explain(cluster.nodes['a'])))
+            # b's file comes to say the same: a's definition decides all the same, and nobody is told of a difference.
+            cluster.nodes['b'].config.write_text(cluster.nodes['b'].config.read_text().replace('300/day', '600/day'))
+            out, _ = self.explain(cluster.nodes['b'], '--config', str(cluster.nodes['b'].config))
+            self.assertNotIn('NOT', out)
+            self.assertIn(f'there a definition with the same numbers decides: revision {revision} of node a\n', out)
             self.assertIn("1 shared limit is defined by other nodes, not by this one's file: api; "
                           'changed: api 300/day -> 600/day\n',
                           cluster.nodes['b'].output())
