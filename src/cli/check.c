@@ -202,6 +202,24 @@ static void permit_print(const json_t *verdict)
         printf("\npermit %s\nlasts %s; give it back: POST /v1/permits/ID/release\n", permit, lease);
 }
 
+/* Why no wait helps. A gossiping node never admits more at once than the others need not know of. */
+static void never_print(const json_t *verdict)
+{
+    size_t index;
+    json_t *limit;
+    json_array_foreach(json_object_get(verdict, "limits"), index, limit)
+    {
+        json_int_t capacity = json_integer_value(json_object_get(limit, "capacity"));
+        json_int_t slack = json_integer_value(json_object_get(limit, "slack"));
+        bool gossips = strcmp(text_of(limit, "sharing"), "gossip") == 0 && slack < capacity;
+        if (json_is_true(json_object_get(limit, "admitted")) || json_is_true(json_object_get(limit, "shadow")) ||
+            json_integer_value(json_object_get(limit, "retry_after_ms")) >= 0)
+            continue;
+        printf("%s never admits it: it costs more than the %s, %" JSON_INTEGER_FORMAT "\n", text_of(limit, "limit"),
+               gossips ? "slack" : "capacity", gossips ? slack : capacity);
+    }
+}
+
 static void verdict_print(const json_t *verdict)
 {
     json_t *limits = json_object_get(verdict, "limits");
@@ -220,6 +238,8 @@ static void verdict_print(const json_t *verdict)
            none && !admitted ? " (unmatched: refuse); weir explain says why" : "");
     if (json_object_get(verdict, "missing"))
         printf("the request lacks \"%s\"\n", text_of(verdict, "missing"));
+    else
+        never_print(verdict);
     if (none)
         return;
     printf("\n  %-*s  %-8s  %12s  %12s  %10s  %10s  %10s\n", width, "limit", "says", "remaining", "capacity",

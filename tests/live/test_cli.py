@@ -88,6 +88,8 @@ class Check(unittest.TestCase):
         result = self.check('--cost', '3', 'user=never', 'route=/api/x')
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stdout, r'(?m)^\* per-user +refuses +2 +2 +never ')
+        self.assertEqual(result.stdout.splitlines()[1], 'per-user never admits it: it costs more than the capacity, 2')
+        self.assertNotIn('never admits', self.check('user=never', 'route=/export').stdout)
 
     def test_no_limit_applies(self):
         result = self.check('user=nobody')

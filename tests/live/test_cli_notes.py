@@ -6,6 +6,7 @@ import pathlib
 import tempfile
 import unittest
 
+import cluster
 from test_cli import weir
 from weir_server import Weir
 
@@ -70,6 +71,17 @@ class Notes(unittest.TestCase):
         with Weir(next(iter(cases)) + 'limits: []\n') as server:
             self.assertEqual(server.output().count(note), 1)
             self.assertIn('always', server.output())
+
+
+class Never(unittest.TestCase):
+    def test_of_what_a_gossiping_node_never_admits_the_slack_is_named(self):
+        text = cluster.config('  - { name: told, rate: 100/min, sharing: gossip, slack: 7 }\n', names='ab')
+        with cluster.Nodes(text, names='ab') as nodes:
+            cluster.wait_for(lambda: cluster.get_json(nodes['a'].http, '/v1/nodes')['gossip']['synced'])
+            for cost, named in ((8, 'slack, 7'), (101, 'slack, 7')):
+                result = weir('check', '--server', f'127.0.0.1:{nodes["a"].http}', '--cost', str(cost))
+                self.assertEqual(result.stdout.splitlines()[:2],
+                                 ['refused', f'told never admits it: it costs more than the {named}'])
 
 
 if __name__ == '__main__':
