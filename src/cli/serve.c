@@ -187,6 +187,14 @@ static void say_changes(const struct weir_changes *changes, char *ret_text, size
                        changes->alone[0] ? "; on this node alone until the others are reloaded: " : "", changes->alone);
 }
 
+/* What is surprising now and was not before: a start says it of all. */
+static const char *new_note(const struct weir_config *before, const struct weir_config *now)
+{
+    const char *unasked = weir_note_unasked(before) ? NULL : weir_note_unasked(now);
+    const char *uncounted = weir_note_uncounted(before) ? NULL : weir_note_uncounted(now);
+    return unasked ? unasked : uncounted ? uncounted : "";
+}
+
 /* What the file says otherwise than what decides, with `revisions` in it. NULL: ret_said says why. */
 static struct weir_config *load_next(struct serving *serving, struct weir_revisions *revisions,
                                      const struct weir_config *again, char *ret_fixed, size_t fixed_size,
@@ -229,13 +237,14 @@ static struct weir_setup *reload(void *context, struct weir_revisions *revisions
     setup->origin.wall_ns = same ? since_ns : now_ns;
     say_changes(&changes, changed, sizeof(changed));
     say_replaced(setup->config, replaced, sizeof(replaced));
+    const char *note = new_note(in_force->config, setup->config);
     if (again)
         (void)snprintf(ret_said, said_size, "%s", changed);
     else
-        (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s%s%s%s", weir_rules_count(setup->rules),
+        (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s%s%s%s%s%s", weir_rules_count(setup->rules),
                        weir_s(weir_rules_count(setup->rules)),
                        serving->flags.config_file ? serving->flags.config_file : "the built-in example", replaced,
-                       changed[0] ? "; " : "", changed, said.text[0] ? "; " : "", said.text,
+                       changed[0] ? "; " : "", changed, note[0] ? "; " : "", note, said.text[0] ? "; " : "", said.text,
                        kept[0] ? "; changed, but kept until a restart: " : "", kept);
     return setup;
 }

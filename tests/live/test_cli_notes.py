@@ -3,10 +3,12 @@
 """What is right in a configuration and still surprises is said wherever the operator looks, in one sentence, once."""
 import json
 import pathlib
+import signal
 import tempfile
 import unittest
 
 import cluster
+from redis_server import wait_for
 from test_cli import weir
 from weir_server import Weir
 
@@ -71,6 +73,13 @@ class Notes(unittest.TestCase):
         with Weir(next(iter(cases)) + 'limits: []\n') as server:
             self.assertEqual(server.output().count(note), 1)
             self.assertIn('always', server.output())
+        with Weir('limits: []\n') as server:
+            for text, count in (next(iter(cases)), 1), (next(iter(cases)) + '# as before\n', 1), ('', 1):
+                reloads = server.output().count('reloaded')
+                server.config.write_text(text + 'limits: []\n', encoding='utf-8')
+                server.process.send_signal(signal.SIGHUP)
+                wait_for(lambda seen=reloads: server.output().count('reloaded') > seen, 'no reload is told')
+                self.assertEqual(server.output().count(note), count)
 
 
 class Never(unittest.TestCase):
