@@ -59,8 +59,10 @@ class Backend:
                 if self.headers['Upgrade']:
                     return self.tunnel()
                 if self.path.startswith('/export/') and not backend.free.is_set():
+                    backend.at_work.append(self.path)
                     backend.arrived.release()
                     backend.go_on.acquire(timeout=AWAIT_S)
+                    backend.at_work.pop()
                 backend.done(dict(self.headers))
                 self.send_response(200)
                 self.send_header('Content-Length', '6')
@@ -84,7 +86,7 @@ class Backend:
                 pass
         self.seen, self.free = [], threading.Event()
         self.arrived, self.go_on = threading.Semaphore(0), threading.Semaphore(0)
-        self.done = lambda fields: None
+        self.done, self.at_work = lambda fields: None, []
         self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
         self.server.handle_error = lambda *_: None  # clients go away on purpose
         self.port = self.server.server_port
@@ -107,6 +109,7 @@ class PermitsOfTheProxy:
         self.assertEqual(self.get('/export/x', self.honest)[0], 429)
         for client in clients:
             client.close()
+        self.backend_ends(2)
         self.await_permit()
 
     def test_a_backend_that_is_gone_gives_its_permit_back(self):
@@ -206,14 +209,20 @@ class RecipeCase(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='weir-recipe-'))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.backend, self.front, self.inner = Backend(), free_port(), free_port()
-        self.weir = Weir(self.config or blocks(self.page, 'yaml')[0])
-        self.addCleanup(self.weir.stop)
+        self.start_weirs()
         self.addCleanup(self.backend.stop)
         self.start_proxy()
         deadline = time.monotonic() + AWAIT_S
         while not self.listens():
             self.assertLess(time.monotonic(), deadline, 'the proxy does not listen')
             time.sleep(0.02)
+
+    def weir_config(self):
+        return self.config or blocks(self.page, 'yaml')[0]
+
+    def start_weirs(self):
+        self.weir = Weir(self.weir_config())
+        self.addCleanup(self.weir.stop)
 
     def listens(self):
         with socket.socket() as sock:
@@ -288,6 +297,13 @@ class RecipeCase(unittest.TestCase):
 
     def passed(self):
         return len(self.backend.seen)
+
+    def backend_ends(self, count):
+        """Permits stay out as long as the backend is at work, and no longer."""
+        time.sleep(0.3)  # more than it takes to give a permit back
+        self.assertEqual(self.get('/export/x', self.honest)[0], 429)
+        for _ in range(count):
+            self.backend.go_on.release()
 
     def await_permit(self):
         """The lease is ten minutes: what comes back sooner was given back."""
@@ -396,6 +412,17 @@ class Questions:
         for client in (first, second):
             self.assertEqual(client.getresponse().read(), b'hello\n')
             client.close()
+        self.await_permit()
+
+    def test_who_hangs_up_leaves_no_more_at_work_than_the_limit_says(self):
+        for i in range(10):
+            client = self.send('/export/x', self.honest)
+            self.backend.arrived.acquire(timeout=AWAIT_S if i < 2 else 0.2)
+            if i % 2:  # a reset
+                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+            client.close()
+        self.assertEqual(len(self.backend.at_work), 2)
+        self.backend_ends(2)
         self.await_permit()
 
     def test_what_browsers_add_does_no_harm(self):

@@ -2,14 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/haproxy.md as it is printed, with a real HAProxy."""
 import contextlib
+import os
+import re
 import shutil
 import signal
 import socket
+import struct
 import threading
 import time
 import unittest
 
 import recipe_case
+import recipe_operator
+from redis_server import Redis
+from weir_server import Weir
 
 
 def start(case, *words):
@@ -61,6 +67,7 @@ class Haproxy(recipe_case.ClientsThatLeave, recipe_case.PermitsOfTheProxy, recip
         self.assertEqual(self.remaining({'route': '/export/x', 'user': 'ada'}), 0)
         for client in clients:
             client.close()
+        self.backend_ends(2)
         self.await_permit()
         last.close()
 
@@ -135,6 +142,141 @@ class Behind(recipe_case.RecipeCase):
         while self.remaining({'route': '/export/x', 'user': 'ada'}) != 2:
             self.assertLess(time.monotonic(), deadline, 'it did not come back')
             time.sleep(0.05)
+
+
+class Http2(recipe_case.RecipeCase):
+    """With what the page says for clients that speak HTTP/2."""
+    page = 'haproxy.md'
+
+    def start_proxy(self):
+        start(self)
+
+    def printed(self, language, index=0):
+        text = super().printed(language, index)
+        if language != 'haproxy':
+            return text
+        self.door = recipe_case.free_port()
+        bind = f'bind 127.0.0.1:{self.front}'
+        return (text.replace(bind, f'{bind} accept-proxy', 1) +
+                super().printed(language, 1).replace('127.0.0.1:8002', f'127.0.0.1:{self.door}'))
+
+    def hang_up(self, cancel, timeout_s):
+        """GET /export/x, and after it has arrived the stream is cancelled, or the connection ends."""
+        def frame(kind, flags, stream, text=b''):
+            return struct.pack('>I', len(text))[1:] + bytes([kind, flags]) + struct.pack('>I', stream) + text
+        fields = ((b':method', b'GET'), (b':scheme', b'http'), (b':authority', b'a'), (b':path', b'/export/x'),
+                  (b'x-api-key', b'ada'))
+        block = b''.join(b'\x00' + b''.join(bytes([len(word)]) + word for word in field) for field in fields)
+        with socket.create_connection(('127.0.0.1', self.door), recipe_case.AWAIT_S) as sock:
+            sock.sendall(b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + frame(4, 0, 0) + frame(1, 5, 1, block))
+            self.backend.arrived.acquire(timeout=timeout_s)
+            if cancel:
+                sock.sendall(frame(3, 0, 1, struct.pack('>I', 8)))
+                time.sleep(0.05)
+
+    def test_who_hangs_up_leaves_no_more_at_work_than_the_limit_says(self):
+        for i in range(10):
+            self.hang_up(i % 2, recipe_case.AWAIT_S if i < 2 else 0.2)
+        self.assertEqual(len(self.backend.at_work), 2)
+        for _ in range(2):
+            self.backend.go_on.release()
+        deadline = time.monotonic() + recipe_case.AWAIT_S
+        while self.remaining({'route': '/export/x', 'user': 'ada'}) != 2:
+            self.assertLess(time.monotonic(), deadline, 'a permit did not come back')
+            time.sleep(0.05)
+
+
+class Tokens(recipe_operator.Tokens, recipe_case.RecipeCase):
+    """With what the page says of tokens."""
+    page = 'haproxy.md'
+
+    def start_proxy(self):
+        os.environ['WEIR_TOKEN'] = recipe_operator.TOKEN
+        self.addCleanup(os.environ.pop, 'WEIR_TOKEN')
+        start(self)
+
+    def printed(self, language, index=0):
+        page = (recipe_case.ROOT / 'docs' / self.page).read_text(encoding='utf-8')
+        line = re.search(r'`(http-request set-header X-Weir-Token \S+)`', page)[1]
+        text, begin = super().printed(language, index), 'http-response lua.weir_answered\n'
+        return text.replace(begin, f'{line}\n{begin}', 1)
+
+
+class WrongToken(recipe_operator.WrongToken, Tokens):
+    refusal = 503
+
+
+class Refused(recipe_operator.Refused, recipe_case.RecipeCase):
+    page = 'haproxy.md'
+
+    def start_proxy(self):
+        start(self)
+
+    def printed(self, language, index=0):
+        text = super().printed(language, index)
+        if language != 'haproxy':
+            return text
+        page = (recipe_case.ROOT / 'docs' / self.page).read_text(encoding='utf-8')
+        silent = re.search(r'`(http-request set-log-level silent .*?)`', page)[1]
+        lines = next(block for block in recipe_case.blocks(self.page, language) if 'log-format' in block)
+        return (text.replace('frontend web\n', 'frontend web\n' + lines, 1)
+                .replace('    http-request lua.weir\n', f'    http-request lua.weir\n    {silent}\n', 1))
+
+    def refused(self):
+        lines = (self.folder / 'log').read_text(encoding='utf-8', errors='replace').splitlines()
+        found = [(re.match(r'\d{10} (\d+) (\d+) (\S+) 127\.0\.0\.1 "(\S*)" "(\S+)"$', line), line) for line in lines]
+        return [(int(match[1]), int(match[2]), match[4].replace('-', ''), match[5], line) for match, line in found if match]
+
+
+class Several(recipe_case.RecipeCase):
+    """Two weirs, as the page says: one is asked, and the other when the first is gone."""
+    page = 'haproxy.md'
+
+    def start_weirs(self):
+        self.redis = Redis()
+        self.addCleanup(self.redis.stop)
+        page = (recipe_case.ROOT / 'docs' / self.page).read_text(encoding='utf-8')
+        nodes, split = re.search(r'`(nodes: .*?)` and, in `exports`, `(.*?)`', page).groups()
+        config = (self.weir_config().replace('rate: 2,', split + ',') + re.sub(
+            'nodes: .*?]', nodes, recipe_case.blocks('nginx.md', 'yaml')[2]).replace(':6379', f':{self.redis.port}'))
+        self.weir, self.other = [Weir(config, arguments=('--node', name)) for name in 'ab']
+        self.addCleanup(self.weir.stop)
+        self.addCleanup(self.other.stop)
+
+    def start_proxy(self):
+        start(self)
+
+    def printed(self, language, index=0):
+        text = super().printed(language, index)
+        if language != 'haproxy':
+            return text
+        lines = next(block for block in recipe_case.blocks(self.page, language) if 'backup' in block)
+        for port, weir in ((8081, self.weir), (8082, self.other)):
+            lines = lines.replace(f':{port} ', f':{weir.http} ')
+        return text.replace(f'    server weir 127.0.0.1:{self.weir.http}\n', lines, 1)
+
+    def at_work(self):
+        clients = [self.send('/export/x', self.honest) for _ in range(2)]
+        for _ in clients:
+            self.assertTrue(self.backend.arrived.acquire(timeout=recipe_case.AWAIT_S))
+        self.assertEqual(self.get('/export/x', self.honest)[0], 429)
+        for client in clients:
+            client.close()
+        self.backend_ends(2)
+
+    def test_one_is_asked_and_then_the_other(self):
+        self.at_work()
+        self.await_permit()
+        self.use_up('/upload/x', capacity=5)
+        self.weir.process.terminate()
+        self.weir.process.wait(20)
+        self.backend.free.clear()
+        deadline = time.monotonic() + recipe_case.AWAIT_S
+        while self.get('/elsewhere', self.honest)[0] == 503:
+            self.assertLess(time.monotonic(), deadline, 'the other one is not asked')
+            time.sleep(0.2)
+        self.assertEqual(self.get('/upload/x', self.honest)[0], 429, 'they share it through Redis')
+        self.at_work()
 
 
 class Open(recipe_case.FailsOpen, recipe_case.RecipeCase):

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/nginx.md as it is printed, with a real nginx."""
+import http.client
+import json
 import re
 import shutil
 import signal
@@ -9,7 +11,8 @@ import time
 import unittest
 
 import recipe_case
-from redis_server import stand_still
+import recipe_operator
+from redis_server import Redis, stand_still
 from weir_server import Weir
 
 AROUND = '''worker_processes 1; daemon off; pid FOLDER/pid; error_log FOLDER/error.log warn; events { }
@@ -178,17 +181,69 @@ class Tunnels(recipe_case.Tunnels, recipe_case.RecipeCase):
         return super().printed(language, index).replace('proxy_set_header Connection "";', super().printed(language, 1), 1)
 
 
-class Several(recipe_case.RecipeCase):
-    """Three weirs, as the page says: what takes a permit and what gives it back go to the same one."""
+class Tokens(recipe_operator.Tokens, recipe_case.RecipeCase):
+    """With what the page says of tokens."""
     page = 'nginx.md'
 
-    def setUp(self):
-        self.config = recipe_case.blocks(self.page, 'yaml')[0].replace(
-            'concurrency, rate: 2,', 'concurrency, sharing: split, rate: 6,') + 'cluster: { nodes: [a, b, c], node: a }\n'
-        self.others = [Weir(self.config, arguments=('--node', name)) for name in 'bc']
-        for weir in self.others:
+    def start_proxy(self):
+        start_nginx(self)
+
+    def printed(self, language, index=0):
+        page = (recipe_case.ROOT / 'docs' / self.page).read_text(encoding='utf-8')
+        line = re.search(r'`(proxy_set_header X-Weir-Token TOKEN;)`', page)[1]
+        include, *places = re.search(r'`(include \S+;)` into `(\S+)` \*\*and\*\* `(\S+)`', page).groups()
+        (self.folder / 'token').write_text(line.replace('TOKEN;', recipe_operator.TOKEN + ';'), encoding='utf-8')
+        text = super().printed(language, index)
+        for place in places:
+            begin = f'location = {place} {{'
+            self.assertIn(begin, text)
+            text = text.replace(begin, f'{begin} {include}'.replace('/etc/nginx/weir-token', str(self.folder / 'token')))
+        return text
+
+
+class WrongToken(recipe_operator.WrongToken, Tokens):
+    pass
+
+
+class Refused(recipe_operator.Refused, recipe_case.RecipeCase):
+    page = 'nginx.md'
+    closed, gone = 500, (500,)
+
+    def start_proxy(self):
+        start_nginx(self)
+
+    def printed(self, language, index=0):
+        page = (recipe_case.ROOT / 'docs' / self.page).read_text(encoding='utf-8')
+        line = re.search(r'`(access_log \S+ refused if=\$refused;)`', page)[1]
+        line = line.replace('/var/log/nginx/refused.log', str(self.folder / 'refused.log'))
+        around = super().printed(language, len(recipe_case.blocks(self.page, language)) - 1)
+        return around + super().printed(language, index).replace('server {\n', f'server {{\n{line}\n', 1)
+
+    def refused(self):
+        lines = (self.folder / 'refused.log').read_text(encoding='utf-8').splitlines()
+        found = [re.match(r'\S+ (\d+) (\d+) 127\.0\.0\.1 "(\S+)" "(\S+)" ', line) for line in lines]
+        return [(int(match[1]), int(match[2]), match[3].replace('-', ''), match[4], line)
+                for match, line in zip(found, lines)]
+
+
+class Several(recipe_case.RecipeCase):
+    """Three weirs, as the page says: they share limits through Redis, and what takes a permit and what gives it back go to
+    the same one."""
+    page = 'nginx.md'
+
+    def weir_config(self):
+        self.redis = Redis()
+        self.addCleanup(self.redis.stop)
+        page = (recipe_case.ROOT / 'docs' / self.page).read_text(encoding='utf-8')
+        split = re.search(r'in `exports` `(sharing: split, rate: 6)`', page)[1]
+        nodes = recipe_case.blocks(self.page, 'yaml')[2].replace(':6379', f':{self.redis.port}')
+        return super().weir_config().replace('rate: 2,', split + ',') + nodes
+
+    def start_weirs(self):
+        config = self.weir_config()
+        self.weir, *self.others = [Weir(config, arguments=('--node', name)) for name in 'abc']
+        for weir in (self.weir, *self.others):
             self.addCleanup(weir.stop)
-        super().setUp()
 
     def start_proxy(self):
         start_nginx(self)
@@ -201,12 +256,22 @@ class Several(recipe_case.RecipeCase):
 
     def test_permits_go_back_to_the_weir_that_gave_them(self):
         self.backend.free.set()
-        for user in ('ada', 'bob', 'cyd', 'dan'):
-            client = self.send('/export/x', {'X-Api-Key': user})  # its next request waits for the permit to be back
+        for user in ('ada', 'bob', 'cyd', 'dan', None):
+            fields = {'X-Api-Key': user} if user else {}
+            client = self.send('/export/x', fields)  # its next request waits for the permit to be back
             for _ in range(8):
                 self.assertEqual(client.getresponse().read(), b'hello\n')
-                client.request('GET', '/export/x', headers={'X-Api-Key': user})
+                client.request('GET', '/export/x', headers=fields)
             self.assertEqual(client.getresponse().status, 200)
+            client.close()
+
+    def test_they_keep_one_limit_and_know_of_each_other(self):
+        statuses = [self.get('/upload/x', {'X-Api-Key': f'user-{i}'})[0] for i in range(15)]
+        self.assertEqual((statuses.count(200), statuses.count(429)), (5, 10))
+        for weir in (self.weir, *self.others):
+            client = http.client.HTTPConnection('127.0.0.1', weir.http, timeout=recipe_case.AWAIT_S)
+            client.request('GET', '/v1/limits')
+            self.assertEqual({limit['nodes'] for limit in json.loads(client.getresponse().read())['limits']}, {3})
             client.close()
 
 
