@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/caddy.md as it is printed, with a real Caddy."""
+import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -9,7 +11,31 @@ import time
 import unittest
 
 import recipe_case
-from redis_server import stand_still
+import recipe_operator
+from redis_server import Redis, stand_still
+from weir_server import Weir
+
+
+def start(case, give_back=lambda release, fields: release(fields.get('Weir-Permit'))):
+    """With a backend that gives back as the page says."""
+    release = {}
+    exec(case.printed('python'), release)
+    case.backend.done = lambda fields: give_back(release['release'], fields)
+    text = '{\n\tadmin off\n}\n' + case.printed('caddyfile')
+    (case.folder / 'Caddyfile').write_text(text, encoding='utf-8')
+    case.run_program(shutil.which('caddy') or '/usr/bin/caddy', 'run', '--config', case.folder / 'Caddyfile',
+                     '--adapter', 'caddyfile', env=dict(os.environ, HOME=str(case.folder), WEIR_TOKEN=recipe_operator.TOKEN))
+
+
+def page_text():
+    return (recipe_case.ROOT / 'docs' / 'caddy.md').read_text(encoding='utf-8')
+
+
+def after_forward_auth(text, line):
+    """Its last brace is the one before @no_permit."""
+    begin = '\t\t@no_permit not'
+    assert begin in text
+    return text.replace(begin, f'\t\t{line}\n{begin}', 1)
 
 
 class Caddy(recipe_case.ClientsThatLeave, recipe_case.Tunnels, recipe_case.Questions, recipe_case.RecipeCase):
@@ -17,13 +43,7 @@ class Caddy(recipe_case.ClientsThatLeave, recipe_case.Tunnels, recipe_case.Quest
     page = 'caddy.md'
 
     def start_proxy(self):
-        release = {}
-        exec(self.printed('python'), release)  # what the page gives to backends
-        self.backend.done = lambda fields: release['release'](fields.get('Weir-Permit'))
-        text = '{\n\tadmin off\n}\n' + self.printed('caddyfile')
-        (self.folder / 'Caddyfile').write_text(text, encoding='utf-8')
-        self.run_program(shutil.which('caddy') or '/usr/bin/caddy', 'run', '--config', self.folder / 'Caddyfile',
-                         '--adapter', 'caddyfile', env=dict(os.environ, HOME=str(self.folder)))
+        start(self)
 
     def test_a_key_cannot_add_attributes(self):
         self.use_up()
@@ -58,6 +78,99 @@ class Caddy(recipe_case.ClientsThatLeave, recipe_case.Tunnels, recipe_case.Quest
     def test_the_backend_sees_no_permit_of_a_client(self):
         self.get('/api/x', {**self.honest, 'Weir-Permit': 'f' * 50})
         self.assertNotIn('Weir-Permit', self.backend.seen[-1][1])
+
+
+class Tokens(recipe_operator.Tokens, recipe_case.RecipeCase):
+    """With what the page says of tokens."""
+    page = 'caddy.md'
+
+    def start_proxy(self):
+        words = re.search(r"`release\(permit, (fields={'X-Weir-Token': TOKEN})\)`", page_text())[1]
+        fields = eval(words.partition('=')[2], {'TOKEN': recipe_operator.TOKEN})
+        start(self, lambda release, seen: release(seen.get('Weir-Permit'), fields=fields))
+
+    def printed(self, language, index=0):
+        line = re.search(r'`(header_up Authorization .*?)`', page_text())[1]
+        text, begin = super().printed(language, index), 'header_up -X-Weir-*\n'
+        return text.replace(begin, f'{line}\n{begin}', 1)
+
+    def test_the_backend_sees_what_its_client_showed(self):
+        self.assertEqual(self.get('/api/x', {**self.honest, 'Authorization': 'Basic eDp5'})[0], 200)
+        self.assertEqual(self.backend.seen[-1][1]['Authorization'], 'Basic eDp5')
+
+
+class WrongToken(recipe_operator.WrongToken, Tokens):
+    test_the_backend_sees_what_its_client_showed = None
+    refusal = 401
+
+
+class Refused(recipe_operator.Refused, recipe_case.RecipeCase):
+    """A client without a key has an empty user here, which is not missing."""
+    page = 'caddy.md'
+    missing = 'authorization'
+    honest = {'X-Api-Key': 'ada', 'Authorization': 'Basic eDp5'}
+
+    def start_proxy(self):
+        start(self)
+
+    def printed(self, language, index=0):
+        text = super().printed(language, index)
+        if language != 'caddyfile':
+            return text
+        words = re.search(r'`log { (output file )\S+ }`', page_text())[1]
+        log = f'\tlog {{\n\t\t{words}{self.folder}/refused.log\n\t}}\n'
+        return after_forward_auth(text.replace('\troute {', log + '\troute {', 1), 'skip_log')
+
+    def refused(self):
+        lines = (self.folder / 'refused.log').read_text(encoding='utf-8').splitlines()
+        return [self.parse(line) for line in lines]
+
+    def parse(self, line):
+        told = json.loads(line)
+        asked, answered = told['request'], told['resp_headers']
+        return (told['status'], told['status'], asked['headers'].get('X-Api-Key', [''])[0], asked['uri'],
+                str(answered.get('Ratelimit')) + str(answered.get('Weir-Missing')))
+
+
+class Several(recipe_case.RecipeCase):
+    """Three weirs, as the page says: a permit goes back to the one that gave it."""
+    page = 'caddy.md'
+
+    def start_weirs(self):
+        self.redis = Redis()
+        self.addCleanup(self.redis.stop)
+        split = re.search(r'with `(sharing: split, rate: 6)`', page_text())[1]
+        config = self.weir_config().replace('rate: 2,', split + ',') + recipe_case.blocks('nginx.md', 'yaml')[2].replace(
+            ':6379', f':{self.redis.port}')
+        self.weirs = [Weir(config, arguments=('--node', name)) for name in 'abc']
+        for weir in self.weirs:
+            self.addCleanup(weir.stop)
+        self.weir = self.weirs[0]
+
+    def start_proxy(self):
+        start(self, lambda release, fields: release(fields.get('Weir-Permit'), weir=fields['Weir-At']))
+
+    def printed(self, language, index=0):
+        text = super().printed(language, index)
+        if language != 'caddyfile':
+            return text
+        lines = super().printed(language, 1)
+        for port, weir in zip((8081, 8082, 8083), self.weirs):
+            lines = lines.replace(f':{port} ', f':{weir.http} ')
+        text = text.replace(f'\t\tforward_auth 127.0.0.1:{self.weir.http} {{\n', lines, 1)
+        return after_forward_auth(text, re.search(r'`(request_header Weir-At \S+)`', page_text())[1])
+
+    def test_permits_go_back_to_the_weir_that_gave_them(self):
+        self.backend.free.set()
+        for user in ('ada', 'bob', 'cyd', 'dan', None):
+            for _ in range(9):
+                self.assertEqual(self.get('/export/x', {'X-Api-Key': user} if user else {})[0], 200)
+        self.assertEqual({fields['Weir-At'] for _, fields in self.backend.seen},
+                         {f'127.0.0.1:{weir.http}' for weir in self.weirs})
+
+    def test_they_share_one_limit(self):
+        statuses = [self.get('/upload/x', {'X-Api-Key': f'user-{i}'})[0] for i in range(15)]
+        self.assertEqual((statuses.count(200), statuses.count(429)), (5, 10))
 
 
 if __name__ == '__main__':
