@@ -3,6 +3,7 @@
 """The redis engine on one real server that is killed, stopped, flushed, replaced, full and read only: what is answered,
 and within which time; and on servers that are none."""
 import contextlib
+import os
 import pathlib
 import struct
 import subprocess
@@ -308,8 +309,12 @@ class Refusals(unittest.TestCase):
             self.check_error(drive, 'no sentinel')
 
     def test_options(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        pipe = pathlib.Path(folder.name, 'pipe')
+        os.mkfifo(pipe)  # nobody has it open
         for options, text in (({'prefix': 'a{b'}, 'prefix'), ({'prefix': 'x' * 33}, 'prefix'),
-                              ({'tls_ca_file': '/nowhere'}, 'tls_ca_file')):
+                              ({'tls_ca_file': '/nowhere'}, 'tls_ca_file'), ({'tls_ca_file': pipe}, 'regular file')):
             drive = Drive('127.0.0.1:1', **options)
             self.assertIn(text, drive.line())
             self.assertEqual(drive.end()[0], 1)

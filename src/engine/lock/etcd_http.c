@@ -9,6 +9,8 @@
 #include <curl/curl.h>
 #include <openssl/evp.h>
 
+#include "base/regular.h"
+
 #define CONNECTIONS_MAX 32L
 #define CONNECT_TIMEOUT_MS 1000L
 #define GRPC_NOT_FOUND 5
@@ -334,6 +336,17 @@ static int set_endpoints(struct weir_etcd_http *http, const struct weir_lock_etc
     return http->endpoints_count > 0 ? 0 : WEIR_EINVAL;
 }
 
+/* libcurl opens it for each connection, and would wait with a FIFO for whoever writes to it. */
+static int ca_check(const char *file, struct weir_fault *ret_fault)
+{
+    const char *why = file ? weir_regular_fault(file) : NULL;
+    if (why && ret_fault) {
+        snprintf(ret_fault->field, sizeof ret_fault->field, "ca_file");
+        snprintf(ret_fault->text, sizeof ret_fault->text, "%.70s: %s", file, why);
+    }
+    return why ? WEIR_EINVAL : 0;
+}
+
 int weir_etcd_http_create(const struct weir_lock_etcd_options *options, struct weir_etcd_http **ret_http,
                           struct weir_fault *ret_fault)
 {
@@ -341,6 +354,8 @@ int weir_etcd_http_create(const struct weir_lock_etcd_options *options, struct w
     if (!http)
         return WEIR_ENOMEM;
     int error = set_endpoints(http, options, ret_fault);
+    if (error == 0)
+        error = ca_check(options->ca_file, ret_fault);
     if (error == 0 && (!copy(options->username, &http->username) || !copy(options->password, &http->password) ||
                        !copy(options->ca_file, &http->ca_file)))
         error = WEIR_ENOMEM;

@@ -7,6 +7,8 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 
+#include "base/regular.h"
+
 static void last_reason(char *text, size_t size)
 {
     unsigned long code = ERR_peek_last_error();
@@ -25,7 +27,10 @@ int weir_redis_tls_create(const char *ca_file, SSL_CTX **ret_context, struct wei
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-    int trusted = ca_file ? SSL_CTX_load_verify_file(context, ca_file) : SSL_CTX_set_default_verify_paths(context);
+    const char *why = ca_file ? weir_regular_fault(ca_file) : NULL;
+    int trusted = 0;
+    if (!why)
+        trusted = ca_file ? SSL_CTX_load_verify_file(context, ca_file) : SSL_CTX_set_default_verify_paths(context);
     if (trusted == 1) {
         *ret_context = context;
         return 0;
@@ -33,6 +38,8 @@ int weir_redis_tls_create(const char *ca_file, SSL_CTX **ret_context, struct wei
     if (ret_fault) {
         char reason[80];
         last_reason(reason, sizeof reason);
+        if (why)
+            snprintf(reason, sizeof reason, "%s", why);
         snprintf(ret_fault->field, sizeof ret_fault->field, "tls_ca_file");
         snprintf(ret_fault->text, sizeof ret_fault->text, "%.70s: %s", ca_file ? ca_file : "the system's", reason);
     }
