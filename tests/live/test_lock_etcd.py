@@ -165,6 +165,7 @@ class LockEtcd(unittest.TestCase):
         etcd.kill()
         for _ in range(3):
             service.lock('name', 'B')
+        wait_for(lambda: 'cannot be asked' in service.weir.output(), 'its loss was not told')
         etcd.start()
         service.until_granted('other', 'B')
         wait_for(lambda: 'the store answers again' in service.weir.output(), 'its return was not told')
