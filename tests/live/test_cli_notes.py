@@ -75,10 +75,10 @@ class Notes(unittest.TestCase):
             self.assertIn('always', server.output())
         with Weir('limits: []\n') as server:
             for text, count in (next(iter(cases)), 1), (next(iter(cases)) + '# as before\n', 1), ('', 1):
-                reloads = server.output().count('reloaded')
+                reloads = server.output().count('info reloaded:')
                 server.config.write_text(text + 'limits: []\n', encoding='utf-8')
                 server.process.send_signal(signal.SIGHUP)
-                wait_for(lambda seen=reloads: server.output().count('reloaded') > seen, 'no reload is told')
+                wait_for(lambda seen=reloads: server.output().count('info reloaded:') > seen, 'no reload is told')
                 self.assertEqual(server.output().count(note), count)
 
 

@@ -180,10 +180,10 @@ class Restart(unittest.TestCase):
 
     @staticmethod
     def reload(weir, text):
-        count = weir.output().count('reloaded')
+        count = weir.output().count('info reloaded:')
         weir.config.write_text(text, encoding='utf-8')
         weir.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: weir.output().count('reloaded') > count, 'it is not reloaded')
+        wait_for(lambda: weir.output().count('info reloaded:') > count, 'it is not reloaded')
 
     def test_a_reload_while_it_waits_for_the_engine_is_not_lost(self):
         with SlowDoor(self.redis.port, 3) as door, \

@@ -109,10 +109,10 @@ class Cluster:
 
     @staticmethod
     def reload_text(node, text):
-        before = node.output().count(' reloaded')
+        before = node.output().count('info reloaded:')
         node.config.write_text(text, encoding='utf-8')
         node.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: node.output().count(' reloaded') > before)
+        wait_for(lambda: node.output().count('info reloaded:') > before)
 
     def take_out(self, name):
         """A reload without the limit."""

@@ -224,7 +224,7 @@ class DrainAndReload(unittest.TestCase):
                 for turn in range(1, 21):
                     weir.config.write_text(LIMITS.replace('wide', 'next' if turn % 2 else 'wide'))
                     weir.process.send_signal(signal.SIGHUP)
-                    wait_for(lambda: weir.output().count('reloaded') == turn)
+                    wait_for(lambda: weir.output().count('info reloaded:') == turn)
             finally:
                 stop.set()
                 for thread in threads:
@@ -272,10 +272,10 @@ auth:
         with Weir(self.CONFIG) as weir, Resp(weir.resp) as client:
             self.assertEqual(client.ask('AUTH', 'reader-0123456789'), 'OK')
             for kept, answer in ((True, 'PONG'), (False, 'NOAUTH Authentication required.')):
-                before = weir.output().count('reloaded')
+                before = weir.output().count('info reloaded:')
                 weir.config.write_text(self.CONFIG if kept else self.CONFIG.replace('reader-0', 'other-0'))
                 weir.process.send_signal(signal.SIGHUP)
-                wait_for(lambda: weir.output().count('reloaded') > before)
+                wait_for(lambda: weir.output().count('info reloaded:') > before)
                 wait_for(lambda: str(client.ask('PING')) == answer)
 
     def test_strangers_get_little_room(self):

@@ -419,7 +419,7 @@ class Sharing(unittest.TestCase):
         finally:
             done.set()
             thread.join()
-        self.assertGreater(weir.output().count('reloaded'), 3)
+        self.assertGreater(weir.output().count('info reloaded:'), 3)
 
     def test_requests_under_way_end_by_the_rules_they_were_begun_by(self):
         """weir looks at Redis every 5 s: where that falls into a pause of more than a second, the connection is lost."""
@@ -434,24 +434,24 @@ class Sharing(unittest.TestCase):
     def reload_under_way(self, weir, client, old):
         for reloads in (1, 2):  # the second waits until the first has been moved to
             weir.config.write_text(config(self.redis, old), encoding='utf-8')
-            before = weir.output().count('reloaded')
+            before = weir.output().count('info reloaded:')
             self.redis.pause()
             client.send(resp_encode('WEIR.CHECK', 1, 'user', 'ada') * 50)
             wait_for(lambda: nodes_of(weir)['sharing']['waiting'] == 50, 'they are not under way')
             weir.config.write_text(config(self.redis, limit('new', '5/hour', sharing='exact')), encoding='utf-8')
             for _ in range(reloads):
                 weir.process.send_signal(signal.SIGHUP)
-                wait_for(lambda before=before: weir.output().count('reloaded') > before, 'no reload')
+                wait_for(lambda before=before: weir.output().count('info reloaded:') > before, 'no reload')
                 time.sleep(0.1)
-            self.assertEqual(weir.output().count('reloaded') - before, 1)
+            self.assertEqual(weir.output().count('info reloaded:') - before, 1)
             self.redis.resume()
             self.assertEqual([client.read()[0] for _ in range(50)], [1] * 50)
             self.assertEqual(client.ask('WEIR.PEEK', 1, 'user', 'ada')[1], b'new')
             count = before + reloads
-            wait_for(lambda count=count: weir.output().count('reloaded') == count, 'no second reload')
+            wait_for(lambda count=count: weir.output().count('info reloaded:') == count, 'no second reload')
             weir.config.write_text(config(self.redis, old), encoding='utf-8')
             weir.process.send_signal(signal.SIGHUP)
-            wait_for(lambda count=count: weir.output().count('reloaded') == count + 1, 'no reload')
+            wait_for(lambda count=count: weir.output().count('info reloaded:') == count + 1, 'no reload')
             wait_for(lambda: client.ask('WEIR.PEEK', 1, 'user', 'ada')[1] != b'new', 'the old rules are not back')
 
     def test_a_reload_says_that_another_engine_takes_a_restart(self):
