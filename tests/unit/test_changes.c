@@ -87,6 +87,8 @@ static void test_sharing_and_what_nodes_do_not_tell_each_other(void **state)
 static char *long_text(size_t count, const char *rate)
 {
     char *text = malloc(64 + count * 256);
+    if (!text)
+        abort();
     size_t used = (size_t)sprintf(text, NODES "limits:\n");
     for (size_t i = 0; i < count; i++)
         used += (size_t)sprintf(text + used, "  - { name: %0128zu, match: { u: u%zu }, rate: %s }\n", i, i, rate);
