@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `on_failure: local`: what outages may add, and when a share starts empty. */
+#include <pthread.h>
+
 #include "engine/fallback.h"
 #include "fixture.h"
 #include "random.h"
@@ -234,6 +236,61 @@ static void memory_is_bounded(void **state)
     weir_fallback_destroy(fallback);
 }
 
+/* ---- threads ---- */
+
+struct taker {
+    struct weir_fallback *fallback;
+    pthread_barrier_t *begin;
+    uint64_t admitted, given_back;
+};
+
+static const struct weir_limit_spec wide = { .count = 1000000, .period_ns = 1000 * SECOND };
+
+/* Every third unit is given back, of one key that all ask for. */
+static void *take(void *argument)
+{
+    struct taker *taker = argument;
+    struct weir_remote_key key = key_of(1);
+    struct weir_verdict verdict;
+    pthread_barrier_wait(taker->begin);
+    for (int i = 0; i < 100000; i++) {
+        assert_int_equal(weir_fallback_decide(taker->fallback, 1, &wide, &key, 1, false, T0, &verdict), 0);
+        assert_true(verdict.admitted);
+        taker->admitted++;
+        if (i % 3 > 0)
+            continue;
+        weir_fallback_refund(taker->fallback, &wide, &key, 1, T0);
+        taker->given_back++;
+    }
+    return NULL;
+}
+
+static void threads_that_take_and_give_back_lose_no_unit(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    struct weir_fallback *fallback = make_started(T0 - 1000 * SECOND);
+    struct taker takers[THREADS];
+    pthread_t threads[THREADS];
+    pthread_barrier_t begin;
+    uint64_t used = 0;
+    pthread_barrier_init(&begin, NULL, THREADS);
+    for (size_t i = 0; i < THREADS; i++) {
+        takers[i] = (struct taker){ .fallback = fallback, .begin = &begin };
+        assert_int_equal(pthread_create(&threads[i], NULL, take, &takers[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        used += takers[i].admitted - takers[i].given_back;
+    }
+    struct weir_remote_key key = key_of(1);
+    struct weir_verdict verdict;
+    assert_int_equal(weir_fallback_decide(fallback, 1, &wide, &key, 0, true, T0, &verdict), 0);
+    assert_int_equal(verdict.remaining, 1000000 - used);
+    pthread_barrier_destroy(&begin);
+    weir_fallback_destroy(fallback);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +307,7 @@ int main(void)
         cmocka_unit_test(outages_that_come_and_go_never_add_up),
         cmocka_unit_test(the_bound_told_covers_what_fallbacks_added),
         cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(threads_that_take_and_give_back_lose_no_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
