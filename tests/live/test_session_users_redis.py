@@ -280,7 +280,7 @@ class Together(RedisCase, UsersTogether):
                   lambda: server.ask('SCRIPT', 'FLUSH')]
         crowd = Crowd(drives, chance, faults).run(RUN_S)
         self.assertEqual(crowd.wrong, [])
-        self.assertGreater(crowd.done, 200)
+        self.assertGreaterEqual(crowd.done, crowd.ENOUGH)
         self.assertGreater(crowd.done, 10 * crowd.failed)
         self.assertGreater(sum(drive.stats()['losses'] for drive in drives), 2)
 
