@@ -29,7 +29,7 @@ class Page(sessions.WithReplicas):
         blocks = dict(re.findall(r'^```(sh|python)\n(.*?)^```', PAGE.read_text(encoding='utf-8'), re.M | re.S))
         env = dict(os.environ, WEIR=f'http://127.0.0.1:{self.weir.http}', SERVERS=json.dumps(self.conninfos),
                    **{f'URL_{name}': conninfo for name, conninfo in self.conninfos.items()})
-        said = subprocess.run(['sh', '-eu'], input=blocks['sh'], env=env, check=True, capture_output=True, text=True,
+        said = subprocess.run(['sh'], input=blocks['sh'], env=env, check=True, capture_output=True, text=True,
                               timeout=30).stdout.splitlines()
         self.assertIn('token', json.loads(said[0]))
         self.assertRegex(said[1], 'reading at [bc]')
@@ -40,6 +40,20 @@ class Page(sessions.WithReplicas):
         said = subprocess.run([sys.executable, '-'], input=blocks['python'], env=env, check=True, capture_output=True,
                               text=True, timeout=30).stdout
         self.assertEqual(said, "[('first',), ('second',)]\n")
+
+    def test_the_shell_of_the_page_asks_no_server_that_weir_did_not_name(self):
+        """Not even the one that psql takes where it is told of none."""
+        code = re.search(r'^```sh\n(.*?)^```', PAGE.read_text(encoding='utf-8'), re.M | re.S)[1]
+        primary = dict(word.split('=', 1) for word in self.conninfos['a'].split())
+        env = dict(os.environ, WEIR='http://127.0.0.1:1', PGHOST=primary['host'], PGPORT=primary['port'],
+                   PGUSER=primary.get('user', 'postgres'), PGDATABASE=primary.get('dbname', 'postgres'),
+                   **{f'URL_{name}': conninfo for name, conninfo in self.conninfos.items()})
+        self.servers['a'].execute('CREATE TABLE IF NOT EXISTS comments (text text)')
+        before = self.servers['a'].execute('SELECT count(*) FROM comments')
+        run = subprocess.run(['sh'], input=code, env=env, check=False, capture_output=True, text=True, timeout=30)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertEqual(run.stdout, '')
+        self.assertEqual(self.servers['a'].execute('SELECT count(*) FROM comments'), before)
 
     def test_the_python_of_the_page_outlives_restarts_of_the_servers(self):
         """A read that meets a connection which a restart has closed goes elsewhere, or connects anew; a write is told,
