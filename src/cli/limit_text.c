@@ -116,9 +116,9 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
     case WEIR_SHARING_SPLIT:
         weir_rate_format(&rule->whole, rate, sizeof(rate));
         add(&line,
-            "split: %s over %" PRIu64 " node%s: overshoot 0, and a share more for each node that restarted while the "
-            "limit refilled once; ",
-            rate, terms->nodes, weir_s(terms->nodes));
+            "split: %s over %" PRIu64 " node%s: overshoot 0, and a share more for each node that restarted while %s; ",
+            rate, terms->nodes, weir_s(terms->nodes),
+            rule->spec.algorithm == WEIR_CONCURRENCY ? "a lease lasts" : "the limit refilled once");
         add_share(&line, rule, config);
         return;
     case WEIR_SHARING_GOSSIP:

@@ -294,6 +294,12 @@ class Offline(unittest.TestCase):
                       '30/hour capacity 30', result.stdout)
         self.assertIn(': 5 limits, 0 warnings', result.stdout)
 
+    def test_a_concurrency_limit_has_no_refill(self):
+        self.file.write_text('cluster: { nodes: [ a, b ] }\nlimits:\n  - { name: x, algorithm: concurrency, rate: 4, '
+                             'lease: 1min, sharing: split }\n', encoding='utf-8')
+        self.assertIn('a share more for each node that restarted while a lease lasts; ',
+                      weir('rules', 'check', '--node', 'a', str(self.file)).stdout)
+
     def test_rules_check_tells_the_largest_bound_of_the_overrides(self):
         self.file.write_text('cluster: { nodes: [ a, b ] }\ncluster_secret: 00112233445566778899aabbccddeeff\n'
                              'engine: { redis: { servers: [127.0.0.1:1] } }\nlimits:\n'
