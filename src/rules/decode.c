@@ -198,7 +198,7 @@ int weir_decode_word(struct weir_decode *decode, const struct weir_yaml_node *va
 {
     char form[200];
     size_t used = (size_t)snprintf(form, sizeof(form), "one of ");
-    for (unsigned i = 0; field->names[i]; i++)
+    for (unsigned i = 0; field->names[i] && used < sizeof(form); i++)
         used += (size_t)snprintf(form + used, sizeof(form) - used, "%s%s", i ? ", " : "", field->names[i]);
     int error = scalar_check(decode, value, field, form);
     for (unsigned i = 0; field->names[i] && !error; i++)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/siphash.h"
 #include "serve/nodes.h"
 #include "serve/sessions.h"
 
@@ -27,6 +28,13 @@ static bool may_tell(const struct weir_watch *watch, bool up)
     return up || weir_watch_age_ns(watch) >= CONNECTING_NS;
 }
 
+/* Tells one text from another, as a state; 0: there is none. */
+static unsigned state_of(const char *text)
+{
+    static const struct weir_sip_key fixed = { 0, 0 }; /* the texts are our own */
+    return text && text[0] ? (unsigned)weir_siphash(&fixed, text, strlen(text)) | 1 : 0;
+}
+
 /* ---- the engine ---- */
 
 static void look_at_server(struct weir_watch *watch, const struct weir_nodes_server *server)
@@ -45,11 +53,9 @@ static void look_at_server(struct weir_watch *watch, const struct weir_nodes_ser
     if (connected && server->role[0])
         weir_watch_state(watch, (struct weir_subject){ "engine_role", server->address }, (unsigned char)server->role[0],
                          true, WEIR_LOG_WARN, "engine_role", "%s is %s now", server->address, server->role);
-    /* Its length tells one warning from another. */
-    weir_watch_state(watch, (struct weir_subject){ "engine_warning", server->address },
-                     server->warning ? (unsigned)strlen(server->warning) : 0, !server->warning,
-                     server->warning ? WEIR_LOG_WARN : WEIR_LOG_INFO, "engine_warning", "%s: %s", server->address,
-                     server->warning ? server->warning : "mended");
+    weir_watch_state(watch, (struct weir_subject){ "engine_warning", server->address }, state_of(server->warning),
+                     !server->warning, server->warning ? WEIR_LOG_WARN : WEIR_LOG_INFO, "engine_warning", "%s: %s",
+                     server->address, server->warning ? server->warning : "mended");
 }
 
 static void look_at_engine(struct weir_watch *watch, const struct weir_nodes_engine *engine)
@@ -215,13 +221,13 @@ static void look_at_locks(struct weir_watch *watch, const struct weir_nodes_lock
                      "the incarnation was raised: tokens granted before are below all new ones");
 }
 
-/* What a server that is read lacks: a right, the branch table. Its length tells one warning from another. */
+/* What a server that is read lacks: a right, the branch table. */
 static void look_at_session_warning(struct weir_watch *watch, const struct weir_sessions_server *server)
 {
     bool warns = server->warning[0];
-    weir_watch_state(watch, (struct weir_subject){ "session_server_warning", server->name },
-                     (unsigned)strlen(server->warning), !warns, warns ? WEIR_LOG_WARN : WEIR_LOG_INFO,
-                     "session_server_warning", "sessions: %s: %s", server->name, warns ? server->warning : "mended");
+    weir_watch_state(watch, (struct weir_subject){ "session_server_warning", server->name }, state_of(server->warning),
+                     !warns, warns ? WEIR_LOG_WARN : WEIR_LOG_INFO, "session_server_warning", "sessions: %s: %s",
+                     server->name, warns ? server->warning : "mended");
 }
 
 static void look_at_session_users(struct weir_watch *watch, const struct weir_sessions_view *view)

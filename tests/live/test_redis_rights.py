@@ -134,6 +134,9 @@ class Rights(unittest.TestCase):
             wait_for(lambda: text in weir.output() and 'engine_warning' in weir.output(), 'not in the log')
             self.assertEqual(check(weir, mode='exact', what='sliding_log-admitted', user='ada')[0], 503)
             wait_for(lambda: 'without the engine' in self.ready(weir), '/readyz says nothing of it')
+            # Another right, in a text of the same length.
+            grant(self.redis, [word for word in rights() if word not in ('+getrange', '+pexpire')])
+            wait_for(lambda: 'its user may not run getrange pexpire' in weir.output(), 'the other one is not in the log')
             grant(self.redis, [word for word in rights() if word != '+ping'])
             wait_for(lambda: 'ping' in nodes_of(weir)['engine']['servers'][0]['warning'], 'no warning')
             wait_for(lambda: self.ready(weir) == 'ready\n', 'no limit needs that right')

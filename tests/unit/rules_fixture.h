@@ -22,6 +22,16 @@ struct fixture {
     struct weir_rules *rules;
 };
 
+/* A text that is a configuration. */
+static inline struct weir_config *config_parsed(const char *text)
+{
+    struct weir_config *config = NULL;
+    struct weir_config_fault fault;
+    if (weir_config_parse(text, strlen(text), &config, &fault) != 0)
+        fail_msg("%s\n  gives %u:%u: %s", text, fault.mark.line, fault.mark.column, fault.text);
+    return config;
+}
+
 /* For texts that are put together; a test that has no memory has nothing to say. */
 static inline char *fixture_alloc(size_t size)
 {

@@ -2,17 +2,9 @@
  *
  * What a reload says of the limits: each kind of change in its words, within the text's bound, and since when each
  * limit has been as it is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "rules/changes.h"
+
+#include "rules_fixture.h"
 
 #define NODES "cluster: { nodes: [ a, b ] }\n"
 #define ENGINE                                                                                                         \
@@ -21,18 +13,9 @@
 #define BEFORE_NS 1000
 #define NOW_NS 2000
 
-static struct weir_config *parse(const char *text)
-{
-    struct weir_config *config = NULL;
-    struct weir_config_fault fault;
-    if (weir_config_parse(text, strlen(text), &config, &fault) != 0)
-        fail_msg("%s\n  gives %u:%u: %s", text, fault.mark.line, fault.mark.column, fault.text);
-    return config;
-}
-
 static void expect(const char *before, const char *now, size_t count, const char *text, const char *alone)
 {
-    struct weir_config *old = parse(before), *new = parse(now);
+    struct weir_config *old = config_parsed(before), *new = config_parsed(now);
     struct weir_changes changes;
     assert_int_equal(weir_config_changes(old, BEFORE_NS, new, NOW_NS, &changes), 0);
     assert_string_equal(changes.text, text);
@@ -86,12 +69,11 @@ static void test_sharing_and_what_nodes_do_not_tell_each_other(void **state)
 /* Names as long as they may be: `count` limits of them. */
 static char *long_text(size_t count, const char *rate)
 {
-    char *text = malloc(64 + count * 256);
-    if (!text)
-        abort();
-    size_t used = (size_t)sprintf(text, NODES "limits:\n");
+    char *text = fixture_alloc(64 + count * 256);
+    size_t used = 0;
+    fixture_add(text, &used, NODES "limits:\n");
     for (size_t i = 0; i < count; i++)
-        used += (size_t)sprintf(text + used, "  - { name: %0128zu, match: { u: u%zu }, rate: %s }\n", i, i, rate);
+        fixture_add(text, &used, "  - { name: %0128zu, match: { u: u%zu }, rate: %s }\n", i, i, rate);
     return text;
 }
 
@@ -100,7 +82,7 @@ static void test_the_text_is_bounded_and_counts_what_it_leaves_out(void **state)
     (void)state;
     for (size_t count = 1; count <= 200; count += count < 15 ? 1 : 45) {
         char *before = long_text(count, "999999999/365day"), *now = long_text(count, "1/s");
-        struct weir_config *old = parse(before), *new = parse(now);
+        struct weir_config *old = config_parsed(before), *new = config_parsed(now);
         struct weir_changes changes;
         char more[32];
         assert_int_equal(weir_config_changes(old, BEFORE_NS, new, NOW_NS, &changes), 0);
@@ -123,9 +105,9 @@ static void test_the_text_is_bounded_and_counts_what_it_leaves_out(void **state)
 static void test_a_limit_keeps_since_when_it_is_as_it_is(void **state)
 {
     (void)state;
-    struct weir_config *first = parse("limits: [ { name: x, rate: 9/s }, { name: y, rate: 8/min } ]");
-    struct weir_config *second = parse("limits: [ { name: y, rate: 7/min }, { name: x, rate: 9/s } ]");
-    struct weir_config *third = parse("limits: [ { name: x, rate: 9/s }, { name: y, rate: 7/min } ]");
+    struct weir_config *first = config_parsed("limits: [ { name: x, rate: 9/s }, { name: y, rate: 8/min } ]");
+    struct weir_config *second = config_parsed("limits: [ { name: y, rate: 7/min }, { name: x, rate: 9/s } ]");
+    struct weir_config *third = config_parsed("limits: [ { name: x, rate: 9/s }, { name: y, rate: 7/min } ]");
     struct weir_changes changes;
     assert_int_equal(weir_config_changes(first, BEFORE_NS, second, NOW_NS, &changes), 0);
     assert_int_equal(second->limits[0].since_wall_ns, NOW_NS);

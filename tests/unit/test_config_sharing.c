@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "config_bad.h"
+#include "rules_fixture.h"
 
 #define SECRET "cluster_secret: 000102030405060708090a0b0c0d0e0f\n"
 #define ENGINE "engine: { redis: { servers: [ 127.0.0.1:6379 ] } }\n"
@@ -14,18 +15,9 @@
 #define PERMITS "limits:\n  - name: x\n    rate: 100\n"
 #define REDIS "engine:\n  redis:\n    servers: [ 127.0.0.1:6379 ]\n" /* goes on in line 4, column 5 */
 
-static struct weir_config *parse(const char *text)
-{
-    struct weir_config *config = NULL;
-    struct weir_config_fault fault;
-    if (weir_config_parse(text, strlen(text), &config, &fault) != 0)
-        fail_msg("%s\n  gives %u:%u: %s", text, fault.mark.line, fault.mark.column, fault.text);
-    return config;
-}
-
 static void expect_warnings(const char *text, size_t count, unsigned line, unsigned column, const char *part)
 {
-    struct weir_config *config = parse(text);
+    struct weir_config *config = config_parsed(text);
     bool found = count == 0;
     for (size_t i = 0; i < config->warnings_count; i++)
         found = found || (config->warnings[i].mark.line == line && config->warnings[i].mark.column == column &&
@@ -160,7 +152,7 @@ static void test_sharing_that_means_nothing_is_refused_with_its_place(void **sta
 static void test_defaults(void **state)
 {
     (void)state;
-    struct weir_config *config = parse(LIMIT);
+    struct weir_config *config = config_parsed(LIMIT);
     assert_int_equal(config->limits[0].sharing, WEIR_SHARING_EXACT);
     assert_int_equal(config->limits[0].on_failure, WEIR_ON_FAILURE_LOCAL);
     assert_int_equal(config->limits[0].slack, 0);
@@ -171,7 +163,7 @@ static void test_defaults(void **state)
     assert_int_equal(weir_config_nodes(config), 1);
     assert_null(config->node_name);
     weir_config_destroy(config);
-    config = parse(ENGINE);
+    config = config_parsed(ENGINE);
     assert_string_equal(config->redis.prefix, "weir");
     assert_int_equal(config->redis.connect_timeout_ns, WEIR_NS_PER_SECOND);
     assert_false(config->redis.tls || config->redis.cluster);
@@ -183,7 +175,7 @@ static void test_defaults(void **state)
 static void test_every_key_is_read(void **state)
 {
     (void)state;
-    struct weir_config *config = parse(
+    struct weir_config *config = config_parsed(
         "limits:\n"
         "  - { name: l, rate: 1000/s, sharing: leased, chunk_ttl: 3s, on_failure: closed, deadline: 5ms }\n"
         "  - { name: b, rate: 1000/s, sharing: batched, slack: 7, interval: 50ms, on_failure: open }\n"
@@ -246,7 +238,7 @@ static void test_gossip_is_for_at_most_64_nodes(void **state)
 static void test_nodes_are_counted_by_name(void **state)
 {
     (void)state;
-    struct weir_config *config = parse("cluster: { node: b, nodes: [ c, a, b ] }");
+    struct weir_config *config = config_parsed("cluster: { node: b, nodes: [ c, a, b ] }");
     assert_int_equal(weir_config_nodes(config), 3);
     assert_string_equal(config->nodes[0].name, "a");
     assert_string_equal(config->nodes[2].name, "c");
@@ -260,7 +252,7 @@ static void test_the_flag_says_which_node_this_is(void **state)
 {
     (void)state;
     struct weir_config_fault fault = { { 9, 9 }, "" };
-    struct weir_config *config = parse("cluster:\n  nodes: [ c, a, b ]");
+    struct weir_config *config = config_parsed("cluster:\n  nodes: [ c, a, b ]");
     assert_int_equal(weir_config_be(config, NULL, &fault), WEIR_EINVAL);
     assert_int_equal(fault.mark.line, 2);
     assert_string_equal(fault.text, "nobody says which node this is: must be one of a, b, c (--node NAME, or node: "
@@ -272,13 +264,13 @@ static void test_the_flag_says_which_node_this_is(void **state)
     assert_int_equal(config->node, 2);
     assert_string_equal(config->node_name, "c");
     weir_config_destroy(config);
-    config = parse("cluster: { node: a, nodes: [ a, b ] }");
+    config = config_parsed("cluster: { node: a, nodes: [ a, b ] }");
     assert_int_equal(weir_config_be(config, NULL, &fault), 0);
     assert_int_equal(config->node, 0);
     assert_int_equal(weir_config_be(config, "b", &fault), 0);
     assert_int_equal(config->node, 1);
     weir_config_destroy(config);
-    config = parse(LIMIT);
+    config = config_parsed(LIMIT);
     assert_int_equal(weir_config_be(config, NULL, &fault), 0);
     assert_int_equal(weir_config_be(config, "a", &fault), WEIR_ENOENT);
     assert_non_null(strstr(fault.text, "there is no cluster:"));

@@ -8,18 +8,9 @@
 
 #define SECOND UINT64_C(1000000000)
 
-static struct weir_config *parse(const char *text)
-{
-    struct weir_config *config = NULL;
-    struct weir_config_fault fault;
-    if (weir_config_parse(text, strlen(text), &config, &fault) != 0)
-        fail_msg("%u:%u: %s", fault.mark.line, fault.mark.column, fault.text);
-    return config;
-}
-
 static struct weir_rules *create(struct weir_limiter *limiter, const char *text)
 {
-    struct weir_config *config = parse(text);
+    struct weir_config *config = config_parsed(text);
     struct weir_rules *rules = NULL;
     struct weir_config_fault fault;
     if (weir_rules_create(limiter, config, &rules, &fault) != 0)
@@ -86,7 +77,7 @@ static void test_a_wrong_set_changes_nothing(void **state)
     for (int i = 0; i < 70; i++) /* more patterns with inner text than there may be: found while compiling */
         used += (size_t)snprintf(text + used, sizeof(text) - used,
                                  "  - { name: l%d, match: { r: \"*%d*\" }, rate: 1/s }\n", i, i + 100);
-    struct weir_config *config = parse(text);
+    struct weir_config *config = config_parsed(text);
     struct weir_rules *wrong = (void *)&wrong;
     struct weir_config_fault fault;
     for (int i = 0; i < 3; i++)

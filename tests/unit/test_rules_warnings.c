@@ -3,18 +3,9 @@
  * What is legal and yet hardly meant is said, at its place; what is meant is not complained about. */
 #include "rules_fixture.h"
 
-static struct weir_config *parse(const char *text)
-{
-    struct weir_config *config = NULL;
-    struct weir_config_fault fault;
-    if (weir_config_parse(text, strlen(text), &config, &fault) != 0)
-        fail_msg("%s\n  gives %u:%u: %s", text, fault.mark.line, fault.mark.column, fault.text);
-    return config;
-}
-
 static void expect_none(const char *text)
 {
-    struct weir_config *config = parse(text);
+    struct weir_config *config = config_parsed(text);
     if (config->warnings_count)
         fail_msg("%s\n  gives %s", text, config->warnings[0].text);
     weir_config_destroy(config);
@@ -22,7 +13,7 @@ static void expect_none(const char *text)
 
 static void expect_one(const char *text, unsigned line, unsigned column, const char *part)
 {
-    struct weir_config *config = parse(text);
+    struct weir_config *config = config_parsed(text);
     if (config->warnings_count != 1 || config->warnings[0].mark.line != line ||
         config->warnings[0].mark.column != column || !strstr(config->warnings[0].text, part))
         fail_msg("%s\n  gives %zu warnings, %u:%u: %s", text, config->warnings_count,
@@ -220,7 +211,7 @@ static void test_warnings_are_bounded_and_in_order(void **state)
     size_t used = (size_t)sprintf(text, "limits:\n");
     for (int i = 0; i < WEIR_CONFIG_WARNINGS_MAX + 5; i++)
         used += (size_t)sprintf(text + used, "- { name: l%d, rate: 1/s, mode: off, key: [a%d] }\n", i, i);
-    struct weir_config *config = parse(text);
+    struct weir_config *config = config_parsed(text);
     assert_int_equal(config->warnings_count, WEIR_CONFIG_WARNINGS_MAX);
     assert_int_equal(config->warnings_dropped, 5);
     for (size_t i = 1; i < config->warnings_count; i++)
