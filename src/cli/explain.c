@@ -67,13 +67,31 @@ static struct weir_slice attribute_of(const struct weir_explanation *explanation
     return (struct weir_slice){ explanation->attribute, strlen(explanation->attribute) };
 }
 
-static void applies_print(const struct weir_explanation *explanation)
+/* Whether the file says the same in what is shown: then the other definition is another in name only. */
+static bool same_numbers(const json_t *other, const struct weir_rule *rule)
+{
+    char rate[64];
+    const char *other_rate = json_string_value(json_object_get(other, "rate"));
+    const char *algorithm = json_string_value(json_object_get(other, "algorithm"));
+    weir_rate_format(&rule->whole, rate, sizeof(rate));
+    return !rule->variant[0] && other_rate && algorithm && strcmp(other_rate, rate) == 0 &&
+           strcmp(algorithm, weir_algorithm_name(rule->whole.algorithm)) == 0 &&
+           json_integer_value(json_object_get(other, "capacity")) == (json_int_t)weir_limit_capacity(&rule->whole);
+}
+
+/* Whether what decides where the server was asked is not what the file says. */
+static bool is_overruled(const json_t *other, const struct weir_rule *rule)
+{
+    return other && (json_is_true(json_object_get(other, "undecidable")) || !same_numbers(other, rule));
+}
+
+static void applies_print(const struct weir_explanation *explanation, bool overruled)
 {
     const struct weir_limit_spec *spec = &explanation->rule->whole;
     char rate[64], lease[WEIR_DURATION_SIZE];
     weir_rate_format(spec, rate, sizeof(rate));
     weir_duration_format(spec->period_ns / (WEIR_NS_PER_SECOND / 1000), lease, sizeof(lease));
-    printf("applies: %s %s", weir_algorithm_name(spec->algorithm), rate);
+    printf("%s: %s %s", overruled ? "applies, by the file" : "applies", weir_algorithm_name(spec->algorithm), rate);
     if (spec->algorithm == WEIR_TOKEN_BUCKET || spec->algorithm == WEIR_LEAKY_BUCKET)
         printf(" burst %" PRIu64, weir_limit_capacity(spec));
     if (spec->algorithm == WEIR_CONCURRENCY)
@@ -91,14 +109,14 @@ static void text_print(const json_t *object, const char *member)
 }
 
 static void explanation_print(const struct weir_explanation *explanation, const struct weir_config *config,
-                              const char *name, int width)
+                              const char *name, int width, bool overruled)
 {
     const struct weir_rule *rule = explanation->rule;
     char sharing[512];
     printf("%-*s  ", width, name);
     switch (explanation->reason) {
     case WEIR_REASON_APPLIES:
-        applies_print(explanation);
+        applies_print(explanation, overruled);
         break;
     case WEIR_REASON_MISSING:
         quoted_print("no: the request lacks ", attribute_of(explanation), "");
@@ -122,18 +140,6 @@ static void explanation_print(const struct weir_explanation *explanation, const 
         printf("%-*s  %s\n", width, "", sharing);
 }
 
-/* Whether the file says the same in what is shown: then the other definition is another in name only. */
-static bool same_numbers(const json_t *other, const struct weir_rule *rule)
-{
-    char rate[64];
-    const char *other_rate = json_string_value(json_object_get(other, "rate"));
-    const char *algorithm = json_string_value(json_object_get(other, "algorithm"));
-    weir_rate_format(&rule->whole, rate, sizeof(rate));
-    return !rule->variant[0] && other_rate && algorithm && strcmp(other_rate, rate) == 0 &&
-           strcmp(algorithm, weir_algorithm_name(rule->whole.algorithm)) == 0 &&
-           json_integer_value(json_object_get(other, "capacity")) == (json_int_t)weir_limit_capacity(&rule->whole);
-}
-
 /* What decides where the server was asked, if that is not what the file says. */
 static void other_print(const json_t *other, const struct weir_rule *rule, int width)
 {
@@ -141,7 +147,7 @@ static void other_print(const json_t *other, const struct weir_rule *rule, int w
     if (!other)
         return;
     bool undecidable = json_is_true(json_object_get(other, "undecidable"));
-    bool same = !undecidable && same_numbers(other, rule);
+    bool same = !is_overruled(other, rule);
     printf("%-*s  %s: revision %" JSON_INTEGER_FORMAT " of node ", width, "",
            same ? "there a definition with the same numbers decides" : "NOT what decides there", revision);
     text_print(other, "revision_of");
@@ -231,7 +237,7 @@ static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli
         else if (json)
             (void)json_array_append_new(list, explanation_json(&explanation, ruleset->config, name, other));
         if (!error && !json) {
-            explanation_print(&explanation, ruleset->config, name, width);
+            explanation_print(&explanation, ruleset->config, name, width, is_overruled(other, explanation.rule));
             other_print(other, explanation.rule, width);
         }
     }

@@ -44,7 +44,7 @@ struct weir_sessions_server {
     uint64_t lag_ns;
     bool lag_known, usable, primary;
     bool known;        /* it has answered since the start: else nobody knows its role */
-    char warning[128]; /* what is wrong though it is usable; "" */
+    char warning[256]; /* what is wrong though it is usable; "" */
 };
 
 struct weir_sessions_view {

@@ -2,6 +2,7 @@
  *
  * WEIR.CHECK, WEIR.PEEK, WEIR.REFUND, WEIR.RELEASE and WEIR.RENEW: the limits of the configuration. */
 #include <stdio.h>
+#include <string.h>
 
 #include "serve/ask.h"
 #include "serve/hold.h"
@@ -37,8 +38,13 @@ static bool read_question(const struct weir_resp_call *call, const char *number,
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        call->work->attributes[i].name = call->args[2 + 2 * i];
-        call->work->attributes[i].value = call->args[3 + 2 * i];
+        struct weir_slice name = call->args[2 + 2 * i];
+        if (name.size > 0 &&
+            memchr(name.data, '=', name.size)) { /* its limits would not see it, and admit it uncounted */
+            reply_misuse(call, number, "an attribute and its value are two words: user ada, not user=ada.", "");
+            return false;
+        }
+        call->work->attributes[i] = (struct weir_attribute){ .name = name, .value = call->args[3 + 2 * i] };
     }
     *ret_question =
         (struct weir_question){ .attributes = call->work->attributes, .count = count, .cost = (uint64_t)value };

@@ -48,7 +48,8 @@ static void look_at_server(struct weir_watch *watch, const struct weir_nodes_ser
                          server->state);
     weir_watch_state(watch, (struct weir_subject){ "breaker", server->address }, closed, closed,
                      closed ? WEIR_LOG_INFO : WEIR_LOG_WARN, closed ? "breaker_closed" : "breaker_open",
-                     closed ? "%s is asked again" : "%s is not asked for a while, because it does not answer",
+                     closed ? "%s is asked again"
+                            : "%s is not asked for a while, because it did not answer, or refused to",
                      server->address);
     if (connected && server->role[0])
         weir_watch_state(watch, (struct weir_subject){ "engine_role", server->address }, (unsigned char)server->role[0],

@@ -94,8 +94,8 @@ struct weir_session_server_told {
     uint32_t load;
 };
 
-/* One server, which WEIR_SESSION_SERVER_JSON_MAX bytes hold: its faults are of at most 127. */
-#define WEIR_SESSION_SERVER_JSON_MAX 1600
+/* One server, which WEIR_SESSION_SERVER_JSON_MAX bytes hold: its faults are of at most 255. */
+#define WEIR_SESSION_SERVER_JSON_MAX 2400
 void weir_session_json_server(struct weir_text *text, const struct weir_session_server_told *told);
 
 #endif

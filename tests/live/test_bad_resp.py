@@ -131,6 +131,15 @@ class BadResp(unittest.TestCase):
                 self.error('CL.THROTTLE', 'cost', 15, 30, 60, cost)
                 self.error('WEIR.CHECK', cost, 'user', 'ada')
 
+    def test_an_attribute_that_holds_its_value(self):
+        """It was an attribute of that name: no limit saw it, and it was admitted uncounted."""
+        for words in ((1, 'user=ada', 'route=/x'), (1, 'route', '/x', 'user=ada', '')):
+            for command in ('WEIR.CHECK', 'WEIR.PEEK', 'WEIR.REFUND'):
+                with self.subTest(command=command, words=words):
+                    self.assertIn('user ada, not user=ada', self.error(command, *words))
+        with Resp(self.weir.resp) as client:
+            self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'a=b')[0], 1)
+
     def test_rates_that_are_none(self):
         self.assertIn('Zero rates are not supported', self.error('CL.THROTTLE', 'rate', 15, 0, 60))
         self.assertIn('Zero rates are not supported', self.error('CL.THROTTLE', 'rate', 15, 30, 0))

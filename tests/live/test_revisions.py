@@ -321,7 +321,7 @@ class Rollout(unittest.TestCase):
             cluster.wait_capacity(600)
             revision = look(cluster.nodes['b'])['revision']
             out, error = self.explain(cluster.nodes['b'])
-            self.assertIn('applies: token_bucket 300/day', out)
+            self.assertIn('applies, by the file: token_bucket 300/day', out)
             self.assertIn(f'NOT what decides there: revision {revision} of node a does, token_bucket 600/day capacity 600',
                           out)
             self.assertIn('but for 1 limit that other nodes define', error)
@@ -332,6 +332,7 @@ class Rollout(unittest.TestCase):
             cluster.nodes['b'].config.write_text(cluster.nodes['b'].config.read_text().replace('300/day', '600/day'))
             out, _ = self.explain(cluster.nodes['b'], '--config', str(cluster.nodes['b'].config))
             self.assertNotIn('NOT', out)
+            self.assertIn('applies: token_bucket 600/day', out)
             self.assertIn(f'there a definition with the same numbers decides: revision {revision} of node a\n', out)
             self.assertIn("1 shared limit is defined by other nodes, not by this one's file: api; "
                           'changed: api 300/day -> 600/day\n',

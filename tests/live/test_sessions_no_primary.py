@@ -89,7 +89,7 @@ class Users(unittest.TestCase):
                 contextlib.closing(sessions.Client(weir.http)) as client:
             status, problem = client.post('route', user='ada', wait_ms=50)
             self.assertEqual((status, problem['verdict']), (503, 'down'))
-            self.assertIn('the primary, for a user not seen before', problem['detail'])
+            self.assertIn('this user was not seen before, and the primary cannot be asked', problem['detail'])
             wait_for(lambda: 'or the primary does not, which is asked for users not seen before' in weir.output(),
                      'the log does not say it')
 

@@ -245,7 +245,7 @@ static void a_problem__carries_its_verdict(void **state)
 static void a_server__is_told_within_its_bound(void **state)
 {
     (void)state;
-    char name[WEIR_SESSION_NAME_MAX + 1], failure[128];
+    char name[WEIR_SESSION_NAME_MAX + 1], failure[256];
     memset(name, 'n', sizeof(name));
     memset(failure, '\n', sizeof(failure)); /* six bytes each */
     name[sizeof(name) - 1] = failure[sizeof(failure) - 1] = '\0';

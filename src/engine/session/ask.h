@@ -19,7 +19,7 @@ uint64_t weir_ask_now_ns(void); /* CLOCK_MONOTONIC, of which all deadlines are *
 
 /* `extra`: options that win over those of the conninfo: keyword, value, and so on, NULL; or NULL. WEIR_EIO: none by the
  * deadline, or refused, or not a conninfo: ret_text says why, for people, without the password. WEIR_ENOMEM. */
-#define WEIR_ASK_TEXT_SIZE 128
+#define WEIR_ASK_TEXT_SIZE 256
 int weir_ask_connect(const char *conninfo, const char *const *extra, uint64_t deadline_ns, struct pg_conn **ret_conn,
                      char ret_text[WEIR_ASK_TEXT_SIZE]);
 

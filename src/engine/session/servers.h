@@ -43,7 +43,7 @@ struct weir_server_state {
     uint64_t page_size;   /* of its log */
     uint64_t segment_size;
     bool frozen;     /* answers, and stands still */
-    char fault[128]; /* why it is not usable; empty */
+    char fault[256]; /* why it is not usable; empty */
 };
 
 struct weir_snapshot {
