@@ -55,6 +55,9 @@ static void a_row__is_numbers_with_one_blank_between(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(weir_branches_add(&branches, 2, bad[i], strlen(bad[i])), WEIR_EPROTO);
+    assert_int_equal(weir_branches_add(&branches, 3, "1234", 2), 0); /* what is behind its end is none of it */
+    assert_true(weir_branches_has(&branches, 3, 12));
+    branches.count = 0;
     assert_int_equal(weir_branches_add(&branches, 0, "1", 1), WEIR_EPROTO);
     assert_int_equal(weir_branches_add(&branches, 1, "1", 1), WEIR_EPROTO);
     assert_int_equal(weir_branches_add(&branches, UINT64_C(1) << 32, "1", 1), WEIR_EPROTO);

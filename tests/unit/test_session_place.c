@@ -82,6 +82,18 @@ static void place__is_compared_along_the_history(void **state)
         expect(i, &cases[i].seen, &cases[i].shown, &known, cases[i].verdict);
 }
 
+/* Two chains of which neither names an ancestor of the other's: not even the first record is of both. */
+static void place__has_nothing_in_common_with_a_stranger_to_its_history(void **state)
+{
+    struct weir_known known = { 0 };
+    const struct weir_shown standby = STANDBY(5, 400);
+    (void)state;
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 4, .count = 1, .ancestors = { { 1, 104 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5, .count = 1, .ancestors = { { 2, 104 } } });
+    expect(1, &(struct weir_place)SEEN(4, 80), &standby, &known, WEIR_PLACE_LOST);
+    expect(2, &(struct weir_place)SEEN(4, 1), &standby, &known, WEIR_PLACE_LOST);
+}
+
 /* Timeline 3's parent is 2, which it never reached: it left 1 at 56. */
 static void place__is_cut_off_by_an_end_that_falls(void **state)
 {
@@ -370,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(place__is_compared_along_the_history),
+        cmocka_unit_test(place__has_nothing_in_common_with_a_stranger_to_its_history),
         cmocka_unit_test(place__is_cut_off_by_an_end_that_falls),
         cmocka_unit_test(place__is_proven_by_a_descendants_history),
         cmocka_unit_test(place__of_before_the_kept_ancestors_is_lost),

@@ -108,6 +108,23 @@ static void rendezvous__scores_are_the_same_everywhere(void **state)
     assert_true(weir_route_score(UINT64_C(0x0123456789abcdef), UINT64_MAX) == UINT64_C(0xdf5ac6c8da2fd3e0));
 }
 
+/* Where nobody has answered yet, whoever does may know what became of it. */
+static void whoever_has_not_answered__may_know_of_any_timeline(void **state)
+{
+    const struct weir_session_token token = { .count = 1,
+                                              .places = { { .system = 9, .timeline = 1, .position = 80 } } };
+    struct weir_route_server servers[] = { { .id = 1 }, { .id = 2 } };
+    struct weir_route_request request = {
+        .token = &token, .servers = servers, .server_count = 2, .stay = WEIR_ROUTE_NONE, .came_ns = 1
+    };
+    (void)state;
+    assert_int_equal(weir_route_timeline(NULL, servers, 2), 0);
+    assert_true(weir_route_may_learn(&request));
+    servers[1].shown.timeline = 1;
+    assert_int_equal(weir_route_timeline(NULL, servers, 2), 1);
+    assert_false(weir_route_may_learn(&request));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +132,7 @@ int main(void)
         cmocka_unit_test(rendezvous__moves_only_the_sessions_of_a_server_that_leaves_or_comes),
         cmocka_unit_test(rendezvous__does_not_depend_on_the_order_of_the_servers),
         cmocka_unit_test(rendezvous__scores_are_the_same_everywhere),
+        cmocka_unit_test(whoever_has_not_answered__may_know_of_any_timeline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

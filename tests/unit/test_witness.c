@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +17,32 @@
 #include "engine/lock/witness.h"
 
 static char folder[32], path[64];
+
+/* ---- a disk that takes and gives a little at a time, and is interrupted ---- */
+
+ssize_t __real_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size);
+ssize_t __real_read(int fd, void *bytes, size_t size);
+ssize_t __wrap_read(int fd, void *bytes, size_t size);
+
+static size_t piece; /* bytes at most; 0: as it is */
+static unsigned calls;
+
+static bool is_interrupted(void)
+{
+    errno = EINTR;
+    return piece > 0 && ++calls % 2 == 0;
+}
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t size)
+{
+    return is_interrupted() ? -1 : __real_write(fd, bytes, piece > 0 && size > piece ? piece : size);
+}
+
+ssize_t __wrap_read(int fd, void *bytes, size_t size)
+{
+    return is_interrupted() ? -1 : __real_read(fd, bytes, piece > 0 && size > piece ? piece : size);
+}
 
 static int set_up(void **state)
 {
@@ -131,6 +159,18 @@ static void witness__a_fifo_is_not_waited_for(void **state)
     alarm(0);
 }
 
+static void witness__is_whole_though_it_goes_in_pieces(void **state)
+{
+    (void)state;
+    struct weir_witness witness = { UINT64_MAX, 2, 3, 4 }, read;
+    for (piece = 1; piece < 100; piece += 9) {
+        assert_int_equal(weir_witness_save(path, &witness), 0);
+        assert_int_equal(weir_witness_load(path, &read), 0);
+        assert_same(&read, &witness);
+    }
+    piece = 0;
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -138,6 +178,7 @@ int main(void)
         CASE(witness__is_read_as_it_was_written),
         CASE(witness__any_other_bytes_are_not_ours),
         CASE(witness__that_cannot_be_written_leaves_the_old_one),
+        CASE(witness__is_whole_though_it_goes_in_pieces),
         CASE(witness__a_fifo_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

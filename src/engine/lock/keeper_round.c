@@ -231,7 +231,7 @@ static void ask_later(struct weir_keeper *keeper, struct weir_keeper_queue *queu
 /* Those who joined before anything was known: at the end, or beside one of the same owner. */
 static void wake_untimed(struct weir_keeper *keeper, struct weir_keeper_queue *queue)
 {
-    size_t untimed = queue->untimed, waiting = queue->waiting.count;
+    size_t untimed = queue->untimed; /* who is refused leaves, and with the last one goes the queue */
     for (struct weir_waiter *waiter = queue->waiting.last, *before; untimed > 0; waiter = before) {
         before = waiter->previous;
         struct weir_keeper_request *request = weir_keeper_request_of(waiter);
@@ -239,8 +239,6 @@ static void wake_untimed(struct weir_keeper *keeper, struct weir_keeper_queue *q
             continue;
         untimed--;
         start_waiting(keeper, request);
-        if (!request->own.queue && --waiting == 0)
-            return; /* refused, and the queue is gone */
     }
 }
 
