@@ -110,11 +110,11 @@ static void sweep(struct weir_pool *pool)
     }
 }
 
+/* *ret_close: set where it has another conninfo now: what lay idle is to be closed. */
 static struct shelf *shelf_for(struct weir_pool *pool, uint64_t server, const char *conninfo,
                                struct weir_link **ret_close)
 {
     struct shelf *shelf = find(pool, server);
-    *ret_close = NULL;
     if (shelf && shelf->conninfo && strcmp(shelf->conninfo, conninfo) == 0)
         return shelf;
     char *copy = strdup(conninfo);
@@ -200,9 +200,9 @@ static int open_link(struct weir_pool *pool, uint64_t server, uint64_t epoch, co
 int weir_pool_take(struct weir_pool *pool, uint64_t server, const char *name, const char *conninfo, uint64_t until_ns,
                    struct weir_link **ret_link, struct weir_fault *ret_fault)
 {
-    struct weir_link *link = NULL, *old = NULL;
     (void)snprintf(ret_fault->field, sizeof ret_fault->field, "%s", name);
     for (;;) {
+        struct weir_link *link = NULL, *old = NULL;
         pthread_mutex_lock(&pool->mutex);
         struct shelf *shelf = shelf_for(pool, server, conninfo, &old);
         int error = shelf ? lend(pool, shelf, until_ns, &link) : WEIR_ENOMEM;

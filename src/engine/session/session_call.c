@@ -31,7 +31,6 @@ static bool is_cut_off(const struct weir_known *known, const struct weir_shown *
     };
     struct weir_shown end = *leader;
     end.position = UINT64_MAX;
-    end.settled = true;
     if (shown->timeline == leader->timeline)
         return !weir_known_is_same(known, leader->timeline, shown->branch, leader->branch);
     return shown->timeline != 0 && weir_place_compare(&place, &end, known) == WEIR_PLACE_LOST;
