@@ -59,6 +59,9 @@ class Script(unittest.TestCase):
     def test_what_is_not_ours_and_what_comes_twice(self):
         self.drive('faults')
 
+    def test_clocks_that_step_back_or_went_ahead(self):
+        self.drive('clocks')
+
 
 if __name__ == '__main__':
     unittest.main(verbosity=2)

@@ -21,10 +21,11 @@ from schemata import alone, crosses
 TARGETS = {
     'core': ('src/core/*/*.c',),
     'table': ('src/table/*.c',),
-    'hosts': ('src/engine/fallback.c', 'src/engine/gossip_host.c', 'src/engine/gossip_talk.c', 'src/engine/lock/due.c',
+    'hosts': ('src/engine/fallback.c', 'src/engine/gossip_host.c', 'src/engine/gossip_talk.c', 'src/base/due.c',
               'src/engine/lock/keeper*.c', 'src/engine/lock/witness.c', 'src/engine/session/pool.c',
               'src/engine/session/session_[clr]*.c', 'src/engine/share_*.c'),
     'script': ('src/engine/redis/*.lua',),
+    'servers': ('src/engine/session/branch.c', 'src/engine/session/poller*.c', 'src/engine/session/servers*.c'),
 }
 # The Redis script's parts, in their order (src/engine/redis/meson.build).
 SCRIPT = tuple(f'src/engine/redis/{name}.lua' for name in ('plain', 'numbers', 'limits', 'decide'))
@@ -167,12 +168,13 @@ def site_by_hand(path, function, name, old, new, text):
     if len(found) != 1:
         raise ValueError(f'{path}: {name}: stands there {len(found)} times: {old}')
     start, stop = (begin + at for at in found[0])
-    form = 'block' if old.endswith((';', '}')) else 'value'
+    form = 'script' if path.endswith('.lua') else 'block' if old.endswith((';', '}')) else 'value'
     return sites.Site(path, start, stop, text.count('\n', 0, start) + 1, 'by hand', form, new, name)
 
 
-def by_hand(root, listing):
-    """The mutants of a list: "@ path function: what is wrong", then "- " what stands there, "+ " what is to."""
+def by_hand(root, listing, sets=()):
+    """The mutants of a list: "@ path function: what is wrong", then "- " what stands there, "+ " what is to. What only
+    another set has is left out, for it may take a test that is not asked for."""
     found, entries = [], []
     for line in listing.read_text(encoding='utf-8').splitlines():
         head = HEAD.fullmatch(line)
@@ -187,7 +189,8 @@ def by_hand(root, listing):
         text = (root / path).read_text(encoding='latin-1')
         old, new = (' '.join(change[sign]) for sign in '-+')
         found.append(site_by_hand(path, function, name, old, new, text))
-    return found
+    others = set(paths_of(root, TARGETS)) - set(paths_of(root, sets or TARGETS))
+    return [site for site in found if site.path not in others]
 
 
 # ---- names that last ----

@@ -39,7 +39,7 @@ def command(*words, cwd=ROOT):
     return process.stdout
 
 
-def build_programs(options, build, *more):
+def build_programs(options, build, live, *more):
     """The unit tests and the live ones that are asked for, built as scripts/test does. Warnings are no matter, nor is
     WebAssembly, which has no environment."""
     tree = options.work / 'tree'
@@ -49,20 +49,20 @@ def build_programs(options, build, *more):
     listed = [test for test in json.loads(command('meson', 'introspect', '--tests', build))
               if 'weir:unit' in test['suite'] and (not options.tests or test['name'] in options.tests)]
     targets = {str(pathlib.Path(test['cmd'][0]).relative_to(build)) for test in listed}
-    command('ninja', '-C', build, '-j', options.jobs, *(['all'] if options.live else sorted(targets)))
+    command('ninja', '-C', build, '-j', options.jobs, *(['all'] if live else sorted(targets)))
     return [trial.Program(test['name'], test['cmd'], test['workdir'] or str(build), test['env']) for test in listed] + [
-        trial.Program(name, [sys.executable, str(tree / 'tests/live' / f'{name}.py')], str(tree),
-                      {'WEIR_BUILD': str(build)}) for name in options.live]
+        trial.Program(name, [sys.executable, str(tree / 'tests/live' / f'{name}.py'), '--failfast'], str(tree),
+                      {'WEIR_BUILD': str(build)}) for name in live]
 
 
 def sanitized_programs(options, programs, numbers):
-    """Those that come by one of the mutants, watched for leaks and what is not defined."""
+    """The unit tests that come by one of the mutants, watched for leaks and what is not defined."""
     build = options.work / 'build-asan'
-    made = build_programs(options, build, '-Dbuildtype=debugoptimized', '-Db_sanitize=address,undefined')
+    made = build_programs(options, build, [], '-Dbuildtype=debugoptimized', '-Db_sanitize=address,undefined')
     reaches = {program.name: program.reaches for program in programs}
     found = []
     for program in made:
-        if set(reaches.get(program.name, ())) & set(numbers) and program.name not in options.live:
+        if set(reaches.get(program.name, ())) & set(numbers):
             env = {**program.env, **SANITIZER_ENV}
             found.append(trial.Program(f'asan {program.name}', program.command, program.folder, env, roomy=True))
     return found
@@ -70,8 +70,12 @@ def sanitized_programs(options, programs, numbers):
 
 def version_of(options, program):
     """Changes with the program; a live test's with all that it may start."""
-    whole = hashlib.sha256()
-    parts = [options.work / 'build/weir', program.command[1]] if program.name in options.live else program.command[:1]
+    whole, parts = hashlib.sha256(), program.command[:1]
+    if program.name in options.live:
+        build = options.work / 'build'
+        drives = [path for path in (build / 'tests').glob('*/*_*')
+                  if path.parent.name != 'unit' and path.is_file() and os.access(path, os.X_OK)]
+        parts = [build / 'weir', *sorted(drives), *sorted(pathlib.Path(program.command[1]).parent.glob('*.py'))]
     for path in parts:
         whole.update(pathlib.Path(path).read_bytes())
     return whole.hexdigest()[:16]
@@ -165,15 +169,16 @@ def hunt(options, mutants, compiler):
     hunting = Hunt(options, mutants, compiler)
     if not hunting.alive():
         return hunting.known()
-    programs = build_programs(options, options.work / 'build')
+    programs = build_programs(options, options.work / 'build', options.live)
     print(f'built ({time.monotonic() - start:.0f} s)', flush=True)
     programs = baseline(options, programs, len(mutants))
     print(f'{len(programs)} programs, {sum(p.seconds for p in programs):.0f} s ({time.monotonic() - start:.0f} s)',
           flush=True)
     hunting.meet(programs)
-    if hunting.alive() and options.asan:
+    watched = [number for number in hunting.alive() if mutants[number].form != 'script']  # Redis itself is not
+    if watched and options.asan:
         print('with sanitizers:', flush=True)
-        sanitized = sanitized_programs(options, programs, hunting.alive())
+        sanitized = sanitized_programs(options, programs, watched)
         hunting.meet(baseline(options, sanitized, len(mutants)))
     return hunting.known()
 
@@ -182,16 +187,16 @@ def plant(options):
     """{number: site}: what the seed draws, and what stands in the list."""
     compiler = draw.Compiler(ROOT, options.build)
     drawn = []
-    if options.count:
-        sites = draw.all_sites(compiler, draw.paths_of(ROOT, options.sets))
-        print(f'seed {options.seed}: {options.count} of {sum(map(len, sites.values()))} changes of {len(sites)} files',
-              flush=True)
-        try:
+    try:
+        if options.count:
+            sites = draw.all_sites(compiler, draw.paths_of(ROOT, options.sets))
+            print(f'seed {options.seed}: {options.count} of {sum(map(len, sites.values()))} changes of {len(sites)} files',
+                  flush=True)
             drawn = draw.draw(ROOT, sites, options.seed, options.count, compiler.accepts)
-        finally:
-            compiler.lua.close()
-    hand = draw.by_hand(ROOT, HERE / 'hand.txt') if options.hand else []
-    refused = [site for site in hand if not compiler.accepts(site)]
+        hand = draw.by_hand(ROOT, HERE / 'hand.txt', options.sets) if options.hand else []
+        refused = [site for site in hand if not compiler.accepts(site)]
+    finally:
+        compiler.lua.close()
     if refused:
         sys.exit('does not compile: ' + draw.shown(ROOT, refused[0]))
     drawn = [site for site in drawn if not any(site.path == h.path and schemata.crosses(site, h) for h in hand)]
@@ -204,7 +209,8 @@ def parse():
     parser.add_argument('--work', default=ROOT / 'build-mutants', type=pathlib.Path, help='where all of it is kept')
     parser.add_argument('--seed', default=int(time.time()), type=int, help='of the draw (default: a fresh one)')
     parser.add_argument('--count', default=300, type=int, help='mutants to draw (default: 300)')
-    parser.add_argument('--sets', default='core,table,hosts', help=f'of {", ".join(draw.TARGETS)} (default: all but script)')
+    parser.add_argument('--sets', default='core,table,hosts',
+                        help=f'of {", ".join(draw.TARGETS)} (default: all but script and servers)')
     parser.add_argument('--live', default='', help='tests of tests/live to meet too, with commas')
     parser.add_argument('--tests', default='', help='unit tests to meet, with commas (default: all)')
     parser.add_argument('--no-hand', dest='hand', action='store_false', help='without those of hand.txt')

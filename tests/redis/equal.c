@@ -23,6 +23,7 @@
 #define EPISODE_OPS 500
 #define LOG_ROOM (UINT32_C(1) << 17)
 #define DAY_NS (86400 * WEIR_NS_PER_SECOND)
+#define YEARS_MAX 9
 
 struct member {
     struct stream stream;
@@ -96,10 +97,11 @@ static void vary(struct group *g, struct member *m)
     if (below(g, 3) == 0) {
         static const enum weir_calendar units[] = { WEIR_CALENDAR_DAY, WEIR_CALENDAR_WEEK, WEIR_CALENDAR_MONTH };
         static const uint64_t days[] = { 1, 7, 30 };
-        uint64_t unit = below(g, 3);
+        uint64_t unit = below(g, 3), count = g->coarse && below(g, 2) ? 1 + below(g, YEARS_MAX * 365 / days[unit]) : 1;
         struct weir_limit_spec real = *spec;
         real.calendar = units[unit];
-        real.period_ns = days[unit] * DAY_NS;
+        real.calendar_count = (uint32_t)count; /* in ticks of more than 1 ns where it takes years */
+        real.period_ns = count * days[unit] * DAY_NS;
         real.tz = below(g, 2) ? "Europe/Berlin" : "America/New_York";
         if (weir_limit_check(&real, NULL) == 0)
             *spec = real;

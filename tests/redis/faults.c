@@ -9,74 +9,7 @@
 #include <string.h>
 
 #include "random.h"
-#include "server.h"
-
-#define NOW_S 1750000000
-#define NOW_NS (NOW_S * WEIR_NS_PER_SECOND)
-
-static int failures;
-
-static void check(bool good, const char *what)
-{
-    printf("%s %s\n", good ? "ok  " : "FAIL", what);
-    failures += !good;
-}
-
-static const struct weir_remote_limit *limit_of(struct weir_limit_spec spec)
-{
-    const struct weir_remote_limit *limit;
-    if (weir_remote_limit_create("api", 0, WEIR_REVISION_FIRST, &spec, &limit, NULL))
-        abort();
-    return limit;
-}
-
-static struct weir_remote_op op_of(const struct weir_remote_limit *limit, const char *value, uint64_t units)
-{
-    struct weir_slice slice = { value, strlen(value) };
-    struct weir_remote_op op = { .limit = limit, .units = units };
-    if (weir_remote_key_init(NULL, limit->name, &slice, 1, &op.key))
-        abort();
-    return op;
-}
-
-static int ask(struct server *server, enum weir_remote_verb verb, struct weir_remote_op *ops, size_t count,
-               const uint64_t *id, struct weir_script_call *ret_call)
-{
-    struct weir_remote_request request = { .verb = verb, .ops = ops, .count = count, .test_now_ns = NOW_NS };
-    int status;
-    weir_script_call_init(ret_call, &request, "faults", NOW_NS);
-    if (id)
-        memcpy(ret_call->id, id, sizeof ret_call->id);
-    for (size_t i = 0; i < count; i++)
-        weir_script_call_add(ret_call, i);
-    server_run(server, &ret_call, 1, &status);
-    weir_script_call_deinit(ret_call);
-    return status;
-}
-
-static int decide(struct server *server, struct weir_remote_op *op)
-{
-    struct weir_script_call call;
-    return ask(server, WEIR_REMOTE_DECIDE, op, 1, NULL, &call);
-}
-
-/* A reply's number, or its length where it is a string; -100 for anything else. */
-static long long command(struct server *server, const char *name, const struct weir_remote_op *op, const void *value,
-                         size_t size)
-{
-    char key[WEIR_SCRIPT_KEY_MAX];
-    size_t key_size = weir_script_key("faults", op, key);
-    const char *argv[] = { name, key, value };
-    const size_t sizes[] = { strlen(name), key_size, size };
-    redisReply *reply = redisCommandArgv(server->context, value ? 3 : 2, argv, sizes);
-    long long result = -100;
-    if (reply && reply->type == REDIS_REPLY_INTEGER)
-        result = reply->integer;
-    else if (reply && reply->type == REDIS_REPLY_STRING)
-        result = (long long)reply->len;
-    freeReplyObject(reply);
-    return result;
-}
+#include "single.h"
 
 static void foreign_values(struct server *server)
 {
@@ -238,12 +171,38 @@ static void of_former_versions(struct server *server)
     weir_remote_limit_drop(ours);
 }
 
+/* What core writes for one of several is that and no more. */
+static void several_at_once(struct server *server)
+{
+    const struct weir_remote_limit *older = revised(WEIR_TOKEN_BUCKET, 100, WEIR_REVISION_FIRST),
+                                   *newer = revised(WEIR_TOKEN_BUCKET, 200, NOW_S);
+    struct weir_remote_op ops[3];
+    struct weir_script_call call;
+    bool good = true;
+    for (size_t i = 0; i < 3; i++) {
+        ops[i] = op_of(older, (const char *[]){ "one", "two", "three" }[i], 1);
+        ops[i].key.tag = ops[0].key.tag;
+        good = good && decide(server, &ops[i]) == 0;
+    }
+    long long size = command(server, "STRLEN", &ops[0], NULL, 0);
+    for (size_t i = 0; i < 3; i++)
+        ops[i].limit = newer;
+    ops[2].units = 100; /* and is refused, so that nothing is written over what core wrote */
+    good = good && ask(server, WEIR_REMOTE_DECIDE, ops, 3, NULL, &call) == 0 && !ops[2].verdict.admitted;
+    for (size_t i = 0; i < 3; i++)
+        good = good && ops[i].verdict.remaining == 99 && command(server, "STRLEN", &ops[i], NULL, 0) == size;
+    check(good, "several keys carried over in one request are as long as before");
+    weir_remote_limit_drop(older);
+    weir_remote_limit_drop(newer);
+}
+
 static void revisions(struct server *server)
 {
     for (int from = WEIR_TOKEN_BUCKET; from <= WEIR_SLIDING_COUNTER; from++)
         for (int to = WEIR_TOKEN_BUCKET; to <= WEIR_SLIDING_COUNTER; to++)
             never_back(server, (enum weir_algorithm)from, (enum weir_algorithm)to);
     unknown(server);
+    several_at_once(server);
     of_former_versions(server);
 }
 
@@ -278,6 +237,7 @@ static void request_ids(struct server *server)
     }
     check(ask(server, WEIR_REMOTE_DECIDE, ops, 1, id, &call) == WEIR_EUNKNOWN, "not charged after it was given back");
     struct weir_remote_request request = { .verb = WEIR_REMOTE_DECIDE, .ops = ops, .count = 1, .test_now_ns = NOW_NS };
+    check(decide(server, &op) == 0 && op.verdict.remaining == 7, "another's charge");
     weir_script_call_init(&back, &request, "faults", NOW_NS);
     memcpy(back.id, late, sizeof late);
     weir_script_call_add(&back, 0);
@@ -285,7 +245,50 @@ static void request_ids(struct server *server)
     server_run(server, &calls, 1, &status);
     weir_script_call_deinit(&back);
     check(status == 0, "a give back that overtook its charge");
+    op.units = 0;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 7, "leaves another's charge");
+    op.units = 3;
     check(ask(server, WEIR_REMOTE_DECIDE, ops, 1, late, &call) == WEIR_EUNKNOWN, "which is then refused");
+    weir_remote_limit_drop(limit);
+}
+
+/* What was refused was not charged, and is decided anew when it comes again. */
+static void refused_then_again(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op op = op_of(limit, "refused", 10);
+    struct weir_script_call call;
+    const uint64_t id[2] = { 5, 6 };
+    check(decide(server, &op) == 0 && op.verdict.remaining == 0, "another's charge takes all");
+    op.units = 3;
+    check(ask(server, WEIR_REMOTE_DECIDE, &op, 1, id, &call) == 0 && !op.verdict.admitted, "a request is refused");
+    op.units = 10;
+    check(ask(server, WEIR_REMOTE_REFUND, &op, 1, NULL, &call) == 0 && op.units == 10, "all is given back");
+    op.units = 3;
+    check(ask(server, WEIR_REMOTE_DECIDE, &op, 1, id, &call) == 0 && op.verdict.admitted && !call.again &&
+              op.verdict.remaining == 7,
+          "the request is charged when it comes again");
+    weir_remote_limit_drop(limit);
+}
+
+/* Whoever admits owes nothing: a debt is what is used beyond the capacity. */
+static void debt_that_is_paid(struct server *server)
+{
+    enum { DEBT_AT = 88, DEBT_SIZE = 16 }; /* decide.lua: in units and in ticks */
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op op = op_of(limit, "debt", 1);
+    char key[WEIR_SCRIPT_KEY_MAX];
+    size_t size = weir_script_key("faults", &op, key);
+    static const char nothing[DEBT_SIZE];
+    check(decide(server, &op) == 0, "a value of ours");
+    redisReply *value = redisCommand(server->context, "GET %b", key, size);
+    value->str[DEBT_AT + 7] = value->str[DEBT_AT + 14] = 1;
+    command(server, "SET", &op, value->str, (size_t)value->len);
+    freeReplyObject(value);
+    check(decide(server, &op) == 0 && op.verdict.admitted, "with a debt from before");
+    value = redisCommand(server->context, "GET %b", key, size);
+    check(memcmp(value->str + DEBT_AT, nothing, DEBT_SIZE) == 0, "owes nothing when it admits");
+    freeReplyObject(value);
     weir_remote_limit_drop(limit);
 }
 
@@ -341,37 +344,6 @@ static void big_numbers(struct server *server)
     weir_remote_limit_drop(limit);
 }
 
-/* Production's text takes no time from anybody. */
-static void test_time(struct server *server)
-{
-    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
-    struct weir_remote_op op = op_of(limit, "time", 1);
-    struct weir_remote_request request = { .verb = WEIR_REMOTE_DECIDE, .ops = &op, .count = 1, .test_now_ns = NOW_NS };
-    struct weir_script_call call;
-    redisReply *reply = redisCommand(server->context, "SCRIPT LOAD %b", weir_script_text, weir_script_text_size);
-    check(reply->type == REDIS_REPLY_STRING && strcmp(reply->str, weir_script_sha1) == 0, "the SHA1 is the text's");
-    freeReplyObject(reply);
-    weir_script_call_init(&call, &request, "faults", NOW_NS);
-    weir_script_call_add(&call, 0);
-    for (int i = 0; i < 2; i++) {
-        weir_script_call_encode(&call, weir_script_sha1);
-        reply = redisCommandArgv(server->context, call.argc, call.argv, call.sizes);
-        if (i == 0)
-            check(reply->type == REDIS_REPLY_ERROR, "a test's time is refused outside tests");
-        else
-            check(reply->type == REDIS_REPLY_STRING &&
-                      weir_script_call_decode(&call, reply->str, (size_t)reply->len) == 0 &&
-                      request.engine_now_ns > NOW_NS,
-                  "the server's own is taken");
-        freeReplyObject(reply);
-        request.test_now_ns = 0;
-    }
-    weir_script_call_deinit(&call);
-    long long ttl_ms = command(server, "PTTL", &op, NULL, 0);
-    check(ttl_ms > 6000 && ttl_ms <= 7001, "the key goes when it is fresh, and a second later");
-    weir_remote_limit_drop(limit);
-}
-
 int main(int argc, char **argv)
 {
     struct server server;
@@ -384,9 +356,10 @@ int main(int argc, char **argv)
     damaged_values(&server);
     revisions(&server);
     request_ids(&server);
+    refused_then_again(&server);
+    debt_that_is_paid(&server);
     crossing_asks(&server);
     big_numbers(&server);
-    test_time(&server);
     server_close(&server);
     return failures > 0;
 }

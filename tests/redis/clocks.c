@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The script's clock: whose it is, and what the script makes of one that steps back, or went far ahead.
+ *
+ *     redis_clocks SOCKET */
+#include <stdio.h>
+#include <string.h>
+
+#include "single.h"
+
+#define YEARS_NS (9 * 365 * 86400 * WEIR_NS_PER_SECOND)
+
+/* A log's entries stay in order under a clock that steps back by less than a tick, which of so long a window is some
+ * ns: what joins the newest ends with it. */
+static void log_of_a_clock_that_steps_back(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of(
+        (struct weir_limit_spec){ .algorithm = WEIR_SLIDING_LOG, .count = 10, .period_ns = YEARS_NS });
+    struct weir_remote_op op = op_of(limit, "steps back", 2);
+    clock_ns = NOW_NS + 1;
+    check(limit->limit.shift < 0 && decide(server, &op) == 0 && op.verdict.remaining == 8, "two entries");
+    clock_ns = NOW_NS;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 6, "two more of an earlier time");
+    clock_ns = NOW_NS + YEARS_NS;
+    op.units = 0;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 6, "all four count until the newest has expired");
+    check(command(server, "PEXPIRE", &op, "5000", 4) == 1, "a key about to go");
+    op.units = 1;
+    check(decide(server, &op) == 0 && command(server, "PTTL", &op, NULL, 0) > 60000, "lives on with another entry");
+    clock_ns = NOW_NS;
+    weir_remote_limit_drop(limit);
+}
+
+/* Ticks are modulo 2^59: a clock that went ahead by so much and came back shows the same ones. */
+static void ticks_that_wrapped(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){
+        .count_mode = WEIR_COUNT_ATTEMPTS, .count = 1000000000, .period_ns = WEIR_NS_PER_SECOND });
+    struct weir_remote_op op = op_of(limit, "wrapped", 1000);
+    const int shift = limit->limit.shift;
+    clock_ns = NOW_NS + ((UINT64_C(1) << 59) >> shift);
+    check(shift > 0 && decide(server, &op) == 0 && op.verdict.admitted, "a charge by a clock that is ahead");
+    clock_ns = NOW_NS;
+    check(decide(server, &op) == 0 && !op.verdict.admitted && op.verdict.remaining == 0,
+          "is none of now: the key becomes empty");
+    weir_remote_limit_drop(limit);
+}
+
+/* A window of years has ticks of more than 1 ns. */
+static void window_of_years(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .algorithm = WEIR_FIXED_WINDOW,
+                                                                               .calendar = WEIR_CALENDAR_YEAR,
+                                                                               .calendar_count = 9,
+                                                                               .count = 10,
+                                                                               .period_ns = YEARS_NS });
+    struct weir_remote_op op = op_of(limit, "years", 4);
+    check(limit->limit.shift < 0 && decide(server, &op) == 0 && op.verdict.remaining == 6,
+          "4 of 10 in a window of years");
+    uint64_t reset_ns = op.verdict.reset_after_ns;
+    check(reset_ns > 0 && reset_ns <= YEARS_NS / 365 * 366, "which ends by the calendar");
+    op.units = 1;
+    clock_ns += reset_ns - WEIR_NS_PER_SECOND;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 5 && op.verdict.reset_after_ns >= WEIR_NS_PER_SECOND,
+          "and counts on in its last second");
+    clock_ns += 2 * WEIR_NS_PER_SECOND;
+    check(decide(server, &op) == 0 && op.verdict.remaining == 9, "and no longer");
+    clock_ns = NOW_NS;
+    weir_remote_limit_drop(limit);
+}
+
+/* Production's text takes no time from anybody. */
+static void test_time(struct server *server)
+{
+    const struct weir_remote_limit *limit = limit_of((struct weir_limit_spec){ .count = 10, .period_ns = 60000000000 });
+    struct weir_remote_op op = op_of(limit, "time", 1);
+    struct weir_remote_request request = { .verb = WEIR_REMOTE_DECIDE, .ops = &op, .count = 1, .test_now_ns = NOW_NS };
+    struct weir_script_call call;
+    redisReply *reply = redisCommand(server->context, "SCRIPT LOAD %b", weir_script_text, weir_script_text_size);
+    check(reply->type == REDIS_REPLY_STRING && strcmp(reply->str, weir_script_sha1) == 0, "the SHA1 is the text's");
+    freeReplyObject(reply);
+    weir_script_call_init(&call, &request, "faults", NOW_NS);
+    weir_script_call_add(&call, 0);
+    for (int i = 0; i < 2; i++) {
+        weir_script_call_encode(&call, weir_script_sha1);
+        reply = redisCommandArgv(server->context, call.argc, call.argv, call.sizes);
+        if (i == 0)
+            check(reply->type == REDIS_REPLY_ERROR, "a test's time is refused outside tests");
+        else
+            check(reply->type == REDIS_REPLY_STRING &&
+                      weir_script_call_decode(&call, reply->str, (size_t)reply->len) == 0 &&
+                      request.engine_now_ns > NOW_NS,
+                  "the server's own is taken");
+        freeReplyObject(reply);
+        request.test_now_ns = 0;
+    }
+    weir_script_call_deinit(&call);
+    long long ttl_ms = command(server, "PTTL", &op, NULL, 0);
+    check(ttl_ms > 6000 && ttl_ms <= 7001, "the key goes when it is fresh, and a second later");
+    weir_remote_limit_drop(limit);
+}
+
+int main(int argc, char **argv)
+{
+    struct server server;
+    if (argc != 2) {
+        fprintf(stderr, "usage: redis_clocks SOCKET\n");
+        return 2;
+    }
+    server_open(&server, argv[1]);
+    log_of_a_clock_that_steps_back(&server);
+    ticks_that_wrapped(&server);
+    window_of_years(&server);
+    test_time(&server);
+    server_close(&server);
+    return failures > 0;
+}
