@@ -266,6 +266,7 @@ static struct weir_share_key *make(struct weir_share_host *host, const struct we
     return made;
 }
 
+/* One that comes back before it has settled goes on as it was: made anew, it could spend its slack once more. */
 static int insert(struct weir_share_host *host, const struct weir_share_terms *terms, const struct weir_remote_key *key,
                   uint64_t now_ns, struct weir_share_key **ret_key)
 {
@@ -278,6 +279,11 @@ static int insert(struct weir_share_host *host, const struct weir_share_terms *t
         }
         host->stats.evicted++;
         leave(victim, now_ns);
+    }
+    *ret_key = weir_share_keys_left(keys, key, terms->leased);
+    if (*ret_key) {
+        weir_share_keys_return(keys, *ret_key);
+        return 0;
     }
     *ret_key = make(host, terms, key);
     if (!*ret_key)
@@ -433,12 +439,15 @@ int weir_share_host_retire(struct weir_share_host *host, const char *const *kept
 int weir_share_host_create(const struct weir_share_host_options *options, struct weir_share_host **ret_host)
 {
     uint8_t secret[16];
-    if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
+    if (options->secret)
+        memcpy(secret, options->secret, sizeof(secret));
+    else if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
         return WEIR_EIO;
     struct weir_share_host *host = calloc(1, sizeof(*host));
     if (!host)
         return WEIR_ENOMEM;
     host->options = *options;
+    host->options.secret = NULL; /* the caller's */
     host->stint_secret = weir_sip_key_load(secret);
     host->armed_ns = WEIR_NEVER;
     host->room = ROOM_MAX;

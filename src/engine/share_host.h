@@ -23,6 +23,7 @@ struct weir_share_host_options {
     void (*wake)(void *context, uint64_t at_ns);
     uint64_t (*now_ns)(void *context); /* NULL = CLOCK_MONOTONIC */
     void *context;
+    const uint8_t *secret; /* 16 bytes that no host had before, for a run that can be repeated; NULL: they are drawn */
 };
 
 /* How a limit is shared here. */

@@ -78,10 +78,19 @@ struct weir_share_key *weir_share_keys_find(struct weir_share_keys *keys, const 
     if (keys->last && same(keys->last, key))
         return keys->last;
     struct weir_share_key *found = *bucket_of(keys, key);
-    while (found && !same(found, key))
+    while (found && (found->gone || !same(found, key)))
         found = found->chain;
     if (found)
         keys->last = found;
+    return found;
+}
+
+struct weir_share_key *weir_share_keys_left(struct weir_share_keys *keys, const struct weir_remote_key *key,
+                                            bool leased)
+{
+    struct weir_share_key *found = *bucket_of(keys, key);
+    while (found && !(found->gone && found->leased == leased && same(found, key)))
+        found = found->chain;
     return found;
 }
 
@@ -120,10 +129,6 @@ void weir_share_keys_set_idle(struct weir_share_keys *keys, struct weir_share_ke
 void weir_share_keys_leave(struct weir_share_keys *keys, struct weir_share_key *key)
 {
     weir_assert(!key->gone);
-    struct weir_share_key **at = bucket_of(keys, &key->key);
-    while (*at != key)
-        at = &(*at)->chain;
-    *at = key->chain;
     keys->count--;
     if (keys->last == key)
         keys->last = NULL;
@@ -131,6 +136,16 @@ void weir_share_keys_leave(struct weir_share_keys *keys, struct weir_share_key *
     key->gone = true;
     list_add(&keys->gone, key);
     keys->gone_count++;
+}
+
+void weir_share_keys_return(struct weir_share_keys *keys, struct weir_share_key *key)
+{
+    weir_assert(key->gone && keys->count < keys->count_max);
+    list_remove(&keys->gone, key);
+    keys->gone_count--;
+    key->gone = false;
+    keys->count++;
+    list_add(list_of(keys, key), key);
 }
 
 struct weir_share_key *weir_share_keys_victim(const struct weir_share_keys *keys)
@@ -177,6 +192,10 @@ uint64_t weir_share_keys_next_ns(const struct weir_share_keys *keys)
 void weir_share_keys_remove(struct weir_share_keys *keys, struct weir_share_key *key)
 {
     weir_assert(key->gone && key->reserved == 0 && !key->waiting_first && !key->asking);
+    struct weir_share_key **at = bucket_of(keys, &key->key);
+    while (*at != key)
+        at = &(*at)->chain;
+    *at = key->chain;
     list_remove(&keys->gone, key);
     keys->gone_count--;
     weir_due_remove(&keys->due, &key->due);

@@ -75,15 +75,19 @@ void weir_share_key_follow(struct weir_share_key *key, const struct weir_share_t
 int weir_share_keys_init(struct weir_share_keys *keys, size_t count_max, size_t gone_max);
 void weir_share_keys_deinit(struct weir_share_keys *keys); /* all keys have gone */
 
+/* In the table; NULL. And one of the same kind that has left it and settles still; NULL. */
 struct weir_share_key *weir_share_keys_find(struct weir_share_keys *keys, const struct weir_remote_key *key);
+struct weir_share_key *weir_share_keys_left(struct weir_share_keys *keys, const struct weir_remote_key *key,
+                                            bool leased);
 void weir_share_keys_insert(struct weir_share_keys *keys, struct weir_share_key *key); /* there is room */
 
 /* It was used now. */
 void weir_share_keys_touch(struct weir_share_keys *keys, struct weir_share_key *key);
 void weir_share_keys_set_idle(struct weir_share_keys *keys, struct weir_share_key *key, bool idle);
 
-/* Out of the table, among those that are gone; and out of that too. */
+/* Out of the table, among those that are gone; back into it, where there is room; and out of both. */
 void weir_share_keys_leave(struct weir_share_keys *keys, struct weir_share_key *key);
+void weir_share_keys_return(struct weir_share_keys *keys, struct weir_share_key *key);
 void weir_share_keys_remove(struct weir_share_keys *keys, struct weir_share_key *key);
 
 /* The one to go when the table is full: idle, or longest unused, nobody in the middle of a request; NULL: none. */

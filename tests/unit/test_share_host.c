@@ -119,6 +119,27 @@ static void a_key_that_must_go_gives_its_units_back(void **state)
     world_deinit(&w);
 }
 
+/* Its settlement is under way still, and overtaken: a machine made anew could spend the slack once more. */
+static void a_key_that_comes_back_unsettled_goes_on(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, 1, 1000, false, 1);
+    assert_int_equal(ask(&w, 0, "a", 1), WEIR_SHARE_WAIT);
+    world_run(&w, 10 * MS);
+    w.remote.delay_ns = 9 * MS;
+    assert_int_equal(ask(&w, 0, "a", 5), WEIR_SHARE_YES);
+    assert_int_equal(ask(&w, 0, "b", 1), WEIR_SHARE_WAIT); /* which takes its place */
+    w.remote.delay_ns = MS / 10;
+    world_run(&w, MS);
+    assert_int_equal(ask(&w, 0, "a", 5), WEIR_SHARE_WAIT);
+    world_run(&w, MS);
+    assert_int_equal(ask(&w, 0, "a", 5), WEIR_SHARE_WAIT);
+    world_run(&w, 2 * SECOND);
+    assert_int_equal(ask(&w, 0, "a", 5), WEIR_SHARE_YES);
+    world_deinit(&w);
+}
+
 static void a_newcomer_is_refused_while_all_are_busy(void **state)
 {
     (void)state;
@@ -427,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_peek_changes_nothing),
         cmocka_unit_test(who_leaves_is_not_called),
         cmocka_unit_test(a_key_that_must_go_gives_its_units_back),
+        cmocka_unit_test(a_key_that_comes_back_unsettled_goes_on),
         cmocka_unit_test(a_newcomer_is_refused_while_all_are_busy),
         cmocka_unit_test(a_reload_sends_keys_of_limits_that_are_no_more_home),
         cmocka_unit_test(a_reload_waits_for_reservations),
