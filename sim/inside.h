@@ -81,6 +81,7 @@ static inline const struct weir_limit_spec *weir_sim_revision(const struct weir_
 /* world.c */
 struct weir_sim_place *weir_sim_place_of(struct weir_sim *sim, uint32_t place);
 void weir_sim_start_node(struct weir_sim *sim, uint32_t node);
+void weir_sim_stop_node(struct weir_sim *sim, uint32_t node);
 void weir_sim_crash_node(struct weir_sim *sim, uint32_t node);
 void weir_sim_arrive(struct weir_sim *sim, uint32_t node, uint64_t cost);
 /* As of the decision: when it was made, and the window that it fell into. */

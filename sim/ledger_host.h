@@ -29,6 +29,9 @@ struct weir_sim_ledger {
 };
 
 void weir_sim_ledger_start(struct weir_sim *sim, void *state);
+/* As the plan has it planted, with the ask's sequence number changed. */
+void weir_sim_ledger_ask(struct weir_sim *sim, struct weir_sim_ledger *host, struct weir_share_ask *ask,
+                         struct weir_share_answer *ret_answer);
 void weir_sim_ledger_message(struct weir_sim *sim, void *state, uint32_t from, const void *data, size_t size);
 
 /* What the ledger remembers of a stint, or NULL. */

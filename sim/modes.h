@@ -11,10 +11,13 @@ extern const struct weir_sim_mode weir_sim_leased;
 extern const struct weir_sim_mode weir_sim_batched;
 extern const struct weir_sim_mode weir_sim_split;
 extern const struct weir_sim_mode weir_sim_gossip;
+/* The same with the code of engine/ around it that a server runs. */
+extern const struct weir_sim_mode weir_sim_leased_host;
+extern const struct weir_sim_mode weir_sim_batched_host;
 
 /* By its name; NULL if there is none. */
 const struct weir_sim_mode *weir_sim_mode_find(const char *name);
-/* All of them, in the order of the table in semantics.md; NULL beyond the last. */
+/* All of them, in the order of the table in semantics.md, then the hosts; NULL beyond the last. */
 const struct weir_sim_mode *weir_sim_mode_at(size_t index);
 
 #endif

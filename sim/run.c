@@ -324,8 +324,11 @@ static void world_init(struct weir_sim *sim)
 
 static void world_deinit(struct weir_sim *sim)
 {
-    for (uint32_t i = 0; i < sim->plan->nodes; i++)
+    for (uint32_t i = 0; i < sim->plan->nodes; i++) {
+        if (!sim->nodes[i].downed_by)
+            weir_sim_stop_node(sim, i);
         free(sim->nodes[i].state);
+    }
     free(sim->engine.state);
     free(sim->saved);
     free(sim->waiting);

@@ -451,13 +451,20 @@ void weir_sim_start_node(struct weir_sim *sim, uint32_t node)
         sim->plan->mode->start(sim, node, p->state);
 }
 
+void weir_sim_stop_node(struct weir_sim *sim, uint32_t node)
+{
+    if (sim->plan->mode->stop)
+        sim->plan->mode->stop(sim, node, sim->nodes[node].state);
+}
+
 void weir_sim_crash_node(struct weir_sim *sim, uint32_t node)
 {
     struct weir_sim_place *p = &sim->nodes[node];
     p->life++;
-    p->wake_ns = 0;
     while (p->first != WEIR_SIM_NONE) {
         sim->result->nodes[node].dropped++;
         waiting_drop(sim, p->first);
     }
+    weir_sim_stop_node(sim, node);
+    p->wake_ns = 0;
 }

@@ -63,6 +63,8 @@ struct weir_sim_mode {
     const char *name;
     size_t node_size, engine_size;
     void (*start)(struct weir_sim *sim, uint32_t node, void *state);
+    /* It crashes, or the run ends: for a mode with memory beside its state. NULL: none has to be freed. */
+    void (*stop)(struct weir_sim *sim, uint32_t node, void *state);
     /* May the request proceed? YES of a mode with `finish`: the units are set aside until then. */
     enum weir_sim_say (*request)(struct weir_sim *sim, uint32_t node, void *state,
                                  const struct weir_sim_request *request);

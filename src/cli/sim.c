@@ -14,21 +14,21 @@
 #include "sim/picture.h"
 #include "sim/scenario.h"
 
+#define MODES "exact, leased, batched, split, gossip, leased-host or batched-host"
 static const char help[] =
     "Usage: weir sim [OPTION ...]\n"
     "       weir sim [--plot FILE] SCENARIO\n"
     "       weir sim --locks [OPTION ...]   locks instead of limits; weir sim --locks --help\n"
     "\n"
-    "Runs N nodes, an engine, clients and a network in virtual time on the code that weir serve runs, and checks "
-    "after\n"
-    "every admission that the stated bound of the mode holds. What the options leave open follows from the seed; the\n"
-    "same seed always gives the same run.\n"
+    "Runs N nodes, an engine, clients and a network in virtual time on the code that weir serve runs, and checks\n"
+    "after every admission that the stated bound of the mode holds. What the options leave open follows from the "
+    "seed:\n"
+    "the same seed always gives the same run.\n"
     "\n"
-    "  --mode MODE         exact, leased, batched, split or gossip (leased)\n"
+    "  --mode MODE         " MODES " (leased)\n"
     "  --seed N            chooses nodes, limit, network, faults and demand (1)\n"
-    "  --nodes N           1 to 64\n"
+    "  --nodes N           1 to 64;  --slack N  units of one node (batched, gossip)\n"
     "  --limit RATE        such as 100/s; --burst N; --algorithm NAME (token_bucket)\n"
-    "  --slack N           units of one node (batched, gossip)\n"
     "  --seconds N         how long; what liveness is judged by is in the last seconds of the drawn length\n"
     "  --clients N         instead of the drawn demand: N requests a second at each node, steadily\n"
     "  --latency TIME      one way, at most;  --loss N  messages in a million that are lost\n"
@@ -200,7 +200,7 @@ static int option_read(struct flags *flags, int option, const char *name, const 
     switch (option) {
     case OPTION_MODE:
         flags->mode = weir_sim_mode_find(value);
-        return flags->mode ? 0 : complain(name, value, "must be exact, leased, batched, split or gossip");
+        return flags->mode ? 0 : complain(name, value, "must be " MODES);
     case OPTION_LIMIT:
         return limit_read(flags, value);
     case OPTION_ALGORITHM:

@@ -90,8 +90,8 @@ class Planted(unittest.TestCase):
     def test_walks_the_tree(self):
         self.expect('src/wire/planted.c', 'walks the tree', '#include "../serve/loop.h"\n')
 
-    def test_sim_stands_on_core(self):
-        self.expect('sim/planted.c', 'sim/ may not include engine/planted.h', '#include "engine/planted.h"\n')
+    def test_sim_stands_on_core_and_its_hosts(self):
+        self.expect('sim/planted.c', 'sim/ may not include rules/planted.h', '#include "rules/planted.h"\n')
 
     def test_sim_is_for_cli(self):
         self.expect('src/serve/planted.c', 'names no floor', '#include "sim/run.h"\n')

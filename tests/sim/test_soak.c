@@ -85,6 +85,13 @@ static void gossip_keeps_its_bound(void **state)
     slice(&weir_sim_gossip, 150);
 }
 
+static void hosts_keep_their_bounds(void **state)
+{
+    (void)state;
+    slice(&weir_sim_leased_host, 150);
+    slice(&weir_sim_batched_host, 150);
+}
+
 /* The same plan gives the same run, to the last number. */
 static void runs_repeat(void **state)
 {
@@ -114,11 +121,12 @@ static void findings_stay_fixed(void **state)
           6491,
           { .count = 126,
             .period_ns = WEIR_NS_PER_SECOND,
-            .burst = 70 } },        /* set aside before a pause, committed after the deadline */
-        { "leased", 10232, { 0 } }, /* as 2494 */
-        { "batched", 85, { 0 } },   /* a settlement that was due for ever */
-        { "batched", 599, { 0 } },  /* units granted to a node that died were held for a minute */
-        { "batched", 3093, { 0 } }, /* as 599, all nodes at once */
+            .burst = 70 } },            /* set aside before a pause, committed after the deadline */
+        { "leased", 10232, { 0 } },     /* as 2494 */
+        { "batched", 85, { 0 } },       /* a settlement that was due for ever */
+        { "batched", 599, { 0 } },      /* units granted to a node that died were held for a minute */
+        { "batched", 3093, { 0 } },     /* as 599, all nodes at once */
+        { "batched-host", 165, { 0 } }, /* a key came back before it had settled, and had its slack once more */
         { "gossip",
           290,
           { .count = 268, .period_ns = WEIR_NS_PER_SECOND, .burst = 497 } }, /* all nodes crashed at once */
@@ -195,10 +203,15 @@ static void plants_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_keeps_its_bound),   cmocka_unit_test(leased_keeps_its_bound),
-        cmocka_unit_test(batched_keeps_its_bound), cmocka_unit_test(split_keeps_its_bound),
-        cmocka_unit_test(gossip_keeps_its_bound),  cmocka_unit_test(runs_repeat),
-        cmocka_unit_test(plants_are_found),        cmocka_unit_test(findings_stay_fixed),
+        cmocka_unit_test(exact_keeps_its_bound),
+        cmocka_unit_test(leased_keeps_its_bound),
+        cmocka_unit_test(batched_keeps_its_bound),
+        cmocka_unit_test(split_keeps_its_bound),
+        cmocka_unit_test(gossip_keeps_its_bound),
+        cmocka_unit_test(hosts_keep_their_bounds),
+        cmocka_unit_test(runs_repeat),
+        cmocka_unit_test(plants_are_found),
+        cmocka_unit_test(findings_stay_fixed),
     };
     seed_first = test_random_seed() % (UINT64_C(1) << 62);
     return cmocka_run_group_tests(tests, NULL, NULL);
