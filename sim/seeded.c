@@ -13,6 +13,13 @@
 #define BURST_MAX 20000     /* of a load: more would only take longer */
 #define CALM_NS (2500 * MS) /* the tail that liveness is judged by, at least */
 
+/* 0 to bound - 1, or none, or a multiple. Two draws in one expression would come in the compiler's order. */
+static uint64_t some(struct weir_sim_random *random, uint64_t factors, uint64_t bound)
+{
+    uint64_t factor = weir_sim_random_below(random, factors);
+    return factor * weir_sim_random_below(random, bound);
+}
+
 static uint32_t nodes_draw(struct weir_sim_random *random)
 {
     uint64_t dice = weir_sim_random_below(random, 100);
@@ -84,7 +91,7 @@ static void fault_draw(struct weir_sim_random *random, const struct weir_sim_pla
     if (fault->kind == WEIR_SIM_STEP)
         fault->step_ns = (int64_t)weir_sim_random_below(random, 3000 * MS) - (int64_t)(900 * MS);
     else if (fault->kind == WEIR_SIM_LOSE)
-        fault->step_ns = (int64_t)(weir_sim_random_below(random, 2) * weir_sim_random_in(random, MS, 400 * MS));
+        fault->step_ns = (int64_t)some(random, 2, 400 * MS);
     else if (fault->kind == WEIR_SIM_SLOW || fault->kind == WEIR_SIM_DUPLICATE)
         fault->step_ns = (int64_t)weir_sim_random_in(random, 5 * MS, 800 * MS);
 }
@@ -113,7 +120,7 @@ static void bursts_draw(struct weir_sim_random *random, struct weir_sim_plan *pl
         const struct weir_sim_fault *fault = &plan->faults[i];
         uint64_t share = weir_limit_capacity(&plan->limit) / plan->nodes + 1;
         struct weir_sim_load burst = { .nodes = WEIR_SIM_ALL, .cost_max = 1 };
-        burst.from_ns = fault->from_ns + weir_sim_random_below(random, 3) * weir_sim_random_below(random, 40 * MS);
+        burst.from_ns = fault->from_ns + some(random, 3, 40 * MS);
         burst.until_ns = weir_sim_random_below(random, 2) ? fault->until_ns + 1 : burst.from_ns + 1;
         burst.burst = weir_sim_random_in(random, plan->slack + 1, 2 * plan->slack + share);
         burst.every_ns = weir_sim_random_in(random, 20 * MS, 200 * MS);
@@ -144,7 +151,7 @@ static void tide_draw(struct weir_sim_random *random, struct weir_sim_plan *plan
 static void loads_draw(struct weir_sim_random *random, struct weir_sim_plan *plan)
 {
     uint64_t rate = rate_of(plan), even = rate / plan->nodes + 1;
-    uint64_t quiet_ns = weir_sim_random_below(random, 3) * weir_sim_random_below(random, FAULTS_UNTIL_NS / 2);
+    uint64_t quiet_ns = some(random, 3, FAULTS_UNTIL_NS / 2);
     struct weir_sim_load steady = { .nodes = WEIR_SIM_ALL, .from_ns = quiet_ns, .until_ns = FAULTS_UNTIL_NS };
     steady.rate_per_s = weir_sim_random_in(random, even / 4 + 1, 2 * even);
     steady.cost_max = weir_sim_random_below(random, 8) == 0 ? 3 : 1;
@@ -188,12 +195,12 @@ static void network_draw(struct weir_sim_random *random, struct weir_sim_plan *p
     plan->deadline_ns = weir_sim_random_in(random, 20 * MS, 60 * MS);
     plan->interval_ns = weir_sim_random_in(random, 20 * MS, 200 * MS);
     plan->chunk_ttl_ns = weir_sim_random_in(random, 300 * MS, 2000 * MS);
-    plan->loss_ppm = (uint32_t)(weir_sim_random_below(random, 2) * weir_sim_random_below(random, 50000));
-    plan->duplicate_ppm = (uint32_t)(weir_sim_random_below(random, 2) * weir_sim_random_below(random, 50000));
-    plan->reorder_ppm = (uint32_t)(weir_sim_random_below(random, 2) * weir_sim_random_below(random, 100000));
+    plan->loss_ppm = (uint32_t)some(random, 2, 50000);
+    plan->duplicate_ppm = (uint32_t)some(random, 2, 50000);
+    plan->reorder_ppm = (uint32_t)some(random, 2, 100000);
     plan->drift_ppm = (uint32_t)weir_sim_random_below(random, 1000);
-    plan->skew_ns = weir_sim_random_below(random, 2) * weir_sim_random_below(random, 500 * MS);
-    plan->hold_ppm = (uint32_t)(weir_sim_random_below(random, 2) * weir_sim_random_below(random, 300000));
+    plan->skew_ns = some(random, 2, 500 * MS);
+    plan->hold_ppm = (uint32_t)some(random, 2, 300000);
 }
 
 /* From a stream of its own, so that plans are else what they were, but for bursts at reloads. After each raise that is

@@ -343,6 +343,8 @@ bool lockstep_step(struct lockstep *l)
     l->shares->stale += op.stale;
     l->shares->jumps += op.jump;
     l->tainted |= (op.stale || op.jump) && op.kind != OP_PEEK;
+    if (l->tainted)
+        l->output_cost = 0; /* what comes out is not followed until the key is fresh again */
     switch (op.kind) {
     case OP_CHARGE:
         good = step_charge(l, &op, &window, &verdict);

@@ -19,7 +19,8 @@ static bool percent(struct stream *stream, uint64_t share)
 /* 1 to max, every power of two as likely as any other. */
 static uint64_t log_uniform(struct stream *stream, uint64_t max)
 {
-    uint64_t value = test_random_u64(&stream->random) >> below(stream, 64);
+    uint64_t drawn = test_random_u64(&stream->random); /* one after the other, whatever the compiler's order is */
+    uint64_t value = drawn >> below(stream, 64);
     return value == 0 || value > max ? 1 + below(stream, max > 16 ? 16 : max) : value;
 }
 
@@ -188,7 +189,8 @@ static void draw_time(struct stream *stream, struct op *op)
         op->stale = true;
         op->now_ns = stream->newest_ns - (percent(stream, 30) ? 1 : 1 + below(stream, stream->skew_max_ns));
     } else if (kind < 48 && stream->aims_count > 0) {
-        op->now_ns = stream->aims[below(stream, (uint64_t)stream->aims_count)] + below(stream, 3) - 1;
+        uint64_t aim_ns = stream->aims[below(stream, (uint64_t)stream->aims_count)];
+        op->now_ns = aim_ns + below(stream, 3) - 1;
         op->cost = percent(stream, 80) ? stream->aim_cost : op->cost;
     } else {
         op->now_ns = stream->newest_ns + draw_step(stream);

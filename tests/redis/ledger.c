@@ -101,7 +101,8 @@ static struct weir_share_ask draw_ask(struct key *k)
     }
     if (kind < 11)
         *n = (struct node){ .stint = test_random_u64(&k->random) | 1 };
-    uint64_t spends = below(k, n->held + 1) + (below(k, 4) == 0 ? below(k, capacity / 4 + 2) : 0);
+    uint64_t beyond = below(k, 4) == 0 ? below(k, capacity / 4 + 2) : 0;
+    uint64_t spends = below(k, n->held + 1) + beyond;
     n->spent += spends;
     n->held = weir_sub_sat(n->held, spends);
     struct weir_share_ask ask = { .stint = n->stint, .seq = ++n->seq, .spent = n->spent, .known = n->known };

@@ -54,7 +54,8 @@ static void compare(enum weir_algorithm algorithm,
         weir_sim_check_init(&check, &limit);
         uint64_t now_ns = 0;
         for (spends.count = 0; spends.count < SPENDS;) {
-            now_ns += test_random_below(&random, 3) * test_random_below(&random, limit.period_ns / limit.count + 1);
+            uint64_t factor = test_random_below(&random, 3);
+            now_ns += factor * test_random_below(&random, limit.period_ns / limit.count + 1);
             spends.at_ns[spends.count] = now_ns;
             spends.units[spends.count++] = 1 + test_random_below(&random, 3);
             uint64_t over = weir_sim_check_admit(&check, now_ns, 0, spends.units[spends.count - 1]);

@@ -76,7 +76,8 @@ static void permits_step(struct weir_permits *permits, struct reference *referen
                          uint64_t number)
 {
     uint64_t holder = 1 + test_random_below(random, HOLDERS), ttl_ns = test_random_below(random, 100);
-    uint64_t now_ns = reference->now_ns + test_random_below(random, 40) - test_random_below(random, 10);
+    uint64_t back_ns = test_random_below(random, 10);
+    uint64_t now_ns = reference->now_ns + test_random_below(random, 40) - back_ns;
     reference->now_ns = now_ns > reference->now_ns ? now_ns : reference->now_ns; /* one that goes back is the newest */
     bool own = reference->end_ns[holder] > reference->now_ns;
     switch (test_random_below(random, 4)) {
