@@ -170,6 +170,24 @@ static void a_peek_and_a_refund_leave_the_share_as_it_was(void **state)
     weir_fallback_destroy(fallback);
 }
 
+/* A share of so many that its bucket counts in other ticks: what a key used under the other cannot be told, so all of
+ * it was; and nothing is given back under one that was taken under the other. */
+static void a_reload_to_other_ticks_restores_nothing(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec many = { .count = 1000000000, .period_ns = 10 * SECOND };
+    struct weir_fallback *fallback = make();
+    struct weir_remote_key key = key_of(1);
+    struct weir_verdict verdict;
+    assert_int_equal(drain(fallback, 1, T0), 10);
+    assert_int_equal(weir_fallback_decide(fallback, 1, &many, &key, 1, false, T0 + SECOND, &verdict), 0);
+    assert_false(verdict.admitted);
+    weir_fallback_refund(fallback, &many, &key, 5, T0 + SECOND);
+    assert_int_equal(drain(fallback, 1, T0 + SECOND), 1);
+    assert_int_equal(drain(fallback, 1, T0 + 5 * SECOND), 4);
+    weir_fallback_destroy(fallback);
+}
+
 static void a_share_of_nothing_admits_nothing(void **state)
 {
     (void)state;
@@ -303,6 +321,7 @@ int main(void)
         cmocka_unit_test(an_override_that_fills_more_slowly_starts_empty_for_longer),
         cmocka_unit_test(an_outage_ends_when_it_has_been_calm),
         cmocka_unit_test(a_peek_and_a_refund_leave_the_share_as_it_was),
+        cmocka_unit_test(a_reload_to_other_ticks_restores_nothing),
         cmocka_unit_test(a_share_of_nothing_admits_nothing),
         cmocka_unit_test(outages_that_come_and_go_never_add_up),
         cmocka_unit_test(the_bound_told_covers_what_fallbacks_added),

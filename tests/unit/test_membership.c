@@ -55,6 +55,20 @@ static void test_what_others_hear_refutes_a_suspicion(void **state)
     assert_int_equal(members.node[1].state, WEIR_MEMBERSHIP_ALIVE);
 }
 
+/* A ping that was answered is over: the next silence is pinged first, and not suspected at once. */
+static void test_who_answered_a_ping_is_pinged_anew(void **state)
+{
+    (void)state;
+    struct weir_membership_send sends[WEIR_MEMBERSHIP_SENDS];
+    init(2);
+    assert_int_equal(tick(T0 + SECOND, sends), 1);
+    weir_membership_heard(&members, 1, T0 + SECOND + MS);
+    assert_int_equal(tick(T0 + 2 * SECOND, sends), 0);
+    assert_int_equal(tick(T0 + 2 * SECOND + MS, sends), 1);
+    assert_true(sends[0].to == 1 && sends[0].ping);
+    assert_int_equal(members.node[1].state, WEIR_MEMBERSHIP_ALIVE);
+}
+
 static void test_who_asked_is_told_once_and_not_late(void **state)
 {
     (void)state;
@@ -91,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_silent_node_is_pinged_then_through_others_then_suspected_then_dead),
         cmocka_unit_test(test_what_others_hear_refutes_a_suspicion),
+        cmocka_unit_test(test_who_answered_a_ping_is_pinged_anew),
         cmocka_unit_test(test_who_asked_is_told_once_and_not_late),
         cmocka_unit_test(test_a_tick_is_bounded),
     };

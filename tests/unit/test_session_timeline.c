@@ -169,6 +169,17 @@ static void known__is_of_one_system_and_timeline_1_is_always_known(void **state)
 
 /* ---- positions ---- */
 
+static void branch__the_first_timeline_has_one_and_others_have_each_their_own(void **state)
+{
+    (void)state;
+    assert_int_equal(weir_branch_of(7, 1, 1000), 0);
+    assert_int_equal(weir_branch_of(7, 0, 1000), 0);
+    assert_int_not_equal(weir_branch_of(7, 2, 1000), 0);
+    assert_int_not_equal(weir_branch_of(7, 2, 1000), weir_branch_of(7, 2, 1001));
+    assert_int_not_equal(weir_branch_of(7, 2, 1000), weir_branch_of(7, 3, 1000));
+    assert_int_not_equal(weir_branch_of(7, 2, 1000), weir_branch_of(8, 2, 1000));
+}
+
 static void position__is_read_as_postgresql_writes_it(void **state)
 {
     static const struct {
@@ -279,6 +290,7 @@ int main(void)
         cmocka_unit_test(known__does_not_depend_on_the_order),
         cmocka_unit_test(known__keeps_the_newest),
         cmocka_unit_test(known__is_of_one_system_and_timeline_1_is_always_known),
+        cmocka_unit_test(branch__the_first_timeline_has_one_and_others_have_each_their_own),
         cmocka_unit_test(position__is_read_as_postgresql_writes_it),
         cmocka_unit_test(position__of_the_last_record_is_without_the_next_pages_header),
         cmocka_unit_test(position__headers_are_24_bytes_and_40_at_a_segments_start),

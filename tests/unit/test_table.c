@@ -182,6 +182,27 @@ static void a_slot_is_free_once_fresh_for_skew_max(void **state)
     }
 }
 
+static void what_a_slot_waits_for_and_takes(void **state)
+{
+    struct weir_table table;
+    struct seen_leaving seen;
+    struct weir_held held;
+    uint64_t wait_ns;
+    (void)state;
+    open_table(&table, 64 << 10, &seen);
+    assert_int_equal(put(&table, 1, NARROW, WEIR_ABSENT_INSERT, 5, 0), WEIR_HOLD_OK);
+    assert_int_equal(table.slots_used, 1);
+    assert_int_equal(weir_table_hold(&table, 1, NARROW, WEIR_ABSENT_LEAVE, NOW, &held, &wait_ns), WEIR_HOLD_OK);
+    assert_int_equal(weir_table_dead_after_ns(&table, held.pair, NOW), 5 + SECOND + 1); /* fresh for skew_max */
+    assert_int_equal(weir_table_dead_after_ns(&table, held.pair, NOW + 5 + SECOND), 1);
+    assert_int_equal(weir_table_dead_after_ns(&table, held.pair, NOW + 5 + SECOND + 1), 0);
+    assert_true(weir_table_widen(&table, &held, NOW));
+    assert_int_equal(table.slots_used, 2);
+    weir_table_release(&held, WIDE, NOW + 5);
+    assert_int_equal(table.entries, 1);
+    weir_table_deinit(&table);
+}
+
 /* ---- a walk meets every entry, whatever moves meanwhile ---- */
 
 struct walked {
@@ -263,6 +284,7 @@ int main(void)
         cmocka_unit_test(every_key_survives_growth),
         cmocka_unit_test(the_one_closest_to_fresh_goes),
         cmocka_unit_test(a_slot_is_free_once_fresh_for_skew_max),
+        cmocka_unit_test(what_a_slot_waits_for_and_takes),
         cmocka_unit_test(a_walk_meets_every_entry_while_others_come),
         cmocka_unit_test(slots_are_right_however_far_the_clock_goes),
     };
