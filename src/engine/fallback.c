@@ -193,7 +193,7 @@ static void store(const struct weir_limit *limit, struct place *place, const str
     *place = (struct place){ .id = { key->id[0], key->id[1] },
                              .fresh_at = state->fresh_at,
                              .shift = limit->shift,
-                             .fresh_ns = weir_max_u64(weir_add_sat(now_ns, reset_after_ns), 1) };
+                             .fresh_ns = weir_add_sat(now_ns, reset_after_ns) };
 }
 
 int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const struct weir_limit_spec *share,
