@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine/gossip_host: what it sends and to whom, which limits it keeps, and what it refuses. Linked with --wrap, so
+ * that memory can run out. */
+#include "gossip_host_net.h"
+
+#define NEVER (-1L)
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static long granted = NEVER; /* allocations until the memory is used up */
+
+static bool denied(void)
+{
+    if (granted > 0)
+        granted--;
+    return granted == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return denied() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return denied() ? NULL : __real_calloc(count, size);
+}
+
+/* ---- sending ---- */
+
+/* What changed at once is told at once, as far as the bytes allow: many datagrams in one turn. */
+static void test_news_that_fill_many_datagrams_go_in_one_turn(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    for (unsigned k = 0; k < 1000; k++)
+        assert_int_equal(take(net, 0, k, 1), 1);
+    pass(net, 110 * MS);
+    assert_int_equal(stats_of(net, 1).keys, 1000);
+    assert_int_equal(stats_of(net, 2).keys, 1000);
+    net_destroy(net);
+}
+
+/* With more to tell than may be sent, all that may be is sent, and no more. */
+static void test_bytes_are_what_is_allowed(void **state)
+{
+    (void)state;
+    struct net *net = net_create("6000/60s", 10);
+    net->bytes_per_s = 20000;
+    start_all(net);
+    pass(net, 2 * SECOND);
+    uint64_t before = stats_of(net, 0).bytes_sent;
+    for (unsigned round = 0; round < 50; round++) {
+        for (unsigned k = 0; k < 200; k++)
+            take(net, 0, k, 1);
+        pass(net, 100 * MS);
+    }
+    assert_in_range(stats_of(net, 0).bytes_sent - before, 80000, 100000 + 2 * 2000 + WEIR_GOSSIP_DATAGRAM_MAX);
+    net_destroy(net);
+}
+
+/* Two that do not hear each other are alive to each other while a third hears both. */
+static void test_a_third_node_tells_who_is_alive(void **state)
+{
+    (void)state;
+    struct net *net = net_create("300/3600s", 10);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    net->apart = true;
+    for (unsigned round = 0; round < 200; round++) {
+        pass(net, 100 * MS);
+        assert_string_equal(state_of(net, 0, 1), "alive");
+        assert_string_equal(state_of(net, 1, 0), "alive");
+    }
+    net->cut[2] = true;
+    pass(net, 10 * SECOND);
+    assert_string_equal(state_of(net, 0, 1), "dead");
+    net_destroy(net);
+}
+
+/* ---- limits ---- */
+
+static int reserve_of(struct net *net, const struct weir_remote_limit *limit, uint32_t i, unsigned number, bool peek,
+                      struct weir_verdict *ret_verdict)
+{
+    struct weir_remote_key key = key_of(number);
+    struct weir_time time = now(net);
+    enum weir_share_say say;
+    return weir_gossip_host_reserve(net->hosts[i], limit, net->slack, &key, 1, peek, &time, &say, ret_verdict);
+}
+
+/* A limit that a reload took away is let go of, at once or when its last key has gone. */
+static void test_a_limit_that_is_no_more_is_let_go(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    const struct weir_limit_spec spec = spec_of("60/60s");
+    const struct weir_remote_limit *gone[2];
+    const uint64_t slacks[] = { 10, 10 };
+    net->keys_max = 1;
+    start(net, 0, 0, 1);
+    struct weir_time time = now(net);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(weir_remote_limit_create(i ? "idle" : "busy", 0, 0, &spec, &gone[i], NULL), 0);
+    weir_gossip_host_limits(net->hosts[0], gone, slacks, 2, &time);
+    assert_int_equal(take_of(net, gone[0], 0, 1, 1), 1);
+    reload(net, 0);
+    assert_int_equal(gone[0]->holders, 2);
+    assert_int_equal(gone[1]->holders, 1);
+    pass(net, 60 * SECOND);
+    assert_int_equal(take(net, 0, 2, 1), 1); /* in the place of the key */
+    reload(net, 0);
+    assert_int_equal(gone[0]->holders, 1);
+    net_destroy(net);
+    for (size_t i = 0; i < 2; i++)
+        weir_remote_limit_drop(gone[i]);
+}
+
+/* A key under an override that a reload changed goes on under that override, not under the limit of its name. */
+static void test_a_key_follows_its_override_through_a_reload(void **state)
+{
+    (void)state;
+    struct net *net = net_create("30/1s", 100);
+    struct weir_remote_limit changed;
+    struct weir_verdict verdict;
+    struct weir_limit_spec slow = spec_of("1000/86400s"), slower = spec_of("500/86400s");
+    const struct weir_remote_limit *limits[] = { &net->limit, &changed };
+    const uint64_t slacks[] = { 100, 100 };
+    assert_int_equal(weir_remote_limit_init(&net->other, "shared", &slow, NULL), 0);
+    assert_int_equal(weir_remote_limit_init(&changed, "shared", &slower, NULL), 0);
+    net->other.variant = changed.variant = 1;
+    net->with_other = true;
+    start_all(net);
+    pass(net, 2 * SECOND);
+    assert_int_equal(take_of(net, &net->other, 0, 1, 100), 100);
+    pass(net, 2 * SECOND);
+    struct weir_time time = now(net);
+    for (uint32_t i = 0; i < NODES; i++)
+        weir_gossip_host_limits(net->hosts[i], limits, slacks, 2, &time);
+    pass(net, 5 * SECOND);
+    assert_int_equal(reserve_of(net, &changed, 1, 1, true, &verdict), 0);
+    assert_int_equal(verdict.capacity, 500);
+    assert_in_range(verdict.remaining, 390, 400);
+    net_destroy(net);
+    weir_remote_limit_deinit(&changed);
+}
+
+/* ---- refusals ---- */
+
+static void test_a_cluster_of_no_size_is_refused_with_its_reason(void **state)
+{
+    (void)state;
+    static const uint32_t bad[][2] = { { 0, 0 }, { WEIR_GOSSIP_NODES_MAX + 1, 0 }, { 3, 3 } };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const struct weir_gossip_host_options options = { .secret = secret, .nodes = bad[i][0], .node = bad[i][1] };
+        struct weir_gossip_host *host = NULL;
+        struct weir_fault fault;
+        assert_int_equal(weir_gossip_host_create(&options, &host, &fault), WEIR_ERANGE);
+        assert_null(host);
+        assert_string_equal(fault.field, "nodes");
+        assert_string_equal(fault.text, "must be 1 to 64 where a limit is gossiped");
+        assert_int_equal(weir_gossip_host_create(&options, &host, NULL), WEIR_ERANGE);
+    }
+}
+
+static void test_a_log_is_not_gossiped(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    struct weir_verdict verdict;
+    struct weir_limit_spec log = spec_of("60/60s");
+    log.algorithm = WEIR_SLIDING_LOG;
+    assert_int_equal(weir_remote_limit_init(&net->other, "log", &log, NULL), 0);
+    start_all(net);
+    assert_int_equal(reserve_of(net, &net->other, 0, 1, false, &verdict), WEIR_EINVAL);
+    assert_int_equal(stats_of(net, 0).keys, 0);
+    net_destroy(net);
+}
+
+/* No memory for the limit, then none for the key: nothing is admitted, nothing has changed. */
+static void test_memory_that_runs_out_refuses(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    struct weir_verdict verdict;
+    net->with_limit = false;
+    start(net, 0, 0, 1);
+    for (long tries = 1; tries <= 2; tries++) {
+        granted = tries;
+        int error = reserve_of(net, &net->limit, 0, 1, false, &verdict);
+        granted = NEVER;
+        assert_int_equal(error, WEIR_ENOMEM);
+        assert_int_equal(stats_of(net, 0).keys, 0);
+    }
+    assert_int_equal(take(net, 0, 1, 1), 1);
+    assert_int_equal(stats_of(net, 0).keys, 1);
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_news_that_fill_many_datagrams_go_in_one_turn),
+        cmocka_unit_test(test_bytes_are_what_is_allowed),
+        cmocka_unit_test(test_a_third_node_tells_who_is_alive),
+        cmocka_unit_test(test_a_limit_that_is_no_more_is_let_go),
+        cmocka_unit_test(test_a_key_follows_its_override_through_a_reload),
+        cmocka_unit_test(test_a_cluster_of_no_size_is_refused_with_its_reason),
+        cmocka_unit_test(test_a_log_is_not_gossiped),
+        cmocka_unit_test(test_memory_that_runs_out_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

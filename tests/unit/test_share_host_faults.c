@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hosts of leased and batched keys: engines that are slow or out of reach, and reloads in the middle of a request. */
+#include "share_host_world.h"
+
+static int reserve(struct world *w, const char *value, enum weir_share_say *ret_say)
+{
+    struct weir_remote_key key = key_of(value);
+    struct weir_verdict verdict;
+    return weir_share_host_reserve(w->hosts[0].host, &w->terms, &key, 1, false, w->remote.now_ns, ret_say, &verdict);
+}
+
+static void commit(struct world *w, const char *value)
+{
+    struct weir_remote_key key = key_of(value);
+    assert_true(weir_share_host_commit(w->hosts[0].host, &key, 1, w->remote.now_ns));
+}
+
+/* What the engine granted is here, and one unit of it is spent. */
+static void warm_up(struct world *w, const char *value)
+{
+    assert_int_equal(ask(w, 0, value, 1), WEIR_SHARE_WAIT);
+    world_run(w, 5 * MS);
+    assert_int_equal(ask(w, 0, value, 1), WEIR_SHARE_YES);
+    world_run(w, 5 * MS);
+}
+
+static struct weir_share_host_stats stats_of(struct world *w)
+{
+    struct weir_share_host_stats stats;
+    weir_share_host_stats(w->hosts[0].host, &stats);
+    return stats;
+}
+
+/* After an outage asks go out one by one for as long as each takes most of the time that it has. */
+static void slow_answers_bring_no_more_asks(void **state)
+{
+    (void)state;
+    struct world w;
+    char names[60][8];
+    world_init(&w, 1, 0, 1000, false, 1);
+    for (int i = 0; i < 60; i++) {
+        snprintf(names[i], sizeof(names[i]), "%d", i);
+        warm_up(&w, names[i]);
+    }
+    world_run(&w, SECOND);
+    for (int i = 0; i < 60; i++)
+        assert_int_equal(ask(&w, 0, names[i], 1), WEIR_SHARE_YES);
+    w.remote.down = true;
+    world_run(&w, SECOND);
+    w.remote.down = false;
+    w.remote.delay_ns = 9 * MS; /* of 20 both ways */
+    while (stats_of(&w).unsettled > 0) {
+        assert_true(w.remote.now_ns < T0 + 10 * SECOND);
+        assert_true(w.remote.flights_count <= 1);
+        world_run(&w, MS);
+    }
+    w.remote.delay_ns = MS;
+    world_deinit(&w);
+}
+
+/* A key that could not be given back at a reload is, soon after the engine can be asked again. */
+static void what_a_reload_could_not_send_home_goes_later(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, 0, 1000, true, 1);
+    w.terms.chunk_ttl_ns = MINUTE;
+    warm_up(&w, "ada");
+    world_run(&w, 3 * SECOND); /* nothing is due for long */
+    assert_true(weir_ledger_held(ledger_of(&w, "ada")) > 0);
+    w.remote.down = true;
+    assert_int_equal(weir_share_host_retire(w.hosts[0].host, NULL, 0), 0);
+    world_run(&w, 100 * MS);
+    w.remote.down = false;
+    world_run(&w, 2 * SECOND);
+    assert_int_equal(weir_ledger_held(ledger_of(&w, "ada")), 0);
+    assert_int_equal(stats_of(&w).held, 0);
+    world_deinit(&w);
+}
+
+/* A reload makes asks shorter while a long one is under way: the key takes it for lost, and asks again when it has
+ * ended. */
+static void an_ask_may_be_longer_than_a_reload_allows(void **state)
+{
+    (void)state;
+    struct world w;
+    enum weir_share_say say;
+    world_init(&w, 1, 0, 1000, true, 1);
+    w.remote.lost = 1000;
+    w.terms.deadline_ns = 2500 * MS;
+    assert_int_equal(ask(&w, 0, "ada", 1), WEIR_SHARE_WAIT);
+    w.terms.deadline_ns = 20 * MS;
+    assert_int_equal(ask(&w, 0, "ada", 1), WEIR_SHARE_WAIT);
+    w.remote.lost = 0;
+    world_run(&w, 2400 * MS);
+    assert_int_equal(w.remote.asks, 1); /* never two at once */
+    world_run(&w, 200 * MS);
+    assert_int_equal(reserve(&w, "ada", &say), 0);
+    assert_int_equal(say, WEIR_SHARE_WAIT);
+    world_run(&w, 5 * MS);
+    assert_int_equal(ask(&w, 0, "ada", 1), WEIR_SHARE_YES);
+    world_deinit(&w);
+}
+
+/* A limit is shared in another way from a reload on: who is in the middle of the old one finishes first. */
+static void another_way_of_sharing_begins_when_the_old_one_is_settled(void **state)
+{
+    (void)state;
+    for (int leased = 0; leased < 2; leased++) {
+        struct world w;
+        enum weir_share_say say;
+        world_init(&w, 1, 0, 1000, leased, 1);
+        warm_up(&w, "ada");
+        assert_int_equal(reserve(&w, "ada", &say), 0);
+        assert_int_equal(say, WEIR_SHARE_YES);
+        w.terms.leased = !leased;
+        assert_int_equal(reserve(&w, "ada", &say), WEIR_ELIMIT);
+        commit(&w, "ada");
+        world_run(&w, 5 * MS);
+        assert_int_equal(stats_of(&w).keys, 0);
+        assert_int_equal(weir_ledger_held(ledger_of(&w, "ada")), 0);
+        assert_int_equal(used(&w, "ada"), 2);
+        warm_up(&w, "ada");
+        world_deinit(&w);
+    }
+}
+
+/* Nor does the old one go while somebody waits for its answer; nobody being there, it goes at once. */
+static void another_way_of_sharing_waits_for_who_waits(void **state)
+{
+    (void)state;
+    struct world w;
+    enum weir_share_say say;
+    world_init(&w, 1, 0, 1000, true, 1);
+    assert_int_equal(ask(&w, 0, "ada", 1), WEIR_SHARE_WAIT);
+    struct waiting *waiting = wait_for(&w, 0, "ada");
+    w.terms.leased = false;
+    assert_int_equal(reserve(&w, "ada", &say), WEIR_ELIMIT);
+    world_run(&w, 5 * MS);
+    assert_true(waiting->told);
+    warm_up(&w, "ada");
+    w.terms.leased = true;
+    assert_int_equal(reserve(&w, "ada", &say), 0);
+    assert_int_equal(say, WEIR_SHARE_WAIT);
+    world_run(&w, 5 * MS);
+    assert_int_equal(stats_of(&w).keys, 1);
+    world_deinit(&w);
+}
+
+/* Who is in the middle of a request is passed over, though it was used longest ago. */
+static void a_newcomer_takes_the_place_of_one_that_is_not_busy(void **state)
+{
+    (void)state;
+    struct world w;
+    enum weir_share_say say;
+    world_init(&w, 1, 2, 1000, true, 1);
+    warm_up(&w, "ada");
+    assert_int_equal(reserve(&w, "ada", &say), 0);
+    assert_int_equal(say, WEIR_SHARE_YES);
+    warm_up(&w, "bob");
+    warm_up(&w, "cyd");
+    assert_int_equal(weir_ledger_held(ledger_of(&w, "bob")), 0);
+    assert_int_equal(stats_of(&w).evicted, 1);
+    commit(&w, "ada");
+    world_deinit(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slow_answers_bring_no_more_asks),
+        cmocka_unit_test(what_a_reload_could_not_send_home_goes_later),
+        cmocka_unit_test(an_ask_may_be_longer_than_a_reload_allows),
+        cmocka_unit_test(another_way_of_sharing_begins_when_the_old_one_is_settled),
+        cmocka_unit_test(another_way_of_sharing_waits_for_who_waits),
+        cmocka_unit_test(a_newcomer_takes_the_place_of_one_that_is_not_busy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
