@@ -10,7 +10,9 @@
 #define MS (WEIR_NS_PER_SECOND / 1000)
 #define FAULTS_FROM_NS (500 * MS)
 #define FAULTS_UNTIL_NS (6000 * MS)
-#define BURST_MAX 20000     /* of a load: more would only take longer */
+#define BURST_MAX 20000 /* of a load: more would only take longer */
+#define SLOWER 600
+#define LONGEST_NS (3600 * WEIR_NS_PER_SECOND)
 #define CALM_NS (2500 * MS) /* the tail that liveness is judged by, at least */
 
 /* 0 to bound - 1, or none, or a multiple. Two draws in one expression would come in the compiler's order. */
@@ -55,6 +57,9 @@ static void vary(struct weir_sim_plan *plan)
         plan->limit.algorithm = WEIR_SLIDING_COUNTER;
     else if (plan->limit.algorithm == WEIR_TOKEN_BUCKET && (plan->seed & 3) == 0)
         plan->limit.algorithm = WEIR_LEAKY_BUCKET;
+    bool bucket = plan->limit.algorithm == WEIR_TOKEN_BUCKET || plan->limit.algorithm == WEIR_LEAKY_BUCKET;
+    if (bucket && !plan->mode->engineless && (plan->seed >> 2 & 15) == 0) /* fills within minutes: what blocks lasts */
+        plan->limit.period_ns *= SLOWER;
 }
 
 static uint64_t mask_draw(struct weir_sim_random *random, uint32_t nodes)
@@ -255,7 +260,7 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
     uint64_t gulp = mode->bound ? mode->bound(plan) : plan->nodes;
     uint64_t tail_ns = weir_max_u64(CALM_NS, weir_mul_div(plan->limit.period_ns, 4 * gulp, plan->limit.count));
     plan->duration_ns = weir_max_u64(plan->calm_ns + tail_ns, 10 * WEIR_NS_PER_SECOND);
-    if (fill_ns > 60 * WEIR_NS_PER_SECOND) { /* a slow limit, asked for: too long to wait for */
+    if (plan->duration_ns > LONGEST_NS || (mode->engineless && fill_ns > 60 * WEIR_NS_PER_SECOND)) { /* too long */
         plan->calm_ns = 0;
         plan->duration_ns = 12 * WEIR_NS_PER_SECOND;
     }

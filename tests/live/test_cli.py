@@ -471,7 +471,7 @@ class Offline(unittest.TestCase):
         for typed, said in (('nothing', "there is no verb 'nothing'"), ('serve --nothing', "no option '--nothing'"),
                             ('serve -x', "no option '-x'"), ('serve --config', "option '--config' needs a value"),
                             ('check --peek=1 a=b', "option '--peek' takes no value"),
-                            ('sim --mode x', 'must be exact, leased, batched, split, gossip, leased-host or batched-host'),
+                            ('sim --mode x', 'must be exact, leased, batched, split, gossip, leased-host, batched-host or gossip-host'),
                             ('sim --limit 1/s --algorithm x', 'must be token_bucket, leaky_bucket, fixed_window')):
             result = weir(*typed.split())
             self.assertEqual(result.returncode, 2, typed)

@@ -16,7 +16,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODES = ('exact', 'leased', 'batched', 'split', 'gossip', 'leased-host', 'batched-host')
+MODES = ('exact', 'leased', 'batched', 'split', 'gossip', 'leased-host', 'batched-host',
+         'gossip-host')
 SLICE = 250
 SPEED_RUNS = 100
 PLANT_RUNS = 1000

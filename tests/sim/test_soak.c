@@ -48,7 +48,7 @@ static void slice(const struct weir_sim_mode *mode, uint64_t runs)
     assert_true(cover.virtual_min_ns >= 10 * WEIR_NS_PER_SECOND);
     assert_true(cover.nodes_min >= 3 && cover.nodes_max <= 50);
     assert_true(cover.with[WEIR_SIM_CRASH] > 0 && cover.with[WEIR_SIM_CUT] + cover.with[WEIR_SIM_SPLIT] > 0);
-    for (int i = 0; i < WEIR_CONCURRENCY && !is_short(); i++) /* which no mode shares */
+    for (int i = 0; i < WEIR_CONCURRENCY && runs >= 150; i++) /* which no mode shares */
         assert_true(drawn >> i & 1 || (i == WEIR_SLIDING_LOG && mode->no_log));
     assert_true(!mode->reload || cover.with[WEIR_SIM_RELOAD] > 0);
     if (mode->bound && !is_short())
@@ -90,6 +90,7 @@ static void hosts_keep_their_bounds(void **state)
     (void)state;
     slice(&weir_sim_leased_host, 150);
     slice(&weir_sim_batched_host, 150);
+    slice(&weir_sim_gossip_host, 50);
 }
 
 /* The same plan gives the same run, to the last number. */
@@ -197,6 +198,8 @@ static void plants_are_found(void **state)
     plant_is_found(&weir_sim_batched, WEIR_SIM_PLANT_EPOCH);
     plant_is_found(&weir_sim_gossip, WEIR_SIM_PLANT_EPOCH);
     plant_is_found(&weir_sim_gossip, WEIR_SIM_PLANT_OVERWRITE);
+    plant_is_found(&weir_sim_batched_host, WEIR_SIM_PLANT_SEQUENCE);
+    plant_is_found(&weir_sim_gossip_host, WEIR_SIM_PLANT_EPOCH);
     plant_is_found_under(&counter, &weir_sim_gossip, WEIR_SIM_PLANT_EPOCH);
 }
 
