@@ -140,6 +140,24 @@ static void keeper__while_the_store_raises_new_tokens_wait_alone_and_in_order(vo
     test_free(new);
 }
 
+/* The token of whoever holds it would be below what he has seen: no renewal will do, he asks in his turn. */
+static void keeper__who_has_seen_more_than_his_own_token_is_not_renewed(void **state)
+{
+    (void)state;
+    begin(&(struct weir_keeper_options){ 0 }, 0);
+    struct sent held, waiting, seen, again;
+    acquire(&held, "a", "A");
+    assert_granted(&held);
+    queue_up(&waiting, "a", "B");
+    await_waiting(1);
+    send_seen(&seen, WEIR_LOCK_ACQUIRE, "a", "A");
+    assert_held(&seen, "A");
+    acquire(&again, "a", "A"); /* who has seen nothing is */
+    assert_granted(&again);
+    end();
+    assert_held(&waiting, "A");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +166,7 @@ int main(void)
         cmocka_unit_test(keeper__no_more_than_a_batch_is_put_off),
         cmocka_unit_test(keeper__who_is_put_off_and_goes_or_sees_the_end_is_answered),
         cmocka_unit_test(keeper__while_the_store_raises_new_tokens_wait_alone_and_in_order),
+        cmocka_unit_test(keeper__who_has_seen_more_than_his_own_token_is_not_renewed),
     };
     return cmocka_run_group_tests_name("keeper, put off", tests, NULL, NULL);
 }

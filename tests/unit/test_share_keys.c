@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine/share_keys and share_key: the table of a share host's keys, when each is woken, and which terms it follows. */
+#include "engine/share_keys.h"
+#include "fixture.h"
+
+static struct weir_share_key key_of(uint64_t number)
+{
+    return (struct weir_share_key){ .leased = true, .key = { .id = { number, 1 } } };
+}
+
+static void who_has_left_is_not_found(void **state)
+{
+    (void)state;
+    struct weir_share_keys keys;
+    struct weir_share_key one = key_of(1), two = key_of(1 + 64); /* of one bucket */
+    assert_int_equal(weir_share_keys_init(&keys, 64, 4), 0);
+    weir_share_keys_insert(&keys, &one);
+    weir_share_keys_insert(&keys, &two);
+    assert_ptr_equal(weir_share_keys_find(&keys, &one.key), &one);
+    weir_share_keys_leave(&keys, &one);
+    assert_null(weir_share_keys_find(&keys, &one.key));
+    assert_ptr_equal(weir_share_keys_find(&keys, &two.key), &two);
+    weir_share_keys_leave(&keys, &two);
+    assert_null(weir_share_keys_find(&keys, &two.key));
+    assert_int_equal(keys.count, 0);
+    weir_share_keys_remove(&keys, &one);
+    weir_share_keys_remove(&keys, &two);
+    weir_share_keys_deinit(&keys);
+}
+
+static void who_wants_to_be_woken_earlier_is(void **state)
+{
+    (void)state;
+    struct weir_share_keys keys;
+    struct weir_share_key key = key_of(1);
+    assert_int_equal(weir_share_keys_init(&keys, 64, 4), 0);
+    weir_share_keys_insert(&keys, &key);
+    key.wake_ns = 100;
+    weir_share_keys_wake(&keys, &key);
+    key.wake_ns = 50;
+    weir_share_keys_wake(&keys, &key);
+    assert_int_equal(weir_share_keys_next_ns(&keys), 50);
+    assert_null(weir_share_keys_due(&keys, 49));
+    key.wake_ns = 200; /* later: it is not looked for before then */
+    weir_share_keys_wake(&keys, &key);
+    assert_null(weir_share_keys_due(&keys, 199));
+    assert_ptr_equal(weir_share_keys_due(&keys, 200), &key);
+    assert_int_equal(weir_share_keys_next_ns(&keys), WEIR_NEVER);
+    weir_share_keys_leave(&keys, &key);
+    weir_share_keys_remove(&keys, &key);
+    weir_share_keys_deinit(&keys);
+}
+
+static const struct weir_remote_limit *shared_limit(uint64_t count)
+{
+    const struct weir_limit_spec spec = { .count = count, .period_ns = MINUTE };
+    const struct weir_remote_limit *limit = NULL;
+    assert_int_equal(weir_remote_limit_create("api", 0, 0, &spec, &limit, NULL), 0);
+    return limit;
+}
+
+static void a_key_follows_each_of_its_terms(void **state)
+{
+    (void)state;
+    const struct weir_remote_limit *limit = shared_limit(10), *other = shared_limit(20);
+    for (int leased = 0; leased < 2; leased++) {
+        const struct weir_share_terms terms = { .limit = limit,
+                                                .leased = leased,
+                                                .slack = 5,
+                                                .interval_ns = 100 * MS,
+                                                .chunk_ttl_ns = 2 * SECOND,
+                                                .deadline_ns = 20 * MS };
+        struct weir_share_terms now[5] = { terms, terms, terms, terms, terms };
+        struct weir_share_key key = { .leased = leased };
+        if (leased)
+            weir_leased_init(&key.as.leased.machine, 1);
+        else
+            weir_batched_init(&key.as.batched.machine, 1);
+        weir_share_key_follow(&key, &terms);
+        assert_true(weir_share_key_follows(&key, &terms));
+        now[0].limit = other;
+        now[1].deadline_ns++;
+        now[2].chunk_ttl_ns++;
+        now[3].slack++;
+        now[4].interval_ns++;
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(weir_share_key_follows(&key, &now[i]), i == 2 ? !leased : i > 2 ? leased : false);
+        weir_remote_limit_drop(key.limit);
+    }
+    weir_remote_limit_drop(limit);
+    weir_remote_limit_drop(other);
+}
+
+/* What the engine said was of the limit before. Another slack is no other limit. */
+static void another_limit_makes_the_engines_word_void(void **state)
+{
+    (void)state;
+    const struct weir_remote_limit *limit = shared_limit(10), *other = shared_limit(20);
+    struct weir_share_terms terms = { .limit = limit, .slack = 5, .interval_ns = 100 * MS, .deadline_ns = 20 * MS };
+    struct weir_share_key key = { .leased = false };
+    weir_batched_init(&key.as.batched.machine, 1);
+    weir_share_key_follow(&key, &terms);
+    key.as.batched.machine.heard_ns = T0;
+    terms.slack = 6;
+    weir_share_key_follow(&key, &terms);
+    assert_int_equal(key.as.batched.machine.heard_ns, T0);
+    terms.limit = other;
+    weir_share_key_follow(&key, &terms);
+    assert_int_equal(key.as.batched.machine.heard_ns, 0);
+    assert_ptr_equal(key.limit, other);
+    weir_remote_limit_drop(key.limit);
+    weir_remote_limit_drop(limit);
+    weir_remote_limit_drop(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_has_left_is_not_found),
+        cmocka_unit_test(who_wants_to_be_woken_earlier_is),
+        cmocka_unit_test(a_key_follows_each_of_its_terms),
+        cmocka_unit_test(another_limit_makes_the_engines_word_void),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
