@@ -5,6 +5,7 @@ sites_of(path, flags) returns a Site for each. Offsets count bytes; texts are La
 import bisect
 import dataclasses
 import json
+import os
 import subprocess
 
 CLANG = 'clang-14'
@@ -40,7 +41,8 @@ class Site:
 def syntax_of(path, flags, root):
     """clang's tree, in which each place knows its file: clang names the file only where it changes."""
     command = [CLANG, '-w', '-fsyntax-only', '-Xclang', '-ast-dump=json', *flags, '-x', 'c', path]
-    tree = json.loads(subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True).stdout)
+    env = {**os.environ, 'CCACHE_DISABLE': '1'}  # which would hand it another file, without the places in this one
+    tree = json.loads(subprocess.run(command, cwd=root, env=env, stdout=subprocess.PIPE, check=True).stdout)
     current = None
     stack = [tree]
     while stack:

@@ -211,6 +211,32 @@ static void a_reload_waits_for_reservations(void **state)
     world_deinit(&w);
 }
 
+/* One that a reload took away and that is asked for again before it could go. */
+static void a_key_that_is_wanted_again_stays(void **state)
+{
+    (void)state;
+    struct world w;
+    struct weir_remote_key key = key_of("ada");
+    enum weir_share_say say;
+    struct weir_verdict verdict;
+    struct weir_share_host_stats stats;
+    world_init(&w, 1, 0, 1000, true, 1);
+    struct weir_share_host *host = w.hosts[0].host;
+    for (int i = 0; i < 20; i++) { /* until there is enough for both */
+        ask(&w, 0, "ada", 1);
+        world_run(&w, 5 * MS);
+    }
+    assert_int_equal(weir_share_host_reserve(host, &w.terms, &key, 1, false, w.remote.now_ns, &say, &verdict), 0);
+    assert_int_equal(say, WEIR_SHARE_YES);
+    assert_int_equal(weir_share_host_retire(host, NULL, 0), 0);
+    assert_int_equal(ask(&w, 0, "ada", 1), WEIR_SHARE_YES);
+    weir_share_host_commit(host, &key, 1, w.remote.now_ns);
+    world_run(&w, 5 * MS);
+    weir_share_host_stats(host, &stats);
+    assert_int_equal(stats.keys, 1);
+    world_deinit(&w);
+}
+
 /* Its answer comes to a key that has nothing to settle: it ends there and then. */
 static void a_reload_waits_for_an_answer(void **state)
 {
@@ -452,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_newcomer_is_refused_while_all_are_busy),
         cmocka_unit_test(a_reload_sends_keys_of_limits_that_are_no_more_home),
         cmocka_unit_test(a_reload_waits_for_reservations),
+        cmocka_unit_test(a_key_that_is_wanted_again_stays),
         cmocka_unit_test(a_reload_waits_for_an_answer),
         cmocka_unit_test(an_ask_holds_its_limit_through_a_reload),
         cmocka_unit_test(closing_settles_what_is_owed),
