@@ -82,9 +82,9 @@ static void fill_numbers(const struct weir_limit *limit, const struct weir_state
     uint64_t used = used_now(limit, state, event);
     v->remaining = weir_sub_sat(limit->capacity, used);
     v->reset_after_ns = wait_until(limit, state, event, used, 0);
-    v->next_after_ns = 0;
-    if (v->remaining < limit->capacity)
-        v->next_after_ns = wait_until(limit, state, event, used, limit->capacity - v->remaining - 1);
+    v->next_after_ns = v->remaining == limit->capacity
+                           ? 0
+                           : wait_until(limit, state, event, used, limit->capacity - v->remaining - 1);
 }
 
 /* A window's verdict, the state not being one of a jumped clock. */
