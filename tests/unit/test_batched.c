@@ -83,6 +83,24 @@ static void batched__decides_here_up_to_the_slack_those_under_way_included(void 
     assert_true(take(1, SECOND + 3 * MS, &effects));
 }
 
+/* Of a window: when more is to be had, and when all of it. */
+static void batched__tells_when_the_window_empties(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 50);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_YES);
+    assert_int_equal(effects.verdict.next_after_ns, SECOND - MS);
+    assert_int_equal(effects.verdict.reset_after_ns, SECOND - MS);
+    step(WEIR_SHARE_RESERVE, 45, SECOND + 2 * MS);
+    hear(0, 52, SECOND + 3 * MS); /* the next are to be had in 30 ms */
+    effects = step(WEIR_SHARE_RESERVE, 45, SECOND + 4 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_NO);
+    assert_int_equal(effects.verdict.retry_after_ns, 29 * MS);
+    assert_int_equal(effects.verdict.next_after_ns, 29 * MS);
+    assert_int_equal(effects.verdict.reset_after_ns, SECOND - MS);
+}
+
 static void batched__settles_every_interval(void **state)
 {
     (void)state;
@@ -335,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batched__decides_here_up_to_the_slack_those_under_way_included),
+        cmocka_unit_test(batched__tells_when_the_window_empties),
         cmocka_unit_test(batched__settles_every_interval),
         cmocka_unit_test(batched__what_does_not_fit_the_slack_is_the_engines),
         cmocka_unit_test(batched__a_slack_of_nothing_leaves_every_decision_to_the_engine),

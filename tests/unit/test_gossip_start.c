@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * core/share/gossip: what a node that starts admits before it knows what the others know, what it admits after, and why
- * it refuses. */
+ * it refuses; and what the start of another costs. */
 #include "gossip_net.h"
 
 static struct net the_net; /* too large for a stack */
@@ -221,6 +221,86 @@ static void test_refusals_are_counted_by_their_reason(void **state)
     expect_refused(net, 1, 1, 1, 1);
 }
 
+/* ---- another starts ---- */
+
+/* Units used as the node has it, without fear. */
+static uint64_t used(struct net *net, uint32_t i, size_t k)
+{
+    struct weir_event event = net_event(net, i, 0);
+    struct weir_gossip_word word;
+    weir_gossip_word(&net->node[i].gossip, net_key(net, i, k), &event, &word);
+    return word.used;
+}
+
+static void part(struct net *net, uint32_t node, bool parted)
+{
+    for (uint32_t j = 0; j < net->nodes; j++)
+        net->parted[j][node] = net->parted[node][j] = parted;
+}
+
+/* Cut off for ten minutes of the hour, then started again: what it may have admitted of the window is charged. */
+static void test_a_crash_costs_a_share_of_the_window(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n < sizeof specs / sizeof specs[0]; n++) {
+        struct net *net = begin(&specs[n]);
+        take(net, 0, 0, 10);
+        net_pass(net, SECOND);
+        part(net, 1, true);
+        net_pass(net, 600 * SECOND);
+        assert_int_equal(used(net, 0, 0), 10);
+        net_start(net, 1);
+        part(net, 1, false);
+        net_pass(net, SECOND);
+        assert_in_range(used(net, 0, 0), 10 + 1665, 10 + 1675); /* a third of 30000 an hour */
+    }
+}
+
+/* A key that is new here shares in a crash of before, as far as that has not refilled since. */
+static void test_a_new_key_shares_in_a_crash(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .count = 100, .period_ns = 100 * SECOND };
+    struct net *net = begin(&spec);
+    part(net, 1, true);
+    net_pass(net, 30 * SECOND);
+    net_start(net, 1);
+    part(net, 1, false);
+    net_pass(net, 8 * SECOND);
+    assert_in_range(used(net, 0, 0), 2, 3); /* a third of 30, less 8 */
+}
+
+/* Meanwhile another is unheard for longer than the limit takes to fill: its part of the refill does not count. */
+static void test_a_new_key_refills_without_the_part_of_who_is_unheard(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .count = 100, .period_ns = 100 * SECOND };
+    struct net *net = begin(&spec);
+    part(net, 2, true);
+    net_pass(net, 50 * SECOND);
+    part(net, 1, true);
+    net_pass(net, 100 * SECOND);
+    net_start(net, 1);
+    part(net, 1, false);
+    part(net, 2, true);
+    net_pass(net, 30 * SECOND);
+    assert_in_range(used(net, 0, 0), 13, 15); /* a third of 100, less two thirds of 30 */
+}
+
+/* Who starts after a long time is charged for what counts still, not for all that was ever admitted. */
+static void test_what_was_admitted_long_ago_is_not_charged_again(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .count = 100, .period_ns = 10 * SECOND };
+    struct net *net = begin(&spec);
+    for (unsigned n = 0; n < 300; n++, net_pass(net, SECOND))
+        assert_true(net_ask(net, 0, 0, 9, true));
+    net_start(net, 2);
+    net_pass(net, 30 * SECOND);
+    assert_true(net->node[2].gossip.synced);
+    assert_in_range(remaining(net, 2, 0), 90, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +312,10 @@ int main(void)
         cmocka_unit_test(test_what_was_admitted_in_the_dark_stays_charged),
         cmocka_unit_test(test_forgetting_in_the_dark_forgives_nothing),
         cmocka_unit_test(test_refusals_are_counted_by_their_reason),
+        cmocka_unit_test(test_a_crash_costs_a_share_of_the_window),
+        cmocka_unit_test(test_a_new_key_shares_in_a_crash),
+        cmocka_unit_test(test_a_new_key_refills_without_the_part_of_who_is_unheard),
+        cmocka_unit_test(test_what_was_admitted_long_ago_is_not_charged_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,6 +198,9 @@ static void what_a_slot_waits_for_and_takes(void **state)
     assert_int_equal(weir_table_dead_after_ns(&table, held.pair, NOW + 5 + SECOND + 1), 0);
     assert_true(weir_table_widen(&table, &held, NOW));
     assert_int_equal(table.slots_used, 2);
+    struct weir_pair pair = { 0, 0 };
+    assert_non_null(weir_table_find(&table, 1, &pair)); /* while it is held: or another would make it anew */
+    assert_true(weir_pair_locked(pair));
     weir_table_release(&held, WIDE, NOW + 5);
     assert_int_equal(table.entries, 1);
     weir_table_deinit(&table);
