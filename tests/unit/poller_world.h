@@ -28,7 +28,7 @@
 #define FAKES 4
 
 struct fake {
-    bool down, sender_down;
+    bool down, sender_down, sender_breaks;
     int fixed_error;
     int error;   /* of the next question how far it is; once */
     bool breaks; /* with every question */
@@ -44,7 +44,8 @@ static struct {
     pthread_mutex_t mutex;
     struct fake servers[FAKES]; /* of "host=0" and so on */
     int open;                   /* connections */
-    uint64_t now_ns;            /* 0: the machine's own clock */
+    uint64_t now_ns;            /* 0: the machine's own clock, */
+    uint64_t ahead_ns;          /* and so much */
 } world = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 struct pg_conn {
@@ -67,9 +68,9 @@ static uint64_t real_now_ns(void)
 uint64_t weir_ask_now_ns(void)
 {
     pthread_mutex_lock(&world.mutex);
-    uint64_t now_ns = world.now_ns;
+    uint64_t now_ns = world.now_ns, ahead_ns = world.ahead_ns;
     pthread_mutex_unlock(&world.mutex);
-    return now_ns ? now_ns : real_now_ns();
+    return now_ns ? now_ns : real_now_ns() + ahead_ns;
 }
 
 /* ---- connections ---- */
@@ -155,7 +156,10 @@ int weir_ask(struct pg_conn *conn, const char *text, uint64_t deadline_ns, struc
     (void)deadline_ns;
     pthread_mutex_lock(&world.mutex);
     struct fake *fake = fake_of(conn);
-    if (conn->sender && strcmp(text, "IDENTIFY_SYSTEM") == 0) {
+    bool broken = conn->sender && fake->sender_breaks;
+    if (broken) {
+        *ret_result = NULL;
+    } else if (conn->sender && strcmp(text, "IDENTIFY_SYSTEM") == 0) {
         fake->timelines++;
         *ret_result = row(fake->timeline, 2);
     } else if (conn->sender) {
@@ -173,7 +177,7 @@ int weir_ask(struct pg_conn *conn, const char *text, uint64_t deadline_ns, struc
         *ret_result = row(fake->number, 1);
     }
     pthread_mutex_unlock(&world.mutex);
-    return 0;
+    return broken ? WEIR_EIO : 0;
 }
 
 int weir_settling_look(struct weir_settling *settling, struct pg_conn *conn, uint64_t deadline_ns, bool *ret_settled)

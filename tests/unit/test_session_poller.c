@@ -38,9 +38,11 @@ static int end(void **state)
     return world.open; /* none is left */
 }
 
+#define TURN (MS / 1000) /* from one round to the next */
+
 static int ask(bool waited)
 {
-    world.now_ns += MS / 1000;
+    world.now_ns += TURN;
     return weir_poller_ask(poller, &known, waited, &answer, fault);
 }
 
@@ -69,6 +71,8 @@ static void poller__keeps_its_connection_and_makes_one_that_was_ended_again(void
     assert_non_null(strstr(fault, "does not answer"));
     assert_int_equal(fake->connects, 3); /* a new one that breaks is enough */
     assert_null(poller->conn);
+    assert_int_equal(ask(false), WEIR_EIO);
+    assert_int_equal(fake->connects, 4);
     fake->down = true;
     assert_int_equal(ask(false), WEIR_EIO);
     assert_string_equal(fault, "refused");
@@ -133,9 +137,18 @@ static void poller__tries_to_have_replication_once_a_second(void **state)
     }
     assert_int_equal(fake->senders, 1);
     fake->sender_down = false;
+    pass(SECOND - 5 * TURN);
+    assert_int_equal(ask(false), 0);
+    assert_int_equal(answer.shown.timeline, 6);
+    fake->sender_breaks = true;
+    assert_int_equal(ask(false), 0);
+    assert_true(answer.alone && answer.shown.timeline == 0);
+    assert_non_null(strstr(answer.fault, "broke"));
+    fake->sender_breaks = false;
     pass(SECOND);
     assert_int_equal(ask(false), 0);
     assert_int_equal(answer.shown.timeline, 6);
+    assert_int_equal(fake->senders, 3);
 }
 
 static void poller__asks_for_a_history_until_it_is_known(void **state)
@@ -170,21 +183,20 @@ static void poller__makes_a_primary_flush_for_those_who_wait(void **state)
     (void)state;
     fake->shown.flushed = 392;
     assert_int_equal(ask(true), 0); /* it may be under way */
-    pass(9 * MS);
+    pass(10 * MS - 3 * TURN);
     assert_int_equal(ask(true), 0);
-    assert_int_equal(fake->nudges, 0);
-    pass(MS);
     assert_int_equal(ask(false), 0);
     assert_int_equal(fake->nudges, 0);
+    assert_int_equal(ask(true), 0); /* 10 ms */
+    assert_int_equal(fake->nudges, 1);
+    pass(100 * MS - 2 * TURN);
     assert_int_equal(ask(true), 0);
     assert_int_equal(fake->nudges, 1);
-    pass(98 * MS);
-    assert_int_equal(ask(true), 0);
-    assert_int_equal(fake->nudges, 1);
-    pass(2 * MS);
     assert_int_equal(ask(true), 0);
     assert_int_equal(fake->nudges, 2);
     pass(SECOND);
+    assert_int_equal(ask(false), 0); /* nobody waits */
+    assert_int_equal(fake->nudges, 2);
     fake->shown.flushed = 400; /* now it is */
     assert_int_equal(ask(true), 0);
     fake->shown.flushed = 392;

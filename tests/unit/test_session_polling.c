@@ -19,7 +19,7 @@ static int begin(void **state)
 {
     (void)state;
     memset(world.servers, 0, sizeof world.servers);
-    world.now_ns = 0;
+    world.now_ns = world.ahead_ns = 0;
     for (unsigned i = 0; i < FAKES; i++) {
         world.servers[i].shown = i ? standby(1, 400) : primary(1, 5, 400);
         world.servers[i].number = "17";
@@ -168,6 +168,8 @@ static void servers__come_and_go_and_keep_their_order(void **state)
 {
     (void)state;
     open_some(3);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(weir_servers_ask(servers, id_of(i), soon()), 0);
     const struct weir_snapshot *before = weir_servers_look(servers);
     assert_int_equal(weir_servers_remove(servers, "x"), WEIR_ENOENT);
     assert_int_equal(weir_servers_add(servers, &all[1], &fault), WEIR_EEXIST);
@@ -189,6 +191,26 @@ static void servers__come_and_go_and_keep_their_order(void **state)
     assert_int_equal(weir_servers_ask(servers, gone, soon()), 0);
     assert_string_equal(before->states[1].conninfo, "host=1");
     weir_servers_release(servers, before);
+}
+
+/* Nothing of what was read at the one is counted for the other. */
+static void servers__take_the_place_of_one_that_went_with_no_load(void **state)
+{
+    (void)state;
+    open_some(2);
+    uint64_t gone = id_of(1);
+    for (unsigned i = 0; i < 100000; i++)
+        weir_servers_count(servers, gone);
+    assert_int_equal(weir_servers_remove(servers, "b"), 0);
+    assert_int_equal(weir_servers_add(servers, &all[2], &fault), 0);
+    pthread_mutex_lock(&world.mutex);
+    world.ahead_ns = 2 * SECOND;
+    pthread_mutex_unlock(&world.mutex);
+    assert_int_equal(weir_servers_ask(servers, id_of(1), soon()), 0);
+    const struct weir_snapshot *snapshot = weir_servers_look(servers);
+    assert_string_equal(snapshot->states[1].name, "c");
+    assert_int_equal(snapshot->servers[1].load, 0);
+    weir_servers_release(servers, snapshot);
 }
 
 /* ---- asking ---- */
@@ -230,6 +252,10 @@ static void servers__are_asked_while_somebody_waits_for_news(void **state)
     for (unsigned i = 0; i < 5; i++)
         assert_int_equal(weir_servers_wait(servers, number + i, soon()), 0);
     assert_true(asked(0) >= before + 4);
+    before = asked(0);
+    for (unsigned i = 0; i < 50; i++)
+        nap();
+    assert_in_range(asked(0), before, before + 1); /* nobody waits: one may have been under way */
 }
 
 /* Its poller sleeps for a day. */
@@ -300,7 +326,45 @@ static void servers__one_that_is_down_is_asked_again_and_again(void **state)
     set_down(0, false);
     assert_int_equal(weir_servers_ask(servers, id_of(0), soon()), 0);
     snapshot = weir_servers_look(servers);
+    uint64_t number = snapshot->number;
     assert_true(snapshot->servers[0].usable);
+    weir_servers_release(servers, snapshot);
+    for (unsigned i = 0; i < 3; i++) /* and as often as any other */
+        assert_int_equal(weir_servers_wait(servers, number + i, soon()), 0);
+}
+
+/* After 20 ms, 40, 80 and so on, however often others are asked. */
+static void servers__one_that_is_down_is_asked_more_and_more_rarely(void **state)
+{
+    struct weir_servers_options options = usual(1);
+    uint64_t begun_ns = real_now_ns();
+    unsigned most = 1;
+    (void)state;
+    options.poll_ns = MS;
+    set_down(0, true);
+    assert_int_equal(weir_servers_open(&options, &servers, &fault), 0);
+    for (unsigned i = 0; i < 150; i++)
+        nap();
+    pthread_mutex_lock(&world.mutex);
+    unsigned connects = world.servers[0].connects;
+    pthread_mutex_unlock(&world.mutex);
+    uint64_t passed_ns = real_now_ns() - begun_ns;
+    for (uint64_t gap_ns = 20 * MS, at_ns = gap_ns; at_ns <= passed_ns; at_ns += gap_ns, most++)
+        gap_ns = gap_ns < 320 * MS ? 2 * gap_ns : 500 * MS;
+    assert_in_range(connects, 0, most);
+}
+
+/* Nobody sees by the numbers who runs: it is looked at for whoever asks. */
+static void servers__are_looked_at_for_who_runs_when_somebody_asks(void **state)
+{
+    (void)state;
+    world.servers[0].shown.settled = false;
+    world.servers[0].settles = true;
+    open_some(1);
+    for (unsigned i = 0; i < 2; i++) /* the first answer may be to what was asked at the start, for nobody */
+        assert_int_equal(weir_servers_ask(servers, id_of(0), soon()), 0);
+    const struct weir_snapshot *snapshot = weir_servers_look(servers);
+    assert_true(snapshot->states[0].settled_ns > 0);
     weir_servers_release(servers, snapshot);
 }
 
@@ -312,12 +376,15 @@ int main(void)
         CASE(servers__are_not_opened_by_names_or_addresses_that_are_none),
         CASE(servers__are_64_at_most),
         CASE(servers__come_and_go_and_keep_their_order),
+        CASE(servers__take_the_place_of_one_that_went_with_no_load),
         CASE(servers__are_asked_for_whoever_asks_and_nobody_else),
         CASE(servers__are_asked_while_somebody_waits_for_news),
         CASE(servers__a_server_that_goes_is_not_waited_for),
         CASE(servers__who_waits_for_one_that_goes_is_told),
         CASE(servers__another_connection_is_another_generation),
         CASE(servers__one_that_is_down_is_asked_again_and_again),
+        CASE(servers__one_that_is_down_is_asked_more_and_more_rarely),
+        CASE(servers__are_looked_at_for_who_runs_when_somebody_asks),
     };
 #undef CASE
     return cmocka_run_group_tests_name("polling", tests, NULL, NULL);

@@ -56,11 +56,13 @@ static int end(void **state)
         next = room->next;
         free(room);
     }
+    bool kept = false;
     for (unsigned i = 0; i < servers.count; i++) {
+        kept = kept || servers.pollers[i]->conninfo->references > 1; /* by nobody */
         weir_conninfo_release(servers.pollers[i]->conninfo);
         free(servers.pollers[i]);
     }
-    return 0;
+    return kept;
 }
 
 static void answer_with(unsigned index, struct weir_shown shown, struct weir_answer answer)
@@ -118,8 +120,10 @@ static void servers__say_why_one_is_not_usable(void **state)
     expect_usable(0);
     expect_usable(1);
     assert_int_equal(seen()->servers[1].lag_ns, 0);
+    foreign.timeline = 9;
     answer(1, foreign);
     expect_unusable(1, "another system");
+    expect_usable(0);
     assert_true(seen()->servers[1].lag_ns == UINT64_MAX);
     answer(1, mute);
     expect_unusable(1, "timeline cannot be told");
@@ -151,25 +155,36 @@ static void servers__leave_out_who_went_on_where_the_primary_left_its_timeline(v
     expect_unusable(1, "has gone on");
     answer(1, standby(1, 104));
     expect_usable(1);
-    answer(1, standby(3, 64)); /* ahead of it, from elsewhere: it is not for this primary to say */
-    answer(0, primary(1, 6, 400));
-    expect_unusable(0, "another has taken over");
+    struct weir_answer cut = { .with_history = true,
+                               .history = { .timeline = 5, .cut = true, .count = 1, .ancestors = { { 4, 400, 0 } } } };
+    answer_with(0, primary(5, 7, 800), cut); /* older ancestors are not known */
+    expect_usable(1);
 }
 
 /* On timeline 2 of another promotion; and on one that the primary's history does not name. */
 static void servers__leave_out_who_is_of_another_promotion(void **state)
 {
+    struct weir_answer third = {
+        .with_history = true, .history = { .timeline = 3, .count = 2, .ancestors = { { 1, 104, 0 }, { 2, 300, 0 } } }
+    };
     (void)state;
-    have(2);
+    have(3);
     answer(0, primary(2, 5, 200));
     answer(1, standby(2, 200));
     expect_usable(1);
     answer(0, primary(2, 6, 100)); /* less than the first had flushed: another's */
     expect_unusable(1, "has gone on");
-    struct weir_answer with = { .with_history = true,
-                                .history = { .timeline = 3, .count = 1, .ancestors = { { 1, 104, 0 } } } };
-    answer_with(0, primary(3, 7, 400), with);
+    answer(2, standby(2, 100)); /* it follows the second, which is promoted in its turn */
+    expect_usable(2);
+    answer(0, standby(2, 100));
+    struct weir_shown promoted = primary(3, 3, 400); /* the same start as when it was a standby */
+    answer_with(0, promoted, third);
+    expect_usable(2);
     expect_unusable(1, "has gone on");
+    third.history.timeline = 4;
+    third.history.count = 1;
+    answer_with(0, primary(4, 7, 400), third); /* a history that does not name timeline 2 at all */
+    expect_unusable(2, "has gone on");
 }
 
 /* Ends may fall: what a later ancestor left is left for good. */
@@ -209,13 +224,21 @@ static void servers__call_frozen_who_stands_while_the_primary_moves(void **state
     assert_true(seen()->servers[1].frozen && !seen()->servers[1].usable);
     assert_non_null(strstr(seen()->states[1].fault, "stands still"));
     assert_true(seen()->states[1].frozen);
+    weir_servers_fail(&servers, servers.pollers[1], "refused");
+    assert_false(seen()->states[1].frozen || seen()->servers[1].frozen);
+    expect_unusable(1, "refused");
     answer(1, standby(1, 408)); /* it moves, and is behind all the same */
     expect_usable(1);
-    weir_servers_fail(&servers, servers.pollers[1], "refused");
-    world.now_ns += 2 * FREEZE;
-    weir_servers_publish(&servers);
-    assert_false(seen()->states[1].frozen);
-    answer(1, standby(1, 480));
+    world.now_ns += FREEZE - 2;
+    answer(1, standby(1, 408));
+    expect_usable(1);
+    answer(1, standby(1, 408)); /* for so long again */
+    assert_true(seen()->servers[1].frozen);
+    answer_forked(0, primary(2, 6, 480));
+    assert_true(seen()->states[1].frozen);
+    assert_false(seen()->servers[1].frozen); /* who went on elsewhere is not even good for a stale read */
+    expect_unusable(1, "has gone on");
+    answer(1, standby(2, 480));
     expect_usable(1);
     assert_int_equal(seen()->servers[1].lag_ns, 0);
 }
@@ -275,7 +298,7 @@ static void servers__believe_in_another_system_once_all_are_of_it(void **state)
 {
     (void)state;
     have(2);
-    struct weir_shown other = primary(1, 9, 4000), follows = standby(1, 80);
+    struct weir_shown other = primary(1, 9, 4000), follows = standby(1, 2000);
     other.system = follows.system = SYSTEM + 1;
     answer(0, primary(1, 5, 400));
     answer(1, standby(1, 400));
@@ -355,6 +378,11 @@ static void servers__count_reads_by_the_second(void **state)
     answer(1, standby(1, 400));
     assert_in_range(seen()->servers[0].load, 14, 15); /* 30 in two seconds */
     assert_in_range(seen()->servers[1].load, 4, 5);
+    for (unsigned i = 0; i < 10; i++)
+        weir_servers_count(&servers, 100);
+    world.now_ns += SECOND - 2; /* a second since it was counted last */
+    answer(0, primary(1, 5, 400));
+    assert_int_equal(seen()->servers[0].load, 10);
     world.now_ns += SECOND;
     answer(0, primary(1, 5, 400));
     assert_int_equal(seen()->servers[0].load, 0);
@@ -382,6 +410,7 @@ static void servers__take_a_connections_word_for_a_run_that_is_known(void **stat
     number = seen()->number;
     weir_servers_tell(&servers, &later); /* the pollers see for themselves */
     assert_int_equal(seen()->number, number);
+    weir_servers_publish(&servers);
     assert_int_equal(seen()->known.run_count, 1);
     assert_true(servers.pollers[0]->hurry && servers.pollers[1]->hurry);
 }

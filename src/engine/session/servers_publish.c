@@ -228,7 +228,7 @@ void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller
     learn_settled(poller, answer);
     poller->last = *answer;
     poller->up = true;
-    if (answer->shown.system == servers->system && poller == weir_servers_primary(servers))
+    if (poller == weir_servers_primary(servers))
         learn_primary(servers, answer);
     count_load(servers, poller);
     weir_servers_publish(servers);
@@ -237,7 +237,6 @@ void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller
 void weir_servers_fail(struct weir_servers *servers, struct weir_poller *poller, const char *fault)
 {
     poller->up = false;
-    poller->last.alone = false;
     (void)snprintf(poller->last.fault, sizeof poller->last.fault, "%s", fault);
     weir_servers_publish(servers);
 }
