@@ -23,7 +23,6 @@ TARGETS = {
     'table': ('src/table/*.c',),
     'hosts': ('src/engine/fallback.c', 'src/engine/gossip_host.c', 'src/engine/gossip_talk.c', 'src/base/due.c',
               'src/engine/lock/keeper*.c', 'src/engine/lock/witness.c', 'src/engine/session/pool.c',
-              'src/engine/session/poller*.c', 'src/engine/session/servers*.c',
               'src/engine/session/session_[clr]*.c', 'src/engine/share_*.c'),
     'script': ('src/engine/redis/*.lua',),
     'servers': ('src/engine/session/branch.c', 'src/engine/session/poller*.c', 'src/engine/session/servers*.c'),
