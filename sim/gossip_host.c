@@ -4,6 +4,7 @@
  * budget of bytes and its membership, over a network that fails. Other keys are beside the one that is checked. */
 #include "engine/gossip_host.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,11 +63,11 @@ static void start(struct weir_sim *sim, uint32_t node, void *state)
 {
     struct node *self = state;
     const struct weir_sim_plan *plan = weir_sim_plan_of(sim);
-    char names[WEIR_SIM_NODES_MAX][8];
+    char names[WEIR_SIM_NODES_MAX][16];
     const char *pointers[WEIR_SIM_NODES_MAX];
     static const uint8_t secret[16] = "weir simulated";
     for (uint32_t i = 0; i < plan->nodes; i++) {
-        (void)snprintf(names[i], sizeof names[i], "n%u", (unsigned)i);
+        (void)snprintf(names[i], sizeof names[i], "n%" PRIu32, i);
         pointers[i] = names[i];
     }
     *self = (struct node){ .sim = sim, .number = node };
