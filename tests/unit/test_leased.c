@@ -65,6 +65,25 @@ static void leased__what_is_held_is_spent_without_asking(void **state)
     assert_int_equal(key.pocket, 5);
 }
 
+static void leased__an_answer_of_a_stint_that_is_over_gives_nothing(void **state)
+{
+    (void)state;
+    for (int stale = 0; stale < 2; stale++) {
+        weir_leased_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+        assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND).say, WEIR_SHARE_WAIT);
+        struct weir_share_answer answer = { .stint = key.stint + !stale,
+                                            .seq = key.seq,
+                                            .granted = 10,
+                                            .hold_ns = 2 * SECOND,
+                                            .capacity = 100,
+                                            .stale = stale };
+        struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = key.seq, .answer = &answer };
+        struct weir_share_effects effects;
+        weir_leased_step(&key, &options, &event, SECOND + MS, &effects);
+        assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS).say, WEIR_SHARE_WAIT);
+    }
+}
+
 static void leased__the_next_ask_tells_what_the_last_could_not(void **state)
 {
     (void)state;
@@ -469,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leased__what_is_held_is_spent_without_asking),
+        cmocka_unit_test(leased__an_answer_of_a_stint_that_is_over_gives_nothing),
         cmocka_unit_test(leased__the_next_ask_tells_what_the_last_could_not),
         cmocka_unit_test(leased__above_the_capacity_is_never_and_the_engine_is_not_asked),
         cmocka_unit_test(leased__demand_of_long_ago_is_not_asked_for),

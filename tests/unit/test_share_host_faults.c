@@ -166,9 +166,27 @@ static void a_newcomer_takes_the_place_of_one_that_is_not_busy(void **state)
     world_deinit(&w);
 }
 
+/* A key that left, of which the engine never said whether it granted what was asked for. */
+static void what_is_in_doubt_at_the_end_is_forfeited(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, 0, 1000, true, 1);
+    w.terms.chunk_ttl_ns = 60 * SECOND; /* longer than a key that left tries to settle */
+    w.remote.lost = 1000;
+    assert_int_equal(ask(&w, 0, "a", 1), WEIR_SHARE_WAIT);
+    world_run(&w, 100 * MS);
+    assert_int_equal(stats_of(&w).forfeited, 0);
+    assert_int_equal(weir_share_host_retire(w.hosts[0].host, NULL, 0), 0);
+    world_run(&w, 15 * SECOND);
+    assert_true(stats_of(&w).forfeited >= 1);
+    world_deinit(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_in_doubt_at_the_end_is_forfeited),
         cmocka_unit_test(slow_answers_bring_no_more_asks),
         cmocka_unit_test(what_a_reload_could_not_send_home_goes_later),
         cmocka_unit_test(an_ask_may_be_longer_than_a_reload_allows),
