@@ -51,7 +51,7 @@ static void slice(const struct weir_sim_mode *mode, uint64_t runs)
     for (int i = 0; i < WEIR_CONCURRENCY && runs >= 150; i++) /* which no mode shares */
         assert_true(drawn >> i & 1 || (i == WEIR_SLIDING_LOG && mode->no_log));
     assert_true(!mode->reload || cover.with[WEIR_SIM_RELOAD] > 0);
-    if (mode->bound && !is_short())
+    if (mode->bound && runs >= 150) /* of few it may be none */
         assert_true(cover.near_half * 100 >= runs);
 }
 
