@@ -341,7 +341,8 @@ static bool goes_on_beside_a_raise(struct weir_token held)
     struct weir_lock_op renew = { .verb = WEIR_LOCK_RENEW, .name = name, .owner = a, .ttl_ns = TTL };
     assert_true(!engine->ops->quick || engine->ops->quick(engine, &renew));
     assert_true(!engine->ops->quick || same(world_granted(renew), held));
-    bool waited = ops[0].status == WEIR_EDOWN;
+    /* Without a time it is down: a store that was lost again at once is opened a tenth of a second later. */
+    bool waited = ops[0].status == WEIR_EDOWN && ops[0].due_ns > 0;
     assert_int_equal(ops[8].status, ops[0].status);
     for (int i = 0; i <= 8; i += 8) {
         assert_true(!waited || ops[i].due_ns > 0);

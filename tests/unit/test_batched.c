@@ -101,6 +101,31 @@ static void batched__tells_when_the_window_empties(void **state)
     assert_int_equal(effects.verdict.reset_after_ns, SECOND - MS);
 }
 
+static void batched__tells_nothing_to_wait_for_when_it_is_full(void **state)
+{
+    (void)state;
+    begin_with(&bucket, 1);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 0, 20 * SECOND);
+    assert_int_equal(effects.verdict.remaining, 100);
+    assert_int_equal(effects.verdict.next_after_ns, 0);
+    assert_int_equal(effects.verdict.reset_after_ns, 0);
+}
+
+static void batched__what_was_granted_and_is_cancelled_is_granted_still(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    assert_int_equal(effects.ask.least, 30);
+    hear(30, 31, SECOND + 3 * MS);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(step(WEIR_SHARE_RESERVE, 30, SECOND + 3 * MS).say, WEIR_SHARE_YES);
+        step(WEIR_SHARE_CANCEL, 30, SECOND + 3 * MS);
+        assert_int_equal(key.reserved, 0);
+    }
+    assert_int_equal(key.pocket + key.ahead, 30);
+}
+
 static void batched__settles_every_interval(void **state)
 {
     (void)state;
@@ -354,6 +379,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batched__decides_here_up_to_the_slack_those_under_way_included),
         cmocka_unit_test(batched__tells_when_the_window_empties),
+        cmocka_unit_test(batched__tells_nothing_to_wait_for_when_it_is_full),
+        cmocka_unit_test(batched__what_was_granted_and_is_cancelled_is_granted_still),
         cmocka_unit_test(batched__settles_every_interval),
         cmocka_unit_test(batched__what_does_not_fit_the_slack_is_the_engines),
         cmocka_unit_test(batched__a_slack_of_nothing_leaves_every_decision_to_the_engine),

@@ -456,9 +456,20 @@ static void test_sliding_log_is_refused(void **state)
     assert_string_equal(fault.field, "sharing");
 }
 
+/* What was charged in a window counts in the next one too. */
+static void gossip__a_counter_is_unheard_of_for_two_windows(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .algorithm = WEIR_SLIDING_COUNTER, .count = 10, .period_ns = SECOND };
+    struct weir_gossip_limit limit;
+    assert_int_equal(weir_gossip_limit_init(&limit, 1, &spec, 1, NULL), 0);
+    assert_true(limit.fill_ns >= 2 * SECOND && limit.written_ns == limit.fill_ns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gossip__a_counter_is_unheard_of_for_two_windows),
         cmocka_unit_test(test_repeated_and_late_messages_add_nothing),
         cmocka_unit_test(test_a_restarted_node_counts_from_the_start),
         cmocka_unit_test(test_two_restarts_forget_nothing),

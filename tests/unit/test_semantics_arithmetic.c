@@ -160,6 +160,29 @@ static void arithmetic__errors_name_the_field_and_its_range(void **state)
     }
 }
 
+/* And what a field must be, not the other way round. */
+static void arithmetic__a_fault_names_its_field(void **state)
+{
+    (void)state;
+    struct weir_limit_spec specs[5];
+    static const char *const fields[] = { "count_mode", "mode", "on_full", "on_change", "calendar_count" };
+    for (size_t i = 0; i < 5; i++)
+        specs[i] = limit_of(WEIR_FIXED_WINDOW, 1, DAY, 0);
+    specs[0].count_mode = (enum weir_count)99;
+    specs[1].mode = (enum weir_mode)99;
+    specs[2].on_full = (enum weir_on_full)99;
+    specs[3].on_change = (enum weir_on_change)99;
+    specs[4].calendar_count = 3651;
+    for (size_t i = 0; i < 5; i++) {
+        struct weir_fault fault;
+        assert_int_not_equal(weir_limit_check(&specs[i], &fault), 0);
+        assert_string_equal(fault.field, fields[i]);
+        assert_memory_equal(fault.text, "must be ", 8);
+    }
+    specs[4].calendar_count = 3650;
+    assert_int_equal(weir_limit_check(&specs[4], NULL), 0);
+}
+
 /* Every number at its extremes: an error or a limit that still refuses. */
 static void arithmetic__no_argument_turns_a_limit_off(void **state)
 {
@@ -242,6 +265,7 @@ int main(void)
         cmocka_unit_test(arithmetic__a_bucket_fills_within_ten_years),
         cmocka_unit_test(arithmetic__a_log_holds_at_most_65536),
         cmocka_unit_test(arithmetic__errors_name_the_field_and_its_range),
+        cmocka_unit_test(arithmetic__a_fault_names_its_field),
         cmocka_unit_test(arithmetic__no_argument_turns_a_limit_off),
         cmocka_unit_test(arithmetic__a_cost_above_the_maximum_is_an_error),
         cmocka_unit_test(arithmetic__a_count_of_zero_blocks_whatever_the_burst),
