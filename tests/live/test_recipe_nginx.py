@@ -122,8 +122,8 @@ class Stopped(recipe_case.RecipeCase):
             self.assertTrue(self.backend.arrived.acquire(timeout=recipe_case.AWAIT_S))
         self.stop()
         self.backend.free.set()
+        self.backend.go_on.release(len(clients))  # whichever of them came first
         for client in clients:
-            self.backend.go_on.release()
             answer = client.getresponse()
             self.assertEqual((answer.status, answer.read()), (200, b'hello\n'))
             client.request('GET', '/api/x', headers=self.other)
