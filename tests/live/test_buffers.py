@@ -102,7 +102,7 @@ class Buffers(unittest.TestCase):
         for i, sock in enumerate(socks):
             if self.metric('weir_connections_shed_total') == 0:
                 sock.setblocking(True)
-                sock.settimeout(20)
+                sock.settimeout(60)
                 sock.shutdown(socket.SHUT_WR)
                 self.assertEqual(len(read_all(sock, 256 << 20)), sent[i] // len(echo) * len(b'$2000\r\n' + b'x' * 2000 + b'\r\n'))
             sock.close()
