@@ -5,8 +5,8 @@
  *
  * ---- How a mode plugs in ----
  *
- * A mode is a table of functions (struct weir_sim_mode). Ours are hosts of core/share (sim/leased.c and others); a
- * naive one is a few lines. GET, then INCR, say:
+ * A mode is a table of functions (struct weir_sim_mode). Ours host core/share (sim/node_host.c and others), or run the
+ * hosts of engine/ that do (sim/share_hosts.c, sim/gossip_host.c); a naive one is a few lines. GET, then INCR, say:
  *
  *     struct ask { uint32_t request; bool incr; uint64_t count; };
  *     static enum weir_sim_say request(sim, node, state, r)       a client asks
@@ -25,9 +25,10 @@
  * and a run of it: `plan.mode = &naive_get_incr; weir_sim_run(&plan, &result);` (sim/run.h). The checker judges it by
  * `bound` (NULL: 0) and the result says by how much it was passed.
  *
- * Rules for a mode: state is plain bytes, zeroed before `start`, with no pointers out of itself (an engine's is saved
- * and restored for a lossy failover). Time comes from weir_sim_now and weir_sim_wall only, chance from weir_sim_draw.
- * A node's `start` is called at the start and after each crash.
+ * Rules for a mode: state is plain bytes, zeroed before `start`. An engine's has no pointers out of itself: it is saved
+ * and restored for a lossy failover. A node's may have some where `stop` frees what they lead to. Time comes from
+ * weir_sim_now and weir_sim_wall only, chance from weir_sim_draw. A node's `start` is called at the start and after
+ * each crash.
  *
  * ---- What is simulated ----
  *

@@ -55,10 +55,8 @@ static const struct refusal {
       "before "
       "w2 made the place statement" },
     { WEIR_SESSION_STORE_DOWN, 503, "down",
-      "where users are kept cannot be asked; or this user was not seen before, and the primary cannot be asked, which "
-      "says "
-      "where such a user begins. A request with \"token\":\"\" instead of a user is still routed, to what may be "
-      "stale" },
+      "where users are kept cannot be asked; or this user was not seen before, and the primary cannot be asked where a "
+      "new user begins. With \"token\":\"\" instead of a user a read is still routed, to what may be stale" },
     { WEIR_SESSION_NOMEM, 503, "down", "out of memory" },
 };
 

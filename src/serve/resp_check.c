@@ -39,8 +39,8 @@ static bool read_question(const struct weir_resp_call *call, const char *number,
     }
     for (size_t i = 0; i < count; i++) {
         struct weir_slice name = call->args[2 + 2 * i];
-        if (name.size > 0 &&
-            memchr(name.data, '=', name.size)) { /* its limits would not see it, and admit it uncounted */
+        /* As an attribute of that name no limit would see it: it would be admitted uncounted. */
+        if (name.size > 0 && memchr(name.data, '=', name.size)) {
             reply_misuse(call, number, "an attribute and its value are two words: user ada, not user=ada.", "");
             return false;
         }

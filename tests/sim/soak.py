@@ -59,6 +59,8 @@ class Records:
         if dirty:
             self.path.unlink(missing_ok=True)
         text = self.path.read_text(encoding='utf-8') if self.path.exists() else ''
+        if text and not text.endswith('\n'):
+            self.path.write_text(text + '\n', encoding='utf-8')
         self.slices = {}
         for line in text.splitlines():
             try:
