@@ -262,6 +262,20 @@ int weir_gossip_host_add(struct weir_gossip_host *host, struct weir_gossip_hoste
 
 /* ---- decisions ---- */
 
+/* A loop that has not heard of the newest reload still asks by a definition before it. The key is decided by what it
+ * counts by now: carried back, and over once more, it would lose what a raise gives only in time. */
+static struct weir_gossip_hosted_limit *newest(const struct weir_gossip_host *host,
+                                               const struct weir_gossip_hosted_key *hosted,
+                                               struct weir_gossip_hosted_limit *limit)
+{
+    if (limit->kept)
+        return limit;
+    if (hosted && hosted->limit->kept)
+        return hosted->limit;
+    struct weir_gossip_hosted_limit *heir = heir_of(host, limit);
+    return heir ? heir : limit;
+}
+
 /* A peek at a key that nobody asked for yet leaves no trace. */
 static enum weir_share_say peek_new(struct weir_gossip_host *host, struct weir_gossip_hosted_limit *limit,
                                     const uint64_t id[2], const struct weir_event *event,
@@ -278,12 +292,13 @@ static int reserve(struct weir_gossip_host *host, const struct weir_remote_limit
                    enum weir_share_say *ret_say, struct weir_verdict *ret_verdict)
 {
     struct weir_gossip_hosted_key *hosted = weir_gossip_host_find(host, remote_key->id);
-    struct weir_gossip_hosted_limit *limit = hosted ? hosted->limit : NULL;
+    struct weir_gossip_hosted_limit *asked = hosted ? hosted->limit : NULL;
     int error = 0;
-    if (!limit || limit->remote != remote || limit->gossip.slack != slack)
-        error = find_limit(host, remote, slack, &limit);
+    if (!asked || asked->remote != remote || asked->gossip.slack != slack)
+        error = find_limit(host, remote, slack, &asked);
     if (error)
         return error;
+    struct weir_gossip_hosted_limit *limit = newest(host, hosted, asked);
     struct weir_event event = weir_gossip_host_event(host, limit, remote_key->phase, units, time);
     if (!hosted && (peek || units == 0)) {
         *ret_say = peek_new(host, limit, remote_key->id, &event, ret_verdict);
@@ -294,7 +309,7 @@ static int reserve(struct weir_gossip_host *host, const struct weir_remote_limit
     if (error)
         return error;
     hosted->phase = remote_key->phase;
-    hosted->asked = true;
+    hosted->asked |= limit == asked;
     if (hosted->limit != limit)
         weir_gossip_host_follow(host, hosted, limit, time);
     *ret_say = weir_gossip_reserve(&host->gossip, &hosted->key, &event, peek, ret_verdict);

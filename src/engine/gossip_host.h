@@ -36,7 +36,8 @@ int weir_gossip_host_create(const struct weir_gossip_host_options *options, stru
                             struct weir_fault *ret_fault);
 void weir_gossip_host_destroy(struct weir_gossip_host *host);
 
-/* YES: set aside until commit or cancel. Never WAIT. Errors: WEIR_ELIMIT, WEIR_ENOMEM, WEIR_EINVAL (sliding_log). */
+/* YES: set aside until commit or cancel. Never WAIT. A limit of before the newest reload is decided by what it has
+ * become. Errors: WEIR_ELIMIT, WEIR_ENOMEM, WEIR_EINVAL (sliding_log). */
 int weir_gossip_host_reserve(struct weir_gossip_host *host, const struct weir_remote_limit *limit, uint64_t slack,
                              const struct weir_remote_key *key, uint64_t units, bool peek, const struct weir_time *time,
                              enum weir_share_say *ret_say, struct weir_verdict *ret_verdict);
@@ -45,8 +46,8 @@ void weir_gossip_host_commit(struct weir_gossip_host *host, const struct weir_re
 void weir_gossip_host_cancel(struct weir_gossip_host *host, const struct weir_remote_key *key, uint64_t units,
                              const struct weir_time *time);
 
-/* A reload: the limits and overrides as they are now. Datagrams name them by a hash of limit and override; keys of what
- * is there no more go on under the limit of that name. */
+/* A reload: the limits and overrides as they are now, before anybody asks by them. Datagrams name them by a hash of
+ * limit and override; keys of what is there no more go on under the limit of that name. */
 void weir_gossip_host_limits(struct weir_gossip_host *host, const struct weir_remote_limit *const *limits,
                              const uint64_t *slacks, size_t count, const struct weir_time *time);
 

@@ -198,7 +198,8 @@ void weir_gossip_server_limits(struct weir_gossip_server *gossip, const struct w
         limits[kept] = rule->remote;
         slacks[kept++] = rule->slack;
     }
-    if (limits && slacks) /* else limits that are new are met when first asked for */
+    /* Without memory the former ones decide until the next reload, and limits that are new are met when asked for. */
+    if (limits && slacks)
         weir_gossip_host_limits(gossip->host, limits, slacks, kept, &time);
     free(limits);
     free(slacks);

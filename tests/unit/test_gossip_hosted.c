@@ -219,6 +219,36 @@ static void a_word_is_not_counted_before_the_newest_definition_is_known(void **s
     weir_remote_limit_drop(limit);
 }
 
+/* Between a reload and the loop's move to it the host knows more than who asks. Nothing is used up by that, and which
+ * override applies is known to those alone who have heard. */
+static void who_has_not_heard_of_a_reload_does_not_carry_a_key_back(void **state)
+{
+    (void)state;
+    struct net net = { .now_ns = 0 };
+    const struct weir_remote_limit *before = shared_limit(10, DAY, 0), *raised = shared_limit(20, DAY, 0);
+    const struct weir_remote_limit *other = shared_limit(30, DAY, 7);
+    net_init(&net, 1);
+    reload(&net, before, NULL);
+    assert_int_equal(take(&net, 0, before, 1, 1, net.now_ns), 1);
+    reload(&net, raised, other);
+    assert_int_equal(take(&net, 0, before, 1, 1, net.now_ns), 1);
+    assert_ptr_equal(hosted(&net, 0, 1)->limit->remote, raised);
+    assert_false(hosted(&net, 0, 1)->asked);
+    assert_int_equal(take(&net, 0, raised, 1, 20, net.now_ns), 8);
+
+    assert_int_equal(take(&net, 0, other, 2, 1, net.now_ns), 1);
+    assert_int_equal(take(&net, 0, before, 2, 1, net.now_ns), 1);
+    assert_ptr_equal(hosted(&net, 0, 2)->limit->remote, other);
+    assert_true(hosted(&net, 0, 2)->asked);
+
+    assert_int_equal(take(&net, 0, before, 3, 30, net.now_ns), 20); /* a newcomer */
+    assert_ptr_equal(hosted(&net, 0, 3)->limit->remote, raised);
+    net_deinit(&net);
+    weir_remote_limit_drop(before);
+    weir_remote_limit_drop(raised);
+    weir_remote_limit_drop(other);
+}
+
 /* ---- keys ---- */
 
 static void a_key_whose_news_all_have_goes_first(void **state)
@@ -312,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_limit_stays_while_keys_count_by_it),
         cmocka_unit_test(after_a_reload_a_word_says_which_override_applies),
         cmocka_unit_test(a_word_is_not_counted_before_the_newest_definition_is_known),
+        cmocka_unit_test(who_has_not_heard_of_a_reload_does_not_carry_a_key_back),
         cmocka_unit_test(a_key_whose_news_all_have_goes_first),
         cmocka_unit_test(a_late_decision_is_made_as_of_the_newest_time),
         cmocka_unit_test(what_others_hear_of_a_node_keeps_it_alive),
