@@ -31,12 +31,11 @@ static void write_servers(struct weir_prometheus *out, const struct weir_session
     weir_prometheus_metric(
         out, "weir_session_server_usable", "gauge",
         "1 if the server answers and, as a standby, moves while its primary does; role unknown: it has never "
-        "answered.");
+        "answered; former primary: another has taken over.");
     for (size_t i = 0; i < view->servers_count; i++) {
         const struct weir_sessions_server *server = &view->servers[i];
-        const char *role = !server->known ? "unknown" : server->primary ? "primary" : "standby";
         weir_prometheus_sample(out, "weir_session_server_usable", (struct weir_label){ "server", server->name },
-                               (struct weir_label){ "role", role }, server->usable);
+                               (struct weir_label){ "role", server->role }, server->usable);
     }
 }
 

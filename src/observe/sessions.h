@@ -43,7 +43,7 @@ struct weir_sessions_server {
     uint64_t ok, stale; /* routes there */
     uint64_t lag_ns;
     bool lag_known, usable, primary;
-    bool known;        /* it has answered since the start: else nobody knows its role */
+    const char *role;
     char warning[256]; /* what is wrong though it is usable; "" */
 };
 

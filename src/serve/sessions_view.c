@@ -32,6 +32,14 @@ static const struct weir_session_routes *routes_of(const struct weir_session_ser
     return NULL;
 }
 
+static const char *role_of(const struct weir_route_server *server, const struct weir_server_state *state)
+{
+    return !state->begun_ns        ? "unknown"
+           : state->former         ? "former primary"
+           : server->shown.primary ? "primary"
+                                   : "standby";
+}
+
 void weir_session_service_view(struct weir_session_service *service, struct weir_sessions_view *ret_view)
 {
     *ret_view = (struct weir_sessions_view){ .counters = &service->counters };
@@ -52,7 +60,7 @@ void weir_session_service_view(struct weir_session_service *service, struct weir
             .lag_ns = primary ? 0 : server->lag_ns,
             .usable = server->usable,
             .primary = primary,
-            .known = snapshot->states[i].begun_ns != 0,
+            .role = role_of(server, &snapshot->states[i]),
         };
         if (server->usable)
             (void)snprintf(told->warning, sizeof(told->warning), "%s", snapshot->states[i].fault);
@@ -83,10 +91,10 @@ static void write_server(struct weir_text *text, const struct weir_snapshot *sna
                                        .name = state->name,
                                        .fault = mute ? MUTE : state->fault,
                                        .position = position,
-                                       .primary = primary,
+                                       .role = role_of(server, state),
                                        .usable = server->usable,
                                        .frozen = state->frozen,
-                                       .lag_known = primary || server->lag_ns != UINT64_MAX,
+                                       .lag_known = !state->former && (primary || server->lag_ns != UINT64_MAX),
                                        .lag_ms = primary ? 0 : server->lag_ns / MS_NS,
                                        .age_ms = now_ns > state->begun_ns ? (now_ns - state->begun_ns) / MS_NS : 0,
                                        .timeline = server->shown.timeline,

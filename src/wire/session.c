@@ -316,7 +316,7 @@ void weir_session_json_server(struct weir_text *text, const struct weir_session_
     string(text, "{\"name\":", told->name, strlen(told->name));
     bool known = told->position[0] != '\0';
     if (known) {
-        weir_text_str(text, told->primary ? ",\"role\":\"primary\"" : ",\"role\":\"standby\"");
+        string(text, ",\"role\":", told->role, strlen(told->role));
         number(text, ",\"timeline\":", told->timeline);
         string(text, ",\"position\":", told->position, strlen(told->position));
         lag(text, told->lag_known, told->lag_ms);

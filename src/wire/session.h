@@ -84,7 +84,7 @@ struct weir_session_server_told {
     const char *name;
     const char *fault;    /* why it is not usable; "" */
     const char *position; /* as PostgreSQL writes it; "" = it has not answered yet */
-    bool primary;
+    const char *role;     /* once it has answered */
     bool usable;
     bool frozen;
     bool lag_known;

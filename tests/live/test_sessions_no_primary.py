@@ -70,6 +70,12 @@ class NoPrimary(sessions.WithReplicas):
         wait_for(self.is_read, 'nobody proves it')
         wait_for(lambda: self.client.good('route', wait_ms=20000, **self.who)['server'] == 'c', 'the standby stays out')
         self.assertNotIn('fault', self.states()['c'])
+        former = self.states()['a']
+        self.assertEqual((former['role'], former['lag_ms'], former['usable']), ('former primary', None, False))
+        self.assertEqual(self.client.metric('weir_session_server_usable{server="a",role="former primary"}'), 0)
+        metrics = self.client.call('GET', '/metrics')[1]
+        self.assertEqual(metrics.count('role="primary"'), 1)
+        self.assertNotIn('weir_session_lag_seconds{server="a"}', metrics)
 
 
 class NeverReached(unittest.TestCase):

@@ -144,6 +144,34 @@ static void servers__say_why_one_is_not_usable(void **state)
     expect_usable(1);
 }
 
+/* A role that was said last is that of another once somebody took over, and the own one until then. */
+static void servers__tell_a_primary_from_a_former_one(void **state)
+{
+    (void)state;
+    have(3);
+    struct weir_shown stranger = primary(9, 6, 400);
+    stranger.system = SYSTEM + 1;
+    answer(0, primary(1, 5, 400));
+    answer(1, standby(1, 400));
+    answer(2, stranger);
+    weir_servers_fail(&servers, servers.pollers[0], "refused");
+    assert_false(seen()->states[0].former || seen()->states[1].former || seen()->states[2].former);
+    answer_forked(1, primary(2, 6, 400));
+    assert_true(seen()->states[0].former);
+    answer(0, primary(1, 5, 408)); /* it runs on */
+    assert_true(seen()->states[0].former);
+    assert_false(seen()->states[1].former);
+    answer(2, primary(2, 7, 400)); /* of the same number: nobody can say which is the true one */
+    assert_false(seen()->states[1].former || seen()->states[2].former);
+    weir_servers_fail(&servers, servers.pollers[1], "refused");
+    assert_true(seen()->states[1].former);
+    assert_false(seen()->states[2].former);
+    weir_servers_fail(&servers, servers.pollers[2], "refused");
+    assert_false(seen()->states[2].former);
+    answer(0, standby(2, 400));
+    assert_false(seen()->states[0].former);
+}
+
 static void servers__leave_out_who_went_on_where_the_primary_left_its_timeline(void **state)
 {
     (void)state;
@@ -420,6 +448,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(servers__say_why_one_is_not_usable),
+        CASE(servers__tell_a_primary_from_a_former_one),
         CASE(servers__leave_out_who_went_on_where_the_primary_left_its_timeline),
         CASE(servers__leave_out_who_is_of_another_promotion),
         CASE(servers__leave_out_who_is_beyond_the_least_end),

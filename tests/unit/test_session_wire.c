@@ -253,12 +253,20 @@ static void a_server__is_told_within_its_bound(void **state)
     weir_session_json_server(&text, &(struct weir_session_server_told){ .name = name,
                                                                         .fault = failure,
                                                                         .position = "FFFFFFFF/FFFFFFFF",
+                                                                        .role = "former primary",
                                                                         .lag_known = true,
                                                                         .lag_ms = UINT64_MAX,
                                                                         .age_ms = UINT64_MAX,
                                                                         .timeline = UINT32_MAX,
                                                                         .load = UINT32_MAX });
     assert_false(text.overflow);
+    text = weir_text_init(room, sizeof(room));
+    weir_session_json_server(
+        &text, &(struct weir_session_server_told){
+                   .name = "a", .fault = "", .position = "0/1", .role = "former primary", .timeline = 1 });
+    assert_slice((struct weir_slice){ text.data, text.size },
+                 "{\"name\":\"a\",\"role\":\"former primary\",\"timeline\":1,\"position\":\"0/1\",\"lag_ms\":null,"
+                 "\"age_ms\":0,\"usable\":false,\"frozen\":false,\"load\":0}");
     text = weir_text_init(room, sizeof(room));
     weir_session_json_server(&text, &(struct weir_session_server_told){ .name = "b", .fault = "", .position = "" });
     assert_slice((struct weir_slice){ text.data, text.size },

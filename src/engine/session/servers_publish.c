@@ -45,6 +45,19 @@ struct weir_poller *weir_servers_primary(const struct weir_servers *servers)
     return found;
 }
 
+/* It said last that it is the primary, and another is: on a higher timeline, or on one of the same number, while this
+ * one is down. */
+static bool former(const struct weir_servers *servers, const struct weir_poller *poller,
+                   const struct weir_poller *primary)
+{
+    const struct weir_shown *shown = &poller->last.shown;
+    if (!shown->primary || shown->system != servers->system)
+        return false;
+    bool replaced = !poller->up && primary && primary->up &&
+                    (primary->last.shown.run != shown->run || primary->last.shown.started != shown->started);
+    return replaced || later_timeline(servers, shown->timeline);
+}
+
 /* A standby that has gone on where the primary's history left its timeline, or is on none of that history. */
 static bool cut_off(const struct weir_servers *servers, const struct weir_shown *shown,
                     const struct weir_shown *primary)
@@ -124,6 +137,7 @@ static void fill(const struct weir_servers *servers, const struct weir_poller *p
         .segment_size = last->segment_size,
         .settled_ns = poller->settled_ns,
         .frozen = stands,
+        .former = former(servers, poller, primary),
     };
     if (server->frozen)
         why = "it stands still, and the primary has moved";
