@@ -65,11 +65,15 @@ static void explain(const struct refusal *refusal, const struct weir_session_ans
 {
     bool routes = refusal->said == WEIR_SESSION_BEHIND || refusal->said == WEIR_SESSION_DOWN;
     const char *avoided = routes ? answer->avoided : "", *mute = routes ? answer->mute : "";
+    const char *stale = routes ? answer->stale_reads : "";
     (void)snprintf(
-        detail, size, "%s%s%s%s%s%s%s", refusal->detail, avoided[0] ? ", but for those to avoid: " : "", avoided,
+        detail, size, "%s%s%s%s%s%s%s%s%s", refusal->detail, avoided[0] ? ", but for those to avoid: " : "", avoided,
         mute[0] ? ". These answer, and cannot prove what this session has seen, since they receive nothing: " : "",
-        mute, mute[0] ? " (\"behind\":\"stale\" reads them)" : "",
-        routes ? ". GET /v1/sessions/servers shows each" : "");
+        mute,
+        !stale[0] ? ""
+        : mute[0] ? " (\"behind\":\"stale\" would read "
+                  : ". \"behind\":\"stale\" would read ",
+        stale, stale[0] && mute[0] ? ")" : "", routes ? ". GET /v1/sessions/servers shows each" : "");
 }
 
 static void reply_refusal(const struct weir_http_call *call, const struct weir_session_answer *answer)

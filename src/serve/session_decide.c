@@ -205,7 +205,7 @@ static void fill(const struct weir_session_case *route, const struct weir_sessio
 static void add_name(char *list, size_t size, const char *name)
 {
     size_t used = strlen(list);
-    if (used + strlen(name) + 3 <= size)
+    if (used + strlen(name) + (used ? 3 : 1) <= size)
         (void)snprintf(list + used, size - used, "%s%s", used ? ", " : "", name);
 }
 
@@ -224,6 +224,19 @@ static void name_left_out(const struct weir_session_case *route, const struct we
         else if (reads && server->usable && is_mute(&server->shown, token))
             add_name(answer->mute, sizeof(answer->mute), name);
     }
+}
+
+/* What the same question would be answered with another policy; writes, sticky and window have none. */
+static void name_stale(const struct weir_route_request *request, const struct weir_snapshot *snapshot,
+                       struct weir_route_server *servers, struct weir_session_answer *answer)
+{
+    struct weir_route_request other = *request;
+    answer->stale_reads[0] = '\0';
+    other.behind = WEIR_BEHIND_STALE;
+    other.wait_left_ns = 0;
+    const struct weir_route chosen = choose(request->token, snapshot, &other, servers);
+    if (chosen.stale)
+        add_name(answer->stale_reads, sizeof(answer->stale_reads), snapshot->states[chosen.server].name);
 }
 
 /* Nobody was chosen, or whoever was does not show enough. */
@@ -257,4 +270,6 @@ void weir_session_decide(const struct weir_session_case *route, const struct wei
     bool may_learn = times->now_ns < route->give_up_ns && chosen.verdict == WEIR_PLACE_UNPROVEN;
     ret_answer->said = may_wait || may_ask || may_learn ? WEIR_SESSION_WAITS : said;
     name_left_out(route, &token, snapshot, ret_answer);
+    if (ret_answer->said != WEIR_SESSION_WAITS)
+        name_stale(&request, snapshot, servers, ret_answer);
 }

@@ -69,6 +69,7 @@ struct weir_session_answer {
     uint64_t lag_ms, holds_ms;
     char avoided[WEIR_SESSION_AVOIDED_MAX]; /* of a route that was refused: the servers that `avoid` left out; or "" */
     char mute[WEIR_SESSION_MUTE_MAX];       /* likewise: those that answer, where no check can prove anything; or "" */
+    char stale_reads[WEIR_SESSION_NAME_MAX + 1]; /* likewise, of a read: the standby that `stale` would name; or "" */
     char check[WEIR_CHECK_TEXT_MAX];
     size_t check_size;
     char token[WEIR_SESSION_TOKEN_MAX];

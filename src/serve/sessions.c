@@ -195,7 +195,7 @@ static struct weir_session_ask *ask_alloc(struct weir_session_service *service)
     memset(ask, 0, offsetof(struct weir_session_ask, answer)); /* the answer is filled in where it counts */
     ask->service = service;
     ask->answer.said = WEIR_SESSION_WAITS;
-    ask->answer.avoided[0] = ask->answer.mute[0] = '\0';
+    ask->answer.avoided[0] = ask->answer.mute[0] = ask->answer.stale_reads[0] = '\0';
     return ask;
 }
 

@@ -109,6 +109,7 @@ class Routes(WithReplicas):
             self.assertEqual((status, problem['verdict'], problem['status']), (503, 'behind', 503))
             self.assertEqual(self.client.reply.headers['Retry-After'], '1')
             self.assertEqual(self.client.reply.headers['Content-Type'], 'application/problem+json')
+            self.assertRegex(problem['detail'], r'has seen\. "behind":"stale" would read [bc]\. GET')
         stale = self.client.good('route', behind='stale', wait_ms=20, **who)
         self.assertEqual((stale['verdict'], stale['role']), ('stale', 'standby'))
         self.assertEqual(self.servers[stale['server']].value(stale['check']), 'ok')

@@ -197,6 +197,66 @@ static void a_standby_without_a_receiver__is_for_stale_reads_only(void **state)
     assert_string_equal(answer.avoided, "b, c");
 }
 
+/* The policy that would read somebody all the same is said exactly where it would. */
+static void a_refusal__names_whom_a_stale_read_would_find(void **state)
+{
+    static const struct {
+        const char *what;
+        unsigned usable, streaming, frozen; /* bits of the servers */
+        unsigned avoided;
+        bool write, primary, sticky, cut_off, alone;
+        uint64_t position; /* that was seen */
+        enum weir_session_said said;
+        const char *names;
+    } cases[] = {
+        { "all are behind", 7, 6, 0, 0, .position = 808, .said = WEIR_SESSION_BEHIND, .names = "b" },
+        { "one is to be avoided", 7, 6, 0, 2, .position = 808, .said = WEIR_SESSION_BEHIND, .names = "c" },
+        { "both are", 7, 6, 0, 6, .position = 808, .said = WEIR_SESSION_BEHIND, .names = "" },
+        { "both stand still", 1, 6, 6, 0, .position = 808, .said = WEIR_SESSION_BEHIND, .names = "b" },
+        { "they do, and there is no primary", 0, 6, 6, 4, .position = 808, .said = WEIR_SESSION_DOWN, .names = "b" },
+        { "nobody receives, all are avoided", 6, 0, 0, 6, .position = 800, .said = WEIR_SESSION_DOWN, .names = "b" },
+        { "nobody answers", 0, 6, 0, 0, .position = 800, .said = WEIR_SESSION_DOWN, .names = "" },
+        { "there is a primary only", 1, 6, 0, 0, .position = 808, .said = WEIR_SESSION_BEHIND, .names = "" },
+        { "what they show was cut off", 6, 0, 0, 0, .cut_off = true, .position = 800, .said = WEIR_SESSION_DOWN,
+          .names = "" },
+        { "the primary is alone", 1, 0, 0, 0, .alone = true, .position = 808, .said = WEIR_SESSION_BEHIND,
+          .names = "" },
+        { "it is to be written", 6, 6, 0, 0, .write = true, .position = 800, .said = WEIR_SESSION_DOWN, .names = "" },
+        { "the primary is wanted", 6, 6, 0, 0, .primary = true, .position = 800, .said = WEIR_SESSION_DOWN,
+          .names = "" },
+        { "sticky has no policy", 0, 6, 6, 0, .sticky = true, .position = 800, .said = WEIR_SESSION_DOWN, .names = "" },
+    };
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        setup(state);
+        seen(cases[c].position, false);
+        snapshot.servers[1].shown.position = 804;
+        for (unsigned i = 0; i < 3; i++) {
+            snapshot.servers[i].usable = cases[c].usable >> i & 1;
+            snapshot.servers[i].frozen = cases[c].frozen >> i & 1;
+            snapshot.servers[i].shown.streams = cases[c].streaming >> i & 1;
+            if (cases[c].avoided >> i & 1)
+                route.avoid[route.avoid_count++][0] = (char)('a' + (int)i);
+        }
+        if (cases[c].cut_off) { /* by a primary on timeline 2, which is down */
+            snapshot.servers[0].shown.timeline = 2;
+            weir_known_history(&snapshot.known, SYSTEM,
+                               &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 104, 0 } } });
+        }
+        snapshot.count = cases[c].alone ? 1 : 3;
+        route.behind = WEIR_BEHIND_WAIT;
+        route.write = cases[c].write;
+        route.primary = cases[c].primary;
+        route.strategy = cases[c].sticky ? WEIR_SESSION_STICKY : WEIR_SESSION_TRACKED;
+        enum weir_session_said said = decided(CAME + 1000 * MS);
+        if (said != cases[c].said || strcmp(answer.stale_reads, cases[c].names) != 0)
+            fail_msg("%s: %d, %s", cases[c].what, said, answer.stale_reads);
+        route.behind = WEIR_BEHIND_STALE; /* and so it is */
+        bool reads = decided(CAME + 1000 * MS) == WEIR_SESSION_ROUTED;
+        if (reads != (cases[c].names[0] != '\0') || (reads && strcmp(answer.name, cases[c].names) != 0))
+            fail_msg("%s: stale reads %s", cases[c].what, reads ? answer.name : "nobody");
+    }
+}
+
 static void nothing_seen__needs_no_receiver(void **state)
 {
     (void)state;
@@ -353,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup(a_leader_after_a_standby__is_read_once_it_is_settled, setup),
         cmocka_unit_test_setup(those_to_avoid__are_not_chosen_but_the_leader, setup),
         cmocka_unit_test_setup(a_standby_without_a_receiver__is_for_stale_reads_only, setup),
+        cmocka_unit_test_setup(a_refusal__names_whom_a_stale_read_would_find, setup),
         cmocka_unit_test_setup(nothing_seen__needs_no_receiver, setup),
         cmocka_unit_test_setup(a_sticky_read_without_a_receiver__is_marked, setup),
         cmocka_unit_test_setup(lost_is_not_said__before_one_without_a_receiver_was_asked, setup),
