@@ -300,6 +300,35 @@ static void batched__knows_nothing_of_a_window_that_may_have_begun(void **state)
     assert_int_equal(step(WEIR_SHARE_RESERVE, 1, 2 * SECOND).say, WEIR_SHARE_WAIT);
 }
 
+/* However long the interval is: it has ten seconds, and then what it owes is forgotten. */
+static void batched__a_node_that_leaves_asks_again_each_second(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    uint64_t now_ns = SECOND + 3 * MS;
+    begin_with(&hourly, 1);
+    options.interval_ns = 60 * SECOND;
+    assert_true(take(1, SECOND + 2 * MS, &effects));
+    effects = step(WEIR_SHARE_LEAVE, 0, now_ns);
+    for (int i = 0; i < 3; i++) {
+        assert_true(effects.send);
+        effects = step(WEIR_SHARE_LOST, 0, now_ns + MS);
+        assert_false(effects.send);
+        assert_int_equal(effects.wake_ns, now_ns + SECOND + MS);
+        now_ns = effects.wake_ns;
+        effects = step(WEIR_SHARE_TICK, 0, now_ns);
+    }
+    hear(0, 3, now_ns + MS);
+    assert_true(take(1, now_ns + 2 * MS, &effects)); /* it is wanted again */
+    assert_true(take(4, now_ns + 2 * MS, &effects));
+    assert_true(effects.send);
+    effects = step(WEIR_SHARE_LOST, 0, now_ns + 3 * MS);
+    assert_int_equal(effects.wake_ns, now_ns + 3 * MS + 60 * SECOND);
+    effects = step(WEIR_SHARE_LEAVE, 0, now_ns + 4 * MS); /* also where an ask was lost before */
+    assert_false(effects.send);
+    assert_int_equal(effects.wake_ns, now_ns + 4 * MS + SECOND);
+}
+
 static void batched__a_node_that_leaves_settles_and_returns_everything(void **state)
 {
     (void)state;
@@ -393,6 +422,7 @@ int main(void)
         cmocka_unit_test(batched__after_a_loss_units_stay_unsettled_and_are_told_again),
         cmocka_unit_test(batched__after_its_deadline_tells_again_what_was_not_confirmed),
         cmocka_unit_test(batched__knows_nothing_of_a_window_that_may_have_begun),
+        cmocka_unit_test(batched__a_node_that_leaves_asks_again_each_second),
         cmocka_unit_test(batched__a_node_that_leaves_settles_and_returns_everything),
         cmocka_unit_test(batched__admits_the_whole_limit),
         cmocka_unit_test(batched__overshoots_by_at_most_the_slack_of_each_node_and_crash),

@@ -4,6 +4,9 @@
 #include "base/checked.h"
 #include "core/limit/ticks.h"
 
+/* Who leaves has little time: it does not wait for a long interval to ask again. */
+#define LEAVING_NS WEIR_NS_PER_SECOND
+
 void weir_batched_init(struct weir_batched *key, uint64_t stint)
 {
     weir_assert(stint > 0);
@@ -101,11 +104,18 @@ static void begin_stint(struct weir_batched *key)
     key->known = 0;
 }
 
+static void hurry(struct weir_batched *key, uint64_t now_ns)
+{
+    key->retry_ns = weir_min_u64(key->retry_ns, weir_add_sat(now_ns, LEAVING_NS));
+}
+
 static void lose(struct weir_batched *key, const struct weir_batched_options *options, uint64_t now_ns)
 {
     key->sent_ns = 0;
     key->waiting = key->least = 0;
     key->retry_ns = weir_add_sat(now_ns, weir_max_u64(options->interval_ns, 1));
+    if (key->leaving)
+        hurry(key, now_ns);
 }
 
 static void pass_time(struct weir_batched *key, const struct weir_batched_options *options, uint64_t now_ns)
@@ -306,6 +316,7 @@ void weir_batched_step(struct weir_batched *key, const struct weir_batched_optio
         break;
     case WEIR_SHARE_LEAVE:
         key->leaving = true;
+        hurry(key, now_ns);
         break;
     case WEIR_SHARE_TICK:
         break;
