@@ -114,6 +114,7 @@ static void end(struct weir_share_key *key)
     } else {
         host->stats.held -= key->as.batched.machine.pocket + key->as.batched.machine.reserved;
         host->stats.unsettled -= key->as.batched.machine.unsettled;
+        host->stats.untold += key->as.batched.machine.unsettled;
     }
     weir_share_keys_remove(&host->keys, key);
     weir_remote_limit_drop(key->limit);

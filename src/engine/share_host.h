@@ -78,6 +78,7 @@ struct weir_share_host_stats {
     uint64_t asks, answers, lost, stale;
     uint64_t held, forfeited; /* units in pockets now; leased: units charged and not spent, at most */
     uint64_t unsettled;       /* batched: units not yet confirmed */
+    uint64_t untold;          /* batched: of keys that left, units that the engine did not confirm in time */
     uint64_t waiting;
 };
 void weir_share_host_stats(const struct weir_share_host *host, struct weir_share_host_stats *ret_stats);

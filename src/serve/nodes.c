@@ -95,6 +95,7 @@ static void add_host(struct weir_nodes_sharing *sum, const struct weir_share_hos
     sum->held += stats->held;
     sum->forfeited += stats->forfeited;
     sum->unsettled += stats->unsettled;
+    sum->untold += stats->untold;
     sum->waiting += stats->waiting;
 }
 

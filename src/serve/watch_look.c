@@ -321,6 +321,9 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_shared *share
     const struct weir_nodes *nodes = weir_nodes_view_of(view);
     if (nodes->engine)
         look_at_engine(watch, nodes->engine);
+    weir_watch_condition(watch, ALONE("sharing_untold"), nodes->sharing.untold, WEIR_LOG_WARN,
+                         "batched units of keys that left were admitted, and the engine did not confirm them in time: "
+                         "it may not count them");
     if (nodes->gossip)
         look_at_gossip(watch, nodes->gossip);
     if (nodes->locks)

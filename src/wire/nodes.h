@@ -41,6 +41,7 @@
     X(held, "gauge", "Leased units taken in advance and not yet spent.")                                               \
     X(forfeited, "counter", "Leased units charged and not spent, at most.")                                            \
     X(unsettled, "gauge", "Batched units that the engine has not confirmed.")                                          \
+    X(untold, "counter", "Batched units of keys that left, which the engine did not confirm in time.")                 \
     X(waiting, "gauge", "Requests that wait for the engine.")
 
 /* As JSON only: weir_fallback_total has them by limit. */

@@ -62,6 +62,18 @@ class Log(unittest.TestCase):
             self.assertLess(len(told), 20)
             self.assertNotIn('secret-user-name', weir.output())
 
+    def test_what_a_batched_key_that_left_had_not_told_the_engine_is_told(self):
+        text = LIMIT.replace('exact', 'batched, slack: 500, interval: 60s')
+        with Redis() as redis, Weir(engine(redis.port).replace(LIMIT, text)) as weir, Resp(weir.resp) as client:
+            for _ in range(5):
+                self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 1)
+            redis.kill()
+            self.reload(weir, engine(redis.port).replace('api', 'other'))
+            wait_for(lambda: 'sharing_untold_begun' in events(weir), 'it was not told', 60)  # after ten seconds
+            self.assertRegex(message(weir, 'sharing_untold_begun'), r'did not confirm them in time.* \([1-5] so far\)$')
+            with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/metrics', timeout=30) as answer:
+                self.assertRegex(answer.read().decode(), r'(?m)^weir_sharing_untold_total [1-5]$')
+
     def test_start_drain_and_stop_are_told_with_their_time(self):
         with Weir() as weir:
             wait_for(lambda: 'started' in events(weir), 'the start was not told')

@@ -37,7 +37,7 @@ static void expect(const struct weir_nodes *nodes, const char *expected)
 #define NOTHING_SHARED                                                                                                 \
     "\"locks\":null,"                                                                                                  \
     "\"sharing\":{\"keys\":0,\"evicted\":0,\"refused_full\":0,\"asks\":0,\"answers\":0,\"lost\":0,\"stale\":0,"        \
-    "\"held\":0,\"forfeited\":0,\"unsettled\":0,\"waiting\":0,\"fallback_local\":0,\"fallback_open\":0,"               \
+    "\"held\":0,\"forfeited\":0,\"unsettled\":0,\"untold\":0,\"waiting\":0,\"fallback_local\":0,\"fallback_open\":0,"  \
     "\"fallback_closed\":0}}"
 
 static void a_node_alone(void **state)

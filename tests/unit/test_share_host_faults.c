@@ -183,10 +183,49 @@ static void what_is_in_doubt_at_the_end_is_forfeited(void **state)
     world_deinit(&w);
 }
 
+/* Three units that the engine has not heard of, of a key that a reload takes away while the engine is out. */
+static void leave_during_an_outage(struct world *w, uint64_t out_ns)
+{
+    world_init(w, 1, 0, 1000, false, 1);
+    w->terms.slack = 20;
+    w->terms.interval_ns = MINUTE;
+    warm_up(w, "ada");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ask(w, 0, "ada", 1), WEIR_SHARE_YES);
+    assert_int_equal(stats_of(w).unsettled, 3);
+    w->remote.down = true;
+    assert_int_equal(weir_share_host_retire(w->hosts[0].host, NULL, 0), 0);
+    world_run(w, out_ns);
+    w->remote.down = false;
+    world_run(w, 2 * SECOND);
+    assert_int_equal(stats_of(w).unsettled, 0);
+}
+
+static void what_a_key_that_left_never_told_is_counted(void **state)
+{
+    (void)state;
+    struct world w;
+    leave_during_an_outage(&w, 12 * SECOND);
+    assert_int_equal(stats_of(&w).untold, 3);
+    world_deinit(&w);
+}
+
+/* Though its interval is longer than it has time. */
+static void a_key_that_left_tells_when_the_engine_is_back(void **state)
+{
+    (void)state;
+    struct world w;
+    leave_during_an_outage(&w, 5 * SECOND);
+    assert_int_equal(stats_of(&w).untold, 0);
+    world_deinit(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_in_doubt_at_the_end_is_forfeited),
+        cmocka_unit_test(what_a_key_that_left_never_told_is_counted),
+        cmocka_unit_test(a_key_that_left_tells_when_the_engine_is_back),
         cmocka_unit_test(slow_answers_bring_no_more_asks),
         cmocka_unit_test(what_a_reload_could_not_send_home_goes_later),
         cmocka_unit_test(an_ask_may_be_longer_than_a_reload_allows),
