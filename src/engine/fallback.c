@@ -25,9 +25,10 @@ struct outage {
 
 struct place {
     uint64_t id[2];
-    uint64_t fresh_at; /* ticks of 2^-shift ns */
-    int32_t shift;
-    uint64_t fresh_ns; /* the same as a time; 0 = nobody is here */
+    uint64_t fresh_at;                   /* ticks of its share's */
+    uint64_t fresh_ns;                   /* the same as a time; 0 = nobody is here */
+    uint64_t told_ns;                    /* it was charged, or followed a reload, then */
+    uint64_t count, period_ns, capacity; /* of its share: a reload brings another */
 };
 
 struct weir_fallback {
@@ -172,28 +173,62 @@ static int compile(const struct weir_limit_spec *share, struct weir_limit *ret_l
     return weir_limit_init(ret_limit, &bucket, WEIR_NS_PER_SECOND, &fault);
 }
 
+static void store(struct place *place, const struct weir_limit *limit, const struct weir_limit_spec *share,
+                  const struct weir_remote_key *key, uint64_t fresh_at, uint64_t fresh_ns, uint64_t now_ns)
+{
+    *place = (struct place){ .id = { key->id[0], key->id[1] },
+                             .fresh_at = fresh_at,
+                             .fresh_ns = fresh_ns,
+                             .told_ns = now_ns,
+                             .count = share->count,
+                             .period_ns = share->period_ns,
+                             .capacity = limit->capacity };
+}
+
+/* When the key will be fresh under `to`, had that come at then_ns. */
+static uint64_t fresh_under(const struct weir_limit *from, const struct weir_limit *to, const struct place *place,
+                            uint64_t then_ns)
+{
+    const struct weir_event event = { .now_ns = then_ns };
+    struct weir_state state = weir_state_fresh(from, then_ns);
+    if (place->fresh_ns > then_ns)
+        state.fresh_at = place->fresh_at;
+    weir_limit_convert(from, to, WEIR_ON_CHANGE_KEEP, &state, &event);
+    uint64_t ahead = weir_ticks_until(state.fresh_at, weir_ticks_at(then_ns, to->shift));
+    return weir_add_sat(then_ns, weir_ticks_wait_ns(weir_min_u64(ahead, to->span), then_ns, to->shift));
+}
+
+/* The key's share may be another one since a reload; what it has used stays used. The reload came at any time since the
+ * key was charged, so of what came back since then the less counts: by the one rate, or by the other. */
+static void follow(struct place *place, const struct weir_limit *limit, const struct weir_limit_spec *share,
+                   const struct weir_remote_key *key, uint64_t now_ns)
+{
+    const struct weir_limit_spec before = { .count = place->count,
+                                            .period_ns = place->period_ns,
+                                            .burst = place->count ? place->capacity : 0 };
+    struct weir_limit from;
+    bool same = place->count == share->count && place->period_ns == share->period_ns &&
+                place->capacity == limit->capacity;
+    if (!is_of(place, key) || same || compile(&before, &from))
+        return;
+    uint64_t fresh_ns = weir_max_u64(fresh_under(&from, limit, place, place->told_ns),
+                                     fresh_under(&from, limit, place, now_ns));
+    store(place, limit, share, key, weir_ticks_at(fresh_ns, limit->shift), fresh_ns, now_ns);
+}
+
 /* What the key has used: what is stored, and all of it as of an outage that began empty. */
 static struct weir_state load(const struct weir_limit *limit, const struct place *place,
                               const struct weir_remote_key *key, bool empty, uint64_t start_ns, uint64_t now_ns)
 {
     const uint64_t now = weir_ticks_at(now_ns, limit->shift);
     uint64_t ahead = 0;
-    if (is_of(place, key) && place->fresh_ns > now_ns) /* in other ticks since a reload: as if empty */
-        ahead = place->shift == limit->shift ? weir_ticks_until(place->fresh_at, now) : limit->span;
+    if (is_of(place, key) && place->fresh_ns > now_ns)
+        ahead = weir_ticks_until(place->fresh_at, now);
     if (empty) {
         uint64_t end = weir_ticks_add(weir_ticks_at(start_ns, limit->shift), limit->span);
         ahead = weir_max_u64(ahead, weir_ticks_until(end, now));
     }
     return (struct weir_state){ .fresh_at = weir_ticks_add(now, ahead) };
-}
-
-static void store(const struct weir_limit *limit, struct place *place, const struct weir_remote_key *key,
-                  const struct weir_state *state, uint64_t reset_after_ns, uint64_t now_ns)
-{
-    *place = (struct place){ .id = { key->id[0], key->id[1] },
-                             .fresh_at = state->fresh_at,
-                             .shift = limit->shift,
-                             .fresh_ns = weir_add_sat(now_ns, reset_after_ns) };
 }
 
 int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const struct weir_limit_spec *share,
@@ -211,10 +246,11 @@ int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const str
     pthread_mutex_t *lock = &fallback->locks[set_of(fallback, key) % LOCKS];
     pthread_mutex_lock(lock);
     struct place *place = find(fallback, key);
+    follow(place, &bucket, share, key, now_ns);
     struct weir_state state = load(&bucket, place, key, empty, start_ns, now_ns);
     if (weir_limit_judge(&bucket, &state, &event, ret_verdict) && !peek && cost > 0) {
         weir_limit_charge(&bucket, &state, &event, ret_verdict);
-        store(&bucket, place, key, &state, ret_verdict->reset_after_ns, now_ns);
+        store(place, &bucket, share, key, state.fresh_at, weir_add_sat(now_ns, ret_verdict->reset_after_ns), now_ns);
     }
     pthread_mutex_unlock(lock);
     return 0;
@@ -230,7 +266,8 @@ void weir_fallback_refund(struct weir_fallback *fallback, const struct weir_limi
     pthread_mutex_t *lock = &fallback->locks[set_of(fallback, key) % LOCKS];
     pthread_mutex_lock(lock);
     struct place *place = find(fallback, key);
-    if (is_of(place, key) && place->shift == bucket.shift && place->fresh_ns > now_ns) {
+    follow(place, &bucket, share, key, now_ns);
+    if (is_of(place, key) && place->fresh_ns > now_ns) {
         struct weir_state state = load(&bucket, place, key, false, 0, now_ns);
         weir_limit_refund(&bucket, &state, &event, units);
         place->fresh_at = state.fresh_at;

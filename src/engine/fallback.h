@@ -8,6 +8,9 @@
  * was started, within the time that the share takes to fill, an outage begins with every key's share empty: so outages
  * that come and go, and processes that do, never add up.
  *
+ * A reload may change a share during an outage: what a key has used stays used (WEIR_ON_CHANGE_KEEP), but more than the
+ * capacity is not owed. Of what came back since the key was last charged the less counts, by the old share or the new.
+ *
  * Bounds: `keys_max` keys; where a newcomer finds no place, the key that is fresh soonest of its set goes, which
  * forgives at most one share. Thread rule: any thread. */
 #ifndef WEIR_ENGINE_FALLBACK_H

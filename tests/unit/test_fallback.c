@@ -3,6 +3,7 @@
  * `on_failure: local`: what outages may add, and when a share starts empty. */
 #include <pthread.h>
 
+#include "base/checked.h"
 #include "engine/fallback.h"
 #include "fixture.h"
 #include "random.h"
@@ -30,22 +31,34 @@ static struct weir_remote_key key_of(uint64_t number)
     return key;
 }
 
-static bool try(struct weir_fallback *fallback, uint64_t number, uint64_t cost, uint64_t now_ns)
+static bool try_by(struct weir_fallback *fallback, const struct weir_limit_spec *spec, uint64_t number, uint64_t cost,
+                   uint64_t now_ns)
 {
     struct weir_remote_key key = key_of(number);
     struct weir_verdict verdict;
-    assert_int_equal(weir_fallback_decide(fallback, 1, &share, &key, cost, false, now_ns, &verdict), 0);
-    assert_int_equal(verdict.capacity, 10);
+    assert_int_equal(weir_fallback_decide(fallback, 1, spec, &key, cost, false, now_ns, &verdict), 0);
+    assert_int_equal(verdict.capacity, weir_limit_capacity(spec));
     assert_true(verdict.admitted || verdict.retry_after_ns > 0);
     return verdict.admitted;
 }
 
-static uint64_t drain(struct weir_fallback *fallback, uint64_t number, uint64_t now_ns)
+static uint64_t drain_by(struct weir_fallback *fallback, const struct weir_limit_spec *spec, uint64_t number,
+                         uint64_t now_ns)
 {
     uint64_t admitted = 0;
-    while (try(fallback, number, 1, now_ns))
+    while (try_by(fallback, spec, number, 1, now_ns))
         admitted++;
     return admitted;
+}
+
+static bool try(struct weir_fallback *fallback, uint64_t number, uint64_t cost, uint64_t now_ns)
+{
+    return try_by(fallback, &share, number, cost, now_ns);
+}
+
+static uint64_t drain(struct weir_fallback *fallback, uint64_t number, uint64_t now_ns)
+{
+    return drain_by(fallback, &share, number, now_ns);
 }
 
 static void an_outage_adds_one_share_and_its_refill(void **state)
@@ -170,22 +183,119 @@ static void a_peek_and_a_refund_leave_the_share_as_it_was(void **state)
     weir_fallback_destroy(fallback);
 }
 
-/* A share of so many that its bucket counts in other ticks: what a key used under the other cannot be told, so all of
- * it was; and nothing is given back under one that was taken under the other. */
+/* A share of so many that its bucket counts in other ticks: what a key has used stays used, and what is given back is
+ * as many units as were taken. */
 static void a_reload_to_other_ticks_restores_nothing(void **state)
 {
     (void)state;
     const struct weir_limit_spec many = { .count = 1000000000, .period_ns = 10 * SECOND };
     struct weir_fallback *fallback = make();
     struct weir_remote_key key = key_of(1);
-    struct weir_verdict verdict;
     assert_int_equal(drain(fallback, 1, T0), 10);
-    assert_int_equal(weir_fallback_decide(fallback, 1, &many, &key, 1, false, T0 + SECOND, &verdict), 0);
-    assert_false(verdict.admitted);
-    weir_fallback_refund(fallback, &many, &key, 5, T0 + SECOND);
+    weir_fallback_refund(fallback, &many, &key, 5, T0);
+    assert_int_equal(drain_by(fallback, &many, 1, T0), 5);
+    assert_int_equal(drain(fallback, 1, T0), 0);
     assert_int_equal(drain(fallback, 1, T0 + SECOND), 1);
     assert_int_equal(drain(fallback, 1, T0 + 5 * SECOND), 4);
+    assert_true(try_by(fallback, &many, 2, 100, T0 + 5 * SECOND));
+    assert_true(try(fallback, 2, 10, T0 + 30 * DAY)); /* in those ticks more than half way round */
     weir_fallback_destroy(fallback);
+}
+
+static const struct weir_limit_spec half_rate = { .count = 10, .period_ns = 20 * SECOND };
+static const struct weir_limit_spec double_rate = { .count = 10, .period_ns = 5 * SECOND };
+static const struct weir_limit_spec half_burst = { .count = 10, .period_ns = 10 * SECOND, .burst = 5 };
+static const struct weir_limit_spec double_burst = { .count = 10, .period_ns = 10 * SECOND, .burst = 20 };
+static const struct weir_limit_spec far_slower = { .count = 10, .period_ns = 1000 * SECOND };
+static const struct weir_limit_spec none = { .count = 0, .period_ns = 10 * SECOND };
+
+#define LATE (T0 + 10000 * SECOND) /* a process started at T0 has earned a share that fills far more slowly, too */
+
+/* The same ticks, another time for each unit. */
+static void a_reload_to_another_rate_gives_nothing_back(void **state)
+{
+    (void)state;
+    const struct {
+        const struct weir_limit_spec *spec;
+        uint64_t after_4_s;
+    } cases[] = { { &share, 4 },      { &half_rate, 2 },    { &double_rate, 8 },
+                  { &half_burst, 4 }, { &double_burst, 4 }, { &far_slower, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_fallback *fallback = make_started(T0);
+        assert_int_equal(drain(fallback, 1, LATE), 10);
+        assert_true(try(fallback, 2, 4, LATE));
+        assert_int_equal(drain_by(fallback, cases[i].spec, 1, LATE), 0);
+        assert_int_equal(drain_by(fallback, cases[i].spec, 2, LATE), cases[i].spec == &half_burst ? 1 : 6);
+        assert_int_equal(drain_by(fallback, cases[i].spec, 1, LATE + 4 * SECOND), cases[i].after_4_s);
+        weir_fallback_destroy(fallback);
+    }
+}
+
+/* Nobody says when the reload was: what came back may have come by the slower rate all the time. */
+static void what_came_back_unseen_around_a_reload_came_by_the_slower_rate(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make_started(T0);
+    assert_int_equal(drain(fallback, 1, LATE), 10);
+    assert_int_equal(drain(fallback, 2, LATE), 10);
+    assert_int_equal(drain_by(fallback, &far_slower, 1, LATE + 20 * SECOND), 0);
+    assert_int_equal(drain_by(fallback, &share, 1, LATE + 20 * SECOND), 0);
+    assert_int_equal(drain_by(fallback, &half_rate, 2, LATE + 6 * SECOND), 3);
+    assert_int_equal(drain_by(fallback, &share, 2, LATE + 12 * SECOND), 3);
+    weir_fallback_destroy(fallback);
+}
+
+#define UNIT UINT64_C(1000000) /* a unit: what comes back is counted in less */
+
+/* A share that knows when each reload came. */
+struct known {
+    const struct weir_limit_spec *spec;
+    uint64_t left;
+};
+
+static void let_pass(struct known *known, struct test_random *random, uint64_t *now_ns)
+{
+    uint64_t pass_ns = test_random_below(random, 4) ? test_random_below(random, 5 * SECOND) : 0;
+    known->left += weir_mul_div_ceil(pass_ns, known->spec->count * UNIT, known->spec->period_ns);
+    known->left = weir_min_u64(known->left, weir_limit_capacity(known->spec) * UNIT);
+    *now_ns += pass_ns;
+}
+
+static void reload(struct known *known, const struct weir_limit_spec *spec)
+{
+    uint64_t before = weir_limit_capacity(known->spec) * UNIT, after = weir_limit_capacity(spec) * UNIT;
+    bool fresh = before > 0 && known->left == before;
+    known->left = fresh ? after : weir_min_u64(known->left, after);
+    known->spec = spec;
+}
+
+/* Reloads at any time between two decisions, to and fro. */
+static void reloads_in_an_outage_never_admit_more_than_came_back(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec *const specs[] = { &share,        &half_rate,  &double_rate, &half_burst,
+                                                           &double_burst, &far_slower, &none };
+    struct test_random random = { test_random_seed() };
+    uint64_t now_ns = LATE, admitted = 0;
+    for (int trial = 0; trial < 100; trial++) {
+        struct weir_fallback *fallback = make_started(T0);
+        struct known known = { &share, 9 * UNIT };
+        assert_true(try(fallback, 1, 1, now_ns));
+        for (int i = 0; i < 100; i++) {
+            let_pass(&known, &random, &now_ns);
+            if (test_random_below(&random, 2))
+                reload(&known, specs[test_random_below(&random, sizeof specs / sizeof specs[0])]);
+            let_pass(&known, &random, &now_ns);
+            uint64_t cost = 1 + test_random_below(&random, 4);
+            if (!try_by(fallback, known.spec, 1, cost, now_ns))
+                continue;
+            admitted += cost;
+            assert_true(cost * UNIT <= known.left);
+            known.left -= cost * UNIT;
+        }
+        weir_fallback_destroy(fallback);
+    }
+    assert_true(admitted > 100);
 }
 
 static void a_share_of_nothing_admits_nothing(void **state)
@@ -322,6 +432,9 @@ int main(void)
         cmocka_unit_test(an_outage_ends_when_it_has_been_calm),
         cmocka_unit_test(a_peek_and_a_refund_leave_the_share_as_it_was),
         cmocka_unit_test(a_reload_to_other_ticks_restores_nothing),
+        cmocka_unit_test(a_reload_to_another_rate_gives_nothing_back),
+        cmocka_unit_test(what_came_back_unseen_around_a_reload_came_by_the_slower_rate),
+        cmocka_unit_test(reloads_in_an_outage_never_admit_more_than_came_back),
         cmocka_unit_test(a_share_of_nothing_admits_nothing),
         cmocka_unit_test(outages_that_come_and_go_never_add_up),
         cmocka_unit_test(the_bound_told_covers_what_fallbacks_added),
