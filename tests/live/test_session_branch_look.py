@@ -172,6 +172,15 @@ class Look(unittest.TestCase):
         self.put(2, '')
         self.expect_refused('has a row that is none of ours', role='standby')
 
+    def test_what_has_no_branches_has_no_row(self):
+        """Timeline 1 has one branch, and none is below: such a row, even with the right transaction, spoils nothing."""
+        for timeline in (1, 0, -1):
+            self.put(timeline, 5)
+        for timeline in (1, 2):
+            self.assertEqual(self.look(role='standby', timeline=timeline), 'ok')
+        self.assertEqual(self.look(timeline=1), 'ok')
+        self.expect_good()
+
     def test_the_newest_timelines_are_read_and_none_above(self):
         for timeline in range(2, 14):
             self.put(timeline, 100 + timeline)

@@ -58,12 +58,13 @@
     " THEN (pg_catalog.array_cat(excluded.runs, b.runs))[1:%d] ELSE excluded.runs END, written = excluded.written"     \
     " WHERE NOT (b.xmin " EQUAL " b.written AND excluded.runs[1] " EQUAL " ANY (b.runs)); "
 #define TRIM "DELETE FROM %s WHERE timeline OPERATOR(pg_catalog.<=) %" PRId64 "::bigint; "
-/* %s, timeline, started, histories. b.timeline is the number; what is selected is a text of that name, and "9" is above
- * "12". */
+/* %s, timeline, started, histories. A row of timeline 1, which has one branch, proves nothing. b.timeline is the
+ * number; what is selected is a text of that name, and "9" is above "12". */
 #define READ                                                                                                           \
     "SELECT timeline::text, pg_catalog.array_to_string(runs, ' ') FROM %s AS b"                                        \
-    " WHERE xmin " EQUAL " written AND timeline OPERATOR(pg_catalog.<=) %" PRIu32 "::bigint AND " STARTED " " EQUAL    \
-    " %" PRIu64 "::bigint ORDER BY b.timeline USING OPERATOR(pg_catalog.>) LIMIT %d"
+    " WHERE xmin " EQUAL " written AND timeline OPERATOR(pg_catalog.>) 1::bigint"                                      \
+    " AND timeline OPERATOR(pg_catalog.<=) %" PRIu32 "::bigint AND " STARTED " " EQUAL " %" PRIu64                     \
+    "::bigint ORDER BY b.timeline USING OPERATOR(pg_catalog.>) LIMIT %d"
 
 static int refuse(const char *why, char ret_fault[WEIR_ASK_TEXT_SIZE])
 {
