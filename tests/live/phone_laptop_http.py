@@ -17,7 +17,7 @@ class Lane:
 
     def __init__(self, device, number, pipe, port, conninfos):
         self.device, self.number, self.pipe, self.conninfos = device, number, pipe, conninfos
-        self.service = http.client.HTTPConnection('127.0.0.1', port, timeout=30)
+        self.service = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
         self.connections = {}
         self.reads = self.older = self.at_primary = 0
 

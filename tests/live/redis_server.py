@@ -71,7 +71,7 @@ class Redis:
             return False
 
     def ask(self, *words):
-        with Resp(self.port, timeout_s=30, host=self.host) as client:
+        with Resp(self.port, timeout_s=60, host=self.host) as client:
             return client.ask(*words)
 
     def info(self, name):
@@ -261,7 +261,7 @@ class Namespace:
 
     @staticmethod
     def ip(*words):
-        subprocess.run(['ip', *words], check=True, capture_output=True, timeout=10)
+        subprocess.run(['ip', *words], check=True, capture_output=True, timeout=60)
 
     def prefix(self):
         return ['ip', 'netns', 'exec', self.name]

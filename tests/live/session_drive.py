@@ -16,9 +16,10 @@ PROGRAM = pathlib.Path(os.environ.get('WEIR_SERVERS_DRIVE', BUILD / 'tests/sessi
 
 
 class ServersDrive:
-    """Of the servers given: objects with `name` and conninfo(). Times in ms. `more` goes to each conninfo."""
+    """Of the servers given: objects with `name` and conninfo(). Times in ms, as a busy machine needs them. `more` goes to
+    each conninfo."""
 
-    def __init__(self, *servers, poll=50, freeze=300, timeout=400, more='', clock_query=None):
+    def __init__(self, *servers, poll=50, freeze=1000, timeout=10000, more='', clock_query=None):
         words = [word for server in servers for word in (server.name, server.conninfo() + more)]
         env = dict(os.environ, CLOCK_QUERY=clock_query) if clock_query else None
         self.process = subprocess.Popen([str(PROGRAM), str(poll), str(freeze), str(timeout), *words], env=env,
@@ -40,7 +41,7 @@ class ServersDrive:
     def server(self, server):
         return self.look()['servers'][server.name]
 
-    def wait(self, server, what, text, seconds=10):
+    def wait(self, server, what, text, seconds=60):
         """Until what(the server's state) is true; that state."""
         wait_for(lambda: what(self.server(server)), f'{server} {text}: {self.server(server)}', seconds)
         return self.server(server)

@@ -17,7 +17,7 @@ class Client:
     """One kept connection."""
 
     def __init__(self, port, token=None):
-        self.connection = http.client.HTTPConnection('127.0.0.1', port, timeout=30)
+        self.connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
         self.headers = {'Authorization': f'Bearer {token}'} if token else {}
 
     def call(self, method, path, body=None):

@@ -53,7 +53,7 @@ def selectors(expression):
 def get(weir, path, token=TOKEN):
     request = urllib.request.Request(f'http://127.0.0.1:{weir.http}{path}',
                                      headers={'Authorization': f'Bearer {token}'} if token else {})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return answer.read().decode()
 
 
@@ -113,7 +113,7 @@ class Alerts(unittest.TestCase):
             written = pathlib.Path(folder, 'weir.prom')
 
             def run(url, code):
-                done = subprocess.run(['sh', '-c', command], capture_output=True, text=True, timeout=30, check=False,
+                done = subprocess.run(['sh', '-c', command], capture_output=True, text=True, timeout=60, check=False,
                                       env={**os.environ, 'FOLDER': folder, 'WEIR': url, 'WEIR_TOKEN': TOKEN})
                 self.assertEqual(done.returncode, code, done.stderr)
 

@@ -29,7 +29,7 @@ EXAMPLE = str(ROOT / 'examples' / 'weir.yaml')
 
 
 def weir(*arguments, environment=None):
-    return subprocess.run([str(BUILD / 'weir'), *arguments], capture_output=True, text=True, timeout=30, check=False,
+    return subprocess.run([str(BUILD / 'weir'), *arguments], capture_output=True, text=True, timeout=60, check=False,
                           env={**os.environ, **(environment or {})})
 
 

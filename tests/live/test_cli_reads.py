@@ -126,7 +126,7 @@ class Ending(Case):
                 wait_for(lambda: self.group.primary.value('SELECT coalesce(sum(value), 0) FROM weir_reads_check') > 3,
                          'nobody writes')
                 process.send_signal(number)
-                out, err = process.communicate(timeout=30)
+                out, err = process.communicate(timeout=60)
                 self.assertEqual((process.returncode, err), (130, ''))
                 self.assertGreater(sum(one['writes'] for one in json.loads(out)['strategies']), 0)
                 self.assertFalse(self.table_is_there())
@@ -136,12 +136,12 @@ class Ending(Case):
         self.addCleanup(self.near.resume)
         process = self.begin()
         process.send_signal(signal.SIGINT)
-        self.assertEqual((process.communicate(timeout=30), process.returncode), (('', ''), 130))
+        self.assertEqual((process.communicate(timeout=60), process.returncode), (('', ''), 130))
         self.assertFalse(self.table_is_there())
 
     def test_nobody_is_left_at_the_servers(self):
         process = self.begin('--duration', '500ms', '--json')
-        self.assertEqual(process.communicate(timeout=30)[1], '')
+        self.assertEqual(process.communicate(timeout=60)[1], '')
         ours = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%weir_reads_check%' AND pid <> pg_backend_pid()"
         for server in (self.group.primary, *self.group.standbys):
             wait_for(lambda server=server: server.value(ours) == 0, f'sessions are left at {server}')

@@ -248,7 +248,7 @@ class Engine(Base):
     def test_check_says_what_is_wrong_before_anything_starts(self):
         run = subprocess.run([str(BUILD / 'weir'), 'serve', '--check', '/dev/stdin', '--node', 'a'], text=True,
                              input=f'cluster: {{ nodes: [{{ name: a }}] }}\nlimits:{ENGINE_LIMITS}',
-                             capture_output=True, timeout=20, check=False)
+                             capture_output=True, timeout=60, check=False)
         self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
         self.assertIn('engine', run.stdout + run.stderr)
 

@@ -33,7 +33,7 @@ class Fence(unittest.TestCase):
     def run_one(self, verb, token=None, data=None):
         """(exit code, stdout, stderr)"""
         process = self.start(verb, token, subprocess.PIPE if data is not None else subprocess.DEVNULL)
-        out, err = process.communicate(data, timeout=20)
+        out, err = process.communicate(data, timeout=60)
         return process.returncode, out, err.decode()
 
     def install(self, token):
@@ -85,7 +85,7 @@ class Fence(unittest.TestCase):
             self.assertEqual(self.write('7.1', b'c' * size), DONE)
             with open('/dev/full', 'wb') as full:
                 read = subprocess.run([str(BUILD / 'weir'), 'fence', 'file', 'read', str(self.folder)], stdout=full,
-                                      stderr=subprocess.PIPE, timeout=20, check=False)
+                                      stderr=subprocess.PIPE, timeout=60, check=False)
             self.assertEqual((read.returncode, b'No space left' in read.stderr), (ERROR, True), f'{size} bytes')
 
     def test_what_is_no_token_is_an_error(self):
@@ -105,7 +105,7 @@ class Fence(unittest.TestCase):
             time.sleep(0.005)
         self.assertEqual(self.install('7.2'), DONE)
         self.assertEqual(self.write('7.2', b'after'), DONE)
-        late.communicate(timeout=20)
+        late.communicate(timeout=60)
         self.assertEqual(late.returncode, REFUSED)
         self.assertEqual(self.read(), b'after')
 
@@ -160,7 +160,7 @@ class Fence(unittest.TestCase):
                     process.send_signal(signal.SIGSTOP)
                     time.sleep(length)
                     process.send_signal(signal.SIGKILL if action < .1 else signal.SIGCONT)
-            return process.communicate(data, timeout=20)[0]
+            return process.communicate(data, timeout=60)[0]
 
         def hold():
             until = time.monotonic() + 3

@@ -19,7 +19,7 @@ from weir_server import BUILD, ROOT
 
 def ask(port, method, path, body=None, **headers):
     """(status, body, headers); a header's _ is a -."""
-    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=10)
+    connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
     try:
         connection.request(method, path, body, {name.replace('_', '-'): value for name, value in headers.items()})
         answer = connection.getresponse()
@@ -29,7 +29,7 @@ def ask(port, method, path, body=None, **headers):
 
 
 def wait_open(port, process):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         with socket.socket() as sock:
             if sock.connect_ex(('127.0.0.1', port)) == 0:
@@ -90,12 +90,12 @@ class Service(WithService):
         self.assertEqual(ask(self.port, 'PUT', '/value', 'x')[0], 428)
         for token in ('', '7', '07.1', '7.1.1', '7.1 x', '+7.1'):
             self.assertEqual(self.put(token, 'x'), 428, token)
-        with socket.create_connection(('127.0.0.1', self.port), timeout=10) as sock:  # two headers, one of them right
+        with socket.create_connection(('127.0.0.1', self.port), timeout=60) as sock:  # two headers, one of them right
             sock.sendall(b'PUT /value HTTP/1.1\r\nWeir-Fence: 9.9\r\nWeir-Fence: 7.1\r\nContent-Length: 1\r\n\r\nx')
             self.assertIn(b' 428 ', sock.recv(1000))
 
     def talk(self, head, body=b''):
-        with socket.create_connection(('127.0.0.1', self.port), timeout=10) as sock:
+        with socket.create_connection(('127.0.0.1', self.port), timeout=60) as sock:
             sock.sendall(head.replace('\n', '\r\n').encode() + b'\r\n\r\n' + body)
             return sock.recv(1000)
 
@@ -111,7 +111,7 @@ class Service(WithService):
         self.install('7.1')
         self.put('7.1', 'x' * 60000)
         for _ in range(10):
-            with socket.create_connection(('127.0.0.1', self.port), timeout=10) as sock:
+            with socket.create_connection(('127.0.0.1', self.port), timeout=60) as sock:
                 sock.sendall(b'GET /value HTTP/1.1\r\n\r\n')
         self.assertEqual(len(ask(self.port, 'GET', '/value')[1]), 60000)
 

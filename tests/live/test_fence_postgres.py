@@ -57,7 +57,7 @@ class Later(threading.Thread):
 
     def waits(self, observer):
         """It stands before a lock: seen in the server, not guessed from the clock."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         pid = self.client.connection.get_backend_pid()
         while time.monotonic() < deadline and self.is_alive():
             if observer.ask('SELECT 1 FROM pg_locks WHERE pid = %s AND NOT granted', pid):
@@ -66,7 +66,7 @@ class Later(threading.Thread):
         return False
 
     def end(self):
-        self.join(10)
+        self.join(60)
         assert not self.is_alive(), 'it still waits'
         return self.error.pgcode if self.error else None
 

@@ -33,7 +33,7 @@ class Fence(unittest.TestCase):
         with contextlib.closing(self.connect()) as other, self.assertRaises(sqlite3.OperationalError):
             other.executescript(wrong)
         if shutil.which('sqlite3'):
-            done = subprocess.run(['sqlite3', '-bail', self.path], input=wrong.encode(), capture_output=True, timeout=20,
+            done = subprocess.run(['sqlite3', '-bail', self.path], input=wrong.encode(), capture_output=True, timeout=60,
                                   check=False)
             self.assertNotEqual(done.returncode, 0)
         for write in ('INSERT INTO account VALUES (3, 1)', 'UPDATE account SET balance = 1', 'DELETE FROM account'):
@@ -41,7 +41,7 @@ class Fence(unittest.TestCase):
                 self.a.execute(write)
 
     def connect(self, keys=True):
-        connection = sqlite3.connect(self.path, isolation_level=None, timeout=20, check_same_thread=False)
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=60, check_same_thread=False)
         self.addCleanup(connection.close)
         connection.execute(f'PRAGMA foreign_keys = {int(keys)}')
         return connection

@@ -14,7 +14,7 @@ BODY = '{"attributes":{"user":"%s","route":"/api/x"}}'
 
 def weir(*words):
     """(exit code, stdout, stderr)"""
-    process = subprocess.run([str(BUILD / 'weir'), *words], capture_output=True, text=True, check=False, timeout=20)
+    process = subprocess.run([str(BUILD / 'weir'), *words], capture_output=True, text=True, check=False, timeout=60)
     return process.returncode, process.stdout, process.stderr
 
 
@@ -33,13 +33,13 @@ class FrontDoor(unittest.TestCase):
 
     def curl(self, user):
         output = subprocess.run(['curl', '-sSi', f'http://{self.address}/v1/check', '-d', BODY % user], check=True,
-                                capture_output=True, text=True, timeout=20).stdout
+                                capture_output=True, text=True, timeout=60).stdout
         head, _, body = output.partition('\n\n')
         return int(head.split()[1]), dict(line.split(': ', 1) for line in head.splitlines()[1:]), json.loads(body)
 
     def test_redis_cli(self):
         output = subprocess.run(['redis-cli', '-p', str(self.server.resp), 'CL.THROTTLE', 'user123', '15', '30', '60'],
-                                check=True, capture_output=True, text=True, timeout=20).stdout
+                                check=True, capture_output=True, text=True, timeout=60).stdout
         self.assertEqual(output.split(), ['0', '16', '15', '-1', '2'])
 
     def test_curl_until_429(self):

@@ -44,8 +44,8 @@ class Start(unittest.TestCase):
                 traffic[name].await_answer()
                 before = traffic[name].admitted
                 spent = sum(one.admitted for one in traffic.values())
-                wait_for(lambda name=name, before=before: traffic[name].admitted > before + 3, 20,
-                         f'{name} admits nothing after {spent} of {COUNT}: {gossip(nodes[name])}')
+                wait_for(lambda name=name, before=before: traffic[name].admitted > before + 3,
+                         text=f'{name} admits nothing after {spent} of {COUNT}: {gossip(nodes[name])}')
                 self.assertEqual(gossip(nodes[name])['synced'], 1)
             stack.close()
             self.assertLessEqual(sum(one.admitted for one in traffic.values()), COUNT + (3 + 3) * SLACK)
@@ -83,11 +83,12 @@ class Start(unittest.TestCase):
             wait_for(lambda: all(gossip(node)['synced'] for node in nodes.nodes.values()))
             calm = self.bound(nodes['a'])
             self.assertEqual(calm, 4 * SLACK)  # its own start may have followed a crash
-            for _ in range(2):
+            for crashes in (1, 2):
                 nodes['b'].process.kill()
                 nodes['b'].stop()
                 nodes.start('b')
-            wait_for(lambda: self.bound(nodes['a']) == calm + 2 * SLACK, text=f'{self.bound(nodes["a"])} is told')
+                wait_for(lambda crashes=crashes: self.bound(nodes['a']) == calm + crashes * SLACK,
+                         text=f'{self.bound(nodes["a"])} is told')
 
     @staticmethod
     def bound(node):
@@ -95,7 +96,7 @@ class Start(unittest.TestCase):
 
     @staticmethod
     def ready(node):
-        with urllib.request.urlopen(f'http://127.0.0.1:{node.http}/readyz', timeout=10) as answer:
+        with urllib.request.urlopen(f'http://127.0.0.1:{node.http}/readyz', timeout=60) as answer:
             return answer.read().decode()
 
 

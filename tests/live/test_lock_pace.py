@@ -202,7 +202,7 @@ class Pace(unittest.TestCase):
         """A raise waits for the clock, and then the store is gone for good: nobody waits for that raise any more."""
         store = self.folder / 'locks.db'
         config = self.sqlite().replace('timeout: 20s', 'timeout: 1min')
-        with Weir(config) as weir, Resp(weir.resp) as client, Resp(weir.resp, timeout_s=20) as new:
+        with Weir(config) as weir, Resp(weir.resp) as client, Resp(weir.resp, timeout_s=60) as new:
             held = self.granted(client, 'far', 'me', '60000', 'SEEN', str(int(time.time()) + HOUR_S))
             store.unlink()
             new.send(resp_encode('WEIR.LOCK', 'new', 'me', '60000'))

@@ -26,7 +26,7 @@ class Client:
     """One kept connection."""
 
     def __init__(self, port, token=None):
-        self.connection = http.client.HTTPConnection('127.0.0.1', port, timeout=15)
+        self.connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
         self.headers = {'Authorization': f'Bearer {token}'} if token else {}
         self.used = 0
 
@@ -194,7 +194,7 @@ class OneServer(unittest.TestCase):
     def test_curl(self):
         def curl(*arguments):
             run = subprocess.run(['curl', '-sS', '-w', '\n%{http_code}', *arguments], capture_output=True, text=True,
-                                 timeout=15, check=True)
+                                 timeout=60, check=True)
             body, status = run.stdout.rsplit('\n', 1)
             return int(status), json.loads(body)
         url = f'http://127.0.0.1:{self.weir.http}/v1/locks/cu%2Frl'

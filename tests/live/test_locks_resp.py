@@ -241,12 +241,12 @@ class OneServer(unittest.TestCase):
             for i, client in enumerate(clients):
                 client.send(b''.join(resp_encode('WEIR.LOCK', 'crowd', f'{i}-{k}', 60000, 'WAIT', 600000)
                                      for k in range(each)))
-            wait_for(lambda: self.waiters(holder, 'crowd') == connections * each, 20)
+            wait_for(lambda: self.waiters(holder, 'crowd') == connections * each)
             self.assertEqual(holder.ask('WEIR.UNLOCK', 'crowd', 'holder'), 1)
             wait_for(lambda: holder.ask('WEIR.LOCKS', 'crowd')[4] == connections * each - 1)
             for client in clients:
                 client.__exit__()
-            wait_for(lambda: self.waiters(holder, 'crowd') == 0, 20)
+            wait_for(lambda: self.waiters(holder, 'crowd') == 0)
 
 
 class Servers(unittest.TestCase):
@@ -331,7 +331,7 @@ limits: []
         with serving() as weir:
             path = weir.process.args[weir.process.args.index('--locks') + 1]
             command = [BUILD / 'weir', 'serve', '--resp', '127.0.0.1:0', '--http', 'off', '--locks', path]
-            second = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+            second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(second.returncode, 2, second.stderr)
             self.assertIn(path, second.stderr)
 

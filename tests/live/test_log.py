@@ -116,7 +116,7 @@ class Log(unittest.TestCase):
             return head + ''.join(f'  - {{ name: {name}, {rest} }}\n' for name, rest in limits.items())
         with Weir(text()) as weir:
             def told():
-                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/v1/limits', timeout=30) as answer:
+                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/v1/limits', timeout=60) as answer:
                     return json.loads(answer.read())
             first = told()
             self.assertEqual({limit['since'] for limit in first['limits']}, {first['since']})
@@ -152,7 +152,7 @@ class Log(unittest.TestCase):
     def test_a_plain_start_is_by_start_when_the_engine_has_its_numbers_too(self):
         with Redis() as redis, Weir(engine(redis.port)) as weir:
             def told():
-                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/v1/limits', timeout=30) as answer:
+                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/v1/limits', timeout=60) as answer:
                     return json.loads(answer.read())
             since = told()['since']
             wait_for(lambda: told()['limits'][0].get('revision'), 'no revision is known')
@@ -208,7 +208,7 @@ class Log(unittest.TestCase):
             question = urllib.request.Request(f'http://127.0.0.1:{weir.http}/v1/auth',
                                               headers={'X-Original-URI': '/secret-path', 'X-Original-Method': 'GET'})
             with self.assertRaises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(question, timeout=30)
+                urllib.request.urlopen(question, timeout=60)
             self.assertEqual(refused.exception.code, 400)
             refused.exception.close()
             self.assertIn('X-Real-IP is missing', self.hears(weir, 'auth_refused_begun'))
@@ -226,7 +226,7 @@ class Log(unittest.TestCase):
     def test_what_is_in_force_and_that_a_reload_failed_can_be_asked(self):
         with Weir('limits: [ { name: api, key: [user], rate: 5/min, missing: share } ]\n') as weir:
             def get(path):
-                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}{path}', timeout=30) as answer:
+                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}{path}', timeout=60) as answer:
                     return answer.read().decode()
             first = json.loads(get('/v1/limits'))
             self.assertEqual((first['source'], first['by'], first['reloads']['failed']), (str(weir.config), 'start', 0))
@@ -258,7 +258,7 @@ class Log(unittest.TestCase):
         with Weir(limits) as weir:
             def explain(*more):
                 return subprocess.run([str(BUILD / 'weir'), 'explain', '--server', f'127.0.0.1:{weir.http}', *more,
-                                       'user=ada'], capture_output=True, text=True, timeout=30, check=False)
+                                       'user=ada'], capture_output=True, text=True, timeout=60, check=False)
             asked = explain()
             self.assertIn('mine  applies: token_bucket 5/min', asked.stdout)
             self.assertRegex(asked.stderr, rf'of {weir.config}, in force at .* since .*Z by start\n')
@@ -285,7 +285,7 @@ class Log(unittest.TestCase):
             self.assertIn(', in force at ', told.stderr)
 
     def test_metrics_are_named_for_what_they_are(self):
-        with Weir() as weir, urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/metrics', timeout=30) as answer:
+        with Weir() as weir, urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/metrics', timeout=60) as answer:
             text = answer.read().decode()
         kinds = re.findall(r'^# TYPE (\S+) (\S+)$', text, re.M)
         names = [name for name, _ in kinds]

@@ -109,14 +109,14 @@ class Missing(MissingCase):
 
     def test_the_command_line_says_it(self):
         ask = [BUILD / 'weir', 'check', '--server', f'127.0.0.1:{self.weir.http}', 'route=/refuse']
-        result = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=False)
+        result = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(result.returncode, 1)
         self.assertIn('the request lacks "user"', result.stdout)
         result = subprocess.run([BUILD / 'weir', 'explain', '--config', self.weir.config, 'route=/refuse'],
-                                capture_output=True, text=True, timeout=30, check=False)
+                                capture_output=True, text=True, timeout=60, check=False)
         self.assertIn('refuses: the request lacks "user" (missing: refuse)', result.stdout)
         result = subprocess.run([BUILD / 'weir', 'explain', '--config', self.weir.config, 'route=/skip'],
-                                capture_output=True, text=True, timeout=30, check=False)
+                                capture_output=True, text=True, timeout=60, check=False)
         self.assertIn('no limit applies: such a request is admitted (unmatched: admit)', result.stdout)
 
 
@@ -140,7 +140,7 @@ class Unmatched(MissingCase):
 
     def test_the_command_line_says_refused(self):
         ask = [BUILD / 'weir', 'check', '--server', f'127.0.0.1:{self.weir.http}', 'route=/nowhere']
-        result = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=False)
+        result = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((result.returncode, result.stdout.strip()), (1, NO_LIMIT))
 
 

@@ -50,7 +50,7 @@ class Nginx:
         program = shutil.which('nginx') or '/usr/sbin/nginx'
         self.process = subprocess.Popen([program, '-p', str(self.folder), '-e', str(self.folder / 'error.log'), '-c',
                                          str(self.folder / 'nginx.conf')], stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not self.answers():
             assert self.process.poll() is None and time.monotonic() < deadline, self.errors()
             time.sleep(0.02)
@@ -123,7 +123,7 @@ class NginxInFront(unittest.TestCase):
 
     def curl(self, key):
         command = ['curl', '-sS', '-i', '-H', f'X-Api-Key: {key}', f'http://127.0.0.1:{self.nginx.front}/']
-        process = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        process = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         head, _, body = process.stdout.partition('\n\n')
         lines = head.splitlines()
         fields = dict(line.split(': ', 1) for line in lines[1:])

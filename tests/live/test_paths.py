@@ -102,7 +102,7 @@ class Paths(unittest.TestCase):
                      for rule in ('normalise', 'refuse')}
         for weir in cls.weirs.values():
             cls.addClassCleanup(weir.stop)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not all(cls.listens(port) for port in ports):
             assert time.monotonic() < deadline, 'a server does not listen'
             time.sleep(0.02)

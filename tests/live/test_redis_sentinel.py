@@ -23,7 +23,7 @@ class Failovers(unittest.TestCase):
         return [address for address, role, state, _ in drive.servers() if (role, state) == ('primary', 'connected')]
 
     def check_moved(self, drive):
-        wait_for(lambda: self.primary_of(drive) == [f'127.0.0.1:{self.group.replica.port}'], 'not followed', 20)
+        wait_for(lambda: self.primary_of(drive) == [f'127.0.0.1:{self.group.replica.port}'], 'not followed')
         drive.wait_ready()
         time.sleep(RAMP_S)
 

@@ -42,7 +42,7 @@ def check(node, key, cost=1, peek=False):
     body = json.dumps({'attributes': {'user': key}, 'cost': cost, 'peek': peek}).encode()
     request = urllib.request.Request(f'http://127.0.0.1:{node.http}/v1/check', data=body)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())['limits'][0]
     except urllib.error.HTTPError as refused:
         with refused:
@@ -67,7 +67,7 @@ class Cluster:
             self.wait_known()
             if sharing == 'gossip':  # until then each key is empty there, which looks as if its charges were known
                 wait_for(lambda: all(get_json(node.http, '/v1/nodes')['gossip']['synced']
-                                     for node in self.nodes.values()), 20, 'the nodes do not sync')
+                                     for node in self.nodes.values()), text='the nodes do not sync')
         except BaseException:
             self.stop()
             raise
@@ -82,7 +82,7 @@ class Cluster:
     def text(self, definition, extra=''):
         more = f'sharing: {self.sharing}'
         if self.sharing in AT_ENGINE:
-            more += '; deadline: 5s'
+            more += '; deadline: 10s'
         return (f'cluster_secret: {self.secret}\n{extra}{self.engine}cluster: {{ nodes: [{self.members}] }}\n'
                 + self.limit(f'{definition}; {more}'))
 
@@ -94,11 +94,11 @@ class Cluster:
         """Each node knows what the others have, and all have the same."""
         def known():
             return len({(look(node, 'none').get('revision', name)) for name, node in self.nodes.items()}) == 1
-        wait_for(known, 20, 'the nodes do not agree')
+        wait_for(known, text='the nodes do not agree')
 
     def wait_capacity(self, capacity):
-        wait_for(lambda: all(look(node, 'none')['capacity'] == capacity for node in self.nodes.values()), 20,
-                 'not all nodes decide by the newest definition')
+        wait_for(lambda: all(look(node, 'none')['capacity'] == capacity for node in self.nodes.values()),
+                 text='not all nodes decide by the newest definition')
 
     def reload(self, name, definition, extra='', alone=False):
         nodes = [(self.nodes[name], self.text(definition, extra))]
@@ -129,9 +129,9 @@ class Cluster:
     def charge_known(self, name, cost):
         """Until all nodes know of it: of what one admits in the instant of a change the others may hear after it, and
         then it is for them as if it had been admitted after the change."""
-        wait_for(lambda: self.charge(name, cost), 20, 'a node that just started and gossips admits nothing')
-        wait_for(lambda: all(seen['remaining'] <= seen['capacity'] - cost for seen in map(look, self.nodes.values())), 20,
-                 'not all nodes know what was charged')
+        wait_for(lambda: self.charge(name, cost), text='a node that just started and gossips admits nothing')
+        wait_for(lambda: all(seen['remaining'] <= seen['capacity'] - cost for seen in map(look, self.nodes.values())),
+                 text='not all nodes know what was charged')
 
     def traffic(self, seconds=TRAFFIC_S):
         """At all nodes in turn; how many were admitted."""
@@ -184,8 +184,8 @@ class Rollout(unittest.TestCase):
         """All nodes show what the process alone shows, give or take `spare` units."""
         want = look(cluster.alone)
         for name, node in cluster.nodes.items():
-            wait_for(lambda node=node: abs(look(node)['remaining'] - want['remaining']) <= spare, 20,
-                     f'{cluster.sharing}: node {name} shows {look(node)}, one process alone {want}')
+            wait_for(lambda node=node: abs(look(node)['remaining'] - want['remaining']) <= spare,
+                     text=f'{cluster.sharing}: node {name} shows {look(node)}, one process alone {want}')
             self.assertEqual(look(node)['capacity'], want['capacity'])
 
     @contextlib.contextmanager
@@ -349,7 +349,7 @@ class Rollout(unittest.TestCase):
             key = next(key for key in self.redis.ask('KEYS', '*:revision:*'))
             self.redis.ask('SET', key, signed_definition(text, int(time.time()) + 1000, b'z', self.redis.ask('GET', key)))
             for node in cluster.nodes.values():
-                wait_for(lambda node=node: check(node, 'x').get('fallback') == 'closed', 10, 'it does not fall back')
+                wait_for(lambda node=node: check(node, 'x').get('fallback') == 'closed', text='it does not fall back')
                 self.assertEqual(metrics(node.http)['weir_limit_undecidable{limit="api"}'], 1)
                 self.assertIn('of node z does, which is not understood there (on_failure: closed)',
                               self.explain(node)[0])

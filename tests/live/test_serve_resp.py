@@ -151,7 +151,7 @@ class OneServer(unittest.TestCase):
     def test_second_server_is_told(self):
         for _ in range(3):
             second = subprocess.run([BUILD / 'weir', 'serve', '--resp', f'127.0.0.1:{self.weir.resp}', '--http', 'off'],
-                                    capture_output=True, text=True, timeout=20, check=False)
+                                    capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual(second.returncode, 2)
             self.assertIn(f'127.0.0.1:{self.weir.resp} is in use', second.stderr)
 
@@ -290,7 +290,7 @@ auth:
             return subprocess.Popen([BUILD / 'weir', 'serve', '--http', 'off', '--resp', '0.0.0.0:0', *arguments],
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with serve() as refused:
-            self.assertIn('--insecure', refused.communicate(timeout=20)[1])
+            self.assertIn('--insecure', refused.communicate(timeout=60)[1])
             self.assertEqual(refused.returncode, 2)
         with serve('--insecure') as served:
             self.assertIn('resp listening on 0.0.0.0:', served.stdout.readline())
@@ -307,7 +307,7 @@ class UnixSocket(unittest.TestCase):
                 with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
                     self.assertEqual(server.stdout.readline(), f'weir: resp listening on unix:{path}\n')
                     answer = subprocess.run(['redis-cli', '-s', path, 'CL.THROTTLE', 'user123', '15', '30', '60'],
-                                            capture_output=True, text=True, timeout=20, check=True)
+                                            capture_output=True, text=True, timeout=60, check=True)
                     self.assertEqual(answer.stdout.split(), ['0', '16', '15', '-1', '2'])
                     server.send_signal(end)
                     server.wait(20)
@@ -315,7 +315,7 @@ class UnixSocket(unittest.TestCase):
 
     def test_path_too_long(self):
         server = subprocess.run([BUILD / 'weir', 'serve', '--resp', 'unix:/tmp/' + 'x' * 108], capture_output=True,
-                                text=True, timeout=20, check=False)
+                                text=True, timeout=60, check=False)
         self.assertEqual(server.returncode, 2)
         self.assertIn('107', server.stderr)
 

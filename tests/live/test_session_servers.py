@@ -21,13 +21,18 @@ class Pollers(ReplicasCase):
 
     def test_a_paused_standby_leaves_when_the_primary_moves_and_returns_when_it_moves(self):
         self.one.pause()
-        time.sleep(0.6)
+        time.sleep(1.5)  # more than it may stand still while the primary moves
         self.assertTrue(self.asked.server(self.one)['usable'], 'it stands where the primary is')
         stop = self.writing()
         state = self.asked.wait(self.one, lambda state: not state['usable'], 'stays')
         self.assertTrue(state['frozen'])
         self.assertIn('stands still', state['fault'])
-        self.assertTrue(self.asked.server(self.two)['usable'])
+
+        def told_apart():
+            usable = {name: state['usable'] for name, state in self.asked.look()['servers'].items()}
+            return usable[self.two.name] and not usable[self.one.name]
+
+        wait_for(told_apart, 'the other one, which moves, is not read')
         stop.set()
         self.one.resume()
         self.asked.wait_usable(self.one)
@@ -35,36 +40,42 @@ class Pollers(ReplicasCase):
 
     def test_the_lag_of_a_delayed_standby_is_its_delay(self):
         """It moves, and so it stays."""
-        patient = self.drive(freeze=5000)
+        patient = self.drive(freeze=60000)
         self.one.set_delay(700)
         stop = self.writing()
         state = patient.wait(self.one, lambda state: (state['lag_ms'] or 0) >= 600, 'lags less')
-        time.sleep(0.5)
-        lags = [patient.server(server)['lag_ms'] for server in (self.one, self.two, self.primary)]
         self.assertTrue(state['usable'])
-        self.assertTrue(600 <= lags[0] < 2000, lags)
-        self.assertLess(lags[1], 300)
-        self.assertEqual(lags[2], 0)
+        time.sleep(0.5)
+
+        def lags():
+            """In one look: on a busy machine some other one has them a little late."""
+            states = [patient.look()['servers'][server.name] for server in (self.one, self.two, self.primary)]
+            delayed, other, primary = (state['lag_ms'] for state in states)
+            return states[0]['usable'] and 600 <= delayed < 2000 and other < 300 and primary == 0
+
+        wait_for(lags, 'the lags are not the delays')
         stop.set()
         self.one.set_delay(0)
         self.group.wait_caught_up()
         patient.wait(self.one, lambda state: state['lag_ms'] == 0, 'still lags')
 
     def test_a_server_that_stands_still_stalls_nobody(self):
-        self.asked.open(1, self.one)
+        asked = self.drive(timeout=1000)
+        asked.wait_usable(*self.group.all())
+        asked.open(1, self.one)
         self.one.freeze()
         try:
-            self.asked.wait(self.one, lambda state: not state['usable'], 'is used', 5)
-            before = {server.name: self.asked.server(server)['begun_ns'] for server in (self.primary, self.two)}
-            self.assertEqual(self.asked.error('shown', 1), 'EIO')  # by its deadline
-            self.assertEqual(self.asked.error('open', 2, self.one.conninfo()), 'EIO')
-            self.assertEqual(self.asked.error('ask', 'standby1', 100), 'EAGAIN')
+            asked.wait(self.one, lambda state: not state['usable'], 'is used')
+            before = {server.name: asked.server(server)['begun_ns'] for server in (self.primary, self.two)}
+            self.assertEqual(asked.error('shown', 1), 'EIO')  # by its deadline
+            self.assertEqual(asked.error('open', 2, self.one.conninfo()), 'EIO')
+            self.assertEqual(asked.error('ask', 'standby1', 100), 'EAGAIN')
             for server in (self.primary, self.two):
-                self.asked.wait(server, lambda state, name=server.name: state['begun_ns'] > before[name], 'stalls')
-                self.assertTrue(self.asked.server(server)['usable'])
+                asked.wait(server, lambda state, name=server.name: state['begun_ns'] > before[name] and state['usable'],
+                           'stalls')
         finally:
             self.one.thaw()
-        self.asked.wait_usable(self.one)
+        asked.wait_usable(self.one)
 
     def test_the_timeline_of_one_that_is_cut_off_comes_by_replication(self):
         self.asked.open(1, self.one)
@@ -135,10 +146,13 @@ class Pollers(ReplicasCase):
         self.assertEqual(slow.error('ask', 'standby2', 5000), 'OK')
         self.assertGreater(slow.server(self.two)['begun_ns'], begun)
         self.assertEqual(slow.error('ask', 'nobody', 5000), 'ENOENT')
-        time.sleep(0.5)  # for what was being asked
-        number = slow.look()['number']
-        time.sleep(0.3)
-        self.assertEqual(slow.look()['number'], number, 'it asks though nobody waits')
+
+        def rests():
+            number = slow.look()['number']
+            time.sleep(0.5)
+            return slow.look()['number'] == number
+
+        wait_for(rests, 'it asks though nobody waits')  # after what was being asked
 
     def test_servers_come_and_go(self):
         ids = {name: state['id'] for name, state in self.asked.look()['servers'].items()}
@@ -156,9 +170,13 @@ class Pollers(ReplicasCase):
     def test_readers_see_whole_snapshots_and_never_an_older_one(self):
         fast = self.drive(poll=1)
         fast.wait_usable(*self.group.all())
-        looked = fast.ask('hasten', 200000, 4)
-        self.assertFalse(looked['wrong'])
-        self.assertGreater(looked['numbers'], 1)
+
+        def several():
+            looked = fast.ask('hasten', 200000, 4)
+            self.assertFalse(looked['wrong'])
+            return looked['numbers'] > 1
+
+        wait_for(several, 'they see one snapshot and no other')
 
     def test_reads_are_counted(self):
         self.asked.ask('read', 'standby1', 5000)

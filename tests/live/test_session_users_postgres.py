@@ -186,7 +186,7 @@ class Kept(PostgresCase):
         for i in range(300):
             drive.added(f'user{i}', 1400)
         drive.newest(5000)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while int(server.sql(f"SELECT count(*) FROM {TABLE} WHERE user_id LIKE 'user%'")) > 0:
             for _ in range(130):  # now and then one of them looks through a page
                 drive.added('ada', 1)

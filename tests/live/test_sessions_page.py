@@ -30,7 +30,7 @@ class Page(sessions.WithReplicas):
         env = dict(os.environ, WEIR=f'http://127.0.0.1:{self.weir.http}', SERVERS=json.dumps(self.conninfos),
                    **{f'URL_{name}': conninfo for name, conninfo in self.conninfos.items()})
         said = subprocess.run(['sh'], input=blocks['sh'], env=env, check=True, capture_output=True, text=True,
-                              timeout=30).stdout.splitlines()
+                              timeout=60).stdout.splitlines()
         self.assertIn('token', json.loads(said[0]))
         self.assertRegex(said[1], 'reading at [bc]')
         self.assertEqual(said[2:4], ['ok', 'first'])
@@ -38,7 +38,7 @@ class Page(sessions.WithReplicas):
         self.assertIn('token', json.loads(said[5]))
         self.assertEqual(self.client.good('route', user='ada')['check'].count(said[4].split()[8]), 2)  # it is counted
         said = subprocess.run([sys.executable, '-'], input=blocks['python'], env=env, check=True, capture_output=True,
-                              text=True, timeout=30).stdout
+                              text=True, timeout=60).stdout
         self.assertEqual(said, "[('first',), ('second',)]\n")
 
     def test_the_shell_of_the_page_asks_no_server_that_weir_did_not_name(self):
@@ -50,7 +50,7 @@ class Page(sessions.WithReplicas):
                    **{f'URL_{name}': conninfo for name, conninfo in self.conninfos.items()})
         self.servers['a'].execute('CREATE TABLE IF NOT EXISTS comments (text text)')
         before = self.servers['a'].execute('SELECT count(*) FROM comments')
-        run = subprocess.run(['sh'], input=code, env=env, check=False, capture_output=True, text=True, timeout=30)
+        run = subprocess.run(['sh'], input=code, env=env, check=False, capture_output=True, text=True, timeout=60)
         self.assertNotEqual(run.returncode, 0)
         self.assertEqual(run.stdout, '')
         self.assertEqual(self.servers['a'].execute('SELECT count(*) FROM comments'), before)

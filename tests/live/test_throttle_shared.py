@@ -162,7 +162,7 @@ class Configuration(unittest.TestCase):
                             (engine + 'cl_throttle: { engine: memory, deadline: 1s }', '3:42: cl_throttle: deadline is')):
             with self.subTest(text=text):
                 told = subprocess.run([BUILD / 'weir', 'serve', '--check', '/dev/stdin'], input=text, encoding='utf-8',
-                                      capture_output=True, timeout=20, check=False)
+                                      capture_output=True, timeout=60, check=False)
                 self.assertEqual(told.returncode, 2)
                 self.assertIn(error, told.stdout + told.stderr)
 

@@ -23,7 +23,7 @@ limits:
 
 
 class TlsResp(Resp):
-    def __init__(self, port, context, timeout_s=10):
+    def __init__(self, port, context, timeout_s=60):
         raw = socket.create_connection(('127.0.0.1', port), timeout=timeout_s)
         self.socket = context.wrap_socket(raw, server_hostname='localhost')
         self.file = self.socket.makefile('rb')
@@ -121,19 +121,19 @@ class Tls(unittest.TestCase):
     def test_redis_cli(self):
         answer = subprocess.run(['redis-cli', '--tls', '--cacert', self.path / 'cert.pem', '--sni', 'localhost', '-h',
                                  'localhost', '-p', str(self.weir.resp), 'PING'],
-                                capture_output=True, text=True, timeout=20, check=False)
+                                capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(answer.stdout, 'PONG\n', answer.stderr)
 
     def test_https(self):
         answer = subprocess.run(['curl', '-sS', '--cacert', self.path / 'cert.pem', '-d', '{"attributes":{"user":"ada"}}',
                                  f'https://localhost:{self.weir.http}/v1/check'],
-                                capture_output=True, text=True, timeout=20, check=False)
+                                capture_output=True, text=True, timeout=60, check=False)
         self.assertIs(json.loads(answer.stdout)['admitted'], True, answer.stderr)
 
     def reload(self, word):
         before = self.weir.output().count(word)
         self.weir.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.weir.output().count(word) == before and time.monotonic() < deadline:
             time.sleep(0.01)
 
@@ -145,7 +145,7 @@ class Tls(unittest.TestCase):
         return None
 
     def wait_for_serial(self, serial):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.serial() != serial:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)

@@ -82,7 +82,7 @@ class WebPage(unittest.TestCase):
         self.addCleanup(lambda: self.assertEqual(self.weir.stop(), 0))
 
     def ask(self, method, path, body=None, port=None, weir=None, **fields):
-        client = http.client.HTTPConnection('127.0.0.1', port or (weir or self.weir).http, timeout=10)
+        client = http.client.HTTPConnection('127.0.0.1', port or (weir or self.weir).http, timeout=60)
         client.request(method, path, body and json.dumps(body), {k.replace('_', '-'): v for k, v in fields.items()})
         answer = client.getresponse()
         text = answer.read().decode()
@@ -140,7 +140,7 @@ class WebPage(unittest.TestCase):
     def test_who_is_no_browser_notices_nothing(self):
         for url in (f'localhost:{self.weir.http}', f'127.0.0.1:{self.weir.http}'):
             out = subprocess.run(['curl', '-sS', '-d', '{"attributes":{"route":"/api/x"}}', f'http://{url}/v1/check'], check=True,
-                                 capture_output=True, text=True, timeout=20).stdout
+                                 capture_output=True, text=True, timeout=60).stdout
             self.assertTrue(json.loads(out)['admitted'])
 
     def test_a_dashboard_through_a_tunnel(self):
