@@ -228,7 +228,8 @@ static void ask_later(struct weir_keeper *keeper, struct weir_keeper_queue *queu
     weir_due_set(&keeper->queues_due, &queue->due, weir_max_u64(at_ns, keeper->now_ns + AGAIN_MIN_NS));
 }
 
-/* Those who joined before anything was known: at the end, or beside one of the same owner. */
+/* Those who joined before anything was known: at the end, or beside one of the same owner. Who is being asked for is
+ * on his way to an answer, by which he waits or not. */
 static void wake_untimed(struct weir_keeper *keeper, struct weir_keeper_queue *queue)
 {
     size_t untimed = queue->untimed; /* who is refused leaves, and with the last one goes the queue */
@@ -238,7 +239,8 @@ static void wake_untimed(struct weir_keeper *keeper, struct weir_keeper_queue *q
         if (request->own.timed)
             continue;
         untimed--;
-        start_waiting(keeper, request);
+        if (!request->own.busy)
+            start_waiting(keeper, request);
     }
 }
 
@@ -338,6 +340,8 @@ static void take_probe(struct weir_keeper *keeper, struct weir_keeper_request *r
     if (waits) {
         if (request->own.overdue || request->own.gone)
             give_up(keeper, request);
+        else if (!request->own.timed && request->own.queue->asked)
+            start_waiting(keeper, request);
     } else if (request->op.status) {
         finish(keeper, request);
     } else {
