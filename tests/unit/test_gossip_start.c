@@ -238,6 +238,44 @@ static void part(struct net *net, uint32_t node, bool parted)
         net->parted[j][node] = net->parted[node][j] = parted;
 }
 
+/* Of a request that is refused. */
+static uint64_t retry_ns(struct net *net, uint32_t i, size_t k, uint64_t cost)
+{
+    struct weir_event event = net_event(net, i, cost);
+    struct weir_verdict verdict;
+    enum weir_share_say say = weir_gossip_reserve(&net->node[i].gossip, net_key(net, i, k), &event, false, &verdict);
+    assert_int_equal(say, WEIR_SHARE_NO);
+    return verdict.retry_after_ns;
+}
+
+/* Whatever else refuses it now: no wait helps. */
+static void test_what_costs_more_than_the_slack_never_passes(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .count = 20, .period_ns = HOUR };
+    struct net *net = net_begin(&the_net, 1, 2, &spec, 10);
+    net_pass(net, SECOND);
+    assert_int_equal(retry_ns(net, 0, 0, 11), WEIR_NEVER);
+    net->node[0].gossip.superseded = true;
+    assert_int_equal(retry_ns(net, 0, 0, 11), WEIR_NEVER);
+    assert_int_equal(retry_ns(net, 0, 0, 10), SECOND);
+    net->node[0].gossip.superseded = false;
+    for (int i = 0; i < 2; i++, net_pass(net, SECOND))
+        assert_true(net_ask(net, 0, 0, 10, true)); /* it is used up */
+    assert_int_equal(retry_ns(net, 0, 0, 11), WEIR_NEVER);
+    assert_in_range(retry_ns(net, 0, 0, 10), 1, HOUR);
+    net->parted[0][1] = net->parted[1][0] = true;
+    net_pass(net, HOUR); /* what the other may have admitted is feared */
+    assert_int_equal(retry_ns(net, 0, 1, 11), WEIR_NEVER);
+    net_start(net, 1); /* which knows nothing */
+    assert_int_equal(retry_ns(net, 1, 0, 11), WEIR_NEVER);
+    assert_in_range(retry_ns(net, 1, 0, 10), 1, SECOND);
+
+    net = net_begin(&the_net, 1, 1, &spec, 10); /* nobody else is to know */
+    assert_true(net_ask(net, 0, 0, 11, true));
+    assert_in_range(retry_ns(net, 0, 0, 11), 1, HOUR);
+}
+
 /* Cut off for ten minutes of the hour, then started again: what it may have admitted of the window is charged. */
 static void test_a_crash_costs_a_share_of_the_window(void **state)
 {
@@ -312,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_what_was_admitted_in_the_dark_stays_charged),
         cmocka_unit_test(test_forgetting_in_the_dark_forgives_nothing),
         cmocka_unit_test(test_refusals_are_counted_by_their_reason),
+        cmocka_unit_test(test_what_costs_more_than_the_slack_never_passes),
         cmocka_unit_test(test_a_crash_costs_a_share_of_the_window),
         cmocka_unit_test(test_a_new_key_shares_in_a_crash),
         cmocka_unit_test(test_a_new_key_refills_without_the_part_of_who_is_unheard),

@@ -281,10 +281,6 @@ static void refuse_by_slack(const struct weir_gossip *node, const struct weir_go
     if (key->spent > slack)
         left = 0;
     v->remaining = weir_min_u64(v->remaining, (uint64_t)(left / one));
-    if (cost > key->limit->slack) {
-        v->retry_after_ns = WEIR_NEVER;
-        return;
-    }
     weir_u128 missing = key->spent + cost * one - slack;
     weir_u128 wait = missing / key->limit->count + (missing % key->limit->count != 0);
     uint64_t wait_ns = (uint64_t)(wait < UINT64_MAX ? wait : UINT64_MAX - 1);
@@ -316,6 +312,8 @@ enum weir_share_say weir_gossip_reserve(struct weir_gossip *node, struct weir_go
         node->refused.slack += !peek;
         yes = false;
     }
+    if (node->nodes > 1 && cost > key->limit->slack) /* H never holds so much: whatever else says no, no wait helps */
+        ret_verdict->retry_after_ns = WEIR_NEVER;
     if (!yes || peek)
         return yes ? WEIR_SHARE_YES : WEIR_SHARE_NO;
     weir_limit_charge(limit, &with_v, event, ret_verdict); /* for its numbers */
