@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/guess.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -42,6 +44,33 @@ static size_t put_address(const struct weir_conn *conn, uint8_t *at)
     else if (peer.any.sa_family == AF_INET6)
         memcpy(at, &peer.v6.sin6_addr, 8);
     return peer.any.sa_family == AF_INET ? 4 : peer.any.sa_family == AF_INET6 ? 8 : 0;
+}
+
+#define FROM_V4 (UINT64_C(1) << 32)
+
+void weir_guess_from_text(uint64_t from, char ret_text[WEIR_GUESS_FROM_TEXT_MAX])
+{
+    char text[INET6_ADDRSTRLEN] = "a Unix socket";
+    bool four = from >> 32 == FROM_V4 >> 32;
+    const struct in_addr v4 = { htonl((uint32_t)from) };
+    struct in6_addr v6 = { 0 };
+    for (unsigned i = 0; i < 8; i++)
+        v6.s6_addr[i] = (uint8_t)(from >> (56 - 8 * i));
+    if (from != UINT64_MAX)
+        (void)inet_ntop(four ? AF_INET : AF_INET6, four ? (const void *)&v4 : &v6, text, sizeof(text));
+    (void)snprintf(ret_text, WEIR_GUESS_FROM_TEXT_MAX, "%s%s", text, four || from == UINT64_MAX ? "" : "/64");
+}
+
+/* Notes where the token came from, and counts it. */
+static void count_from(const struct weir_conn *conn, _Atomic uint64_t *last, _Atomic uint64_t *counter)
+{
+    uint8_t bytes[8];
+    size_t size = put_address(conn, bytes);
+    uint64_t from = 0;
+    for (size_t i = 0; i < size; i++)
+        from = from << 8 | bytes[i];
+    atomic_store(last, size == 0 ? UINT64_MAX : size == 4 ? FROM_V4 | from : from);
+    weir_count(counter, 1);
 }
 
 /* The keys of an address, and of a token that it shows. */
@@ -93,7 +122,8 @@ unsigned weir_guess(struct weir_conn *conn, struct weir_slice token, const struc
     uint64_t none_ns;
     *ret_wait_ns = 0;
     if (weir_auth_digest(token.data, token.size, ret_digest)) {
-        weir_count(&loop->counters.tokens_wrong, 1); /* of a size that no token has: it tells nothing */
+        /* of a size that no token has: it tells nothing */
+        count_from(conn, &guesses->wrong_from, &loop->counters.tokens_wrong);
         return 0;
     }
     unsigned rights = weir_auth_check_digest(&loop->setup->auth, ret_digest);
@@ -103,12 +133,12 @@ unsigned weir_guess(struct weir_conn *conn, struct weir_slice token, const struc
     bool is_new = has_one(conn, &guesses->of_token, &of_token, time, WEIR_PEEK, &none_ns);
     bool calm = atomic_load(&guesses->worst_until) < time->now_ns;
     if (is_new && !calm && !has_one(conn, &guesses->of_address, &of_address, time, WEIR_PEEK, ret_wait_ns)) {
-        weir_count(&loop->counters.tokens_unseen, 1);
+        count_from(conn, &guesses->unseen_from, &loop->counters.tokens_unseen);
         return 0;
     }
     *ret_wait_ns = 0;
     if (rights == 0)
-        weir_count(&loop->counters.tokens_wrong, 1);
+        count_from(conn, &guesses->wrong_from, &loop->counters.tokens_wrong);
     if (rights == 0 && is_new)
         count_guess(conn, &of_address, &of_token, time, ret_wait_ns);
     else if (is_new)

@@ -12,11 +12,19 @@
 #define WEIR_GUESSES_MAX 10
 #define WEIR_GUESSES_OF_CONN_MAX 10 /* wrong tokens of any kind; RESP's connections end with one more */
 
+#define WEIR_GUESS_FROM_TEXT_MAX 64
+
 struct weir_guesses {
     struct weir_bucket of_address, of_token;
     uint8_t secret[16];           /* begins its keys, which no caller can name */
     _Atomic uint64_t worst_until; /* no address is short of guesses after this; ns */
+    /* Where the last wrong and the last unseen one came from: the /64 of an IPv6 address; of IPv4 2^32 + the address,
+     * which is in 0000::/8 and so nobody's; UINT64_MAX over a Unix socket. Set before the token is counted. */
+    _Atomic uint64_t wrong_from, unseen_from;
 };
+
+/* For people, of wrong_from or unseen_from: "192.0.2.7", "2001:db8:0:7::/64" or "a Unix socket". */
+void weir_guess_from_text(uint64_t from, char ret_text[WEIR_GUESS_FROM_TEXT_MAX]);
 
 int weir_guesses_init(struct weir_guesses *guesses); /* WEIR_EIO: no random numbers */
 

@@ -139,9 +139,6 @@ static const struct {
       "gave the permit, or it is out until its lease ends" },
     { "releases_ended", OF(releases_ended), WEIR_LOG_WARN,
       "permits are released that are over: their lease had ended, or they had been given back" },
-    { "tokens_wrong", OF(tokens_wrong), WEIR_LOG_WARN, "callers show tokens that are not known here" },
-    { "tokens_unseen", OF(tokens_unseen), WEIR_LOG_ERROR,
-      "tokens are guessed: those from an address that showed too many wrong ones are not looked at" },
     { "foreign_refused", OF(foreign_refused), WEIR_LOG_WARN, "requests of other sites' web pages are refused" },
     { "hosts_refused", OF(hosts_refused), WEIR_LOG_WARN,
       "requests to a name that is not ours are refused (listen: { http: { hosts } })" },
@@ -156,6 +153,21 @@ static void look_at_counted(struct weir_watch *watch, const struct weir_shared *
     for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
         weir_watch_condition(watch, ALONE(counted[i].kind), sum(shared, counted[i].offset), counted[i].level,
                              counted[i].text);
+}
+
+static void look_at_guesses(struct weir_watch *watch, const struct weir_shared *shared)
+{
+    char text[WEIR_WATCH_MESSAGE_MAX], from[WEIR_GUESS_FROM_TEXT_MAX];
+    uint64_t wrong = sum(shared, OF(tokens_wrong)), unseen = sum(shared, OF(tokens_unseen));
+    weir_guess_from_text(atomic_load(&shared->guesses.wrong_from), from);
+    (void)snprintf(text, sizeof(text), "callers show tokens that are not known here, the last from %s", from);
+    weir_watch_condition(watch, ALONE("tokens_wrong"), wrong, WEIR_LOG_WARN, text);
+    weir_guess_from_text(atomic_load(&shared->guesses.unseen_from), from);
+    (void)snprintf(text, sizeof(text),
+                   "tokens are guessed: those from an address that showed too many wrong ones are not looked at, "
+                   "the last from %s",
+                   from);
+    weir_watch_condition(watch, ALONE("tokens_unseen"), unseen, WEIR_LOG_ERROR, text);
 }
 
 /* Proxies keep the answer to themselves: the log alone says what is wrong. */
@@ -311,6 +323,7 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_shared *share
     struct weir_nodes_view *view = NULL;
     look_at_process(watch, shared);
     look_at_counted(watch, shared);
+    look_at_guesses(watch, shared);
     look_at_auth(watch, shared);
     look_at_limits(watch, shared);
     look_at_revisions(watch, setup->rules);

@@ -3,9 +3,13 @@
 """Wrong tokens are counted, bounded by the address they come from, and wrong on loopback too."""
 import re
 import socket
+import subprocess
+import tempfile
 import unittest
 
-from weir_server import Resp, Weir, connect, read_all, resp_encode
+from ports import free_port
+from redis_server import wait_for
+from weir_server import BUILD, Resp, Weir, connect, read_all, resp_encode
 
 READER, WRITER = 'reader-0123456789', 'writer-0123456789'
 CONFIG = f'''
@@ -29,7 +33,7 @@ class Guesses(unittest.TestCase):
     def http(self, fields, path='/v1/check', source='127.0.0.1'):
         """(status, all of the answer)"""
         body = BODY if path == '/v1/check' else b''
-        with socket.create_connection(('127.0.0.1', self.weir.http), 10, (source, 0)) as sock:
+        with socket.create_connection(('127.0.0.1', self.weir.http), 60, (source, 0)) as sock:
             sock.sendall(f'{"POST" if body else "GET"} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n'
                          f'X-Original-URI: /a\r\nX-Original-Method: GET\r\nX-Real-IP: 192.0.2.1\r\n'
                          f'{fields}Content-Length: {len(body)}\r\n\r\n'.encode() + body)
@@ -38,7 +42,7 @@ class Guesses(unittest.TestCase):
 
     def resp(self, source='127.0.0.1'):
         client = Resp.__new__(Resp)
-        client.socket = socket.create_connection(('127.0.0.1', self.weir.resp), 10, (source, 0))
+        client.socket = socket.create_connection(('127.0.0.1', self.weir.resp), 60, (source, 0))
         client.file = client.socket.makefile('rb')
         self.addCleanup(client.__exit__)
         return client
@@ -94,6 +98,40 @@ class Guesses(unittest.TestCase):
         self.assertEqual(self.resp('127.0.0.2').ask('AUTH', WRITER), 'OK')
         self.assertEqual(self.metric('weir_tokens_wrong_total'), 3 * GUESSES + 1)
         self.assertEqual(self.metric('weir_tokens_unseen_total'), 3)
+
+    def told(self, pattern):
+        wait_for(lambda: re.search(pattern, self.weir.output(), re.M), f'it is not in the log: {pattern}')
+
+    def test_the_log_says_who_guesses(self):
+        self.serve('always')
+        self.assertEqual(self.http('X-Weir-Token: of-last-year-0123\r\n', source='127.0.0.6')[0], 401)
+        self.told(r' warn tokens_wrong_begun: .*, the last from 127\.0\.0\.6 \(')
+        self.exhaust('127.0.0.7')
+        self.assertIn('too many wrong tokens', str(self.resp('127.0.0.7').ask('AUTH', 'guess-%011d' % 99)))
+        self.told(r' error tokens_unseen_begun: .*, the last from 127\.0\.0\.7 \(')
+
+    def test_the_log_says_the_network_of_ipv6_and_that_it_was_a_unix_socket(self):
+        with tempfile.TemporaryDirectory(prefix='weir-guess-') as folder:
+            for listen, at, told in ((f'[::1]:{free_port()}', '::1', r'::/64'),
+                                     (f'unix:{folder}/resp', None, 'a Unix socket')):
+                process = subprocess.Popen([BUILD / 'weir', 'serve', '--config', '/dev/stdin', '--resp', listen, '--http', 'off'],
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                try:
+                    process.stdin.write(CONFIG.replace('required: %s', 'required: always'))
+                    process.stdin.close()
+                    lines = iter(process.stdout.readline, '')
+                    self.assertTrue(any(listen in line for line in lines), 'it does not listen')
+                    address = (at, int(listen.rpartition(':')[2])) if at else f'{folder}/resp'
+                    with socket.socket(socket.AF_INET6 if at else socket.AF_UNIX) as sock:
+                        sock.connect(address)
+                        sock.sendall(resp_encode('AUTH', 'of-last-year-0123'))
+                        self.assertIn(b'WRONGPASS', sock.recv(4096))
+                    self.assertTrue(any(re.search(rf' tokens_wrong_begun: .*, the last from {told} \(', line)
+                                        for line in lines), told)
+                finally:
+                    process.terminate()
+                    process.wait(60)
+                    process.stdout.close()
 
     def test_one_old_token_is_one_guess(self):
         """A client that was forgotten when tokens changed harms nobody beside it."""
