@@ -6,16 +6,19 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "engine/lock/keeper.h"
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
 #include "serve/bound.h"
 #include "serve/gossip.h"
 #include "serve/http_call.h"
+#include "serve/locks.h"
 #include "serve/loop.h"
+#include "serve/sessions.h"
 #include "wire/limits.h"
 
 #define RATE_MAX 64
-#define READY_MAX 512
+#define READY_MAX 1024
 
 /* The text that it points to is in `said`. */
 static struct weir_limits in_force(struct weir_shared *shared, const struct weir_setup *setup, char *said, size_t size)
@@ -113,16 +116,43 @@ void weir_http_limits(struct weir_http_call *call)
 
 /* ---- readiness ---- */
 
-/* In one line. Without its engine a node decides by on_failure: it is ready, and says so. */
-static const char *readiness(const struct weir_loop *loop, bool draining)
+static bool engine_whole(const struct weir_shared *shared)
 {
-    bool synced = weir_gossip_server_synced(loop->shared->gossip, loop->setup->rules);
-    for (size_t i = 0; i < loop->shared->loop_count && !draining; i++)
-        if (weir_sharer_alone(&loop->shared->loops[i].sharer))
-            return "ready, without the engine or a part of it: on_failure decides\n";
-    return draining ? "draining\n"
-           : synced ? "ready\n"
-                    : "ready, without the other nodes: gossiped keys count as empty when this node started\n";
+    for (size_t i = 0; i < shared->loop_count; i++)
+        if (weir_sharer_alone(&shared->loops[i].sharer))
+            return false;
+    return true;
+}
+
+/* As it was when it was asked last. One that has never been asked is not known to be out. */
+static bool locks_out(struct weir_lock_service *locks)
+{
+    struct weir_keeper_state state;
+    if (!locks)
+        return false;
+    weir_lock_service_state(locks, &state);
+    return !state.engine.up && (state.engine.failures > 0 || state.engine.fault[0]);
+}
+
+/* A line for each part that is missing. Without its engine a node decides by on_failure; without the store of the locks
+ * it limits: it is ready, and says so. */
+static void add_readiness(struct weir_text *text, const struct weir_loop *loop, bool draining)
+{
+    struct weir_shared *shared = loop->shared;
+    if (draining) {
+        weir_text_lit(text, "draining\n");
+        return;
+    }
+    if (!engine_whole(shared))
+        weir_text_lit(text, "ready, without the engine or a part of it: on_failure decides\n");
+    else if (!weir_gossip_server_synced(shared->gossip, loop->setup->rules))
+        weir_text_lit(text, "ready, without the other nodes: gossiped keys count as empty when this node started\n");
+    if (locks_out(shared->locks))
+        weir_text_lit(text, "ready, without the store of the locks: nobody gets or renews one\n");
+    if (shared->sessions && !weir_session_service_led(shared->sessions))
+        weir_text_lit(text, "ready, without a primary of the sessions: no writes, and hardly any reads\n");
+    if (text->size == 0)
+        weir_text_lit(text, "ready\n");
 }
 
 /* Whoever may connect may ask, so it names no file: GET /v1/limits does, to those with a right. */
@@ -149,7 +179,7 @@ void weir_http_readyz(struct weir_http_call *call)
     char said[sizeof(loop->shared->reloads.last_said)];
     char body[READY_MAX];
     struct weir_text text = weir_text_init(body, sizeof(body));
-    weir_text_str(&text, readiness(loop, draining));
+    add_readiness(&text, loop, draining);
     if (verbose) {
         const struct weir_limits limits = in_force(loop->shared, loop->setup, said, sizeof(said));
         add_configuration(&text, &limits);

@@ -34,6 +34,9 @@ bool weir_session_service_built(void);
 /* The view's names are as long as the service. */
 void weir_session_service_view(struct weir_session_service *service, struct weir_sessions_view *ret_view);
 
+/* There is one true primary now, which answers. */
+bool weir_session_service_led(struct weir_session_service *service);
+
 /* {"servers":[…]}, from malloc. NULL: memory is out. */
 uint8_t *weir_session_service_servers(struct weir_session_service *service, size_t *ret_size);
 

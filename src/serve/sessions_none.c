@@ -32,6 +32,12 @@ void weir_session_service_view(struct weir_session_service *service, struct weir
     memset(ret_view, 0, sizeof(*ret_view));
 }
 
+bool weir_session_service_led(struct weir_session_service *service)
+{
+    (void)service;
+    return false;
+}
+
 uint8_t *weir_session_service_servers(struct weir_session_service *service, size_t *ret_size)
 {
     (void)service;

@@ -76,6 +76,14 @@ void weir_session_service_view(struct weir_session_service *service, struct weir
     (void)snprintf(ret_view->users_fault, sizeof(ret_view->users_fault), "%s", stats.fault);
 }
 
+bool weir_session_service_led(struct weir_session_service *service)
+{
+    const struct weir_snapshot *snapshot = weir_servers_look(service->servers);
+    bool led = weir_route_leader(snapshot->servers, snapshot->count) != WEIR_ROUTE_NONE;
+    weir_servers_release(service->servers, snapshot);
+    return led;
+}
+
 static void write_server(struct weir_text *text, const struct weir_snapshot *snapshot, unsigned index)
 {
     const struct weir_route_server *server = &snapshot->servers[index];

@@ -11,6 +11,8 @@ from postgres_server import Postgres
 from redis_server import wait_for
 from weir_server import Weir
 
+LACKING = 'ready, without a primary of the sessions: no writes, and hardly any reads\n'
+
 
 class NoPrimary(sessions.WithReplicas):
     def setUp(self):
@@ -20,6 +22,7 @@ class NoPrimary(sessions.WithReplicas):
         self.group.wait_caught_up()
         wait_for(lambda: self.client.good('route', **self.who)['role'] == 'standby', 'no standby is seen to show it')
         self.check = self.client.good('route', **self.who)['check']
+        wait_for(lambda: self.client.call('GET', '/readyz') == (200, 'ready\n'), 'it is not ready')
         self.group.primary.kill()
         wait_for(lambda: not self.states()['a']['usable'] and
                  all('receives nothing' in self.states()[name].get('fault', '') for name in 'bc'), 'it is not seen')
@@ -50,6 +53,7 @@ class NoPrimary(sessions.WithReplicas):
         wait_for(lambda: 'there is no primary: nothing can be written, and a standby that receives nothing is read only '
                  'with behind: stale' in self.weir.output(), 'the log does not say it')
         self.assertTrue(all(self.states()[name]['usable'] for name in 'bc'))
+        self.assertEqual(self.client.call('GET', '/readyz'), (200, LACKING))
         self.assertEqual([self.servers[name].value(self.check) for name in 'bc'], ['unproven'] * 2)
         for who in (self.who, {'user': 'ada'}):
             for policy in ('leader', 'wait', 'other', 'error'):
@@ -73,6 +77,7 @@ class NoPrimary(sessions.WithReplicas):
         wait_for(self.is_read, 'nobody proves it')
         wait_for(lambda: self.client.good('route', wait_ms=20000, **self.who)['server'] == 'c', 'the standby stays out')
         self.assertNotIn('fault', self.states()['c'])
+        wait_for(lambda: self.client.call('GET', '/readyz') == (200, 'ready\n'), 'it is not ready')
         former = self.states()['a']
         self.assertEqual((former['role'], former['lag_ms'], former['usable']), ('former primary', None, False))
         self.assertEqual(self.client.metric('weir_session_server_usable{server="a",role="former primary"}'), 0)
