@@ -147,7 +147,6 @@ static void ready(struct weir_redis_server *server)
     server->state = WEIR_REDIS_READY;
     server->tried = false;
     server->wait_ns = 0;
-    weir_flight_init(&server->flight, WEIR_REMOTE_PENDING_MAX);
     server->breath_ns = uv_hrtime();
     /* It answers, so its breaker's probes need not wait any longer; each node's at a time of its own. */
     server->breaker.until_ns = weir_min_u64(server->breaker.until_ns,
@@ -302,6 +301,7 @@ static void start(struct weir_redis_server *server, uint64_t now_ns)
     server->state = WEIR_REDIS_CONNECTING;
     server->role = WEIR_REDIS_ROLE_UNKNOWN;
     server->started_ns = now_ns;
+    weir_flight_init(&server->flight, WEIR_REMOTE_PENDING_MAX); /* before those who wait for the first connection */
     int error = weir_redis_conn_open(&server->conn, engine->loop, &place, &owner);
     if (error)
         weir_redis_server_fail(server, error == WEIR_ENOMEM ? "no memory" : strerror(errno));
@@ -427,7 +427,6 @@ static struct weir_redis_server *make(struct weir_redis_engine *engine, const st
         snprintf(server->name, sizeof server->name, strchr(seed->host, ':') ? "[%s]:%u" : "%s:%u", seed->host,
                  (unsigned)seed->port);
     weir_breaker_init(&server->breaker, uv_hrtime());
-    weir_flight_init(&server->flight, WEIR_REMOTE_PENDING_MAX);
     engine->servers[place] = server;
     if (place >= engine->servers_end)
         engine->servers_end = place + 1;
