@@ -375,6 +375,30 @@ static void read__of_what_one_on_an_old_timeline_lost_goes_elsewhere(void **stat
     end();
 }
 
+/* Who stands still is there for a stale read; who is down is there for nobody. */
+static void read__where_nobody_can_be_read_names_one_that_stands_still_first(void **state)
+{
+    static const struct {
+        unsigned frozen, down; /* bits of the servers */
+        const char *server, *text;
+    } cases[] = {
+        { 0, 0, "", "no server answers" }, { 0, 7, "a", "refused" },      { 4, 3, "c", "stands still" },
+        { 6, 1, "b", "stands still" },     { 1, 6, "a", "stands still" },
+    };
+    (void)state;
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        begin(3);
+        for (unsigned i = 0; i < 3; i++) {
+            bool frozen = cases[c].frozen >> i & 1, down = cases[c].down >> i & 1;
+            world.snapshot.servers[i].frozen = frozen;
+            strcpy(world.snapshot.states[i].fault, frozen ? "it stands still" : down ? "refused" : "");
+        }
+        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ .timeline = 1, .position = 104 });
+        expect_refused(WEIR_EDOWN, cases[c].server, cases[c].text);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +407,7 @@ int main(void)
         cmocka_unit_test(read__at_a_primary_awaits_the_commits_that_standbys_show),
         cmocka_unit_test(read__of_what_a_crash_took_back_is_lost),
         cmocka_unit_test(read__of_what_one_on_an_old_timeline_lost_goes_elsewhere),
+        cmocka_unit_test(read__where_nobody_can_be_read_names_one_that_stands_still_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

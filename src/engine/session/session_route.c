@@ -92,6 +92,21 @@ static bool anybody(const struct weir_call *call)
     return false;
 }
 
+/* Nobody can be read. One speaks for all: first one that stands still, which a stale read would find. */
+static int down(struct weir_call *call)
+{
+    const struct weir_snapshot *snapshot = call->snapshot;
+    unsigned said = snapshot->count;
+    for (unsigned i = 0; i < snapshot->count; i++) {
+        bool first = said == snapshot->count || (snapshot->servers[i].frozen && !snapshot->servers[said].frozen);
+        if (snapshot->states[i].fault[0] && first)
+            said = i;
+    }
+    if (said == snapshot->count)
+        return weir_session_say(call->session, WEIR_EDOWN, "", "no server answers");
+    return weir_session_say(call->session, WEIR_EDOWN, snapshot->states[said].name, snapshot->states[said].fault);
+}
+
 static int refused(struct weir_call *call, bool write, enum weir_place_verdict verdict)
 {
     struct weir_session *session = call->session;
@@ -107,11 +122,7 @@ static int refused(struct weir_call *call, bool write, enum weir_place_verdict v
         return end == WEIR_ROUTE_BEHIND ? WEIR_EBEHIND : WEIR_EDOWN;
     if (end == WEIR_ROUTE_BEHIND)
         return weir_session_say(session, WEIR_EBEHIND, "", "no server shows yet what this session has seen");
-    for (unsigned i = 0; i < call->snapshot->count; i++) /* one speaks for all */
-        if (call->snapshot->states[i].fault[0])
-            return weir_session_say(session, WEIR_EDOWN, call->snapshot->states[i].name,
-                                    call->snapshot->states[i].fault);
-    return weir_session_say(session, WEIR_EDOWN, "", "no server answers");
+    return down(call);
 }
 
 /* What is known of the server where the session is may be older than the token. Before it leaves for one that was asked
