@@ -8,6 +8,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,14 +128,59 @@ static int connect_to(struct client *client, int family, const struct sockaddr *
     return error;
 }
 
+struct lookup {
+    struct target target;
+    pthread_t thread;
+    int done[2]; /* a pipe; its second end is closed when the rest is there */
+    int failed;
+    struct addrinfo *found;
+};
+
+static void *look_up(void *context)
+{
+    struct lookup *lookup = context;
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
+    lookup->failed = getaddrinfo(lookup->target.host, lookup->target.port, &hints, &lookup->found);
+    (void)close(lookup->done[1]);
+    return NULL;
+}
+
+/* The resolver has time limits of its own, far beyond ours, and cannot be told to stop. So it has a thread, which is
+ * left behind with what it uses when it is late: the program ends soon after. */
+static int name_find(struct client *client, const struct target *target, struct addrinfo **ret_found)
+{
+    struct lookup *lookup = malloc(sizeof(*lookup));
+    if (!lookup)
+        return fail(client, WEIR_ENOMEM, "out of memory");
+    *lookup = (struct lookup){ .target = *target };
+    int failure = pipe2(lookup->done, O_CLOEXEC) ? errno : 0;
+    if (!failure && (failure = pthread_create(&lookup->thread, NULL, look_up, lookup)) != 0) {
+        (void)close(lookup->done[0]);
+        (void)close(lookup->done[1]);
+    }
+    if (failure) {
+        free(lookup);
+        return fail(client, WEIR_EIO, "%s", strerror(failure));
+    }
+    if (wait_for(client, lookup->done[0], POLLIN) != 0) {
+        (void)pthread_detach(lookup->thread);
+        return fail(client, WEIR_EIO, "its name was not looked up in time");
+    }
+    (void)pthread_join(lookup->thread, NULL);
+    (void)close(lookup->done[0]);
+    int failed = lookup->failed;
+    *ret_found = lookup->found;
+    free(lookup);
+    return failed ? fail(client, WEIR_EIO, "%s", gai_strerror(failed)) : 0;
+}
+
 static int connect_tcp(struct client *client, const struct target *target)
 {
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
     struct addrinfo *found = NULL;
-    int failed = getaddrinfo(target->host, target->port, &hints, &found);
-    if (failed)
-        return fail(client, WEIR_EIO, "%s", gai_strerror(failed));
-    int error = WEIR_EIO;
+    int error = name_find(client, target, &found);
+    if (error)
+        return error;
+    error = WEIR_EIO;
     for (const struct addrinfo *at = found; at && error; at = at->ai_next)
         error = connect_to(client, at->ai_family, at->ai_addr, at->ai_addrlen);
     freeaddrinfo(found);

@@ -125,7 +125,7 @@ class NoServer(unittest.TestCase):
             self.assertEqual(result.returncode, 2, server)
             self.assertNotEqual(result.stderr, '')
 
-    def answer(self, data, timeout='2s'):
+    def answer(self, data, timeout='60s'):
         """What the client makes of a server that sends `data` and then stays (None: sends nothing)."""
         with socket.socket() as listener:
             listener.bind(('127.0.0.1', 0))
