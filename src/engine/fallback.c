@@ -248,10 +248,13 @@ int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const str
     struct place *place = find(fallback, key);
     follow(place, &bucket, share, key, now_ns);
     struct weir_state state = load(&bucket, place, key, empty, start_ns, now_ns);
-    if (weir_limit_judge(&bucket, &state, &event, ret_verdict) && !peek && cost > 0) {
+    bool charges = weir_limit_judge(&bucket, &state, &event, ret_verdict) && !peek && cost > 0;
+    if (charges)
         weir_limit_charge(&bucket, &state, &event, ret_verdict);
+    /* What an outage that began empty has kept from it a reload must not bring back; nobody gives way for that. */
+    bool free = is_of(place, key) || place->fresh_ns <= now_ns;
+    if (charges || (empty && free))
         store(place, &bucket, share, key, state.fresh_at, weir_add_sat(now_ns, ret_verdict->reset_after_ns), now_ns);
-    }
     pthread_mutex_unlock(lock);
     return 0;
 }

@@ -245,6 +245,22 @@ static void what_came_back_unseen_around_a_reload_came_by_the_slower_rate(void *
     weir_fallback_destroy(fallback);
 }
 
+/* By the faster share the outage began full, or has brought back more since; the key has been told otherwise. */
+static void a_reload_fills_no_share_that_began_empty(void **state)
+{
+    (void)state;
+    for (uint64_t began = 1; began < 10; began++) {
+        struct weir_fallback *fallback = make_started(T0);
+        uint64_t now_ns = T0 + began * SECOND;
+        assert_false(try(fallback, 1, 1, now_ns));
+        assert_int_equal(drain_by(fallback, &double_rate, 1, now_ns), 0);
+        assert_false(try(fallback, 2, 5, now_ns + 4 * SECOND));
+        assert_int_equal(drain_by(fallback, &double_rate, 2, now_ns + 4 * SECOND), 4);
+        assert_int_equal(drain_by(fallback, &double_rate, 1, now_ns + 4 * SECOND), 8);
+        weir_fallback_destroy(fallback);
+    }
+}
+
 #define UNIT UINT64_C(1000000) /* a unit: what comes back is counted in less */
 
 /* A share that knows when each reload came. */
@@ -364,6 +380,18 @@ static void memory_is_bounded(void **state)
     weir_fallback_destroy(fallback);
 }
 
+static void keys_that_were_refused_take_nobodys_place(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec quick = { .count = 10, .period_ns = SECOND };
+    struct weir_fallback *fallback = make_started(T0);
+    assert_int_equal(drain_by(fallback, &quick, 0, T0 + 5 * SECOND), 10);
+    for (uint64_t i = 1; i < 20000; i++)
+        assert_false(try(fallback, i, 6, T0 + 5 * SECOND));
+    assert_int_equal(drain_by(fallback, &quick, 0, T0 + 5 * SECOND), 0);
+    weir_fallback_destroy(fallback);
+}
+
 /* ---- threads ---- */
 
 struct taker {
@@ -434,11 +462,13 @@ int main(void)
         cmocka_unit_test(a_reload_to_other_ticks_restores_nothing),
         cmocka_unit_test(a_reload_to_another_rate_gives_nothing_back),
         cmocka_unit_test(what_came_back_unseen_around_a_reload_came_by_the_slower_rate),
+        cmocka_unit_test(a_reload_fills_no_share_that_began_empty),
         cmocka_unit_test(reloads_in_an_outage_never_admit_more_than_came_back),
         cmocka_unit_test(a_share_of_nothing_admits_nothing),
         cmocka_unit_test(outages_that_come_and_go_never_add_up),
         cmocka_unit_test(the_bound_told_covers_what_fallbacks_added),
         cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(keys_that_were_refused_take_nobodys_place),
         cmocka_unit_test(threads_that_take_and_give_back_lose_no_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
