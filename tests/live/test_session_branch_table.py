@@ -34,12 +34,13 @@ class WithTable(branches.Branches):
 
     def drive(self):
         options = [f'branch_table={self.table}'] if self.table else []
-        drive = Drive(self.servers, 'timeout=500', *options)
+        drive = Drive(self.servers, 'timeout=500', f'freeze={self.freeze_s * 1000}', *options)
         self.asking.callback(lambda: self.assertEqual(drive.close(), 0))
         return drive
 
     def service(self):
-        lines = [f'timeout: {self.timeout}'] + ([f'branch_table: {self.table}'] if self.table else [])
+        lines = [f'timeout: {self.timeout}', f'freeze: {self.freeze_s}s']
+        lines += [f'branch_table: {self.table}'] if self.table else []
         self.weir = weir = self.asking.enter_context(Weir(configuration(self.conninfos, *lines)))
         client = Client(weir.http)
         self.asking.callback(client.close)

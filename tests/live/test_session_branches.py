@@ -43,6 +43,8 @@ def gone(server, pid):
 
 
 class Branches(unittest.TestCase):
+    freeze_s = 1
+
     def setUp(self):
         self.group = self.enterContext(Replicas(2))
         self.group.primary.execute('CREATE TABLE t (k int PRIMARY KEY, v int)')
@@ -55,12 +57,12 @@ class Branches(unittest.TestCase):
     # ---- who asks ----
 
     def drive(self):
-        drive = Drive(self.servers, 'timeout=500')
+        drive = Drive(self.servers, 'timeout=500', f'freeze={self.freeze_s * 1000}')
         self.addCleanup(lambda: self.assertEqual(drive.close(), 0))
         return drive
 
     def service(self):
-        weir = self.enterContext(Weir(configuration(self.conninfos)))
+        weir = self.enterContext(Weir(configuration(self.conninfos, f'freeze: {self.freeze_s}s')))
         client = Client(weir.http)
         self.addCleanup(client.close)
         return client
@@ -209,7 +211,9 @@ class Branches(unittest.TestCase):
         self.expect_kept('another is promoted', drive, client, *tokens)
 
     def test_a_standby_that_could_not_tell_its_timeline_for_a_moment_stays_on_its_branch(self):
-        """While there is no primary only the replication protocol tells it, and that connection may end."""
+        """While there is no primary only the replication protocol tells it, and that connection may end. What the primary wrote
+        at its end may be missing there: it stands still then, and is to be read all the same, however long this takes."""
+        self.freeze_s = 600
         drive, client = self.drive(), self.service()
         self.promote_first()
         self.leads(self.first, drive, client)
@@ -242,7 +246,7 @@ class StartedAnew(unittest.TestCase):
             one, two = group.standbys
             group.promote_cleanly(one)
             conninfos = {server.name: server.conninfo() for server in (one, two)}
-            with Weir(configuration(conninfos, 'poll: 10s', 'freeze: 20s')) as weir, \
+            with Weir(configuration(conninfos, 'poll: 10s', 'freeze: 600s', 'timeout: 60s')) as weir, \
                     contextlib.closing(Client(weir.http)) as client:
                 wait_for(lambda: client.post('route', token='')[1].get('server') == two.name, 'the standby is not read')
                 place = client.good('route', token='')['place']

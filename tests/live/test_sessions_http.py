@@ -26,13 +26,14 @@ FAR = 'FFFFFFFF/FFFFFFF8'
 class WithReplicas(unittest.TestCase):
     """Three servers: `a` is the primary at first."""
     group = weir = None
+    lines = ()
 
     @classmethod
     def setUpClass(cls):
         cls.group = cls.enterClassContext(Replicas(2))
         cls.servers = dict(zip('abc', [cls.group.primary, *cls.group.standbys]))
         cls.conninfos = {name: server.conninfo() for name, server in cls.servers.items()}
-        cls.weir = cls.enterClassContext(Weir(configuration(cls.conninfos)))
+        cls.weir = cls.enterClassContext(Weir(configuration(cls.conninfos, *cls.lines)))
         cls.group.primary.execute('CREATE TABLE seen (who text PRIMARY KEY, value int)')
         cls.group.wait_caught_up()
 

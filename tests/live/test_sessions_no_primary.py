@@ -15,6 +15,8 @@ LACKING = 'ready, without a primary of the sessions: no writes, and hardly any r
 
 
 class NoPrimary(sessions.WithReplicas):
+    lines = ('freeze: 600s',)  # whatever the primary wrote at its end, they are not frozen while this runs
+
     def setUp(self):
         super().setUp()
         self.who = self.write(1, token='')
