@@ -33,17 +33,17 @@ class UsersDrive:
     def add(self, user, position, timeline=1):
         return self.ask('add', user, timeline, position)
 
-    def added(self, user, position, seconds=10):
+    def added(self, user, position, seconds=60):
         """Again and again until it is."""
         return self.until('add', user, 1, position, seconds=seconds)
 
-    def got(self, user, seconds=10):
+    def got(self, user, seconds=60):
         """How far the user has seen, as soon as the store says so."""
         answer = self.until('get', user, seconds=seconds)
         assert answer['places'], answer
         return max(position for _, position in answer['places'])
 
-    def until(self, *words, seconds=10):
+    def until(self, *words, seconds=60):
         deadline = time.monotonic() + seconds
         while True:
             answer = self.ask(*words)
