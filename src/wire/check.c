@@ -205,7 +205,7 @@ void weir_check_answer(struct weir_text *text, const struct weir_answer *answer)
 
 size_t weir_check_answer_max(const struct weir_answer *answer)
 {
-    size_t max = 576 + 6 * answer->permit.size, longest = 0;
+    size_t max = 672 + 6 * answer->permit.size, longest = 0;
     max += answer->missing ? 6 * strlen(answer->missing) + 16 : 0;
     for (size_t i = 0; i < answer->count; i++) {
         size_t name = strlen(answer->limits[i].name);

@@ -150,6 +150,13 @@ static void barred_problem(struct weir_text *text, const struct weir_answer *ans
     weir_text_lit(text, "]");
 }
 
+static void never_detail(struct weir_text *text, const struct weir_answer *answer)
+{
+    if (answer->decision->retry_after_ns == WEIR_NEVER)
+        weir_text_lit(text,
+                      ",\"detail\":\"the request costs more than a limit can ever admit at once: no wait helps\"");
+}
+
 void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer)
 {
     if (weir_ratelimit_barred(answer)) {
@@ -159,10 +166,13 @@ void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *an
     if (weir_ratelimit_failed(answer)) {
         weir_text_lit(text, "\"type\":\"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity\","
                             "\"title\":\"The limits cannot be decided now\",\"status\":503");
+        never_detail(text, answer);
         return;
     }
     weir_text_lit(text, "\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
-                        "\"title\":\"Too many requests\",\"status\":429,\"violated-policies\":[");
+                        "\"title\":\"Too many requests\",\"status\":429");
+    never_detail(text, answer);
+    weir_text_lit(text, ",\"violated-policies\":[");
     const char *before = "";
     for (size_t i = 0; i < answer->count; i++) {
         if (!refuses(&answer->limits[i]))

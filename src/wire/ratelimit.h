@@ -73,7 +73,8 @@ bool weir_ratelimit_failed(const struct weir_answer *answer);
 bool weir_ratelimit_barred(const struct weir_answer *answer);
 
 /* The members of a problem detail (RFC 9457) without the braces around them: type, title, status, violated-policies; of
- * a failed engine without the last; of a request that is barred with a detail that says why. */
+ * a failed engine without the last; of a request that is barred, or costs more than can ever be admitted, with a detail
+ * that says why. */
 void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer);
 
 #endif

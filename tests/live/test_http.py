@@ -165,10 +165,12 @@ class Verdicts(HttpCase):
         self.assertEqual(int(head['Retry-After']), -(-wait // 1000))
         self.assertGreaterEqual(int(head['Retry-After']), int(re.search(r'"api";r=0;t=(\d+)', head['RateLimit'])[1]))
         self.assertIn('"daily";r=997', head['RateLimit'], 'the other limit was not charged')
+        self.assertNotIn('detail', verdict)
 
     def test_never(self):
         status, head, verdict = self.check({**ADA, 'cost': 4})
         self.assertEqual((status, verdict['retry_after_ms'], verdict['remaining']), (429, -1, 3))
+        self.assertEqual(verdict['detail'], 'the request costs more than a limit can ever admit at once: no wait helps')
         self.assertNotIn('Retry-After', head)
         self.assertEqual(self.check({'attributes': {'route': '/closed'}})[2]['retry_after_ms'], -1)
 

@@ -184,7 +184,9 @@ static void a_refusal_is_a_problem_with_the_same_members(void **state)
     const struct weir_decision decision = { .deciding = 0, .retry_after_ns = WEIR_NEVER };
     assert_string_equal(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
                         "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
-                        "\"title\":\"Too many requests\",\"status\":429,\"violated-policies\":[\"a\\\"b\"],"
+                        "\"title\":\"Too many requests\",\"status\":429,"
+                        "\"detail\":\"the request costs more than a limit can ever admit at once: no wait helps\","
+                        "\"violated-policies\":[\"a\\\"b\"],"
                         "\"admitted\":false,\"limit\":\"a\\\"b\",\"remaining\":0,\"retry_after_ms\":-1,"
                         "\"reset_after_ms\":0,\"delay_ms\":0,\"limits\":[{\"limit\":\"a\\\"b\",\"admitted\":false,"
                         "\"shadow\":false,\"capacity\":20,\"remaining\":0,\"retry_after_ms\":-1,\"reset_after_ms\":0,"
