@@ -2,6 +2,7 @@
 """Redis servers of the test's own: one, a primary with a replica and sentinels, a cluster; on free ports, with their
 files in a folder of the test's, ended by their own handles. They can be killed, stopped, flushed, failed over and (in
 a network namespace) cut off."""
+import contextlib
 import os
 import pathlib
 import random
@@ -15,6 +16,7 @@ from ports import free_port, free_ports
 from weir_server import ROOT, Resp
 
 READY_TIMEOUT_S = 60
+SENTINEL_PATIENCE_MS = 60000  # for so long a busy machine keeps no server silent
 DURABLE = ('--appendonly', 'yes', '--appendfsync', 'always')
 
 
@@ -149,7 +151,8 @@ class Sentinels(Group):
         for sentinel in self.sentinels:
             sentinel.stop()
             self.servers.remove(sentinel)
-        config = (f'sentinel monitor main 127.0.0.1 {primary.port} 2\nsentinel down-after-milliseconds main 500\n'
+        config = (f'sentinel monitor main 127.0.0.1 {primary.port} 2\n'
+                  f'sentinel down-after-milliseconds main {SENTINEL_PATIENCE_MS}\n'
                   f'sentinel failover-timeout main {self.failover_timeout_ms}\n')
         self.sentinels = [self.add('--sentinel', program='redis-sentinel', config=config, port=port) for port in ports]
         wait_for(self.settled, 'replicas and sentinels do not find each other')
@@ -170,6 +173,19 @@ class Sentinels(Group):
     def fail_over(self, leader=0):
         """Planned, led by one of the sentinels, which is refused until they all have seen that the servers are well."""
         wait_for(lambda: self.sentinels[leader].ask('SENTINEL', 'FAILOVER', 'main') == 'OK', 'no failover begins')
+
+    @contextlib.contextmanager
+    def losing(self, primary):
+        """Inside, the primary dies or stands still. Half a second of silence counts as its death, until all name another:
+        a busy machine makes no second failover of it."""
+        self.set_down_after(500)
+        yield
+        wait_for(lambda: primary.port not in self.named(), 'no failover', 90)
+        self.set_down_after(SENTINEL_PATIENCE_MS)
+
+    def set_down_after(self, milliseconds):
+        for sentinel in self.sentinels:
+            sentinel.ask('SENTINEL', 'SET', 'main', 'down-after-milliseconds', milliseconds)
 
     def primary_now(self):
         """Of our servers, the one that the first sentinel names."""

@@ -208,16 +208,16 @@ class RedisFaults(unittest.TestCase):
     def test_sentinels_fail_over_when_the_primary_is_killed(self):
         with Sentinels() as group:
             def fault():
-                group.primary.kill()
-                wait_for(lambda: group.replica.info('role') == 'master', 90, 'no failover')
+                with group.losing(group.primary):
+                    group.primary.kill()
             self.play(group.yaml(), fault, losses=(0, 2), settle_s=3)
 
     @long
     def test_sentinels_fail_over_when_the_primary_is_stopped_and_it_comes_back_as_a_replica(self):
         with Sentinels() as group:
             def fault():
-                group.primary.pause()
-                wait_for(lambda: group.replica.info('role') == 'master', 90, 'no failover')
+                with group.losing(group.primary):
+                    group.primary.pause()
                 group.primary.resume()
             self.play(group.yaml(), fault, losses=(0, 2), settle_s=5)
 

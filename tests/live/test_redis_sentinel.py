@@ -68,7 +68,8 @@ class Failovers(unittest.TestCase):
             drive.wait_ready()
             drive.ask('decide', 'a:x:60')
             time.sleep(1.5)
-            self.group.primary.kill()
+            with self.group.losing(self.group.primary):
+                self.group.primary.kill()
             self.check_moved(drive)
             self.assertEqual(drive.ask('decide', 'a:x:41')[1], False)
             self.assertEqual(drive.ask('decide', 'a:x:40')[1], True)
@@ -85,8 +86,9 @@ class Failovers(unittest.TestCase):
             self.group.primary.ask('CLIENT', 'KILL', 'TYPE', 'replica')
             self.assertEqual(drive.ask('decide', 'a:x:60'), ('OK', True, [30]))
             time.sleep(0.1)
-            self.group.primary.kill()
-            self.group.replica.resume()
+            with self.group.losing(self.group.primary):
+                self.group.primary.kill()
+                self.group.replica.resume()
             self.check_moved(drive)
             wait_for(lambda: drive.stats()['losses'] == 1, 'the loss is not seen')
             self.assertIn('state was lost', drive.stats()['last_error'])
@@ -98,7 +100,8 @@ class Failovers(unittest.TestCase):
         with self.drive() as drive:
             drive.limit('a', 100)
             drive.wait_ready()
-            self.group.primary.pause()
+            with self.group.losing(self.group.primary):
+                self.group.primary.pause()
             self.check_moved(drive)
             self.group.primary.resume()
             drive.ask('decide', 'a:x:60')

@@ -74,8 +74,9 @@ class WithReplicas:
         with self.drive() as drive:
             drive.wait_ready()
             time.sleep(1.2)
-            self.group.primary.kill()
-            wait_for(lambda: set(self.group.named()) == {promoted.port}, 'no failover')
+            with self.group.losing(self.group.primary):
+                self.group.primary.kill()
+            self.assertEqual(set(self.group.named()), {promoted.port})
             wait_for(lambda: drive.ask('decide', 'a:x:1', deadline_ms=100)[1], 'not followed', 2)
             seen, admitted = self.primaries(drive, WINDOW_MS / 1000)
             self.assertEqual(seen, [promoted.port])
@@ -134,8 +135,8 @@ class Two(WithReplicas, Window):
             now = self.group.primary_now()
             self.group.watch(now)
             wait_for(lambda: not drive.ask('peek', 'a:x:1', deadline_ms=100)[0] == 'EDOWN', 'the primary is lost')
-            now.kill()
-            wait_for(lambda: now.port not in self.group.named(), 'no failover')
+            with self.group.losing(now):
+                now.kill()
             def follows():
                 """For a second in which they did not fail over again, as sentinels on a busy machine may."""
                 named = set(self.group.named())
