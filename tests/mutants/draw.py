@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import dataclasses
+import fnmatch
 import hashlib
 import importlib
 import json
@@ -95,9 +96,14 @@ class Compiler:
             site.path, alone(text, site), '-O3', '-c')
 
 
-def paths_of(root, sets):
-    return sorted({path.relative_to(root).as_posix() for name in sets for pattern in TARGETS[name]
-                   for path in root.glob(pattern)})
+def asked_for(path, files):
+    """One of the patterns fits the path; a * takes in folders too."""
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in files)
+
+
+def paths_of(root, sets, files=('*',)):
+    paths = {path.relative_to(root).as_posix() for name in sets for pattern in TARGETS[name] for path in root.glob(pattern)}
+    return sorted(path for path in paths if asked_for(path, files))
 
 
 def sites_of(compiler, path):

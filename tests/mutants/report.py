@@ -8,14 +8,19 @@ import draw
 BEGIN, END = '<!-- measured: begin -->', '<!-- measured: end -->'
 
 
+def pairs_of(path):
+    """Each line with the one before it."""
+    lines = [line.strip() for line in path.read_text(encoding='latin-1').splitlines()]
+    return [' '.join(lines[max(0, at - 1):at + 1]).strip() for at in range(len(lines))]
+
+
 def name_of(root, site):
     """What an entry of equivalent.txt names a mutant by: no line number, which others move, but the line and the one
     before it; and which it is of those, if there are more."""
     path, _, rest = draw.shown(root, site).split(':', 2)
-    lines = [line.strip() for line in (root / site.path).read_text(encoding='latin-1').splitlines()]
-    pairs = [' '.join(lines[max(0, at - 1):at + 1]) for at in range(site.line)]
+    pairs = pairs_of(root / site.path)[:site.line]
     count = pairs.count(pairs[-1])
-    return f'{path}: {rest.strip()} in `{pairs[-1].strip()}`' + (f', the {count}.' if count > 1 else '')
+    return f'{path}: {rest.strip()} in `{pairs[-1]}`' + (f', the {count}.' if count > 1 else '')
 
 
 def equivalents(listing):
@@ -69,7 +74,8 @@ def table(root, options, mutants, results, reasons):
         kinds[site.kind][lasting[number]] += 1
         if results[number]['found']:
             found_by[results[number]['found'][0]] += 1
-    lines = [f'{datetime.date.today()}, seed {options.seed}, sets {", ".join(options.sets)}.', '',
+    lines = [f'{datetime.date.today()}, seed {options.seed}, sets {", ".join(options.sets)}'
+             + (f', files {" ".join(options.files)}.' if options.files != ['*'] else '.'), '',
              *by_group('file', files), '', *by_group('kind', kinds), '',
              'Found by: ' + ', '.join(f'{name} {count}' for name, count in found_by.most_common()) + '.', '']
     for what, title in (('survived', 'Survived'), ('equivalent', 'Equivalent')):

@@ -189,11 +189,12 @@ def plant(options):
     drawn = []
     try:
         if options.count:
-            sites = draw.all_sites(compiler, draw.paths_of(ROOT, options.sets))
+            sites = draw.all_sites(compiler, draw.paths_of(ROOT, options.sets, options.files))
             print(f'seed {options.seed}: {options.count} of {sum(map(len, sites.values()))} changes of {len(sites)} files',
                   flush=True)
             drawn = draw.draw(ROOT, sites, options.seed, options.count, compiler.accepts)
         hand = draw.by_hand(ROOT, HERE / 'hand.txt', options.sets) if options.hand else []
+        hand = [site for site in hand if draw.asked_for(site.path, options.files)]
         refused = [site for site in hand if not compiler.accepts(site)]
     finally:
         compiler.lua.close()
@@ -211,6 +212,7 @@ def parse():
     parser.add_argument('--count', default=300, type=int, help='mutants to draw (default: 300)')
     parser.add_argument('--sets', default='core,table,hosts',
                         help=f'of {", ".join(draw.TARGETS)} (default: all but script and servers)')
+    parser.add_argument('--files', default='*', help="of these the files that fit, as 'src/core/share/*,*/table.c'")
     parser.add_argument('--live', default='', help='tests of tests/live to meet too, with commas')
     parser.add_argument('--tests', default='', help='unit tests to meet, with commas (default: all)')
     parser.add_argument('--no-hand', dest='hand', action='store_false', help='without those of hand.txt')
@@ -218,8 +220,9 @@ def parse():
     parser.add_argument('--jobs', default=os.cpu_count() or 1, type=int)
     parser.add_argument('--write', type=pathlib.Path, help='the page to put the table into')
     options = parser.parse_args()
-    options.sets, options.live, options.tests = (
-        [name for name in names.split(',') if name] for names in (options.sets, options.live, options.tests))
+    options.sets, options.files, options.live, options.tests = (
+        [name for name in names.split(',') if name]
+        for names in (options.sets, options.files, options.live, options.tests))
     options.build, options.work = options.build.resolve(), options.work.resolve()
     return options
 

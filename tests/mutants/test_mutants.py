@@ -4,6 +4,7 @@
 import hashlib
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import schemata
 import sites
 import trial
 
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 TOY = '''#include <stdbool.h>
 #define LIMIT 3
 #define checked(truth) ((truth) ? (void)0 : __builtin_trap())
@@ -187,6 +190,26 @@ class Toy(unittest.TestCase):
             with self.assertRaises(ValueError):
                 draw.by_hand(self.root, listing)
         self.assertTrue(json.loads((self.root / 'compile_commands.json').read_text(encoding='utf-8')) == [])
+
+
+class Lists(unittest.TestCase):
+    """What the lists of this folder speak of stands in the sources."""
+
+    def test_each_mistake_by_hand_has_its_place(self):
+        found = draw.by_hand(ROOT, HERE / 'hand.txt')
+        self.assertGreater(len(found), 200)
+
+    def test_each_equivalent_has_its_line(self):
+        for name in report.equivalents(HERE / 'equivalent.txt'):
+            path, change = name.split(': ', 1)
+            line = re.search(r' in `((?:(?!` in `).)*)`(?:, the \d+\.)?$', change)[1]
+            with self.subTest(name):
+                self.assertIn(line, report.pairs_of(ROOT / path))
+
+    def test_a_draw_can_be_of_a_part(self):
+        everything = draw.paths_of(ROOT, ('core', 'table'))
+        self.assertEqual(draw.paths_of(ROOT, ('core', 'table'), ['src/core/*', '*/table.c']),
+                         [path for path in everything if path.startswith('src/core/') or path == 'src/table/table.c'])
 
 
 if __name__ == '__main__':
