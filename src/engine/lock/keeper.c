@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -13,9 +12,6 @@
 #define WAITERS_MAX 65536
 #define PENDING_MAX 65536
 #define TIMEOUT_NS UINT64_C(2000000000)
-#define IDLE_NS UINT64_C(1000000000)
-#define COMPANIONS_MAX 64U              /* so many are company enough */
-#define COMMIT_MAX_NS UINT64_C(2000000) /* nobody waits a millisecond for company */
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 static uint64_t now_monotonic_ns(void)
@@ -25,21 +21,13 @@ static uint64_t now_monotonic_ns(void)
     return (uint64_t)time.tv_sec * NS_PER_SECOND + (uint64_t)time.tv_nsec;
 }
 
-/* ---- rounds ---- */
+/* ---- the thread ---- */
 
-/* With the mutex held: until there is something to do. */
 static void sleep_until_due(struct weir_keeper *keeper)
 {
-    bool busy = keeper->backlog.first || keeper->again.first;
-    if (keeper->stirred && keeper->idle_ns == UINT64_MAX)
-        keeper->idle_ns = now_monotonic_ns() + IDLE_NS;
-    keeper->stirred = false;
-    keeper->resting = keeper->idle_ns == UINT64_MAX;
-    uint64_t until_ns = weir_min_u64(weir_due_next_ns(&keeper->queues_due), weir_due_next_ns(&keeper->waits_due));
-    until_ns = weir_min_u64(until_ns, keeper->idle_ns);
-    until_ns = weir_min_u64(until_ns, keeper->put_off.first ? keeper->put_off_ns : UINT64_MAX);
-    until_ns = weir_min_u64(until_ns, keeper->gathered.first ? keeper->gather_until_ns : UINT64_MAX);
-    while (!busy && !keeper->submitted.first && !keeper->left && !keeper->stopping) {
+    pthread_mutex_lock(&keeper->mutex);
+    uint64_t until_ns = weir_keeper_due_ns(keeper, now_monotonic_ns());
+    while (until_ns > 0 && !weir_keeper_called(keeper)) {
         if (until_ns == UINT64_MAX) {
             pthread_cond_wait(&keeper->wake, &keeper->mutex);
             continue;
@@ -50,195 +38,21 @@ static void sleep_until_due(struct weir_keeper *keeper)
             pthread_cond_timedwait(&keeper->wake, &keeper->mutex, &until) == ETIMEDOUT)
             break;
     }
-}
-
-/* Company for a commit. Clients that were answered together come back together, but not in one instant: the first of
- * them would be made durable alone, and the others would wait for that to end. So an ACQUIRE waits until as many have
- * come as lately, for half a commit at most. Whoever is alone waits for nobody, and nothing else is held back: a
- * release is what lets the next ACQUIRE come. Where a release does not wait for the commit under way (quick), the
- * others come back during it and are company for each other: to wait for more made 32 clients a fifth slower. */
-static void let_go(struct weir_keeper *keeper)
-{
-    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->gathered));)
-        weir_keeper_push(&keeper->backlog, request);
-    keeper->gathered_count = 0;
-}
-
-static void hold_back(struct weir_keeper *keeper, struct weir_keeper_request *request)
-{
-    if (!keeper->gathered.first)
-        keeper->gather_until_ns = keeper->now_ns + keeper->commit_ns / 2;
-    weir_keeper_push(&keeper->gathered, request);
-    keeper->gathered_count++;
-}
-
-/* What is asked of a name goes in the order in which it came. */
-static bool behind_gathered(const struct weir_keeper *keeper, const struct weir_keeper_request *request)
-{
-    const struct weir_keeper_request *other = keeper->gathered.first;
-    while (other && (other->op.name.size != request->op.name.size ||
-                     memcmp(other->op.name.data, request->op.name.data, request->op.name.size) != 0))
-        other = other->own.next;
-    return other;
-}
-
-static void sort_in(struct weir_keeper *keeper, struct weir_keeper_request *request)
-{
-    request->own.waiter.until_ns = weir_add_sat(keeper->now_ns, keeper->stop ? 0 : request->wait_ns);
-    if (request->op.verb == WEIR_LOCK_ACQUIRE && !keeper->engine->ops->quick) {
-        hold_back(keeper, request);
-        return;
-    }
-    if (request->op.verb == WEIR_LOCK_RAISE || behind_gathered(keeper, request))
-        let_go(keeper);
-    weir_keeper_push(&keeper->backlog, request);
-}
-
-/* Those who were put off are asked as if they came now; their waits go on from when they came. */
-static void ask_put_off(struct weir_keeper *keeper)
-{
-    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->put_off));)
-        weir_keeper_push(&keeper->backlog, request);
-    keeper->put_off_asks = 0;
-}
-
-/* Takes over what came. False: the end. */
-static bool take(struct weir_keeper *keeper)
-{
-    pthread_mutex_lock(&keeper->mutex);
-    sleep_until_due(keeper);
-    struct weir_keeper_list submitted = keeper->submitted;
-    struct weir_keeper_request *left = keeper->left;
-    keeper->submitted = (struct weir_keeper_list){ 0 };
-    keeper->left = NULL;
-    keeper->coming = 0;
-    keeper->stop = keeper->stopping;
     pthread_mutex_unlock(&keeper->mutex);
-
-    keeper->now_ns = now_monotonic_ns();
-    if (keeper->stop || keeper->now_ns >= keeper->put_off_ns)
-        ask_put_off(keeper);
-    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&submitted));)
-        sort_in(keeper, request);
-    if (keeper->stop || keeper->gathered_count >= keeper->companions || keeper->now_ns >= keeper->gather_until_ns)
-        let_go(keeper);
-    for (struct weir_keeper_request *request = left, *next; request; request = next) {
-        next = request->own.next_left;
-        weir_keeper_gone(keeper, request);
-    }
-    weir_keeper_overdue(keeper);
-    return !keeper->stop || keeper->backlog.first || keeper->gathered.first || keeper->again.first ||
-           keeper->queues.count > 0 || keeper->finished.first;
-}
-
-/* What the next ACQUIREs may wait for. */
-static void measure(struct weir_keeper *keeper, uint64_t took_ns)
-{
-    size_t acquires = 0;
-    for (size_t i = 0; i < keeper->count; i++)
-        acquires += keeper->ops[i].verb == WEIR_LOCK_ACQUIRE;
-    if (acquires == 0)
-        return;
-    pthread_mutex_lock(&keeper->mutex);
-    keeper->companions = acquires + keeper->coming < COMPANIONS_MAX ? acquires + keeper->coming : COMPANIONS_MAX;
-    pthread_mutex_unlock(&keeper->mutex);
-    keeper->commit_ns = weir_min_u64(took_ns, COMMIT_MAX_NS);
-}
-
-static void decide(struct weir_keeper *keeper)
-{
-    const struct weir_lock_engine_ops *ops = keeper->engine->ops;
-    weir_keeper_gather(keeper);
-    if (keeper->count > 0) {
-        uint64_t begin_ns = keeper->now_ns;
-        ops->apply(keeper->engine, keeper->ops, keeper->count, weir_add_sat(begin_ns, keeper->timeout_ns));
-        keeper->now_ns = now_monotonic_ns();
-        measure(keeper, keeper->now_ns - begin_ns);
-        keeper->idle_ns = keeper->now_ns + IDLE_NS;
-        weir_keeper_settle(keeper);
-    } else if (keeper->now_ns >= keeper->idle_ns) {
-        if (ops->idle)
-            ops->idle(keeper->engine);
-        ops->state(keeper->engine, &keeper->counts.engine);
-        keeper->idle_ns = keeper->counts.engine.up ? UINT64_MAX : keeper->now_ns + IDLE_NS;
-        return;
-    }
-    ops->state(keeper->engine, &keeper->counts.engine);
-}
-
-static void count_answer(struct weir_keeper_state *counts, const struct weir_lock_op *op)
-{
-    bool granted = op->said == WEIR_LOCK_GRANTED;
-    if (op->status) {
-        counts->unknown += op->status == WEIR_EUNKNOWN;
-        return;
-    }
-    switch (op->verb) {
-    case WEIR_LOCK_ACQUIRE:
-        counts->granted += granted;
-        counts->held += !granted;
-        break;
-    case WEIR_LOCK_RENEW:
-        counts->lost += !granted;
-        break;
-    case WEIR_LOCK_RELEASE:
-        counts->released += granted;
-        break;
-    case WEIR_LOCK_SHOW:
-    case WEIR_LOCK_RAISE:
-        break;
-    }
-}
-
-/* With the mutex held: from here on `leave` comes too late for what is finished. */
-static struct weir_keeper_list close_round(struct weir_keeper *keeper)
-{
-    struct weir_keeper_list answers = { 0 };
-    for (struct weir_keeper_request *request = keeper->finished.first, *next; request; request = next) {
-        next = request->own.next;
-        if ((request->own.left || request->own.gone) && weir_keeper_forgo(keeper, request))
-            request->own.finished = false;
-        else
-            request->own.finished = true;
-    }
-    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->finished));) {
-        if (request->own.finished) {
-            count_answer(&keeper->counts, &request->op);
-            keeper->under_way[request->own.bucket]--;
-        }
-        weir_keeper_push(request->own.finished ? &answers : &keeper->again, request);
-    }
-    struct weir_keeper_request **at = &keeper->left;
-    while (*at)
-        if ((*at)->own.finished)
-            *at = (*at)->own.next_left;
-        else
-            at = &(*at)->own.next_left;
-    keeper->pending -= keeper->decided;
-    keeper->decided = 0;
-    keeper->resting = keeper->idle_ns == UINT64_MAX;
-    keeper->counts.waiting = keeper->waits_due.count;
-    keeper->state = keeper->counts;
-    return answers;
-}
-
-static void answer(struct weir_keeper *keeper)
-{
-    pthread_mutex_lock(&keeper->mutex);
-    struct weir_keeper_list answers = close_round(keeper);
-    pthread_mutex_unlock(&keeper->mutex);
-    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&answers));)
-        request->done(request);
 }
 
 static void *run(void *context)
 {
     struct weir_keeper *keeper = context;
-    while (take(keeper)) {
-        decide(keeper);
-        answer(keeper);
+    struct weir_lock_engine *engine = keeper->engine;
+    for (;;) {
+        sleep_until_due(keeper);
+        if (!weir_keeper_begin(keeper, now_monotonic_ns()))
+            return NULL;
+        if (keeper->count > 0)
+            engine->ops->apply(engine, keeper->ops, keeper->count, weir_add_sat(keeper->now_ns, keeper->timeout_ns));
+        weir_keeper_end(keeper, now_monotonic_ns());
     }
-    return NULL;
 }
 
 /* ---- life ---- */
@@ -267,11 +81,16 @@ static int init(struct weir_keeper *keeper, const struct weir_keeper_options *op
     pthread_condattr_destroy(&attributes);
     keeper->engine->ops->state(keeper->engine, &keeper->counts.engine);
     keeper->state = keeper->counts;
-    return pthread_create(&keeper->thread, NULL, run, keeper) == 0 ? 0 : WEIR_EIO;
+    keeper->still = true;
+    return 0;
 }
 
-static void deinit(struct weir_keeper *keeper)
+void weir_keeper_destroy_still(struct weir_keeper *keeper)
 {
+    if (keeper->still) {
+        pthread_cond_destroy(&keeper->wake);
+        pthread_mutex_destroy(&keeper->mutex);
+    }
     keeper->engine->ops->destroy(keeper->engine);
     free(keeper->waits_due.members);
     free(keeper->queues_due.members);
@@ -280,8 +99,8 @@ static void deinit(struct weir_keeper *keeper)
     free(keeper);
 }
 
-int weir_keeper_create(struct weir_lock_engine *engine, const struct weir_keeper_options *options,
-                       struct weir_keeper **ret_keeper)
+int weir_keeper_create_still(struct weir_lock_engine *engine, const struct weir_keeper_options *options,
+                             struct weir_keeper **ret_keeper)
 {
     struct weir_keeper *keeper = calloc(1, sizeof *keeper);
     if (!keeper) {
@@ -291,8 +110,23 @@ int weir_keeper_create(struct weir_lock_engine *engine, const struct weir_keeper
     keeper->engine = engine;
     int error = init(keeper, options);
     if (error) {
-        deinit(keeper);
+        weir_keeper_destroy_still(keeper);
         return error;
+    }
+    *ret_keeper = keeper;
+    return 0;
+}
+
+int weir_keeper_create(struct weir_lock_engine *engine, const struct weir_keeper_options *options,
+                       struct weir_keeper **ret_keeper)
+{
+    struct weir_keeper *keeper;
+    int error = weir_keeper_create_still(engine, options, &keeper);
+    if (error)
+        return error;
+    if (pthread_create(&keeper->thread, NULL, run, keeper) != 0) {
+        weir_keeper_destroy_still(keeper);
+        return WEIR_EIO;
     }
     *ret_keeper = keeper;
     return 0;
@@ -307,9 +141,7 @@ void weir_keeper_destroy(struct weir_keeper *keeper)
     pthread_cond_signal(&keeper->wake);
     pthread_mutex_unlock(&keeper->mutex);
     pthread_join(keeper->thread, NULL);
-    pthread_cond_destroy(&keeper->wake);
-    pthread_mutex_destroy(&keeper->mutex);
-    deinit(keeper);
+    weir_keeper_destroy_still(keeper);
 }
 
 /* ---- from any thread ---- */
@@ -336,8 +168,8 @@ bool weir_keeper_quick(struct weir_keeper *keeper, struct weir_keeper_request *r
     bool free = keeper->under_way[request->own.bucket] == 0 && !keeper->resting && !keeper->stopping;
     bool done = free && ops->quick(keeper->engine, &request->op);
     if (done) {
-        count_answer(&keeper->counts, &request->op);
-        count_answer(&keeper->state, &request->op);
+        weir_keeper_count(&keeper->counts, &request->op);
+        weir_keeper_count(&keeper->state, &request->op);
         keeper->stirred = request->own.finished = true;
     }
     pthread_mutex_unlock(&keeper->mutex);

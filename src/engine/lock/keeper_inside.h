@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside the keeper. It works in rounds: take what was submitted, put a batch together, let the engine decide it,
+ * Inside the keeper. It works in turns: take what was submitted, put a batch together, let the engine decide it,
  * answer. All of this is the keeper's thread's alone, but for what the mutex guards.
  *
  * Every ACQUIRE joins the queue of its name, and only the first in a queue is asked: so nobody passes those who wait.
@@ -49,6 +49,7 @@ struct weir_keeper {
     size_t waiters_max, pending_max;
     uint64_t timeout_ns;
     pthread_t thread;
+    bool still; /* all but the thread was made */
 
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -91,6 +92,24 @@ struct weir_keeper {
 
 void weir_keeper_push(struct weir_keeper_list *list, struct weir_keeper_request *request);
 struct weir_keeper_request *weir_keeper_pop(struct weir_keeper_list *list);
+
+/* ---- keeper.c: all but the thread; whoever has it takes the turns himself ---- */
+
+int weir_keeper_create_still(struct weir_lock_engine *engine, const struct weir_keeper_options *options,
+                             struct weir_keeper **ret_keeper); /* as weir_keeper_create */
+void weir_keeper_destroy_still(struct weir_keeper *keeper);    /* nothing is answered */
+
+/* ---- keeper_turn.c: one turn; no clock, no engine's apply ---- */
+
+/* With the mutex held: somebody wants it to begin a turn now. Else the next is due then; UINT64_MAX: not yet. */
+bool weir_keeper_called(const struct weir_keeper *keeper);
+uint64_t weir_keeper_due_ns(struct weir_keeper *keeper, uint64_t now_ns);
+
+/* Takes what came and puts the batch together, ops[0 … count); false: the end. Then the engine decides it, if there is
+ * anything in it; then `end` takes the answers, and calls `done` of those that are answered. */
+bool weir_keeper_begin(struct weir_keeper *keeper, uint64_t now_ns);
+void weir_keeper_end(struct weir_keeper *keeper, uint64_t now_ns);
+void weir_keeper_count(struct weir_keeper_state *counts, const struct weir_lock_op *op); /* one more answer */
 
 /* ---- keeper_queue.c ---- */
 
