@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "engine/session/lag.h"
+#include "core/session/lag.h"
 
 static void lag__is_the_time_since_the_primary_was_there_last(void **state)
 {

@@ -38,6 +38,7 @@ struct weir_route_server {
     uint64_t lag_ns;         /* how long ago the primary was where it is now; UINT64_MAX = unknown */
     uint64_t replayed_ns;    /* wall time of the last commit that it replayed, by its writer's clock; a primary: now */
     uint64_t clock;          /* its logical clock */
+    uint64_t settled_ns;     /* a primary: all that ran there then is visible by now; 0 = nothing known */
     uint32_t load;           /* reads handed to it in the last second, for people */
     bool usable;             /* answers, and if it is a standby, moves while its primary does */
     bool frozen;             /* a standby that answers, and is good for nothing but a stale read: it stands still */

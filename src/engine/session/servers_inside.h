@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 
 #include "core/session/branches.h"
+#include "core/session/lag.h"
 #include "engine/session/ask.h"
-#include "engine/session/lag.h"
 #include "engine/session/servers.h"
 #include "engine/session/shown.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/session/lag.h"
+#include "core/session/lag.h"
 
 #include "base/assert.h"
 #include "base/checked.h"

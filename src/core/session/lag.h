@@ -2,8 +2,8 @@
  *
  * Where the primary was, and when: so that it can be said how long ago it was where a standby is now, by one clock.
  * Bounded: what is older is kept more sparsely, so that a lag of hours is told by minutes. Pure. */
-#ifndef WEIR_ENGINE_SESSION_LAG_H
-#define WEIR_ENGINE_SESSION_LAG_H
+#ifndef WEIR_CORE_SESSION_LAG_H
+#define WEIR_CORE_SESSION_LAG_H
 
 #include <stdint.h>
 
