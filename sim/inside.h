@@ -34,7 +34,8 @@ struct weir_sim_place {
     uint32_t life;       /* + 1 with each crash */
     uint32_t downed_by;  /* fault + 1; 0 = up */
     uint64_t wake_ns;    /* wanted; 0 = none */
-    uint64_t pending_ns; /* the true time of the earliest timer event under way; 0 = none */
+    uint64_t pending_ns; /* the true time of the timer event under way; 0 = none */
+    uint64_t timer;      /* its number: those before it were replaced, and do nothing */
     uint32_t first, last;
 };
 

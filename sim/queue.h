@@ -26,7 +26,7 @@ struct weir_sim_event {
     uint32_t place;                    /* where it happens; for ARRIVE and FAULT, which one */
     uint32_t from;                     /* MESSAGE: who sent it */
     uint32_t life;                     /* of the node, when it was pushed: a node that crashed has another */
-    uint64_t number;                   /* FINISH: the cost */
+    uint64_t number;                   /* FINISH: the cost; TIMER: which of the node's */
     struct weir_sim_decision decision; /* FINISH */
     uint32_t size;                     /* of `data`; 0 = none */
     uint32_t slot;                     /* of `data`, in the pool */

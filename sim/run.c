@@ -276,7 +276,7 @@ static void event_due(struct weir_sim *sim, const struct weir_sim_event *event)
         message_due(sim, event);
         break;
     case WEIR_SIM_EVENT_TIMER:
-        if (same_life)
+        if (same_life && event->number == sim->nodes[event->place].timer)
             weir_sim_timer_due(sim, event->place);
         break;
     case WEIR_SIM_EVENT_FAULT:
@@ -434,6 +434,7 @@ int weir_sim_run(const struct weir_sim_plan *plan, struct weir_sim_trace *trace,
     struct weir_sim_event event;
     for (uint64_t at_ns; weir_sim_queue_pop(&sim->queue, &at_ns, &event) && at_ns <= plan->duration_ns;) {
         sim->now_ns = at_ns;
+        ret_result->events++;
         event_due(sim, &event);
     }
     sim->now_ns = plan->duration_ns;

@@ -31,6 +31,7 @@ enum weir_sim_break {
 struct weir_sim_result {
     uint64_t decisions, admitted, refused, units;
     uint64_t messages, lost, duplicated, to_engine;
+    uint64_t events;                     /* of the queue, in all */
     uint64_t peak;                       /* units over the limit, at most */
     uint64_t bound;                      /* as stated, when it was closest (or passed) */
     uint64_t near_ppm;                   /* peak / bound at that moment, in millionths; 0 for a bound of 0 */

@@ -107,8 +107,9 @@ void weir_sim_wake(struct weir_sim *sim, uint32_t node, uint64_t at_ns)
     if (p->pending_ns != 0 && p->pending_ns <= true_ns)
         return; /* that one comes first, and looks again */
     p->pending_ns = weir_max_u64(true_ns, 1);
-    weir_sim_queue_push(&sim->queue, p->pending_ns,
-                        &(struct weir_sim_event){ .kind = WEIR_SIM_EVENT_TIMER, .place = node, .life = p->life });
+    struct weir_sim_event event = { .kind = WEIR_SIM_EVENT_TIMER, .place = node, .life = p->life };
+    event.number = ++p->timer;
+    weir_sim_queue_push(&sim->queue, p->pending_ns, &event);
 }
 
 void weir_sim_wake_by(struct weir_sim *sim, uint32_t node, uint64_t at_ns)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A short slice of `make soak`: every mode by fresh seeds, the planted mistakes, and that a run can be run again. */
+ * A short slice of `make soak`: every mode by the first seeds (or those from WEIR_SEED on), the planted mistakes, and
+ * that a run can be run again. */
 #include "sim/soak.h"
 
 #include <setjmp.h>
@@ -216,6 +217,6 @@ int main(void)
         cmocka_unit_test(plants_are_found),
         cmocka_unit_test(findings_stay_fixed),
     };
-    seed_first = test_random_seed() % (UINT64_C(1) << 62);
+    seed_first = getenv("WEIR_SEED") ? test_random_seed() % (UINT64_C(1) << 62) : 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
