@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 #include <time.h>
 
 #include "cli/option.h"
+#include "cli/sim_flags.h"
 #include "cli/sim_report.h"
 #include "cli/verbs.h"
 #include "rules/config.h"
@@ -18,7 +18,8 @@
 static const char help[] =
     "Usage: weir sim [OPTION ...]\n"
     "       weir sim [--plot FILE] SCENARIO\n"
-    "       weir sim --locks [OPTION ...]   locks instead of limits; weir sim --locks --help\n"
+    "       weir sim --locks [OPTION ...]      locks instead of limits; weir sim --locks --help\n"
+    "       weir sim --sessions [OPTION ...]   sessions; weir sim --sessions --help\n"
     "\n"
     "Runs N nodes, an engine, clients and a network in virtual time on the code that weir serve runs, and checks\n"
     "after every admission that the stated bound of the mode holds. What the options leave open follows from the "
@@ -93,19 +94,6 @@ static int complain(const char *option, const char *value, const char *what)
 {
     fprintf(stderr, "weir: --%s %s: %s\n", option, value, what);
     return WEIR_EXIT_ERROR;
-}
-
-static int number_read(const char *option, const char *text, uint64_t low, uint64_t high, uint64_t *ret_number)
-{
-    char *end = NULL;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < low || value > high) {
-        fprintf(stderr, "weir: --%s %s: must be a whole number, %" PRIu64 " to %" PRIu64 "\n", option, text, low, high);
-        return WEIR_EXIT_ERROR;
-    }
-    *ret_number = value;
-    return 0;
 }
 
 /* "0,3-5" */
@@ -241,32 +229,32 @@ static int number_option_read(struct flags *flags, int option, const char *name,
     int failed = 0;
     switch (option) {
     case OPTION_SEED:
-        return number_read(name, value, 0, UINT64_MAX, &flags->seed);
+        return weir_sim_number_read(name, value, 0, UINT64_MAX, &flags->seed);
     case OPTION_FROM:
-        return number_read(name, value, 0, UINT64_MAX, &flags->from);
+        return weir_sim_number_read(name, value, 0, UINT64_MAX, &flags->from);
     case OPTION_TO:
-        return number_read(name, value, 0, UINT64_MAX, &flags->to);
+        return weir_sim_number_read(name, value, 0, UINT64_MAX, &flags->to);
     case OPTION_NODES:
-        failed = number_read(name, value, 1, WEIR_SIM_NODES_MAX, &number);
+        failed = weir_sim_number_read(name, value, 1, WEIR_SIM_NODES_MAX, &number);
         flags->fixed.nodes = (uint32_t)number;
         return failed;
     case OPTION_ONLY_NODES:
-        failed = number_read(name, value, 1, WEIR_SIM_NODES_MAX, &number);
+        failed = weir_sim_number_read(name, value, 1, WEIR_SIM_NODES_MAX, &number);
         flags->reduction.nodes = (uint32_t)number;
         return failed;
     case OPTION_BURST:
-        return number_read(name, value, 1, WEIR_BURST_MAX, &flags->limit.burst);
+        return weir_sim_number_read(name, value, 1, WEIR_BURST_MAX, &flags->limit.burst);
     case OPTION_SLACK:
-        return number_read(name, value, 1, WEIR_BURST_MAX, &flags->fixed.slack);
+        return weir_sim_number_read(name, value, 1, WEIR_BURST_MAX, &flags->fixed.slack);
     case OPTION_SECONDS:
-        return number_read(name, value, 1, 3600, &flags->seconds);
+        return weir_sim_number_read(name, value, 1, 3600, &flags->seconds);
     case OPTION_CLIENTS:
-        return number_read(name, value, 1, 1000000, &flags->clients);
+        return weir_sim_number_read(name, value, 1, 1000000, &flags->clients);
     case OPTION_LOSS:
         flags->loss = true;
-        return number_read(name, value, 0, 1000000, &flags->loss_ppm);
+        return weir_sim_number_read(name, value, 0, 1000000, &flags->loss_ppm);
     case OPTION_UNTIL:
-        return number_read(name, value, 1, UINT64_C(1) << 41, &flags->reduction.until_ns);
+        return weir_sim_number_read(name, value, 1, UINT64_C(1) << 41, &flags->reduction.until_ns);
     default:
         return option_read(flags, option, name, value);
     }
@@ -482,6 +470,8 @@ int weir_cli_sim(int argc, char **argv)
     struct flags flags = { .mode = &weir_sim_leased, .seed = 1, .from = 1, .to = 1001 };
     if (argc > 1 && strcmp(argv[1], "--locks") == 0)
         return weir_cli_sim_locks(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "--sessions") == 0)
+        return weir_cli_sim_sessions(argc, argv);
     if (flags_read(argc, argv, &flags) != 0) {
         fputs("weir: try weir sim --help\n", stderr);
         return WEIR_EXIT_ERROR;

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/plural.h"
-#include "cli/option.h"
-#include "cli/sim_report.h"
+#include "cli/sim_flags.h"
 #include "cli/verbs.h"
 #include "sim/locks.h"
 
@@ -24,73 +21,16 @@ static const char help[] =
     "\n"
     "Exit code: 0 everything held, 1 something was broken, 2 wrong arguments.\n";
 
-struct flags {
-    uint64_t seed, from, to;
-    enum weir_sim_locks_plant plant;
-    bool help;
-};
-
-static bool number_read(const char *text, uint64_t *ret_number)
+static const char *plant_name(unsigned plant)
 {
-    char *end = NULL;
-    *ret_number = strtoull(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0';
+    return weir_sim_locks_plant_name((enum weir_sim_locks_plant)plant);
 }
 
-static bool plant_read(const char *text, enum weir_sim_locks_plant *ret_plant)
-{
-    int plant = 0;
-    while (plant < WEIR_SIM_LOCKS_PLANTS &&
-           strcmp(weir_sim_locks_plant_name((enum weir_sim_locks_plant)plant), text) != 0)
-        plant++;
-    *ret_plant = (enum weir_sim_locks_plant)plant;
-    return plant < WEIR_SIM_LOCKS_PLANTS;
-}
-
-static bool flags_read(int argc, char **argv, struct flags *flags)
-{
-    static const struct option options[] = {
-        { "locks", no_argument, NULL, 'l' },
-        { "seed", required_argument, NULL, 's' },
-        { "from", required_argument, NULL, 'f' },
-        { "to", required_argument, NULL, 't' },
-        { "plant", required_argument, NULL, 'p' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    bool good = true;
-    for (int option; good && (option = weir_option_next(argc, argv, "", options, NULL)) != -1;) {
-        switch (option) {
-        case 'l':
-            break;
-        case 's':
-            good = number_read(optarg, &flags->seed);
-            break;
-        case 'f':
-            good = number_read(optarg, &flags->from);
-            break;
-        case 't':
-            good = number_read(optarg, &flags->to);
-            break;
-        case 'p':
-            good = plant_read(optarg, &flags->plant);
-            break;
-        case 'h':
-            flags->help = true;
-            break;
-        default:
-            good = false;
-        }
-    }
-    return good && optind == argc && (flags->to == 0 || flags->from < flags->to);
-}
-
-static void run_show(uint64_t seed, enum weir_sim_locks_plant plant, const struct weir_sim_locks_result *result)
+static void run_show(uint64_t seed, unsigned plant, const struct weir_sim_locks_result *result)
 {
     printf("seed %" PRIu64 ": %" PRIu32 " clients, %" PRIu32 " replicas (install %" PRIu32 ", read %" PRIu32
            ", write %" PRIu32 "), plant %s\n",
-           seed, result->clients, result->replicas, result->install, result->read, result->write,
-           weir_sim_locks_plant_name(plant));
+           seed, result->clients, result->replicas, result->install, result->read, result->write, plant_name(plant));
     printf("  %" PRIu64 " grants, %" PRIu64 " renewals, %" PRIu64 " lost; %" PRIu64 " writes acknowledged, %" PRIu64
            " fenced, %" PRIu64 " unknown\n",
            result->grants, result->renewals, result->lost, result->acknowledged, result->fenced, result->unknown);
@@ -103,12 +43,12 @@ static void run_show(uint64_t seed, enum weir_sim_locks_plant plant, const struc
         puts("  everything held");
 }
 
-static int soak(const struct flags *flags)
+static int soak(const struct weir_sim_flags *flags)
 {
     struct weir_sim_locks_result result = { .broken = NULL }, sum = { .broken = NULL };
     uint64_t seed = flags->from;
     for (; seed < flags->to && !result.broken; seed++) {
-        weir_sim_locks_run(seed, flags->plant, &result);
+        weir_sim_locks_run(seed, (enum weir_sim_locks_plant)flags->plant, &result);
         sum.grants += result.grants;
         sum.acknowledged += result.acknowledged;
         sum.fenced += result.fenced;
@@ -127,11 +67,9 @@ static int soak(const struct flags *flags)
 
 int weir_cli_sim_locks(int argc, char **argv)
 {
-    struct flags flags = { .seed = 1 };
-    if (!flags_read(argc, argv, &flags)) {
-        fputs("weir: try weir sim --locks --help\n", stderr);
+    struct weir_sim_flags flags;
+    if (!weir_sim_flags_read(argc, argv, "locks", plant_name, &flags))
         return WEIR_EXIT_ERROR;
-    }
     if (flags.help) {
         fputs(help, stdout);
         return WEIR_EXIT_OK;
@@ -139,7 +77,7 @@ int weir_cli_sim_locks(int argc, char **argv)
     if (flags.to > 0)
         return soak(&flags);
     struct weir_sim_locks_result result;
-    weir_sim_locks_run(flags.seed, flags.plant, &result);
+    weir_sim_locks_run(flags.seed, (enum weir_sim_locks_plant)flags.plant, &result);
     run_show(flags.seed, flags.plant, &result);
     return result.broken ? WEIR_EXIT_REFUSED : WEIR_EXIT_OK;
 }

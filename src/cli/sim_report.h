@@ -20,7 +20,4 @@ void weir_sim_report_cover(const struct weir_sim_plan *plan, const struct weir_s
                            bool json);
 void weir_sim_report_command(const struct weir_sim_plan *plan, const struct weir_sim_command *command);
 
-/* `weir sim --locks ...` */
-int weir_cli_sim_locks(int argc, char **argv);
-
 #endif

@@ -462,7 +462,8 @@ class Offline(unittest.TestCase):
                              ('lock show --jsn x', "show has no option '--jsn'; did you mean '--json'?"),
                              ('fence file wirte x', "fence file has no 'wirte'; did you mean 'write'?"),
                              ('sim --sed 1', "sim has no option '--sed'; did you mean '--seed'?"),
-                             ('sim --locks --sed 1', "sim has no option '--sed'; did you mean '--seed'?")):
+                             ('sim --locks --sed 1', "sim has no option '--sed'; did you mean '--seed'?"),
+                             ('sim --sessions --plan x', "sim has no option '--plan'; did you mean '--plant'?")):
             result = weir(*typed.split())
             self.assertEqual(result.returncode, 2, typed)
             self.assertIn(meant, result.stderr)

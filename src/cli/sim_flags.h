@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `weir sim --locks` and `weir sim --sessions` are asked: a seed or a range of seeds, and a mistake to plant; and
+ * numbers for `weir sim` too. */
+#ifndef WEIR_CLI_SIM_FLAGS_H
+#define WEIR_CLI_SIM_FLAGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct weir_sim_flags {
+    uint64_t seed;
+    uint64_t from, to; /* to 0: no range was given */
+    unsigned plant;    /* 0: none */
+    bool help;
+};
+
+/* A whole number from `low` to `high`; else WEIR_EXIT_ERROR, and stderr names the option. */
+int weir_sim_number_read(const char *option, const char *text, uint64_t low, uint64_t high, uint64_t *ret_number);
+
+/* `kind`: the option that comes first, "locks" or "sessions". `plant_name`: of each number up to one that has none. On
+ * false stderr says where to look. */
+bool weir_sim_flags_read(int argc, char **argv, const char *kind, const char *(*plant_name)(unsigned plant),
+                         struct weir_sim_flags *ret_flags);
+
+int weir_cli_sim_locks(int argc, char **argv);
+int weir_cli_sim_sessions(int argc, char **argv);
+
+#endif
