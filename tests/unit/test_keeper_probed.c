@@ -74,12 +74,34 @@ static void probed__who_is_not_the_holder_waits_if_there_is_room(void **state)
     assert_held(&waiter, "H");
 }
 
+static void probed__who_lost_it_elsewhere_is_not_told_that_it_holds_it(void **state)
+{
+    (void)state;
+    begin(&(struct weir_keeper_options){ 0 }, 600 * SECOND);
+    acquire(&holder, "a", "A");
+    assert_granted(&holder);
+    queue_up(&waiter, "a", "B");
+    await_waiting(1);
+    elsewhere(WEIR_LOCK_RELEASE, "a", "A", 0); /* by another weir: this one knows of it when A asks again */
+    acquire(&probed, "a", "A");
+    assert_held(&probed, "B");
+    assert_granted(&waiter);
+    queue_up(&asker, "a", "C");
+    await_waiting(1);
+    elsewhere(WEIR_LOCK_RELEASE, "a", "B", 0);
+    send(&probed, WEIR_LOCK_ACQUIRE, "a", "B", SECOND / 1000); /* and who waits a little for it, too */
+    assert_held(&probed, "C");
+    assert_granted(&asker);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probed__the_holder_is_told_so_though_nobody_may_wait),
         cmocka_unit_test(probed__who_is_not_the_holder_is_refused_once),
         cmocka_unit_test(probed__who_is_not_the_holder_waits_if_there_is_room),
+        cmocka_unit_test(probed__who_lost_it_elsewhere_is_not_told_that_it_holds_it),
     };
     return cmocka_run_group_tests_name("keeper, probed", tests, NULL, NULL);
 }

@@ -320,36 +320,6 @@ static void take_first(struct weir_keeper *keeper, struct weir_keeper_request *r
         held(keeper, queue, request);
 }
 
-static void take_probe(struct weir_keeper *keeper, struct weir_keeper_request *request)
-{
-    struct weir_slice owner = request->op.owner;
-    bool waits = request->own.queue;
-    request->own.busy = false;
-    if (!request->op.status && request->op.said == WEIR_LOCK_GRANTED) {
-        request->waited = false;
-        weir_keeper_queue_leave(keeper, request);
-        finish(keeper, request);
-        struct weir_keeper_queue *queue = weir_keeper_queue_find(keeper, request->op.name);
-        if (queue && !queue->in_flight) {
-            weir_keeper_queue_learn(keeper, queue, owner, &request->op);
-            ask_later(keeper, queue);
-            probe_owner(keeper, queue, owner);
-        }
-        return;
-    }
-    if (waits) {
-        if (request->own.overdue || request->own.gone)
-            give_up(keeper, request);
-        else if (!request->own.timed && request->own.queue->asked)
-            start_waiting(keeper, request);
-    } else if (request->op.status) {
-        finish(keeper, request);
-    } else {
-        request->own.probed = request->own.busy = true;
-        weir_keeper_push(&keeper->again, request);
-    }
-}
-
 /* It was released: whoever is first may have it now. */
 static void freed(struct weir_keeper *keeper, struct weir_slice name)
 {
@@ -359,6 +329,59 @@ static void freed(struct weir_keeper *keeper, struct weir_slice name)
     queue->held = false;
     if (!queue->in_flight)
         weir_due_set(&keeper->queues_due, &queue->due, 0);
+}
+
+/* Its owner does not hold the lock: what was known is out of date, if it said so. */
+static void disowned(struct weir_keeper *keeper, const struct weir_keeper_request *request)
+{
+    const struct weir_keeper_queue *queue = weir_keeper_queue_find(keeper, request->op.name);
+    if (queue && weir_keeper_queue_holds(queue, request->op.owner))
+        freed(keeper, request->op.name);
+}
+
+/* The end of a wait: told who holds the lock. If nobody can be said to hold it, the next answer tells. */
+static void end_wait(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    struct weir_keeper_queue *queue = request->own.queue;
+    if (queue->held || queue->status || keeper->stop) {
+        give_up(keeper, request);
+        return;
+    }
+    queue->asked = request->own.timed = request->own.overdue = false;
+    queue->untimed++;
+}
+
+static void take_probe(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    struct weir_slice owner = request->op.owner;
+    struct weir_keeper_queue *queue = request->own.queue;
+    request->own.busy = false;
+    if (!request->op.status && request->op.said == WEIR_LOCK_GRANTED) {
+        request->waited = false;
+        weir_keeper_queue_leave(keeper, request);
+        finish(keeper, request);
+        queue = weir_keeper_queue_find(keeper, request->op.name);
+        if (queue && !queue->in_flight) {
+            weir_keeper_queue_learn(keeper, queue, owner, &request->op);
+            ask_later(keeper, queue);
+            probe_owner(keeper, queue, owner);
+        }
+        return;
+    }
+    if (!request->op.status)
+        disowned(keeper, request);
+    if (!queue && request->op.status) {
+        finish(keeper, request);
+    } else if (!queue) {
+        request->own.probed = request->own.busy = true;
+        weir_keeper_push(&keeper->again, request);
+    } else if (request->own.gone) {
+        give_up(keeper, request);
+    } else if (request->own.overdue) {
+        end_wait(keeper, request);
+    } else if (!request->own.timed && queue->asked) {
+        start_waiting(keeper, request);
+    }
 }
 
 static void take_back(struct weir_keeper *keeper, struct weir_keeper_request *request)
@@ -431,12 +454,7 @@ void weir_keeper_overdue(struct weir_keeper *keeper)
             weir_keeper_push(&keeper->again, request);
             continue;
         }
-        if (!queue->held && !queue->status && !keeper->stop) { /* released since: nobody can be said to hold it */
-            queue->asked = request->own.timed = false;
-            queue->untimed++;
-        } else {
-            give_up(keeper, request);
-        }
+        end_wait(keeper, request);
     }
 }
 
