@@ -12,8 +12,11 @@
 #define LOSS_PPM 4000
 #define SLOW_PPM 12000
 
-enum fault { FAULT_START, FAULT_FAIL_OVER, FAULT_PAUSE, FAULT_KILL };
-enum timer { TIMER_TURN, TIMER_RENEW };
+#define CALM_NS (26 * LOCKS_SECOND)
+#define STOP_NS (36 * LOCKS_SECOND) /* the weirs stop, and answer everybody */
+
+enum fault { FAULT_START, FAULT_FAIL_OVER, FAULT_PAUSE, FAULT_KILL, FAULT_STOP, FAULT_STALL, FAULT_DOWN, FAULT_KINDS };
+enum timer { TIMER_TURN, TIMER_RENEW, TIMER_VISIT, TIMER_LOOK };
 
 const char *weir_sim_locks_plant_name(enum weir_sim_locks_plant plant)
 {
@@ -31,7 +34,7 @@ uint64_t locks_clock_ns(const struct locks *locks, const struct locks_clock *clo
 
 /* ---- what is yet to happen ---- */
 
-static void *grown(void *memory, size_t size)
+void *locks_grown(void *memory, size_t size)
 {
     void *more = realloc(memory, size);
     if (!more)
@@ -43,8 +46,8 @@ static void push_message(struct locks *locks, uint64_t at_ns, const struct locks
 {
     if (locks->free_count == 0) {
         uint32_t room = locks->room == 0 ? 64 : locks->room * 2;
-        locks->messages = grown(locks->messages, room * sizeof(*locks->messages));
-        locks->free = grown(locks->free, room * sizeof(*locks->free));
+        locks->messages = locks_grown(locks->messages, room * sizeof(*locks->messages));
+        locks->free = locks_grown(locks->free, room * sizeof(*locks->free));
         for (uint32_t i = locks->room; i < room; i++)
             locks->free[locks->free_count++] = i;
         locks->room = room;
@@ -57,10 +60,11 @@ static void push_message(struct locks *locks, uint64_t at_ns, const struct locks
 void locks_send(struct locks *locks, const struct locks_message *message)
 {
     struct weir_sim_random *random = &locks->random;
-    if (weir_sim_random_chance(random, LOSS_PPM))
+    bool calm = locks->now_ns >= locks->calm_ns;
+    if (!calm && weir_sim_random_chance(random, LOSS_PPM))
         return;
     uint64_t delay_ns = weir_sim_random_in(random, MILLISECOND / 10, 3 * MILLISECOND);
-    if (weir_sim_random_chance(random, SLOW_PPM))
+    if (!calm && weir_sim_random_chance(random, SLOW_PPM))
         delay_ns = weir_sim_random_below(random, 5 * locks->ttl_ns / 2);
     struct locks_message sent = *message;
     sent.stopped_ns = 0;
@@ -86,10 +90,29 @@ void locks_wake_to_renew(struct locks *locks, uint32_t client, uint64_t delay_ns
     push_timer(locks, client, TIMER_RENEW, locks->now_ns + delay_ns);
 }
 
-static void push_fault(struct locks *locks, enum fault fault, uint64_t delay_ns)
+void locks_batch_event(struct locks *locks, enum locks_step step, uint32_t weir, uint32_t slot, uint64_t at_ns)
+{
+    weir_sim_queue_push(&locks->queue, at_ns,
+                        &(struct weir_sim_event){ .kind = WEIR_SIM_EVENT_FINISH,
+                                                  .place = weir,
+                                                  .number = step,
+                                                  .life = locks->weirs[weir].timer,
+                                                  .slot = slot });
+}
+
+void locks_visitor_event(struct locks *locks, uint32_t visitor, uint64_t delay_ns)
 {
     weir_sim_queue_push(&locks->queue, locks->now_ns + delay_ns,
-                        &(struct weir_sim_event){ .kind = WEIR_SIM_EVENT_FAULT, .number = fault });
+                        &(struct weir_sim_event){ .kind = WEIR_SIM_EVENT_TIMER,
+                                                  .place = visitor,
+                                                  .number = TIMER_VISIT,
+                                                  .life = ++locks->visitors[visitor].timer });
+}
+
+static void push_fault(struct locks *locks, enum fault fault, uint32_t weir, uint64_t delay_ns)
+{
+    weir_sim_queue_push(&locks->queue, locks->now_ns + delay_ns,
+                        &(struct weir_sim_event){ .kind = WEIR_SIM_EVENT_FAULT, .number = fault, .place = weir });
 }
 
 /* ---- faults ---- */
@@ -101,23 +124,42 @@ static void pause_one(struct locks *locks)
     locks->result->pauses++;
 }
 
-static void fault_happens(struct locks *locks, enum fault fault)
+void locks_weir_ended(struct locks *locks, uint32_t weir)
 {
+    if (locks->now_ns < STOP_NS)
+        push_fault(locks, FAULT_START, weir, weir_sim_random_in(&locks->random, 50, 3000) * MILLISECOND);
+}
+
+static void fault_happens(struct locks *locks, enum fault fault, uint32_t weir)
+{
+    struct weir_sim_random *random = &locks->random;
     switch (fault) {
     case FAULT_START:
-        locks->restarting = false;
-        locks->service.wall_step_s = weir_sim_random_below(&locks->random, UINT64_C(1000000000));
-        locks_service_start(locks);
+        if (locks->now_ns < STOP_NS)
+            locks_weir_start(locks, weir);
         break;
     case FAULT_FAIL_OVER:
-        locks_service_fail_over(locks);
+        locks_store_fail_over(locks);
         break;
     case FAULT_PAUSE:
         pause_one(locks);
         break;
     case FAULT_KILL:
-        locks->result->restarts += locks->service.up;
-        locks->service.up = false;
+        locks->weirs[weir].doomed = weir_sim_random_below(random, 2) == 0;
+        if (!locks->weirs[weir].doomed)
+            locks_weir_kill(locks, weir);
+        break;
+    case FAULT_STOP:
+        locks_weir_stop(locks, weir);
+        break;
+    case FAULT_STALL:
+        locks->store.stalled_until_ns = locks->now_ns + weir_sim_random_in(random, 100, 3500) * MILLISECOND;
+        break;
+    case FAULT_DOWN:
+        locks->store.down_until_ns = locks->now_ns + weir_sim_random_in(random, 100, 3000) * MILLISECOND;
+        locks->store.fails_unknown = weir_sim_random_below(random, 2) == 0;
+        break;
+    case FAULT_KINDS:
         break;
     }
 }
@@ -125,13 +167,13 @@ static void fault_happens(struct locks *locks, enum fault fault)
 static void faults_draw(struct locks *locks)
 {
     struct weir_sim_random *random = &locks->random;
-    static const struct {
-        enum fault fault;
-        uint64_t most;
-    } kinds[] = { { FAULT_FAIL_OVER, 3 }, { FAULT_PAUSE, 20 }, { FAULT_KILL, 2 } };
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        for (uint64_t left = weir_sim_random_in(random, 0, kinds[i].most); left > 0; left--)
-            push_fault(locks, kinds[i].fault, weir_sim_random_below(random, DURATION_NS));
+    static const uint64_t most[FAULT_KINDS] = { [FAULT_FAIL_OVER] = 3, [FAULT_PAUSE] = 20, [FAULT_KILL] = 3,
+                                                [FAULT_STOP] = 2,      [FAULT_STALL] = 4,  [FAULT_DOWN] = 3 };
+    for (int fault = 0; fault < FAULT_KINDS; fault++) {
+        uint64_t left = most[fault] ? weir_sim_random_in(random, 0, most[fault]) : 0;
+        for (; left > 0; left--)
+            push_fault(locks, (enum fault)fault, (uint32_t)weir_sim_random_below(random, locks->weirs_count),
+                       weir_sim_random_below(random, CALM_NS));
     }
 }
 
@@ -148,10 +190,10 @@ static void message_comes(struct locks *locks, uint32_t slot)
     else if (message.verb >= LOCKS_INSTALL)
         locks_replica_hear(locks, &message);
     else
-        locks_service_hear(locks, &message);
+        locks_weir_hear(locks, &message);
 }
 
-static void timer_due(struct locks *locks, const struct weir_sim_event *event)
+static void client_due(struct locks *locks, const struct weir_sim_event *event)
 {
     const struct locks_client *client = &locks->clients[event->place];
     if (event->number == TIMER_TURN && event->life != client->turn)
@@ -164,6 +206,26 @@ static void timer_due(struct locks *locks, const struct weir_sim_event *event)
         locks_client_renew(locks, event->place);
 }
 
+static void look(struct locks *locks)
+{
+    locks_waits_look(locks);
+    weir_sim_queue_push(&locks->queue, locks->now_ns + LOCKS_LOOK_NS,
+                        &(struct weir_sim_event){ .kind = WEIR_SIM_EVENT_TIMER, .number = TIMER_LOOK });
+    bool stops = locks->now_ns >= STOP_NS && locks->now_ns < STOP_NS + LOCKS_LOOK_NS;
+    for (uint32_t i = 0; i < locks->weirs_count && stops; i++)
+        locks_weir_stop(locks, i);
+}
+
+static void timer_due(struct locks *locks, const struct weir_sim_event *event)
+{
+    if (event->number == TIMER_LOOK)
+        look(locks);
+    else if (event->number != TIMER_VISIT)
+        client_due(locks, event);
+    else if (locks->visitors[event->place].timer == event->life)
+        locks_visitor_wake(locks, event->place);
+}
+
 static void event_happens(struct locks *locks, const struct weir_sim_event *event)
 {
     locks->result->events++;
@@ -171,17 +233,15 @@ static void event_happens(struct locks *locks, const struct weir_sim_event *even
         message_comes(locks, event->slot);
     else if (event->kind == WEIR_SIM_EVENT_TIMER)
         timer_due(locks, event);
+    else if (event->kind == WEIR_SIM_EVENT_FINISH)
+        locks_weir_step(locks, event);
     else
-        fault_happens(locks, (enum fault)event->number);
-    if (!locks->service.up && !locks->restarting) {
-        locks->restarting = true;
-        push_fault(locks, FAULT_START, weir_sim_random_in(&locks->random, 50, 3000) * MILLISECOND);
-    }
+        fault_happens(locks, (enum fault)event->number, event->place);
 }
 
 /* ---- what the seed chooses ---- */
 
-static struct locks_clock clock_draw(struct weir_sim_random *random)
+struct locks_clock locks_clock_draw(struct weir_sim_random *random)
 {
     return (struct locks_clock){ .base_ns = weir_sim_random_below(random, UINT64_C(1) << 50),
                                  .rate = (int64_t)weir_sim_random_in(random, 0, 2 * RATE_MAX) - RATE_MAX };
@@ -212,26 +272,52 @@ static void world_draw(struct locks *locks)
     locks->ttl_ns = weir_sim_random_in(random, 2000, 5000) * MILLISECOND;
     quorum_draw(locks);
     locks->clients_count = (uint32_t)weir_sim_random_in(random, 2, LOCKS_CLIENTS_MAX);
-    locks->service.clock = clock_draw(random);
-    locks_service_start(locks);
+    locks->store.clock = locks_clock_draw(random);
+    locks_store_draw(locks);
+    for (uint32_t i = 0; i < locks->weirs_count; i++) {
+        locks_weir_draw(locks, i);
+        locks_weir_start(locks, i);
+    }
+    locks->visitors_count = (uint32_t)weir_sim_random_in(random, 0, LOCKS_VISITORS_MAX);
+    for (uint32_t i = 0; i < locks->visitors_count; i++)
+        locks_visitor_event(locks, i, weir_sim_random_below(random, LOCKS_SECOND));
     for (uint32_t i = 0; i < locks->clients_count; i++) {
-        locks->clients[i].clock = clock_draw(random);
+        locks->clients[i].clock = locks_clock_draw(random);
         locks->clients[i].heedless = weir_sim_random_below(random, 2) == 0;
+        locks->clients[i].hasty = weir_sim_random_below(random, 2) == 0;
         locks->clients[i].patience_ns = weir_sim_random_in(random, 300 * MILLISECOND, 2 * locks->ttl_ns);
         locks_wake(locks, i, weir_sim_random_below(random, LOCKS_SECOND));
     }
     faults_draw(locks);
+    look(locks);
+}
+
+static void world_end(struct locks *locks)
+{
+    locks->now_ns = DURATION_NS;
+    for (uint32_t i = 0; i < locks->weirs_count; i++)
+        locks_weir_kill(locks, i);
+    for (uint32_t i = 0; i < locks->batches_count; i++)
+        free(locks->batches[i]);
+    weir_sim_queue_deinit(&locks->queue);
+    free(locks->waits.records);
+    free(locks->waits.holds);
+    free(locks->batches);
+    free(locks->messages);
+    free(locks->free);
+    free(locks);
 }
 
 void weir_sim_locks_run(uint64_t seed, enum weir_sim_locks_plant plant, struct weir_sim_locks_result *ret_result)
 {
-    struct locks *locks = grown(NULL, sizeof(*locks));
+    struct locks *locks = locks_grown(NULL, sizeof(*locks));
     struct weir_sim_event event;
     *ret_result = (struct weir_sim_locks_result){ .duration_ns = DURATION_NS };
     memset(locks, 0, sizeof(*locks));
     locks->plant = plant;
     locks->random.state = seed;
     locks->result = ret_result;
+    locks->calm_ns = CALM_NS;
     weir_sim_queue_init(&locks->queue);
     world_draw(locks);
     ret_result->clients = locks->clients_count;
@@ -239,11 +325,14 @@ void weir_sim_locks_run(uint64_t seed, enum weir_sim_locks_plant plant, struct w
     ret_result->install = locks->quorum.install;
     ret_result->read = locks->quorum.read;
     ret_result->write = locks->quorum.write;
+    ret_result->weirs = locks->weirs_count;
+    ret_result->visitors = locks->visitors_count;
+    ret_result->shared = locks->store.shared;
     while (weir_sim_queue_pop(&locks->queue, &locks->now_ns, &event) && locks->now_ns < DURATION_NS &&
-           !ret_result->broken && locks->check.count < LOCKS_GRANTS_MAX)
+           !ret_result->broken)
         event_happens(locks, &event);
-    weir_sim_queue_deinit(&locks->queue);
-    free(locks->messages);
-    free(locks->free);
-    free(locks);
+    for (uint32_t i = 0; i < locks->weirs_count && !ret_result->broken; i++)
+        if (locks->weirs[i].keeper)
+            locks_broken(locks, "a weir that was to stop has not answered everybody");
+    world_end(locks);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/locks_inside.h"
 
-static void broken(struct locks *locks, const char *what)
+void locks_broken(struct locks *locks, const char *what)
 {
     if (locks->result->broken)
         return;
@@ -14,7 +14,7 @@ void locks_check_granted(struct locks *locks, uint32_t client, struct weir_token
 {
     struct locks_check *check = &locks->check;
     if (check->count > 0 && weir_token_compare(check->grants[check->count - 1].token, token) >= 0)
-        broken(locks, "a token is not greater than the one before it");
+        locks_broken(locks, "a token is not greater than the one before it");
     if (check->count < LOCKS_GRANTS_MAX)
         check->grants[check->count++] = (struct locks_grant){ .token = token, .client = client };
     check->lease_token = token;
@@ -27,7 +27,7 @@ void locks_check_renewed(struct locks *locks, struct weir_token token, uint64_t 
     if (weir_token_compare(token, check->lease_token) != 0)
         return; /* an older store came back, with an older holder */
     if (now_ns >= check->lease_end_ns)
-        broken(locks, "a renewal was accepted after the lease had ended");
+        locks_broken(locks, "a renewal was accepted after the lease had ended");
     check->lease_end_ns = weir_max_u64(check->lease_end_ns, end_ns);
 }
 
@@ -60,7 +60,7 @@ void locks_check_believes(struct locks *locks, uint32_t client)
         bool excused = failed_over &&
                        (locks->check.grants[self->grant].forgotten || locks->check.grants[other->grant].forgotten);
         if (!excused)
-            broken(locks, "two clients believe that they hold the lock");
+            locks_broken(locks, "two clients believe that they hold the lock");
     }
 }
 
@@ -93,9 +93,9 @@ void locks_check_shown(struct locks *locks, size_t grant, uint64_t value)
     locks->result->shown++;
     for (size_t i = 0; i <= grant; i++) {
         if (grants[i].acknowledged > value)
-            broken(locks, "an acknowledged update is missing from what a later holder read");
+            locks_broken(locks, "an acknowledged update is missing from what a later holder read");
         if (grants[i].shown > value + 1)
-            broken(locks, "a value was seen by one holder, and unseen by a later one");
+            locks_broken(locks, "a value was seen by one holder, and unseen by a later one");
     }
     grants[grant].shown = value + 1;
 }
@@ -105,10 +105,10 @@ void locks_check_acknowledged(struct locks *locks, size_t grant, uint64_t value,
     struct locks_grant *grants = locks->check.grants;
     locks->result->acknowledged++;
     if (late)
-        broken(locks, "a write begun after a later install was done is acknowledged");
+        locks_broken(locks, "a write begun after a later install was done is acknowledged");
     for (size_t i = grant + 1; i < locks->check.count; i++) {
         if (grants[i].shown > 0 && grants[i].shown - 1 < value)
-            broken(locks, "an acknowledged update is overwritten by a later holder, who was not shown it");
+            locks_broken(locks, "an acknowledged update is overwritten by a later holder, who was not shown it");
     }
     grants[grant].acknowledged = weir_max_u64(grants[grant].acknowledged, value);
 }

@@ -31,11 +31,14 @@ static void ask_service(struct locks *locks, uint32_t client, enum locks_verb ve
     struct locks_client *self = &locks->clients[client];
     struct locks_message message = { .verb = verb,
                                      .client = client,
+                                     .replica = self->weir,
                                      .holder = self->session * LOCKS_CLIENTS_MAX + client + 1,
                                      .turn = self->turn,
                                      .token = self->token,
                                      .sent_ns = client_now(locks, client) };
     message.stopped_ns = stop(locks, client);
+    if (verb == LOCKS_ACQUIRE && !self->hasty)
+        message.wait_ns = weir_sim_random_below(&locks->random, self->patience_ns);
     locks_send(locks, &message);
 }
 
@@ -78,6 +81,7 @@ static void leave(struct locks *locks, uint32_t client, bool release)
     if (release)
         ask_service(locks, client, LOCKS_RELEASE);
     self->session++;
+    self->weir = (uint32_t)weir_sim_random_below(&locks->random, locks->weirs_count);
     locks_wake(locks, client, weir_sim_random_in(&locks->random, 10, 500) * MILLISECOND);
 }
 
@@ -152,6 +156,11 @@ static void acquired(struct locks *locks, uint32_t client, const struct locks_me
 {
     struct locks_client *self = &locks->clients[client];
     uint64_t now_ns = client_now(locks, client);
+    if (message->result == WEIR_EUNKNOWN || message->result == WEIR_EDOWN) { /* it asks again, as the same owner */
+        self->turn++;
+        locks_wake(locks, client, weir_sim_random_in(&locks->random, 1, 300) * MILLISECOND);
+        return;
+    }
     if (message->result != 0) {
         leave(locks, client, false);
         return;
@@ -175,12 +184,13 @@ static void renewed(struct locks *locks, uint32_t client, const struct locks_mes
 {
     struct locks_client *self = &locks->clients[client];
     uint64_t now_ns = client_now(locks, client);
-    if (message->result != 0)
+    if (message->result == WEIR_ELOST)
         weir_deadline_lose(&self->deadline);
-    else if (weir_deadline_extend(&self->deadline, message->sent_ns, message->lease_ns, now_ns))
+    else if (message->result == 0 && weir_deadline_extend(&self->deadline, message->sent_ns, message->lease_ns, now_ns))
         locks_check_believes(locks, client);
+    uint64_t left_ns = weir_sub_sat(weir_deadline_renew_at_ns(&self->deadline), now_ns);
     if (weir_deadline_mine(&self->deadline, now_ns))
-        locks_wake_to_renew(locks, client, weir_sub_sat(weir_deadline_renew_at_ns(&self->deadline), now_ns));
+        locks_wake_to_renew(locks, client, message->result == 0 ? left_ns : weir_max_u64(left_ns, 200 * MILLISECOND));
     else
         locks->result->lost++;
 }
@@ -224,7 +234,9 @@ void locks_client_hear(struct locks *locks, const struct locks_message *message)
 void locks_client_wake(struct locks *locks, uint32_t client)
 {
     struct locks_client *self = &locks->clients[client];
-    if (self->phase == LOCKS_IDLE || self->phase == LOCKS_ASKING) {
+    if (self->phase == LOCKS_ASKING && weir_sim_random_below(&locks->random, 5) == 0) {
+        leave(locks, client, true);
+    } else if (self->phase == LOCKS_IDLE || self->phase == LOCKS_ASKING) {
         self->phase = LOCKS_ASKING;
         self->turn++;
         ask_service(locks, client, LOCKS_ACQUIRE);
