@@ -372,7 +372,7 @@ static int file_close(const char *path, FILE *file)
 
 static int run_one(const struct flags *flags)
 {
-    static struct weir_sim_result result;
+    struct weir_sim_result result = { 0 };
     struct weir_sim_plan plan;
     struct weir_sim_trace trace = { .marks = NULL };
     struct weir_fault fault;
@@ -402,7 +402,7 @@ static uint64_t clock_ns(void)
 static void failure_report(const struct flags *flags, uint64_t seed, const struct weir_sim_plan *plan,
                            enum weir_sim_break kind)
 {
-    static struct weir_sim_result result;
+    struct weir_sim_result result = { 0 };
     struct weir_sim_command command = { seed, flags->options, weir_sim_shrink(plan, kind) };
     struct weir_sim_plan smaller = *plan;
     struct weir_fault fault;
@@ -419,7 +419,7 @@ static void failure_report(const struct flags *flags, uint64_t seed, const struc
 /* Shrinks and shows the first failing run; counts the others. */
 static int soak(const struct flags *flags)
 {
-    static struct weir_sim_result result;
+    struct weir_sim_result result = { 0 };
     struct weir_sim_cover cover = { 0 };
     struct weir_sim_plan plan;
     struct weir_fault fault;
@@ -440,7 +440,7 @@ static int soak(const struct flags *flags)
 
 static int run_scenario(const struct flags *flags, const char *path)
 {
-    static struct weir_scenario scenario;
+    struct weir_scenario scenario = { 0 };
     struct weir_scenario_row rows[WEIR_SCENARIO_WAYS_MAX];
     struct weir_fault fault;
     char error[256];

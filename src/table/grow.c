@@ -15,6 +15,7 @@ static bool lock_movers(struct weir_table *table, struct weir_place place, uint6
                         unsigned *ret_movers)
 {
     unsigned movers = 0;
+    weir_assert(place.line == &table->lines[place.number] && place.number < count);
     for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
         struct weir_slot *slot = &place.line->slot[i];
         struct weir_pair pair = weir_slot_load(slot);
@@ -44,6 +45,8 @@ static bool split(struct weir_table *table, uint64_t now_ns)
     uint64_t number = count & (UINT64_MAX >> __builtin_clzll(count)) >> 1;
     struct weir_line *line = &table->lines[number], *fresh = &table->lines[count];
     unsigned movers;
+    weir_assert(count >= UINT64_C(4) << table->shard_bits && count < table->lines_max);
+    weir_assert(number < count && ((number ^ count) & weir_table_shard_mask(table)) == 0); /* one lock for both */
     weir_shard_lock(table, number);
     bool locked = lock_movers(table, (struct weir_place){ line, number, 0, false }, count + 1, now_ns, &movers);
     if (locked) {
@@ -51,6 +54,8 @@ static bool split(struct weir_table *table, uint64_t now_ns)
             if (!(movers >> i & 1))
                 continue;
             struct weir_pair pair = weir_pair_unlock(weir_slot_load(&line->slot[i]));
+            weir_assert(weir_slot_tag(&fresh->slot[i]) == 0);
+            weir_assert(!must_move(table, pair, count, count + 1)); /* there it is at home */
             if (weir_table_kind(table, pair).wide) {
                 uint64_t a, b;
                 weir_continuation_get(&line->slot[i], &a, &b);
@@ -58,6 +63,7 @@ static bool split(struct weir_table *table, uint64_t now_ns)
             }
             weir_slot_set(&fresh->slot[i], pair);
         }
+        weir_assert(__atomic_load_n(&table->count, __ATOMIC_RELAXED) == count); /* nobody else grows */
         __atomic_store_n(&table->count, count + 1, __ATOMIC_RELEASE);
         for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
             if (!(movers >> i & 1))
@@ -78,6 +84,7 @@ unsigned weir_table_grow(struct weir_table *table, unsigned splits, uint64_t now
         return 0;
     while (done < splits && __atomic_load_n(&table->count, __ATOMIC_RELAXED) < table->lines_max && split(table, now_ns))
         done++;
+    weir_assert(done <= splits && __atomic_load_n(&table->growing, __ATOMIC_RELAXED) == 1);
     __atomic_store_n(&table->growing, 0, __ATOMIC_RELEASE);
     return done;
 }
@@ -89,9 +96,11 @@ void weir_table_prefault(struct weir_table *table)
     if (ahead >= table->lines_max)
         return;
     /* Writing the nothing that is there, in one step, is harmless whoever uses the line. */
-    for (uint64_t i = ahead - page_lines + 64; i <= ahead; i += 64)
+    for (uint64_t i = ahead - page_lines + 64; i <= ahead; i += 64) {
+        weir_assert(i < table->lines_max);
         if (weir_slot_tag(&table->lines[i].slot[0]) == 0)
             (void)weir_slot_swap(&table->lines[i].slot[0], WEIR_PAIR_EMPTY, WEIR_PAIR_EMPTY);
+    }
 }
 
 /* Holds the entry at a place for the walk, waiting for whoever holds it, also where it then need not be. False if there
@@ -118,6 +127,7 @@ static bool hold_wanted(struct weir_table *table, struct weir_place place, uint6
             continue;
         if (dead && !show)
             return false;
+        weir_assert(!weir_table_kind(table, pair).wide || place.index % 2 == 0);
         *ret_held = (struct weir_held){ .slot = slot, .pair = pair, .wide = weir_table_kind(table, pair).wide };
         if (ret_held->wide)
             weir_continuation_get(slot, &ret_held->a, &ret_held->b);
@@ -128,6 +138,8 @@ static bool hold_wanted(struct weir_table *table, struct weir_place place, uint6
 bool weir_table_walk(struct weir_table *table, uint64_t *cursor, size_t lines_max, uint64_t now_ns,
                      bool (*wanted)(void *context, uint32_t limit), weir_table_visitor *visitor, void *context)
 {
+    weir_assert(*cursor <= table->lines_max);
+    weir_assert(*cursor == 0 || __atomic_load_n(&table->walking, __ATOMIC_RELAXED)); /* it goes on, it was not ended */
     if (*cursor == 0)
         __atomic_store_n(&table->walking, 1, __ATOMIC_RELAXED);
     while (lines_max-- > 0) {
@@ -165,6 +177,7 @@ bool weir_table_hold_any(struct weir_table *table, uint64_t *cursor, size_t line
                 continue;
             if (weir_table_kind(table, pair).kept && !weir_table_dead(table, pair, now_ns))
                 continue;
+            weir_assert(weir_table_kind(table, pair).wide && i % 2 == 0);
             int64_t forgiven = weir_table_forgiven_ns(table, line, i, pair, now_ns);
             if (forgiven < best_forgiven) {
                 best_forgiven = forgiven;
@@ -193,6 +206,7 @@ static bool rebased(const struct weir_table *table, struct weir_pair pair, uint6
         return false;
     if (ahead > (wide)WEIR_TICKS_DEBT_MAX)
         ahead = (wide)WEIR_TICKS_DEBT_MAX;
+    weir_assert(ahead >= -(wide)WEIR_TICKS_SPAN_MAX && ahead <= (wide)WEIR_TICKS_DEBT_MAX);
     uint64_t fresh_at = weir_ticks_at(now_ns, shift) + (uint64_t)(int64_t)ahead;
     *ret_pair = weir_pair_with(pair, weir_pair_limit(pair), fresh_at);
     return true;
@@ -233,6 +247,8 @@ void weir_table_rebase(struct weir_table *table, uint64_t now_ns)
     for (uint64_t n = 0; n < count; n++)
         for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++)
             rebase_slot(table, (struct weir_place){ &table->lines[n], n, i, false }, base_ns, now_ns);
+    weir_assert(__atomic_load_n(&table->count, __ATOMIC_ACQUIRE) == count); /* or lines were left behind */
+    weir_assert(__atomic_load_n(&table->base_ns, __ATOMIC_RELAXED) == base_ns);
     __atomic_store_n(&table->base_ns, now_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&table->walking, walking, __ATOMIC_RELAXED);
     __atomic_store_n(&table->growing, 0, __ATOMIC_RELEASE);

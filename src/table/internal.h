@@ -62,6 +62,7 @@ void weir_shard_unlock(struct weir_table *table, uint64_t line_number);
 /* The hash of an entry that stands in line `number`, as far as the table uses it. */
 static inline uint64_t weir_table_hash_of(const struct weir_table *table, struct weir_pair pair, uint64_t number)
 {
+    weir_debug_assert(number < table->lines_max && weir_tag_is_entry(pair.tag));
     uint64_t shard = number & weir_table_shard_mask(table);
     uint64_t hash = (pair.tag & WEIR_TAG_KEY_MASK) | shard << (WEIR_TABLE_SHARD_BITS - table->shard_bits);
     /* The second's shard differs from the first's by the same bits that the first's does from the second's. */
@@ -75,6 +76,7 @@ static inline uint64_t weir_table_hash_of(const struct weir_table *table, struct
 /* Sets a slot that only we may change: locked by us, or empty under our shard's lock. */
 static inline void weir_slot_set(struct weir_slot *slot, struct weir_pair next)
 {
+    weir_debug_assert(next.tag == 0 || weir_pair_limit(next) > 0);
     bool swapped = weir_slot_swap(slot, weir_slot_load(slot), next);
     weir_assert(swapped);
 }
@@ -82,18 +84,22 @@ static inline void weir_slot_set(struct weir_slot *slot, struct weir_pair next)
 /* The continuation behind a main slot, which belongs to the holder of that. */
 static inline void weir_continuation_get(const struct weir_slot *main, uint64_t *ret_a, uint64_t *ret_b)
 {
+    weir_debug_assert((uintptr_t)main % (2 * sizeof *main) == 0); /* at an even place: the next is of the same line */
     *ret_a = __atomic_load_n(&main[1].tag, __ATOMIC_RELAXED) & ~WEIR_TAG_CONTINUATION;
     *ret_b = __atomic_load_n(&main[1].word, __ATOMIC_RELAXED);
 }
 
 static inline void weir_continuation_set(struct weir_slot *main, uint64_t a, uint64_t b)
 {
+    weir_assert(!(a & WEIR_TAG_CONTINUATION)); /* 63 bits are all that there is room for */
+    weir_assert(weir_slot_tag(&main[1]) == 0 || (weir_slot_tag(&main[1]) & WEIR_TAG_CONTINUATION));
     __atomic_store_n(&main[1].word, b, __ATOMIC_RELAXED);
     __atomic_store_n(&main[1].tag, a | WEIR_TAG_CONTINUATION, __ATOMIC_RELEASE);
 }
 
 static inline void weir_continuation_clear(struct weir_slot *main)
 {
+    weir_assert(weir_slot_tag(&main[1]) & WEIR_TAG_CONTINUATION);
     __atomic_store_n(&main[1].word, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&main[1].tag, 0, __ATOMIC_RELEASE);
 }
@@ -101,8 +107,10 @@ static inline void weir_continuation_clear(struct weir_slot *main)
 /* Entries come (1, and -1 as they go) with their slots. */
 static inline void weir_table_count(struct weir_table *table, int64_t entries, int64_t slots)
 {
-    __atomic_fetch_add(&table->entries, (uint64_t)entries, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&table->slots_used, (uint64_t)slots, __ATOMIC_RELAXED);
+    uint64_t entries_now = __atomic_add_fetch(&table->entries, (uint64_t)entries, __ATOMIC_RELAXED);
+    uint64_t slots_now = __atomic_add_fetch(&table->slots_used, (uint64_t)slots, __ATOMIC_RELAXED);
+    weir_assert((int64_t)entries_now >= 0); /* each came before it went */
+    weir_assert((int64_t)slots_now >= 0);
 }
 
 /* Takes an entry out, dead or evicted, if it still shows `seen` and nobody holds it. Tells `forgotten`. */

@@ -19,10 +19,13 @@ static uint64_t link_make(uint32_t previous, uint32_t next)
 /* The first word of a free ring links it to its neighbours in the list. */
 static void list_add(struct weir_logs *logs, uint32_t block, unsigned order)
 {
+    weir_assert(block % (1u << order) == 0 && logs->blocks - block >= 1u << order);
+    weir_assert(logs->states[block] == LOGS_INSIDE);
     uint32_t next = logs->free_head[order];
     *weir_logs_times(logs, block) = link_make(WEIR_LOGS_NONE, next);
     if (next != WEIR_LOGS_NONE) {
         uint64_t *link = weir_logs_times(logs, next);
+        weir_assert(*link >> 32 == WEIR_LOGS_NONE); /* it was the first */
         *link = link_make(block, (uint32_t)*link);
     }
     logs->free_head[order] = block;
@@ -31,16 +34,20 @@ static void list_add(struct weir_logs *logs, uint32_t block, unsigned order)
 
 static void list_remove(struct weir_logs *logs, uint32_t block, unsigned order)
 {
+    weir_assert(logs->states[block] == (LOGS_FREE | order));
     uint64_t link = *weir_logs_times(logs, block);
     uint32_t previous = (uint32_t)(link >> 32), next = (uint32_t)link;
     if (next != WEIR_LOGS_NONE) {
         uint64_t *next_link = weir_logs_times(logs, next);
+        weir_assert(*next_link >> 32 == block);
         *next_link = link_make(previous, (uint32_t)*next_link);
     }
     if (previous != WEIR_LOGS_NONE) {
         uint64_t *previous_link = weir_logs_times(logs, previous);
+        weir_assert((uint32_t)*previous_link == block);
         *previous_link = link_make((uint32_t)(*previous_link >> 32), next);
     } else {
+        weir_assert(logs->free_head[order] == block);
         logs->free_head[order] = next;
     }
     logs->states[block] = LOGS_INSIDE;
@@ -76,12 +83,17 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
             order--;
         list_add(logs, block, order);
         block += 1u << order;
+        weir_assert(block <= logs->blocks);
     }
     return 0;
 }
 
 void weir_logs_deinit(struct weir_logs *logs)
 {
+#ifdef WEIR_DEBUG
+    if (logs->memory && logs->states && logs->keepers && logs->kept_by && logs->shares)
+        weir_logs_check(logs);
+#endif
     if (logs->memory)
         munmap(logs->memory, logs->blocks * BLOCK_BYTES);
     free(logs->states);
@@ -141,9 +153,12 @@ void weir_logs_share(struct weir_logs *logs, const uint16_t *keepers, size_t cou
         logs->shares[keepers[i]] = true;
     }
     logs->floor = sharers > 0 ? logs->blocks / 2 / (2 * sharers) : 0;
+    weir_assert(sharers <= count);
     logs->floors_open = 0;
     for (uint32_t keeper = 1; keeper <= WEIR_LOGS_KEEPERS; keeper++)
         logs->floors_open += floor_open(logs, (uint16_t)keeper);
+    weir_assert(logs->floors_open <= sharers * logs->floor);
+    weir_assert(logs->floors_open <= logs->blocks / 4); /* half of what may be kept at all */
     pthread_mutex_unlock(&logs->mutex);
 }
 
@@ -151,10 +166,14 @@ void weir_logs_share(struct weir_logs *logs, const uint16_t *keepers, size_t cou
 static void count_kept(struct weir_logs *logs, uint16_t keeper, unsigned order, int sign)
 {
     int64_t blocks = sign * (INT64_C(1) << order);
+    weir_assert(keeper != 0 && (sign == 1 || sign == -1));
+    weir_assert(sign > 0 || (logs->kept_by[keeper] >> order != 0 && logs->blocks_kept >> order != 0));
+    weir_assert(logs->floors_open >= floor_open(logs, keeper));
     logs->floors_open -= floor_open(logs, keeper);
     logs->blocks_kept += (uint64_t)blocks;
     logs->kept_by[keeper] += (uint32_t)blocks;
     logs->floors_open += floor_open(logs, keeper);
+    weir_assert(logs->kept_by[keeper] <= logs->blocks_kept && logs->blocks_kept <= logs->blocks / 2);
 }
 
 uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t keeper)
@@ -178,6 +197,8 @@ uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t keepe
         logs->blocks_used += UINT64_C(1) << want;
         if (keeper)
             count_kept(logs, keeper, want, 1);
+        weir_assert(order == want && logs->blocks_used <= logs->blocks);
+        weir_assert(logs->blocks_kept <= logs->blocks_used);
     }
     pthread_mutex_unlock(&logs->mutex);
     return block;
@@ -188,6 +209,7 @@ void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries)
     unsigned order = order_of(entries);
     pthread_mutex_lock(&logs->mutex);
     weir_assert(block < logs->blocks && logs->states[block] == order);
+    weir_assert(logs->blocks_used >= UINT64_C(1) << order);
     logs->blocks_used -= UINT64_C(1) << order;
     if (logs->keepers[block])
         count_kept(logs, logs->keepers[block], order, -1);
@@ -200,7 +222,67 @@ void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries)
         block &= ~(1u << order);
         order++;
     }
+    weir_assert(logs->blocks_kept <= logs->blocks_used); /* of a kept ring both counts fell */
     list_add(logs, block, order);
+    pthread_mutex_unlock(&logs->mutex);
+}
+
+/* What the rings say, one by one. */
+struct counted {
+    uint64_t used, kept;
+    uint64_t kept_by; /* blocks times keeper: that no ring is counted for another keeper */
+    uint64_t free[WEIR_LOGS_ORDERS];
+};
+
+static void check_ring(const struct weir_logs *logs, uint32_t block, struct counted *counted)
+{
+    unsigned state = logs->states[block], order = state & ~(unsigned)LOGS_FREE;
+    weir_assert(order < WEIR_LOGS_ORDERS);
+    uint32_t size = 1u << order, buddy = block ^ size;
+    weir_assert(block % size == 0 && size <= logs->blocks - block);
+    for (uint32_t i = 1; i < size; i++)
+        weir_assert(logs->states[block + i] == LOGS_INSIDE);
+    if (state & LOGS_FREE) {
+        counted->free[order]++;
+        weir_assert(order + 1 == WEIR_LOGS_ORDERS || buddy >= logs->blocks || logs->states[buddy] != state);
+        return;
+    }
+    counted->used += size;
+    counted->kept += logs->keepers[block] ? size : 0;
+    counted->kept_by += (uint64_t)size * logs->keepers[block];
+}
+
+/* Each list has all the free rings of its order, linked both ways. */
+static void check_list(const struct weir_logs *logs, unsigned order, uint64_t free)
+{
+    uint32_t previous = WEIR_LOGS_NONE;
+    for (uint32_t block = logs->free_head[order]; block != WEIR_LOGS_NONE; free--) {
+        uint64_t link = *weir_logs_times(logs, block);
+        weir_assert(free > 0 && block < logs->blocks);
+        weir_assert(logs->states[block] == (LOGS_FREE | order) && link >> 32 == previous);
+        previous = block;
+        block = (uint32_t)link;
+    }
+    weir_assert(free == 0);
+}
+
+void weir_logs_check(struct weir_logs *logs)
+{
+    struct counted counted = { 0 };
+    uint64_t kept_by = 0, floors_open = 0;
+    pthread_mutex_lock(&logs->mutex);
+    for (uint32_t block = 0; block < logs->blocks; block += 1u << (logs->states[block] & ~(unsigned)LOGS_FREE))
+        check_ring(logs, block, &counted);
+    for (unsigned order = 0; order < WEIR_LOGS_ORDERS; order++)
+        check_list(logs, order, counted.free[order]);
+    for (uint32_t keeper = 1; keeper <= WEIR_LOGS_KEEPERS && logs->blocks > 0; keeper++) {
+        kept_by += (uint64_t)logs->kept_by[keeper] * keeper;
+        floors_open += floor_open(logs, (uint16_t)keeper);
+    }
+    weir_assert(logs->blocks_used == counted.used);
+    weir_assert(logs->blocks_kept == counted.kept);
+    weir_assert(counted.kept_by == kept_by);
+    weir_assert(logs->floors_open == floors_open);
     pthread_mutex_unlock(&logs->mutex);
 }
 
@@ -241,6 +323,8 @@ int weir_logs_longest(size_t bytes, size_t keepers, uint32_t *ret_entries)
         held = block;
         entries = next;
     }
+    weir_assert(held == WEIR_LOGS_NONE || entries >= WEIR_LOGS_ENTRIES_MIN);
+    logs.floors_open = 0;
     weir_logs_deinit(&logs);
     *ret_entries = entries;
     return 0;

@@ -59,6 +59,10 @@ static inline uint64_t *weir_logs_times(const struct weir_logs *logs, uint32_t b
  * WEIR_ENOMEM. */
 int weir_logs_longest(size_t bytes, size_t keepers, uint32_t *ret_entries);
 
+/* Stops the program where the memory is not sound: rings that overlap or leave room between them, neighbours that have
+ * not joined, lists or counts that say something else. weir_logs_deinit calls it in debug builds. */
+void weir_logs_check(struct weir_logs *logs);
+
 /* Bytes taken now. */
 uint64_t weir_logs_used(struct weir_logs *logs);
 uint64_t weir_logs_kept(struct weir_logs *logs); /* of those: in kept rings */

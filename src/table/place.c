@@ -19,9 +19,13 @@ bool weir_place_clear(struct weir_table *table, struct weir_place place, struct 
                       uint64_t now_ns)
 {
     struct weir_slot *main = &place.line->slot[place.index];
+    weir_assert(place.line == &table->lines[place.number]);
+    weir_assert(weir_tag_is_entry(seen.tag));
     if (weir_pair_locked(seen) || !weir_slot_swap(main, seen, weir_pair_lock(seen)))
         return false;
     struct weir_kind kind = weir_table_kind(table, seen);
+    weir_assert(!evicted || !kind.kept);
+    weir_assert(!kind.wide || place.index % 2 == 0);
     uint64_t a = 0, b = 0;
     if (kind.wide) {
         weir_continuation_get(main, &a, &b);
@@ -42,6 +46,7 @@ bool weir_place_clear(struct weir_table *table, struct weir_place place, struct 
 static struct weir_pair entry_over(const struct weir_line *line, unsigned index, unsigned *ret_main)
 {
     *ret_main = weir_slot_tag(&line->slot[index]) & WEIR_TAG_CONTINUATION ? index - 1 : index;
+    weir_assert(*ret_main == index || index % 2 == 1);
     return weir_slot_load(&line->slot[*ret_main]);
 }
 
@@ -56,6 +61,7 @@ static int64_t cost_of(const struct weir_table *table, const struct weir_line *l
                        enum cost by, uint64_t now_ns)
 {
     int64_t cost = COST_EMPTY;
+    weir_assert(index % width == 0 && index + width <= WEIR_LINE_SLOTS);
     for (unsigned i = index; i < index + width; i++) {
         unsigned main;
         struct weir_pair pair = entry_over(line, i, &main);
@@ -67,6 +73,7 @@ static int64_t cost_of(const struct weir_table *table, const struct weir_line *l
                                         : weir_table_forgiven_ns(table, line, main, pair, now_ns);
         if (weir_table_kind(table, pair).kept && !weir_table_dead(table, pair, now_ns))
             until = COST_KEPT + (until < 0 ? 0 : until < KEPT_UNTIL_MAX ? until : KEPT_UNTIL_MAX);
+        weir_assert(until > COST_EMPTY && until < COST_HELD);
         cost = until > cost ? until : cost;
     }
     return cost;
@@ -81,6 +88,7 @@ static bool empty_out(struct weir_table *table, struct weir_place place, unsigne
         if (pair.tag == 0)
             continue;
         bool dead = weir_table_dead(table, pair, now_ns);
+        weir_assert(entry.index <= i && i - entry.index <= 1);
         if ((!dead && (!evict || weir_table_kind(table, pair).kept)) ||
             !weir_place_clear(table, entry, pair, !dead, now_ns))
             return false;
@@ -94,6 +102,8 @@ static int64_t cheapest(const struct weir_table *table, uint64_t number, unsigne
                         struct weir_place *ret_place)
 {
     int64_t best = COST_HELD;
+    weir_assert(number < __atomic_load_n(&table->count, __ATOMIC_ACQUIRE));
+    weir_assert(width == 1 || width == 2);
     struct weir_line *line = &table->lines[number];
     for (unsigned i = 0; i < WEIR_LINE_SLOTS; i += width) {
         int64_t cost = cost_of(table, line, i, width, by, now_ns);
@@ -118,6 +128,7 @@ static bool is_free(const struct weir_table *table, int64_t cost)
 static bool move_entry(struct weir_table *table, struct weir_place from, struct weir_pair seen, struct weir_place to)
 {
     struct weir_slot *source = &from.line->slot[from.index], *target = &to.line->slot[to.index];
+    weir_assert(from.number != to.number && weir_slot_tag(target) == 0);
     if (weir_pair_locked(seen) || !weir_slot_swap(source, seen, weir_pair_lock(seen)))
         return false;
     if (weir_table_kind(table, seen).wide) {
@@ -127,6 +138,7 @@ static bool move_entry(struct weir_table *table, struct weir_place from, struct 
         weir_continuation_clear(source);
     }
     weir_slot_set(target, weir_pair_at_home(seen, !(seen.tag & WEIR_TAG_SECOND)));
+    weir_assert(weir_pair_locked(weir_slot_load(source))); /* until now: or somebody charged the old copy */
     weir_slot_set(source, WEIR_PAIR_EMPTY);
     return true;
 }
@@ -149,6 +161,7 @@ static bool vacate(const struct search *s, struct weir_place from, struct weir_p
     struct weir_place to;
     unsigned width = weir_table_kind(table, seen).wide ? 2 : 1, held_before = s->shards->count;
     bool second = !(seen.tag & WEIR_TAG_SECOND);
+    weir_assert(held_before >= 1 && depth >= 1 && depth <= DISPLACE_DEPTH);
     uint64_t hash = weir_table_hash_of(table, seen, from.number);
     uint64_t other = weir_table_home(table, hash, second, __atomic_load_n(&table->count, __ATOMIC_ACQUIRE));
     if (other == from.number || !weir_shards_try(table, other, s->shards))
@@ -159,9 +172,11 @@ static bool vacate(const struct search *s, struct weir_place from, struct weir_p
     bool room = stands && (is_free(table, cheapest(table, other, width, COST_WAIT, s->now_ns, &to))
                                ? empty_out(table, to, width, false, s->now_ns)
                                : depth > 1 && displace_from(s, other, width, depth - 1, &to));
+    weir_assert(!room || to.number == other);
     bool moved = room && move_entry(table, from, seen, to);
     while (s->shards->count > held_before)
         weir_shard_unlock(table, s->shards->shard[--s->shards->count]);
+    weir_assert(s->shards->count == held_before);
     return moved;
 }
 
@@ -213,6 +228,7 @@ static int64_t cheapest_of(const struct search *s, const uint64_t homes[2], unsi
                            struct weir_place *ret_place)
 {
     struct weir_place second;
+    weir_assert(by == COST_WAIT || by == COST_FORGIVEN);
     int64_t cost = cheapest(s->table, homes[0], width, by, s->now_ns, ret_place);
     int64_t cost_second = cheapest(s->table, homes[1], width, by, s->now_ns, &second);
     if (cost_second >= cost)
@@ -230,6 +246,7 @@ enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shard
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
     uint64_t homes[2] = { weir_table_home(table, hash, false, count), weir_table_home(table, hash, true, count) };
     int64_t cost = COST_HELD;
+    weir_assert(shards->count >= 1 && shards->count <= 2); /* those of both homes */
     for (int tries = 0; tries < PLACE_TRIES; tries++) {
         if (free_place(&search, homes, width, ret_place))
             return WEIR_HOLD_OK;
@@ -242,6 +259,7 @@ enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shard
     /* All held: nobody can say how long; the next try may find a place. */
     if (cost != COST_HELD && cost >= COST_KEPT)
         cost -= COST_KEPT;
+    weir_assert(cost == COST_HELD || cost < COST_KEPT);
     *ret_wait_ns = cost == COST_HELD ? 1 : weir_add_sat(cost > 0 ? (uint64_t)cost : 0, table->skew_max_ns + 1);
     return WEIR_HOLD_FULL;
 }

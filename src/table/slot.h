@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/assert.h"
 #include "base/checked.h"
 #include "base/tsan.h"
 #include "core/limit/ticks.h"
@@ -57,6 +58,8 @@ static inline weir_u128 weir_pair_pack(struct weir_pair pair)
  * -mcx16) where it would call libatomic for the __atomic one; ThreadSanitizer knows both. */
 static inline bool weir_slot_swap(struct weir_slot *slot, struct weir_pair seen, struct weir_pair next)
 {
+    weir_debug_assert(next.tag != 0 || next.word == 0); /* an empty slot says nothing more */
+    weir_debug_assert(!(next.tag & WEIR_TAG_CONTINUATION));
     return __sync_bool_compare_and_swap((weir_pair_bits *)(void *)slot, weir_pair_pack(seen), weir_pair_pack(next));
 }
 
@@ -84,6 +87,7 @@ static inline uint64_t weir_slot_tag(const struct weir_slot *slot)
 
 static inline struct weir_pair weir_pair_make(uint64_t hash, uint32_t limit, uint64_t fresh_at)
 {
+    weir_debug_assert(limit > 0 && limit <= WEIR_SLOT_LIMIT_MAX);
     return (struct weir_pair){ (hash & WEIR_TAG_KEY_MASK) | limit >> 4,
                                (uint64_t)(limit & 15) << WEIR_TICKS_BITS | (fresh_at & WEIR_TICKS_MASK) };
 }
@@ -105,11 +109,13 @@ static inline bool weir_pair_locked(struct weir_pair pair)
 
 static inline struct weir_pair weir_pair_lock(struct weir_pair pair)
 {
+    weir_debug_assert(!weir_pair_locked(pair) && pair.tag != 0);
     return (struct weir_pair){ pair.tag, pair.word | WEIR_WORD_LOCKED };
 }
 
 static inline struct weir_pair weir_pair_unlock(struct weir_pair pair)
 {
+    weir_debug_assert(weir_pair_locked(pair));
     return (struct weir_pair){ pair.tag, pair.word & ~WEIR_WORD_LOCKED };
 }
 
@@ -124,6 +130,7 @@ static inline struct weir_pair weir_pair_with(struct weir_pair pair, uint32_t li
 /* The same entry, another state. */
 static inline struct weir_pair weir_pair_at(struct weir_pair pair, uint64_t fresh_at)
 {
+    weir_debug_assert(fresh_at <= WEIR_TICKS_MASK); /* or it would write over the limit's number */
     return (struct weir_pair){ pair.tag, (pair.word & ~WEIR_TICKS_MASK) | fresh_at };
 }
 

@@ -26,6 +26,8 @@ int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns
     uint32_t bits = 63 - (uint32_t)__builtin_clzll(lines_max) - 2;
     if (bits > WEIR_TABLE_SHARD_BITS)
         bits = WEIR_TABLE_SHARD_BITS;
+    weir_assert(skew_max_ns <= WEIR_TABLE_BACK_NS);
+    weir_assert(bits >= 4 && UINT64_C(4) << bits <= lines_max);
     *table = (struct weir_table){
         .shard_bits = bits,
         .lines_max = lines_max,
@@ -54,6 +56,10 @@ int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns
 
 void weir_table_deinit(struct weir_table *table)
 {
+#ifdef WEIR_DEBUG
+    if (table->lines && table->kinds && table->unit_shares && table->shard_locks)
+        weir_table_check(table);
+#endif
     if (table->lines)
         munmap(table->lines, table->mapped);
     free(table->kinds);
@@ -87,6 +93,7 @@ void weir_shard_lock(struct weir_table *table, uint64_t line_number)
 
 void weir_shard_unlock(struct weir_table *table, uint64_t line_number)
 {
+    weir_assert(__atomic_load_n(shard_lock_of(table, line_number), __ATOMIC_RELAXED) == 1);
     __atomic_store_n(shard_lock_of(table, line_number), 0, __ATOMIC_RELEASE);
 }
 
@@ -97,12 +104,15 @@ void weir_shards_lock(struct weir_table *table, uint64_t hash, struct weir_shard
     ret_shards->shard[ret_shards->count++] = first < second ? first : second;
     if (first != second)
         ret_shards->shard[ret_shards->count++] = first < second ? second : first;
+    /* In one order for all, or two would wait for each other. */
+    weir_assert(ret_shards->count == 1 || ret_shards->shard[0] < ret_shards->shard[1]);
     for (unsigned i = 0; i < ret_shards->count; i++)
         weir_shard_lock(table, ret_shards->shard[i]);
 }
 
 bool weir_shards_try(struct weir_table *table, uint64_t line_number, struct weir_shards *shards)
 {
+    weir_assert(shards->count >= 1 && shards->count <= WEIR_SHARDS_MAX);
     uint64_t shard = line_number & weir_table_shard_mask(table);
     for (unsigned i = 0; i < shards->count; i++)
         if (shards->shard[i] == shard)
@@ -122,6 +132,7 @@ void weir_shards_unlock(struct weir_table *table, const struct weir_shards *shar
 int64_t weir_table_until_fresh_ns(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns)
 {
     int32_t shift = weir_table_kind(table, pair).shift;
+    weir_debug_assert(shift >= WEIR_TICKS_SHIFT_MIN && shift <= WEIR_TICKS_SHIFT_MAX);
     int64_t ahead = weir_ticks_ahead(weir_pair_fresh_at(pair), weir_ticks_at(now_ns, shift));
     if (shift >= 0)
         return ahead >> shift;
@@ -144,7 +155,9 @@ int64_t weir_table_forgiven_ns(const struct weir_table *table, const struct weir
     uint64_t unit_share = __atomic_load_n(&table->unit_shares[weir_pair_limit(pair)], __ATOMIC_RELAXED);
     if (unit_share == 0 || __builtin_mul_overflow(units, unit_share, &share))
         return until_ns;
-    return (int64_t)((weir_u128)until_ns * share >> 64);
+    int64_t forgiven_ns = (int64_t)((weir_u128)until_ns * share >> 64);
+    weir_assert(forgiven_ns >= 0 && forgiven_ns <= until_ns);
+    return forgiven_ns;
 }
 
 uint64_t weir_table_dead_after_ns(const struct weir_table *table, struct weir_pair pair, uint64_t now_ns)
@@ -162,6 +175,7 @@ static bool hold_seen(struct weir_table *table, struct weir_slot *slot, struct w
     *ret_held = (struct weir_held){ .slot = slot, .pair = seen, .wide = weir_table_kind(table, seen).wide };
     if (ret_held->wide)
         weir_continuation_get(slot, &ret_held->a, &ret_held->b);
+    weir_debug_assert(!ret_held->wide || (weir_slot_tag(&slot[1]) & WEIR_TAG_CONTINUATION));
     return true;
 }
 
@@ -170,6 +184,10 @@ static void place_newcomer(struct weir_table *table, struct weir_place place, ui
                            struct weir_kind kind, uint64_t now_ns, struct weir_held *ret_held)
 {
     struct weir_slot *slot = &place.line->slot[place.index];
+    weir_assert(weir_slot_tag(slot) == 0);
+    weir_assert(!kind.wide || (place.index % 2 == 0 && weir_slot_tag(&slot[1]) == 0));
+    weir_assert(place.number ==
+                weir_table_home(table, hash, place.second, __atomic_load_n(&table->count, __ATOMIC_ACQUIRE)));
     struct weir_pair pair = weir_pair_make(hash, limit, weir_ticks_at(now_ns, kind.shift));
     pair = weir_pair_at_home(pair, place.second);
     *ret_held = (struct weir_held){ .slot = slot, .pair = pair, .wide = kind.wide, .newcomer = true };
@@ -196,6 +214,8 @@ static enum weir_hold insert(struct weir_table *table, uint64_t hash, uint32_t l
             place_newcomer(table, place, hash, limit, kind, now_ns, ret_held);
     }
     weir_shards_unlock(table, &shards);
+    weir_assert(result != WEIR_HOLD_OK || (ret_held->newcomer && weir_pair_limit(ret_held->pair) == limit));
+    weir_assert(result != WEIR_HOLD_FULL || *ret_wait_ns > 0);
     return result;
 }
 
@@ -208,6 +228,7 @@ enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t
                                uint64_t now_ns, struct weir_held *ret_held, uint64_t *ret_wait_ns)
 {
     unsigned spins = 0, grown = 0;
+    weir_assert(absent == WEIR_ABSENT_LEAVE || (limit > 0 && limit <= WEIR_SLOT_LIMIT_MAX));
     for (;;) {
         struct weir_pair seen;
         struct weir_slot *slot = weir_table_find(table, hash, &seen);
@@ -231,6 +252,7 @@ enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t
                                        ret_held, ret_wait_ns);
         if (result == WEIR_HOLD_FULL && !last_resort) {
             grown++;
+            weir_assert(grown <= GROW_TRIES);
             weir_table_grow(table, GROW_PRESSED, now_ns);
             sched_yield(); /* what filled the lines may be held by threads that were put aside */
             continue;
@@ -246,6 +268,9 @@ enum weir_hold weir_table_hold(struct weir_table *table, uint64_t hash, uint32_t
 
 void weir_table_release(struct weir_held *held, uint32_t limit, uint64_t fresh_at)
 {
+    weir_assert(fresh_at <= WEIR_TICKS_MASK);
+    weir_debug_assert(weir_pair_locked(weir_slot_load(held->slot)));
+    weir_debug_assert((weir_slot_tag(held->slot) ^ held->pair.tag) >> WEIR_TAG_LIMIT_BITS == 0);
     if (held->wide)
         weir_continuation_set(held->slot, held->a, held->b);
     weir_slot_set(held->slot, weir_pair_with(held->pair, limit, fresh_at));
@@ -255,6 +280,8 @@ void weir_table_drop(struct weir_table *table, struct weir_held *held)
 {
     if (held->wide)
         weir_continuation_clear(held->slot);
+    weir_assert(held->slot >= table->lines->slot && held->slot < table->lines[table->lines_max].slot);
+    weir_assert(weir_pair_locked(weir_slot_load(held->slot))); /* it is ours to drop */
     weir_slot_set(held->slot, WEIR_PAIR_EMPTY);
     weir_table_count(table, -1, held->wide ? -2 : -1);
 }
@@ -264,12 +291,15 @@ bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t
     weir_assert(!held->wide);
     uint64_t number = (uint64_t)(held->slot - table->lines->slot) / WEIR_LINE_SLOTS, wait_ns;
     uint64_t hash = weir_table_hash_of(table, held->pair, number);
+    weir_assert(number < __atomic_load_n(&table->count, __ATOMIC_ACQUIRE));
     struct weir_place place;
     struct weir_shards shards;
     weir_shards_lock(table, hash, &shards);
     bool placed = weir_table_make_place(table, &shards, hash, 2, true, now_ns, &place, &wait_ns) == WEIR_HOLD_OK;
     if (placed) {
         struct weir_slot *slot = &place.line->slot[place.index];
+        weir_assert(place.index % 2 == 0);
+        weir_assert(slot != held->slot);
         weir_continuation_set(slot, 0, 0);
         held->pair = weir_pair_at_home(held->pair, place.second);
         weir_slot_set(slot, weir_pair_lock(held->pair));

@@ -28,6 +28,7 @@
 
 #include <stddef.h>
 
+#include "base/assert.h"
 #include "table/slot.h"
 #include "weir/error.h"
 
@@ -84,6 +85,7 @@ void weir_table_deinit(struct weir_table *table);
 
 static inline struct weir_kind weir_table_kind_of(const struct weir_table *table, uint32_t limit)
 {
+    weir_debug_assert(limit <= WEIR_SLOT_LIMIT_MAX);
     struct weir_kind kind;
     __atomic_load(&table->kinds[limit], &kind, __ATOMIC_RELAXED);
     return kind;
@@ -93,6 +95,12 @@ static inline struct weir_kind weir_table_kind_of(const struct weir_table *table
 static inline void weir_table_set_kind(struct weir_table *table, uint32_t limit, struct weir_kind kind,
                                        uint64_t capacity)
 {
+    weir_assert(limit > 0 && limit <= WEIR_SLOT_LIMIT_MAX);
+    weir_assert(kind.shift >= WEIR_TICKS_SHIFT_MIN && kind.shift <= WEIR_TICKS_SHIFT_MAX);
+    weir_assert(kind.units <= WEIR_UNITS_B_LOW);
+    weir_assert(kind.wide || kind.units == WEIR_UNITS_BY_TIME); /* they stand in the continuation */
+    weir_assert(kind.wide || !kind.notified);
+    weir_assert(kind.notified || !kind.kept);
     uint64_t share = capacity > 1 ? UINT64_MAX / capacity + 1 : 0; /* rounded up: `capacity` units are all of it */
     __atomic_store(&table->kinds[limit], &kind, __ATOMIC_RELAXED);
     __atomic_store_n(&table->unit_shares[limit], share, __ATOMIC_RELAXED);
@@ -133,6 +141,10 @@ static inline uint64_t weir_table_home(const struct weir_table *table, uint64_t 
     uint64_t bits = (second ? weir_table_second(hash) : hash) >> (WEIR_TABLE_SHARD_BITS - table->shard_bits);
     uint64_t mask = (UINT64_C(2) << (63 - __builtin_clzll(count))) - 1;
     uint64_t at = bits & mask;
+    weir_debug_assert(count >= UINT64_C(4) << table->shard_bits && count <= table->lines_max);
+    weir_debug_assert(mask >= count - 1 && (mask >> 1) < count);
+    weir_debug_assert((bits & weir_table_shard_mask(table)) ==
+                      weir_table_shard_of(table, second ? weir_table_second(hash) : hash));
     return at < count ? at : at & mask >> 1;
 }
 
@@ -145,6 +157,7 @@ static inline void weir_table_prefetch(const struct weir_table *table, uint64_t 
 /* The slot of `key`, a tag without its limit, in one line. */
 static inline struct weir_slot *weir_line_find(struct weir_line *line, uint64_t key, struct weir_pair *ret_seen)
 {
+    weir_debug_assert((key & ~(WEIR_TAG_KEY_MASK | WEIR_TAG_SECOND)) == 0);
     for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
         uint64_t tag = weir_slot_tag(&line->slot[i]);
         if ((tag ^ key) >> WEIR_TAG_LIMIT_BITS != 0 || tag == 0)
@@ -162,6 +175,7 @@ static inline __attribute__((always_inline)) struct weir_slot *weir_line_find_fr
                                                                                    uint32_t limit_low,
                                                                                    struct weir_pair *ret_seen)
 {
+    weir_debug_assert(tag != 0 && !(tag & WEIR_TAG_CONTINUATION) && limit_low <= 15);
     for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
         if (weir_slot_tag(&line->slot[i]) != tag)
             continue;
@@ -245,6 +259,8 @@ static inline struct weir_look weir_table_look(const struct weir_table *table, u
 static inline struct weir_slot *weir_table_see(const struct weir_table *table, uint64_t hash, struct weir_look look,
                                                struct weir_pair *ret_seen)
 {
+    weir_debug_assert((look.key & WEIR_TAG_KEY_MASK) == (hash & WEIR_TAG_KEY_MASK));
+    weir_debug_assert(look.line >= table->lines && look.line < table->lines + table->lines_max);
     unsigned match = weir_line_match(look.line, look.key);
     if (match != 0) {
         struct weir_slot *slot = &look.line->slot[__builtin_ctz(match)];
@@ -326,5 +342,10 @@ void weir_table_rebase(struct weir_table *table, uint64_t now_ns);
 
 /* Touches the next page that growth will need, so that no decision has to. */
 void weir_table_prefault(struct weir_table *table);
+
+/* Walks the whole table and stops the program where it is not sound: every entry in a home of its own and nowhere else,
+ * every continuation behind its entry, the counts those of what stands there, all locks open. Nobody else may use the
+ * table meanwhile. weir_table_deinit calls it in debug builds. */
+void weir_table_check(const struct weir_table *table);
 
 #endif

@@ -65,6 +65,7 @@ static void rings_never_overlap_and_all_come_back(void **state)
     while (weir_logs_take(&logs, 65536, 0) != WEIR_LOGS_NONE)
         largest++;
     assert_int_equal(largest, ARENA / (65536 * sizeof(uint64_t)) - 1); /* the last one's room keeps the states */
+    weir_logs_check(&logs);
     weir_logs_deinit(&logs);
 }
 
@@ -78,6 +79,7 @@ static void no_memory_is_legal(void **state)
     assert_int_equal(weir_logs_take(&logs, 8, 0), WEIR_LOGS_NONE);
     assert_int_equal(weir_logs_take(&logs, 8, 1), WEIR_LOGS_NONE);
     assert_int_equal(weir_logs_used(&logs), 0);
+    weir_logs_check(&logs);
     weir_logs_deinit(&logs);
 }
 
@@ -144,6 +146,7 @@ static void logs__floors_agree_with_a_slow_reference(void **state)
             rings[count++].keeper = keeper;
         }
     }
+    weir_logs_check(&logs);
     weir_logs_deinit(&logs);
 }
 

@@ -80,6 +80,7 @@ static void a_slot_reused_between_find_and_swap_is_not_swapped(void **state)
 
     assert_false(weir_slot_swap(slot, pair, weir_pair_with(pair, NARROW, NOW + 10)));
     assert_true(weir_slot_swap(slot, theirs, weir_pair_with(theirs, NARROW, NOW + 10)));
+    weir_table_check(&table);
     weir_table_deinit(&table);
 }
 
@@ -117,6 +118,7 @@ static void every_key_survives_growth(void **state)
     assert_int_equal(table.entries, KEYS);
     assert_int_equal(table.slots_used, KEYS + KEYS / 5);
     free(hashes);
+    weir_table_check(&table);
     weir_table_deinit(&table);
 }
 
@@ -150,6 +152,7 @@ static void the_one_closest_to_fresh_goes(void **state)
     assert_int_equal(result, WEIR_HOLD_FULL);
     assert_int_equal(wait_ns, 901 * SECOND + 1);
     assert_int_equal(table.evicted, evicted);
+    weir_table_check(&table);
     weir_table_deinit(&table);
 }
 
@@ -178,6 +181,7 @@ static void a_slot_is_free_once_fresh_for_skew_max(void **state)
         }
         if (!late)
             assert_true(seen.evicted > 0);
+        weir_table_check(&table);
         weir_table_deinit(&table);
     }
 }
@@ -203,6 +207,7 @@ static void what_a_slot_waits_for_and_takes(void **state)
     assert_true(weir_pair_locked(pair));
     weir_table_release(&held, WIDE, NOW + 5);
     assert_int_equal(table.entries, 1);
+    weir_table_check(&table);
     weir_table_deinit(&table);
 }
 
@@ -246,6 +251,7 @@ static void a_walk_meets_every_entry_while_others_come(void **state)
     while (weir_table_walk(&table, &cursor, SIZE_MAX, NOW, want_all, renumber, &walked)) {
     }
     assert_int_equal(walked.met, met); /* none was left behind */
+    weir_table_check(&table);
     weir_table_deinit(&table);
 }
 
@@ -277,6 +283,7 @@ static void slots_are_right_however_far_the_clock_goes(void **state)
     assert_true(table.entries <= 1);
     weir_table_rebase(&table, 5); /* and back to the beginning of time */
     assert_true(weir_table_in_reach(&table, 5));
+    weir_table_check(&table);
     weir_table_deinit(&table);
 }
 

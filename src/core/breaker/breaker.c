@@ -5,6 +5,9 @@
 
 static void enter(struct weir_breaker *breaker, enum weir_breaker_state state, uint64_t now_ns)
 {
+    weir_assert(state != WEIR_BREAKER_HALF_OPEN || breaker->state == WEIR_BREAKER_OPEN);
+    weir_assert(state != WEIR_BREAKER_OPEN || breaker->state != WEIR_BREAKER_OPEN);
+    weir_assert(state != WEIR_BREAKER_CLOSED || breaker->state != WEIR_BREAKER_OPEN); /* a probe comes before */
     breaker->state = state;
     breaker->since_ns = now_ns;
     breaker->failures = breaker->window_asked = breaker->window_failed = 0;
@@ -23,17 +26,20 @@ void weir_breaker_init(struct weir_breaker *breaker, uint64_t now_ns)
 static uint64_t spread(uint64_t wait_ns, uint64_t random)
 {
     uint64_t width_ns = wait_ns / 2;
+    weir_assert(width_ns <= wait_ns - wait_ns / 4);
     return wait_ns - wait_ns / 4 + (uint64_t)((weir_u128)random * width_ns >> 64);
 }
 
 static void open_breaker(struct weir_breaker *breaker, const struct weir_breaker_options *options, uint64_t now_ns,
                          uint64_t random)
 {
+    weir_assert(options->wait_min_ns > 0 && options->wait_min_ns <= options->wait_max_ns);
     bool again = breaker->wait_ns > 0;
     breaker->wait_ns = again ? weir_min_u64(weir_mul_sat(breaker->wait_ns, 2), options->wait_max_ns)
                              : options->wait_min_ns;
     enter(breaker, WEIR_BREAKER_OPEN, now_ns);
     breaker->until_ns = weir_add_sat(now_ns, spread(breaker->wait_ns, random));
+    weir_assert(breaker->wait_ns <= options->wait_max_ns && breaker->until_ns >= now_ns);
     breaker->generation++;
 }
 
@@ -47,6 +53,7 @@ static bool ramp_allows(const struct weir_breaker *breaker, const struct weir_br
     if (since_ns >= options->ramp_ns)
         return true;
     uint64_t share_ns = weir_max_u64(since_ns, options->ramp_ns / 10);
+    weir_assert(share_ns <= options->ramp_ns);
     return (uint64_t)((weir_u128)random * options->ramp_ns >> 64) < share_ns;
 }
 
@@ -77,6 +84,7 @@ bool weir_breaker_allow(struct weir_breaker *breaker, const struct weir_breaker_
         breaker->probe_out = true;
         break;
     }
+    weir_assert(breaker->state != WEIR_BREAKER_HALF_OPEN || breaker->probe_out);
     if (allowed)
         *ret_generation = breaker->generation;
     return allowed;
@@ -92,6 +100,7 @@ static void told_closed(struct weir_breaker *breaker, const struct weir_breaker_
     breaker->failures = success ? 0 : breaker->failures + 1;
     breaker->window_asked++;
     breaker->window_failed += !success;
+    weir_assert(breaker->window_failed <= breaker->window_asked);
     bool half = breaker->window_asked >= options->window_min &&
                 breaker->window_failed >= breaker->window_asked - breaker->window_failed;
     if (breaker->failures >= options->failures_max || (half && breaker->window_failed > 0))
@@ -103,6 +112,8 @@ static void told_closed(struct weir_breaker *breaker, const struct weir_breaker_
 static void told_half_open(struct weir_breaker *breaker, const struct weir_breaker_options *options, uint64_t now_ns,
                            uint64_t random, bool success)
 {
+    weir_assert(breaker->generation > 0); /* it has been open */
+    weir_assert(breaker->probes_good < options->probes);
     breaker->probe_out = false;
     if (!success) {
         open_breaker(breaker, options, now_ns, random);

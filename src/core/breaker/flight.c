@@ -19,6 +19,7 @@ void weir_flight_init(struct weir_flight *flight, uint32_t size_max)
 /* value moved towards `to` by 1/weight of the way. */
 static uint64_t approach(uint64_t value, uint64_t to, uint64_t up_weight, uint64_t down_weight)
 {
+    weir_assert(up_weight > 0 && down_weight > 0);
     return to < value ? value - (value - to) / down_weight : value + (to - value) / up_weight;
 }
 
@@ -42,6 +43,7 @@ static uint64_t wait_for_room(const struct weir_flight *flight, uint64_t before)
 {
     if (!flight->settled || before < flight->size)
         return 0;
+    weir_assert(flight->size > 0);
     return weir_mul_div(flight->round_ns, before - flight->size + 1, flight->size);
 }
 
@@ -67,6 +69,7 @@ static void begin_window(struct weir_flight *flight)
 
 static void grow(struct weir_flight *flight)
 {
+    weir_assert(flight->size >= WEIR_FLIGHT_MIN && flight->size <= flight->size_max);
     bool used = flight->under_way_most > flight->size / 2;
     if (flight->settled && ++flight->good < flight->size)
         return;
@@ -83,12 +86,14 @@ static void cut(struct weir_flight *flight, uint64_t sent_ns, uint64_t now_ns)
     flight->settled = true;
     flight->cut_ns = now_ns;
     flight->size = flight->size / 2 > WEIR_FLIGHT_MIN ? flight->size / 2 : WEIR_FLIGHT_MIN;
+    weir_assert(flight->size <= flight->size_max);
     begin_window(flight);
 }
 
 /* The round trip that has lost 1/part of what it may lose. */
 static uint64_t threshold(const struct weir_flight *flight, uint64_t part)
 {
+    weir_assert(part > 0);
     return flight->shortest_ns + weir_sub_sat(flight->budget_ns, flight->shortest_ns) / part;
 }
 
@@ -103,6 +108,7 @@ void weir_flight_sent(struct weir_flight *flight)
 
 static void measure(struct weir_flight *flight, uint64_t round_ns)
 {
+    weir_assert(round_ns > 0);
     /* The first; or a stall is over, and what it left would have the next ones refused at an engine that is well. */
     if (flight->round_ns == 0 || round_ns < flight->round_ns / STALL) {
         flight->shortest_ns = flight->shortest_ns > 0 ? weir_min_u64(flight->shortest_ns, round_ns) : round_ns;
@@ -114,6 +120,7 @@ static void measure(struct weir_flight *flight, uint64_t round_ns)
     flight->shortest_ns = weir_min_u64(flight->shortest_ns, round_ns);
     flight->spread_ns = approach(flight->spread_ns, off_ns, FASTER_WEIGHT, FASTER_WEIGHT);
     flight->round_ns = approach(flight->round_ns, round_ns, SLOWER_WEIGHT, FASTER_WEIGHT);
+    weir_assert(flight->shortest_ns <= flight->round_ns);
 }
 
 void weir_flight_answered(struct weir_flight *flight, uint64_t sent_ns, uint64_t now_ns)
@@ -121,6 +128,7 @@ void weir_flight_answered(struct weir_flight *flight, uint64_t sent_ns, uint64_t
     uint64_t round_ns = weir_max_u64(weir_sub_sat(now_ns, sent_ns), 1);
     weir_flight_lost(flight);
     measure(flight, round_ns);
+    weir_assert(flight->shortest_ns > 0 && flight->shortest_ns <= round_ns);
     if (round_ns > threshold(flight, 2))
         cut(flight, sent_ns, now_ns);
     else if (round_ns < threshold(flight, 4))
@@ -138,5 +146,6 @@ void weir_flight_missed(struct weir_flight *flight, uint64_t sent_ns, uint64_t n
 void weir_flight_lost(struct weir_flight *flight)
 {
     weir_assert(flight->under_way > 0);
+    weir_assert(flight->under_way <= flight->under_way_most);
     flight->under_way--;
 }

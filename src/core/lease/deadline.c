@@ -12,6 +12,7 @@ static uint64_t end_of(uint64_t sent_ns, uint64_t lease_ns)
 void weir_deadline_begin(struct weir_deadline *deadline, uint64_t sent_ns, uint64_t lease_ns)
 {
     *deadline = (struct weir_deadline){ sent_ns, lease_ns, end_of(sent_ns, lease_ns) };
+    weir_assert(deadline->end_ns >= sent_ns && deadline->end_ns - sent_ns <= lease_ns);
 }
 
 bool weir_deadline_extend(struct weir_deadline *deadline, uint64_t sent_ns, uint64_t lease_ns, uint64_t now_ns)
@@ -22,6 +23,7 @@ bool weir_deadline_extend(struct weir_deadline *deadline, uint64_t sent_ns, uint
     }
     if (end_of(sent_ns, lease_ns) > deadline->end_ns)
         weir_deadline_begin(deadline, sent_ns, lease_ns);
+    weir_assert(deadline->end_ns > now_ns && deadline->end_ns >= end_of(sent_ns, lease_ns));
     return true;
 }
 

@@ -18,7 +18,10 @@ uint64_t weir_incarnation_raise(uint64_t stored, uint64_t wall_s, uint64_t seen)
         return 0;
     /* One above what a resource has seen: in that incarnation a number may lie above all that we would give out. */
     uint64_t raised = weir_max_u64(stored, seen) + 1;
-    return weir_max_u64(raised, weir_min_u64(wall_s, WEIR_INCARNATION_MAX));
+    raised = weir_max_u64(raised, weir_min_u64(wall_s, WEIR_INCARNATION_MAX));
+    weir_assert(raised > stored && raised > seen);
+    weir_assert(raised <= WEIR_INCARNATION_MAX);
+    return raised;
 }
 
 uint64_t weir_incarnation_wait_ns(uint64_t raised, uint64_t clock_s, uint64_t wall_ns)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The rule of the resource's half: weir/fence.h. */
+#include "base/assert.h"
 #include "weir/fence.h"
 
 int weir_mark_install(struct weir_token *mark, struct weir_token token)
@@ -8,6 +9,7 @@ int weir_mark_install(struct weir_token *mark, struct weir_token token)
     if (weir_token_compare(token, *mark) < 0)
         return WEIR_EFENCED;
     *mark = token;
+    weir_assert(weir_mark_check(mark, token) == 0); /* who has installed may write */
     return 0;
 }
 

@@ -21,6 +21,7 @@ static size_t find(const struct weir_permits *permits, uint64_t holder)
 
 static void take_out(struct weir_permits *permits, size_t i)
 {
+    weir_assert(i < permits->count);
     permits->count--;
     memmove(&permits->out[i], &permits->out[i + 1], (permits->count - i) * sizeof permits->out[0]);
 }
@@ -29,10 +30,13 @@ static void take_out(struct weir_permits *permits, size_t i)
 static void put_in(struct weir_permits *permits, struct weir_permit permit)
 {
     weir_assert(permits->count < permits->max);
+    weir_assert(permit.holder > 0 && permit.number > 0);
     size_t i = permits->count++;
     for (; i > 0 && permits->out[i - 1].end_ns > permit.end_ns; i--)
         permits->out[i] = permits->out[i - 1];
     permits->out[i] = permit;
+    weir_assert(i == 0 || permits->out[i - 1].end_ns <= permit.end_ns);
+    weir_assert(i + 1 == permits->count || permits->out[i + 1].end_ns > permit.end_ns);
 }
 
 /* A lease never becomes shorter: its holder goes by what it was told before. */
@@ -43,6 +47,7 @@ static void extend(struct weir_permits *permits, size_t i, uint64_t end_ns, stru
     take_out(permits, i);
     put_in(permits, permit);
     *ret_permit = permit;
+    weir_assert(ret_permit->end_ns >= end_ns && ret_permit->number > 0);
 }
 
 size_t weir_permits_expire(struct weir_permits *permits, uint64_t now_ns)
@@ -53,6 +58,7 @@ size_t weir_permits_expire(struct weir_permits *permits, uint64_t now_ns)
         ended++;
     permits->count -= ended;
     memmove(permits->out, permits->out + ended, permits->count * sizeof permits->out[0]);
+    weir_assert(permits->count == 0 || permits->out[0].end_ns > now);
     return permits->count;
 }
 
@@ -61,6 +67,7 @@ enum weir_permits_answer weir_permits_take(struct weir_permits *permits, uint64_
 {
     weir_assert(holder > 0 && next_number > 0);
     weir_permits_expire(permits, now_ns);
+    weir_assert(permits->seen_ns >= now_ns && permits->count <= permits->max);
     uint64_t end_ns = weir_add_sat(permits->seen_ns, ttl_ns);
     size_t i = find(permits, holder);
     if (i < permits->count) {

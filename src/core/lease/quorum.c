@@ -49,6 +49,8 @@ int weir_version_compare(struct weir_version a, struct weir_version b)
 
 void weir_round_begin(struct weir_round *round, const struct weir_quorum *quorum, unsigned need)
 {
+    weir_assert(quorum->replicas >= 1 && quorum->replicas <= WEIR_QUORUM_REPLICAS_MAX);
+    weir_assert(need >= 1 && need <= quorum->replicas);
     *round = (struct weir_round){ .need = need, .replicas = quorum->replicas };
 }
 
@@ -60,6 +62,9 @@ static unsigned bits(uint64_t set)
 /* Can `need` still say yes? */
 static enum weir_round_state state_of(const struct weir_round *round, bool ended)
 {
+    weir_assert((round->yes & round->no) == 0);
+    weir_assert(bits(round->yes | round->no) <= round->replicas);
+    weir_assert(!round->fenced || round->no != 0);
     if (bits(round->yes) >= round->need)
         return WEIR_ROUND_DONE;
     unsigned silent = round->replicas - bits(round->yes | round->no);
@@ -86,6 +91,7 @@ enum weir_round_state weir_round_end(const struct weir_round *round)
 
 unsigned weir_takeover_need(const struct weir_quorum *quorum, enum weir_takeover step)
 {
+    weir_assert((unsigned)step <= WEIR_TAKEOVER_READY);
     switch (step) {
     case WEIR_TAKEOVER_INSTALL:
         return quorum->install;

@@ -16,6 +16,7 @@ static const char *part_parse(const char *at, const char *end, uint64_t *ret_par
             return NULL;
         part = part * 10 + digit;
     }
+    weir_assert(part > 0 && part <= WEIR_TOKEN_PART_MAX);
     *ret_part = part;
     return at;
 }
@@ -30,6 +31,7 @@ int weir_token_parse(const void *text, size_t size, struct weir_token *ret_token
     at = part_parse(at + 1, end, &token.number);
     if (at != end)
         return WEIR_EPROTO;
+    weir_assert(weir_token_valid(token));
     *ret_token = token;
     return 0;
 }
@@ -41,6 +43,7 @@ static char *part_format(uint64_t part, char *at)
     do
         digits[count++] = (char)('0' + part % 10);
     while ((part /= 10) > 0);
+    weir_assert(count <= sizeof digits);
     while (count > 0)
         *at++ = digits[--count];
     return at;

@@ -6,6 +6,8 @@
 void weir_waiting_add(struct weir_waiting *waiting, struct weir_waiter *waiter)
 {
     weir_assert(!waiter->queued);
+    weir_assert((waiting->first == NULL) == (waiting->count == 0));
+    weir_assert(!waiting->last || !waiting->last->next);
     waiter->queued = true;
     waiter->next = NULL;
     waiter->previous = waiting->last;
@@ -18,6 +20,9 @@ void weir_waiting_remove(struct weir_waiting *waiting, struct weir_waiter *waite
 {
     if (!waiter->queued)
         return;
+    weir_assert(waiting->count > 0);
+    weir_assert(waiter->previous ? waiter->previous->next == waiter : waiting->first == waiter);
+    weir_assert(waiter->next ? waiter->next->previous == waiter : waiting->last == waiter);
     *(waiter->previous ? &waiter->previous->next : &waiting->first) = waiter->next;
     *(waiter->next ? &waiter->next->previous : &waiting->last) = waiter->previous;
     waiter->next = waiter->previous = NULL;

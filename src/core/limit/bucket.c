@@ -18,6 +18,7 @@ static uint64_t bucket_wait(const struct weir_limit *limit, const struct weir_st
                             const struct weir_event *event, uint64_t most)
 {
     uint64_t ahead = ahead_of(limit, state, event->now_ns);
+    weir_assert(most <= limit->capacity && ahead > most * limit->emission);
     return weir_ticks_wait_ns(ahead - most * limit->emission, event->now_ns, limit->shift);
 }
 
@@ -27,8 +28,10 @@ static void bucket_add(const struct weir_limit *limit, struct weir_state *state,
 {
     uint64_t now = weir_ticks_at(event->now_ns, limit->shift);
     uint64_t ahead = weir_ticks_until(state->fresh_at, now);
+    weir_assert(limit->emission > 0 && ahead <= WEIR_TICKS_DEBT_MAX);
     uint64_t more = weir_min_u64(weir_mul_sat(units, limit->emission), WEIR_TICKS_DEBT_MAX);
     state->fresh_at = weir_ticks_add(now, weir_min_u64(ahead + more, WEIR_TICKS_DEBT_MAX));
+    weir_assert(weir_ticks_until(state->fresh_at, now) >= ahead); /* nothing is forgiven by a charge */
 }
 
 static void bucket_take(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
@@ -37,6 +40,7 @@ static void bucket_take(const struct weir_limit *limit, struct weir_state *state
     uint64_t now = weir_ticks_at(event->now_ns, limit->shift);
     uint64_t ahead = weir_ticks_until(state->fresh_at, now);
     state->fresh_at = weir_ticks_add(now, weir_sub_sat(ahead, weir_mul_sat(units, limit->emission)));
+    weir_assert(weir_ticks_until(state->fresh_at, now) <= ahead);
 }
 
 const struct weir_algorithm_ops weir_algorithm_bucket = { bucket_used, bucket_wait, bucket_add, bucket_take };

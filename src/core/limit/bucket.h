@@ -24,6 +24,8 @@
 static inline __attribute__((always_inline)) uint64_t weir_bucket_remaining(const struct weir_limit *limit,
                                                                             uint64_t ahead)
 {
+    weir_debug_assert(weir_word(limit, emission) > 0);
+    weir_debug_assert(weir_word(limit, span) == weir_word(limit, capacity) * weir_word(limit, emission));
     if (ahead >= weir_word(limit, span))
         return 0;
     uint64_t left = weir_word(limit, span) - ahead,
@@ -37,6 +39,8 @@ static inline __attribute__((always_inline)) void weir_bucket_numbers(const stru
                                                                       uint64_t remaining, uint64_t now_ns,
                                                                       struct weir_verdict *v)
 {
+    weir_debug_assert(remaining <= weir_word(limit, capacity));
+    weir_debug_assert(remaining == 0 || ahead + remaining * weir_word(limit, emission) <= weir_word(limit, span));
     v->remaining = remaining;
     v->reset_after_ns = weir_ticks_wait_ns(ahead, now_ns, weir_word(limit, shift));
     v->next_after_ns = 0;
@@ -51,6 +55,7 @@ static inline __attribute__((always_inline)) void weir_bucket_admit(const struct
                                                                     uint64_t ahead_after, uint64_t remaining_after,
                                                                     uint64_t now_ns, struct weir_verdict *v)
 {
+    weir_debug_assert(ahead_after >= ahead);
     weir_bucket_numbers(limit, ahead_after, remaining_after, now_ns, v);
     v->admitted = true;
     v->shadow = v->full = v->late = false;
@@ -67,6 +72,7 @@ static inline __attribute__((always_inline)) void weir_bucket_refuse(const struc
                                                                      uint64_t remaining, uint64_t now_ns, uint64_t cost,
                                                                      struct weir_verdict *v)
 {
+    weir_debug_assert(cost > remaining);
     weir_bucket_numbers(limit, ahead, remaining, now_ns, v);
     v->admitted = v->shadow = v->full = v->late = false;
     v->capacity = weir_word(limit, capacity);

@@ -43,6 +43,7 @@ static uint64_t ended(const struct weir_log *log, uint64_t now_ns)
 
 static void take_out(struct weir_log *log, uint64_t at, uint64_t units)
 {
+    weir_assert(at <= units_of(log) && units <= units_of(log) - at);
     uint64_t behind = units_of(log) - at - units;
     if (behind > 0)
         memmove(log->times + WORDS * at, log->times + WORDS * (at + units), WORDS * behind * sizeof log->times[0]);
@@ -54,6 +55,7 @@ static void put_in(struct weir_log *log, uint64_t units, uint64_t end_ns, uint64
 {
     uint64_t at = units_of(log);
     weir_assert(WORDS * units <= log->room - log->used);
+    weir_assert(log->head == 0 && log->used % WORDS == 0);
     while (at > 0 && end_of(log, at - 1) > end_ns)
         at--;
     uint64_t behind = units_of(log) - at;
@@ -64,11 +66,15 @@ static void put_in(struct weir_log *log, uint64_t units, uint64_t end_ns, uint64
         log->times[WORDS * i + 1] = number;
     }
     log->used += (uint32_t)(WORDS * units);
+    weir_assert(log->used <= log->room && units_of(log) == at + units + behind);
+    weir_assert(at == 0 || end_of(log, at - 1) <= end_ns);
+    weir_assert(behind == 0 || end_of(log, at + units) > end_ns);
 }
 
 static void forget_ended(struct weir_log *log, uint64_t now_ns)
 {
     uint64_t gone = ended(log, now_ns);
+    weir_assert(gone <= units_of(log));
     if (gone > 0)
         take_out(log, 0, gone);
 }
@@ -93,6 +99,8 @@ static uint64_t permits_used(const struct weir_limit *limit, const struct weir_s
 static uint64_t permits_wait(const struct weir_limit *limit, const struct weir_state *state,
                              const struct weir_event *event, uint64_t most)
 {
+    weir_assert(most < units_of(&state->log));
+    weir_assert(end_of(&state->log, units_of(&state->log) - most - 1) > event->now_ns);
     uint64_t wait_ns = end_of(&state->log, units_of(&state->log) - most - 1) - event->now_ns;
     return weir_limit_jumped(limit, state, event->now_ns) ? weir_min_u64(wait_ns, limit->period_ns) : wait_ns;
 }
@@ -103,6 +111,7 @@ static void permits_add(const struct weir_limit *limit, struct weir_state *state
     struct weir_log *log = &state->log;
     forget_ended(log, event->now_ns);
     /* Only what another algorithm left used could pass it: nobody's units, which go with a lease. */
+    weir_assert(units_of(log) <= WEIR_PERMITS_MAX);
     units = weir_min_u64(units, WEIR_PERMITS_MAX - units_of(log));
     put_in(log, units, weir_add_sat(event->now_ns, limit->period_ns), event->permit);
     set_fresh_at(limit, state, event->now_ns);
@@ -122,6 +131,7 @@ void weir_concurrency_settle(const struct weir_limit *limit, struct weir_state *
 uint64_t weir_concurrency_words(const struct weir_state *state, const struct weir_event *event, uint64_t units)
 {
     uint64_t kept = units_of(&state->log) - ended(&state->log, event->now_ns);
+    weir_assert(kept <= units_of(&state->log));
     return weir_mul_sat(weir_add_sat(kept, units), WORDS);
 }
 
@@ -136,6 +146,7 @@ static uint64_t find(const struct weir_log *log, uint64_t now_ns, uint64_t permi
     for (end = at; end < count && number_of(log, end) == permit; end++)
         ;
     *ret_units = permit == 0 ? 0 : end - at; /* 0: nobody's */
+    weir_assert(at + *ret_units <= count);
     return at;
 }
 
@@ -154,6 +165,7 @@ uint64_t weir_limit_renew(const struct weir_limit *limit, struct weir_state *sta
     if (units == 0)
         return 0;
     uint64_t end_ns = weir_max_u64(end_of(&state->log, at), weir_add_sat(event->now_ns, limit->period_ns));
+    weir_assert(end_ns >= end_of(&state->log, at)); /* a lease never becomes shorter */
     take_out(&state->log, at, units);
     put_in(&state->log, units, end_ns, permit);
     set_fresh_at(limit, state, event->now_ns);

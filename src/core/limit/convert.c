@@ -26,6 +26,7 @@ uint64_t weir_limit_carried(const struct weir_limit *from, const struct weir_lim
     if (on_change == WEIR_ON_CHANGE_PROPORTIONAL)
         return from->capacity > 0 ? weir_mul_div_ceil(used, to->capacity, from->capacity) : to->capacity;
     uint64_t remaining = weir_sub_sat(from->capacity, used);
+    weir_assert(remaining <= from->capacity);
     return weir_max_u64(used, weir_sub_sat(to->capacity, remaining));
 }
 
@@ -34,6 +35,8 @@ static void convert_bucket(const struct weir_limit *from, const struct weir_limi
                            struct weir_state *state, const struct weir_event *event)
 {
     uint64_t ahead = weir_ticks_until(state->fresh_at, weir_ticks_at(event->now_ns, from->shift)), carried;
+    weir_assert(from->emission > 0 && to->emission > 0);
+    weir_assert(weir_limit_is_bucket(from) && weir_limit_is_bucket(to));
     if (on_change == WEIR_ON_CHANGE_PROPORTIONAL) {
         carried = from->span > 0 ? weir_mul_div_ceil(ahead, to->span, from->span) : to->span;
     } else {
@@ -57,6 +60,7 @@ static void bring_to(const struct weir_limit *to, struct weir_state *state, cons
                      uint64_t used, uint64_t carried)
 {
     const struct weir_algorithm_ops *algorithm = weir_algorithm_of(to);
+    weir_assert(carried >= used || algorithm->take != NULL); /* of permits nothing is taken */
     if (carried > used)
         algorithm->add(to, state, event, carried - used);
     else if (carried < used)
@@ -67,6 +71,7 @@ void weir_limit_convert(const struct weir_limit *from, const struct weir_limit *
                         struct weir_state *state, const struct weir_event *event)
 {
     weir_assert(on_change != WEIR_ON_CHANGE_RESET);
+    weir_assert(from != to);
     uint64_t carried = weir_limit_carried(from, to, on_change, state, event);
     if (to->algorithm == WEIR_SLIDING_LOG)
         carried = weir_min_u64(carried, WEIR_LOG_MAX);
@@ -103,4 +108,6 @@ void weir_limit_follow(struct weir_limit *limit, const struct weir_limit *from, 
     }
     limit->debt_units = weir_max_u64(weir_max_u64(units, limit->capacity), limit->debt_units);
     limit->debt_until_ns = weir_max_u64(weir_add_sat(now_ns, longest_ns), limit->debt_until_ns);
+    weir_assert(limit->debt_units >= limit->capacity && limit->debt_units >= units);
+    weir_assert(limit->debt_until_ns >= now_ns);
 }

@@ -50,6 +50,7 @@ void weir_limit_settle(const struct weir_limit *limit, struct weir_state *state,
     state->log = log;
     if (limit->algorithm == WEIR_SLIDING_LOG)
         weir_algorithm_log.add(limit, state, event, limit->capacity);
+    weir_assert(!weir_limit_jumped(limit, state, event->now_ns));
 }
 
 static uint64_t used_now(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event)
@@ -67,6 +68,7 @@ uint64_t weir_limit_used(const struct weir_limit *limit, const struct weir_state
 static uint64_t wait_until(const struct weir_limit *limit, const struct weir_state *state,
                            const struct weir_event *event, uint64_t used, uint64_t most)
 {
+    weir_assert(most <= limit->capacity);
     return used <= most ? 0 : weir_algorithm_of(limit)->wait_ns(limit, state, event, most);
 }
 
@@ -85,6 +87,8 @@ static void fill_numbers(const struct weir_limit *limit, const struct weir_state
     v->next_after_ns = v->remaining == limit->capacity
                            ? 0
                            : wait_until(limit, state, event, used, limit->capacity - v->remaining - 1);
+    weir_assert(v->remaining <= limit->capacity);
+    weir_assert(v->next_after_ns <= v->reset_after_ns);
 }
 
 /* A window's verdict, the state not being one of a jumped clock. */
@@ -112,6 +116,7 @@ static uint64_t late_by(const struct weir_event *event, uint64_t delay_ns)
 static bool judge_delay(const struct weir_event *event, struct weir_verdict *v)
 {
     uint64_t late_ns = late_by(event, v->delay_ns);
+    weir_assert(late_ns <= v->delay_ns);
     if (late_ns == 0)
         return true;
     v->admitted = false;
@@ -153,8 +158,10 @@ void weir_limit_charge(const struct weir_limit *limit, struct weir_state *state,
     if (event->cost == 0)
         return;
     weir_assert(event->cost <= verdict->remaining);
+    uint64_t before = verdict->remaining;
     weir_algorithm_of(limit)->add(limit, state, event, event->cost);
     fill_numbers(limit, state, event, verdict);
+    weir_assert(verdict->remaining >= before - event->cost); /* no more is gone than was charged */
 }
 
 void weir_limit_drain(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
@@ -166,6 +173,7 @@ void weir_limit_drain(const struct weir_limit *limit, struct weir_state *state, 
         uint64_t now = weir_ticks_at(event->now_ns, limit->shift);
         uint64_t ahead = weir_ticks_until(state->fresh_at, now);
         uint64_t more = weir_min_u64(weir_mul_sat(event->cost, limit->emission), limit->span);
+        weir_assert(more <= limit->span);
         if (ahead < limit->span)
             state->fresh_at = weir_ticks_add(now, weir_min_u64(ahead + more, limit->span));
     } else {
@@ -189,6 +197,7 @@ uint64_t weir_limit_refund(const struct weir_limit *limit, struct weir_state *st
     uint64_t back = weir_min_u64(units, used_now(limit, state, event));
     if (limit->calendar && event->window.closed)
         back = weir_min_u64(back, state->count);
+    weir_assert(back <= units);
     if (back > 0)
         weir_algorithm_of(limit)->take(limit, state, event, back);
     return back;

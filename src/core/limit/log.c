@@ -37,6 +37,7 @@ static void forget_expired(const struct weir_limit *limit, struct weir_log *log,
     uint32_t gone = expired(limit, log, now_ns);
     if (gone == 0)
         return;
+    weir_assert(gone <= log->used && log->used <= log->room);
     log->head = (log->head + gone) & (log->room - 1);
     log->used -= gone;
 }
@@ -50,13 +51,16 @@ static uint64_t log_wait(const struct weir_limit *limit, const struct weir_state
                          uint64_t most)
 {
     const struct weir_log *log = &state->log;
+    weir_assert(most < log->used);
     uint64_t last_to_go = entry(log, log->used - (uint32_t)most - 1);
+    weir_assert(weir_add_sat(last_to_go, limit->period_ns) >= event->now_ns);
     return weir_add_sat(last_to_go, limit->period_ns) - event->now_ns;
 }
 
 static void set_fresh_at(const struct weir_limit *limit, struct weir_state *state, uint64_t now_ns)
 {
     uint64_t newest = judged_at(&state->log, now_ns);
+    weir_assert(newest >= now_ns && state->log.used <= WEIR_LOG_MAX);
     state->fresh_at = weir_ticks_at(now_ns, limit->shift);
     if (state->log.used > 0)
         state->fresh_at = weir_ticks_add(weir_ticks_at(newest, limit->shift), limit->span);
@@ -76,6 +80,8 @@ static void log_add(const struct weir_limit *limit, struct weir_state *state, co
         log->used -= oldest;
     }
     weir_assert(units <= log->room - log->used);
+    weir_assert((log->room & (log->room - 1)) == 0);
+    weir_assert(log->used == 0 || entry(log, log->used - 1) <= t); /* times never go back within a log */
     for (uint64_t i = 0; i < units; i++)
         log->times[(log->head + log->used++) & (log->room - 1)] = t;
     set_fresh_at(limit, state, event->now_ns);
@@ -97,6 +103,8 @@ static uint32_t room_of(uint64_t words)
     uint32_t room = 8;
     while (room < need)
         room *= 2;
+    weir_assert(room >= 8 && (room & (room - 1)) == 0);
+    weir_assert(room <= WEIR_LOG_MAX);
     return room;
 }
 
@@ -128,6 +136,7 @@ void weir_log_move(struct weir_log *log, uint64_t *times, uint32_t room)
     weir_assert(room >= log->used && (room & (room - 1)) == 0);
     for (uint32_t i = 0; i < log->used; i++)
         times[i] = entry(log, i);
+    weir_assert(times != log->times || log->used == 0 || log->head == 0);
     log->times = times;
     log->room = room;
     log->head = 0;

@@ -157,6 +157,7 @@ static void init_bucket(struct weir_limit *limit, uint64_t count, uint64_t perio
     }
     weir_assert(limit->emission > 0);
     limit->inverse = UINT64_MAX / limit->emission;
+    weir_assert(limit->capacity <= WEIR_TICKS_SPAN_MAX / limit->emission);
     limit->span = limit->capacity * limit->emission;
     limit->ahead_max = limit->span;
 }
@@ -169,6 +170,7 @@ static void init_window(struct weir_limit *limit, uint64_t period_ns)
         limit->shift--;
     /* As for a bucket's unit: a first hit's time is rounded down. */
     limit->span = weir_ticks_of(period_ns, limit->shift, WEIR_TICKS_SPAN_MAX) + (limit->shift < 0);
+    weir_assert(limit->span > 0);
     limit->ahead_max = limit->span;
     if (limit->algorithm == WEIR_SLIDING_COUNTER)
         limit->ahead_max *= 2;
@@ -194,6 +196,9 @@ int weir_limit_init(struct weir_limit *limit, const struct weir_limit_spec *spec
     else
         init_window(limit, spec->period_ns);
     limit->ahead_max += weir_ticks_of(skew_max_ns, limit->shift, WEIR_TICKS_SPAN_MAX);
+    weir_assert(limit->shift >= WEIR_TICKS_SHIFT_MIN && limit->shift <= WEIR_TICKS_SHIFT_MAX);
+    weir_assert(limit->span <= WEIR_TICKS_SPAN_MAX + 1 && limit->ahead_max >= limit->span);
+    weir_assert(limit->emission > 0);
     return 0;
 }
 

@@ -23,11 +23,13 @@
 /* The tick that `ns` falls into. */
 static inline uint64_t weir_ticks_at(uint64_t ns, int32_t shift)
 {
+    weir_debug_assert(shift >= WEIR_TICKS_SHIFT_MIN && shift <= WEIR_TICKS_SHIFT_MAX);
     return (shift >= 0 ? ns << shift : ns >> -shift) & WEIR_TICKS_MASK;
 }
 
 static inline uint64_t weir_ticks_add(uint64_t at, uint64_t ticks)
 {
+    weir_debug_assert(at <= WEIR_TICKS_MASK);
     return (at + ticks) & WEIR_TICKS_MASK;
 }
 
@@ -47,6 +49,7 @@ static inline uint64_t weir_ticks_until(uint64_t at, uint64_t now)
 /* A length of time in ticks, rounded up, at most `max`. */
 static inline uint64_t weir_ticks_of(uint64_t ns, int32_t shift, uint64_t max)
 {
+    weir_debug_assert(shift >= WEIR_TICKS_SHIFT_MIN && shift <= WEIR_TICKS_SHIFT_MAX);
     if (shift < 0)
         return weir_min_u64(weir_div_ceil(ns, UINT64_C(1) << -shift), max);
     return ns > max >> shift ? max : ns << shift;
@@ -55,6 +58,7 @@ static inline uint64_t weir_ticks_of(uint64_t ns, int32_t shift, uint64_t max)
 /* The smallest wait after which the clock, now at now_ns, shows `ticks` more. */
 static inline __attribute__((always_inline)) uint64_t weir_ticks_wait_ns(uint64_t ticks, uint64_t now_ns, int32_t shift)
 {
+    weir_debug_assert(ticks <= WEIR_TICKS_MASK);
     if (shift >= 0)
         return (ticks + (UINT64_C(1) << shift) - 1) >> shift; /* ticks < 2^59: the sum fits */
     if (ticks == 0)

@@ -44,9 +44,11 @@ static void fixed_add(const struct weir_limit *limit, struct weir_state *state, 
 {
     uint64_t now = weir_ticks_at(event->now_ns, limit->shift);
     bool open = fixed_open(limit, state, event);
+    weir_assert(!limit->calendar || event->window.end_after_ns > 0);
     if (!open)
         state->count = 0;
     state->count = weir_add_sat(state->count, units);
+    weir_assert(state->count >= units);
     if (limit->calendar && (!open || state->window == event->window.id)) {
         state->window = event->window.id;
         state->fresh_at = weir_ticks_add(now,
@@ -54,6 +56,7 @@ static void fixed_add(const struct weir_limit *limit, struct weir_state *state, 
     } else if (!open) {
         state->fresh_at = weir_ticks_add(now, limit->span);
     }
+    weir_assert(!limit->calendar || state->window >= event->window.id); /* no window comes back */
 }
 
 static void fixed_take(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
@@ -88,6 +91,7 @@ static struct counter_view counter_view_at(const struct weir_limit *limit, const
     if (ahead > 0)
         return (struct counter_view){ state->count, 0, ahead, weir_ticks_add(state->fresh_at, period) };
     uint64_t now = limit->shift < 0 ? now_ns >> -limit->shift : now_ns;
+    weir_assert(period > 0 && period <= WEIR_TICKS_SPAN_MAX + 1);
     uint64_t into = now % period;
     return (struct counter_view){ 0, 0, period - into, weir_ticks_add(now & WEIR_TICKS_MASK, 2 * period - into) };
 }
@@ -96,12 +100,14 @@ static uint64_t counter_used(const struct weir_limit *limit, const struct weir_s
                              const struct weir_event *event)
 {
     struct counter_view view = counter_view_at(limit, state, event->now_ns);
+    weir_assert(view.overlap >= 1 && view.overlap <= limit->span);
     return weir_add_sat(weir_mul_div(view.previous, view.overlap, limit->span), view.current);
 }
 
 /* The largest overlap at which floor(units * overlap / period) <= most; units > most. */
 static uint64_t overlap_for(uint64_t units, uint64_t most, uint64_t period)
 {
+    weir_assert(units > most && period > 0);
     return weir_mul_div_ceil(most + 1, period, units) - 1;
 }
 
@@ -126,6 +132,7 @@ static void counter_enter(const struct weir_limit *limit, struct weir_state *sta
     state->previous = view.previous;
     state->count = view.current;
     state->fresh_at = view.fresh_at;
+    weir_assert(view.fresh_at <= WEIR_TICKS_MASK);
 }
 
 static void counter_add(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
@@ -134,6 +141,7 @@ static void counter_add(const struct weir_limit *limit, struct weir_state *state
     counter_enter(limit, state, event);
     /* Only a debt carried over could pass 2^62; the slot keeps 63 bits. */
     state->count = weir_min_u64(weir_add_sat(state->count, units), UINT64_C(1) << 62);
+    weir_assert(state->previous >> 63 == 0 && state->count >> 63 == 0);
 }
 
 /* Newest first: the current window's, then as many of the previous one's as make up the rest of its share. */
@@ -148,6 +156,7 @@ static void counter_take(const struct weir_limit *limit, struct weir_state *stat
         return;
     struct counter_view view = counter_view_at(limit, state, event->now_ns);
     uint64_t share = weir_mul_div(state->previous, view.overlap, limit->span);
+    weir_assert(share <= state->previous && state->count == 0);
     uint64_t left = weir_sub_sat(share, units); /* the largest previous whose share is `left` */
     state->previous = weir_min_u64(state->previous, weir_mul_div_ceil(left + 1, limit->span, view.overlap) - 1);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/session/branches.h"
 
+#include "base/assert.h"
 #include "weir/error.h"
 
 static bool is_letter(char c)
@@ -27,6 +28,7 @@ bool weir_branches_is_name(const char *text, size_t size)
     size_t schema = name_size(text, size);
     if (schema == 0 || schema == size || text[schema] != '.')
         return false;
+    weir_assert(schema <= WEIR_BRANCH_NAME_MAX && schema < size);
     size_t rest = size - schema - 1;
     return rest > 0 && name_size(text + schema + 1, rest) == rest;
 }
@@ -53,6 +55,8 @@ int weir_branches_add(struct weir_branches *branches, uint64_t timeline, const c
     }
     if (row.count == 0)
         return WEIR_EPROTO;
+    weir_assert(row.count <= WEIR_BRANCH_RUNS_MAX && row.runs[0] != 0);
+    weir_assert(branches->count <= WEIR_HISTORIES_MAX);
     if (branches->count < WEIR_HISTORIES_MAX)
         branches->rows[branches->count++] = row;
     return 0;
@@ -94,6 +98,7 @@ static void learn_ancestors(const struct weir_branches *branches, uint32_t timel
         if (number)
             ancestor->branch = number;
     }
+    weir_assert(history.timeline == timeline && history.count <= WEIR_ANCESTORS_MAX);
     weir_known_history(known, known->system, &history);
 }
 
@@ -102,6 +107,7 @@ void weir_branches_learn(const struct weir_branches *branches, uint32_t timeline
 {
     for (unsigned i = 0; i < branches->count; i++) {
         const struct weir_branch_row *row = &branches->rows[i];
+        weir_assert(row->timeline > 1 && row->count > 0);
         uint32_t newest = weir_branch_of(known->system, row->timeline, row->runs[0]);
         for (unsigned j = 1; j < row->count; j++)
             weir_known_same(known, row->timeline, weir_branch_of(known->system, row->timeline, row->runs[j]), newest);

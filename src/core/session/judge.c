@@ -25,6 +25,7 @@ static int fail(struct weir_judge *judge, int error, const char *fault)
 /* The slot of the two, or the free one where it belongs; NULL: neither. */
 static struct weir_judge_slot *slot_find(const struct weir_judge *judge, uint64_t session, uint64_t key)
 {
+    weir_assert(session != 0 || key != 0);
     uint64_t hash = session * UINT64_C(0x9e3779b97f4a7c15) + key; /* as SplitMix64 mixes its counter */
     hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -69,6 +70,7 @@ static void track_settle(struct weir_judge_track *track, uint64_t start_ns)
         else
             track->open[kept++] = track->open[i];
     }
+    weir_assert(kept <= track->count && track->count <= WEIR_JUDGE_OVERLAP_MAX);
     track->count = kept;
 }
 
@@ -87,6 +89,9 @@ static uint64_t highest(const struct weir_judge_slot *cell)
 
 static void convict(struct weir_judge *judge, const struct weir_judge_violation *violation)
 {
+    weir_assert(violation->broken != 0 && violation->broken < 1U << WEIR_GUARANTEES);
+    weir_assert(violation->event.server < judge->server_count);
+    weir_assert(violation->expected > violation->event.version || violation->event.kind == WEIR_JUDGE_WRITE);
     judge->counts.violated++;
     for (unsigned i = 0; i < WEIR_GUARANTEES; i++)
         judge->counts.broken[i] += violation->broken >> i & 1;
@@ -107,6 +112,8 @@ static void suspects_convict(struct weir_judge *judge, struct weir_judge_slot *s
         else
             session->u.session.suspect[kept++] = *suspect;
     }
+    weir_assert(kept <= session->u.session.suspects);
+    weir_assert(session->u.session.suspects <= WEIR_JUDGE_OVERLAP_MAX);
     session->u.session.suspects = kept;
 }
 
@@ -116,6 +123,7 @@ static struct weir_judge_violation compare(const struct weir_judge_slot *cell, c
     _Static_assert(WEIR_JUDGE_READ == 0 && WEIR_JUDGE_WRITE == 1, "tracks are numbered by kind");
     _Static_assert(WEIR_READ_YOUR_WRITES == 1 && WEIR_WRITES_FOLLOW_READS == 2, "guarantees: later, earlier");
     struct weir_judge_violation violation = { .event = *event };
+    weir_assert(event->kind == WEIR_JUDGE_READ || event->kind == WEIR_JUDGE_WRITE);
     for (unsigned earlier = 0; earlier < 2; earlier++) {
         const struct weir_judge_track *track = &cell->u.cell.tracks[earlier];
         uint64_t expected = weir_add_sat(track->version, event->kind == WEIR_JUDGE_WRITE);
@@ -162,6 +170,8 @@ static int feed_operation(struct weir_judge *judge, struct weir_judge_slot *sess
         return 0;
     own->open[own->count++] =
         (struct weir_judge_open){ .version = event->version, .id = event->id, .end_ns = event->end_ns };
+    weir_assert(own->count <= WEIR_JUDGE_OVERLAP_MAX);
+    weir_assert(event->version > 0 || event->kind == WEIR_JUDGE_READ);
     mark_if_cut(judge, session, event);
     return 0;
 }
@@ -172,6 +182,7 @@ static void feed_lost(struct weir_judge *judge, struct weir_judge_slot *session,
         judge->counts.lost_without_need++;
     session->u.session.cut_off = false;
     session->u.session.suspects = 0; /* those left overlap this */
+    weir_assert(event->kind == WEIR_JUDGE_LOST);
     session->u.session.losts++;
     session->u.session.lost_end_ns = weir_max_u64(session->u.session.lost_end_ns, event->end_ns);
 }
@@ -183,6 +194,7 @@ static int feed_cut(struct weir_judge *judge, const struct weir_judge_event *eve
         return judge->failed;
     if (cut->u.cut.end_ns > 0 && event->start_ns <= cut->u.cut.end_ns)
         return fail(judge, WEIR_EINVAL, "two cuts of one key overlap");
+    weir_assert(event->end_ns >= event->start_ns && cut->session == 0);
     cut->u.cut.survived = event->version;
     cut->u.cut.end_ns = event->end_ns;
     for (size_t i = 0; i < judge->slot_count; i++) {
@@ -203,6 +215,7 @@ static int feed_session(struct weir_judge *judge, const struct weir_judge_event 
         return judge->failed;
     if (event->start_ns < session->u.session.start_ns)
         return fail(judge, WEIR_EINVAL, "events of a session are not in the order of their starts");
+    weir_assert(session->session == event->session && session->key == 0);
     session->u.session.start_ns = event->start_ns;
     suspects_convict(judge, session, event->start_ns);
     if (event->kind == WEIR_JUDGE_LOST)
@@ -217,6 +230,8 @@ static void count(struct weir_judge *judge, const struct weir_judge_event *event
     struct weir_judge_counts *counts = &judge->counts;
     uint64_t *const by_kind[WEIR_JUDGE_KINDS] = { &counts->reads,   &counts->writes, &counts->stale,
                                                   &counts->unknown, &counts->lost,   &counts->cuts };
+    weir_assert((unsigned)event->kind < WEIR_JUDGE_KINDS);
+    weir_assert(event->server < judge->server_count);
     ++*by_kind[event->kind];
     if (event->kind == WEIR_JUDGE_READ)
         judge->servers[event->server].reads++;

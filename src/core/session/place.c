@@ -54,6 +54,7 @@ struct spot {
 static bool is_ancestor(const struct weir_history *history, const struct spot *spot, const struct weir_known *known,
                         unsigned *ret_index)
 {
+    weir_assert(history->count <= WEIR_ANCESTORS_MAX);
     for (unsigned i = history->count; i-- > 0;)
         if (history->ancestors[i].timeline == spot->timeline &&
             weir_known_is_same(known, spot->timeline, history->ancestors[i].branch, spot->branch)) {
@@ -119,6 +120,7 @@ static enum branch branch_of(const struct spot *from, const struct spot *to, con
     struct chain higher, lower;
     uint64_t fork;
     const struct spot *high = from->timeline > to->timeline ? from : to, *low = high == from ? to : from;
+    weir_assert(high->timeline >= low->timeline && (high == from) != (high == to));
     if (from->timeline == to->timeline)
         return weir_known_is_same(known, to->timeline, from->branch, to->branch) ? BRANCH_HOLDS
                                                                                  : differ(from->branch, to->branch);
@@ -132,6 +134,7 @@ static enum branch branch_of(const struct spot *from, const struct spot *to, con
             return BRANCH_UNKNOWN;
         fork = parting(&lower, &higher, known);
     }
+    weir_assert(higher.count <= WEIR_ANCESTORS_MAX);
     *ret_fork = fork;
     return from->position <= fork ? BRANCH_HOLDS : BRANCH_LEFT;
 }
@@ -164,6 +167,7 @@ static enum tail tail_known(const struct weir_place *seen, const struct weir_kno
 {
     if (seen->run == 0)
         return TAIL_KEPT;
+    weir_assert(!known || known->run_count <= WEIR_RUNS_MAX);
     for (unsigned i = 0; known && i < known->run_count; i++)
         if (flushed(seen, &known->runs[i]))
             return TAIL_KEPT;
@@ -212,6 +216,7 @@ static enum weir_place_verdict compare_left(const struct weir_place *seen, const
 {
     if (shown->timeline > seen->timeline)
         return WEIR_PLACE_LOST;
+    weir_assert(seen->position > fork && shown->timeline != seen->timeline);
     if (shown->primary || shown->position > fork)
         return WEIR_PLACE_DIVERGED;
     return tail == TAIL_OVER ? WEIR_PLACE_LOST : WEIR_PLACE_BEHIND;
@@ -257,6 +262,8 @@ int weir_place_seen(const struct weir_shown *shown, struct weir_place *ret_place
         place.run = shown->run;
     if (!shown->primary && shown->received != shown->position)
         place.position |= WEIR_POSITION_NEXT;
+    weir_assert(place.run == 0 || !place.standby); /* only what a primary shows may be lost with its run */
+    weir_assert(place.position >= shown->position);
     *ret_place = place;
     return 0;
 }
@@ -305,6 +312,10 @@ int weir_place_merge(const struct weir_place *a, const struct weir_place *b, con
     if (earlier.run != 0 && (earlier.run != later.run || earlier.timeline != later.timeline))
         return WEIR_EAGAIN;
     later.standby = lower.standby || higher.standby || later.timeline < higher.timeline;
+    /* A session never goes back by a merge. */
+    weir_assert(later.position >= a->position && later.position >= b->position);
+    weir_assert(later.system == a->system && later.timeline <= higher.timeline);
+    weir_assert(lower.timeline <= higher.timeline);
     *ret_merged = later;
     return 0;
 }

@@ -26,6 +26,7 @@ uint64_t weir_position_normal(uint64_t insert, uint64_t page_size, uint64_t segm
     weir_assert(weir_position_sizes(page_size, segment_size));
     uint64_t page = insert & ~(page_size - 1);
     uint64_t header = (page & (segment_size - 1)) == 0 ? SEGMENT_HEADER : PAGE_HEADER;
+    weir_assert(page <= insert && insert - page < page_size);
     return insert - page <= header ? page : insert;
 }
 
@@ -54,6 +55,7 @@ static bool read_half(const char *text, size_t size, uint64_t *ret_half)
             return false;
         half = half << 4 | digit;
     }
+    weir_assert(half <= UINT32_MAX);
     *ret_half = half;
     return true;
 }

@@ -27,6 +27,7 @@ int weir_lamport_after(uint64_t own, uint64_t seen, uint64_t *ret_clock)
     uint64_t clock = weir_max_u64(own, seen);
     if (clock == UINT64_MAX)
         return WEIR_ERANGE;
+    weir_assert(clock >= own && clock >= seen);
     *ret_clock = clock + 1;
     return 0;
 }
@@ -53,6 +54,7 @@ uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned cou
                  servers[leader].shown.started != shown->started)
             return WEIR_ROUTE_NONE;
     }
+    weir_assert(leader == WEIR_ROUTE_NONE || (servers[leader].usable && servers[leader].shown.primary));
     return leader;
 }
 
@@ -69,12 +71,14 @@ static const struct weir_shown *truth_of(const struct weir_route_request *reques
         if (shown->system == system && (!truth || shown->timeline > truth->timeline))
             truth = shown;
     }
+    weir_assert(!truth || truth->system == system);
     return truth;
 }
 
 /* Has the standby replayed what is not in the true history? */
 static bool is_astray(const struct weir_shown *standby, const struct weir_shown *truth, const struct weir_known *known)
 {
+    weir_assert(standby->system == truth->system && standby->timeline <= truth->timeline);
     if (standby->timeline == truth->timeline) /* by the leader's word only: others know no more than this one */
         return truth->primary && !weir_known_is_same(known, truth->timeline, standby->branch, truth->branch);
     struct weir_place place = {
@@ -97,6 +101,7 @@ static bool is_astray(const struct weir_shown *standby, const struct weir_shown 
  * when it is asked. */
 static enum weir_place_verdict leader_history(const struct weir_route_request *request, const struct weir_shown *shown)
 {
+    weir_assert(request->token->count <= WEIR_SESSION_PLACES_MAX);
     struct weir_session_token one = { .count = 1 };
     enum weir_place_verdict worst = WEIR_PLACE_OK;
     bool foreign = request->token->count > 0;
@@ -147,6 +152,7 @@ static enum weir_place_verdict judge_leader(const struct weir_route_request *req
 
 static enum weir_place_verdict judge(const struct weir_route_request *request, uint32_t index)
 {
+    weir_assert(index < request->server_count);
     const struct weir_route_server *server = &request->servers[index];
     if (request->strategy == WEIR_SESSION_TRACKED)
         return server->shown.primary ? judge_leader(request, server)
@@ -194,6 +200,8 @@ static void add_near(struct field *field, const struct weir_route_request *reque
                      enum weir_place_verdict verdict)
 {
     const struct weir_route_server *servers = request->servers;
+    weir_assert(verdict == WEIR_PLACE_BEHIND || verdict == WEIR_PLACE_UNPROVEN);
+    weir_assert(serves_reads(&servers[index]));
     bool nearer = field->nearest == WEIR_ROUTE_NONE ||
                   (verdict == field->of_nearest ? servers[index].shown.position > servers[field->nearest].shown.position
                                                 : verdict == WEIR_PLACE_BEHIND);
@@ -208,6 +216,7 @@ static void add_frozen(struct field *field, const struct weir_route_request *req
                        enum weir_place_verdict verdict)
 {
     const struct weir_route_server *servers = request->servers;
+    weir_assert(servers[index].frozen);
     bool refuses = verdict != WEIR_PLACE_OK && verdict != WEIR_PLACE_BEHIND && verdict != WEIR_PLACE_UNPROVEN;
     if (!refuses &&
         (field->frozen == WEIR_ROUTE_NONE || servers[index].shown.position > servers[field->frozen].shown.position))
@@ -247,16 +256,20 @@ static struct field survey(const struct weir_route_request *request)
             field.refusal = weir_place_worse(field.refusal, verdict);
         }
     }
+    weir_assert(field.best.index == WEIR_ROUTE_NONE || serves_reads(&request->servers[field.best.index]));
+    weir_assert(field.refusal == WEIR_PLACE_OK || field.refusal >= WEIR_PLACE_LOST);
     return field;
 }
 
 static struct weir_route refuse(enum weir_place_verdict verdict)
 {
+    weir_assert(verdict != WEIR_PLACE_OK); /* a reason is told */
     return (struct weir_route){ .server = WEIR_ROUTE_NONE, .verdict = verdict };
 }
 
 static struct weir_route go(uint32_t server, enum weir_place_verdict verdict, bool leader)
 {
+    weir_assert(server != WEIR_ROUTE_NONE);
     return (struct weir_route){ .server = server, .verdict = verdict, .leader = leader };
 }
 
@@ -268,6 +281,7 @@ static bool is_hopeless(const struct field *field, enum weir_place_verdict *ret_
         verdict = field->of_leader;
     else if (field->nearest != WEIR_ROUTE_NONE)
         return false;
+    weir_assert((unsigned)verdict <= WEIR_PLACE_UNPROVEN);
     *ret_verdict = verdict;
     return verdict == WEIR_PLACE_LOST || verdict == WEIR_PLACE_FOREIGN;
 }
@@ -281,6 +295,7 @@ static struct weir_route choose_behind(const struct weir_route_request *request,
         why = field->of_leader;
     else if (field->nearest == WEIR_ROUTE_NONE && !led && field->refusal != WEIR_PLACE_OK)
         why = field->refusal;
+    weir_assert(why != WEIR_PLACE_OK);
     bool may_lead = request->behind == WEIR_BEHIND_LEADER || request->behind == WEIR_BEHIND_OTHER;
     /* A server that is alone is no primary to be kept free of reads. */
     if (led && (request->behind == WEIR_BEHIND_OTHER || request->server_count == 1 ||
@@ -339,6 +354,7 @@ static struct weir_route choose_window(const struct weir_route_request *request)
 static struct weir_route choose_write(const struct weir_route_request *request)
 {
     uint32_t leader = weir_route_leader(request->servers, request->server_count);
+    weir_assert(leader == WEIR_ROUTE_NONE || leader < request->server_count);
     bool may_wait = request->wait_left_ns > 0 && request->behind != WEIR_BEHIND_ERROR;
     enum weir_place_verdict verdict = WEIR_PLACE_BEHIND;
     if (leader != WEIR_ROUTE_NONE) {
@@ -380,6 +396,7 @@ uint32_t weir_route_timeline(const struct weir_known *known, const struct weir_r
         highest = known->histories[i].timeline > highest ? known->histories[i].timeline : highest;
     for (unsigned i = 0; i < count; i++)
         highest = servers[i].shown.timeline > highest ? servers[i].shown.timeline : highest;
+    weir_assert(count == 0 || highest >= servers[0].shown.timeline);
     return highest;
 }
 

@@ -31,6 +31,7 @@ static struct cursor next_line(struct cursor *text)
     while (line.end < text->end && *line.end != '\n')
         line.end++;
     text->at = line.end < text->end ? line.end + 1 : line.end;
+    weir_assert(line.at <= line.end && text->at <= text->end);
     return line;
 }
 
@@ -45,6 +46,7 @@ static bool read_timeline(struct cursor *line, uint32_t *ret_timeline)
     }
     if (line->at == begin || value == 0)
         return false;
+    weir_assert(value > 0 && value <= UINT32_MAX);
     *ret_timeline = (uint32_t)value;
     return true;
 }
@@ -68,6 +70,8 @@ static void add_ancestor(struct weir_history *history, const struct weir_ancesto
         history->count--;
         history->cut = true;
     }
+    weir_assert(history->count < WEIR_ANCESTORS_MAX);
+    weir_assert(history->count == 0 || history->ancestors[history->count - 1].timeline < ancestor->timeline);
     history->ancestors[history->count++] = *ancestor;
 }
 
@@ -89,6 +93,7 @@ int weir_history_parse(uint32_t timeline, const char *text, size_t size, struct 
         last = ancestor.timeline;
         add_ancestor(&history, &ancestor);
     }
+    weir_assert(history.count == 0 || last < timeline);
     *ret_history = history;
     return 0;
 }
@@ -127,6 +132,9 @@ void weir_known_history(struct weir_known *known, uint64_t system, const struct 
         memmove(known->histories + at + 1, known->histories + at, (count - at) * sizeof *history);
         known->history_count++;
     }
+    weir_assert(known->history_count <= WEIR_HISTORIES_MAX && at < known->history_count);
+    weir_assert(at == 0 || history_before(&known->histories[at - 1], history));
+    weir_assert(at + 1 == known->history_count || history_before(history, &known->histories[at + 1]));
     known->histories[at] = *history;
 }
 
@@ -155,6 +163,9 @@ void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline
         memmove(known->runs + at + 1, known->runs + at, (count - at) * sizeof *there);
         known->run_count++;
     }
+    weir_assert(known->run_count <= WEIR_RUNS_MAX && at < known->run_count);
+    weir_assert(at == 0 || run_before(&known->runs[at - 1], timeline, run));
+    weir_assert(at + 1 == known->run_count || !run_before(&known->runs[at + 1], timeline, run));
     known->runs[at] = (struct weir_run){ timeline, run, flushed };
 }
 
@@ -165,6 +176,7 @@ void weir_known_primary(struct weir_known *known, uint64_t system, uint32_t time
         (before->timeline == timeline && before->run == run && before->started == started))
         return;
     known->leading = (struct weir_leading){ timeline, run, started };
+    weir_assert(known->system == system && system != 0);
     known->changes++;
 }
 
@@ -204,6 +216,7 @@ void weir_known_same(struct weir_known *known, uint32_t timeline, uint32_t branc
             known->same[i].first = first;
     if (known->same_count == WEIR_SAME_MAX)
         memmove(known->same, known->same + 1, --known->same_count * sizeof known->same[0]);
+    weir_assert(known->same_count < WEIR_SAME_MAX && first != other);
     known->same[known->same_count++] = (struct weir_same){ timeline, other, first };
 }
 

@@ -24,6 +24,7 @@ static int compare_places(const struct weir_place *a, const struct weir_place *b
 
 static void remove_at(struct weir_session_token *token, unsigned at)
 {
+    weir_assert(at < token->count);
     token->count--;
     for (unsigned i = at; i < token->count; i++)
         token->places[i] = token->places[i + 1];
@@ -44,6 +45,8 @@ static int insert(struct weir_session_token *token, struct weir_place place, con
     unsigned at = token->count++;
     for (; at > 0 && compare_places(&token->places[at - 1], &place) > 0; at--)
         token->places[at] = token->places[at - 1];
+    weir_assert(at == 0 || compare_places(&token->places[at - 1], &place) <= 0);
+    weir_assert(at + 1 == token->count || compare_places(&place, &token->places[at + 1]) < 0);
     token->places[at] = place;
     return 0;
 }
@@ -63,6 +66,7 @@ static int merge_all(struct weir_session_token *token, const struct weir_place *
         if (error != 0)
             return error;
     }
+    weir_assert(result.count <= token->count + count && result.count <= WEIR_SESSION_PLACES_MAX);
     *token = result;
     return 0;
 }
@@ -86,6 +90,7 @@ int weir_session_token_merge(struct weir_session_token *token, const struct weir
     result.wrote_ns = weir_max_u64(token->wrote_ns, other->wrote_ns);
     result.stamp_ns = weir_max_u64(token->stamp_ns, other->stamp_ns);
     result.clock = weir_max_u64(token->clock, other->clock);
+    weir_assert(result.clock >= token->clock && result.wrote_ns >= other->wrote_ns);
     *token = result;
     return 0;
 }
@@ -102,6 +107,7 @@ enum weir_place_verdict weir_session_token_compare(const struct weir_session_tok
         worst = weir_place_worse(worst, weir_place_compare(&token->places[i], shown, known));
         foreign = false;
     }
+    weir_assert(!foreign || worst == WEIR_PLACE_OK);
     return foreign ? WEIR_PLACE_FOREIGN : worst;
 }
 
@@ -121,5 +127,6 @@ unsigned weir_session_token_accept(struct weir_session_token *token, const struc
     struct weir_place place;
     if (weir_place_seen(shown, &place) == 0)
         (void)weir_session_token_add(token, &place, known);
+    weir_assert(dropped <= WEIR_SESSION_PLACES_MAX);
     return dropped;
 }

@@ -51,6 +51,7 @@ static void put_number(struct bytes *out, uint64_t value)
 
 static void put_place(struct bytes *out, const struct weir_place *place)
 {
+    weir_assert(place->system != 0 && place->timeline != 0); /* or nobody could read it again */
     unsigned flags = (place->run != 0 ? FLAG_RUN : 0U) | (place->standby ? FLAG_STANDBY : 0U) |
                      (place->branch != 0 ? FLAG_BRANCH : 0U);
     put_word(out, place->system);
@@ -145,6 +146,7 @@ static int get_body(const uint8_t *body, size_t size, struct weir_session_token 
     token.count = (unsigned)get_number(&in, WEIR_SESSION_PLACES_MAX);
     for (unsigned i = 0; !in.bad && i < token.count; i++)
         get_place(&in, &token.places[i]);
+    weir_assert(in.at <= in.end);
     if (in.bad || in.at != in.end)
         return WEIR_EPROTO;
     *ret_token = token;
@@ -164,6 +166,7 @@ static size_t encode(const uint8_t *bytes, size_t size, char *text)
         for (have += 8; have >= 6; have -= 6)
             text[length++] = alphabet[bits >> (have - 6) & 63];
     }
+    weir_assert(have < 6 && length * 6 + have == size * 8);
     if (have > 0)
         text[length++] = alphabet[bits << (6 - have) & 63];
     return length;
@@ -201,6 +204,7 @@ static int decode(const char *text, size_t length, uint8_t bytes[READ_MAX], size
     }
     if ((bits & ((1U << have) - 1)) != 0)
         return WEIR_EPROTO;
+    weir_assert(size <= READ_MAX && have < 8);
     *ret_size = size;
     return 0;
 }
@@ -237,6 +241,7 @@ static bool is_equal(const uint8_t a[WEIR_SESSION_MAC_SIZE], const uint8_t b[WEI
 /* `size` bytes, followed by their signature. */
 static int verify(const uint8_t *bytes, size_t size, const struct weir_session_signer *signer)
 {
+    weir_assert(size >= HEAD_SIZE && bytes[0] == VERSION_SIGNED);
     uint8_t mac[WEIR_SESSION_MAC_SIZE];
     unsigned key = 0;
     while (key < signer->key_count && signer->key_ids[key] != bytes[1])

@@ -73,6 +73,7 @@ static uint64_t wait_until(const struct weir_batched *key, const struct weir_lim
     } else {
         wait_ns = weir_sub_sat(key->last.reset_after_ns, since_ns);
     }
+    weir_assert(most <= limit->capacity);
     return weir_max_u64(wait_ns, 1);
 }
 
@@ -83,6 +84,7 @@ static void fill_verdict(const struct weir_batched *key, const struct weir_limit
     uint64_t remaining = informed(key, now_ns) ? weir_sub_sat(capacity, estimate(key, limit, now_ns)) : 0;
     remaining = weir_min_u64(weir_add_sat(remaining, key->pocket), capacity);
     *v = (struct weir_verdict){ .admitted = admitted, .capacity = capacity, .remaining = remaining };
+    weir_assert(remaining <= capacity);
     if (remaining < capacity) {
         v->next_after_ns = wait_until(key, limit, capacity - remaining - 1, now_ns);
         v->reset_after_ns = weir_max_u64(wait_until(key, limit, 0, now_ns), v->next_after_ns);
@@ -102,6 +104,7 @@ static void begin_stint(struct weir_batched *key)
     key->pocket = key->reserved = 0;
     key->spent = key->unsettled;
     key->known = 0;
+    weir_assert(key->stint > 0 && key->pocket == 0);
 }
 
 static void hurry(struct weir_batched *key, uint64_t now_ns)
@@ -111,9 +114,11 @@ static void hurry(struct weir_batched *key, uint64_t now_ns)
 
 static void lose(struct weir_batched *key, const struct weir_batched_options *options, uint64_t now_ns)
 {
+    weir_assert(key->sent_ns > 0); /* something is under way that can be lost */
     key->sent_ns = 0;
     key->waiting = key->least = 0;
     key->retry_ns = weir_add_sat(now_ns, weir_max_u64(options->interval_ns, 1));
+    weir_assert(key->retry_ns >= now_ns && key->retry_ns > 0);
     if (key->leaving)
         hurry(key, now_ns);
 }
@@ -138,6 +143,7 @@ static void send_ask(struct weir_batched *key, const struct weir_batched_options
     /* Those who waited for the last ask have not all asked again yet: this one speaks for them too. */
     key->sent_want = weir_max_u64(key->waiting, weir_sub_sat(key->again, key->pocket));
     key->sent_least = weir_min_u64(key->least, key->sent_want);
+    weir_assert(key->sent_unsettled <= key->sent_spent);
     key->waiting = key->least = key->again = 0;
     key->settle_ns = key->retry_ns = 0;
     uint64_t hold = weir_add_sat(key->pocket, key->reserved);
@@ -154,15 +160,18 @@ static void send_ask(struct weir_batched *key, const struct weir_batched_options
         .ttl_ns = holds ? weir_min_u64(options->ttl_ns, WEIR_BATCHED_HOLD_NS) : options->ttl_ns,
         .window = key->window,
     };
+    weir_assert(effects->ask.least <= effects->ask.want);
 }
 
 static void wait_for_engine(struct weir_batched *key, const struct weir_batched_options *options, uint64_t units,
                             uint64_t now_ns, struct weir_share_effects *effects)
 {
+    weir_assert(units > key->pocket && units <= options->limit.capacity);
     effects->say = WEIR_SHARE_WAIT;
     if (key->least == 0)
         key->least = units;
     key->waiting = weir_min_u64(weir_add_sat(key->waiting, units), options->limit.capacity);
+    weir_assert(key->waiting <= options->limit.capacity);
     if (key->sent_ns == 0)
         send_ask(key, options, now_ns, effects);
 }
@@ -185,6 +194,7 @@ static void reserve(struct weir_batched *key, const struct weir_batched_options 
         key->reserved += units;
     } else if (here) {
         key->ahead += units;
+        weir_assert(own_units(key) <= options->slack); /* no more ahead of the engine than is promised */
     } else {
         wait_for_engine(key, options, units, now_ns, effects);
         return;
@@ -205,6 +215,7 @@ static enum weir_share_say commit(struct weir_batched *key, uint64_t units)
     key->reserved -= reserved;
     key->dead -= dead;
     key->spent = weir_add_sat(key->spent, ahead + reserved);
+    weir_assert(ahead + reserved + dead == units && key->unsettled <= key->spent);
     return dead == 0 ? WEIR_SHARE_YES : WEIR_SHARE_NO;
 }
 
@@ -217,6 +228,7 @@ static void cancel(struct weir_batched *key, uint64_t units)
     key->ahead -= ahead;
     key->reserved -= reserved;
     key->pocket += reserved;
+    weir_assert(dead + ahead + reserved == units);
 }
 
 /* A part of what was asked for means that nothing more is to be had; nothing, that `least` was not. */
@@ -231,6 +243,7 @@ static void note_refusal(struct weir_batched *key, const struct weir_batched_opt
     key->refused_units = answer->granted > 0 ? 0 : weir_max_u64(key->sent_least, 1);
     uint64_t wait_ns = weir_min_u64(answer->retry_after_ns, options->interval_ns);
     key->refused_until_ns = weir_add_sat(now_ns, weir_max_u64(wait_ns, 1));
+    weir_assert(answer->granted < key->sent_want && key->refused_until_ns >= now_ns);
 }
 
 static void hear(struct weir_batched *key, const struct weir_batched_options *options,
@@ -246,6 +259,8 @@ static void hear(struct weir_batched *key, const struct weir_batched_options *op
     key->valid_ns = weir_add_sat(key->sent_ns, weir_sub_sat(answer->hold_ns, margin_ns));
     key->deadline_ns = key->valid_ns;
     key->pocket = weir_add_sat(key->pocket, answer->granted);
+    weir_assert(key->sent_spent >= key->known && key->sent_spent <= key->spent);
+    weir_assert(key->sent_unsettled <= key->unsettled);
     key->known = key->sent_spent;
     key->unsettled -= key->sent_unsettled;
     key->window = answer->window;
@@ -325,4 +340,9 @@ void weir_batched_step(struct weir_batched *key, const struct weir_batched_optio
     ret_effects->wake_ns = wake_of(key, options);
     ret_effects->idle = key->sent_ns == 0 && key->retry_ns == 0 && key->pocket == 0 && key->reserved == 0 &&
                         key->ahead == 0 && key->dead == 0 && key->spent == key->known;
+    weir_assert(key->known <= key->spent);
+    weir_assert(key->unsettled <= key->spent - key->known); /* what is not confirmed is told again */
+    weir_assert(!ret_effects->send || (key->sent_ns == now_ns && ret_effects->ask.seq == key->seq));
+    weir_assert(!ret_effects->idle || key->unsettled == 0);
+    weir_assert(event->kind != WEIR_SHARE_RESERVE || ret_effects->say != WEIR_SHARE_NOTHING);
 }

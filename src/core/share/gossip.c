@@ -23,6 +23,7 @@ int weir_gossip_limit_init(struct weir_gossip_limit *limit, uint64_t id, const s
             *ret_fault = spec->algorithm == WEIR_CONCURRENCY ? no_permits : no_log;
         return WEIR_EINVAL;
     }
+    weir_assert(made.period_ns > 0 && made.limit.emission > 0);
     made.limit.ahead_max = UINT64_MAX; /* debts are real, and the clock does not go back */
     made.fill_ns = weir_ticks_wait_ns(made.limit.span, 0, made.limit.shift);
     if (spec->algorithm == WEIR_SLIDING_COUNTER)
@@ -88,6 +89,7 @@ static void know(struct weir_gossip *node, struct weir_gossip_peer *peer, uint64
         limit->unheard_ns += unheard_piece(peer, limit, now_ns);
     peer->known = true;
     peer->known_ns = known_ns;
+    weir_assert(peer->known_since_ns <= now_ns);
     peer->known_since_ns = now_ns;
 }
 
@@ -114,6 +116,8 @@ static void unlink_key(struct weir_gossip *node, struct weir_gossip_key *key)
     for (uint32_t j = 0; j < node->nodes; j++)
         if (node->peers[j].news == key)
             node->peers[j].news = key->newer;
+    weir_assert(key->older ? key->older->newer == key : node->oldest == key);
+    weir_assert(key->newer ? key->newer->older == key : node->newest == key);
     *(key->older ? &key->older->newer : &node->oldest) = key->newer;
     *(key->newer ? &key->newer->older : &node->newest) = key->older;
     key->older = key->newer = NULL;
@@ -123,10 +127,12 @@ static void unlink_key(struct weir_gossip *node, struct weir_gossip_key *key)
 void weir_gossip_touch(struct weir_gossip *node, struct weir_gossip_key *key)
 {
     unlink_key(node, key);
+    weir_assert(key->change == 0 && !key->older && !key->newer);
     key->change = ++node->change;
     key->older = node->newest;
     *(node->newest ? &node->newest->newer : &node->oldest) = key;
     node->newest = key;
+    weir_assert(!key->older || key->older->change < key->change);
     for (uint32_t j = 0; j < node->nodes; j++)
         if (!node->peers[j].news)
             node->peers[j].news = key;
@@ -143,6 +149,8 @@ void weir_gossip_heat(struct weir_gossip *node, struct weir_gossip_key *key, boo
         node->hot_last = key;
         return;
     }
+    weir_assert(key->hot_before ? key->hot_before->hot_after == key : node->hot == key);
+    weir_assert(key->hot_after ? key->hot_after->hot_before == key : node->hot_last == key);
     *(key->hot_before ? &key->hot_before->hot_after : &node->hot) = key->hot_after;
     *(key->hot_after ? &key->hot_after->hot_before : &node->hot_last) = key->hot_before;
     key->hot_before = key->hot_after = NULL;
@@ -156,6 +164,8 @@ void weir_gossip_forget(struct weir_gossip *node, struct weir_gossip_key *key)
     node->floor = weir_max_u64(node->floor, key->about[node->self].entry.count);
     weir_gossip_heat(node, key, false);
     unlink_key(node, key);
+    weir_assert(!key->is_hot && key->change == 0);
+    weir_assert(node->floor >= key->about[node->self].entry.count); /* no count of ours comes back lower */
 }
 
 /* The peer has our log up to `have`. It may say less than before: it wants the rest again. */
@@ -166,12 +176,14 @@ static void acked(struct weir_gossip *node, struct weir_gossip_peer *peer, uint6
     peer->acked = weir_min_u64(have, node->change);
     while (peer->news && peer->news->change <= peer->acked)
         peer->news = peer->news->newer;
+    weir_assert(peer->acked <= node->change);
 }
 
 /* ---- messages ---- */
 
 struct weir_gossip_key *weir_gossip_news(const struct weir_gossip *node, uint32_t to, uint64_t *ret_since)
 {
+    weir_assert(to < node->nodes && to != node->self);
     *ret_since = node->peers[to].acked;
     return node->peers[to].news;
 }
@@ -205,6 +217,7 @@ void weir_gossip_say_end(const struct weir_gossip *node, struct weir_gossip_head
         head->until = node->change;
     else if (next->older)
         head->until = weir_max_u64(head->since, next->older->change);
+    weir_assert(head->until >= head->since && head->until <= node->change);
 }
 
 /* Whether `seq` is new; if so, it is remembered. */
@@ -216,6 +229,7 @@ static bool new_seq(struct weir_gossip_peer *peer, uint64_t seq)
         peer->seq = seq;
         return true;
     }
+    weir_assert(seq > 0 && seq <= peer->seq);
     uint64_t back = peer->seq - seq;
     if (back >= 64 || (peer->seq_seen >> back & 1))
         return false;
@@ -226,6 +240,7 @@ static bool new_seq(struct weir_gossip_peer *peer, uint64_t seq)
 /* Another start of the peer: what it admitted before and did not tell is lost, and it knows nothing of ours. */
 static void new_epoch(struct weir_gossip *node, struct weir_gossip_peer *peer, uint64_t epoch, uint64_t now_ns)
 {
+    weir_assert(epoch > peer->epoch); /* a start is never followed by an earlier one */
     lose(node, peer, now_ns);
     peer->epoch = epoch;
     peer->generation++;
@@ -288,6 +303,7 @@ static bool start_together(const struct weir_gossip *node)
 void weir_gossip_hear_end(struct weir_gossip *node, const struct weir_gossip_head *head, bool whole, uint64_t now_ns)
 {
     struct weir_gossip_peer *peer = &node->peers[head->from];
+    weir_assert(head->from < node->nodes && head->from != node->self);
     if (!whole || head->since > peer->have)
         return;
     peer->have = weir_max_u64(peer->have, head->until);

@@ -23,6 +23,7 @@ static uint64_t later(const struct weir_gossip *node, const struct weir_gossip_k
 {
     if (ahead == 0)
         return 0;
+    weir_assert(ahead <= WEIR_TICKS_DEBT_MAX);
     int32_t shift = key->limit->limit.shift;
     uint64_t slower = weir_ticks_of(unheard_ns / node->nodes, shift, WEIR_TICKS_DEBT_MAX);
     uint64_t gone = shift >= 0 ? weir_ticks_of(ns, shift, WEIR_TICKS_DEBT_MAX * 2) : ns >> -shift;
@@ -50,6 +51,8 @@ static void age_bucket(const struct weir_gossip *node, struct weir_gossip_key *k
         ahead = weir_min_u64(ahead + share_ticks(node, key, lost_ns), WEIR_TICKS_DEBT_MAX);
         key->charged = weir_add_sat(key->charged, share_units(node, key, lost_ns));
     }
+    weir_assert(key->losses == limit->losses_count);
+    weir_assert(at_ns <= now_ns);
     uint64_t sum_ns = weir_gossip_unheard(node, limit, now_ns), part_ns = weir_sub_sat(sum_ns, unheard_ns);
     ahead = later(node, key, ahead, now_ns - at_ns, part_ns);
     key->unheard_ns = sum_ns - part_ns % node->nodes; /* what was too little to count stays for the next time */
@@ -109,6 +112,7 @@ static void age(const struct weir_gossip *node, struct weir_gossip_key *key, con
     weir_assert(now_ns >= key->at_ns);
     weir_u128 back = (weir_u128)key->limit->count * (now_ns - key->at_ns), least = key->reserved * unit(node, key);
     key->spent = key->spent > back + least ? key->spent - back : least;
+    weir_assert(key->spent >= least); /* what is reserved does not come back by waiting */
     if (is_bucket(key))
         age_bucket(node, key, now_ns);
     else
@@ -155,6 +159,7 @@ void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *ke
                             const struct weir_event *event)
 {
     struct weir_gossip_limit *from = key->limit;
+    weir_assert(from != limit);
     struct weir_event before = *event;
     before.window.id = key->window; /* of a calendar that is left: it goes on as it was */
     age(node, key, &before);
@@ -178,6 +183,7 @@ uint64_t weir_gossip_unacked(const struct weir_gossip *node, const struct weir_g
         if (j != node->self)
             least = weir_min_u64(least, about->ack_generation == node->peers[j].generation ? about->ack : 0);
     }
+    weir_assert(key->born <= *mine(node, key) && least <= *mine(node, key));
     return *mine(node, key) - weir_max_u64(least, key->born) + key->reserved;
 }
 
@@ -281,6 +287,7 @@ static void refuse_by_slack(const struct weir_gossip *node, const struct weir_go
     if (key->spent > slack)
         left = 0;
     v->remaining = weir_min_u64(v->remaining, (uint64_t)(left / one));
+    weir_assert(key->limit->count > 0 && key->spent + cost * one > slack);
     weir_u128 missing = key->spent + cost * one - slack;
     weir_u128 wait = missing / key->limit->count + (missing % key->limit->count != 0);
     uint64_t wait_ns = (uint64_t)(wait < UINT64_MAX ? wait : UINT64_MAX - 1);
@@ -320,6 +327,8 @@ enum weir_share_say weir_gossip_reserve(struct weir_gossip *node, struct weir_go
     charge(key, event, cost);
     key->reserved += cost;
     key->spent += cost * one;
+    weir_assert(key->reserved >= cost && key->spent >= key->reserved * one);
+    weir_assert(node->nodes == 1 || key->spent <= key->limit->slack * one);
     return WEIR_SHARE_YES;
 }
 
@@ -331,6 +340,7 @@ void weir_gossip_commit(struct weir_gossip *node, struct weir_gossip_key *key, c
     age(node, key, event);
     key->reserved -= event->cost;
     *mine(node, key) += event->cost;
+    weir_assert(*mine(node, key) >= event->cost);
     weir_gossip_touch(node, key);
     restore(node, key);
 }
@@ -385,9 +395,11 @@ static uint64_t learn(struct weir_gossip_entry *known, const struct weir_gossip_
     else if (said->count <= known->count)
         return 0;
     uint64_t from = weir_max_u64(known->count, base);
+    weir_assert(from <= said->count);
     *changed = true;
     known->base = weir_max_u64(known->base, base);
     known->count = said->count;
+    weir_assert(known->base <= known->count && known->epoch == said->epoch);
     return said->count - from;
 }
 
@@ -409,6 +421,7 @@ static void hear_ack(struct weir_gossip *node, struct weir_gossip_key *key, uint
                      const struct weir_gossip_entry *said)
 {
     struct weir_gossip_about *about = &key->about[from];
+    weir_assert(from < node->nodes && from != node->self);
     if (about->ack_generation != node->peers[from].generation)
         about->ack = 0;
     about->ack_generation = node->peers[from].generation;

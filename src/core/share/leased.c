@@ -22,6 +22,7 @@ static void doubt(struct weir_leased *key, uint64_t units, uint64_t until_ns)
 {
     key->doubt_ns = key->doubt > 0 ? weir_min_u64(key->doubt_ns, until_ns) : until_ns;
     key->doubt = weir_max_u64(key->doubt, units);
+    weir_assert(key->doubt_ns <= until_ns && key->doubt >= units);
 }
 
 static void end_doubt(struct weir_leased *key)
@@ -40,6 +41,7 @@ static void begin_stint(struct weir_leased *key)
     end_doubt(key);
     key->pocket = key->reserved = key->spent = key->known = 0;
     key->deadline_ns = key->renew_ns = key->retry_ns = key->window = 0;
+    weir_assert(key->doubt == 0);
 }
 
 static uint64_t interval_of(const struct weir_leased_options *options)
@@ -66,6 +68,7 @@ static void count_demand(struct weir_leased *key, const struct weir_leased_optio
  * forfeited is granted units that no word of the next stint brings back, and what it told of is charged once more. */
 static void lose(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns)
 {
+    weir_assert(key->sent_ns > 0); /* something is under way that can be lost */
     uint64_t units = weir_add_sat(key->sent_back, weir_add_sat(key->sent_want, key->sent_owed));
     if (key->sent_stint != key->stint)
         forfeit(key, units);
@@ -78,6 +81,7 @@ static void lose(struct weir_leased *key, const struct weir_leased_options *opti
 
 static void pass_time(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns)
 {
+    weir_assert(key->pocket == 0 || key->deadline_ns > 0); /* what is held has an end */
     if (key->deadline_ns > 0 && now_ns >= key->deadline_ns) {
         /* With nothing held and nothing owed there is nothing to give up, and what an ask under way brings stays. */
         if (key->pocket > 0 || key->reserved > 0 || key->spent != key->known)
@@ -111,6 +115,7 @@ static void send_ask(struct weir_leased *key, const struct weir_leased_options *
     key->sent_stint = key->stint;
     key->sent_back = 0;
     key->sent_owed = key->spent - key->known;
+    weir_assert(key->sent_owed <= key->spent);
     key->sent_until_ns = weir_add_sat(now_ns, options->ttl_ns - options->ttl_ns / 10);
     key->sent_spent = key->spent;
     key->sent_want = want;
@@ -129,6 +134,8 @@ static void send_ask(struct weir_leased *key, const struct weir_leased_options *
         .ttl_ns = options->ttl_ns,
         .window = key->window,
     };
+    weir_assert(effects->ask.least <= effects->ask.want && effects->ask.known <= effects->ask.spent);
+    weir_assert(effects->ask.seq > 0);
 }
 
 static void ask_for_chunk(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns,
@@ -146,6 +153,7 @@ static void give_back(struct weir_leased *key, const struct weir_leased_options 
     uint64_t back = key->pocket;
     key->pocket = 0;
     send_ask(key, options, now_ns, 0, effects);
+    weir_assert(key->pocket == 0 && key->sent_want == 0);
     key->sent_back = back;
     if (back > 0)
         key->sent_until_ns = weir_min_u64(key->sent_until_ns, key->deadline_ns);
@@ -165,6 +173,7 @@ static void fill_verdict(const struct weir_leased *key, const struct weir_leased
         .capacity = options->capacity,
         .remaining = weir_min_u64(weir_add_sat(remaining, key->pocket), options->capacity),
     };
+    weir_assert(v->remaining <= v->capacity);
     if (!admitted)
         v->retry_after_ns = weir_max_u64(weir_sub_sat(retry_ns, since_ns), 1);
     if (v->remaining < v->capacity) {
@@ -176,10 +185,12 @@ static void fill_verdict(const struct weir_leased *key, const struct weir_leased
 static void wait_for_engine(struct weir_leased *key, const struct weir_leased_options *options, uint64_t units,
                             uint64_t now_ns, struct weir_share_effects *effects)
 {
+    weir_assert(units > key->pocket && units <= options->capacity);
     effects->say = WEIR_SHARE_WAIT;
     if (key->least == 0)
         key->least = units - key->pocket; /* the rest of it is here */
     key->waiting = weir_min_u64(weir_add_sat(key->waiting, units), options->capacity);
+    weir_assert(key->waiting <= options->capacity && key->least > 0);
     if (key->sent_ns == 0)
         ask_for_chunk(key, options, now_ns, effects);
 }
@@ -219,6 +230,7 @@ static enum weir_share_say commit(struct weir_leased *key, uint64_t units)
     key->spent = weir_add_sat(key->spent, live);
     weir_assert(units - live <= key->dead);
     key->dead -= units - live;
+    weir_assert(live == 0 || key->spent >= live);
     if (live < units)
         forfeit(key, units); /* charged, and the request does not go on */
     return live == units ? WEIR_SHARE_YES : WEIR_SHARE_NO;
@@ -226,12 +238,13 @@ static enum weir_share_say commit(struct weir_leased *key, uint64_t units)
 
 static void cancel(struct weir_leased *key, uint64_t units)
 {
-    uint64_t dead = weir_min_u64(units, key->dead);
+    uint64_t dead = weir_min_u64(units, key->dead), held = key->pocket + key->reserved;
     key->dead -= dead;
     forfeit(key, dead);
     weir_assert(units - dead <= key->reserved);
     key->reserved -= units - dead;
     key->pocket += units - dead;
+    weir_assert(key->pocket + key->reserved == held); /* it goes back where it came from */
 }
 
 /* A part of what was asked for means that nothing more is to be had; nothing, that `least` was not. */
@@ -246,6 +259,7 @@ static void note_refusal(struct weir_leased *key, const struct weir_leased_optio
     key->refused_units = answer->granted > 0 ? 0 : weir_add_sat(weir_max_u64(key->sent_least, 1), key->pocket);
     uint64_t wait_ns = weir_min_u64(answer->retry_after_ns, options->refused_ns);
     key->refused_until_ns = weir_add_sat(now_ns, weir_max_u64(wait_ns, 1));
+    weir_assert(answer->granted < key->sent_want && key->refused_until_ns >= now_ns);
 }
 
 /* The answer took so long that what it grants is no longer safe to spend; the engine may hold it for as long again. So
@@ -256,6 +270,7 @@ static void come_late(struct weir_leased *key, uint64_t now_ns)
         begin_stint(key);
         return;
     }
+    weir_assert(key->reserved == 0 && key->sent_ns == 0);
     if (key->pocket > 0) {
         doubt(key, key->pocket, key->deadline_ns);
         key->retry_ns = now_ns;
@@ -280,6 +295,8 @@ static void hear(struct weir_leased *key, const struct weir_leased_options *opti
     uint64_t usable_ns = weir_sub_sat(answer->hold_ns, margin_ns);
     key->deadline_ns = weir_add_sat(key->sent_ns, usable_ns);
     key->renew_ns = weir_add_sat(key->sent_ns, usable_ns / 3);
+    weir_assert(key->sent_spent >= key->known && key->sent_spent <= key->spent);
+    weir_assert(key->renew_ns <= key->deadline_ns);
     key->pocket = weir_add_sat(key->pocket, answer->granted);
     key->known = key->sent_spent;
     key->window = answer->window;
@@ -299,6 +316,7 @@ static void speak(struct weir_leased *key, const struct weir_leased_options *opt
                   struct weir_share_effects *effects)
 {
     bool owing = key->pocket > 0 || key->spent != key->known;
+    weir_assert(key->spent >= key->known);
     bool idle = now_ns >= weir_add_sat(key->used_ns, options->ttl_ns / 2);
     bool lost = key->retry_ns > 0 && now_ns >= key->retry_ns;
     if (key->sent_ns > 0 || (key->retry_ns > 0 && !lost))
@@ -369,4 +387,8 @@ void weir_leased_step(struct weir_leased *key, const struct weir_leased_options 
     ret_effects->wake_ns = wake_of(key, options);
     ret_effects->idle = key->sent_ns == 0 && key->retry_ns == 0 && key->pocket == 0 && key->reserved == 0 &&
                         key->dead == 0 && key->spent == key->known;
+    weir_assert(key->known <= key->spent); /* nobody confirms more than was spent */
+    weir_assert(!ret_effects->send || (key->sent_ns == now_ns && key->sent_stint == key->stint));
+    weir_assert(!ret_effects->idle || key->sent_ns == 0);
+    weir_assert(event->kind != WEIR_SHARE_RESERVE || ret_effects->say != WEIR_SHARE_NOTHING);
 }

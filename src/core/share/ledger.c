@@ -11,6 +11,7 @@ static struct weir_limit limit_in_debt(const struct weir_limit *limit, const str
     struct weir_limit own = *limit;
     if (weir_limit_is_bucket(limit))
         own.ahead_max += weir_min_u64(weir_mul_sat(ledger->debt, limit->emission), WEIR_TICKS_DEBT_MAX);
+    weir_assert(own.ahead_max >= limit->ahead_max || own.ahead_max < WEIR_TICKS_DEBT_MAX);
     return own;
 }
 
@@ -56,6 +57,8 @@ static void charge_always(const struct weir_limit *limit, struct weir_ledger *le
 
 static void forget_stint(struct weir_ledger *ledger, uint32_t index)
 {
+    weir_assert(index < ledger->stints_count);
+    weir_assert(ledger->stints[index].held == 0); /* or units would be gone without being charged */
     ledger->stints_count--;
     for (uint32_t i = index; i < ledger->stints_count; i++)
         ledger->stints[i] = ledger->stints[i + 1];
@@ -67,6 +70,7 @@ static void forfeit(const struct weir_limit *limit, struct weir_ledger *ledger, 
                     struct weir_ledger_stint *stint)
 {
     struct weir_event then = { .now_ns = weir_min_u64(stint->until_ns, event->now_ns), .window = event->window };
+    weir_assert(stint->held > 0 && then.now_ns <= event->now_ns);
     if (!counts_holds(limit))
         charge_always(limit, ledger, &then, stint->held);
     stint->held = 0;
@@ -105,6 +109,7 @@ void weir_ledger_expire(const struct weir_limit *limit, struct weir_ledger *ledg
         uint32_t index = first_overdue(ledger, event->now_ns);
         if (index == ledger->stints_count)
             return;
+        weir_assert(ledger->stints[index].until_ns <= event->now_ns);
         if (ledger->stints[index].held > 0)
             forfeit(limit, ledger, event, &ledger->stints[index]);
         else
@@ -120,6 +125,7 @@ static struct weir_event first_charge(const struct weir_ledger *ledger, const st
         if (ledger->stints[i].held > 0)
             first.now_ns = weir_min_u64(first.now_ns, ledger->stints[i].until_ns);
     }
+    weir_assert(first.now_ns <= event->now_ns);
     return first;
 }
 
@@ -159,6 +165,7 @@ static uint64_t wait_for(const struct weir_limit *limit, const struct weir_ledge
         return WEIR_NEVER;
     if (taken > limit->capacity)
         return hold_ends_ns(ledger, event->now_ns, false);
+    weir_assert(taken >= units);
     uint64_t most = limit->capacity - taken;
     if (weir_limit_used(limit, &ledger->state, event) <= most)
         return 0;
@@ -178,6 +185,7 @@ static void add_holds(const struct weir_limit *limit, const struct weir_ledger *
                       struct weir_verdict *v)
 {
     v->remaining = available(limit, ledger, event);
+    weir_assert(v->remaining <= limit->capacity);
     v->admitted = event->cost <= v->remaining || event->cost == 0;
     v->retry_after_ns = v->admitted ? 0 : wait_for(limit, ledger, event, event->cost);
     v->reset_after_ns = reset_after(limit, ledger, event);
@@ -255,6 +263,7 @@ static bool make_place(struct weir_ledger *ledger)
     if (goes == ledger->stints_count)
         return false;
     forget_stint(ledger, goes);
+    weir_assert(ledger->stints_count < ledger->stints_max);
     return true;
 }
 
@@ -266,6 +275,8 @@ static struct weir_ledger_stint *add_stint(struct weir_ledger *ledger, const str
     uint32_t at = ledger->stints_count++;
     for (; at > 0 && ledger->stints[at - 1].stint > ask->stint; at--)
         ledger->stints[at] = ledger->stints[at - 1];
+    weir_assert(ledger->stints_count <= ledger->stints_max);
+    weir_assert(at == 0 || ledger->stints[at - 1].stint < ask->stint); /* in order, and none twice */
     ledger->stints[at] = (struct weir_ledger_stint){ .stint = ask->stint,
                                                      .spent = weir_min_u64(ask->known, ask->spent) };
     return &ledger->stints[at];
@@ -306,6 +317,7 @@ static void hear_word(const struct weir_limit *limit, struct weir_ledger *ledger
     bool over = is_over(limit, ledger, event, ask->window);
     uint64_t spent = over ? 0 : weir_sub_sat(ask->spent, stint->spent);
     uint64_t keeps = weir_min_u64(ask->hold, stint->held), gone = stint->held - keeps;
+    weir_assert(keeps + gone == stint->held);
     if (!counts_holds(limit)) {
         charge_always(limit, ledger, event, spent);
     } else if (spent >= gone) {
@@ -314,18 +326,20 @@ static void hear_word(const struct weir_limit *limit, struct weir_ledger *ledger
         weir_algorithm_of(limit)->take(limit, &ledger->state, event, gone - spent);
     }
     stint->spent = weir_max_u64(stint->spent, ask->spent);
+    weir_assert(stint->spent >= ask->spent);
     stint->held = keeps;
 }
 
 static uint64_t grant(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
                       const struct weir_share_ask *ask, struct weir_ledger_stint *stint)
 {
-    uint64_t granted = weir_min_u64(ask->want, available(limit, ledger, event));
+    uint64_t left = available(limit, ledger, event), granted = weir_min_u64(ask->want, left);
     if (granted < weir_max_u64(ask->least, 1))
         return 0;
     if (counts_holds(limit))
         weir_algorithm_of(limit)->add(limit, &ledger->state, event, granted);
     stint->held += granted;
+    weir_assert(available(limit, ledger, event) == left - granted); /* what one holds nobody else gets */
     return granted;
 }
 
@@ -374,8 +388,11 @@ void weir_ledger_ask(const struct weir_limit *limit, struct weir_ledger *ledger,
         stint->granted = kept ? grant(limit, ledger, event, ask, stint) : 0;
         extend(limit, ledger, event, ask, stint);
     }
+    weir_assert(stint->seq == ask->seq && stint->until_ns > event->now_ns);
     struct weir_limit own = limit_in_debt(limit, ledger);
     ret_answer->granted = weir_min_u64(stint->granted, stint->held);
     ret_answer->hold_ns = weir_sub_sat(stint->until_ns, event->now_ns);
+    weir_assert(ret_answer->granted <= stint->held);
+    weir_assert(ret_answer->hold_ns > 0);
     answer_numbers(&own, ledger, event, ask, ret_answer);
 }

@@ -23,6 +23,9 @@ static void enter(struct weir_membership_node *node, enum weir_membership_state 
 {
     if (node->state == state)
         return;
+    weir_assert(state != WEIR_MEMBERSHIP_SUSPECT || node->state == WEIR_MEMBERSHIP_ALIVE);
+    weir_assert(state != WEIR_MEMBERSHIP_DEAD || node->state == WEIR_MEMBERSHIP_SUSPECT);
+    weir_assert(state != WEIR_MEMBERSHIP_SELF && node->state != WEIR_MEMBERSHIP_SELF);
     node->state = state;
     node->since_ns = now_ns;
 }
@@ -67,6 +70,7 @@ static size_t ask_helpers(struct weir_membership *members, uint32_t about, struc
             continue;
         ret_sends[count++] =
             (struct weir_membership_send){ .to = members->helper, .ask = about, .told = WEIR_MEMBERSHIP_NOBODY };
+        weir_assert(members->helper != members->self);
     }
     return count;
 }
@@ -75,6 +79,7 @@ static size_t tick_node(struct weir_membership *members, uint32_t j, uint64_t no
                         struct weir_membership_send *ret_sends, size_t room)
 {
     struct weir_membership_node *node = &members->node[j];
+    weir_assert(j != members->self && room > 0);
     uint64_t quiet_ns = now_ns - weir_max_u64(node->heard_ns, node->pinged_ns);
     if (node->state == WEIR_MEMBERSHIP_SUSPECT && now_ns - node->since_ns >= members->suspect_ns)
         enter(node, WEIR_MEMBERSHIP_DEAD, now_ns);
@@ -99,11 +104,13 @@ size_t weir_membership_tick(struct weir_membership *members, uint64_t now_ns,
     for (uint32_t j = 0; j < members->nodes && count + WEIR_MEMBERSHIP_HELPERS <= WEIR_MEMBERSHIP_SENDS; j++)
         if (j != members->self)
             count += tick_node(members, j, now_ns, &ret_sends[count], WEIR_MEMBERSHIP_SENDS - count);
+    weir_assert(count <= WEIR_MEMBERSHIP_SENDS);
     return count;
 }
 
 const char *weir_membership_name(enum weir_membership_state state)
 {
     static const char *const names[] = { "unknown", "alive", "suspect", "dead", "self" };
+    weir_assert((unsigned)state < sizeof names / sizeof names[0]);
     return names[state];
 }

@@ -63,6 +63,8 @@ bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision 
         newest->superseded_count += newest->superseded_count < WEIR_SUPERSEDED_MAX;
         newest->superseded[newest->superseded_count - 1] = before.checksum;
     }
+    weir_assert(newest->superseded_count <= WEIR_SUPERSEDED_MAX);
+    weir_assert(weir_revision_newer(newest, &before)); /* it never goes back */
     bool ours = before.number > 0 && before.checksum == revised->own;
     if (told->checksum == revised->own || (ours && builds_on(told, &before)))
         revised->wanted = false; /* the others know */
@@ -101,6 +103,9 @@ bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s)
         if (before.superseded[i] != next.checksum)
             next.superseded[next.superseded_count++] = before.superseded[i];
     }
+    weir_assert(next.number > before.number && next.number <= WEIR_REVISION_MAX);
+    weir_assert(next.superseded_count <= WEIR_SUPERSEDED_MAX);
+    weir_assert(!is_superseded(&next, next.checksum));
     revised->newest = next;
     return true;
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/share/split.h"
 
+#include "base/assert.h"
+
 uint64_t weir_split_units(uint64_t units, uint32_t nodes, uint32_t index)
 {
+    weir_assert(nodes > 0 && index < nodes);
     return units / nodes + (index < units % nodes);
 }
 
@@ -13,11 +16,13 @@ struct weir_limit_spec weir_split_spec(const struct weir_limit_spec *spec, uint3
     share.burst = weir_split_units(spec->burst, nodes, index);
     if (spec->burst && !share.burst) /* a burst of 0 would mean "as many as count" */
         share.count = 0;
+    weir_assert(share.count <= spec->count && share.burst <= spec->burst);
     return share;
 }
 
 uint64_t weir_split_slack(uint64_t count, uint32_t nodes)
 {
     uint64_t slack = count / (10 * (uint64_t)nodes);
+    weir_assert(slack <= count);
     return slack ? slack : 1;
 }

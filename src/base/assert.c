@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/assert.h"
+
+#ifndef __wasm__
+#include <stdio.h>
+#include <stdlib.h>
+
+void weir_assert_failed(const char *expression, const char *file, int line)
+{
+    fprintf(stderr, "weir: %s:%d: assertion failed: %s\n", file, line, expression);
+    abort();
+}
+#endif
