@@ -2,11 +2,13 @@
 """The shape of the house: who may include whom, and how long a function and a file may be.
 
 check(root) returns every violation as "path:line: what". It reads text, not syntax: it trusts the layout that
-clang-format keeps (a function's opening brace and its closing brace each stand alone at the start of a line)."""
+clang-format keeps (a function's opening brace and its closing brace each stand alone at the start of a line). Run as a
+program it prints how many asserts each floor has, and the violations. What only the built objects show: objects.py."""
 import ast
 import os
 import pathlib
 import re
+import sys
 
 FLOORS = {'base': 0, 'core': 1, 'wire': 2, 'table': 3, 'client': 4, 'engine': 4, 'observe': 4, 'rules': 5, 'serve': 6, 'cli': 7}
 # Beside the floors: sim/ runs core/, and the hosts of engine/, in virtual time; only cli/ runs it.
@@ -14,6 +16,12 @@ SIM_INCLUDES = {'base', 'core', 'engine', 'sim', 'weir'}
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
 COLUMNS_MAX = 120  # of C files, where clang-format leaves long comments alone
+
+# The least number of asserts in 1,000 lines of a floor: what decides, and where entries move while others decide. One
+# counts if it says more than "not NULL", and once in a file.
+ASSERTS_LEAST = {'core': 30, 'table': 45}
+ASSERT = re.compile(r'\bweir_(?:debug_)?assert\(')
+BARE = re.compile(r'!?[\w.>\[\]-]+|[\w.>\[\]-]+ != NULL')
 
 # What core/ may include, besides base/ and core/: nothing that needs a library at run time.
 CORE_PUBLIC = {'weir/limit.h', 'weir/error.h', 'weir/fence.h', 'weir/session.h'}
@@ -165,6 +173,40 @@ def check_marks(relative, text):
     return found
 
 
+def asserted(text):
+    """What a file asserts, each expression once, without those that only say that a pointer is not NULL."""
+    found = set()
+    for match in ASSERT.finditer(text):
+        depth, end = 1, match.end()
+        while depth > 0 and end < len(text):
+            depth += {'(': 1, ')': -1}.get(text[end], 0)
+            end += 1
+        expression = ' '.join(text[match.end():end - 1].split())
+        if not all(BARE.fullmatch(part) for part in re.split(r' (?:&&|\|\|) ', expression)):
+            found.add(expression)
+    return found
+
+
+def densities(root):
+    """{floor: (asserts, lines)} of src/."""
+    counted = {}
+    for path in sorted((root / 'src').glob('*/**/*.[ch]')):
+        floor, text = path.relative_to(root / 'src').parts[0], path.read_text(encoding='utf-8')
+        if floor != 'base' or path.name != 'assert.h':
+            asserts, lines = counted.get(floor, (0, 0))
+            counted[floor] = (asserts + len(asserted(text)), lines + text.count('\n'))
+    return counted
+
+
+def check_asserts(root):
+    found = []
+    for floor, (asserts, lines) in densities(root).items():
+        least = ASSERTS_LEAST.get(floor, 0)
+        if asserts * 1000 < least * lines:
+            found.append(f'src/{floor}:1: {asserts} asserts in {lines} lines ({least} in 1,000 at least)')
+    return found
+
+
 def check(root):
     root = pathlib.Path(root)
     found = []
@@ -181,3 +223,17 @@ def check(root):
     for node, below in graph.items():
         graph[node] = [b for b in below if b in graph]
     return found + check_cycles(graph)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    for floor, (asserts, lines) in sorted(densities(root).items(), key=lambda item: FLOORS.get(item[0], 0)):
+        least = f' (at least {ASSERTS_LEAST[floor]})' if floor in ASSERTS_LEAST else ''
+        print(f'{floor:8} {asserts:4} asserts in {lines:6} lines: {1000 * asserts / lines:.1f} in 1,000{least}')
+    found = check(root) + check_asserts(root)
+    print('\n'.join(found))
+    return 1 if found else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

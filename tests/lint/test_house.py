@@ -20,7 +20,7 @@ def function(lines, head='static int long_one(void)\n{\n'):
 
 class House(unittest.TestCase):
     def test_tree_keeps_the_rules(self):
-        self.assertEqual(house.check(ROOT), [])
+        self.assertEqual(house.check(ROOT) + house.check_asserts(ROOT), [])
 
     def test_tree_is_looked_at(self):
         names = [relative for _, relative in house.files(ROOT)]
@@ -156,6 +156,17 @@ class Planted(unittest.TestCase):
 
     def test_line_of_120_columns(self):
         self.nothing('src/wire/planted.c', f'/* {"x" * 114} */\n')
+
+    def test_asserts_too_few(self):
+        self.plant('src/table/planted.c', SPDX + '    weir_assert(count <= room);\n' * 500)
+        found = house.check_asserts(self.root)
+        self.assertEqual([line.split(':')[0] for line in found], ['src/core', 'src/table'])
+        self.assertIn('in 1,000 at least', found[1])
+
+    def test_which_asserts_count(self):
+        text = ('weir_assert(slot);\nweir_assert(!key->next && options);\nweir_assert(at != NULL);\n'
+                'weir_assert(count <= room);\nweir_debug_assert(count <=\n    room);\nweir_debug_assert(f(a, (b)) > 0);\n')
+        self.assertEqual(house.asserted(text), {'count <= room', 'f(a, (b)) > 0'})
 
     def test_unfinished(self):
         self.expect('src/wire/planted.c', 'unfinished', 'int planted; /* TO' 'DO */\n')
