@@ -125,7 +125,7 @@ static void reload(struct weir_server *server)
         say(server, WEIR_LOG_ERROR, "reload_failed", "the old limits stay in force: %s", said);
         return;
     }
-    weir_revisor_own(&server->shared.revisor, next->config);
+    weir_own_limits_reload(&server->shared.revisor, next->config);
     move_to(server, next);
     say(server, WEIR_LOG_INFO, "reloaded", "%s", said);
 }
@@ -408,7 +408,7 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     if (!error)
         error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
     if (!error)
-        error = weir_revisor_init(&server->shared.revisor, options->setup->config);
+        error = weir_own_limits_init(&server->shared.revisor, options->setup->config);
     if (!error)
         error = weir_gossip_server_create(options->setup->config, options->setup->rules,
                                           server->shared.revisor.revisions, &server->uv, &server->gossip, ret_fault);
@@ -485,7 +485,7 @@ void weir_server_destroy(struct weir_server *server)
     weir_holds_destroy(server->shared.holds);
     weir_fallback_destroy(server->shared.fallback);
     weir_metrics_destroy(server->shared.metrics);
-    weir_revisor_deinit(&server->shared.revisor);
+    weir_own_limits_deinit(&server->shared.revisor);
     if (!uv_is_closing((uv_handle_t *)&server->moved))
         close_handles(server);
     uv_run(&server->uv, UV_RUN_DEFAULT);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "serve/revisor.h"
+#include "engine/revisor.h"
 
 #include <stdlib.h>
-#include <unistd.h>
-
-#include "rules/revise.h"
 
 /* One limit's turn: its head is read; then all of it, if that is newer; or what is known here is written. */
 struct visit {
@@ -14,6 +11,11 @@ struct visit {
     uint64_t number; /* that is being written */
     uint8_t *bytes;
 };
+
+static uint64_t wall_ns(const struct weir_revisor *revisor)
+{
+    return revisor->wall_ns(revisor->context);
+}
 
 static void end(struct visit *visit)
 {
@@ -36,7 +38,7 @@ static void on_written(struct weir_remote_note *note, int status, const void *by
     struct visit *visit = (struct visit *)note;
     struct weir_revisions *revisions = visit->revisor->revisions;
     if (!status) {
-        (void)weir_revisions_hear(revisions, note->id, bytes, size, true, weir_time_read().wall_ns);
+        (void)weir_revisions_hear(revisions, note->id, bytes, size, true, wall_ns(visit->revisor));
         weir_revisions_told(revisions, note->id, visit->number);
     }
     end(visit);
@@ -61,7 +63,7 @@ static void on_read(struct weir_remote_note *note, int status, const void *bytes
         end(visit);
         return;
     }
-    switch (weir_revisions_hear(visit->revisor->revisions, note->id, bytes, size, whole, weir_time_read().wall_ns)) {
+    switch (weir_revisions_hear(visit->revisor->revisions, note->id, bytes, size, whole, wall_ns(visit->revisor))) {
     case WEIR_REVISION_SAME:
         end(visit);
         return;
@@ -109,31 +111,4 @@ void weir_revisor_turn(struct weir_revisor *revisor, struct weir_remote *remote,
         if (weir_revisions_brief(revisor->revisions, revisor->next++, &brief))
             begin(revisor, remote, brief.id);
     }
-}
-
-/* ---- this node's file ---- */
-
-int weir_revisor_init(struct weir_revisor *revisor, const struct weir_config *config)
-{
-    char host[WEIR_REVISION_NODE_MAX + 1] = "";
-    const char *node = config->node_name;
-    if (!node && gethostname(host, sizeof(host) - 1) == 0)
-        node = host;
-    int error = weir_revisions_create(config->cluster_secret, node ? node : "", &revisor->revisions);
-    if (!error)
-        weir_revisor_own(revisor, config);
-    return error;
-}
-
-void weir_revisor_deinit(struct weir_revisor *revisor)
-{
-    weir_revisions_destroy(revisor->revisions);
-}
-
-void weir_revisor_own(struct weir_revisor *revisor, const struct weir_config *config)
-{
-    struct weir_revision_own *owned = calloc(config->limits_count + 1, sizeof(owned[0]));
-    if (owned)
-        (void)weir_revisions_own(revisor->revisions, owned, weir_config_owned(config, owned), weir_time_read().wall_ns);
-    free(owned);
 }

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/own_limits.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rules/revise.h"
+
+static uint64_t wall_of(void *context)
+{
+    (void)context;
+    return weir_time_read().wall_ns;
+}
+
+int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config *config)
+{
+    char host[WEIR_REVISION_NODE_MAX + 1] = "";
+    const char *node = config->node_name;
+    if (!node && gethostname(host, sizeof(host) - 1) == 0)
+        node = host;
+    revisor->wall_ns = wall_of;
+    int error = weir_revisions_create(config->cluster_secret, node ? node : "", &revisor->revisions);
+    if (!error)
+        weir_own_limits_reload(revisor, config);
+    return error;
+}
+
+void weir_own_limits_deinit(struct weir_revisor *revisor)
+{
+    weir_revisions_destroy(revisor->revisions);
+}
+
+void weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_config *config)
+{
+    struct weir_revision_own *owned = calloc(config->limits_count + 1, sizeof(owned[0]));
+    if (owned)
+        (void)weir_revisions_own(revisor->revisions, owned, weir_config_owned(config, owned), weir_time_read().wall_ns);
+    free(owned);
+}

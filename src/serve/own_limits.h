@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What this node's file says of limits that have revisions (engine/revisor.h). Thread rule: the server's thread. */
+#ifndef WEIR_SERVE_OWN_LIMITS_H
+#define WEIR_SERVE_OWN_LIMITS_H
+
+#include "engine/revisor.h"
+#include "rules/config.h"
+
+/* A revisor with the limits of the file that the node starts with. WEIR_ENOMEM. */
+int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config *config);
+void weir_own_limits_deinit(struct weir_revisor *revisor);
+
+/* The limits of a file that was reloaded, which may be the newest now. Without memory for it those before count. */
+void weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_config *config);
+
+#endif
