@@ -39,16 +39,26 @@ struct weir_sim_place {
     uint32_t first, last;
 };
 
+/* Units that the engine admitted. */
+struct weir_sim_late {
+    struct weir_sim_decision decision;
+    uint64_t units;
+};
+
 struct weir_sim {
     const struct weir_sim_plan *plan;
     struct weir_limit limit;
     struct weir_sim_queue queue;
     struct weir_sim_pool pool;
     struct weir_sim_random random;
-    uint32_t revision;            /* the newest: odd ones are plan->changed */
-    struct weir_sim_check check;  /* by the larger of both, in rate and in burst */
-    struct weir_sim_check newest; /* by the newest, of what was admitted since all nodes have it */
-    bool settled;                 /* they have */
+    uint32_t revision;                               /* the newest: odd ones are plan->changed */
+    struct weir_sim_check check;                     /* by the larger of both, in rate and in burst */
+    struct weir_sim_check newest;                    /* by the newest, of what was admitted since all nodes have it */
+    bool settled;                                    /* they have */
+    bool doubtful;                                   /* a reload may have died with a node before anybody heard of it */
+    struct weir_sim_check alone[WEIR_SIM_NODES_MAX]; /* of each node's share */
+    struct weir_sim_late *late; /* admitted as of an earlier time: held back for a while, to be judged in its order */
+    uint32_t late_first, late_count, late_room;
     struct weir_sim_result *result;
     struct weir_sim_trace *trace;
     uint64_t now_ns; /* true */
@@ -67,6 +77,18 @@ struct weir_sim {
 };
 
 _Static_assert(WEIR_SIM_FAULTS_MAX <= 64, "faults fit a mask");
+
+/* A node's clock at a true time, and the first true time at which it shows so much. */
+static inline uint64_t weir_sim_clock_at(const struct weir_sim_place *p, uint64_t true_ns)
+{
+    return p->base_ns + true_ns + (uint64_t)(((int64_t)true_ns * p->rate) >> 20);
+}
+
+static inline uint64_t weir_sim_true_at(const struct weir_sim_place *p, uint64_t clock_ns)
+{
+    uint64_t since_ns = weir_sub_sat(clock_ns, p->base_ns);
+    return weir_mul_div_ceil(since_ns, UINT64_C(1) << 20, (uint64_t)((INT64_C(1) << 20) + p->rate));
+}
 
 /* A time as the check has it: of the fastest clock without an engine, else with what the engine's clock skipped. */
 static inline uint64_t weir_sim_checked(const struct weir_sim *sim, uint64_t at_ns)
@@ -91,5 +113,14 @@ void weir_sim_finish(struct weir_sim *sim, uint32_t node, uint64_t cost, const s
 void weir_sim_timer_due(struct weir_sim *sim, uint32_t node);
 /* Requests that have waited for longer than this, of nodes that are up. */
 uint32_t weir_sim_stuck(const struct weir_sim *sim, uint64_t longer_than_ns);
+
+/* judge.c */
+/* `units` are admitted at now_ns, which is the check's: is the bound kept? */
+void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_decision *decision, uint64_t now_ns,
+                    uint64_t units);
+/* The window that a decision of the node falls into now. */
+uint64_t weir_sim_window(const struct weir_sim *sim, uint32_t node);
+/* Judges what was admitted as of a time up to this, which is the check's. */
+void weir_sim_late_judge(struct weir_sim *sim, uint64_t until_ns);
 
 #endif

@@ -5,10 +5,10 @@
 
 const struct weir_sim_mode *weir_sim_mode_at(size_t index)
 {
-    static const struct weir_sim_mode *const modes[] = { &weir_sim_exact,        &weir_sim_leased,
-                                                         &weir_sim_batched,      &weir_sim_split,
-                                                         &weir_sim_gossip,       &weir_sim_leased_host,
-                                                         &weir_sim_batched_host, &weir_sim_gossip_host };
+    static const struct weir_sim_mode *const modes[] = {
+        &weir_sim_exact,       &weir_sim_leased,       &weir_sim_batched,     &weir_sim_split,     &weir_sim_gossip,
+        &weir_sim_leased_host, &weir_sim_batched_host, &weir_sim_gossip_host, &weir_sim_exact_host
+    };
     return index < sizeof modes / sizeof modes[0] ? modes[index] : NULL;
 }
 

@@ -15,6 +15,7 @@ extern const struct weir_sim_mode weir_sim_gossip;
 extern const struct weir_sim_mode weir_sim_leased_host;
 extern const struct weir_sim_mode weir_sim_batched_host;
 extern const struct weir_sim_mode weir_sim_gossip_host;
+extern const struct weir_sim_mode weir_sim_exact_host;
 
 /* By its name; NULL if there is none. */
 const struct weir_sim_mode *weir_sim_mode_find(const char *name);

@@ -82,6 +82,9 @@ struct weir_sim_plan {
     uint32_t loads_count, faults_count;
     struct weir_sim_load loads[WEIR_SIM_LOADS_MAX];
     struct weir_sim_fault faults[WEIR_SIM_FAULTS_MAX];
+    bool numbered;     /* files say which is newer (`revision: N`), where nodes learn of reloads from each other */
+    uint32_t tick_ppm; /* of the ticks at which a node's timer is due bring a request, just before it or just after */
+    bool door;         /* a client stands before each node that starts */
     enum weir_sim_plant plant;
     uint64_t calm_ns; /* from here on nothing fails and demand is more than enough: the tail that liveness is judged by;
                          0 = not judged */

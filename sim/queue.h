@@ -17,6 +17,7 @@ enum weir_sim_event_kind {
     WEIR_SIM_EVENT_FAULT,   /* a fault begins, or ends (more) */
 };
 
+/* Of a node true time, of the engine the time that the check has. */
 struct weir_sim_decision {
     uint64_t at_ns, window;
 };

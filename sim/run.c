@@ -8,10 +8,13 @@
 #include "core/limit/limit.h"
 #include "sim/inside.h"
 
+#define SETTLES_NS (3 * WEIR_NS_PER_SECOND)
+
 enum fault_moment {
     FAULT_BEGINS,
     FAULT_ENDS,
-    FAULT_SAVES, /* LOSE: what the engine will go back to */
+    FAULT_SAVES,   /* LOSE: what the engine will go back to */
+    FAULT_SETTLES, /* RELOAD: all nodes have had the time to hear of it from each other */
 };
 
 static uint64_t all_nodes(const struct weir_sim_plan *plan)
@@ -65,6 +68,15 @@ static void loads_begin(struct weir_sim *sim)
 
 /* ---- faults ---- */
 
+/* More may be admitted, because of what happens now. */
+static void allow(struct weir_sim *sim, uint64_t grace_ns, uint64_t units)
+{
+    weir_sim_late_judge(sim, WEIR_NEVER);
+    weir_sim_check_allow(&sim->check, weir_sim_checked(sim, sim->now_ns), grace_ns, units);
+    if (sim->settled)
+        weir_sim_check_allow(&sim->newest, weir_sim_checked(sim, sim->now_ns), grace_ns, units);
+}
+
 static void engine_loses(struct weir_sim *sim, const struct weir_sim_fault *fault)
 {
     const struct weir_sim_mode *mode = sim->plan->mode;
@@ -80,7 +92,7 @@ static void engine_loses(struct weir_sim *sim, const struct weir_sim_fault *faul
     /* What nodes still held of the old state is spent within the life of a chunk. Lost too is by how much the limit
      * had been passed already, which nobody pays back. */
     uint64_t grace_ns = sim->plan->chunk_ttl_ns + 2 * sim->plan->deadline_ns;
-    weir_sim_check_allow(&sim->check, weir_sim_checked(sim, sim->now_ns), grace_ns, sim->limit.capacity + sim->bound);
+    allow(sim, grace_ns, sim->check.capacity + sim->bound);
 }
 
 /* What is held is held for a length of time on the engine's clock: a step forward by more than the margin (which is
@@ -96,22 +108,20 @@ static void engine_steps(struct weir_sim *sim, const struct weir_sim_fault *faul
     uint64_t ahead_ns = (uint64_t)fault->step_ns;
     sim->forward_ns += ahead_ns;
     if (sim->plan->mode->step_forgets && (sim->limit.calendar || ahead_ns > sim->plan->chunk_ttl_ns / 20))
-        weir_sim_check_allow(&sim->check, weir_sim_checked(sim, sim->now_ns), sim->plan->chunk_ttl_ns,
-                             sim->limit.capacity);
+        allow(sim, sim->plan->chunk_ttl_ns, sim->check.capacity);
 }
 
-/* More may be admitted, because of what happens now. */
-static void allow(struct weir_sim *sim, uint64_t grace_ns, uint64_t units)
+/* What others took they hear of through the engine. */
+static bool learns(const struct weir_sim_mode *mode)
 {
-    weir_sim_check_allow(&sim->check, weir_sim_checked(sim, sim->now_ns), grace_ns, units);
-    if (sim->settled)
-        weir_sim_check_allow(&sim->newest, weir_sim_checked(sim, sim->now_ns), grace_ns, units);
+    return mode->reload && mode->engine_size > 0;
 }
 
 /* Nodes of the mask that are up take the newest definition; who is down will start with it. Where all have it, what is
  * admitted from now on is held against it alone. */
 static void nodes_reload(struct weir_sim *sim, uint64_t nodes)
 {
+    weir_sim_late_judge(sim, WEIR_NEVER);
     sim->settled = true;
     for (uint32_t i = 0; i < sim->plan->nodes; i++) {
         struct weir_sim_place *p = &sim->nodes[i];
@@ -121,6 +131,22 @@ static void nodes_reload(struct weir_sim *sim, uint64_t nodes)
         }
         sim->settled &= p->downed_by || p->revision == sim->revision;
     }
+    sim->settled &= !learns(sim->plan->mode);
+    weir_sim_check_deinit(&sim->newest);
+    weir_sim_check_init(&sim->newest, weir_sim_revision(sim, sim->revision));
+}
+
+static void nodes_settle(struct weir_sim *sim)
+{
+    bool all = !sim->doubtful;
+    for (uint32_t i = 0; i < sim->plan->faults_count; i++)
+        all &= (sim->active >> i & 1) == 0 || sim->plan->faults[i].kind != WEIR_SIM_RELOAD;
+    for (uint32_t i = 0; i < sim->plan->nodes; i++)
+        all &= !sim->nodes[i].downed_by && sim->nodes[i].revision == sim->revision;
+    if (!all || sim->settled)
+        return;
+    weir_sim_late_judge(sim, WEIR_NEVER);
+    sim->settled = true;
     weir_sim_check_deinit(&sim->newest);
     weir_sim_check_init(&sim->newest, weir_sim_revision(sim, sim->revision));
 }
@@ -191,6 +217,10 @@ static void fault_due(struct weir_sim *sim, uint32_t index, enum fault_moment mo
             memcpy(sim->saved, sim->engine.state, sim->plan->mode->engine_size);
         return;
     }
+    if (moment == FAULT_SETTLES) {
+        nodes_settle(sim);
+        return;
+    }
     if (moment == FAULT_ENDS) {
         sim->active &= ~(UINT64_C(1) << index);
         if (fault->kind == WEIR_SIM_CRASH)
@@ -226,6 +256,8 @@ static void faults_begin(struct weir_sim *sim)
             fault_plan(sim, i, weir_sub_sat(fault->from_ns, (uint64_t)fault->step_ns), FAULT_SAVES);
         fault_plan(sim, i, fault->from_ns, FAULT_BEGINS);
         fault_plan(sim, i, weir_max_u64(fault->until_ns, fault->from_ns), FAULT_ENDS);
+        if (fault->kind == WEIR_SIM_RELOAD && learns(sim->plan->mode))
+            fault_plan(sim, i, fault->until_ns + SETTLES_NS, FAULT_SETTLES);
     }
 }
 
@@ -285,6 +317,17 @@ static void event_due(struct weir_sim *sim, const struct weir_sim_event *event)
     }
 }
 
+/* What a node may admit while the engine is away: whole units, what is left over to the lowest numbers. */
+static struct weir_limit_spec share_of(const struct weir_limit_spec *limit, uint32_t nodes, uint32_t node)
+{
+    struct weir_limit_spec share = { .algorithm = WEIR_TOKEN_BUCKET, .period_ns = limit->period_ns };
+    share.count = limit->count / nodes + (node < limit->count % nodes);
+    share.burst = limit->burst / nodes + (node < limit->burst % nodes);
+    if (limit->burst > 0 && share.burst == 0)
+        share.count = 0;
+    return share;
+}
+
 static void world_init(struct weir_sim *sim)
 {
     const struct weir_sim_plan *plan = sim->plan;
@@ -302,6 +345,8 @@ static void world_init(struct weir_sim *sim)
     sim->bound_crash = mode->bound_crash ? mode->bound_crash(plan) : 0;
     for (uint32_t i = 0; i < plan->nodes; i++) {
         struct weir_sim_place *p = &sim->nodes[i];
+        const struct weir_limit_spec share = share_of(&larger, plan->nodes, i);
+        weir_sim_check_init(&sim->alone[i], &share);
         p->first = p->last = WEIR_SIM_NONE;
         p->base_ns = weir_sim_random_in(&sim->random, 1, 1000) * WEIR_NS_PER_SECOND;
         p->rate = (int64_t)weir_sim_random_in(&sim->random, 0, 2 * drift) - (int64_t)drift;
@@ -332,6 +377,7 @@ static void world_deinit(struct weir_sim *sim)
     free(sim->engine.state);
     free(sim->saved);
     free(sim->waiting);
+    free(sim->late);
     weir_sim_queue_deinit(&sim->queue);
     weir_sim_pool_deinit(&sim->pool);
     weir_sim_check_deinit(&sim->check);
@@ -378,6 +424,9 @@ static void judge_end(struct weir_sim *sim)
     if (plan->calm_ns == 0)
         return;
     result->calm_limit = calm_limit(weir_sim_revision(sim, sim->revision), calm_ns);
+    if (sim->doubtful) /* it is one of the two */
+        result->calm_limit = weir_min_u64(result->calm_limit,
+                                          calm_limit(weir_sim_revision(sim, sim->revision + 1), calm_ns));
     uint32_t least_ppm = plan->mode->calm_ppm ? plan->mode->calm_ppm(plan) : 0;
     char text[96];
     if (weir_sim_stuck(sim, weir_max_u64(WEIR_NS_PER_SECOND, 10 * plan->deadline_ns)) > 0)
@@ -438,6 +487,7 @@ int weir_sim_run(const struct weir_sim_plan *plan, struct weir_sim_trace *trace,
         event_due(sim, &event);
     }
     sim->now_ns = plan->duration_ns;
+    weir_sim_late_judge(sim, WEIR_NEVER);
     judge_end(sim);
     world_deinit(sim);
     free(sim);

@@ -23,6 +23,17 @@ const struct weir_limit_spec *weir_sim_spec(const struct weir_sim *sim, uint32_t
     return weir_sim_revision(sim, sim->nodes[node].revision);
 }
 
+uint32_t weir_sim_file(const struct weir_sim *sim, uint32_t node)
+{
+    return sim->nodes[node].revision;
+}
+
+const struct weir_limit_spec *weir_sim_newest(const struct weir_sim *sim)
+{
+    bool calm = sim->plan->calm_ns > 0 && sim->now_ns >= sim->plan->calm_ns;
+    return sim->settled && calm ? weir_sim_revision(sim, sim->revision) : NULL;
+}
+
 const struct weir_limit *weir_sim_limit(const struct weir_sim *sim)
 {
     return &sim->limit;
@@ -51,23 +62,11 @@ bool weir_sim_restarted(const struct weir_sim *sim, uint32_t node)
 
 /* ---- clocks ---- */
 
-/* A node's clock at a true time, and the first true time at which it shows so much. */
-static uint64_t clock_at(const struct weir_sim_place *p, uint64_t true_ns)
-{
-    return p->base_ns + true_ns + (uint64_t)(((int64_t)true_ns * p->rate) >> 20);
-}
-
-static uint64_t true_at(const struct weir_sim_place *p, uint64_t clock_ns)
-{
-    uint64_t since_ns = weir_sub_sat(clock_ns, p->base_ns);
-    return weir_mul_div_ceil(since_ns, UINT64_C(1) << 20, (uint64_t)((INT64_C(1) << 20) + p->rate));
-}
-
 uint64_t weir_sim_now(const struct weir_sim *sim, uint32_t place)
 {
     if (place == WEIR_SIM_ENGINE)
         return WEIR_SIM_WALL_NS + sim->now_ns + (uint64_t)sim->stepped_ns;
-    return clock_at(&sim->nodes[place], sim->now_ns);
+    return weir_sim_clock_at(&sim->nodes[place], sim->now_ns);
 }
 
 uint64_t weir_sim_wall(const struct weir_sim *sim, uint32_t node)
@@ -103,7 +102,7 @@ void weir_sim_wake(struct weir_sim *sim, uint32_t node, uint64_t at_ns)
     p->wake_ns = at_ns;
     if (at_ns == 0)
         return;
-    uint64_t true_ns = weir_max_u64(sim->now_ns, true_at(p, at_ns));
+    uint64_t true_ns = weir_max_u64(sim->now_ns, weir_sim_true_at(p, at_ns));
     if (p->pending_ns != 0 && p->pending_ns <= true_ns)
         return; /* that one comes first, and looks again */
     p->pending_ns = weir_max_u64(true_ns, 1);
@@ -130,7 +129,13 @@ void weir_sim_timer_due(struct weir_sim *sim, uint32_t node)
         return;
     }
     p->wake_ns = 0;
+    bool busy = sim->plan->tick_ppm > 0 && weir_sim_random_chance(&sim->random, sim->plan->tick_ppm);
+    bool before = busy && weir_sim_random_below(&sim->random, 2) == 0;
+    if (before)
+        weir_sim_arrive(sim, node, 1);
     sim->plan->mode->timer(sim, node, p->state);
+    if (busy && !before)
+        weir_sim_arrive(sim, node, 1);
 }
 
 /* ---- network ---- */
@@ -198,70 +203,6 @@ void weir_sim_send(struct weir_sim *sim, uint32_t from, uint32_t to, const void 
 
 /* ---- requests ---- */
 
-/* A step back of the engine's clock out of a window: a key that was charged in it goes on in it, and one that was not
- * goes on in the one before. So what comes until the step is made up for counts to the window that was left, and after
- * it another begins: each holds what a window may, whichever it was. */
-static uint64_t window_now(const struct weir_sim *sim, uint32_t place)
-{
-    if (sim->limit.algorithm == WEIR_SLIDING_COUNTER)
-        return weir_sim_now(sim, place) / sim->plan->limit.period_ns + sim->windows_back;
-    return weir_sim_event_now(sim, place, 0).window.id;
-}
-
-static uint32_t judge_of(const struct weir_sim *sim, uint32_t node)
-{
-    return sim->plan->mode->engineless ? node : WEIR_SIM_ENGINE;
-}
-
-/* By how much the limit is passed now. Nodes without an engine count by windows of their own clocks; where each has a
- * share and asks nobody, that is what it must keep. */
-static uint64_t over_by(struct weir_sim *sim, struct weir_sim_check *check, uint32_t node,
-                        const struct weir_sim_decision *decision, uint64_t units)
-{
-    const struct weir_sim_plan *plan = sim->plan;
-    uint64_t now_ns = weir_sim_checked(sim, sim->now_ns), count = check->limit.count;
-    if (!plan->mode->engineless || plan->limit.algorithm != WEIR_SLIDING_COUNTER)
-        return weir_sim_check_admit(check, now_ns, decision->window, units);
-    uint64_t clock_ns = clock_at(&sim->nodes[node], decision->at_ns);
-    uint64_t since_ns = true_at(&sim->nodes[node], clock_ns - clock_ns % plan->limit.period_ns), nodes = WEIR_SIM_ALL;
-    if (plan->mode->alone) {
-        nodes = UINT64_C(1) << node;
-        count = count / plan->nodes + (node < count % plan->nodes);
-    }
-    struct weir_sim_spend spend = { weir_sim_checked(sim, decision->at_ns), units, node };
-    return weir_sim_check_admit_since(check, &spend, weir_sim_checked(sim, since_ns), nodes, count);
-}
-
-/* `units` are admitted now: is the bound kept? */
-static void check(struct weir_sim *sim, uint32_t node, const struct weir_sim_decision *decision, uint64_t units)
-{
-    struct weir_sim_result *result = sim->result;
-    uint64_t over = over_by(sim, &sim->check, node, decision, units);
-    uint64_t bound = sim->bound + weir_sim_check_allowed(&sim->check);
-    uint64_t near_ppm = bound > 0 ? weir_mul_div(over, 1000000, bound) : 0;
-    if (near_ppm > result->near_ppm || (near_ppm == result->near_ppm && over > result->peak)) {
-        result->near_ppm = near_ppm;
-        result->bound = bound;
-    }
-    result->peak = weir_max_u64(result->peak, over);
-    if (sim->settled && over <= bound) {
-        over = over_by(sim, &sim->newest, node, decision, units);
-        bound = sim->bound + weir_sim_check_allowed(&sim->newest);
-    }
-    if (over <= bound || result->broken)
-        return;
-    result->broken = WEIR_SIM_OVERSHOT;
-    result->broken_ns = sim->now_ns;
-    result->bound = bound;
-    (void)snprintf(result->why, sizeof result->why, "%llu units over the limit, %llu allowed", (unsigned long long)over,
-                   (unsigned long long)bound);
-}
-
-void weir_sim_admitted(struct weir_sim *sim, uint64_t units)
-{
-    check(sim, 0, &(struct weir_sim_decision){ sim->now_ns, window_now(sim, WEIR_SIM_ENGINE) }, units);
-}
-
 static void trace_add(struct weir_sim_trace *trace, uint64_t at_ns, uint32_t node, uint64_t units)
 {
     if (trace->count == trace->room) {
@@ -276,7 +217,7 @@ static void trace_add(struct weir_sim_trace *trace, uint64_t at_ns, uint32_t nod
 static void admit(struct weir_sim *sim, uint32_t node, const struct weir_sim_decision *decision, uint64_t units)
 {
     if (!sim->plan->mode->engine_decides)
-        check(sim, node, decision, units);
+        weir_sim_judge(sim, node, decision, weir_sim_checked(sim, sim->now_ns), units);
     sim->result->admitted++;
     sim->result->units += units;
     sim->result->nodes[node].admitted++;
@@ -305,7 +246,7 @@ void weir_sim_finish(struct weir_sim *sim, uint32_t node, uint64_t cost, const s
 /* The mode said yes or no. */
 static void decided(struct weir_sim *sim, uint32_t node, uint64_t cost, bool yes)
 {
-    struct weir_sim_decision decision = { sim->now_ns, window_now(sim, judge_of(sim, node)) };
+    struct weir_sim_decision decision = { sim->now_ns, weir_sim_window(sim, node) };
     sim->result->decisions++;
     if (!yes) {
         refuse(sim, node);
@@ -450,6 +391,8 @@ void weir_sim_start_node(struct weir_sim *sim, uint32_t node)
     p->revision = sim->revision;
     if (sim->plan->mode->start)
         sim->plan->mode->start(sim, node, p->state);
+    if (sim->plan->door)
+        weir_sim_arrive(sim, node, 1);
 }
 
 void weir_sim_stop_node(struct weir_sim *sim, uint32_t node)
@@ -462,6 +405,7 @@ void weir_sim_crash_node(struct weir_sim *sim, uint32_t node)
 {
     struct weir_sim_place *p = &sim->nodes[node];
     p->life++;
+    sim->doubtful |= sim->revision > 0 && !sim->plan->numbered;
     while (p->first != WEIR_SIM_NONE) {
         sim->result->nodes[node].dropped++;
         waiting_drop(sim, p->first);

@@ -42,6 +42,7 @@
 
 #include "core/limit/limit.h"
 #include "sim/plan.h"
+#include "sim/queue.h"
 #include "sim/random.h"
 
 struct weir_sim;
@@ -86,6 +87,7 @@ struct weir_sim_mode {
     bool no_log;         /* cannot share a sliding_log */
     bool engine_decides; /* the engine admits, and says so with weir_sim_admitted; nodes only pass it on */
     bool engineless;     /* judged by the fastest node's clock, not by the engine's */
+    bool engine_windows; /* of its calendar are those of its clock, whatever it showed before */
     bool alone;          /* each node keeps its share of the limit, whatever the others do */
     /* Of what the limit allows in the calm tail of a plan, at least so much must be admitted, in millionths. NULL: not
      * judged. */
@@ -101,8 +103,23 @@ struct weir_sim_mode {
 /* The engine has admitted so much, now: for modes whose engine decides. */
 void weir_sim_admitted(struct weir_sim *sim, uint64_t units);
 
-/* The limit as the node was told last. */
+/* The engine's time and window, as the check has them; and what was admitted as of then, in a second step that came
+ * later. */
+struct weir_sim_decision weir_sim_decision_now(const struct weir_sim *sim);
+void weir_sim_admitted_as_of(struct weir_sim *sim, const struct weir_sim_decision *decision, uint64_t units);
+
+/* A node has admitted so much by its share, now, for the engine is away: what all its lives admit so is held against
+ * the share. */
+void weir_sim_admitted_alone(struct weir_sim *sim, uint32_t node, uint64_t units);
+
+/* What the mode found is no overshoot, and must not be. */
+void weir_sim_wrong(struct weir_sim *sim, const char *why);
+
+/* The limit as the node was told last, and how often it had been changed by then. */
 const struct weir_limit_spec *weir_sim_spec(const struct weir_sim *sim, uint32_t node);
+uint32_t weir_sim_file(const struct weir_sim *sim, uint32_t node);
+/* By which all nodes must decide now; NULL while that is not said: they have not had the time to hear of it. */
+const struct weir_limit_spec *weir_sim_newest(const struct weir_sim *sim);
 
 const struct weir_sim_plan *weir_sim_plan_of(const struct weir_sim *sim);
 const struct weir_limit *weir_sim_limit(const struct weir_sim *sim); /* plan->limit, compiled */

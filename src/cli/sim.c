@@ -14,7 +14,7 @@
 #include "sim/picture.h"
 #include "sim/scenario.h"
 
-#define MODES "exact, leased, batched, split, gossip, leased-host, batched-host or gossip-host"
+#define MODES "exact, leased, batched, split, gossip, leased-host, batched-host, gossip-host or exact-host"
 static const char help[] =
     "Usage: weir sim [OPTION ...]\n"
     "       weir sim [--plot FILE] SCENARIO\n"

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as xml
 
 from weir_server import BUILD, ROOT
 
-MODES = ('exact', 'leased', 'batched', 'split', 'gossip')
+MODES = ('exact', 'leased', 'batched', 'split', 'gossip', 'leased-host', 'batched-host', 'gossip-host', 'exact-host')
 
 
 def sim(*arguments):

@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODES = ('exact', 'leased', 'batched', 'split', 'gossip', 'leased-host', 'batched-host',
-         'gossip-host')
+         'gossip-host', 'exact-host')
 SLICE = 250
 SPEED_RUNS = 100
 PLANT_RUNS = 1000

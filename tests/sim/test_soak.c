@@ -92,6 +92,7 @@ static void hosts_keep_their_bounds(void **state)
     slice(&weir_sim_leased_host, 150);
     slice(&weir_sim_batched_host, 150);
     slice(&weir_sim_gossip_host, 50);
+    slice(&weir_sim_exact_host, 150);
 }
 
 /* The same plan gives the same run, to the last number. */

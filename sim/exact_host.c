@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exact as a server runs it: the bytes of the script's calls and what becomes of its replies (engine/redis/script.h),
+ * the breaker, the fallback (engine/fallback.h), and the newest definitions of limits through the engine. What
+ * serve/ask.c and engine/redis/request.c do between them is here in short: one key, or two limits at once, in one slot.
+ * A quarter of the runs refuse while the engine is away (on_failure: closed), the others decide by their shares. */
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "sim/exact_node.h"
+#include "sim/modes.h"
+
+#define TICK_NS (WEIR_NS_PER_SECOND / 40)
+#define BOTH_PPM 50000 /* of requests are under both limits */
+#define PEEK_PPM 30000
+#define FALLBACK_KEYS 64
+
+const struct weir_breaker_options exact_breaker = {
+    .failures_max = 5,
+    .window_min = 20,
+    .window_ns = WEIR_NS_PER_SECOND,
+    .wait_min_ns = WEIR_NS_PER_SECOND / 10,
+    .wait_max_ns = 5 * WEIR_NS_PER_SECOND,
+    .probes = 3,
+    .ramp_ns = WEIR_NS_PER_SECOND / 2,
+};
+
+static bool is_closed(const struct weir_sim_plan *plan)
+{
+    return plan->seed % 4 == 0;
+}
+
+/* ---- the engine ---- */
+
+void exact_send(struct weir_sim *sim, uint32_t from, uint32_t to, struct exact_head *head, const void *bytes,
+                size_t size)
+{
+    uint8_t letter[UINT16_MAX];
+    weir_assert(sizeof *head + size <= sizeof letter);
+    memcpy(letter, head, sizeof *head);
+    if (size > 0)
+        memcpy(letter + sizeof *head, bytes, size);
+    weir_sim_send(sim, from, to, letter, sizeof *head + size);
+}
+
+static void engine_note(struct weir_sim *sim, struct weir_sim_script *engine, uint32_t from, struct exact_head *head,
+                        const uint8_t *bytes)
+{
+    struct weir_sim_script_note *note = weir_sim_script_note_of(engine, head->note);
+    uint8_t before[WEIR_SIM_SCRIPT_NOTE_MAX];
+    weir_assert(note);
+    size_t size = note->size;
+    memcpy(before, note->bytes, size);
+    if (head->kind == EXACT_READ) {
+        size = weir_min_u64(size, head->size);
+    } else {
+        weir_assert(head->size <= sizeof note->bytes);
+        memcpy(note->bytes, bytes, head->size);
+        note->size = head->size;
+    }
+    head->size = (uint32_t)size;
+    exact_send(sim, WEIR_SIM_ENGINE, from, head, before, size);
+}
+
+static void engine_message(struct weir_sim *sim, void *state, uint32_t from, const void *data, size_t size)
+{
+    struct exact_head head;
+    const uint8_t *bytes = (const uint8_t *)data + sizeof head;
+    uint8_t reply[WEIR_SIM_SCRIPT_REPLY_MAX];
+    uint64_t charged[EXACT_LIMITS];
+    uint32_t keys[EXACT_LIMITS];
+    memcpy(&head, data, sizeof head);
+    if (head.kind != EXACT_CALL) {
+        engine_note(sim, state, from, &head, bytes);
+        return;
+    }
+    weir_assert(sizeof head + head.size == size);
+    for (uint32_t i = 0; i < head.keys; i++)
+        keys[i] = head.key[i];
+    size = weir_sim_script_run(state, weir_sim_now(sim, WEIR_SIM_ENGINE), keys, head.keys, bytes, head.size, reply,
+                               charged);
+    const struct weir_sim_decision now = weir_sim_decision_now(sim);
+    bool computed = reply[0] == 'S'; /* by the node, for the time of its first round */
+    if (charged[0] > 0)
+        weir_sim_admitted_as_of(sim, computed ? &head.decision : &now, charged[0]);
+    head.charged = charged[0] > 0;
+    head.decision = now;
+    head.size = (uint32_t)size;
+    exact_send(sim, WEIR_SIM_ENGINE, from, &head, reply, size);
+}
+
+/* ---- the breaker ---- */
+
+static bool may_ask(struct exact_node *self, uint64_t *ret_generation)
+{
+    return weir_breaker_allow(&self->breaker, &exact_breaker, weir_sim_now(self->sim, self->number),
+                              weir_sim_random_u64(weir_sim_draw(self->sim)), ret_generation);
+}
+
+static void told(struct exact_node *self, const struct exact_pending *pending, bool success)
+{
+    weir_breaker_told(&self->breaker, &exact_breaker, weir_sim_now(self->sim, self->number),
+                      weir_sim_random_u64(weir_sim_draw(self->sim)), pending->generation, success);
+}
+
+/* ---- requests ---- */
+
+static void arm(struct exact_node *self)
+{
+    uint64_t at_ns = self->turn_ns;
+    if (self->first)
+        at_ns = weir_min_u64(at_ns, self->first->request.deadline_ns);
+    for (uint32_t i = 0; i < EXACT_NOTES; i++) {
+        if (self->notes[i].note)
+            at_ns = weir_min_u64(at_ns, self->notes[i].lost_ns);
+    }
+    weir_sim_wake(self->sim, self->number, at_ns);
+}
+
+static void pending_free(struct exact_pending *pending)
+{
+    weir_script_call_deinit(&pending->call);
+    for (size_t i = 0; i < pending->request.count; i++)
+        weir_remote_limit_drop(pending->ops[i].limit);
+    free(pending);
+}
+
+static void pending_take_out(struct exact_node *self, struct exact_pending *pending)
+{
+    struct exact_pending **at = &self->first, *before = NULL;
+    for (; *at != pending; at = &before->next)
+        before = *at;
+    *at = pending->next;
+    if (self->last == pending)
+        self->last = before;
+}
+
+/* Sends the call, or its next round. The argument is the last of argv, the keys stand before it. */
+static bool send_call(struct exact_node *self, struct exact_pending *pending)
+{
+    struct weir_script_call *call = &pending->call;
+    if (!may_ask(self, &pending->generation))
+        return false;
+    int error = weir_script_call_encode(call, weir_script_sha1);
+    weir_assert(error == 0);
+    struct exact_head head = { .id = pending->id, .kind = EXACT_CALL, .keys = (uint16_t)call->count };
+    head.decision = pending->decision;
+    for (size_t i = 0; i < call->count; i++) {
+        size_t size = call->sizes[3 + i]; /* the last digit of the key's id */
+        head.key[i] = (uint8_t)(call->argv[3 + i][size - 1] - '0');
+    }
+    head.size = (uint32_t)call->sizes[call->argc - 1];
+    exact_send(self->sim, self->number, WEIR_SIM_ENGINE, &head, call->argv[call->argc - 1], head.size);
+    return true;
+}
+
+static struct weir_remote_key key_of(uint32_t number)
+{
+    return (struct weir_remote_key){ .id = { 1, number }, .tag = 1 };
+}
+
+static struct exact_pending *pending_create(struct exact_node *self, uint64_t cost, bool both, bool peek)
+{
+    const struct weir_sim_plan *plan = weir_sim_plan_of(self->sim);
+    struct exact_pending *pending = malloc(sizeof *pending);
+    weir_assert(pending);
+    memset(pending, 0, offsetof(struct exact_pending, call));
+    pending->id = ++self->ids;
+    pending->request = (struct weir_remote_request){
+        .verb = peek ? WEIR_REMOTE_PEEK : WEIR_REMOTE_DECIDE,
+        .ops = pending->ops,
+        .count = both ? EXACT_LIMITS : 1,
+        .deadline_ns = weir_sim_now(self->sim, self->number) + plan->deadline_ns,
+    };
+    weir_script_call_init(&pending->call, &pending->request, "weir", weir_sim_wall(self->sim, self->number));
+    for (uint32_t i = 0; i < pending->request.count; i++) {
+        pending->ops[i] = (struct weir_remote_op){ .limit = weir_remote_limit_hold(self->limits[i]),
+                                                   .key = key_of(i),
+                                                   .units = i == 0 ? cost : 1 };
+        weir_script_call_add(&pending->call, i);
+    }
+    return pending;
+}
+
+/* on_failure. All limits of the request by their shares, or none. */
+static bool decide_alone(struct exact_node *self, const struct weir_remote_op *ops, size_t count)
+{
+    const uint64_t now_ns = weir_sim_now(self->sim, self->number);
+    struct weir_verdict verdict;
+    size_t charged = 0;
+    bool admitted = !is_closed(weir_sim_plan_of(self->sim));
+    for (; admitted && charged < count; charged += admitted) {
+        admitted = weir_fallback_decide(self->fallback, charged, &self->shares[charged], &ops[charged].key,
+                                        ops[charged].units, false, now_ns, &verdict) == 0 &&
+                   verdict.admitted;
+    }
+    for (size_t i = 0; !admitted && i < charged; i++)
+        weir_fallback_refund(self->fallback, &self->shares[i], &ops[i].key, ops[i].units, now_ns);
+    if (admitted)
+        weir_sim_admitted_alone(self->sim, self->number, ops[0].units);
+    return admitted;
+}
+
+/* The engine failed it, or others were faster at the key. */
+static bool decide_failed(struct exact_node *self, const struct exact_pending *pending, int status)
+{
+    if (status == WEIR_ECORRUPT)
+        weir_sim_wrong(self->sim, "what the script answered is not what core makes of it");
+    return status != WEIR_EBUSY && pending->waits && decide_alone(self, pending->ops, pending->request.count);
+}
+
+static void end_pending(struct exact_node *self, struct exact_pending *pending, bool admitted)
+{
+    pending_take_out(self, pending);
+    if (pending->waits)
+        weir_sim_answer(self->sim, self->number, pending->client, admitted);
+    pending_free(pending);
+}
+
+static bool decide_answered(struct exact_node *self, struct exact_pending *pending, const struct exact_head *head)
+{
+    const struct weir_limit_spec *newest = weir_sim_newest(self->sim);
+    weir_script_finish(&pending->request);
+    for (size_t i = 0; i < pending->request.count; i++)
+        weir_fallback_answered(self->fallback, i);
+    bool admitted = pending->request.decision.admitted;
+    const struct weir_limit_spec *spec = &pending->ops[0].limit->spec;
+    if (pending->waits && admitted != head->charged)
+        weir_sim_wrong(self->sim, admitted ? "a client is told yes, and the engine charged nothing"
+                                           : "a client is told no, and the engine charged it");
+    if (newest && (newest->count != spec->count || newest->burst != spec->burst))
+        weir_sim_wrong(self->sim, "a node decides by a definition that others left behind");
+    return admitted;
+}
+
+static void reply_heard(struct exact_node *self, const struct exact_head *head, const uint8_t *bytes)
+{
+    struct exact_pending *pending = self->first;
+    while (pending && pending->id != head->id)
+        pending = pending->next;
+    if (!pending)
+        return; /* late, or again */
+    int status = weir_script_call_decode(&pending->call, bytes, head->size);
+    told(self, pending, true);
+    if (status == WEIR_EAGAIN) {
+        pending->decision = head->decision;
+        pending->id = ++self->ids; /* the first round's answer says nothing more */
+        if (send_call(self, pending))
+            return;
+        status = WEIR_EDOWN;
+    }
+    bool admitted = status == 0 ? decide_answered(self, pending, head) : decide_failed(self, pending, status);
+    end_pending(self, pending, admitted);
+}
+
+static void expire(struct exact_node *self)
+{
+    const uint64_t now_ns = weir_sim_now(self->sim, self->number);
+    while (self->first && self->first->request.deadline_ns <= now_ns) {
+        told(self, self->first, false);
+        end_pending(self, self->first, decide_failed(self, self->first, WEIR_EUNKNOWN));
+    }
+}
+
+static enum weir_sim_say submit(struct exact_node *self, struct exact_pending *pending)
+{
+    if (!send_call(self, pending)) {
+        bool admitted = decide_failed(self, pending, WEIR_EDOWN);
+        pending_free(pending);
+        return admitted ? WEIR_SIM_YES : WEIR_SIM_NO;
+    }
+    *(self->last ? &self->last->next : &self->first) = pending;
+    self->last = pending;
+    arm(self);
+    return WEIR_SIM_WAIT;
+}
+
+static enum weir_sim_say request(struct weir_sim *sim, uint32_t node, void *state,
+                                 const struct weir_sim_request *request)
+{
+    struct exact_node *self = state;
+    struct weir_sim_random *random = weir_sim_draw(sim);
+    (void)node;
+    if (weir_sim_random_chance(random, PEEK_PPM))
+        (void)submit(self, pending_create(self, 1, true, true));
+    struct exact_pending *pending = pending_create(self, request->cost, weir_sim_random_chance(random, BOTH_PPM),
+                                                   false);
+    pending->client = request->id;
+    pending->waits = true;
+    return submit(self, pending);
+}
+
+/* ---- a node ---- */
+
+static bool ready(struct weir_remote *remote)
+{
+    const struct exact_node *self = (struct exact_node *)remote;
+    return self->breaker.state != WEIR_BREAKER_OPEN;
+}
+
+static const struct weir_remote_ops remote_ops = { .name = "simulated", .note = exact_note, .ready = ready };
+
+static void start(struct weir_sim *sim, uint32_t node, void *state)
+{
+    struct exact_node *self = state;
+    const uint64_t now_ns = weir_sim_now(sim, node);
+    *self = (struct exact_node){ .remote = { &remote_ops }, .sim = sim, .number = node, .turn_ns = now_ns + 1 };
+    self->ids = (uint32_t)weir_sim_number(sim) << 20; /* what comes to a former life is not ours */
+    weir_breaker_init(&self->breaker, now_ns);
+    int error = weir_fallback_create(EXACT_LIMITS, FALLBACK_KEYS, now_ns, &self->fallback);
+    weir_assert(error == 0);
+    exact_limits_own(self);
+    arm(self);
+}
+
+static void stop(struct weir_sim *sim, uint32_t node, void *state)
+{
+    struct exact_node *self = state;
+    (void)sim, (void)node;
+    self->down = true;
+    exact_notes_expire(self, WEIR_NEVER);
+    while (self->first) {
+        struct exact_pending *pending = self->first;
+        self->first = pending->next;
+        pending_free(pending);
+    }
+    for (uint32_t i = 0; i < EXACT_LIMITS; i++)
+        weir_remote_limit_drop(self->limits[i]);
+    weir_revisions_destroy(self->revisor.revisions);
+    weir_fallback_destroy(self->fallback);
+}
+
+static void reload(struct weir_sim *sim, uint32_t node, void *state)
+{
+    (void)sim, (void)node;
+    exact_limits_own(state);
+}
+
+static void message(struct weir_sim *sim, uint32_t node, void *state, uint32_t from, const void *data, size_t size)
+{
+    struct exact_node *self = state;
+    struct exact_head head;
+    const uint8_t *bytes = (const uint8_t *)data + sizeof head;
+    (void)sim, (void)node, (void)from;
+    memcpy(&head, data, sizeof head);
+    weir_assert(sizeof head + head.size == size);
+    expire(self); /* the loop runs its timers before it reads */
+    if (head.kind == EXACT_CALL)
+        reply_heard(self, &head, bytes);
+    else
+        exact_note_heard(self, &head, bytes);
+    arm(self);
+}
+
+static void timer(struct weir_sim *sim, uint32_t node, void *state)
+{
+    struct exact_node *self = state;
+    const uint64_t now_ns = weir_sim_now(sim, node);
+    expire(self);
+    exact_notes_expire(self, now_ns);
+    if (self->turn_ns <= now_ns) {
+        weir_revisor_turn(&self->revisor, &self->remote, now_ns);
+        self->turn_ns = weir_max_u64(self->revisor.due_ns, now_ns + TICK_NS);
+    }
+    exact_limits_follow(self);
+    arm(self);
+}
+
+/* In the calm all nodes decide by one definition. */
+static const char *audit(struct weir_sim *sim)
+{
+    const struct weir_remote_limit *first = NULL;
+    for (uint32_t i = 0; i < weir_sim_plan_of(sim)->nodes; i++) {
+        const struct exact_node *self = weir_sim_state(sim, i);
+        const struct weir_remote_limit *limit = self ? self->limits[0] : NULL;
+        if (limit && !first)
+            first = limit;
+        if (limit && (limit->revision != first->revision || limit->spec.count != first->spec.count ||
+                      limit->spec.burst != first->spec.burst))
+            return "nodes decide by different definitions";
+    }
+    return NULL;
+}
+
+static uint32_t calm_ppm(const struct weir_sim_plan *plan)
+{
+    (void)plan;
+    return 900000;
+}
+
+const struct weir_sim_mode weir_sim_exact_host = {
+    .name = "exact-host",
+    .node_size = sizeof(struct exact_node),
+    .engine_size = sizeof(struct weir_sim_script),
+    .start = start,
+    .stop = stop,
+    .request = request,
+    .message = message,
+    .timer = timer,
+    .reload = reload,
+    .engine_message = engine_message,
+    .engine_decides = true,
+    .engine_windows = true,
+    .calm_ppm = calm_ppm,
+    .audit = audit,
+};

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What was admitted, as the check has it: by whose clock, in which window, in which order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/inside.h"
+#include "sim/world.h"
+
+#define LATE_NS (WEIR_NS_PER_SECOND / 10) /* longer than a request waits for its rounds */
+
+/* A step back of the engine's clock out of a window: a key that was charged in it goes on in it, and one that was not
+ * goes on in the one before. So what comes until the step is made up for counts to the window that was left, and after
+ * it another begins: each holds what a window may, whichever it was. */
+static uint64_t window_now(const struct weir_sim *sim, uint32_t place)
+{
+    if (sim->limit.algorithm == WEIR_SLIDING_COUNTER || (sim->plan->mode->engine_windows && sim->limit.calendar))
+        return weir_sim_now(sim, place) / sim->plan->limit.period_ns + sim->windows_back;
+    return weir_sim_event_now(sim, place, 0).window.id;
+}
+
+uint64_t weir_sim_window(const struct weir_sim *sim, uint32_t node)
+{
+    return window_now(sim, sim->plan->mode->engineless ? node : WEIR_SIM_ENGINE);
+}
+
+/* By how much the limit is passed now. Nodes without an engine count by windows of their own clocks; where each has a
+ * share and asks nobody, that is what it must keep. */
+static uint64_t over_by(struct weir_sim *sim, struct weir_sim_check *check, uint32_t node,
+                        const struct weir_sim_decision *decision, uint64_t now_ns, uint64_t units)
+{
+    const struct weir_sim_plan *plan = sim->plan;
+    uint64_t count = check->limit.count;
+    if (!plan->mode->engineless || plan->limit.algorithm != WEIR_SLIDING_COUNTER)
+        return weir_sim_check_admit(check, now_ns, decision->window, units);
+    uint64_t clock_ns = weir_sim_clock_at(&sim->nodes[node], decision->at_ns);
+    uint64_t since_ns = weir_sim_true_at(&sim->nodes[node], clock_ns - clock_ns % plan->limit.period_ns),
+             nodes = WEIR_SIM_ALL;
+    if (plan->mode->alone) {
+        nodes = UINT64_C(1) << node;
+        count = count / plan->nodes + (node < count % plan->nodes);
+    }
+    struct weir_sim_spend spend = { weir_sim_checked(sim, decision->at_ns), units, node };
+    return weir_sim_check_admit_since(check, &spend, weir_sim_checked(sim, since_ns), nodes, count);
+}
+
+void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_decision *decision, uint64_t now_ns,
+                    uint64_t units)
+{
+    struct weir_sim_result *result = sim->result;
+    uint64_t over = over_by(sim, &sim->check, node, decision, now_ns, units);
+    uint64_t bound = sim->bound + weir_sim_check_allowed(&sim->check);
+    uint64_t near_ppm = bound > 0 ? weir_mul_div(over, 1000000, bound) : 0;
+    if (near_ppm > result->near_ppm || (near_ppm == result->near_ppm && over > result->peak)) {
+        result->near_ppm = near_ppm;
+        result->bound = bound;
+    }
+    result->peak = weir_max_u64(result->peak, over);
+    if (sim->settled && over <= bound) {
+        over = over_by(sim, &sim->newest, node, decision, now_ns, units);
+        bound = sim->bound + weir_sim_check_allowed(&sim->newest);
+    }
+    if (over <= bound || result->broken)
+        return;
+    result->broken = WEIR_SIM_OVERSHOT;
+    result->broken_ns = sim->now_ns;
+    result->bound = bound;
+    (void)snprintf(result->why, sizeof result->why, "%llu units over the limit, %llu allowed", (unsigned long long)over,
+                   (unsigned long long)bound);
+}
+
+void weir_sim_wrong(struct weir_sim *sim, const char *why)
+{
+    struct weir_sim_result *result = sim->result;
+    if (result->broken)
+        return;
+    result->broken = WEIR_SIM_UNBALANCED;
+    result->broken_ns = sim->now_ns;
+    (void)snprintf(result->why, sizeof result->why, "%s", why);
+}
+
+void weir_sim_admitted_alone(struct weir_sim *sim, uint32_t node, uint64_t units)
+{
+    if (weir_sim_check_admit(&sim->alone[node], weir_sim_now(sim, node), 0, units) > 0)
+        weir_sim_wrong(sim, "a node that is alone admits more than its share");
+}
+
+void weir_sim_admitted(struct weir_sim *sim, uint64_t units)
+{
+    const struct weir_sim_decision decision = weir_sim_decision_now(sim);
+    weir_sim_judge(sim, 0, &decision, decision.at_ns, units);
+}
+
+struct weir_sim_decision weir_sim_decision_now(const struct weir_sim *sim)
+{
+    return (struct weir_sim_decision){ weir_sim_checked(sim, sim->now_ns), window_now(sim, WEIR_SIM_ENGINE) };
+}
+
+void weir_sim_late_judge(struct weir_sim *sim, uint64_t until_ns)
+{
+    for (; sim->late_count > 0 && sim->late[sim->late_first].decision.at_ns <= until_ns; sim->late_count--) {
+        const struct weir_sim_late *late = &sim->late[sim->late_first++];
+        uint64_t at_ns = weir_max_u64(late->decision.at_ns, weir_max_u64(sim->check.at_ns, sim->newest.at_ns));
+        weir_sim_judge(sim, 0, &late->decision, at_ns, late->units);
+    }
+}
+
+static void late_room(struct weir_sim *sim)
+{
+    memmove(sim->late, sim->late + sim->late_first, sim->late_count * sizeof *sim->late);
+    sim->late_first = 0;
+    if (sim->late_count < sim->late_room / 2)
+        return;
+    sim->late_room = sim->late_room ? 2 * sim->late_room : 256;
+    sim->late = realloc(sim->late, sim->late_room * sizeof *sim->late);
+    weir_assert(sim->late);
+}
+
+void weir_sim_admitted_as_of(struct weir_sim *sim, const struct weir_sim_decision *decision, uint64_t units)
+{
+    weir_sim_late_judge(sim, weir_sub_sat(weir_sim_checked(sim, sim->now_ns), LATE_NS));
+    if (sim->late_first + sim->late_count == sim->late_room)
+        late_room(sim);
+    uint32_t at = sim->late_first + sim->late_count++;
+    for (; at > sim->late_first && sim->late[at - 1].decision.at_ns > decision->at_ns; at--)
+        sim->late[at] = sim->late[at - 1];
+    sim->late[at] = (struct weir_sim_late){ *decision, units };
+}
