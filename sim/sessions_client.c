@@ -368,8 +368,8 @@ static void read(struct sessions *sessions, struct sessions_client *client)
     }
     struct weir_route_server servers[SESSIONS_SERVERS_MAX];
     (void)sessions_weir_look(sessions, client->weir, servers);
-    bool stays = weir_policy_may_stay(&client->token, &servers[client->server],
-                                      &weir_of(sessions, client)->health.known);
+    bool stays = !client->chosen.primary && weir_policy_may_stay(&client->token, &servers[client->server],
+                                                                 &weir_of(sessions, client)->health.known);
     client->reads_left--;
     client->chosen_ns = sessions->now_ns;
     enter(sessions, client, stays ? SESSIONS_READING : SESSIONS_PLACING, 40);

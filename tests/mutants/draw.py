@@ -26,7 +26,7 @@ TARGETS = {
               'src/engine/lock/keeper*.c', 'src/engine/lock/witness.c', 'src/engine/session/pool.c',
               'src/engine/session/session_[clr]*.c', 'src/engine/share_*.c'),
     'script': ('src/engine/redis/*.lua',),
-    'servers': ('src/engine/session/branch.c', 'src/engine/session/poller*.c', 'src/engine/session/servers*.c'),
+    'servers': ('src/engine/session/poller*.c', 'src/engine/session/servers*.c'),
 }
 # The Redis script's parts, in their order (src/engine/redis/meson.build).
 SCRIPT = tuple(f'src/engine/redis/{name}.lua' for name in ('plain', 'numbers', 'limits', 'decide'))

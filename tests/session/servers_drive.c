@@ -85,7 +85,7 @@ static void print_server(const struct weir_route_server *server, const struct we
            "\"frozen\":%s,\"generation\":%" PRIu64 ",\"begun_ns\":%" PRIu64 ",\"settled_ns\":%" PRIu64
            ",\"page_size\":%" PRIu64 ",\"segment_size\":%" PRIu64 ",\"fault\":",
            server->id, server->replayed_ns, server->clock, server->load, server->usable ? "true" : "false",
-           state->frozen ? "true" : "false", state->generation, state->begun_ns, state->settled_ns, state->page_size,
+           state->frozen ? "true" : "false", state->generation, state->begun_ns, server->settled_ns, state->page_size,
            state->segment_size);
     print_text(state->fault);
     printf("}");

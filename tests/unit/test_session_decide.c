@@ -132,14 +132,14 @@ static void a_leader_after_a_standby__is_read_once_it_is_settled(void **state)
     (void)state;
     seen(800, true);
     snapshot.servers[1].usable = snapshot.servers[2].usable = false;
-    snapshot.states[0].settled_ns = CAME; /* before the token came */
+    snapshot.servers[0].settled_ns = CAME; /* before the token came */
     assert_int_equal(decided(CAME), WEIR_SESSION_WAITS);
     asked(0, CAME + MS, 800);
     assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_WAITS);
-    snapshot.states[0].settled_ns = CAME + 1; /* others run now: those that ran then have ended */
+    snapshot.servers[0].settled_ns = CAME + 1; /* others run now: those that ran then have ended */
     assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_ROUTED);
     assert_non_null(strstr(answer.check, "::bigint = 5 THEN 'ok'")); /* it stays settled for this token, in this run */
-    snapshot.states[0].settled_ns = CAME;
+    snapshot.servers[0].settled_ns = CAME;
     assert_int_equal(decided(CAME + 1000 * MS), WEIR_SESSION_BEHIND);
     route.write = true; /* a write needs no such proof: its check has it */
     assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_ROUTED);
@@ -360,7 +360,7 @@ static void want_primary__is_answered_at_once_proven_or_not(void **state)
     assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
     assert_string_equal(answer.name, "a");
     assert_true(answer.says_proven && !answer.proven && !answer.stale);
-    snapshot.states[0].settled_ns = CAME + 1;
+    snapshot.servers[0].settled_ns = CAME + 1;
     assert_int_equal(decided(CAME), WEIR_SESSION_ROUTED);
     assert_true(answer.proven);
 }

@@ -59,8 +59,9 @@ static void poller__keeps_its_connection_and_makes_one_that_was_ended_again(void
     assert_int_equal(ask(false), 0);
     assert_int_equal(ask(false), 0);
     assert_int_equal(fake->connects, 1);
-    assert_true(answer.begun_ns == world.now_ns && answer.page_size == 8192 && answer.segment_size == 1 << 24);
-    assert_int_equal(answer.replayed_ns, 17000);
+    assert_true(answer.reply.begun_ns == world.now_ns && answer.reply.page_size == 8192 &&
+                answer.remark.segment_size == 1 << 24);
+    assert_int_equal(answer.reply.replayed_ns, 17000);
     poller->generation = 4;
     fake->error = WEIR_EIO;
     assert_int_equal(ask(false), 0);
@@ -109,19 +110,19 @@ static void poller__asks_by_replication_for_a_timeline_that_the_server_does_not_
     fake->timeline = "6";
     assert_int_equal(ask(false), 0);
     assert_int_equal(fake->timelines, 0);
-    assert_int_equal(answer.shown.timeline, 1);
+    assert_int_equal(answer.reply.shown.timeline, 1);
     fake->shown.timeline = 0;
     assert_int_equal(ask(false), 0);
     assert_int_equal(ask(false), 0);
-    assert_int_equal(answer.shown.timeline, 6);
-    assert_false(answer.alone);
+    assert_int_equal(answer.reply.shown.timeline, 6);
+    assert_false(answer.remark.alone);
     assert_int_equal(fake->senders, 1);
     assert_int_equal(fake->timelines, 2);
     fake->timeline = NULL;
     assert_int_equal(ask(false), 0);
-    assert_int_equal(answer.shown.timeline, 0);
-    assert_true(answer.alone);
-    assert_non_null(strstr(answer.fault, "replication"));
+    assert_int_equal(answer.reply.shown.timeline, 0);
+    assert_true(answer.remark.alone);
+    assert_non_null(strstr(answer.remark.fault, "replication"));
 }
 
 static void poller__tries_to_have_replication_once_a_second(void **state)
@@ -132,22 +133,22 @@ static void poller__tries_to_have_replication_once_a_second(void **state)
     fake->sender_down = true;
     for (int i = 0; i < 5; i++) {
         assert_int_equal(ask(false), 0);
-        assert_true(answer.alone);
-        assert_string_equal(answer.fault, "no replication");
+        assert_true(answer.remark.alone);
+        assert_string_equal(answer.remark.fault, "no replication");
     }
     assert_int_equal(fake->senders, 1);
     fake->sender_down = false;
     pass(SECOND - 5 * TURN);
     assert_int_equal(ask(false), 0);
-    assert_int_equal(answer.shown.timeline, 6);
+    assert_int_equal(answer.reply.shown.timeline, 6);
     fake->sender_breaks = true;
     assert_int_equal(ask(false), 0);
-    assert_true(answer.alone && answer.shown.timeline == 0);
-    assert_non_null(strstr(answer.fault, "broke"));
+    assert_true(answer.remark.alone && answer.reply.shown.timeline == 0);
+    assert_non_null(strstr(answer.remark.fault, "broke"));
     fake->sender_breaks = false;
     pass(SECOND);
     assert_int_equal(ask(false), 0);
-    assert_int_equal(answer.shown.timeline, 6);
+    assert_int_equal(answer.reply.shown.timeline, 6);
     assert_int_equal(fake->senders, 3);
 }
 
@@ -156,22 +157,22 @@ static void poller__asks_for_a_history_until_it_is_known(void **state)
     (void)state;
     fake->shown = primary(2, 5, 400);
     assert_int_equal(ask(false), 0); /* refused */
-    assert_true(answer.alone && !answer.with_history);
+    assert_true(answer.remark.alone && !answer.reply.with_history);
     fake->history = "1\t0/68\tno reason\n";
     assert_int_equal(ask(false), 0);
-    assert_true(answer.alone && !answer.with_history);
+    assert_true(answer.remark.alone && !answer.reply.with_history);
     assert_int_equal(fake->histories, 1);
     pass(SECOND);
     for (unsigned i = 2; i < 4; i++) {
         assert_int_equal(ask(false), 0);
-        assert_true(answer.with_history && !answer.alone);
+        assert_true(answer.reply.with_history && !answer.remark.alone);
         assert_int_equal(fake->histories, i);
     }
-    assert_int_equal(answer.history.ancestors[0].end, 104);
-    answer.history.branch = weir_poller_branch(poller, &answer.shown);
-    weir_known_history(&known, SYSTEM, &answer.history);
+    assert_int_equal(answer.reply.history.ancestors[0].end, 104);
+    answer.reply.history.branch = weir_health_branch(&poller->health, &answer.reply.shown);
+    weir_known_history(&known, SYSTEM, &answer.reply.history);
     assert_int_equal(ask(false), 0);
-    assert_false(answer.with_history);
+    assert_false(answer.reply.with_history);
     assert_int_equal(fake->histories, 3);
 }
 
@@ -212,22 +213,22 @@ static void poller__looks_who_runs_for_those_who_wait(void **state)
 {
     (void)state;
     assert_int_equal(ask(true), 0); /* nobody runs, by the numbers */
-    assert_int_equal(answer.settled_ns, answer.begun_ns);
+    assert_int_equal(answer.reply.settled_ns, answer.reply.begun_ns);
     assert_int_equal(fake->looks, 0);
     fake->shown.settled = false;
     assert_int_equal(ask(false), 0);
-    assert_int_equal(answer.settled_ns, 0);
+    assert_int_equal(answer.reply.settled_ns, 0);
     assert_int_equal(fake->looks, 0);
     assert_int_equal(ask(true), 0);
-    uint64_t begun_ns = answer.begun_ns;
-    assert_int_equal(answer.settled_ns, 0);
+    uint64_t begun_ns = answer.reply.begun_ns;
+    assert_int_equal(answer.reply.settled_ns, 0);
     fake->settles = true;
     fake->settling_error = WEIR_EAGAIN;
     pass(MS);
     assert_int_equal(ask(true), 0); /* those of the first look are gone: all that ran then */
-    assert_int_equal(answer.settled_ns, begun_ns);
+    assert_int_equal(answer.reply.settled_ns, begun_ns);
     assert_int_equal(ask(true), 0); /* and begins anew */
-    assert_int_equal(answer.settled_ns, answer.begun_ns);
+    assert_int_equal(answer.reply.settled_ns, answer.reply.begun_ns);
     fake->settles = false;
     assert_int_equal(ask(true), 0);
     fake->shown = standby(1, 400);
@@ -255,11 +256,11 @@ static void poller__reads_clocks_where_there_is_a_query(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fake->clock = cases[i].said;
         assert_int_equal(ask(false), 0);
-        assert_true(answer.clock == cases[i].clock);
+        assert_true(answer.reply.clock == cases[i].clock);
     }
     fake->number = "-1";
     assert_int_equal(ask(false), 0);
-    assert_int_equal(answer.replayed_ns, 0);
+    assert_int_equal(answer.reply.replayed_ns, 0);
 }
 
 /* ---- the branch table ---- */
@@ -287,12 +288,12 @@ static void poller__looks_into_the_branch_table_as_often_as_its_rows_may_change(
     fake->shown = standby(2, 400);
     expect_tables(1); /* its row has not been replayed: each time */
     expect_tables(1);
-    assert_true(answer.looked);
+    assert_true(answer.reply.looked);
     weir_branches_add(&fake->branches, 2, "3", 1);
     expect_tables(1);
     pass(10 * SECOND);
     expect_tables(0); /* it stays */
-    assert_true(!answer.looked && weir_branches_has(&answer.branches, 2, 3));
+    assert_true(!answer.reply.looked && weir_branches_has(&answer.reply.branches, 2, 3));
     fake->shown = primary(2, 5, 400);
     expect_tables(1);
     expect_tables(0);
@@ -311,18 +312,18 @@ static void poller__looks_into_a_table_that_cannot_be_had_each_second(void **sta
     servers.options.branch_table = "weir.branches";
     expect_tables(1);
     expect_tables(0);
-    assert_string_equal(answer.table_fault, "no table");
+    assert_string_equal(answer.remark.table_fault, "no table");
     pass(SECOND);
     expect_tables(1);
     fake->table_error = 0;
     pass(SECOND);
     expect_tables(1);
-    assert_string_equal(answer.table_fault, "");
+    assert_string_equal(answer.remark.table_fault, "");
     fake->table_error = WEIR_EIO; /* it broke the connection: the next one is asked for the rest */
     fake->shown.started = 9;
     assert_int_equal(ask(false), 0);
     assert_int_equal(fake->connects, 2);
-    assert_string_equal(answer.table_fault, "no table");
+    assert_string_equal(answer.remark.table_fault, "no table");
 }
 
 int main(void)

@@ -364,7 +364,7 @@ static void servers__are_looked_at_for_who_runs_when_somebody_asks(void **state)
     for (unsigned i = 0; i < 2; i++) /* the first answer may be to what was asked at the start, for nobody */
         assert_int_equal(weir_servers_ask(servers, id_of(0), soon()), 0);
     const struct weir_snapshot *snapshot = weir_servers_look(servers);
-    assert_true(snapshot->states[0].settled_ns > 0);
+    assert_true(snapshot->servers[0].settled_ns > 0);
     weir_servers_release(servers, snapshot);
 }
 

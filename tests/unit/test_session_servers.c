@@ -12,7 +12,8 @@ static int begin(void **state)
 {
     (void)state;
     world.now_ns = 1000 * SECOND;
-    servers = (struct weir_servers){ .options = { .timeout_ns = SECOND, .freeze_ns = FREEZE, .poll_ns = SECOND } };
+    servers = (struct weir_servers){ .options = { .timeout_ns = SECOND, .poll_ns = SECOND },
+                                     .health = { .freeze_ns = FREEZE } };
     pthread_mutex_init(&servers.lock, NULL);
     pthread_cond_init(&servers.wake, NULL);
     pthread_cond_init(&servers.news, NULL);
@@ -29,12 +30,13 @@ static void have(unsigned count)
         conninfo->references = 1;
         poller->servers = &servers;
         poller->conninfo = conninfo;
-        poller->id = 100 + servers.count;
+        poller->health.id = 100 + servers.count;
         poller->seat = servers.count;
         poller->name[0] = (char)('a' + servers.count);
         poller->counted_ns = world.now_ns;
-        atomic_store(&servers.seats[poller->seat].id, poller->id);
+        atomic_store(&servers.seats[poller->seat].id, poller->health.id);
         servers.pollers[servers.count] = poller;
+        weir_health_add(&servers.health, &poller->health);
     }
     weir_servers_publish(&servers);
 }
@@ -65,24 +67,25 @@ static int end(void **state)
     return kept;
 }
 
-static void answer_with(unsigned index, struct weir_shown shown, struct weir_answer answer)
+static void answer_with(unsigned index, struct weir_shown shown, struct weir_health_reply reply)
 {
-    answer.shown = shown;
-    answer.begun_ns = ++world.now_ns;
-    answer.page_size = 8192;
-    weir_servers_store(&servers, servers.pollers[index], &answer);
+    reply.shown = shown;
+    reply.begun_ns = ++world.now_ns;
+    reply.page_size = 8192;
+    weir_servers_store(&servers, servers.pollers[index], &(struct weir_answer){ .reply = reply });
 }
 
 static void answer(unsigned index, struct weir_shown shown)
 {
-    answer_with(index, shown, (struct weir_answer){ 0 });
+    answer_with(index, shown, (struct weir_health_reply){ 0 });
 }
 
 /* With the history of its timeline: it left 1 at 104. */
 static void answer_forked(unsigned index, struct weir_shown shown)
 {
-    struct weir_answer with = { .with_history = true,
-                                .history = { .timeline = shown.timeline, .count = 1, .ancestors = { { 1, 104, 0 } } } };
+    struct weir_health_reply with = {
+        .with_history = true, .history = { .timeline = shown.timeline, .count = 1, .ancestors = { { 1, 104, 0 } } }
+    };
     answer_with(index, shown, with);
 }
 
@@ -183,8 +186,9 @@ static void servers__leave_out_who_went_on_where_the_primary_left_its_timeline(v
     expect_unusable(1, "has gone on");
     answer(1, standby(1, 104));
     expect_usable(1);
-    struct weir_answer cut = { .with_history = true,
-                               .history = { .timeline = 5, .cut = true, .count = 1, .ancestors = { { 4, 400, 0 } } } };
+    struct weir_health_reply cut = {
+        .with_history = true, .history = { .timeline = 5, .cut = true, .count = 1, .ancestors = { { 4, 400, 0 } } }
+    };
     answer_with(0, primary(5, 7, 800), cut); /* older ancestors are not known */
     expect_usable(1);
 }
@@ -192,7 +196,7 @@ static void servers__leave_out_who_went_on_where_the_primary_left_its_timeline(v
 /* On timeline 2 of another promotion; and on one that the primary's history does not name. */
 static void servers__leave_out_who_is_of_another_promotion(void **state)
 {
-    struct weir_answer third = {
+    struct weir_health_reply third = {
         .with_history = true, .history = { .timeline = 3, .count = 2, .ancestors = { { 1, 104, 0 }, { 2, 300, 0 } } }
     };
     (void)state;
@@ -218,7 +222,7 @@ static void servers__leave_out_who_is_of_another_promotion(void **state)
 /* Ends may fall: what a later ancestor left is left for good. */
 static void servers__leave_out_who_is_beyond_the_least_end(void **state)
 {
-    struct weir_answer with = {
+    struct weir_health_reply with = {
         .with_history = true, .history = { .timeline = 3, .count = 2, .ancestors = { { 1, 104, 0 }, { 2, 56, 0 } } }
     };
     (void)state;
@@ -304,20 +308,20 @@ static void servers__follow_no_one_of_two_primaries(void **state)
     for (unsigned first = 0; first < 2; first++) {
         answer(first, primary(1, 5, 400));
         answer(1 - first, standby(1, 400));
-        assert_ptr_equal(weir_servers_primary(&servers), servers.pollers[first]);
+        assert_ptr_equal(weir_health_primary(&servers.health), &servers.pollers[first]->health);
         answer(1 - first, primary(1, 6, 400)); /* another run */
-        assert_null(weir_servers_primary(&servers));
+        assert_null(weir_health_primary(&servers.health));
         struct weir_shown copy = primary(1, 5, 400); /* another start */
         copy.started = 8;
         answer(1 - first, copy);
-        assert_null(weir_servers_primary(&servers));
+        assert_null(weir_health_primary(&servers.health));
         weir_servers_fail(&servers, servers.pollers[first], "refused");
-        assert_ptr_equal(weir_servers_primary(&servers), servers.pollers[1 - first]);
+        assert_ptr_equal(weir_health_primary(&servers.health), &servers.pollers[1 - first]->health);
         answer(first, primary(1, 5, 400));
         weir_servers_fail(&servers, servers.pollers[1 - first], "refused");
-        assert_ptr_equal(weir_servers_primary(&servers), servers.pollers[first]);
+        assert_ptr_equal(weir_health_primary(&servers.health), &servers.pollers[first]->health);
         answer(1 - first, primary(1, 5, 400)); /* one server under two names */
-        assert_ptr_equal(weir_servers_primary(&servers), servers.pollers[0]);
+        assert_ptr_equal(weir_health_primary(&servers.health), &servers.pollers[0]->health);
     }
 }
 
@@ -334,13 +338,13 @@ static void servers__believe_in_another_system_once_all_are_of_it(void **state)
     weir_servers_fail(&servers, servers.pollers[1], "refused");
     answer(0, other);
     expect_unusable(0, "another system");
-    assert_int_equal(servers.system, SYSTEM);
+    assert_int_equal(servers.health.system, SYSTEM);
     assert_int_equal(seen()->known.run_count, 1);
     answer(1, follows);
     expect_usable(1);
     answer(0, other);
     expect_usable(0);
-    assert_int_equal(servers.system, SYSTEM + 1);
+    assert_int_equal(servers.health.system, SYSTEM + 1);
     assert_int_equal(seen()->known.run_count, 1);
     assert_int_equal(seen()->known.runs[0].run, 9);
     assert_true(seen()->known.changes > changes); /* what was shown before may be cut off */
@@ -353,18 +357,18 @@ static void servers__keep_what_was_settled_for_its_run(void **state)
     struct weir_shown shown = primary(1, 5, 400);
     (void)state;
     have(1);
-    answer_with(0, shown, (struct weir_answer){ .settled_ns = 70 });
-    answer_with(0, shown, (struct weir_answer){ .settled_ns = 0 });
-    assert_int_equal(seen()->states[0].settled_ns, 70);
-    answer_with(0, shown, (struct weir_answer){ .settled_ns = 90 });
-    assert_int_equal(seen()->states[0].settled_ns, 90);
+    answer_with(0, shown, (struct weir_health_reply){ .settled_ns = 70 });
+    answer_with(0, shown, (struct weir_health_reply){ .settled_ns = 0 });
+    assert_int_equal(seen()->servers[0].settled_ns, 70);
+    answer_with(0, shown, (struct weir_health_reply){ .settled_ns = 90 });
+    assert_int_equal(seen()->servers[0].settled_ns, 90);
     shown.run = 6;
     answer(0, shown);
-    assert_int_equal(seen()->states[0].settled_ns, 0);
-    answer_with(0, shown, (struct weir_answer){ .settled_ns = 100 });
+    assert_int_equal(seen()->servers[0].settled_ns, 0);
+    answer_with(0, shown, (struct weir_health_reply){ .settled_ns = 100 });
     shown.timeline = 2;
     answer(0, shown);
-    assert_int_equal(seen()->states[0].settled_ns, 0);
+    assert_int_equal(seen()->servers[0].settled_ns, 0);
 }
 
 /* ---- snapshots ---- */

@@ -61,6 +61,17 @@ struct weir_health_server *weir_health_primary(const struct weir_health *health)
     return found;
 }
 
+bool weir_health_is_former(const struct weir_health *health, const struct weir_health_server *server)
+{
+    const struct weir_shown *shown = &server->last.shown;
+    const struct weir_health_server *primary = weir_health_primary(health);
+    if (!shown->primary || shown->system != health->system)
+        return false;
+    bool replaced = !server->up && primary && primary->up &&
+                    (primary->last.shown.run != shown->run || primary->last.shown.started != shown->started);
+    return replaced || is_later_timeline(health, shown->timeline);
+}
+
 /* A standby that has gone on where the primary's history left its timeline, or is on none of that history. */
 static bool is_cut_off(const struct weir_health *health, const struct weir_shown *shown,
                        const struct weir_shown *primary)
@@ -90,6 +101,11 @@ static bool is_frozen(const struct weir_health *health, const struct weir_health
     return since_ns && weir_sub_sat(at_ns, since_ns) >= freeze_ns && weir_sub_sat(at_ns, server->moved_ns) >= freeze_ns;
 }
 
+bool weir_health_stands(const struct weir_health *health, const struct weir_health_server *server)
+{
+    return server->last.begun_ns && !server->last.shown.primary && server->up && is_frozen(health, server);
+}
+
 /* What is seen at one that is timeless could never be compared with anything. */
 static enum weir_health_phase standby_phase(const struct weir_health *health, const struct weir_health_server *server)
 {
@@ -101,7 +117,7 @@ static enum weir_health_phase standby_phase(const struct weir_health *health, co
         return WEIR_HEALTH_BRANCHLESS;
     if (primary && is_cut_off(health, shown, &primary->last.shown))
         return WEIR_HEALTH_STRAY;
-    return is_frozen(health, server) ? WEIR_HEALTH_FROZEN : WEIR_HEALTH_USABLE;
+    return weir_health_stands(health, server) ? WEIR_HEALTH_FROZEN : WEIR_HEALTH_USABLE;
 }
 
 enum weir_health_phase weir_health_phase(const struct weir_health *health, const struct weir_health_server *server)
@@ -113,7 +129,7 @@ enum weir_health_phase weir_health_phase(const struct weir_health *health, const
         return WEIR_HEALTH_STRANGER;
     if (!shown->primary)
         return standby_phase(health, server);
-    return is_later_timeline(health, shown->timeline) ? WEIR_HEALTH_FORMER : WEIR_HEALTH_USABLE;
+    return weir_health_is_former(health, server) ? WEIR_HEALTH_FORMER : WEIR_HEALTH_USABLE;
 }
 
 void weir_health_show(const struct weir_health *health, const struct weir_health_server *server,

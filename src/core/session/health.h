@@ -89,6 +89,13 @@ bool weir_health_tell(struct weir_health *health, const struct weir_shown *shown
 /* Of the server, by what all of them said last. */
 enum weir_health_phase weir_health_phase(const struct weir_health *health, const struct weir_health_server *server);
 
+/* It said last that it is the primary, and another is: on a higher timeline, or on one of the same number, while this
+ * one is down. */
+bool weir_health_is_former(const struct weir_health *health, const struct weir_health_server *server);
+
+/* A standby that answers, and stands still while the primary moves; whatever else is wrong with it. */
+bool weir_health_stands(const struct weir_health *health, const struct weir_health_server *server);
+
 /* What core/session/route chooses from. `load` is the caller's. */
 void weir_health_show(const struct weir_health *health, const struct weir_health_server *server,
                       struct weir_route_server *ret_server);

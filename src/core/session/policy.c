@@ -231,7 +231,7 @@ enum weir_policy_refused weir_policy_refused(const struct weir_route_request *re
 bool weir_policy_may_stay(const struct weir_session_token *token, const struct weir_route_server *server,
                           const struct weir_known *known)
 {
-    if (!server->usable || server->shown.primary)
+    if (!server->usable)
         return false;
     enum weir_place_verdict verdict = weir_session_token_compare(token, &server->shown, known);
     return verdict == WEIR_PLACE_OK || verdict == WEIR_PLACE_BEHIND || verdict == WEIR_PLACE_UNPROVEN;

@@ -30,7 +30,6 @@ enum weir_policy_caller {
 struct weir_policy_request {
     struct weir_route_request route; /* wait_left_ns is found here. write: also of a read that goes to the primary */
     enum weir_policy_caller caller;
-    bool primary;        /* a read that goes to the primary, whether that shows all or not */
     uint64_t avoided;    /* bit i: not server i, unless it is a primary: where its check fails nobody's would do */
     uint64_t now_ns;     /* CLOCK_MONOTONIC, as all that follow */
     uint64_t begun_ns;   /* CONNECTION: the call began */
@@ -67,8 +66,8 @@ enum weir_policy_refused {
 enum weir_policy_refused weir_policy_refused(const struct weir_route_request *request, const struct weir_shown *shown,
                                              enum weir_place_verdict verdict);
 
-/* A session reads at a standby that showed all it has seen. Does what is known by now leave that so? What was known of
- * the server before may well be behind what it has shown since. */
+/* A session reads at a server, a standby when it came there, that showed all it has seen. Does what is known by now
+ * leave that so? What was known of the server before may well be behind what it has shown since. */
 bool weir_policy_may_stay(const struct weir_session_token *token, const struct weir_route_server *server,
                           const struct weir_known *known);
 

@@ -86,8 +86,8 @@ static PGresult *command(struct weir_poller *poller, const char *text, uint64_t 
         say(poller->sender_fault, message ? message : "an answer of replication that is none of ours");
         PQclear(result);
     }
-    answer->alone = true;
-    say(answer->fault, poller->sender_fault);
+    answer->remark.alone = true;
+    say(answer->remark.fault, poller->sender_fault);
     return NULL;
 }
 
@@ -97,7 +97,7 @@ static void ask_timeline(struct weir_poller *poller, uint64_t deadline_ns, struc
     PGresult *result = command(poller, "IDENTIFY_SYSTEM", deadline_ns, answer);
     if (!result)
         return;
-    answer->shown.timeline = (uint32_t)strtoul(PQgetvalue(result, 0, 1), NULL, 10);
+    answer->reply.shown.timeline = (uint32_t)strtoul(PQgetvalue(result, 0, 1), NULL, 10);
     PQclear(result);
 }
 
@@ -105,17 +105,17 @@ static void ask_history(struct weir_poller *poller, uint64_t deadline_ns, struct
 {
     char text[64];
     if (weir_ask_now_ns() < poller->history_not_before_ns) {
-        answer->alone = true;
-        say(answer->fault, poller->sender_fault);
+        answer->remark.alone = true;
+        say(answer->remark.fault, poller->sender_fault);
         return;
     }
-    (void)snprintf(text, sizeof text, "TIMELINE_HISTORY %u", (unsigned)answer->shown.timeline);
+    (void)snprintf(text, sizeof text, "TIMELINE_HISTORY %u", (unsigned)answer->reply.shown.timeline);
     PGresult *result = command(poller, text, deadline_ns, answer);
     poller->history_not_before_ns = result ? 0 : weir_ask_now_ns() + SENDER_RETRY_NS;
     if (!result)
         return;
-    answer->with_history = weir_history_parse(answer->shown.timeline, PQgetvalue(result, 0, 1),
-                                              (size_t)PQgetlength(result, 0, 1), &answer->history) == 0;
+    answer->reply.with_history = weir_history_parse(answer->reply.shown.timeline, PQgetvalue(result, 0, 1),
+                                                    (size_t)PQgetlength(result, 0, 1), &answer->reply.history) == 0;
     PQclear(result);
 }
 
@@ -129,7 +129,7 @@ static bool is_looked_up(const struct weir_shown *looked, const struct weir_show
 
 static int look_up(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
 {
-    const struct weir_shown *shown = &answer->shown;
+    const struct weir_shown *shown = &answer->reply.shown;
     struct weir_branches branches;
     poller->table_fault[0] = '\0';
     int error = weir_branch_table_look(poller->conn, poller->servers->options.branch_table, shown, deadline_ns,
@@ -137,8 +137,8 @@ static int look_up(struct weir_poller *poller, uint64_t deadline_ns, struct weir
     poller->table_not_before_ns = weir_ask_now_ns() + (error ? TABLE_RETRY_NS : TABLE_AGAIN_NS);
     if (error)
         return error == WEIR_EIO ? error : 0;
-    answer->looked = true;
-    answer->branches = branches;
+    answer->reply.looked = true;
+    answer->reply.branches = branches;
     if (weir_branches_find(&branches, shown->timeline)) {
         poller->looked = *shown;
         poller->branches = branches;
@@ -152,16 +152,16 @@ static int look_up(struct weir_poller *poller, uint64_t deadline_ns, struct weir
  * there is a table that will do is looked at all the same, so that who forgot it hears of it before the failover. */
 static int ask_table(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
 {
-    const struct weir_shown *shown = &answer->shown;
+    const struct weir_shown *shown = &answer->reply.shown;
     bool first = shown->timeline <= 1;
     if (!poller->servers->options.branch_table || (first && !shown->primary))
         return 0;
     bool found = is_looked_up(&poller->looked, shown);
     bool rests = (found || first || poller->table_fault[0]) && weir_ask_now_ns() < poller->table_not_before_ns;
     if (found)
-        answer->branches = poller->branches;
+        answer->reply.branches = poller->branches;
     int error = rests || (found && !shown->primary) ? 0 : look_up(poller, deadline_ns, answer);
-    say(answer->table_fault, poller->table_fault);
+    say(answer->remark.table_fault, poller->table_fault);
     return error;
 }
 
@@ -209,16 +209,16 @@ static int flush_for_waiters(struct weir_poller *poller, const struct weir_shown
 static int ask_settled(struct weir_poller *poller, bool waited, uint64_t deadline_ns, struct weir_answer *answer)
 {
     bool settled = false;
-    if (!answer->shown.primary || answer->shown.settled) {
+    if (!answer->reply.shown.primary || answer->reply.shown.settled) {
         weir_settling_end(&poller->settling);
-        answer->settled_ns = answer->shown.settled ? answer->begun_ns : 0;
+        answer->reply.settled_ns = answer->reply.shown.settled ? answer->reply.begun_ns : 0;
         return 0;
     }
     if (!waited)
         return 0;
     int error = weir_settling_look(&poller->settling, poller->conn, deadline_ns, &settled);
     if (settled) {
-        answer->settled_ns = poller->settling.begun_ns;
+        answer->reply.settled_ns = poller->settling.begun_ns;
         weir_settling_end(&poller->settling);
     }
     return error == WEIR_EIO ? error : 0; /* refused this time: the rest of the answer is good */
@@ -228,25 +228,25 @@ static int ask_round(struct weir_poller *poller, const struct weir_known *known,
                      struct weir_answer *answer)
 {
     const struct weir_servers_options *options = &poller->servers->options;
-    uint64_t deadline_ns = answer->begun_ns + options->timeout_ns;
-    int error = weir_shown_ask(poller->conn, &poller->fixed, deadline_ns, &answer->shown);
+    uint64_t deadline_ns = answer->reply.begun_ns + options->timeout_ns;
+    int error = weir_shown_ask(poller->conn, &poller->fixed, deadline_ns, &answer->reply.shown);
     if (error)
         return error;
-    if (!answer->shown.timeline)
+    if (!answer->reply.shown.timeline)
         ask_timeline(poller, deadline_ns, answer);
-    uint32_t branch = weir_poller_branch(poller, &answer->shown);
-    if (branch && !weir_known_find(known, answer->shown.timeline, branch))
+    uint32_t branch = weir_health_branch(&poller->health, &answer->reply.shown);
+    if (branch && !weir_known_find(known, answer->reply.shown.timeline, branch))
         ask_history(poller, deadline_ns, answer);
     error = ask_table(poller, deadline_ns, answer);
     if (error)
         return error;
     uint64_t replayed_us = 0;
     error = ask_number(poller, times, deadline_ns, &replayed_us);
-    answer->replayed_ns = weir_mul_sat(replayed_us, 1000);
+    answer->reply.replayed_ns = weir_mul_sat(replayed_us, 1000);
     if (!error && options->clock_query)
-        error = ask_number(poller, options->clock_query, deadline_ns, &answer->clock);
+        error = ask_number(poller, options->clock_query, deadline_ns, &answer->reply.clock);
     if (!error)
-        error = flush_for_waiters(poller, &answer->shown, waited, deadline_ns);
+        error = flush_for_waiters(poller, &answer->reply.shown, waited, deadline_ns);
     if (!error)
         error = ask_settled(poller, waited, deadline_ns, answer);
     return error;
@@ -266,9 +266,10 @@ int weir_poller_ask(struct weir_poller *poller, const struct weir_known *known, 
             if (error)
                 return error;
         }
-        *ret_answer = (struct weir_answer){ .begun_ns = weir_ask_now_ns(),
-                                            .page_size = poller->fixed.page_size,
-                                            .segment_size = poller->fixed.segment_size };
+        *ret_answer = (struct weir_answer){
+            .reply = { .begun_ns = weir_ask_now_ns(), .page_size = poller->fixed.page_size },
+            .remark = { .segment_size = poller->fixed.segment_size },
+        };
         error = ask_round(poller, known, waited, ret_answer);
         if (error == WEIR_EIO)
             weir_poller_drop(poller);

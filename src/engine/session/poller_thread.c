@@ -46,7 +46,7 @@ void *weir_poller_main(void *argument)
     char fault[WEIR_ASK_TEXT_SIZE] = "";
     pthread_mutex_lock(&servers->lock);
     while (!poller->stop) {
-        struct weir_known known = servers->known;
+        struct weir_known known = servers->health.known;
         bool waited = servers->waiting > 0 || poller->hurry;
         uint64_t begun_ns = weir_ask_now_ns();
         poller->hurry = false;
@@ -65,7 +65,7 @@ void *weir_poller_main(void *argument)
             poller->failures = 0;
             if (!poller->generation)
                 poller->generation = ++servers->generations;
-            answer.generation = poller->generation;
+            answer.remark.generation = poller->generation;
             weir_servers_store(servers, poller, &answer);
         }
         sleep_until_due(poller, begun_ns);

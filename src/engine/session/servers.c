@@ -41,7 +41,7 @@ static uint64_t id_of(const char *name)
 static struct weir_poller *find(const struct weir_servers *servers, uint64_t id, unsigned *ret_index)
 {
     for (unsigned i = 0; i < servers->count; i++)
-        if (servers->pollers[i]->id == id) {
+        if (servers->pollers[i]->health.id == id) {
             *ret_index = i;
             return servers->pollers[i];
         }
@@ -75,7 +75,7 @@ static struct weir_poller *poller_create(struct weir_servers *servers, const str
     memcpy(conninfo->text, server->conninfo, size);
     poller->servers = servers;
     poller->conninfo = conninfo;
-    poller->id = id_of(server->name);
+    poller->health.id = id_of(server->name);
     memcpy(poller->name, server->name, strlen(server->name) + 1);
     return poller;
 }
@@ -107,7 +107,7 @@ static void take_seat(struct weir_servers *servers, struct weir_poller *poller)
     poller->seat = seat;
     poller->counted = atomic_load(&servers->seats[seat].reads);
     poller->counted_ns = weir_ask_now_ns();
-    atomic_store(&servers->seats[seat].id, poller->id);
+    atomic_store(&servers->seats[seat].id, poller->health.id);
 }
 
 /* With the lock. */
@@ -130,6 +130,7 @@ static int add(struct weir_servers *servers, const struct weir_replicas_server *
         return refuse(ret_fault, error, "servers", "no thread could be started");
     }
     servers->count++;
+    weir_health_add(&servers->health, &poller->health);
     return 0;
 }
 
@@ -154,6 +155,7 @@ int weir_servers_remove(struct weir_servers *servers, const char *name)
     struct weir_poller *poller = find(servers, id_of(name), &index);
     if (poller) {
         poller->stop = true;
+        weir_health_remove(&servers->health, &poller->health);
         servers->count--;
         memmove(&servers->pollers[index], &servers->pollers[index + 1],
                 (servers->count - index) * sizeof servers->pollers[0]);
@@ -199,6 +201,7 @@ static struct weir_servers *create(const struct weir_servers_options *options)
     if (!servers)
         return NULL;
     servers->options = *options;
+    servers->health.freeze_ns = options->freeze_ns;
     servers->options.servers = NULL;
     servers->options.clock_query = servers->clock_query = options->clock_query ? strdup(options->clock_query) : NULL;
     servers->options.branch_table = servers->branch_table = options->branch_table ? strdup(options->branch_table)
@@ -333,34 +336,24 @@ int weir_servers_ask(struct weir_servers *servers, uint64_t id, uint64_t deadlin
         poller->hurry = true;
         pthread_cond_broadcast(&servers->wake);
     }
-    while (poller && poller->last.begun_ns <= asked_ns && !late) {
+    while (poller && poller->health.last.begun_ns <= asked_ns && !late) {
         late = !wait_news(servers, deadline_ns);
         poller = find(servers, id, &index);
     }
-    int error = !poller ? WEIR_ENOENT : poller->last.begun_ns > asked_ns ? 0 : WEIR_EAGAIN;
+    int error = !poller ? WEIR_ENOENT : poller->health.last.begun_ns > asked_ns ? 0 : WEIR_EAGAIN;
     pthread_mutex_unlock(&servers->lock);
     return error;
 }
 
-/* A connection may tell late: a run that is not known and not the first of its timeline may be one that is over. The
- * pollers see for themselves. */
 void weir_servers_tell(struct weir_servers *servers, const struct weir_shown *shown)
 {
-    if (!shown->primary || !shown->run)
-        return;
+    bool ask;
     pthread_mutex_lock(&servers->lock);
-    const struct weir_known *known = &servers->known;
-    bool ours = false, news = shown->system == servers->system;
-    for (unsigned i = 0; i < known->run_count; i++)
-        if (known->runs[i].timeline == shown->timeline && known->runs[i].run == shown->run)
-            ours = true;
-    if (news && ours)
-        weir_known_run(&servers->known, shown->system, shown->timeline, shown->run, shown->flushed);
-    for (unsigned i = 0; news && !ours && i < servers->count; i++)
-        servers->pollers[i]->hurry = true;
-    if (news && !ours)
-        pthread_cond_broadcast(&servers->wake);
-    if (news && ours)
+    if (weir_health_tell(&servers->health, shown, &ask))
         weir_servers_publish(servers);
+    for (unsigned i = 0; ask && i < servers->count; i++)
+        servers->pollers[i]->hurry = true;
+    if (ask)
+        pthread_cond_broadcast(&servers->wake);
     pthread_mutex_unlock(&servers->lock);
 }

@@ -39,7 +39,6 @@ struct weir_server_state {
     const char *conninfo; /* as long as the snapshot; may hold a password: never shown */
     uint64_t generation;  /* of its poller's connection: another number, another start or address */
     uint64_t begun_ns;    /* CLOCK_MONOTONIC before the last answered question was sent; 0 = never answered */
-    uint64_t settled_ns;  /* a primary: all transactions that ran then have ended, and are visible; 0 = nothing known */
     uint64_t page_size;   /* of its log */
     uint64_t segment_size;
     bool frozen;     /* answers, and stands still */

@@ -13,8 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/session/branches.h"
-#include "core/session/lag.h"
+#include "core/session/health.h"
 #include "engine/session/ask.h"
 #include "engine/session/servers.h"
 #include "engine/session/shown.h"
@@ -32,25 +31,17 @@ struct weir_room {
     struct weir_snapshot snapshot;
 };
 
-/* What one round of questions brought. */
-struct weir_answer {
-    struct weir_shown shown;
-    uint64_t begun_ns, generation, page_size, segment_size;
-    uint64_t replayed_ns, clock;
-    uint64_t settled_ns; /* a primary: seen in this round; 0 = nothing was */
-    bool with_history;
-    struct weir_history history;
+/* What one round of questions brought besides: for connections, and for people. */
+struct weir_remark {
+    uint64_t generation, segment_size;
     bool alone; /* no history or timeline could be asked, and one was needed: `fault` says why */
     char fault[WEIR_ASK_TEXT_SIZE];
-    bool looked;                          /* into the branch table, in this round */
-    struct weir_branches branches;        /* what was found there, in this round or before */
-    char table_fault[WEIR_ASK_TEXT_SIZE]; /* why it cannot be had; empty */
+    char table_fault[WEIR_ASK_TEXT_SIZE]; /* why the branch table cannot be had; empty */
 };
 
-/* A standby's, in one run of its postmaster. */
-struct weir_standing {
-    uint64_t started;
-    uint32_t timeline, branch;
+struct weir_answer {
+    struct weir_health_reply reply;
+    struct weir_remark remark;
 };
 
 struct weir_poller {
@@ -61,15 +52,10 @@ struct weir_poller {
     /* Under the lock. */
     struct weir_conninfo *conninfo;
     char name[64];
-    uint64_t id;
     bool stop;
     bool hurry; /* somebody waits for this one's answer */
-    bool up;    /* it answered last time */
-    struct weir_answer last;
-    struct weir_standing was;           /* before it was promoted; its branch was known */
-    struct weir_standing stood;         /* when it told its timeline last; known or not */
-    uint64_t moved_ns;                  /* when it was asked first where it now stands */
-    uint64_t settled_ns;                /* see weir_server_state */
+    struct weir_health_server health;
+    struct weir_remark remark;          /* of the last answer; `fault` of the last failure */
     uint64_t counted, counted_ns, load; /* of reads */
 
     /* Of its thread alone. */
@@ -109,22 +95,14 @@ struct weir_servers {
     struct weir_poller *pollers[WEIR_ROUTE_SERVERS_MAX];
     struct weir_room *rooms;
     uint64_t number, generations;
-    uint64_t system; /* of all of them; 0 = nobody has answered yet */
-    struct weir_known known;
-    struct weir_lag lag; /* where the primary was */
+    struct weir_health health; /* of the pollers, in their order */
 };
 
 /* With the lock. */
 void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller, struct weir_answer *answer);
 void weir_servers_fail(struct weir_servers *servers, struct weir_poller *poller, const char *fault);
 void weir_servers_publish(struct weir_servers *servers);
-struct weir_poller *weir_servers_primary(const struct weir_servers *servers);
-/* Which branch the answer is of, into it, and what it tells of branches, into what is known. Before it is stored. */
-void weir_servers_place(struct weir_servers *servers, struct weir_poller *poller, struct weir_answer *answer);
 void weir_conninfo_release(struct weir_conninfo *conninfo);
-
-/* As far as the poller knows by itself; 0: not, or timeline 1. */
-uint32_t weir_poller_branch(const struct weir_poller *poller, const struct weir_shown *shown);
 
 /* The thread. `argument` is a struct weir_poller. */
 void *weir_poller_main(void *argument);

@@ -159,7 +159,8 @@ static int check_leader(struct weir_call *call)
         return 0;
     if (verdict == WEIR_PLACE_FOREIGN)
         return weir_session_say(call->session, WEIR_EFOREIGN, link->name, "is of another system than the token");
-    if (verdict == WEIR_PLACE_LOST || (verdict == WEIR_PLACE_UNPROVEN && !weir_call_may_learn(call)))
+    const struct weir_route_request request = weir_call_request(call, true);
+    if (verdict == WEIR_PLACE_LOST || (verdict == WEIR_PLACE_UNPROVEN && !weir_route_may_learn(&request)))
         return weir_session_lost(call, link->name);
     (void)weir_session_say(call->session, 0, link->name, weir_place_verdict_name(verdict));
     weir_call_shun(call, link->server);

@@ -166,9 +166,8 @@ int weir_session_lead(struct weir_call *call);
 
 uint64_t weir_session_wall_ns(void); /* since 1970 */
 
-/* The token names a timeline above all that is known: of a promotion that we have yet to hear of, or of no server of
- * ours. True: somebody who may know it was not asked since. */
-bool weir_call_may_learn(const struct weir_call *call);
+/* What core/session/route is asked of the token as it is. */
+struct weir_route_request weir_call_request(const struct weir_call *call, bool write);
 
 /* Where to go, once somebody is known to be far enough or the time to wait is over. WEIR_EBEHIND, WEIR_ECUTOFF,
  * WEIR_EFOREIGN, WEIR_EDOWN. */

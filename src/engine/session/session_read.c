@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/session/policy.h"
 #include "engine/session/session_inside.h"
 
 /* ---- staying ---- */
@@ -32,12 +33,8 @@ static bool may_stay(const struct weir_call *call)
     if (seat->snapshot == call->snapshot->number)
         return true;
     uint32_t index = weir_call_find(call, seat->link->server);
-    if (index == WEIR_ROUTE_NONE || !call->servers[index].usable || seat == &session->seats[WEIR_SEAT_LEADER])
-        return false;
-    enum weir_place_verdict verdict = weir_session_token_compare(&session->token, &call->servers[index].shown,
-                                                                 call->known);
-    /* What was known of it before may well be behind what it has shown since. */
-    return verdict == WEIR_PLACE_OK || verdict == WEIR_PLACE_BEHIND || verdict == WEIR_PLACE_UNPROVEN;
+    return index != WEIR_ROUTE_NONE && seat != &session->seats[WEIR_SEAT_LEADER] &&
+           weir_policy_may_stay(&session->token, &call->servers[index], call->known);
 }
 
 /* ---- the check ---- */
@@ -104,24 +101,14 @@ static int check(struct weir_call *call, struct weir_seat *seat, enum weir_place
 static int refuse(struct weir_call *call, const struct weir_seat *seat, enum weir_place_verdict verdict)
 {
     const struct weir_link *link = seat->link;
-    bool highest = link->shown.timeline >= weir_route_timeline(call->known, call->servers, call->count);
+    const struct weir_route_request request = weir_call_request(call, false);
     (void)weir_session_say(call->session, 0, link->name, weir_place_verdict_name(verdict));
-    switch (verdict) {
-    case WEIR_PLACE_LOST: /* on the highest timeline that is the truth; on another it may be its own loss */
-        if (highest)
-            return weir_session_lost(call, link->name);
-        break;
-    case WEIR_PLACE_FOREIGN:
-        if (link->shown.primary)
-            return weir_session_say(call->session, WEIR_EFOREIGN, link->name, "is of another system than the token");
-        break;
-    case WEIR_PLACE_UNPROVEN: /* nobody can say what became of it */
-        if (link->shown.primary && highest && !weir_call_may_learn(call))
-            return weir_session_lost(call, link->name);
-        break;
-    case WEIR_PLACE_OK:
-    case WEIR_PLACE_BEHIND:
-    case WEIR_PLACE_DIVERGED:
+    switch (weir_policy_refused(&request, &link->shown, verdict)) {
+    case WEIR_POLICY_LOST:
+        return weir_session_lost(call, link->name);
+    case WEIR_POLICY_FOREIGN:
+        return weir_session_say(call->session, WEIR_EFOREIGN, link->name, "is of another system than the token");
+    case WEIR_POLICY_ELSEWHERE:
         break;
     }
     weir_call_shun(call, link->server);
