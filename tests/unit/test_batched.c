@@ -403,6 +403,17 @@ static void batched__a_window_that_was_given_back_is_charged(void **state)
     attack(900266205, &world_specs[6], &bound);
 }
 
+/* The window has ended by what was said of it, and nobody has said so yet. */
+static void batched__the_shortest_wait_is_a_nanosecond(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 100);
+    options.interval_ns = 10 * SECOND;
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, 2 * SECOND + 5 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_NO);
+    assert_int_equal(effects.verdict.retry_after_ns, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +438,7 @@ int main(void)
         cmocka_unit_test(batched__admits_the_whole_limit),
         cmocka_unit_test(batched__overshoots_by_at_most_the_slack_of_each_node_and_crash),
         cmocka_unit_test(batched__a_window_that_was_given_back_is_charged),
+        cmocka_unit_test(batched__the_shortest_wait_is_a_nanosecond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

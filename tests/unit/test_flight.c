@@ -273,6 +273,24 @@ static void flight__overload_is_answered_at_the_servers_rate_and_in_time(void **
     }
 }
 
+static void flight__a_cut_window_counts_from_nothing(void **state)
+{
+    (void)state;
+    begin();
+    round_of(WEIR_FLIGHT_START, MS);
+    weir_flight_sent(&flight);
+    weir_flight_answered(&flight, now_ns, now_ns + BUDGET); /* cuts */
+    now_ns += 2 * BUDGET;
+    uint32_t size = flight.size;
+    for (uint32_t i = 0; i < size; i++)
+        weir_flight_sent(&flight);
+    for (uint32_t i = 0; i < size; i++) {
+        assert_int_equal(flight.size, size); /* all of a window have to come back before it grows */
+        weir_flight_answered(&flight, now_ns, now_ns + MS);
+    }
+    assert_int_equal(flight.size, size + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +308,7 @@ int main(void)
         cmocka_unit_test(flight__who_has_seconds_left_waits_through_stalls),
         cmocka_unit_test(flight__short_times_to_answer_rule_soon_and_long_ones_later),
         cmocka_unit_test(flight__overload_is_answered_at_the_servers_rate_and_in_time),
+        cmocka_unit_test(flight__a_cut_window_counts_from_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

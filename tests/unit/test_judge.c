@@ -347,6 +347,22 @@ static void judge__a_version_at_the_end_of_its_range_does_not_wrap(void **state)
     assert_int_equal(f->judge.counts.broken[WEIR_WRITES_FOLLOW_READS], 1);
 }
 
+static void judge__what_is_told_at_the_end_is_told_once_and_not_after_an_error(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails <= 1; fails++) {
+        struct fixture *f = fixture(6);
+        struct weir_judge_event low = read_of(1, 1, 4, 20), wrong = read_of(1, 1, 5, 30);
+        assert_int_equal(weir_judge_feed(&f->judge, read_of(1, 1, 5, 1)), 0);
+        assert_int_equal(weir_judge_feed(&f->judge, low), 0);
+        wrong.end_ns = 0;
+        assert_int_equal(fails ? weir_judge_feed(&f->judge, wrong) : 0, fails ? WEIR_EINVAL : 0);
+        assert_int_equal(weir_judge_finish(&f->judge), fails ? WEIR_EINVAL : 0);
+        assert_int_equal(weir_judge_finish(&f->judge), fails ? WEIR_EINVAL : 0);
+        assert_int_equal(f->judge.counts.violated, !fails);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +374,7 @@ int main(void)
         cmocka_unit_test(judge__order_is_a_sessions_own_until_there_are_cuts),
         cmocka_unit_test(judge__cuts_of_one_key_do_not_overlap),
         cmocka_unit_test(judge__a_version_at_the_end_of_its_range_does_not_wrap),
+        cmocka_unit_test(judge__what_is_told_at_the_end_is_told_once_and_not_after_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

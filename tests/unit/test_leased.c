@@ -379,6 +379,47 @@ static void leased__what_is_committed_or_cancelled_too_late_is_counted(void **st
     }
 }
 
+/* A node that asks late and hears late; `granted` for the key's ask, and how long it is held. */
+static struct weir_share_effects hear_patiently(uint64_t granted, uint64_t hold_ns, uint64_t now_ns)
+{
+    static const struct weir_leased_options patient = { .capacity = 100, .ttl_ns = 2 * SECOND, .lost_ns = 11 * SECOND };
+    struct weir_share_answer answer = {
+        .stint = key.stint, .seq = key.seq, .granted = granted, .hold_ns = hold_ns, .capacity = 100
+    };
+    struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = key.seq, .answer = &answer };
+    struct weir_share_effects effects;
+    weir_leased_step(&key, &patient, &event, now_ns, &effects);
+    return effects;
+}
+
+static void leased__a_return_that_may_have_come_too_late_is_counted(void **state)
+{
+    (void)state;
+    begin_with(10);
+    assert_true(step(WEIR_SHARE_LEAVE, 0, SECOND + 2 * MS).send);
+    hear_patiently(0, 2 * SECOND, 4 * SECOND);
+    assert_int_equal(key.forfeited, 10);
+    begin_with(10);
+    assert_true(step(WEIR_SHARE_LEAVE, 0, SECOND + 2 * MS).send);
+    hear_patiently(0, 2 * SECOND, SECOND + 3 * MS);
+    assert_int_equal(key.forfeited, 0);
+}
+
+/* The engine may have charged what is set aside with what it granted late: it is told of under another stint. */
+static void leased__what_is_set_aside_when_an_answer_is_too_late_is_given_up(void **state)
+{
+    (void)state;
+    begin_with(10);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 4, SECOND + 2 * MS).say, WEIR_SHARE_YES);
+    assert_true(step(WEIR_SHARE_RESERVE, 50, SECOND + 10 * MS).send);
+    uint64_t stint = key.stint;
+    hear_patiently(50, SECOND, 2 * SECOND);
+    assert_int_equal(key.stint, stint + 1);
+    assert_int_equal(key.reserved, 0);
+    assert_int_equal(key.dead, 4);
+    assert_int_equal(step(WEIR_SHARE_COMMIT, 4, 2 * SECOND).say, WEIR_SHARE_NO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +445,8 @@ int main(void)
         cmocka_unit_test(leased__a_return_that_is_lost_is_counted),
         cmocka_unit_test(leased__what_is_committed_or_cancelled_too_late_is_counted),
         cmocka_unit_test(leased__what_is_granted_while_an_old_hold_ends_is_kept),
+        cmocka_unit_test(leased__a_return_that_may_have_come_too_late_is_counted),
+        cmocka_unit_test(leased__what_is_set_aside_when_an_answer_is_too_late_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -402,6 +402,27 @@ static void ledger__a_debt_longer_than_any_log_keeps_its_newest_entries(void **s
     assert_int_equal(remaining(), WEIR_LOG_MAX - 100);
 }
 
+static void ledger__a_debt_that_was_paid_is_none(void **state)
+{
+    (void)state;
+    begin(&bucket);
+    ask(1, 30, 0, 0);
+    assert_int_equal(world.ledger.debt, 10);
+    world.now_ns += 2 * SECOND; /* ten are used still */
+    ask_as(8, 1, 1, 0, 0);
+    assert_int_equal(world.ledger.debt, 0);
+}
+
+static void ledger__makes_no_room_for_what_is_over(void **state)
+{
+    (void)state;
+    begin(&rolling);
+    ask_as(1, 1, 20, 0, 0);
+    world.now_ns += 20 * SECOND;
+    struct weir_event event = world_event(&world, 1);
+    assert_int_equal(weir_ledger_room(&world.limit, &world.ledger, &event, 1), 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +449,8 @@ int main(void)
         cmocka_unit_test(ledger__a_window_that_the_calendar_ends_early_holds_nothing),
         cmocka_unit_test(ledger__of_a_closed_window_no_more_comes_back_than_was_taken),
         cmocka_unit_test(ledger__a_debt_longer_than_any_log_keeps_its_newest_entries),
+        cmocka_unit_test(ledger__a_debt_that_was_paid_is_none),
+        cmocka_unit_test(ledger__makes_no_room_for_what_is_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,20 @@ static void another_branch__is_lost_at_once_where_all_were_asked_since(void **st
     }
 }
 
+/* Of a long history the oldest are cut off: then the first is a timeline as any other. */
+static void the_first_ancestor__is_told_by_its_row_too(void **state)
+{
+    struct weir_known known = { .system = SYSTEM };
+    struct weir_branches branches = { 0 };
+    struct weir_history history = { .timeline = 3, .branch = number(3, 31), .count = 1, .cut = true };
+    (void)state;
+    history.ancestors[0] = (struct weir_ancestor){ 2, 240, 0 };
+    weir_known_history(&known, SYSTEM, &history);
+    add(&branches, 2, "12");
+    weir_branches_learn(&branches, 3, number(3, 31), &known);
+    assert_int_equal(known.histories[0].ancestors[0].branch, number(2, 12));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +219,7 @@ int main(void)
         cmocka_unit_test(all_that_a_table_holds__is_known_at_once),
         cmocka_unit_test(ancestors__are_told_by_their_rows),
         cmocka_unit_test(another_branch__is_lost_at_once_where_all_were_asked_since),
+        cmocka_unit_test(the_first_ancestor__is_told_by_its_row_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

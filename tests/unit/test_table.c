@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "random.h"
-#include "table/table.h"
+#include "table/internal.h"
 
 #define NOW UINT64_C(1000000000000)
 #define SECOND UINT64_C(1000000000)
@@ -287,6 +287,47 @@ static void slots_are_right_however_far_the_clock_goes(void **state)
     weir_table_deinit(&table);
 }
 
+static void the_smallest_table_is_a_page(void **state)
+{
+    struct weir_table table;
+    struct seen_leaving seen;
+    (void)state;
+    open_table(&table, 64 * sizeof(struct weir_line), &seen);
+    assert_int_equal(table.lines_max, 64);
+    weir_table_deinit(&table);
+    assert_int_equal(weir_table_init(&table, 64 * sizeof(struct weir_line) - 1, 0, NOW, forgotten, &seen), WEIR_ERANGE);
+}
+
+static void as_many_lines_are_split_as_are_said(void **state)
+{
+    struct weir_table table;
+    struct seen_leaving seen;
+    (void)state;
+    open_table(&table, 66 << 10, &seen);
+    uint64_t count = table.count, left = table.lines_max - count;
+    assert_true(left > 3);
+    assert_int_equal(weir_table_grow(&table, 3, NOW), 3);
+    assert_int_equal(table.count, count + 3);
+    assert_int_equal(weir_table_grow(&table, 1000, NOW), left - 3);
+    weir_table_check(&table);
+    weir_table_deinit(&table);
+}
+
+static void a_rebase_forgets_what_is_dead_and_nothing_else(void **state)
+{
+    struct weir_table table;
+    struct seen_leaving seen;
+    (void)state;
+    open_table(&table, 64 << 10, &seen);
+    assert_int_equal(put(&table, UINT64_C(1) << 20, NARROW, WEIR_ABSENT_INSERT, 0, 0), WEIR_HOLD_OK);
+    weir_table_rebase(&table, NOW + SECOND); /* fresh for skew_max: it still counts */
+    assert_int_equal(table.entries, 1);
+    weir_table_rebase(&table, NOW + SECOND + 1);
+    assert_int_equal(table.entries, 0);
+    weir_table_check(&table);
+    weir_table_deinit(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +338,9 @@ int main(void)
         cmocka_unit_test(what_a_slot_waits_for_and_takes),
         cmocka_unit_test(a_walk_meets_every_entry_while_others_come),
         cmocka_unit_test(slots_are_right_however_far_the_clock_goes),
+        cmocka_unit_test(the_smallest_table_is_a_page),
+        cmocka_unit_test(as_many_lines_are_split_as_are_said),
+        cmocka_unit_test(a_rebase_forgets_what_is_dead_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ends of what a changed limit carries over, and of what a counter holds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/limit/algorithm.h"
+#include "core/limit/limit.h"
+
+#define NOW UINT64_C(1000000000000)
+#define SECOND UINT64_C(1000000000)
+
+static struct weir_limit limit_of(enum weir_algorithm algorithm, uint64_t count, uint64_t period_ns)
+{
+    const struct weir_limit_spec spec = { .algorithm = algorithm, .count = count, .period_ns = period_ns };
+    struct weir_limit limit;
+    assert_int_equal(weir_limit_init(&limit, &spec, 0, NULL), 0);
+    return limit;
+}
+
+/* A clock that jumped forward and came back left a permit that ends in a thousand seconds. */
+static void permits_of_a_clock_that_came_back_end_with_a_lease(void **state)
+{
+    const struct weir_limit from = limit_of(WEIR_CONCURRENCY, 2, 10 * SECOND);
+    const struct weir_limit to = limit_of(WEIR_CONCURRENCY, 3, 10 * SECOND);
+    const struct weir_event late = { .now_ns = NOW + 1000 * SECOND, .cost = 1, .permit = 7 }, event = { .now_ns = NOW };
+    uint64_t words[8];
+    struct weir_state key = weir_state_fresh(&from, NOW);
+    (void)state;
+    key.log = (struct weir_log){ .times = words, .room = 8 };
+    weir_algorithm_concurrency.add(&from, &key, &late, 1);
+    weir_limit_convert(&from, &to, WEIR_ON_CHANGE_KEEP, &key, &event);
+    assert_int_equal(key.log.used, 2);
+    assert_int_equal(words[0], NOW + 10 * SECOND);
+}
+
+static void a_debt_counts_until_its_end_and_not_then(void **state)
+{
+    (void)state;
+    for (uint64_t late = 0; late <= 1; late++) {
+        struct weir_limit from = limit_of(WEIR_FIXED_WINDOW, 10, SECOND);
+        struct weir_limit to = limit_of(WEIR_FIXED_WINDOW, 5, SECOND);
+        from.debt_units = 500;
+        from.debt_until_ns = NOW;
+        weir_limit_follow(&to, &from, NOW - 1 + late);
+        assert_int_equal(to.debt_units, late ? 10 : 500);
+    }
+}
+
+static void a_counter_holds_63_bits(void **state)
+{
+    const struct weir_limit limit = limit_of(WEIR_SLIDING_COUNTER, 10, SECOND);
+    const struct weir_event event = { .now_ns = NOW };
+    struct weir_state key = weir_state_fresh(&limit, NOW);
+    (void)state;
+    weir_algorithm_counter.add(&limit, &key, &event, UINT64_MAX);
+    assert_int_equal(key.count, UINT64_C(1) << 62);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(permits_of_a_clock_that_came_back_end_with_a_lease),
+        cmocka_unit_test(a_debt_counts_until_its_end_and_not_then),
+        cmocka_unit_test(a_counter_holds_63_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
