@@ -100,7 +100,8 @@ void weir_sim_plan_init(struct weir_sim_plan *plan, const struct weir_sim_mode *
 /* What a seed does not choose. 0 = it does. */
 struct weir_sim_fixed {
     uint32_t nodes;
-    struct weir_limit_spec limit; /* period_ns 0: not fixed */
+    struct weir_limit_spec limit; /* period_ns 0: not fixed, */
+    bool algorithm;               /* but for its algorithm */
     uint64_t slack;
 };
 

@@ -70,6 +70,20 @@ static void vary(struct weir_sim_plan *plan)
         plan->limit.period_ns *= SLOWER;
 }
 
+/* Another limit, of the algorithm that is asked for. Of what the mode cannot share the run says so. */
+static void draw_until(struct weir_sim_plan *plan, uint64_t seed, enum weir_algorithm wanted)
+{
+    struct weir_sim_random random = { ~seed };
+    bool none = wanted == WEIR_CONCURRENCY || (wanted == WEIR_SLIDING_LOG && plan->mode->no_log);
+    while (!none && plan->limit.algorithm != wanted) {
+        plan->limit = limit_draw(&random, plan->mode);
+        if ((plan->limit.algorithm == WEIR_TOKEN_BUCKET && wanted == WEIR_LEAKY_BUCKET) ||
+            (plan->limit.algorithm == WEIR_FIXED_WINDOW && wanted == WEIR_SLIDING_COUNTER))
+            plan->limit.algorithm = wanted;
+    }
+    plan->limit.algorithm = wanted;
+}
+
 static uint64_t mask_draw(struct weir_sim_random *random, uint32_t nodes)
 {
     uint64_t all = (UINT64_C(1) << nodes) - 1;
@@ -242,6 +256,46 @@ static void reloads_draw(struct weir_sim_plan *plan)
     }
 }
 
+static bool is_host(const struct weir_sim_mode *mode)
+{
+    return mode == &weir_sim_leased_host || mode == &weir_sim_batched_host || mode == &weir_sim_gossip_host ||
+           mode == &weir_sim_exact_host;
+}
+
+static void crash_add(struct weir_sim_plan *plan, uint64_t nodes, uint64_t from_ns, uint64_t until_ns)
+{
+    if (until_ns > FAULTS_UNTIL_NS || plan->faults_count == WEIR_SIM_FAULTS_MAX)
+        return;
+    struct weir_sim_fault *fault = &plan->faults[plan->faults_count++];
+    *fault =
+        (struct weir_sim_fault){ .kind = WEIR_SIM_CRASH, .nodes = nodes, .from_ns = from_ns, .until_ns = until_ns };
+}
+
+/* What hosts meet besides, in half of their runs, from a stream of its own: requests in the ticks of their timers,
+ * clients at the door of a node that starts, nodes that crash again and again, and all of it started anew, the engine
+ * empty. */
+static void hard_draw(struct weir_sim_plan *plan)
+{
+    struct weir_sim_random random = { plan->seed + 1 };
+    if (!is_host(plan->mode) || weir_sim_random_below(&random, 2))
+        return;
+    plan->tick_ppm = (uint32_t)weir_sim_random_below(&random, 50000);
+    plan->door = weir_sim_random_below(&random, 2);
+    uint64_t nodes = mask_draw(&random, plan->nodes), loops = weir_sim_random_below(&random, 2) * 8;
+    uint64_t from_ns = weir_sim_random_in(&random, FAULTS_FROM_NS, FAULTS_UNTIL_NS - 1000 * MS);
+    for (uint64_t count = weir_sim_random_below(&random, loops + 1); count > 0; count--) {
+        uint64_t until_ns = from_ns + weir_sim_random_in(&random, MS, 100 * MS);
+        crash_add(plan, nodes, from_ns, until_ns);
+        from_ns = until_ns + weir_sim_random_in(&random, MS, 300 * MS);
+    }
+    if (plan->mode->engine_size == 0 || weir_sim_random_below(&random, 4) > 0)
+        return;
+    from_ns = weir_sim_random_in(&random, FAULTS_FROM_NS, FAULTS_UNTIL_NS - 500 * MS);
+    crash_add(plan, WEIR_SIM_ALL, from_ns, from_ns + weir_sim_random_in(&random, MS, 500 * MS));
+    struct weir_sim_fault *lost = &plan->faults[plan->faults_count++];
+    *lost = (struct weir_sim_fault){ .kind = WEIR_SIM_LOSE, .from_ns = from_ns, .until_ns = from_ns };
+}
+
 void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode *mode, uint64_t seed,
                           const struct weir_sim_fixed *fixed)
 {
@@ -255,6 +309,8 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
         plan->nodes = fixed->nodes;
     if (fixed && fixed->limit.period_ns > 0)
         plan->limit = fixed->limit;
+    else if (fixed && fixed->algorithm)
+        draw_until(plan, seed, fixed->limit.algorithm);
     plan->slack = weir_split_slack(rate_of(plan), plan->nodes) *
                   weir_sim_random_in(&random, 1, weir_sim_random_below(&random, 3) ? 3 : 10);
     if (fixed && fixed->slack > 0)
@@ -280,4 +336,5 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
     if (!fixed || fixed->limit.period_ns == 0)
         reloads_draw(plan);
     loads_draw(&random, plan);
+    hard_draw(plan);
 }

@@ -29,7 +29,10 @@ static const char help[] =
     "  --mode MODE         " MODES " (leased)\n"
     "  --seed N            chooses nodes, limit, network, faults and demand (1)\n"
     "  --nodes N           1 to 64;  --slack N  units of one node (batched, gossip)\n"
-    "  --limit RATE        such as 100/s; --burst N; --algorithm NAME (token_bucket)\n"
+    "  --limit RATE        such as 100/s; --burst N\n"
+    "  --algorithm NAME    token_bucket, leaky_bucket, fixed_window, sliding_counter, sliding_log; without --limit "
+    "the\n"
+    "                      seed draws the rest of the limit\n"
     "  --seconds N         how long; what liveness is judged by is in the last seconds of the drawn length\n"
     "  --clients N         instead of the drawn demand: N requests a second at each node, steadily\n"
     "  --latency TIME      one way, at most;  --loss N  messages in a million that are lost\n"
@@ -144,6 +147,7 @@ static int algorithm_read(struct flags *flags, const char *text)
         if (strcmp(name, text) != 0)
             continue;
         flags->limit.algorithm = (enum weir_algorithm)i;
+        flags->algorithm = true;
         return 0;
     }
     return complain("algorithm", text,
@@ -302,8 +306,9 @@ static int flags_read(int argc, char **argv, struct flags *flags)
             (void)snprintf(flags->options + used, sizeof(flags->options) - used, " --%s %s", options[index].name,
                            optarg);
     }
-    if (flags->limit.period_ns == 0 && (flags->limit.burst > 0 || flags->limit.algorithm != WEIR_TOKEN_BUCKET))
-        return complain("burst", "", "and --algorithm need --limit");
+    if (flags->limit.period_ns == 0 && flags->limit.burst > 0)
+        return complain("burst", "", "needs --limit");
+    flags->fixed.algorithm = flags->algorithm;
     uint64_t count = flags->limit.count, period_ns = flags->limit.period_ns;
     if (period_ns > 0 && (count == 0 || count / 1000000 > period_ns / WEIR_NS_PER_SECOND + 1))
         return complain("limit", "", "must be above 0 and at most a million a second: every request is played");

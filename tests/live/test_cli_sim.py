@@ -53,6 +53,14 @@ class Sim(unittest.TestCase):
         self.assertEqual((result['runs'], result['broken']), (20, 0))
         self.assertGreaterEqual(result['decisions_min'], 1000)
 
+    def test_a_soak_of_one_algorithm(self):
+        for name in ('leaky_bucket', 'sliding_counter'):
+            run = sim('--mode', 'exact-host', '--algorithm', name, '--seed', 3)
+            self.assertEqual((run.returncode, run.stderr), (0, ''))
+            self.assertIn(f', {name} ', run.stdout)
+        result = json.loads(sim('--soak', '--mode', 'batched-host', '--algorithm', 'sliding_log', '--to', 11, '--json').stdout)
+        self.assertEqual((result['runs'], result['broken']), (10, 0))
+
     def test_a_broken_bound_is_shrunk_and_can_be_repeated(self):
         result = sim('--soak', '--mode', 'leased', '--plant', 'epoch', '--to', 1001)
         self.assertEqual(result.returncode, 1)
