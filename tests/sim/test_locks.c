@@ -26,7 +26,7 @@ static void locks__hold_whatever_happens(void **state)
 {
     (void)state;
     struct weir_sim_locks_result result, sum = { .broken = NULL };
-    for (uint64_t seed = seed_first; seed < seed_first + (is_short() ? 100 : 1000); seed++) {
+    for (uint64_t seed = seed_first; seed < seed_first + (is_short() ? 300 : 3000); seed++) {
         weir_sim_locks_run(seed, WEIR_SIM_LOCKS_NONE, &result);
         if (result.broken)
             fail_msg("weir sim --locks --seed %llu: %s", (unsigned long long)seed, result.broken);
