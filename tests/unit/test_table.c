@@ -328,6 +328,66 @@ static void a_rebase_forgets_what_is_dead_and_nothing_else(void **state)
     weir_table_deinit(&table);
 }
 
+static void a_narrowed_entry_takes_one_slot(void **state)
+{
+    struct weir_table table;
+    struct seen_leaving seen;
+    struct weir_held held;
+    uint64_t wait_ns;
+    (void)state;
+    open_table(&table, 64 << 10, &seen);
+    assert_int_equal(put(&table, 1, WIDE, WEIR_ABSENT_INSERT, 5, 7), WEIR_HOLD_OK);
+    assert_int_equal(weir_table_hold(&table, 1, WIDE, WEIR_ABSENT_LEAVE, NOW, &held, &wait_ns), WEIR_HOLD_OK);
+    weir_table_narrow(&table, &held);
+    assert_int_equal(table.slots_used, 1);
+    weir_table_release(&held, NARROW, NOW + 5);
+    weir_table_check(&table);
+    weir_table_deinit(&table);
+}
+
+/* Holds whoever stands in the first slot of a home of `hash`, a second from fresh. */
+static uint64_t hold_cheapest(struct weir_table *table, uint64_t hash, bool second, struct weir_held *ret_held)
+{
+    uint64_t number = weir_table_home(table, hash, second, table->count), wait_ns;
+    struct weir_pair pair = weir_slot_load(&table->lines[number].slot[0]);
+    uint64_t there = weir_table_hash_of(table, pair, number);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(weir_table_hold(table, there, NARROW, WEIR_ABSENT_LEAVE, NOW, ret_held, &wait_ns),
+                         WEIR_HOLD_OK);
+        if (i == 0)
+            weir_table_release(ret_held, NARROW, NOW + SECOND);
+    }
+    return there;
+}
+
+/* In a full table, in either home; but nobody who is held goes, and another does in its place. */
+static void the_cheapest_of_both_homes_goes_unless_it_is_held(void **state)
+{
+    struct test_random random = { test_random_seed() };
+    (void)state;
+    for (int held = 0; held <= 1; held++) {
+        struct weir_table table;
+        struct seen_leaving seen;
+        open_table(&table, 64 << 10, &seen);
+        while (seen.evicted < 5000)
+            assert_int_equal(put(&table, test_random_u64(&random), NARROW, WEIR_ABSENT_INSERT, 900 * SECOND, 0),
+                             WEIR_HOLD_OK);
+        for (int i = 0; i < 100; i++) {
+            struct weir_held cheapest;
+            struct weir_pair pair;
+            uint64_t hash = test_random_u64(&random), there = hold_cheapest(&table, hash, i % 2, &cheapest);
+            if (!held)
+                weir_table_release(&cheapest, NARROW, NOW + SECOND);
+            assert_int_equal(put(&table, hash, NARROW, WEIR_ABSENT_INSERT, 900 * SECOND, 0), WEIR_HOLD_OK);
+            assert_int_equal(weir_table_find(&table, there, &pair) != NULL, held);
+            if (held)
+                weir_table_release(&cheapest, NARROW, NOW + 900 * SECOND);
+        }
+        weir_table_check(&table);
+        weir_table_deinit(&table);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +401,8 @@ int main(void)
         cmocka_unit_test(the_smallest_table_is_a_page),
         cmocka_unit_test(as_many_lines_are_split_as_are_said),
         cmocka_unit_test(a_rebase_forgets_what_is_dead_and_nothing_else),
+        cmocka_unit_test(a_narrowed_entry_takes_one_slot),
+        cmocka_unit_test(the_cheapest_of_both_homes_goes_unless_it_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
