@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The health of servers as a state machine: what an answer, or none, makes of each. */
+#include "core/session/health.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SYSTEM 77
+#define MS UINT64_C(1000000)
+#define FREEZE (400 * MS)
+
+enum { A, B, C, SERVERS };
+
+static struct weir_health health;
+static struct weir_health_server servers[SERVERS];
+static uint64_t now_ns;
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(servers, 0, sizeof servers);
+    memset(&health, 0, sizeof health);
+    health.freeze_ns = FREEZE;
+    now_ns = 1000 * MS;
+    for (unsigned i = 0; i < SERVERS; i++) {
+        servers[i].id = 10 + i;
+        weir_health_add(&health, &servers[i]);
+    }
+    return 0;
+}
+
+static void hear(unsigned index, struct weir_shown shown)
+{
+    struct weir_health_reply reply = { .shown = shown, .begun_ns = now_ns += MS, .page_size = 8192 };
+    reply.shown.system = shown.system ? shown.system : SYSTEM;
+    reply.with_history = shown.primary && shown.timeline == 2;
+    if (reply.with_history)
+        reply.history = (struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 104, 0 } } };
+    weir_health_hear(&health, &servers[index], &reply);
+}
+
+static struct weir_shown primary(uint32_t timeline, uint64_t position)
+{
+    return (struct weir_shown){ .timeline = timeline,
+                                .position = position,
+                                .flushed = position,
+                                .run = timeline,
+                                .started = timeline,
+                                .primary = true };
+}
+
+static struct weir_shown standby(uint32_t timeline, uint64_t position)
+{
+    return (struct weir_shown){
+        .timeline = timeline, .position = position, .received = position, .started = 9, .streams = true
+    };
+}
+
+static void expect(unsigned index, enum weir_health_phase phase)
+{
+    struct weir_route_server shown;
+    assert_string_equal(weir_health_phase_name(weir_health_phase(&health, &servers[index])),
+                        weir_health_phase_name(phase));
+    weir_health_show(&health, &servers[index], &shown);
+    assert_int_equal(shown.usable, phase == WEIR_HEALTH_USABLE);
+    assert_int_equal(shown.frozen, phase == WEIR_HEALTH_FROZEN);
+}
+
+static void health__follows_what_the_servers_answer(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < SERVERS; i++)
+        expect(i, WEIR_HEALTH_UNHEARD);
+    weir_health_miss(&servers[C]);
+    expect(C, WEIR_HEALTH_UNHEARD);
+    hear(A, primary(1, 104));
+    hear(B, standby(1, 104));
+    expect(A, WEIR_HEALTH_USABLE);
+    expect(B, WEIR_HEALTH_USABLE);
+    hear(B, standby(0, 104));
+    expect(B, WEIR_HEALTH_TIMELESS);
+    hear(C, (struct weir_shown){ .system = SYSTEM + 1, .timeline = 7, .position = 8, .run = 1, .primary = true });
+    expect(C, WEIR_HEALTH_STRANGER);
+    expect(A, WEIR_HEALTH_USABLE);
+    weir_health_miss(&servers[A]);
+    expect(A, WEIR_HEALTH_DOWN);
+}
+
+static void health__of_a_failover(void **state)
+{
+    (void)state;
+    hear(A, primary(1, 120));
+    hear(C, standby(1, 112));
+    hear(B, primary(2, 160));
+    expect(A, WEIR_HEALTH_FORMER);
+    expect(C, WEIR_HEALTH_STRAY); /* it has what was cut off at 104 */
+    assert_ptr_equal(weir_health_primary(&health), &servers[B]);
+    struct weir_shown follower = standby(2, 160);
+    follower.streams = false;
+    hear(C, follower);
+    expect(C, WEIR_HEALTH_BRANCHLESS);
+    follower.streams = true;
+    hear(C, follower);
+    expect(C, WEIR_HEALTH_USABLE);
+    weir_health_miss(&servers[B]);
+    expect(A, WEIR_HEALTH_FORMER); /* it does not come back because the other is away */
+    weir_health_remove(&health, &servers[B]);
+    weir_health_remove(&health, &servers[C]);
+    expect(A, WEIR_HEALTH_USABLE);
+}
+
+static void health__of_one_that_stands_still(void **state)
+{
+    (void)state;
+    hear(A, primary(1, 104));
+    hear(B, standby(1, 104));
+    now_ns += FREEZE;
+    hear(B, standby(1, 104));
+    expect(B, WEIR_HEALTH_USABLE); /* so does its primary */
+    hear(A, primary(1, 208));
+    now_ns += FREEZE;
+    hear(B, standby(1, 104));
+    expect(B, WEIR_HEALTH_FROZEN);
+    assert_true(weir_health_stands(&health, &servers[B]));
+    hear(B, standby(1, 112));
+    expect(B, WEIR_HEALTH_USABLE);
+}
+
+static void a_connection__tells_of_runs_that_are_known(void **state)
+{
+    (void)state;
+    bool ask = true;
+    struct weir_shown shown = primary(1, 104);
+    shown.system = SYSTEM + 1;
+    hear(A, primary(1, 104));
+    assert_false(weir_health_tell(&health, &shown, &ask));
+    assert_false(ask);
+    shown.system = SYSTEM;
+    shown.flushed = 160;
+    assert_true(weir_health_tell(&health, &shown, &ask));
+    assert_int_equal(health.known.runs[0].flushed, 160);
+    assert_false(ask);
+    shown.run = 5; /* it may be over by now: the pollers see for themselves */
+    assert_false(weir_health_tell(&health, &shown, &ask));
+    assert_true(ask);
+    assert_int_equal(health.known.run_count, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(health__follows_what_the_servers_answer, begin),
+        cmocka_unit_test_setup(health__of_a_failover, begin),
+        cmocka_unit_test_setup(health__of_one_that_stands_still, begin),
+        cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
