@@ -190,12 +190,12 @@ static bool decide_alone(struct exact_node *self, const struct weir_remote_op *o
     size_t charged = 0;
     bool admitted = !is_closed(weir_sim_plan_of(self->sim));
     for (; admitted && charged < count; charged += admitted) {
-        admitted = weir_fallback_decide(self->fallback, charged, &self->shares[charged], &ops[charged].key,
-                                        ops[charged].units, false, now_ns, &verdict) == 0 &&
+        admitted = weir_fallback_decide(self->fallback, charged, &self->shares[charged], self->reloads,
+                                        &ops[charged].key, ops[charged].units, false, now_ns, &verdict) == 0 &&
                    verdict.admitted;
     }
     for (size_t i = 0; !admitted && i < charged; i++)
-        weir_fallback_refund(self->fallback, &self->shares[i], &ops[i].key, ops[i].units, now_ns);
+        weir_fallback_refund(self->fallback, &self->shares[i], self->reloads, &ops[i].key, ops[i].units, now_ns);
     if (admitted)
         weir_sim_admitted_alone(self->sim, self->number, ops[0].units);
     return admitted;

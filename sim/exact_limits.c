@@ -73,6 +73,7 @@ static void put_in_force(struct exact_node *self, uint32_t limit)
     weir_remote_limit_drop(self->limits[limit]);
     error = weir_remote_limit_create(names[limit], 0, (uint32_t)found.number, &spec, &self->limits[limit], &fault);
     weir_assert(error == 0);
+    self->reloads++;
     self->shares[limit] = weir_split_spec(&spec, weir_sim_plan_of(self->sim)->nodes, self->number);
 }
 

@@ -60,6 +60,7 @@ struct exact_node {
     uint64_t generation; /* of the revisions that are in force */
     const struct weir_remote_limit *limits[EXACT_LIMITS];
     struct weir_limit_spec shares[EXACT_LIMITS];
+    uint64_t reloads; /* of any of them */
     struct exact_note notes[EXACT_NOTES];
     struct exact_pending *first, *last; /* by deadline */
     uint64_t turn_ns;                   /* of the revisor */

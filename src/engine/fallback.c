@@ -29,6 +29,7 @@ struct place {
     uint64_t fresh_ns;                   /* the same as a time; 0 = nobody is here */
     uint64_t told_ns;                    /* it was charged, or followed a reload, then */
     uint64_t count, period_ns, capacity; /* of its share: a reload brings another */
+    uint64_t reloads;                    /* as of the newest definition that it has met */
 };
 
 struct weir_fallback {
@@ -185,6 +186,24 @@ static void store(struct place *place, const struct weir_limit *limit, const str
                              .capacity = limit->capacity };
 }
 
+static struct weir_limit_spec share_of(const struct place *place)
+{
+    return (struct weir_limit_spec){ .count = place->count,
+                                     .period_ns = place->period_ns,
+                                     .burst = place->count ? place->capacity : 0 };
+}
+
+/* A loop that has not heard of the newest reload still asks by a definition before it. It does not carry the key back,
+ * which would lose on the way what a raise gives only in time: the key is decided by the share that it has by now. */
+static struct weir_limit_spec newest(const struct place *place, const struct weir_limit_spec *share,
+                                     const struct weir_remote_key *key, uint64_t *reloads)
+{
+    if (!is_of(place, key) || place->reloads <= *reloads)
+        return *share;
+    *reloads = place->reloads;
+    return share_of(place);
+}
+
 /* When the key will be fresh under `to`, had that come at then_ns. */
 static uint64_t fresh_under(const struct weir_limit *from, const struct weir_limit *to, const struct place *place,
                             uint64_t then_ns)
@@ -203,9 +222,7 @@ static uint64_t fresh_under(const struct weir_limit *from, const struct weir_lim
 static void follow(struct place *place, const struct weir_limit *limit, const struct weir_limit_spec *share,
                    const struct weir_remote_key *key, uint64_t now_ns)
 {
-    const struct weir_limit_spec before = { .count = place->count,
-                                            .period_ns = place->period_ns,
-                                            .burst = place->count ? place->capacity : 0 };
+    const struct weir_limit_spec before = share_of(place);
     struct weir_limit from;
     bool same = place->count == share->count && place->period_ns == share->period_ns &&
                 place->capacity == limit->capacity;
@@ -232,21 +249,24 @@ static struct weir_state load(const struct weir_limit *limit, const struct place
 }
 
 int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const struct weir_limit_spec *share,
-                         const struct weir_remote_key *key, uint64_t cost, bool peek, uint64_t now_ns,
+                         uint64_t reloads, const struct weir_remote_key *key, uint64_t cost, bool peek, uint64_t now_ns,
                          struct weir_verdict *ret_verdict)
 {
     struct weir_limit bucket;
     uint64_t start_ns = 0;
-    int error = compile(share, &bucket);
-    if (error)
-        return error;
-    uint64_t fill_ns = share->count ? weir_mul_div_ceil(bucket.capacity, share->period_ns, share->count) : 0;
-    bool empty = note(fallback, limit, fill_ns, now_ns, &start_ns);
-    const struct weir_event event = { .now_ns = now_ns, .cost = cost };
     pthread_mutex_t *lock = &fallback->locks[set_of(fallback, key) % LOCKS];
     pthread_mutex_lock(lock);
     struct place *place = find(fallback, key);
-    follow(place, &bucket, share, key, now_ns);
+    const struct weir_limit_spec by = newest(place, share, key, &reloads);
+    int error = compile(&by, &bucket);
+    if (error) {
+        pthread_mutex_unlock(lock);
+        return error;
+    }
+    uint64_t fill_ns = by.count ? weir_mul_div_ceil(bucket.capacity, by.period_ns, by.count) : 0;
+    bool empty = note(fallback, limit, fill_ns, now_ns, &start_ns);
+    const struct weir_event event = { .now_ns = now_ns, .cost = cost };
+    follow(place, &bucket, &by, key, now_ns);
     struct weir_state state = load(&bucket, place, key, empty, start_ns, now_ns);
     bool charges = weir_limit_judge(&bucket, &state, &event, ret_verdict) && !peek && cost > 0;
     if (charges)
@@ -254,23 +274,25 @@ int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const str
     /* What an outage that began empty has kept from it a reload must not bring back; nobody gives way for that. */
     bool free = is_of(place, key) || place->fresh_ns <= now_ns;
     if (charges || (empty && free))
-        store(place, &bucket, share, key, state.fresh_at, weir_add_sat(now_ns, ret_verdict->reset_after_ns), now_ns);
+        store(place, &bucket, &by, key, state.fresh_at, weir_add_sat(now_ns, ret_verdict->reset_after_ns), now_ns);
+    if (is_of(place, key))
+        place->reloads = reloads;
     pthread_mutex_unlock(lock);
     return 0;
 }
 
-void weir_fallback_refund(struct weir_fallback *fallback, const struct weir_limit_spec *share,
+void weir_fallback_refund(struct weir_fallback *fallback, const struct weir_limit_spec *share, uint64_t reloads,
                           const struct weir_remote_key *key, uint64_t units, uint64_t now_ns)
 {
     struct weir_limit bucket;
-    if (compile(share, &bucket))
-        return;
     const struct weir_event event = { .now_ns = now_ns };
     pthread_mutex_t *lock = &fallback->locks[set_of(fallback, key) % LOCKS];
     pthread_mutex_lock(lock);
     struct place *place = find(fallback, key);
-    follow(place, &bucket, share, key, now_ns);
-    if (is_of(place, key) && place->fresh_ns > now_ns) {
+    const struct weir_limit_spec by = newest(place, share, key, &reloads);
+    if (is_of(place, key) && place->fresh_ns > now_ns && !compile(&by, &bucket)) {
+        follow(place, &bucket, &by, key, now_ns);
+        place->reloads = reloads;
         struct weir_state state = load(&bucket, place, key, false, 0, now_ns);
         weir_limit_refund(&bucket, &state, &event, units);
         place->fresh_at = state.fresh_at;

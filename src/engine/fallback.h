@@ -10,6 +10,8 @@
  *
  * A reload may change a share during an outage: what a key has used stays used (WEIR_ON_CHANGE_KEEP), but more than the
  * capacity is not owed. Of what came back since the key was last charged the less counts, by the old share or the new.
+ * Loops hear of a reload one after the other: `reloads` counts those that the asker has heard of, and where the key has
+ * met a newer share than the asker's, that one decides.
  *
  * Bounds: `keys_max` keys; where a newcomer finds no place, the key that is fresh soonest of its set goes, which
  * forgives at most one share. Thread rule: any thread. */
@@ -32,9 +34,10 @@ void weir_fallback_destroy(struct weir_fallback *fallback); /* NULL is allowed *
 /* The engine has answered for limit number `limit`. Cheap: called for every answer. */
 void weir_fallback_answered(struct weir_fallback *fallback, size_t limit);
 
-/* One decision by `share`; it is charged if admitted and not `peek`. WEIR_ERANGE: `share` is no limit. */
+/* One decision by `share`; it is charged if admitted and not `peek`. `reloads`: how many the caller has heard of; where
+ * the key has met a later one, its own share decides. WEIR_ERANGE: `share` is no limit. */
 int weir_fallback_decide(struct weir_fallback *fallback, size_t limit, const struct weir_limit_spec *share,
-                         const struct weir_remote_key *key, uint64_t cost, bool peek, uint64_t now_ns,
+                         uint64_t reloads, const struct weir_remote_key *key, uint64_t cost, bool peek, uint64_t now_ns,
                          struct weir_verdict *ret_verdict);
 
 /* `on_failure: open` admitted a request: until the limit has filled once without, it has no bound. */
@@ -46,7 +49,7 @@ uint64_t weir_fallback_overshoot(struct weir_fallback *fallback, size_t limit, c
                                  uint64_t now_ns);
 
 /* Gives back what was charged for a request that was refused after all. */
-void weir_fallback_refund(struct weir_fallback *fallback, const struct weir_limit_spec *share,
+void weir_fallback_refund(struct weir_fallback *fallback, const struct weir_limit_spec *share, uint64_t reloads,
                           const struct weir_remote_key *key, uint64_t units, uint64_t now_ns);
 
 #endif

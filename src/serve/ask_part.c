@@ -155,8 +155,8 @@ void weir_part_undo(struct weir_ask *ask, struct weir_part *part, const struct w
         cancel_hosted(ask, part, time);
         break;
     case WEIR_PART_LOCAL:
-        weir_fallback_refund(ask->loop->shared->fallback, &part->rule->share, &part->key, part->charge.cost,
-                             time->now_ns);
+        weir_fallback_refund(ask->loop->shared->fallback, &part->rule->share, ask->setup_number, &part->key,
+                             part->charge.cost, time->now_ns);
         break;
     case WEIR_PART_CHARGED: /* elsewhere: only a commit that came too late undoes it, and the units are lost */
         if (part->kind != WEIR_PART_HERE)
@@ -175,8 +175,8 @@ static void decide_by_share(struct weir_ask *ask, struct weir_part *part, const 
     const struct weir_rule *rule = part->rule;
     uint64_t whole = weir_limit_capacity(&rule->spec);
     bool charges = part->charge.cost > 0 && weir_part_charges(ask, part);
-    int error = weir_fallback_decide(ask->loop->shared->fallback, part->slot, &rule->share, &part->key,
-                                     part->charge.cost, !charges, time->now_ns, &part->verdict);
+    int error = weir_fallback_decide(ask->loop->shared->fallback, part->slot, &rule->share, ask->setup_number,
+                                     &part->key, part->charge.cost, !charges, time->now_ns, &part->verdict);
     if (error)
         part->verdict = (struct weir_verdict){ .capacity = whole, .retry_after_ns = WEIR_NEVER };
     else if (part->verdict.admitted && charges)

@@ -31,12 +31,19 @@ static struct weir_remote_key key_of(uint64_t number)
     return key;
 }
 
-static bool try_by(struct weir_fallback *fallback, const struct weir_limit_spec *spec, uint64_t number, uint64_t cost,
-                   uint64_t now_ns)
+static struct weir_verdict ask_as(struct weir_fallback *fallback, const struct weir_limit_spec *spec, uint64_t reloads,
+                                  uint64_t number, uint64_t cost, uint64_t now_ns)
 {
     struct weir_remote_key key = key_of(number);
     struct weir_verdict verdict;
-    assert_int_equal(weir_fallback_decide(fallback, 1, spec, &key, cost, false, now_ns, &verdict), 0);
+    assert_int_equal(weir_fallback_decide(fallback, 1, spec, reloads, &key, cost, false, now_ns, &verdict), 0);
+    return verdict;
+}
+
+static bool try_by(struct weir_fallback *fallback, const struct weir_limit_spec *spec, uint64_t number, uint64_t cost,
+                   uint64_t now_ns)
+{
+    const struct weir_verdict verdict = ask_as(fallback, spec, 0, number, cost, now_ns);
     assert_int_equal(verdict.capacity, weir_limit_capacity(spec));
     assert_true(verdict.admitted || verdict.retry_after_ns > 0);
     return verdict.admitted;
@@ -147,11 +154,8 @@ static void an_override_that_fills_more_slowly_starts_empty_for_longer(void **st
     (void)state;
     const struct weir_limit_spec slow = { .count = 10, .period_ns = 1000 * SECOND };
     struct weir_fallback *fallback = make_started(T0);
-    struct weir_remote_key key = key_of(2);
-    struct weir_verdict verdict;
     assert_int_equal(drain(fallback, 1, T0 + 20 * SECOND), 10);
-    assert_int_equal(weir_fallback_decide(fallback, 1, &slow, &key, 1, false, T0 + 20 * SECOND, &verdict), 0);
-    assert_false(verdict.admitted);
+    assert_false(ask_as(fallback, &slow, 0, 2, 1, T0 + 20 * SECOND).admitted);
     weir_fallback_destroy(fallback);
 }
 
@@ -175,10 +179,10 @@ static void a_peek_and_a_refund_leave_the_share_as_it_was(void **state)
     struct weir_remote_key key = key_of(1);
     struct weir_verdict verdict;
     for (int i = 0; i < 20; i++)
-        assert_int_equal(weir_fallback_decide(fallback, 1, &share, &key, 10, true, T0, &verdict), 0);
+        assert_int_equal(weir_fallback_decide(fallback, 1, &share, 0, &key, 10, true, T0, &verdict), 0);
     assert_true(verdict.admitted);
     assert_true(try(fallback, 1, 10, T0));
-    weir_fallback_refund(fallback, &share, &key, 10, T0);
+    weir_fallback_refund(fallback, &share, 0, &key, 10, T0);
     assert_int_equal(drain(fallback, 1, T0), 10);
     weir_fallback_destroy(fallback);
 }
@@ -192,7 +196,7 @@ static void a_reload_to_other_ticks_restores_nothing(void **state)
     struct weir_fallback *fallback = make();
     struct weir_remote_key key = key_of(1);
     assert_int_equal(drain(fallback, 1, T0), 10);
-    weir_fallback_refund(fallback, &many, &key, 5, T0);
+    weir_fallback_refund(fallback, &many, 0, &key, 5, T0);
     assert_int_equal(drain_by(fallback, &many, 1, T0), 5);
     assert_int_equal(drain(fallback, 1, T0), 0);
     assert_int_equal(drain(fallback, 1, T0 + SECOND), 1);
@@ -261,12 +265,31 @@ static void a_reload_fills_no_share_that_began_empty(void **state)
     }
 }
 
+/* Two loops: one has heard of the reload, the other not yet. */
+static void who_has_not_heard_of_a_reload_does_not_carry_a_key_back(void **state)
+{
+    (void)state;
+    struct weir_fallback *fallback = make_started(T0);
+    struct weir_remote_key key = key_of(1);
+    for (uint64_t i = 0; i < 4; i++) {
+        struct weir_verdict verdict = ask_as(fallback, i % 2 ? &share : &half_burst, i % 2 ? 6 : 7, 1, 1, LATE);
+        assert_int_equal(verdict.remaining, 4 - i);
+        assert_int_equal(verdict.capacity, 5);
+    }
+    weir_fallback_refund(fallback, &share, 6, &key, 1, LATE);
+    assert_int_equal(ask_as(fallback, &share, 6, 1, 0, LATE).capacity, 5);
+    assert_int_equal(ask_as(fallback, &half_burst, 8, 1, 0, LATE).remaining, 2);
+    assert_int_equal(ask_as(fallback, &share, 7, 1, 0, LATE).capacity, 5);
+    assert_int_equal(ask_as(fallback, &share, 9, 1, 0, LATE).capacity, 10);
+    weir_fallback_destroy(fallback);
+}
+
 #define UNIT UINT64_C(1000000) /* a unit: what comes back is counted in less */
 
 /* A share that knows when each reload came. */
 struct known {
     const struct weir_limit_spec *spec;
-    uint64_t left;
+    uint64_t left, reloads, met;
 };
 
 static void let_pass(struct known *known, struct test_random *random, uint64_t *now_ns)
@@ -283,9 +306,10 @@ static void reload(struct known *known, const struct weir_limit_spec *spec)
     bool fresh = before > 0 && known->left == before;
     known->left = fresh ? after : weir_min_u64(known->left, after);
     known->spec = spec;
+    known->reloads++;
 }
 
-/* Reloads at any time between two decisions, to and fro. */
+/* Reloads at any time between two decisions, to and fro; now and then somebody asks who has not heard of the last. */
 static void reloads_in_an_outage_never_admit_more_than_came_back(void **state)
 {
     (void)state;
@@ -295,7 +319,7 @@ static void reloads_in_an_outage_never_admit_more_than_came_back(void **state)
     uint64_t now_ns = LATE, admitted = 0;
     for (int trial = 0; trial < 100; trial++) {
         struct weir_fallback *fallback = make_started(T0);
-        struct known known = { &share, 9 * UNIT };
+        struct known known = { &share, 9 * UNIT, 1, 0 };
         assert_true(try(fallback, 1, 1, now_ns));
         for (int i = 0; i < 100; i++) {
             let_pass(&known, &random, &now_ns);
@@ -303,7 +327,12 @@ static void reloads_in_an_outage_never_admit_more_than_came_back(void **state)
                 reload(&known, specs[test_random_below(&random, sizeof specs / sizeof specs[0])]);
             let_pass(&known, &random, &now_ns);
             uint64_t cost = 1 + test_random_below(&random, 4);
-            if (!try_by(fallback, known.spec, 1, cost, now_ns))
+            bool late = known.met == known.reloads && test_random_below(&random, 3) == 0;
+            const struct weir_limit_spec *by = late ? specs[test_random_below(&random, 7)] : known.spec;
+            known.met = known.reloads;
+            struct weir_verdict verdict = ask_as(fallback, by, known.met - late, 1, cost, now_ns);
+            assert_int_equal(verdict.capacity, weir_limit_capacity(known.spec));
+            if (!verdict.admitted)
                 continue;
             admitted += cost;
             assert_true(cost * UNIT <= known.left);
@@ -319,10 +348,7 @@ static void a_share_of_nothing_admits_nothing(void **state)
     (void)state;
     struct weir_fallback *fallback = make();
     const struct weir_limit_spec nothing = { .count = 0, .period_ns = SECOND };
-    struct weir_remote_key key = key_of(1);
-    struct weir_verdict verdict;
-    assert_int_equal(weir_fallback_decide(fallback, 1, &nothing, &key, 1, false, T0, &verdict), 0);
-    assert_false(verdict.admitted);
+    assert_false(ask_as(fallback, &nothing, 0, 1, 1, T0).admitted);
     weir_fallback_destroy(fallback);
 }
 
@@ -410,12 +436,12 @@ static void *take(void *argument)
     struct weir_verdict verdict;
     pthread_barrier_wait(taker->begin);
     for (int i = 0; i < 100000; i++) {
-        assert_int_equal(weir_fallback_decide(taker->fallback, 1, &wide, &key, 1, false, T0, &verdict), 0);
+        assert_int_equal(weir_fallback_decide(taker->fallback, 1, &wide, 0, &key, 1, false, T0, &verdict), 0);
         assert_true(verdict.admitted);
         taker->admitted++;
         if (i % 3 > 0)
             continue;
-        weir_fallback_refund(taker->fallback, &wide, &key, 1, T0);
+        weir_fallback_refund(taker->fallback, &wide, 0, &key, 1, T0);
         taker->given_back++;
     }
     return NULL;
@@ -439,10 +465,7 @@ static void threads_that_take_and_give_back_lose_no_unit(void **state)
         pthread_join(threads[i], NULL);
         used += takers[i].admitted - takers[i].given_back;
     }
-    struct weir_remote_key key = key_of(1);
-    struct weir_verdict verdict;
-    assert_int_equal(weir_fallback_decide(fallback, 1, &wide, &key, 0, true, T0, &verdict), 0);
-    assert_int_equal(verdict.remaining, 1000000 - used);
+    assert_int_equal(ask_as(fallback, &wide, 0, 1, 0, T0).remaining, 1000000 - used);
     pthread_barrier_destroy(&begin);
     weir_fallback_destroy(fallback);
 }
@@ -463,6 +486,7 @@ int main(void)
         cmocka_unit_test(a_reload_to_another_rate_gives_nothing_back),
         cmocka_unit_test(what_came_back_unseen_around_a_reload_came_by_the_slower_rate),
         cmocka_unit_test(a_reload_fills_no_share_that_began_empty),
+        cmocka_unit_test(who_has_not_heard_of_a_reload_does_not_carry_a_key_back),
         cmocka_unit_test(reloads_in_an_outage_never_admit_more_than_came_back),
         cmocka_unit_test(a_share_of_nothing_admits_nothing),
         cmocka_unit_test(outages_that_come_and_go_never_add_up),
