@@ -34,7 +34,7 @@ bool weir_session_service_built(void);
 /* The view's names are as long as the service. */
 void weir_session_service_view(struct weir_session_service *service, struct weir_sessions_view *ret_view);
 
-/* There is one true primary now, which answers. */
+/* There is one true primary now, which answers; or there may be: a server has not been asked yet. */
 bool weir_session_service_led(struct weir_session_service *service);
 
 /* {"servers":[…]}, from malloc. NULL: memory is out. */

@@ -80,6 +80,8 @@ bool weir_session_service_led(struct weir_session_service *service)
 {
     const struct weir_snapshot *snapshot = weir_servers_look(service->servers);
     bool led = weir_route_leader(snapshot->servers, snapshot->count) != WEIR_ROUTE_NONE;
+    for (unsigned i = 0; i < snapshot->count && !led; i++)
+        led = snapshot->states[i].unasked;
     weir_servers_release(service->servers, snapshot);
     return led;
 }

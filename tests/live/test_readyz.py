@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What /readyz says of locks and sessions: a server without them is ready, for it limits, and says what is missing."""
 import pathlib
+import socket
 import tempfile
 import unittest
 import urllib.request
@@ -41,10 +42,23 @@ class Readyz(unittest.TestCase):
             dead = f'"host=127.0.0.1 port={DEAD_PORT}"'
             sessions = f'limits: []\nsessions: {{ servers: [ {{ name: x, url: {dead} }} ] }}\n'
             with Weir(sessions) as weir:
-                self.assertEqual(ready(weir), SESSIONS)
+                wait_for(lambda: ready(weir) == SESSIONS, 'it does not say so')
             with Weir(f'{sessions}locks: {{ engine: postgres, conninfo: {dead}, witness: {name}/witness }}\n') as weir:
-                self.assertEqual(ready(weir), LOCKS + SESSIONS)
+                wait_for(lambda: ready(weir) == LOCKS + SESSIONS, 'it does not say so')
                 self.assertRegex(ready(weir, '?verbose'), f'^{LOCKS}{SESSIONS}0 limits, in force since ')
+
+    def test_a_server_of_sessions_that_was_not_asked_yet_may_be_the_primary(self):
+        with socket.create_server(('127.0.0.1', 0)) as silent:
+            dead, slow = (f'"host=127.0.0.1 port={port}"' for port in (DEAD_PORT, silent.getsockname()[1]))
+            with Weir(f'limits: []\nsessions: {{ timeout: 1min, servers: [ {{ name: x, url: {dead} }}, '
+                      f'{{ name: y, url: {slow} }} ] }}\n') as weir:
+                connection, _ = silent.accept()
+                try:
+                    self.assertEqual(ready(weir), 'ready\n')
+                finally:
+                    silent.close()
+                    connection.close()
+                wait_for(lambda: ready(weir) == SESSIONS, 'it does not say so')
 
 
 if __name__ == '__main__':

@@ -41,6 +41,7 @@ struct weir_server_state {
     uint64_t begun_ns;    /* CLOCK_MONOTONIC before the last answered question was sent; 0 = never answered */
     uint64_t page_size;   /* of its log */
     uint64_t segment_size;
+    bool unasked;    /* new: it has neither answered nor failed to */
     bool frozen;     /* answers, and stands still */
     bool former;     /* it was the primary when it answered last, and another has taken over */
     char fault[256]; /* why it is not usable; empty */

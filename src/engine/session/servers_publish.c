@@ -49,6 +49,7 @@ static void fill(const struct weir_servers *servers, const struct weir_poller *p
         .begun_ns = last->begun_ns,
         .page_size = last->page_size,
         .segment_size = remark->segment_size,
+        .unasked = !last->begun_ns && !remark->fault[0],
         .frozen = weir_health_stands(&servers->health, &poller->health),
         .former = weir_health_is_former(&servers->health, &poller->health),
     };
