@@ -145,8 +145,8 @@ static void *look_up(void *context)
     return NULL;
 }
 
-/* The resolver has time limits of its own, far beyond ours, and cannot be told to stop. So it has a thread, which is
- * left behind with what it uses when it is late: the program ends soon after. */
+/* Of a name. The resolver has time limits of its own, far beyond ours, and cannot be told to stop. So
+ * it has a thread, which is left behind with what it uses when it is late: the program ends soon after. */
 static int name_find(struct client *client, const struct target *target, struct addrinfo **ret_found)
 {
     struct lookup *lookup = malloc(sizeof(*lookup));
@@ -176,8 +176,9 @@ static int name_find(struct client *client, const struct target *target, struct 
 
 static int connect_tcp(struct client *client, const struct target *target)
 {
+    const struct addrinfo literal = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST };
     struct addrinfo *found = NULL;
-    int error = name_find(client, target, &found);
+    int error = getaddrinfo(target->host, target->port, &literal, &found) ? name_find(client, target, &found) : 0;
     if (error)
         return error;
     error = WEIR_EIO;
