@@ -56,9 +56,12 @@ void weir_guess_from_text(uint64_t from, char ret_text[WEIR_GUESS_FROM_TEXT_MAX]
     struct in6_addr v6 = { 0 };
     for (unsigned i = 0; i < 8; i++)
         v6.s6_addr[i] = (uint8_t)(from >> (56 - 8 * i));
+    v6.s6_addr[15] = from == 0;
     if (from != UINT64_MAX)
         (void)inet_ntop(four ? AF_INET : AF_INET6, four ? (const void *)&v4 : &v6, text, sizeof(text));
-    (void)snprintf(ret_text, WEIR_GUESS_FROM_TEXT_MAX, "%s%s", text, four || from == UINT64_MAX ? "" : "/64");
+    /* Nobody but ::1 calls from ::/64, which reads as the unspecified address. */
+    bool network = !four && from != UINT64_MAX && from != 0;
+    (void)snprintf(ret_text, WEIR_GUESS_FROM_TEXT_MAX, "%s%s", text, network ? "/64" : "");
 }
 
 /* Notes where the token came from, and counts it. */

@@ -23,7 +23,7 @@ struct weir_guesses {
     _Atomic uint64_t wrong_from, unseen_from;
 };
 
-/* For people, of wrong_from or unseen_from: "192.0.2.7", "2001:db8:0:7::/64" or "a Unix socket". */
+/* For people, of wrong_from or unseen_from: "192.0.2.7", "2001:db8:0:7::/64", "::1" or "a Unix socket". */
 void weir_guess_from_text(uint64_t from, char ret_text[WEIR_GUESS_FROM_TEXT_MAX]);
 
 int weir_guesses_init(struct weir_guesses *guesses); /* WEIR_EIO: no random numbers */
