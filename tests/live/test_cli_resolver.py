@@ -19,14 +19,18 @@ for server, address in zip(servers, ('0.0.0.0', '::')):
     server.bind((address, 53))
     server.settimeout(0)
 subprocess.run(['ip', '-6', 'route', 'add', 'local', '::/0', 'dev', 'lo'])  # where there is IPv6
-asked = subprocess.run([sys.argv[1], 'check', '--server', 'weir.example:80', '--timeout', '200ms', 'a=b'],
-                       stderr=subprocess.PIPE, text=True, timeout=60)
 def heard(server):
     try:
         return b'example' in server.recv(4096)
     except BlockingIOError:
         return False
-print(asked.returncode, any(map(heard, servers)), asked.stderr)
+for timeout in ('200ms', '2s', '20s'):  # a slow machine has not asked by the first
+    asked = subprocess.run([sys.argv[1], 'check', '--server', 'weir.example:80', '--timeout', timeout, 'a=b'],
+                           stderr=subprocess.PIPE, text=True, timeout=60)
+    known = any(map(heard, servers))
+    if known:
+        break
+print(asked.returncode, known, asked.stderr)
 '''
 
 
