@@ -464,7 +464,7 @@ int weir_server_run(struct weir_server *server)
             say_started(server, started);
         uv_timer_start(&server->look, on_look, WEIR_WATCH_PERIOD_MS, WEIR_WATCH_PERIOD_MS);
         uv_run(&server->uv, UV_RUN_DEFAULT);
-        say(server, WEIR_LOG_INFO, "stopped", "all loops have ended");
+        say(server, WEIR_LOG_INFO, "stopped", "units unconfirmed: %" PRIu64, weir_sharer_unconfirmed(&server->shared));
     }
     for (size_t i = 0; i < started; i++)
         weir_loop_join(&server->shared.loops[i]);

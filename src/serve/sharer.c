@@ -65,6 +65,15 @@ bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *re
     return true;
 }
 
+uint64_t weir_sharer_unconfirmed(const struct weir_shared *shared)
+{
+    uint64_t units = 0;
+    for (size_t i = 0; i < shared->loop_count; i++)
+        if (shared->loops[i].sharer.picture)
+            units += shared->loops[i].sharer.picture->host.unsettled + shared->loops[i].sharer.picture->host.untold;
+    return units;
+}
+
 bool weir_sharer_alone(struct weir_sharer *sharer)
 {
     return atomic_load_explicit(&sharer->alone, memory_order_relaxed);

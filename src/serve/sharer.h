@@ -16,6 +16,7 @@
 #include "serve/timer.h"
 
 struct weir_loop;
+struct weir_shared;
 struct weir_ask;
 
 #define WEIR_SHARER_SERVERS_MAX 256
@@ -67,6 +68,9 @@ void weir_sharer_draw(struct weir_sharer *sharer);
 
 /* How often the engine lost state in the last `within_ns`; WEIR_SHARER_LOSSES: so often, or more. The loop's thread. */
 size_t weir_sharer_losses(const struct weir_sharer *sharer, uint64_t within_ns, uint64_t now_ns);
+
+/* Batched units that the engine has not confirmed, of all loops together. Once they have ended. */
+uint64_t weir_sharer_unconfirmed(const struct weir_shared *shared);
 
 /* From any thread. False: there is no engine. */
 bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture);

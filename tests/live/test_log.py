@@ -79,6 +79,20 @@ class Log(unittest.TestCase):
             with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/metrics', timeout=30) as answer:
                 self.assertRegex(answer.read().decode(), r'(?m)^weir_sharing_untold_total [1-9]\d*$')
 
+    def test_a_stop_tells_what_batched_keys_had_not_told_the_engine(self):
+        text = LIMIT.replace('exact', 'batched, slack: 500, interval: 60s').replace('200ms', '5s')
+        with Redis() as redis, Weir(engine(redis.port).replace(LIMIT, text)) as weir, Resp(weir.resp) as client:
+            def owes():
+                self.assertEqual(client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 1)
+                time.sleep(0.2)
+                with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}/v1/nodes', timeout=30) as answer:
+                    return json.loads(answer.read())['sharing']['unsettled'] > 0
+            wait_for(owes, 'each unit is confirmed at once')
+            redis.kill()
+            weir.process.send_signal(signal.SIGTERM)
+            weir.process.wait(30)
+            self.assertRegex(message(weir, 'stopped'), r'units unconfirmed: [1-9]\d*$')
+
     def test_start_drain_and_stop_are_told_with_their_time(self):
         with Weir() as weir:
             wait_for(lambda: 'started' in events(weir), 'the start was not told')
