@@ -474,7 +474,7 @@ class Offline(unittest.TestCase):
                              ('fence file wirte x', "fence file has no 'wirte'; did you mean 'write'?"),
                              ('sim --sed 1', "sim has no option '--sed'; did you mean '--seed'?"),
                              ('sim --locks --sed 1', "sim has no option '--sed'; did you mean '--seed'?"),
-                             ('sim --sessions --plan x', "sim has no option '--plan'; did you mean '--plant'?")):
+                             ('sim --sessions --plnt x', "sim has no option '--plnt'; did you mean '--plant'?")):
             result = weir(*typed.split())
             self.assertEqual(result.returncode, 2, typed)
             self.assertIn(meant, result.stderr)
@@ -483,7 +483,7 @@ class Offline(unittest.TestCase):
         for typed, said in (('nothing', "there is no verb 'nothing'"), ('serve --nothing', "no option '--nothing'"),
                             ('serve -x', "no option '-x'"), ('serve --config', "option '--config' needs a value"),
                             ('check --peek=1 a=b', "option '--peek' takes no value"),
-                            ('sim --mode x', 'must be exact, leased, batched, split, gossip, leased-host, batched-host or gossip-host'),
+                            ('sim --mode x', 'must be exact, leased, batched, split, gossip, leased-host, batched-host, gossip-host or exact-host'),
                             ('sim --limit 1/s --algorithm x', 'must be token_bucket, leaky_bucket, fixed_window')):
             result = weir(*typed.split())
             self.assertEqual(result.returncode, 2, typed)
