@@ -353,6 +353,69 @@ static void see(uint32_t timeline, uint64_t position)
     assert_int_equal(weir_session_token_add(&token, &place, &snapshot.known), 0);
 }
 
+static enum weir_policy_next next_at(struct weir_policy_request request, uint64_t passed_ns)
+{
+    request.begun_ns = CAME;
+    request.now_ns = CAME + passed_ns;
+    request.wait_ns = request.give_up_ns = CAME + 100 * MS;
+    return weir_policy_decide(&request).next;
+}
+
+static void only_who_blocks__waits_for_a_first_answer(void **state)
+{
+    (void)state;
+    struct weir_policy_request request = one_failover();
+    request.route.behind = WEIR_BEHIND_OTHER;
+    snapshot.servers[0].usable = snapshot.servers[1].usable = false;
+    request.caller = WEIR_POLICY_CONNECTION;
+    assert_int_equal(next_at(request, 0), WEIR_POLICY_WAIT);
+    assert_int_equal(next_at(request, 99 * MS), WEIR_POLICY_WAIT);
+    assert_int_equal(next_at(request, 100 * MS), WEIR_POLICY_END);
+    request.caller = WEIR_POLICY_STATEMENT;
+    assert_int_equal(next_at(request, 0), WEIR_POLICY_END);
+}
+
+/* Who does not wait for servers to catch up: the library has those asked once that were not since. */
+static void who_does_not_wait__has_servers_asked_once_more(void **state)
+{
+    (void)state;
+    struct weir_policy_request request = one_failover();
+    request.route.behind = WEIR_BEHIND_ERROR;
+    see(2, 208);
+    snapshot.servers[0].asked_ns = snapshot.servers[1].asked_ns = CAME - 1;
+    request.caller = WEIR_POLICY_CONNECTION;
+    assert_int_equal(next_at(request, 0), WEIR_POLICY_WAIT);
+    assert_int_equal(next_at(request, WEIR_POLICY_REFRESH_NS + 1), WEIR_POLICY_END);
+    request.caller = WEIR_POLICY_STATEMENT;
+    assert_int_equal(next_at(request, 0), WEIR_POLICY_END);
+    request.caller = WEIR_POLICY_CONNECTION;
+    snapshot.servers[0].asked_ns = snapshot.servers[1].asked_ns = CAME + 1;
+    snapshot.servers[0].shown.position = 208;
+    assert_int_equal(next_at(request, 0), WEIR_POLICY_END);
+}
+
+/* What is known of where it is may be older than the token. */
+static void where_it_is__is_asked_before_it_leaves(void **state)
+{
+    (void)state;
+    struct weir_policy_request request = one_failover();
+    request.caller = WEIR_POLICY_CONNECTION;
+    request.route.behind = WEIR_BEHIND_OTHER;
+    request.route.stay = 1;
+    see(2, 200);
+    snapshot.servers[1].shown.position = 192;
+    snapshot.servers[1].asked_ns = CAME;
+    assert_int_equal(next_at(request, 50 * MS), WEIR_POLICY_ASK);
+    request.looked = true;
+    assert_int_equal(next_at(request, 50 * MS), WEIR_POLICY_GO);
+    request.looked = false;
+    request.route.write = true;
+    assert_int_equal(next_at(request, 50 * MS), WEIR_POLICY_GO);
+    request.route.write = false;
+    snapshot.servers[1].asked_ns = CAME + 1;
+    assert_int_equal(next_at(request, 50 * MS), WEIR_POLICY_GO);
+}
+
 static void a_check_that_fails__is_a_loss_on_the_highest_timeline_only(void **state)
 {
     (void)state;
@@ -398,6 +461,9 @@ int main(void)
         cmocka_unit_test(the_service__does_what_the_policy_says),
         cmocka_unit_test(the_library__does_what_the_policy_says),
         cmocka_unit_test(nobody__waits_when_the_time_is_over),
+        cmocka_unit_test(only_who_blocks__waits_for_a_first_answer),
+        cmocka_unit_test(who_does_not_wait__has_servers_asked_once_more),
+        cmocka_unit_test(where_it_is__is_asked_before_it_leaves),
         cmocka_unit_test(a_check_that_fails__is_a_loss_on_the_highest_timeline_only),
         cmocka_unit_test(a_session__stays_where_nothing_speaks_against_it),
     };
