@@ -109,6 +109,9 @@ static void health__of_a_failover(void **state)
     expect(C, WEIR_HEALTH_USABLE);
     weir_health_miss(&servers[B]);
     expect(A, WEIR_HEALTH_FORMER); /* it does not come back because the other is away */
+    follower.started++;            /* and whom one that begins anew follows now nobody can tell */
+    hear(C, follower);
+    expect(C, WEIR_HEALTH_BRANCHLESS);
     weir_health_remove(&health, &servers[B]);
     weir_health_remove(&health, &servers[C]);
     expect(A, WEIR_HEALTH_USABLE);
