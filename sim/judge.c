@@ -108,7 +108,8 @@ void weir_sim_late_judge(struct weir_sim *sim, uint64_t until_ns)
 
 static void late_room(struct weir_sim *sim)
 {
-    memmove(sim->late, sim->late + sim->late_first, sim->late_count * sizeof *sim->late);
+    if (sim->late_count > 0)
+        memmove(sim->late, sim->late + sim->late_first, sim->late_count * sizeof *sim->late);
     sim->late_first = 0;
     if (sim->late_count < sim->late_room / 2)
         return;

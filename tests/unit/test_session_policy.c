@@ -225,6 +225,12 @@ struct outcome {
     unsigned waits, asks;
 };
 
+static bool same(const struct weir_route *one, const struct weir_route *other)
+{
+    return one->server == other->server && one->verdict == other->verdict && one->wait == other->wait &&
+           one->stale == other->stale && one->leader == other->leader;
+}
+
 static struct outcome by_policy(struct weir_policy_request request)
 {
     static const int ends[] = { [WEIR_ROUTE_LOST] = WEIR_ECUTOFF,
@@ -295,7 +301,7 @@ static void the_library__does_what_the_policy_says(void **state)
         assert_int_equal(waits, expected.waits);
         assert_int_equal(asks, expected.asks);
         if (!expected.error)
-            assert_memory_equal(&route, &expected.route, sizeof route);
+            assert_true(same(&route, &expected.route));
         went += !expected.error;
         waited += waits;
         asked += asks;

@@ -85,6 +85,16 @@ static int init(struct weir_keeper *keeper, const struct weir_keeper_options *op
     return 0;
 }
 
+/* There are none where the thread has ended; a simulated process may die with those who wait. */
+static void free_queues(struct weir_keeper *keeper)
+{
+    for (size_t i = 0; keeper->queues.count > 0 && i <= keeper->queues.mask; i++)
+        for (struct weir_hash_node *node = weir_hash_chain(&keeper->queues, i), *next; node; node = next) {
+            next = node->next;
+            free((struct weir_keeper_queue *)node);
+        }
+}
+
 void weir_keeper_destroy_still(struct weir_keeper *keeper)
 {
     if (keeper->still) {
@@ -95,6 +105,7 @@ void weir_keeper_destroy_still(struct weir_keeper *keeper)
     free(keeper->waits_due.members);
     free(keeper->queues_due.members);
     weir_hash_deinit(&keeper->owners);
+    free_queues(keeper);
     weir_hash_deinit(&keeper->queues);
     free(keeper);
 }
