@@ -11,7 +11,7 @@
 #include "sim/modes.h"
 
 #define TICK_NS (WEIR_NS_PER_SECOND / 40)
-#define BOTH_PPM 50000 /* of requests are under both limits */
+#define BOTH_PPM 200000 /* of requests are under both limits */
 #define PEEK_PPM 30000
 #define FALLBACK_KEYS 64
 

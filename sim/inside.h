@@ -101,6 +101,16 @@ static inline const struct weir_limit_spec *weir_sim_revision(const struct weir_
     return revision & 1 ? &sim->plan->changed : &sim->plan->limit;
 }
 
+/* Which definition is the newest: that of the last reload, which all took in the end; or, where the others keep their
+ * files, that of the last that a node took. */
+static inline uint32_t weir_sim_newest_file(const struct weir_sim *sim)
+{
+    uint32_t newest = sim->plan->partial ? 0 : sim->revision;
+    for (uint32_t i = 0; i < sim->plan->nodes; i++)
+        newest = sim->nodes[i].revision > newest ? sim->nodes[i].revision : newest;
+    return newest;
+}
+
 /* world.c */
 struct weir_sim_place *weir_sim_place_of(struct weir_sim *sim, uint32_t place);
 void weir_sim_start_node(struct weir_sim *sim, uint32_t node);
@@ -118,6 +128,8 @@ uint32_t weir_sim_stuck(const struct weir_sim *sim, uint64_t longer_than_ns);
 /* `units` are admitted at now_ns, which is the check's: is the bound kept? */
 void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_decision *decision, uint64_t now_ns,
                     uint64_t units);
+/* What the node admits alone is held against its share of this. */
+void weir_sim_alone_init(struct weir_sim *sim, const struct weir_limit_spec *larger, uint32_t node);
 /* The window that a decision of the node falls into now. */
 uint64_t weir_sim_window(const struct weir_sim *sim, uint32_t node);
 /* Judges what was admitted as of a time up to this, which is the check's. */

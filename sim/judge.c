@@ -80,6 +80,23 @@ void weir_sim_wrong(struct weir_sim *sim, const char *why)
     (void)snprintf(result->why, sizeof result->why, "%s", why);
 }
 
+/* What a node may admit while the engine is away: whole units, what is left over to the lowest numbers. */
+static struct weir_limit_spec share_of(const struct weir_limit_spec *limit, uint32_t nodes, uint32_t node)
+{
+    struct weir_limit_spec share = { .algorithm = WEIR_TOKEN_BUCKET, .period_ns = limit->period_ns };
+    share.count = limit->count / nodes + (node < limit->count % nodes);
+    share.burst = limit->burst / nodes + (node < limit->burst % nodes);
+    if (limit->burst > 0 && share.burst == 0)
+        share.count = 0;
+    return share;
+}
+
+void weir_sim_alone_init(struct weir_sim *sim, const struct weir_limit_spec *larger, uint32_t node)
+{
+    const struct weir_limit_spec share = share_of(larger, sim->plan->nodes, node);
+    weir_sim_check_init(&sim->alone[node], &share);
+}
+
 void weir_sim_admitted_alone(struct weir_sim *sim, uint32_t node, uint64_t units)
 {
     if (weir_sim_check_admit(&sim->alone[node], weir_sim_now(sim, node), 0, units) > 0)

@@ -83,6 +83,7 @@ struct weir_sim_plan {
     struct weir_sim_load loads[WEIR_SIM_LOADS_MAX];
     struct weir_sim_fault faults[WEIR_SIM_FAULTS_MAX];
     bool numbered;     /* files say which is newer (`revision: N`), where nodes learn of reloads from each other */
+    bool partial;      /* the others keep their files when a reload ends, and hear of it all the same */
     uint32_t tick_ppm; /* of the ticks at which a node's timer is due bring a request, just before it or just after */
     bool door;         /* a client stands before each node that starts */
     enum weir_sim_plant plant;

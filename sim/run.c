@@ -142,13 +142,13 @@ static void nodes_settle(struct weir_sim *sim)
     for (uint32_t i = 0; i < sim->plan->faults_count; i++)
         all &= (sim->active >> i & 1) == 0 || sim->plan->faults[i].kind != WEIR_SIM_RELOAD;
     for (uint32_t i = 0; i < sim->plan->nodes; i++)
-        all &= !sim->nodes[i].downed_by && sim->nodes[i].revision == sim->revision;
+        all &= !sim->nodes[i].downed_by && (sim->plan->partial || sim->nodes[i].revision == sim->revision);
     if (!all || sim->settled)
         return;
     weir_sim_late_judge(sim, WEIR_NEVER);
     sim->settled = true;
     weir_sim_check_deinit(&sim->newest);
-    weir_sim_check_init(&sim->newest, weir_sim_revision(sim, sim->revision));
+    weir_sim_check_init(&sim->newest, weir_sim_revision(sim, weir_sim_newest_file(sim)));
 }
 
 static void limit_changes(struct weir_sim *sim, uint64_t nodes)
@@ -226,7 +226,7 @@ static void fault_due(struct weir_sim *sim, uint32_t index, enum fault_moment mo
         if (fault->kind == WEIR_SIM_CRASH)
             nodes_start(sim, index, nodes);
         else if (fault->kind == WEIR_SIM_RELOAD)
-            nodes_reload(sim, all_nodes(sim->plan));
+            nodes_reload(sim, sim->plan->partial ? 0 : all_nodes(sim->plan));
         return;
     }
     sim->active |= UINT64_C(1) << index;
@@ -317,17 +317,6 @@ static void event_due(struct weir_sim *sim, const struct weir_sim_event *event)
     }
 }
 
-/* What a node may admit while the engine is away: whole units, what is left over to the lowest numbers. */
-static struct weir_limit_spec share_of(const struct weir_limit_spec *limit, uint32_t nodes, uint32_t node)
-{
-    struct weir_limit_spec share = { .algorithm = WEIR_TOKEN_BUCKET, .period_ns = limit->period_ns };
-    share.count = limit->count / nodes + (node < limit->count % nodes);
-    share.burst = limit->burst / nodes + (node < limit->burst % nodes);
-    if (limit->burst > 0 && share.burst == 0)
-        share.count = 0;
-    return share;
-}
-
 static void world_init(struct weir_sim *sim)
 {
     const struct weir_sim_plan *plan = sim->plan;
@@ -345,8 +334,7 @@ static void world_init(struct weir_sim *sim)
     sim->bound_crash = mode->bound_crash ? mode->bound_crash(plan) : 0;
     for (uint32_t i = 0; i < plan->nodes; i++) {
         struct weir_sim_place *p = &sim->nodes[i];
-        const struct weir_limit_spec share = share_of(&larger, plan->nodes, i);
-        weir_sim_check_init(&sim->alone[i], &share);
+        weir_sim_alone_init(sim, &larger, i);
         p->first = p->last = WEIR_SIM_NONE;
         p->base_ns = weir_sim_random_in(&sim->random, 1, 1000) * WEIR_NS_PER_SECOND;
         p->rate = (int64_t)weir_sim_random_in(&sim->random, 0, 2 * drift) - (int64_t)drift;
@@ -423,10 +411,10 @@ static void judge_end(struct weir_sim *sim)
         result->bound = sim->bound;
     if (plan->calm_ns == 0)
         return;
-    result->calm_limit = calm_limit(weir_sim_revision(sim, sim->revision), calm_ns);
+    result->calm_limit = calm_limit(weir_sim_revision(sim, weir_sim_newest_file(sim)), calm_ns);
     if (sim->doubtful) /* it is one of the two */
         result->calm_limit = weir_min_u64(result->calm_limit,
-                                          calm_limit(weir_sim_revision(sim, sim->revision + 1), calm_ns));
+                                          calm_limit(weir_sim_revision(sim, weir_sim_newest_file(sim) + 1), calm_ns));
     uint32_t least_ppm = plan->mode->calm_ppm ? plan->mode->calm_ppm(plan) : 0;
     char text[96];
     if (weir_sim_stuck(sim, weir_max_u64(WEIR_NS_PER_SECOND, 10 * plan->deadline_ns)) > 0)

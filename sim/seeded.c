@@ -237,7 +237,9 @@ static void reloads_draw(struct weir_sim_plan *plan)
     struct weir_sim_random random = { ~plan->seed };
     if (!plan->mode->reload || plan->calm_ns == 0 || weir_sim_random_below(&random, 2))
         return;
-    plan->numbered = weir_sim_random_below(&(struct weir_sim_random){ random.state + 1 }, 2) > 0;
+    struct weir_sim_random files = { random.state + 1 };
+    plan->numbered = weir_sim_random_below(&files, 2) > 0;
+    plan->partial = plan->mode->engine_size > 0 && weir_sim_random_below(&files, 2);
     plan->changed = plan->limit;
     plan->changed.count = plan->limit.count * weir_sim_random_in(&random, 25, 200) / 100 + 1;
     if (plan->limit.burst > 0)
@@ -245,8 +247,10 @@ static void reloads_draw(struct weir_sim_plan *plan)
     uint64_t most = weir_max_u64(weir_limit_capacity(&plan->limit), weir_limit_capacity(&plan->changed));
     uint64_t least = weir_min_u64(plan->limit.count, plan->changed.count);
     uint64_t longest_ns = weir_mul_div(plan->limit.period_ns, most, least);
-    for (uint64_t count = weir_sim_random_in(&random, 1, 4); count > 0 && plan->duration_ns + longest_ns < LONGEST_NS;
-         count--) {
+    /* A file that is as it was tells nothing: who took none of the reloads does not take back what others took. */
+    uint64_t most_reloads = plan->partial && !plan->numbered ? 1 : 4;
+    for (uint64_t count = weir_sim_random_in(&random, 1, most_reloads);
+         count > 0 && plan->duration_ns + longest_ns < LONGEST_NS; count--) {
         struct weir_sim_fault *fault = &plan->faults[plan->faults_count++];
         *fault = (struct weir_sim_fault){ .kind = WEIR_SIM_RELOAD, .nodes = mask_draw(&random, plan->nodes) };
         fault->from_ns = weir_sim_random_in(&random, FAULTS_FROM_NS, FAULTS_UNTIL_NS - 1000 * MS);

@@ -31,7 +31,7 @@ uint32_t weir_sim_file(const struct weir_sim *sim, uint32_t node)
 const struct weir_limit_spec *weir_sim_newest(const struct weir_sim *sim)
 {
     bool calm = sim->plan->calm_ns > 0 && sim->now_ns >= sim->plan->calm_ns;
-    return sim->settled && calm ? weir_sim_revision(sim, sim->revision) : NULL;
+    return sim->settled && calm ? weir_sim_revision(sim, weir_sim_newest_file(sim)) : NULL;
 }
 
 const struct weir_limit *weir_sim_limit(const struct weir_sim *sim)
@@ -388,7 +388,7 @@ void weir_sim_start_node(struct weir_sim *sim, uint32_t node)
     struct weir_sim_place *p = &sim->nodes[node];
     memset(p->state, 0, sim->plan->mode->node_size);
     p->wake_ns = p->pending_ns = p->wall_high_ns = 0;
-    p->revision = sim->revision;
+    p->revision = sim->plan->partial ? p->revision : sim->revision;
     if (sim->plan->mode->start)
         sim->plan->mode->start(sim, node, p->state);
     if (sim->plan->door)
@@ -405,7 +405,7 @@ void weir_sim_crash_node(struct weir_sim *sim, uint32_t node)
 {
     struct weir_sim_place *p = &sim->nodes[node];
     p->life++;
-    sim->doubtful |= sim->revision > 0 && !sim->plan->numbered;
+    sim->doubtful |= sim->revision > 0 && !sim->plan->numbered && (!sim->plan->partial || p->revision > 0);
     while (p->first != WEIR_SIM_NONE) {
         sim->result->nodes[node].dropped++;
         waiting_drop(sim, p->first);
