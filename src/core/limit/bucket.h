@@ -24,8 +24,6 @@
 static inline __attribute__((always_inline)) uint64_t weir_bucket_remaining(const struct weir_limit *limit,
                                                                             uint64_t ahead)
 {
-    weir_debug_assert(weir_word(limit, emission) > 0);
-    weir_debug_assert(weir_word(limit, span) == weir_word(limit, capacity) * weir_word(limit, emission));
     if (ahead >= weir_word(limit, span))
         return 0;
     uint64_t left = weir_word(limit, span) - ahead,
