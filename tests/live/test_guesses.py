@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 from ports import free_port
@@ -78,17 +79,29 @@ class Guesses(unittest.TestCase):
         for _ in range(GUESSES):
             self.assertIn('WRONGPASS', str(client.read()))
 
+    def with_no_guess_left(self, ask, *sources):
+        """What is answered while the address has no guess: if this machine takes longer, at the next address."""
+        for source in sources:
+            self.exhausted += 1
+            begun = time.monotonic()
+            self.exhaust(source)
+            answer = ask(source)
+            if time.monotonic() - begun < 6:
+                return answer
+        self.fail('each time it took six seconds')
+
     def test_guesses_are_bounded_by_address_and_counted(self):
         self.serve('always')
+        self.exhausted = 0
         known = self.resp('127.0.0.3')
         self.assertEqual(known.ask('AUTH', READER), 'OK')
-        self.exhaust('127.0.0.3')
-        self.assertIn('too many wrong tokens', str(self.resp('127.0.0.3').ask('AUTH', 'guess-%011d' % 99)))
+        self.assertIn('too many wrong tokens', str(self.with_no_guess_left(
+            lambda source: self.resp(source).ask('AUTH', 'guess-%011d' % 99), '127.0.0.3', '127.0.1.3', '127.0.2.3')))
         # A right one that this address has not shown yet is not looked at either, over HTTP neither.
-        self.exhaust('127.0.0.4')
-        self.assertIn('too many wrong tokens', str(self.resp('127.0.0.4').ask('AUTH', WRITER)))
-        self.exhaust('127.0.0.5')
-        status, answer = self.http(f'X-Weir-Token: {WRITER}\r\n', source='127.0.0.5')
+        self.assertIn('too many wrong tokens', str(self.with_no_guess_left(
+            lambda source: self.resp(source).ask('AUTH', WRITER), '127.0.0.4', '127.0.1.4', '127.0.2.4')))
+        status, answer = self.with_no_guess_left(
+            lambda source: self.http(f'X-Weir-Token: {WRITER}\r\n', source=source), '127.0.0.5', '127.0.1.5', '127.0.2.5')
         self.assertEqual(status, 429)
         self.assertIn(int(re.search(rb'Retry-After: (\d+)', answer)[1]), range(1, 7))
         # Who is known there stays, and so does who has an old token; another address is not concerned.
@@ -97,8 +110,10 @@ class Guesses(unittest.TestCase):
         self.assertEqual(known.ask('PING'), 'PONG')
         self.assertIn('WRONGPASS', str(self.resp('127.0.0.3').ask('AUTH', 'guess-%011d' % 0)))
         self.assertEqual(self.resp('127.0.0.2').ask('AUTH', WRITER), 'OK')
-        self.assertEqual(self.metric('weir_tokens_wrong_total'), 3 * GUESSES + 1)
-        self.assertEqual(self.metric('weir_tokens_unseen_total'), 3)
+        late = self.exhausted - 3  # a token shown too late may have been looked at
+        wrong = self.exhausted * GUESSES + 1
+        self.assertIn(self.metric('weir_tokens_wrong_total'), range(wrong, wrong + late + 1))
+        self.assertIn(self.metric('weir_tokens_unseen_total'), range(3, 3 + late + 1))
 
     def told(self, pattern):
         wait_for(lambda: re.search(pattern, self.weir.output(), re.M), f'it is not in the log: {pattern}')

@@ -7,7 +7,9 @@
 
 #define SPAN_MAX ((wide)1 << 56) /* ticks: the longest time to fill that the core keeps */
 #define HOUR ((wide)3600 * WEIR_NS_PER_SECOND)
-#define DEBT_MAX ((wide)1 << 57) /* ticks: what a lowered limit remembers of units used before, at most */
+#define DEBT_MAX ((wide)1 << 57)          /* ticks: what a lowered limit remembers of units used before, at most */
+#define UNITS_MAX ((wide)UINT64_MAX)      /* the same in units, in windows */
+#define COUNTER_UNITS_MAX ((wide)1 << 62) /* and in a window of a sliding counter, which is kept with the one before */
 
 static wide ceil_div(wide a, wide b)
 {
@@ -264,7 +266,8 @@ void reference_charge(struct reference *r, uint64_t now_ns, uint64_t units)
         add_hits(r, now_ns, units);
     } else {
         enter_window(r, now_ns);
-        r->count += units;
+        wide most = r->spec.algorithm == WEIR_SLIDING_COUNTER ? COUNTER_UNITS_MAX : UNITS_MAX;
+        r->count = r->count + units < most ? r->count + units : most;
     }
 }
 
@@ -418,7 +421,8 @@ uint64_t reference_convert(struct reference *r, uint64_t now_ns, const struct we
         convert_bucket(&from, r, now_ns);
         return reference_used(r, now_ns);
     }
-    uint64_t units = (uint64_t)carried_parts(&from, r, used, 1);
+    wide carried = carried_parts(&from, r, used, 1);
+    uint64_t units = (uint64_t)(carried < UNITS_MAX ? carried : UNITS_MAX);
     units = spec->algorithm == WEIR_SLIDING_LOG && units > WEIR_LOG_MAX ? WEIR_LOG_MAX : units;
     if (spec->period_ns != from.spec.period_ns || on_calendar(r) || on_calendar(&from)) {
         reference_charge(r, now_ns, units);
