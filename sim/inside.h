@@ -55,6 +55,7 @@ struct weir_sim {
     struct weir_sim_check check;                     /* by the larger of both, in rate and in burst */
     struct weir_sim_check newest;                    /* by the newest, of what was admitted since all nodes have it */
     bool settled;                                    /* they have */
+    bool lost;                                       /* the engine has lost state */
     bool doubtful;                                   /* a reload may have died with a node before anybody heard of it */
     struct weir_sim_check alone[WEIR_SIM_NODES_MAX]; /* of each node's share */
     struct weir_sim_late *late; /* admitted as of an earlier time: held back for a while, to be judged in its order */

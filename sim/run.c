@@ -89,6 +89,7 @@ static void engine_loses(struct weir_sim *sim, const struct weir_sim_fault *faul
         if (mode->engine_start)
             mode->engine_start(sim, sim->engine.state);
     }
+    sim->lost = true;
     /* What nodes still held of the old state is spent within the life of a chunk. Lost too is by how much the limit
      * had been passed already, which nobody pays back. */
     uint64_t grace_ns = sim->plan->chunk_ttl_ns + 2 * sim->plan->deadline_ns;
@@ -195,6 +196,10 @@ static void nodes_start(struct weir_sim *sim, uint32_t index, uint64_t nodes)
             continue;
         sim->nodes[node].downed_by = 0;
         weir_sim_start_node(sim, node);
+        if (sim->lost && sim->plan->partial && !sim->plan->numbered && sim->revision > 0) {
+            sim->doubtful = true; /* whoever knew which of two files is the newer may be gone */
+            sim->settled = false;
+        }
     }
 }
 
