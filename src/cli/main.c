@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "cli/apart.h"
 #include "cli/option.h"
+#include "cli/streams.h"
 #include "cli/verbs.h"
 
 struct verb {
     const char *name;
     const char *summary;
-    int (*run)(int argc, char **argv);
+    int (*run)(int argc, char **argv); /* NULL: the program does it */
+    const char *program;
 };
 
 static const struct verb verbs[] = {
-    { "serve", "answer Redis clients and HTTP", weir_cli_serve },
-    { "check", "ask a running server whether a request may proceed", weir_cli_check },
-    { "lock", "run a command under a lock, and end it before the lock is lost", weir_cli_lock },
-    { "explain", "say which limits a request would meet, and why not the others", weir_cli_explain },
-    { "fence", "keep a value in a folder that only the newest holder of a lock can write", weir_cli_fence },
-    { "reads", "say how often reads of your replicas go back, and what would prevent it", weir_cli_reads },
-    { "rules", "check a configuration", weir_cli_rules },
-    { "sim", "run nodes, network and faults in virtual time and check the bounds", weir_cli_sim },
-    { "version", "print the version", weir_cli_version },
+    { "serve", "answer Redis clients and HTTP", weir_cli_serve, NULL },
+    { "check", "ask a running server whether a request may proceed", weir_cli_check, NULL },
+    { "lock", "run a command under a lock, and end it before the lock is lost", weir_cli_lock, NULL },
+    { "explain", "say which limits a request would meet, and why not the others", weir_cli_explain, NULL },
+    { "fence", "keep a value in a folder that only the newest holder of a lock can write", weir_cli_fence, NULL },
+    { "reads", "say how often reads of your replicas go back, and what would prevent it", NULL, "weir-reads" },
+    { "rules", "check a configuration", weir_cli_rules, NULL },
+    { "sim", "run nodes, network and faults in virtual time and check the bounds", NULL, "weir-sim" },
+    { "version", "print the version", weir_cli_version, NULL },
 };
 
 static void print_help(FILE *out)
@@ -45,24 +45,14 @@ static void verb_unknown(const char *typed)
                 weir_nearest_format(&nearest, "", hint, sizeof(hint)));
 }
 
-/* Where they are closed, the first socket or file that is opened would get what is printed. */
-static bool standard_streams_open(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
-            return false;
-    }
-    return true;
-}
-
 int main(int argc, char **argv)
 {
-    if (!standard_streams_open())
+    if (!weir_streams_open())
         return WEIR_EXIT_ERROR;
     const char *wanted = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
         if (strcmp(wanted, verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
+            return verbs[i].run ? verbs[i].run(argc - 1, argv + 1) : weir_apart_run(verbs[i].program, argv + 1);
     }
     if (strcmp(wanted, "--help") == 0 || strcmp(wanted, "-h") == 0 || strcmp(wanted, "help") == 0) {
         print_help(stdout);

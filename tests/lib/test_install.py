@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is installed: the headers and nothing private, a library that exports what they declare and nothing else, and
 that needs nothing but libc; a weir.pc that finds both."""
+import os
 import pathlib
 import re
+import shutil
+import subprocess
+import tempfile
 import unittest
 
 from installed import ROOT, Installed, run
@@ -83,11 +87,36 @@ class Install(unittest.TestCase):
         self.assertEqual(len(programs), 1)
         self.assertIn('0.', run(programs[0], 'version'))
 
+    def test_programs_beside(self):
+        """`weir sim` and `weir reads` are programs of their own, found from where weir is, however it is called."""
+        weir = self.installed.find('bin/weir')
+        link = self.installed.root / 'linked'
+        link.symlink_to(weir)
+        for called in (weir, link, os.path.relpath(weir)):
+            self.assertIn('Usage: weir sim', run(called, 'sim', '--help'))
+            self.assertIn('weir reads check', run(called, 'reads', '--help'))
+        done = subprocess.run(['other', 'sim', '--nope'], executable=weir, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
+                         (2, "weir: sim has no option '--nope'; did you mean '--nodes'?"))
+
+    def test_programs_that_cannot_be_started(self):
+        with tempfile.TemporaryDirectory() as folder:
+            weir = shutil.copy(self.installed.find('bin/weir'), folder)
+            other = pathlib.Path(folder, 'weir-sim')
+            for made, why in ((lambda: None, f'is not in {folder} or {folder}/'),
+                              (other.touch, f'{other}, which cannot be started: Permission denied'),
+                              (lambda: other.chmod(0o755), 'cannot be started: Exec format error')):
+                made()
+                done = subprocess.run([weir, 'sim', '--seed', '1'], capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stdout), (2, ''))
+                self.assertIn('weir: weir sim is the program ', done.stderr)
+                self.assertIn(why, done.stderr)
+
     def test_nothing_else(self):
         names = {path.name for path in self.installed.root.rglob('*') if not path.is_dir()}
         headers = {path.name for path in pathlib.Path(ROOT / 'include/weir').iterdir()}
         libraries = {name for name in names if name.startswith(('libweir.', 'libweir-session.'))}
-        self.assertEqual(names - headers - libraries - {'weir-session.pc'}, {'weir', 'weir.pc'})
+        self.assertEqual(names - headers - libraries - {'weir-session.pc'}, {'weir', 'weir.pc', 'weir-reads', 'weir-sim'})
 
 
 if __name__ == '__main__':

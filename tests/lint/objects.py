@@ -20,7 +20,7 @@ def objects(build):
         floor = path.relative_to(build / 'src').parts[0]
         # Of generated and foreign sources no floor is responsible.
         found[path] = floor if floor in house.FLOORS and 'llhttp' not in path.parent.name else None
-    for path in sorted((build / 'weir.p').glob('src_*.o')):
+    for path in sorted(build.glob('weir*.p/src_*.o')):
         floor = path.name.split('_')[1]
         found[path] = floor if floor in house.FLOORS else None
     return {path: floor for path, floor in found.items() if floor}

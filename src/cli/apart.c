@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/apart.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/beside.h"
+#include "cli/verbs.h"
+
+int weir_apart_run(const char *program, char **argv)
+{
+    struct weir_beside beside;
+    if (!weir_beside_find(WEIR_BESIDE_PROGRAM, program, &beside)) {
+        fprintf(stderr,
+                "weir: weir %s is the program %s, which is not in %s: make install puts it there (weir-reads is "
+                "built where libpq is)\n",
+                argv[0], program, beside.folders);
+        return WEIR_EXIT_ERROR;
+    }
+    (void)execv(beside.path, argv);
+    fprintf(stderr, "weir: weir %s is the program %s, which cannot be started: %s\n", argv[0], beside.path,
+            strerror(errno));
+    return WEIR_EXIT_ERROR;
+}
