@@ -225,18 +225,22 @@ static bool is_told_of_reloads(const struct exact_node *self)
     return breaker->state == WEIR_BREAKER_CLOSED && now_ns - breaker->closed_ns > 2 * WEIR_REVISOR_PERIOD_NS;
 }
 
+static bool is_left_behind(const struct exact_node *self, const struct exact_pending *pending)
+{
+    const struct weir_limit_spec *newest = weir_sim_newest(self->sim), *spec = &pending->ops[0].limit->spec;
+    return newest && (newest->count != spec->count || newest->burst != spec->burst);
+}
+
 static bool decide_answered(struct exact_node *self, struct exact_pending *pending, const struct exact_head *head)
 {
-    const struct weir_limit_spec *newest = weir_sim_newest(self->sim);
     weir_script_finish(&pending->request);
     for (size_t i = 0; i < pending->request.count; i++)
         weir_fallback_answered(self->fallback, i);
     bool admitted = pending->request.decision.admitted;
-    const struct weir_limit_spec *spec = &pending->ops[0].limit->spec;
     if (pending->waits && admitted != head->charged)
         weir_sim_wrong(self->sim, admitted ? "a client is told yes, and the engine charged nothing"
                                            : "a client is told no, and the engine charged it");
-    if (newest && is_told_of_reloads(self) && (newest->count != spec->count || newest->burst != spec->burst))
+    if (weir_sim_is_calm(self->sim) && is_told_of_reloads(self) && is_left_behind(self, pending))
         weir_sim_wrong(self->sim, "a node decides by a definition that others left behind");
     return admitted;
 }
@@ -272,6 +276,8 @@ static void expire(struct exact_node *self)
 
 static enum weir_sim_say submit(struct exact_node *self, struct exact_pending *pending)
 {
+    if (is_left_behind(self, pending))
+        weir_sim_newest_again(self->sim);
     if (!send_call(self, pending)) {
         bool admitted = decide_failed(self, pending, WEIR_EDOWN);
         pending_free(pending);

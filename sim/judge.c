@@ -70,6 +70,13 @@ void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_d
                    (unsigned long long)bound);
 }
 
+void weir_sim_newest_again(struct weir_sim *sim)
+{
+    weir_sim_late_judge(sim, WEIR_NEVER);
+    weir_sim_check_deinit(&sim->newest);
+    weir_sim_check_init(&sim->newest, weir_sim_revision(sim, weir_sim_newest_file(sim)));
+}
+
 void weir_sim_wrong(struct weir_sim *sim, const char *why)
 {
     struct weir_sim_result *result = sim->result;

@@ -146,10 +146,8 @@ static void nodes_settle(struct weir_sim *sim)
         all &= !sim->nodes[i].downed_by && (sim->plan->partial || sim->nodes[i].revision == sim->revision);
     if (!all || sim->settled)
         return;
-    weir_sim_late_judge(sim, WEIR_NEVER);
+    weir_sim_newest_again(sim);
     sim->settled = true;
-    weir_sim_check_deinit(&sim->newest);
-    weir_sim_check_init(&sim->newest, weir_sim_revision(sim, weir_sim_newest_file(sim)));
 }
 
 static void limit_changes(struct weir_sim *sim, uint64_t nodes)

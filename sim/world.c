@@ -30,8 +30,12 @@ uint32_t weir_sim_file(const struct weir_sim *sim, uint32_t node)
 
 const struct weir_limit_spec *weir_sim_newest(const struct weir_sim *sim)
 {
-    bool calm = sim->plan->calm_ns > 0 && sim->now_ns >= sim->plan->calm_ns;
-    return sim->settled && calm ? weir_sim_revision(sim, weir_sim_newest_file(sim)) : NULL;
+    return sim->settled ? weir_sim_revision(sim, weir_sim_newest_file(sim)) : NULL;
+}
+
+bool weir_sim_is_calm(const struct weir_sim *sim)
+{
+    return sim->plan->calm_ns > 0 && sim->now_ns >= sim->plan->calm_ns;
 }
 
 const struct weir_limit *weir_sim_limit(const struct weir_sim *sim)
