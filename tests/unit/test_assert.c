@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/phase.h"
 #include "table/internal.h"
 #include "table/logs.h"
 
@@ -63,6 +64,19 @@ static void an_assertion_says_what_and_where(void **state)
     stops(two_and_two, "assertion failed: two + two == 5");
     (void)snprintf(place, sizeof place, "weir: %s:%d: ", __FILE__, TWO_AND_TWO);
     stops(two_and_two, place);
+}
+
+static void move_back(void)
+{
+    static const struct weir_phase phases[] = { { "young", WEIR_PHASE(1) }, { "old", 0 } };
+    weir_phase_check(phases, 0, 1);
+    weir_phase_check(phases, 1, 0);
+}
+
+static void a_move_that_no_table_has_is_named(void **state)
+{
+    (void)state;
+    stops(move_back, "no phase moves from old to young");
 }
 
 static void forgotten(void *context, uint32_t limit, uint64_t a, uint64_t b, bool evicted)
@@ -225,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_assertion_says_what_and_where),
+        cmocka_unit_test(a_move_that_no_table_has_is_named),
         cmocka_unit_test(the_table_is_checked),
         cmocka_unit_test(the_side_memory_is_checked),
     };
