@@ -282,25 +282,21 @@ void locks_waits_forget(struct locks *locks, const struct locks_request *request
 
 static const char *queue_fault(const struct locks *locks, const struct weir_keeper_queue *queue)
 {
-    const struct weir_waiter *before = NULL;
-    size_t members = 0, untimed = 0, unseen = 0;
-    for (struct weir_waiter *at = queue->waiting.first; at; before = at, at = at->next) {
+    const char *fault = weir_waiting_fault(&queue->waiting);
+    for (struct weir_waiter *at = fault ? NULL : queue->waiting.first; at; at = at->next) {
         const struct weir_keeper_own *own = &weir_keeper_request_of(at)->own;
         const struct locks_request *request = weir_keeper_request_of(at)->context;
-        if (at->previous != before || !at->queued || own->queue != queue || ++members > locks->waits.count)
+        if (own->queue != queue)
             return "the list of those who wait is broken";
         if (locks->waits.records[request->id].told != LOCKS_OPEN)
             return "one who has been answered waits on";
-        if (own->timed && own->due.place == 0 && !own->busy)
+        if (at->phase == WEIR_WAITER_WAITING && own->due.place == 0)
             return "a wait does not end";
-        untimed += !own->timed;
-        unseen += !own->timed && !own->busy;
     }
-    if (queue->waiting.last != before || members != queue->waiting.count || members == 0)
+    if (!fault && queue->waiting.count == 0)
         return "the list of those who wait is broken";
-    if (untimed != queue->untimed || (queue->asked && unseen > 0))
-        return "of those who wait, some are forgotten";
-    return queue->due.place == 0 || queue->in_flight ? "nobody asks again for those who wait" : NULL;
+    bool asks = queue->due.place > 0 && queue->due.at_ns == queue->waiting.ask_ns;
+    return fault || asks ? fault : "nobody asks again for those who wait";
 }
 
 void locks_waits_turned(struct locks *locks, const struct locks_weir *weir)

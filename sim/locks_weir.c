@@ -419,8 +419,6 @@ void locks_weir_kill(struct locks *locks, uint32_t at)
     locks->result->restarts++;
     for (struct locks_request *request; (request = weir->open);) {
         weir->open = request->next;
-        if (!locks->result->broken) /* else it may be none */
-            weir_keeper_queue_leave(weir->keeper, &request->request);
         locks_waits_forget(locks, request);
         free(request);
     }

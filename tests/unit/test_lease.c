@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * core/lease: permits and waiting against slow references that are plainly right, by random operations; the rest
- * promise by promise. */
+ * core/lease: permits against a slow reference that is plainly right, by random operations; the rest promise by
+ * promise. Its wait queue is test_waiting.c. */
 #include "core/lease/deadline.h"
 #include "core/lease/incarnation.h"
 #include "core/lease/permits.h"
 #include "core/lease/quorum.h"
-#include "core/lease/waiting.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,46 +124,6 @@ static void lease__a_renewal_after_the_end_is_refused_though_nobody_took_it(void
     assert_false(weir_permits_renew(&permits, 7, 10, 119, &permit));
     assert_int_equal(weir_permits_take(&permits, 7, 2, 10, 119, &permit), WEIR_PERMITS_GRANTED);
     assert_int_equal(permit.number, 2);
-}
-
-/* ---- waiting: against an array ---- */
-
-static void lease__who_waits_is_in_order_of_arrival_whoever_leaves(void **state)
-{
-    (void)state;
-    enum { ALL = 20 };
-    struct test_random random = { seed };
-    struct weir_waiter waiters[ALL] = { 0 };
-    struct weir_waiting waiting = { 0 };
-    size_t order[ALL], count = 0;
-    for (int step = 0; step < 20000; step++) {
-        size_t at = test_random_below(&random, ALL), i = 0;
-        uint64_t now_ns = test_random_below(&random, 100), soonest_ns = UINT64_MAX;
-        while (i < count && order[i] != at)
-            i++;
-        weir_waiting_remove(&waiting, &waiters[at]); /* one that does not wait: nothing */
-        if (i < count) {
-            count--;
-            memmove(&order[i], &order[i + 1], (count - i) * sizeof order[0]);
-        } else {
-            waiters[at].holder = at + 1;
-            waiters[at].until_ns = test_random_below(&random, 100);
-            weir_waiting_add(&waiting, &waiters[at]);
-            order[count++] = at;
-        }
-        const struct weir_waiter *waiter = waiting.first, *overdue = NULL;
-        for (i = 0; i < count; i++, waiter = waiter->next) {
-            assert_ptr_equal(waiter, &waiters[order[i]]);
-            assert_ptr_equal(weir_waiting_find(&waiting, order[i] + 1), waiter);
-            soonest_ns = waiter->until_ns < soonest_ns ? waiter->until_ns : soonest_ns;
-            if (!overdue && waiter->until_ns <= now_ns)
-                overdue = waiter;
-        }
-        assert_null(waiter);
-        assert_int_equal(waiting.count, count);
-        assert_ptr_equal(weir_waiting_overdue(&waiting, now_ns), overdue);
-        assert_int_equal(weir_waiting_next_ns(&waiting), soonest_ns);
-    }
 }
 
 /* ---- the holder's deadline ---- */
@@ -337,7 +296,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lease__permits_agree_with_a_plain_reference),
         cmocka_unit_test(lease__a_renewal_after_the_end_is_refused_though_nobody_took_it),
-        cmocka_unit_test(lease__who_waits_is_in_order_of_arrival_whoever_leaves),
         cmocka_unit_test(lease__the_deadline_is_of_the_sending_less_a_margin),
         cmocka_unit_test(lease__a_lost_deadline_stays_lost),
         cmocka_unit_test(lease__the_incarnation_is_above_all_that_was_seen),

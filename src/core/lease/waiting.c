@@ -2,54 +2,255 @@
 #include "core/lease/waiting.h"
 
 #include "base/assert.h"
+#include "base/checked.h"
 
-void weir_waiting_add(struct weir_waiting *waiting, struct weir_waiter *waiter)
+static bool is_over(const struct weir_waiter *waiter, uint64_t now_ns)
 {
-    weir_assert(!waiter->queued);
-    weir_assert((waiting->first == NULL) == (waiting->count == 0));
-    weir_assert(!waiting->last || !waiting->last->next);
-    waiter->queued = true;
-    waiter->next = NULL;
-    waiter->previous = waiting->last;
-    *(waiting->last ? &waiting->last->next : &waiting->first) = waiter;
-    waiting->last = waiter;
-    waiting->count++;
+    return waiter->until_ns <= now_ns;
 }
 
-void weir_waiting_remove(struct weir_waiting *waiting, struct weir_waiter *waiter)
+static bool is_first_asked(const struct weir_waiting *waiting)
 {
-    if (!waiter->queued)
-        return;
-    weir_assert(waiting->count > 0);
+    return waiting->ask_ns == UINT64_MAX;
+}
+
+bool weir_waiting_held_by(const struct weir_waiting *waiting, struct weir_owner owner)
+{
+    return waiting->held && weir_owner_equal((struct weir_owner){ waiting->holder, waiting->holder_size }, owner);
+}
+
+/* ---- who comes ---- */
+
+/* What a store that nobody else changes said of the holder stays true; of a shared one it is true for a while. */
+static bool may_hold(const struct weir_waiting *waiting, const struct weir_waiter *waiter, uint64_t now_ns)
+{
+    if (waiter->refuted || waiter->seen > waiting->token.incarnation)
+        return false;
+    if (is_first_asked(waiting) && weir_owner_equal(waiting->first->owner, waiter->owner))
+        return true;
+    bool stale = waiting->poll_ns > 0 && waiting->told && weir_sub_sat(now_ns, waiting->known_ns) >= waiting->poll_ns;
+    return stale || weir_waiting_held_by(waiting, waiter->owner);
+}
+
+enum weir_waiting_fate weir_waiting_come(const struct weir_waiting *waiting, const struct weir_waiter *waiter,
+                                         uint64_t now_ns)
+{
+    weir_assert(waiting->count > 0 && waiter->phase == WEIR_WAITER_COME);
+    if (may_hold(waiting, waiter, now_ns))
+        return WEIR_WAITING_PROBED;
+    bool known = waiting->told && (waiting->down || (waiting->held && waiting->held_until_ns > now_ns));
+    return is_over(waiter, now_ns) && known ? WEIR_WAITING_ENDS : WEIR_WAITING_STAYS;
+}
+
+enum weir_waiting_fate weir_waiting_join(struct weir_waiting *waiting, struct weir_waiter *waiter,
+                                         struct weir_waiter *before, uint64_t now_ns)
+{
+    before = before ? before : waiting->last;
+    weir_assert((waiting->first == NULL) == (waiting->count == 0));
+    weir_assert(!before || weir_waiter_is_queued(before));
+    weir_waiter_move(waiter, WEIR_WAITER_NEW);
+    waiter->previous = before;
+    waiter->next = before ? before->next : NULL;
+    *(waiter->next ? &waiter->next->previous : &waiting->last) = waiter;
+    *(before ? &before->next : &waiting->first) = waiter;
+    waiting->count++;
+    waiting->new_count++;
+    if (is_over(waiter, now_ns))
+        waiting->told = false; /* nothing may be said of it before the next answer */
+    return waiting->told ? WEIR_WAITING_BEGINS : WEIR_WAITING_STAYS;
+}
+
+void weir_waiting_begin(struct weir_waiting *waiting, struct weir_waiter *waiter)
+{
+    weir_assert(waiting->new_count > 0);
+    weir_waiter_move(waiter, WEIR_WAITER_WAITING);
+    waiting->new_count--;
+}
+
+/* ---- who is next ---- */
+
+struct weir_waiter *weir_waiting_ask(struct weir_waiting *waiting, uint64_t now_ns)
+{
+    struct weir_waiter *first = waiting->first;
+    weir_assert(first && !is_first_asked(waiting));
+    if (weir_waiter_is_asked(first)) {
+        waiting->ask_ns = weir_add_sat(now_ns, WEIR_WAITING_AGAIN_MIN_NS);
+        return NULL;
+    }
+    weir_waiter_ask(first);
+    waiting->ask_ns = UINT64_MAX;
+    return first;
+}
+
+static void learn(struct weir_waiting *waiting, const struct weir_waiting_answer *answer, uint64_t now_ns)
+{
+    const char *holder = answer->holder.bytes;
+    weir_assert(answer->holder.size <= sizeof waiting->holder);
+    waiting->down = false;
+    waiting->told = waiting->held = true;
+    waiting->known_ns = now_ns;
+    waiting->held_until_ns = weir_add_sat(now_ns, answer->lease_ns);
+    waiting->token = answer->token;
+    waiting->holder_size = answer->holder.size;
+    for (size_t i = 0; i < answer->holder.size; i++)
+        waiting->holder[i] = holder[i];
+}
+
+/* By what is known of the holder. */
+static void ask_later(struct weir_waiting *waiting, uint64_t now_ns)
+{
+    uint64_t at_ns = weir_min_u64(waiting->held_until_ns, weir_add_sat(now_ns, WEIR_WAITING_AGAIN_MAX_NS));
+    if (waiting->poll_ns > 0)
+        at_ns = weir_min_u64(at_ns, weir_add_sat(now_ns, waiting->poll_ns));
+    waiting->ask_ns = weir_max_u64(at_ns, weir_add_sat(now_ns, WEIR_WAITING_AGAIN_MIN_NS));
+}
+
+static struct weir_waiting_news hear_held(struct weir_waiting *waiting, const struct weir_waiting_answer *answer,
+                                          uint64_t now_ns)
+{
+    const struct weir_waiter *first = waiting->first;
+    bool news = !weir_waiting_held_by(waiting, answer->holder), begins = first->phase == WEIR_WAITER_NEW;
+    learn(waiting, answer, now_ns);
+    ask_later(waiting, now_ns);
+    return (struct weir_waiting_news){ .fate = is_over(first, now_ns) ? WEIR_WAITING_ENDS
+                                               : begins               ? WEIR_WAITING_BEGINS
+                                                                      : WEIR_WAITING_STAYS,
+                                       .probe = news,
+                                       .wake = true };
+}
+
+static struct weir_waiting_news hear_granted(struct weir_waiting *waiting, const struct weir_waiting_answer *answer,
+                                             uint64_t now_ns)
+{
+    struct weir_owner before = { waiting->holder, waiting->holder_size };
+    bool waited = before.size > 0 && !weir_owner_equal(before, answer->holder);
+    learn(waiting, answer, now_ns);
+    ask_later(waiting, now_ns);
+    return (struct weir_waiting_news){ .fate = WEIR_WAITING_ENDS, .waited = waited, .probe = true, .wake = true };
+}
+
+/* Who has just come is told at once; who has waited already goes on, and asking twice for one owner is harmless. */
+static struct weir_waiting_news hear_nothing(struct weir_waiting *waiting, enum weir_waiting_said said, uint64_t now_ns)
+{
+    bool is_new = waiting->first->phase == WEIR_WAITER_NEW;
+    bool own = said == WEIR_WAITING_UNFIT || (said == WEIR_WAITING_LATER && is_new);
+    waiting->down |= !own;
+    waiting->told = !own || waiting->held;
+    waiting->ask_ns = own ? 0 : weir_add_sat(now_ns, WEIR_WAITING_AGAIN_DOWN_NS);
+    return (struct weir_waiting_news){ .fate = own || is_new ? WEIR_WAITING_ENDS : WEIR_WAITING_STAYS,
+                                       .wake = waiting->told };
+}
+
+struct weir_waiting_news weir_waiting_hear(struct weir_waiting *waiting, const struct weir_waiting_answer *answer,
+                                           uint64_t now_ns)
+{
+    weir_assert(is_first_asked(waiting));
+    weir_waiter_hear(waiting->first);
+    if (answer->said == WEIR_WAITING_GRANTED)
+        return hear_granted(waiting, answer, now_ns);
+    if (answer->said == WEIR_WAITING_HELD)
+        return hear_held(waiting, answer, now_ns);
+    return hear_nothing(waiting, answer->said, now_ns);
+}
+
+/* ---- what becomes known beside that ---- */
+
+bool weir_waiting_found(struct weir_waiting *waiting, const struct weir_waiting_answer *answer, uint64_t now_ns)
+{
+    if (is_first_asked(waiting))
+        return false;
+    learn(waiting, answer, now_ns);
+    ask_later(waiting, now_ns);
+    return true;
+}
+
+bool weir_waiting_renewed(struct weir_waiting *waiting, const struct weir_waiting_answer *answer, uint64_t now_ns)
+{
+    if (!weir_waiting_held_by(waiting, answer->holder))
+        return false;
+    learn(waiting, answer, now_ns);
+    return !is_first_asked(waiting);
+}
+
+void weir_waiting_freed(struct weir_waiting *waiting)
+{
+    waiting->held = false;
+    if (!is_first_asked(waiting))
+        waiting->ask_ns = 0;
+}
+
+void weir_waiting_disowned(struct weir_waiting *waiting, struct weir_owner owner)
+{
+    if (weir_waiting_held_by(waiting, owner))
+        weir_waiting_freed(waiting);
+}
+
+/* ---- who leaves ---- */
+
+/* Told who holds the lock; if nobody can be said to hold it, the next answer tells. */
+static enum weir_waiting_fate end_wait(struct weir_waiting *waiting, struct weir_waiter *waiter, bool stopping)
+{
+    if (waiting->held || waiting->down || stopping)
+        return WEIR_WAITING_ENDS;
+    weir_waiter_move(waiter, WEIR_WAITER_NEW);
+    waiting->told = false;
+    waiting->new_count++;
+    return WEIR_WAITING_STAYS;
+}
+
+enum weir_waiting_fate weir_waiting_denied(struct weir_waiting *waiting, struct weir_waiter *waiter, bool stopping)
+{
+    bool overdue = waiter->phase == WEIR_WAITER_OVERDUE;
+    weir_waiter_hear(waiter);
+    if (waiter->gone)
+        return WEIR_WAITING_ENDS;
+    if (overdue)
+        return end_wait(waiting, waiter, stopping);
+    return waiter->phase == WEIR_WAITER_NEW && waiting->told ? WEIR_WAITING_BEGINS : WEIR_WAITING_STAYS;
+}
+
+enum weir_waiting_fate weir_waiting_end(struct weir_waiting *waiting, struct weir_waiter *waiter, bool stopping)
+{
+    bool asked = weir_waiter_is_asked(waiter);
+    if (!asked && (stopping || !weir_waiting_held_by(waiting, waiter->owner)))
+        return end_wait(waiting, waiter, stopping);
+    weir_waiter_move(waiter, WEIR_WAITER_OVERDUE);
+    return asked ? WEIR_WAITING_STAYS : WEIR_WAITING_PROBED; /* its own: is it so still? */
+}
+
+enum weir_waiting_fate weir_waiting_gone(struct weir_waiter *waiter)
+{
+    waiter->gone = true;
+    bool idle = waiter->phase == WEIR_WAITER_NEW || waiter->phase == WEIR_WAITER_WAITING;
+    return idle ? WEIR_WAITING_ENDS : WEIR_WAITING_STAYS;
+}
+
+void weir_waiting_leave(struct weir_waiting *waiting, struct weir_waiter *waiter, enum weir_waiter_phase to)
+{
+    weir_assert(waiting->count > 0 && weir_waiter_is_queued(waiter));
     weir_assert(waiter->previous ? waiter->previous->next == waiter : waiting->first == waiter);
     weir_assert(waiter->next ? waiter->next->previous == waiter : waiting->last == waiter);
     *(waiter->previous ? &waiter->previous->next : &waiting->first) = waiter->next;
     *(waiter->next ? &waiter->next->previous : &waiting->last) = waiter->previous;
     waiter->next = waiter->previous = NULL;
-    waiter->queued = false;
     waiting->count--;
+    waiting->new_count -= weir_waiter_is_new(waiter);
+    weir_waiter_move(waiter, to);
 }
 
-struct weir_waiter *weir_waiting_find(const struct weir_waiting *waiting, uint64_t holder)
+const char *weir_waiting_fault(const struct weir_waiting *waiting)
 {
-    struct weir_waiter *waiter = waiting->first;
-    while (waiter && waiter->holder != holder)
-        waiter = waiter->next;
-    return waiter;
-}
-
-struct weir_waiter *weir_waiting_overdue(const struct weir_waiting *waiting, uint64_t now_ns)
-{
-    struct weir_waiter *waiter = waiting->first;
-    while (waiter && waiter->until_ns > now_ns)
-        waiter = waiter->next;
-    return waiter;
-}
-
-uint64_t weir_waiting_next_ns(const struct weir_waiting *waiting)
-{
-    uint64_t next_ns = UINT64_MAX;
-    for (const struct weir_waiter *waiter = waiting->first; waiter; waiter = waiter->next)
-        next_ns = waiter->until_ns < next_ns ? waiter->until_ns : next_ns;
-    return next_ns;
+    const struct weir_waiter *before = NULL;
+    size_t members = 0, new_count = 0, idle = 0;
+    for (const struct weir_waiter *at = waiting->first; at; before = at, at = at->next) {
+        if (at->previous != before || !weir_waiter_is_queued(at) || ++members > waiting->count)
+            return "the list of those who wait is broken";
+        new_count += weir_waiter_is_new(at);
+        idle += at->phase == WEIR_WAITER_NEW;
+    }
+    if (waiting->last != before || members != waiting->count)
+        return "the list of those who wait is broken";
+    return new_count != waiting->new_count || (waiting->told && idle > 0 && !is_first_asked(waiting))
+               ? "of those who wait, some are forgotten"
+               : NULL;
 }

@@ -161,6 +161,8 @@ static void prepare(const struct weir_keeper *keeper, struct weir_keeper_request
 {
     uint64_t hash = weir_siphash(&keeper->key, request->op.name.data, request->op.name.size);
     request->own = (struct weir_keeper_own){ .bucket = (uint16_t)(hash % WEIR_KEEPER_BUCKETS) };
+    request->own.waiter.owner = (struct weir_owner){ request->op.owner.data, request->op.owner.size };
+    request->own.waiter.seen = request->op.seen;
     request->waited = false;
     request->waiters = 0;
     request->op.status = 0;
@@ -181,6 +183,7 @@ bool weir_keeper_quick(struct weir_keeper *keeper, struct weir_keeper_request *r
     if (done) {
         weir_keeper_count(&keeper->counts, &request->op);
         weir_keeper_count(&keeper->state, &request->op);
+        weir_waiter_move(&request->own.waiter, WEIR_WAITER_DONE);
         keeper->stirred = request->own.finished = true;
     }
     pthread_mutex_unlock(&keeper->mutex);

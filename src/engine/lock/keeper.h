@@ -30,21 +30,16 @@ struct weir_keeper_queue;
 
 /* What the keeper keeps in a request; zeroed by submit. */
 struct weir_keeper_own {
-    struct weir_waiter waiter; /* its place in the queue of its name */
+    struct weir_waiter waiter; /* its phase, and its place in the queue of its name: the keeper's thread's */
     struct weir_hash_node by_owner;
     struct weir_due due; /* when its wait ends */
     struct weir_keeper_queue *queue;
     struct weir_keeper_request *next, *next_left;
-    bool left, finished; /* under the keeper's mutex: the client went away; done is about to be called */
-    bool gone;           /* the client went away, as the keeper knows it */
-    bool busy, overdue;  /* being asked, so that it cannot be answered now; its wait ended meanwhile */
-    bool probed;         /* it was found not to hold the lock already */
-    bool decided;        /* no longer pending */
-    bool timed;          /* its wait ends by itself: it is or was in the heap */
-    bool giving_back;
+    bool left, finished;       /* under the keeper's mutex: the client went away; done is about to be called */
+    bool decided;              /* no longer pending */
+    bool unknown;              /* the engine once could not say whether it was granted: that may yet come to pass */
     uint16_t bucket;           /* of its name in the keeper's under_way */
     uint64_t put_off_until_ns; /* it is asked again no later; 0: it was not put off yet */
-    bool unknown; /* the engine once could not say whether it was granted: that attempt may yet come to pass */
 };
 
 struct weir_keeper_options {

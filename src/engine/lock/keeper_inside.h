@@ -3,8 +3,7 @@
  * Inside the keeper. It works in turns: take what was submitted, put a batch together, let the engine decide it,
  * answer. All of this is the keeper's thread's alone, but for what the mutex guards.
  *
- * Every ACQUIRE joins the queue of its name, and only the first in a queue is asked: so nobody passes those who wait.
- * The one exception cannot be granted anew: an owner that may hold the lock already is asked for as a renewal. */
+ * Every ACQUIRE joins the queue of its name, where core/lease/waiting.h decides who is asked and who waits. */
 #ifndef WEIR_ENGINE_LOCK_KEEPER_INSIDE_H
 #define WEIR_ENGINE_LOCK_KEEPER_INSIDE_H
 
@@ -16,16 +15,7 @@
 struct weir_keeper_queue {
     struct weir_hash_node node; /* first */
     struct weir_waiting waiting;
-    struct weir_due due; /* when its first is asked */
-    size_t untimed;      /* of those who wait: joined before the engine had answered */
-    bool in_flight;      /* its first is in this batch */
-    bool asked;          /* the engine has answered; what follows is known */
-    int status;          /* of that answer */
-    bool held;           /* by `holder` as of known_ns, until held_until_ns if it does not renew */
-    uint64_t known_ns, held_until_ns;
-    struct weir_token token;
-    char holder[WEIR_LOCK_OWNER_MAX];
-    size_t holder_size;
+    struct weir_due due; /* waiting.ask_ns, unless its first is in this batch */
     size_t name_size;
     char name[];
 };
@@ -116,22 +106,19 @@ void weir_keeper_count(struct weir_keeper_state *counts, const struct weir_lock_
 struct weir_keeper_request *weir_keeper_request_of(struct weir_waiter *waiter);
 struct weir_keeper_queue *weir_keeper_queue_find(const struct weir_keeper *keeper, struct weir_slice name);
 struct weir_keeper_queue *weir_keeper_queue_add(struct weir_keeper *keeper, struct weir_slice name); /* NULL: memory */
-struct weir_keeper_request *weir_keeper_queue_first(const struct weir_keeper_queue *queue);
 
-/* Behind all others; behind its own owner's, if that waits here already. */
-void weir_keeper_queue_join(struct weir_keeper *keeper, struct weir_keeper_queue *queue,
-                            struct weir_keeper_request *request);
-/* Out of its queue and the heap; an empty queue is freed. One that is in no queue: nothing. */
-void weir_keeper_queue_leave(struct weir_keeper *keeper, struct weir_keeper_request *request);
+enum weir_waiting_fate weir_keeper_queue_join(struct weir_keeper *keeper, struct weir_keeper_queue *queue,
+                                              struct weir_keeper_request *request);
+/* Out of its queue and the heap, if it is in one; an empty queue is freed. */
+void weir_keeper_queue_leave(struct weir_keeper *keeper, struct weir_keeper_request *request,
+                             enum weir_waiter_phase to);
+/* After its waiting has changed. */
+void weir_keeper_queue_sync(struct weir_keeper *keeper, struct weir_keeper_queue *queue);
 
 /* One who waits in this queue for `owner`; NULL: nobody. */
 struct weir_keeper_request *weir_keeper_queue_owner(const struct weir_keeper *keeper,
                                                     const struct weir_keeper_queue *queue, struct weir_slice owner);
 
-bool weir_keeper_queue_holds(const struct weir_keeper_queue *queue, struct weir_slice owner);
-/* What an answer about the holder tells. */
-void weir_keeper_queue_learn(struct weir_keeper *keeper, struct weir_keeper_queue *queue, struct weir_slice holder,
-                             const struct weir_lock_op *op);
 /* Writes what is known of the holder as the answer HELD, or WEIR_EDOWN. */
 void weir_keeper_queue_say(const struct weir_keeper *keeper, const struct weir_keeper_queue *queue,
                            struct weir_lock_op *op);

@@ -43,17 +43,12 @@ struct weir_keeper_queue *weir_keeper_queue_add(struct weir_keeper *keeper, stru
     struct weir_keeper_queue *queue = malloc(sizeof *queue + name.size);
     if (!queue)
         return NULL;
-    memset(queue, 0, offsetof(struct weir_keeper_queue, holder));
-    queue->holder_size = 0;
+    memset(queue, 0, sizeof *queue);
+    queue->waiting.poll_ns = keeper->engine->ops->poll_ns;
     queue->name_size = name.size;
     memcpy(queue->name, name.data, name.size);
     weir_hash_add(&keeper->queues, &queue->node, weir_siphash(&keeper->key, name.data, name.size));
     return queue;
-}
-
-struct weir_keeper_request *weir_keeper_queue_first(const struct weir_keeper_queue *queue)
-{
-    return queue->waiting.first ? weir_keeper_request_of(queue->waiting.first) : NULL;
 }
 
 struct weir_keeper_request *weir_keeper_queue_owner(const struct weir_keeper *keeper,
@@ -68,45 +63,36 @@ struct weir_keeper_request *weir_keeper_queue_owner(const struct weir_keeper *ke
     return NULL;
 }
 
-static void add_behind(struct weir_waiting *waiting, struct weir_waiter *before, struct weir_waiter *waiter)
-{
-    if (!before || !before->next) {
-        weir_waiting_add(waiting, waiter);
-        return;
-    }
-    waiter->queued = true;
-    waiter->previous = before;
-    waiter->next = before->next;
-    before->next->previous = waiter;
-    before->next = waiter;
-    waiting->count++;
-}
-
-void weir_keeper_queue_join(struct weir_keeper *keeper, struct weir_keeper_queue *queue,
-                            struct weir_keeper_request *request)
+enum weir_waiting_fate weir_keeper_queue_join(struct weir_keeper *keeper, struct weir_keeper_queue *queue,
+                                              struct weir_keeper_request *request)
 {
     struct weir_slice owner = request->op.owner;
     struct weir_keeper_request *twin = weir_keeper_queue_owner(keeper, queue, owner);
     request->own.queue = queue;
-    queue->untimed++;
-    uint64_t hash = weir_siphash_joined(&keeper->key, queue->name, queue->name_size, owner.data, owner.size);
-    request->own.waiter.holder = hash;
-    weir_hash_add(&keeper->owners, &request->own.by_owner, hash);
-    add_behind(&queue->waiting, twin ? &twin->own.waiter : NULL, &request->own.waiter);
-    if (queue->due.place == 0 && !queue->in_flight)
-        weir_due_set(&keeper->queues_due, &queue->due, 0);
+    weir_hash_add(&keeper->owners, &request->own.by_owner,
+                  weir_siphash_joined(&keeper->key, queue->name, queue->name_size, owner.data, owner.size));
+    return weir_waiting_join(&queue->waiting, &request->own.waiter, twin ? &twin->own.waiter : NULL, keeper->now_ns);
 }
 
-void weir_keeper_queue_leave(struct weir_keeper *keeper, struct weir_keeper_request *request)
+void weir_keeper_queue_sync(struct weir_keeper *keeper, struct weir_keeper_queue *queue)
+{
+    if (queue->waiting.ask_ns == UINT64_MAX)
+        weir_due_remove(&keeper->queues_due, &queue->due);
+    else
+        weir_due_set(&keeper->queues_due, &queue->due, queue->waiting.ask_ns);
+}
+
+void weir_keeper_queue_leave(struct weir_keeper *keeper, struct weir_keeper_request *request, enum weir_waiter_phase to)
 {
     struct weir_keeper_queue *queue = request->own.queue;
-    if (!queue)
+    if (!queue) {
+        weir_waiter_move(&request->own.waiter, to);
         return;
+    }
     request->own.queue = NULL;
-    queue->untimed -= request->own.timed ? 0 : 1;
     weir_due_remove(&keeper->waits_due, &request->own.due);
     weir_hash_remove(&keeper->owners, &request->own.by_owner);
-    weir_waiting_remove(&queue->waiting, &request->own.waiter);
+    weir_waiting_leave(&queue->waiting, &request->own.waiter, to);
     if (queue->waiting.count > 0)
         return;
     weir_due_remove(&keeper->queues_due, &queue->due);
@@ -114,30 +100,14 @@ void weir_keeper_queue_leave(struct weir_keeper *keeper, struct weir_keeper_requ
     free(queue);
 }
 
-bool weir_keeper_queue_holds(const struct weir_keeper_queue *queue, struct weir_slice owner)
-{
-    return queue->held && same((struct weir_slice){ queue->holder, queue->holder_size }, owner);
-}
-
-void weir_keeper_queue_learn(struct weir_keeper *keeper, struct weir_keeper_queue *queue, struct weir_slice holder,
-                             const struct weir_lock_op *op)
-{
-    queue->status = 0;
-    queue->asked = queue->held = true;
-    queue->known_ns = keeper->now_ns;
-    queue->held_until_ns = weir_add_sat(keeper->now_ns, op->lease_ns);
-    queue->token = op->token;
-    memcpy(queue->holder, holder.data, holder.size);
-    queue->holder_size = holder.size;
-}
-
 void weir_keeper_queue_say(const struct weir_keeper *keeper, const struct weir_keeper_queue *queue,
                            struct weir_lock_op *op)
 {
-    op->status = queue->status ? WEIR_EDOWN : 0;
+    const struct weir_waiting *waiting = &queue->waiting;
+    op->status = waiting->down ? WEIR_EDOWN : 0;
     op->said = WEIR_LOCK_HELD;
-    op->token = queue->token;
-    op->lease_ns = weir_sub_sat(queue->held_until_ns, keeper->now_ns);
-    memcpy(op->holder, queue->holder, queue->holder_size);
-    op->holder_size = queue->holder_size;
+    op->token = waiting->token;
+    op->lease_ns = weir_sub_sat(waiting->held_until_ns, keeper->now_ns);
+    memcpy(op->holder, waiting->holder, waiting->holder_size);
+    op->holder_size = waiting->holder_size;
 }

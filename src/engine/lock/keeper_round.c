@@ -4,9 +4,7 @@
 #include "base/checked.h"
 #include "engine/lock/keeper_inside.h"
 
-#define AGAIN_MIN_NS UINT64_C(200000)     /* between two questions about one lock */
-#define AGAIN_MAX_NS UINT64_C(5000000000) /* the engine's clock may run ahead of ours, or jump when a machine wakes */
-#define AGAIN_DOWN_NS UINT64_C(100000000) /* when the engine could not say */
+_Static_assert(WEIR_WAITING_OWNER_MAX == WEIR_LOCK_OWNER_MAX, "any owner may be the holder");
 
 /* ---- lists and answers ---- */
 
@@ -34,15 +32,15 @@ static void decided(struct weir_keeper *keeper, struct weir_keeper_request *requ
     request->own.decided = true;
 }
 
+/* It leaves its queue with what stands in its op. */
 static void finish(struct weir_keeper *keeper, struct weir_keeper_request *request)
 {
     struct weir_lock_op *op = &request->op;
-    weir_assert(!request->own.queue);
-    request->own.busy = false;
     bool denied = op->status == WEIR_EDOWN || (op->status == 0 && op->said == WEIR_LOCK_HELD);
     if (request->own.unknown && denied) /* a later attempt says nothing of that one: it may still be on its way */
         op->status = WEIR_EUNKNOWN;
     decided(keeper, request);
+    weir_keeper_queue_leave(keeper, request, WEIR_WAITER_ANSWERED);
     weir_keeper_push(&keeper->finished, request);
 }
 
@@ -59,7 +57,6 @@ static void give_up(struct weir_keeper *keeper, struct weir_keeper_request *requ
     if (request->own.queue && op->status == 0)
         weir_keeper_queue_say(keeper, request->own.queue, op);
     op->said = WEIR_LOCK_HELD;
-    weir_keeper_queue_leave(keeper, request);
     finish(keeper, request);
 }
 
@@ -68,15 +65,23 @@ static void start_waiting(struct weir_keeper *keeper, struct weir_keeper_request
 {
     bool over = request->own.waiter.until_ns <= keeper->now_ns; /* answered at the start of the next round */
     if (!over && keeper->waits_due.count >= keeper->waiters_max) {
-        weir_keeper_queue_leave(keeper, request);
         fail(keeper, request, WEIR_ELIMIT);
         return;
     }
     weir_due_set(&keeper->waits_due, &request->own.due, request->own.waiter.until_ns);
-    request->own.timed = true;
-    request->own.queue->untimed--;
+    weir_waiting_begin(&request->own.queue->waiting, &request->own.waiter);
     if (!over)
         decided(keeper, request);
+}
+
+static void fulfil(struct weir_keeper *keeper, struct weir_keeper_request *request, enum weir_waiting_fate fate)
+{
+    if (fate == WEIR_WAITING_BEGINS)
+        start_waiting(keeper, request);
+    else if (fate == WEIR_WAITING_PROBED)
+        weir_keeper_push(&keeper->again, request);
+    else if (fate == WEIR_WAITING_ENDS)
+        give_up(keeper, request);
 }
 
 /* The engine says when to ask again. False: it is answered now. Of those who ask for raises themselves a batch waits at
@@ -86,14 +91,14 @@ static bool put_off(struct weir_keeper *keeper, struct weir_keeper_request *requ
     struct weir_keeper_own *own = &request->own;
     uint64_t due_ns = request->op.due_ns;
     bool asks = request->op.verb == WEIR_LOCK_RAISE || request->op.seen > 0;
-    if (due_ns == 0 || own->gone || keeper->stop || (asks && keeper->put_off_asks >= WEIR_LOCK_BATCH_MAX))
+    if (due_ns == 0 || own->waiter.gone || keeper->stop || (asks && keeper->put_off_asks >= WEIR_LOCK_BATCH_MAX))
         return false;
     if (own->put_off_until_ns == 0)
         own->put_off_until_ns = weir_add_sat(keeper->now_ns, keeper->timeout_ns);
     if (weir_max_u64(due_ns, keeper->now_ns) >= own->put_off_until_ns)
         return false;
-    own->busy = false;
-    keeper->put_off_ns = weir_max_u64(due_ns, keeper->now_ns + AGAIN_MIN_NS);
+    weir_keeper_queue_leave(keeper, request, WEIR_WAITER_PUT_OFF);
+    keeper->put_off_ns = weir_max_u64(due_ns, keeper->now_ns + WEIR_WAITING_AGAIN_MIN_NS);
     keeper->put_off_asks += asks;
     weir_keeper_push(&keeper->put_off, request);
     return true;
@@ -115,51 +120,29 @@ static void ask(struct weir_keeper *keeper, struct weir_keeper_request *request,
     op->due_ns = 0;
     keeper->asked[i] = request;
     keeper->roles[i] = role;
-    request->own.busy = true;
+    weir_waiter_ask(&request->own.waiter);
 }
 
 static void ask_first(struct weir_keeper *keeper, struct weir_keeper_queue *queue)
 {
-    weir_due_remove(&keeper->queues_due, &queue->due);
-    queue->in_flight = true;
-    ask(keeper, weir_keeper_queue_first(queue), WEIR_KEEPER_FIRST);
-}
-
-/* Whether this owner may hold the lock that others wait for: then it need not wait behind them. What an engine that has
- * the store to itself said of the holder stays true; of a shared one it is true for a while. */
-static bool may_hold(const struct weir_keeper *keeper, const struct weir_keeper_queue *queue,
-                     const struct weir_keeper_request *request)
-{
-    const struct weir_lock_op *first = &weir_keeper_queue_first(queue)->op, *op = &request->op;
-    if (request->own.probed || op->seen > queue->token.incarnation)
-        return false;
-    if (queue->in_flight && first->owner.size == op->owner.size &&
-        memcmp(first->owner.data, op->owner.data, op->owner.size) == 0)
-        return true;
-    uint64_t poll_ns = keeper->engine->ops->poll_ns;
-    bool stale = poll_ns > 0 && queue->asked && keeper->now_ns - queue->known_ns >= poll_ns;
-    return stale || weir_keeper_queue_holds(queue, op->owner);
+    struct weir_waiter *first = weir_waiting_ask(&queue->waiting, keeper->now_ns);
+    weir_keeper_queue_sync(keeper, queue);
+    if (first)
+        ask(keeper, weir_keeper_request_of(first), WEIR_KEEPER_FIRST);
 }
 
 static void join_others(struct weir_keeper *keeper, struct weir_keeper_queue *queue,
                         struct weir_keeper_request *request)
 {
-    if (may_hold(keeper, queue, request)) {
+    enum weir_waiting_fate fate = weir_waiting_come(&queue->waiting, &request->own.waiter, keeper->now_ns);
+    if (fate == WEIR_WAITING_PROBED) {
         ask(keeper, request, WEIR_KEEPER_PROBE);
-        return;
-    }
-    bool over = request->own.waiter.until_ns <= keeper->now_ns;
-    bool known = queue->asked && (queue->status || (queue->held && queue->held_until_ns > keeper->now_ns));
-    if (over && known) {
+    } else if (fate == WEIR_WAITING_ENDS) {
         weir_keeper_queue_say(keeper, queue, &request->op);
         finish(keeper, request);
-        return;
+    } else {
+        fulfil(keeper, request, weir_keeper_queue_join(keeper, queue, request));
     }
-    weir_keeper_queue_join(keeper, queue, request);
-    if (over)
-        queue->asked = false; /* nothing may be said of it before the next answer */
-    if (queue->asked)
-        start_waiting(keeper, request);
 }
 
 static void admit(struct weir_keeper *keeper, struct weir_keeper_request *request)
@@ -168,7 +151,7 @@ static void admit(struct weir_keeper *keeper, struct weir_keeper_request *reques
         ask(keeper, request, WEIR_KEEPER_PLAIN);
         return;
     }
-    if (request->own.gone) {
+    if (request->own.waiter.gone) {
         give_up(keeper, request);
         return;
     }
@@ -183,7 +166,7 @@ static void admit(struct weir_keeper *keeper, struct weir_keeper_request *reques
         fail(keeper, request, WEIR_ELIMIT);
         return;
     }
-    weir_keeper_queue_join(keeper, queue, request);
+    (void)weir_keeper_queue_join(keeper, queue, request); /* nothing is known yet */
     ask_first(keeper, queue);
 }
 
@@ -197,50 +180,39 @@ void weir_keeper_gather(struct weir_keeper *keeper)
     struct weir_keeper_request *request;
     keeper->count = 0;
     while (keeper->count < WEIR_LOCK_BATCH_MAX && (request = weir_keeper_pop(&keeper->again))) {
-        request->own.busy = false;
-        if (request->own.giving_back)
+        if (request->own.waiter.phase == WEIR_WAITER_RETURNING)
             ask(keeper, request, WEIR_KEEPER_BACK);
         else if (request->own.queue)
             ask(keeper, request, WEIR_KEEPER_PROBE);
         else
             admit(keeper, request);
     }
-    while (keeper->count < WEIR_LOCK_BATCH_MAX && weir_due_next_ns(&keeper->queues_due) <= keeper->now_ns) {
-        struct weir_keeper_queue *queue = queue_of_due(weir_due_first(&keeper->queues_due));
-        if (weir_keeper_queue_first(queue)->own.busy)
-            weir_due_set(&keeper->queues_due, &queue->due, keeper->now_ns + AGAIN_MIN_NS);
-        else
-            ask_first(keeper, queue);
-    }
+    while (keeper->count < WEIR_LOCK_BATCH_MAX && weir_due_next_ns(&keeper->queues_due) <= keeper->now_ns)
+        ask_first(keeper, queue_of_due(weir_due_first(&keeper->queues_due)));
     while (keeper->count < WEIR_LOCK_BATCH_MAX && (request = weir_keeper_pop(&keeper->backlog)))
         admit(keeper, request);
 }
 
 /* ---- taking the answers ---- */
 
-/* When the first of a queue is asked next, by what is known of the holder. */
-static void ask_later(struct weir_keeper *keeper, struct weir_keeper_queue *queue)
+static struct weir_waiting_answer answer_of(enum weir_waiting_said said, struct weir_slice holder,
+                                            const struct weir_lock_op *op)
 {
-    uint64_t poll_ns = keeper->engine->ops->poll_ns;
-    uint64_t at_ns = weir_min_u64(queue->held_until_ns, weir_add_sat(keeper->now_ns, AGAIN_MAX_NS));
-    if (poll_ns > 0)
-        at_ns = weir_min_u64(at_ns, weir_add_sat(keeper->now_ns, poll_ns));
-    weir_due_set(&keeper->queues_due, &queue->due, weir_max_u64(at_ns, keeper->now_ns + AGAIN_MIN_NS));
+    return (struct weir_waiting_answer){
+        .said = said, .holder = { holder.data, holder.size }, .token = op->token, .lease_ns = op->lease_ns
+    };
 }
 
 /* Those who joined before anything was known: at the end, or beside one of the same owner. Who is being asked for is
  * on his way to an answer, by which he waits or not. */
-static void wake_untimed(struct weir_keeper *keeper, struct weir_keeper_queue *queue)
+static void wake_new(struct weir_keeper *keeper, struct weir_keeper_queue *queue)
 {
-    size_t untimed = queue->untimed; /* who is refused leaves, and with the last one goes the queue */
-    for (struct weir_waiter *waiter = queue->waiting.last, *before; untimed > 0; waiter = before) {
+    size_t left = queue->waiting.new_count; /* who is refused leaves, and with the last one goes the queue */
+    for (struct weir_waiter *waiter = queue->waiting.last, *before; left > 0; waiter = before) {
         before = waiter->previous;
-        struct weir_keeper_request *request = weir_keeper_request_of(waiter);
-        if (request->own.timed)
-            continue;
-        untimed--;
-        if (!request->own.busy)
-            start_waiting(keeper, request);
+        left -= weir_waiter_is_new(waiter);
+        if (waiter->phase == WEIR_WAITER_NEW)
+            start_waiting(keeper, weir_keeper_request_of(waiter));
     }
 }
 
@@ -248,76 +220,41 @@ static void wake_untimed(struct weir_keeper *keeper, struct weir_keeper_queue *q
 static void probe_owner(struct weir_keeper *keeper, const struct weir_keeper_queue *queue, struct weir_slice owner)
 {
     struct weir_keeper_request *twin = weir_keeper_queue_owner(keeper, queue, owner);
-    if (!twin || twin->own.busy)
+    if (!twin || weir_waiter_is_asked(&twin->own.waiter))
         return;
-    twin->own.busy = true;
+    weir_waiter_ask(&twin->own.waiter);
     weir_keeper_push(&keeper->again, twin);
 }
 
-static void granted(struct weir_keeper *keeper, struct weir_keeper_queue *queue, struct weir_keeper_request *request)
+static enum weir_waiting_said said_of(const struct weir_lock_op *op)
 {
-    struct weir_slice owner = request->op.owner;
-    request->waited = queue->holder_size > 0 &&
-                      !(queue->holder_size == owner.size && memcmp(queue->holder, owner.data, owner.size) == 0);
-    weir_keeper_queue_learn(keeper, queue, owner, &request->op);
-    bool alone = queue->waiting.count == 1;
-    weir_keeper_queue_leave(keeper, request);
-    finish(keeper, request);
-    if (alone)
-        return;
-    ask_later(keeper, queue);
-    probe_owner(keeper, queue, owner);
-    wake_untimed(keeper, queue);
-}
-
-static void held(struct weir_keeper *keeper, struct weir_keeper_queue *queue, struct weir_keeper_request *request)
-{
-    struct weir_slice holder = { request->op.holder, request->op.holder_size };
-    bool news = !weir_keeper_queue_holds(queue, holder);
-    weir_keeper_queue_learn(keeper, queue, holder, &request->op);
-    ask_later(keeper, queue);
-    if (news)
-        probe_owner(keeper, queue, holder);
-    bool alone = queue->waiting.count == 1;
-    if (request->own.waiter.until_ns <= keeper->now_ns)
-        give_up(keeper, request);
-    else if (!request->own.timed)
-        start_waiting(keeper, request);
-    if (!alone || request->own.queue)
-        wake_untimed(keeper, queue);
-}
-
-/* Who has just come is told at once; who has waited already goes on, and asking twice for one owner is harmless. */
-static void failed(struct weir_keeper *keeper, struct weir_keeper_queue *queue, struct weir_keeper_request *request)
-{
-    bool own_fault = request->op.status == WEIR_ERANGE || (request->op.due_ns > 0 && !request->own.timed);
-    queue->asked = true;
-    queue->status = own_fault ? queue->status : request->op.status;
-    weir_due_set(&keeper->queues_due, &queue->due, own_fault ? 0 : keeper->now_ns + AGAIN_DOWN_NS);
-    if (own_fault)
-        queue->asked = queue->held;
-    bool alone = queue->waiting.count == 1;
-    if (own_fault || !request->own.timed) {
-        weir_keeper_queue_leave(keeper, request);
-        if (!put_off(keeper, request))
-            finish(keeper, request);
-        if (alone)
-            return;
-    }
-    if (queue->asked)
-        wake_untimed(keeper, queue);
+    if (op->status)
+        return op->status == WEIR_ERANGE ? WEIR_WAITING_UNFIT : op->due_ns > 0 ? WEIR_WAITING_LATER : WEIR_WAITING_DOWN;
+    return op->said == WEIR_LOCK_GRANTED ? WEIR_WAITING_GRANTED : WEIR_WAITING_HELD;
 }
 
 static void take_first(struct weir_keeper *keeper, struct weir_keeper_request *request)
 {
+    const struct weir_lock_op *op = &request->op;
     struct weir_keeper_queue *queue = request->own.queue;
-    queue->in_flight = request->own.busy = false;
-    if (request->op.status)
-        failed(keeper, queue, request);
-    else if (request->op.said == WEIR_LOCK_GRANTED)
-        granted(keeper, queue, request);
-    else
-        held(keeper, queue, request);
+    enum weir_waiting_said said = said_of(op);
+    struct weir_slice holder = said == WEIR_WAITING_GRANTED ? op->owner
+                                                            : (struct weir_slice){ op->holder, op->holder_size };
+    struct weir_waiting_answer answer = answer_of(said, holder, op);
+    struct weir_waiting_news news = weir_waiting_hear(&queue->waiting, &answer, keeper->now_ns);
+    bool alone = queue->waiting.count == 1;
+    request->waited = news.waited;
+    weir_keeper_queue_sync(keeper, queue);
+    if (news.fate != WEIR_WAITING_ENDS || said == WEIR_WAITING_HELD)
+        fulfil(keeper, request, news.fate);
+    else if (!put_off(keeper, request))
+        finish(keeper, request);
+    if (alone && !request->own.queue)
+        return;
+    if (news.probe)
+        probe_owner(keeper, queue, holder);
+    if (news.wake)
+        wake_new(keeper, queue);
 }
 
 /* It was released: whoever is first may have it now. */
@@ -326,61 +263,40 @@ static void freed(struct weir_keeper *keeper, struct weir_slice name)
     struct weir_keeper_queue *queue = weir_keeper_queue_find(keeper, name);
     if (!queue)
         return;
-    queue->held = false;
-    if (!queue->in_flight)
-        weir_due_set(&keeper->queues_due, &queue->due, 0);
-}
-
-/* Its owner does not hold the lock: what was known is out of date, if it said so. */
-static void disowned(struct weir_keeper *keeper, const struct weir_keeper_request *request)
-{
-    const struct weir_keeper_queue *queue = weir_keeper_queue_find(keeper, request->op.name);
-    if (queue && weir_keeper_queue_holds(queue, request->op.owner))
-        freed(keeper, request->op.name);
-}
-
-/* The end of a wait: told who holds the lock. If nobody can be said to hold it, the next answer tells. */
-static void end_wait(struct weir_keeper *keeper, struct weir_keeper_request *request)
-{
-    struct weir_keeper_queue *queue = request->own.queue;
-    if (queue->held || queue->status || keeper->stop) {
-        give_up(keeper, request);
-        return;
-    }
-    queue->asked = request->own.timed = request->own.overdue = false;
-    queue->untimed++;
+    weir_waiting_freed(&queue->waiting);
+    weir_keeper_queue_sync(keeper, queue);
 }
 
 static void take_probe(struct weir_keeper *keeper, struct weir_keeper_request *request)
 {
     struct weir_slice owner = request->op.owner;
-    struct weir_keeper_queue *queue = request->own.queue;
-    request->own.busy = false;
-    if (!request->op.status && request->op.said == WEIR_LOCK_GRANTED) {
+    struct weir_waiter *waiter = &request->own.waiter;
+    bool good = !request->op.status && request->op.said == WEIR_LOCK_GRANTED;
+    if (good || (request->op.status && !request->own.queue)) {
         request->waited = false;
-        weir_keeper_queue_leave(keeper, request);
+        if (request->own.queue)
+            weir_waiter_hear(waiter);
         finish(keeper, request);
-        queue = weir_keeper_queue_find(keeper, request->op.name);
-        if (queue && !queue->in_flight) {
-            weir_keeper_queue_learn(keeper, queue, owner, &request->op);
-            ask_later(keeper, queue);
-            probe_owner(keeper, queue, owner);
-        }
-        return;
     }
-    if (!request->op.status)
-        disowned(keeper, request);
-    if (!queue && request->op.status) {
-        finish(keeper, request);
-    } else if (!queue) {
-        request->own.probed = request->own.busy = true;
+    struct weir_keeper_queue *queue = weir_keeper_queue_find(keeper, request->op.name);
+    if (good && queue) {
+        struct weir_waiting_answer answer = answer_of(WEIR_WAITING_GRANTED, owner, &request->op);
+        bool found = weir_waiting_found(&queue->waiting, &answer, keeper->now_ns);
+        weir_keeper_queue_sync(keeper, queue);
+        if (found) {
+            probe_owner(keeper, queue, owner);
+            wake_new(keeper, queue);
+        }
+    } else if (!request->op.status && queue) {
+        weir_waiting_disowned(&queue->waiting, waiter->owner);
+        weir_keeper_queue_sync(keeper, queue);
+    }
+    if (request->own.queue) {
+        fulfil(keeper, request, weir_waiting_denied(&queue->waiting, waiter, keeper->stop));
+    } else if (waiter->phase == WEIR_WAITER_ASKED) {
+        waiter->refuted = true;
+        weir_waiter_move(waiter, WEIR_WAITER_COME);
         weir_keeper_push(&keeper->again, request);
-    } else if (request->own.gone) {
-        give_up(keeper, request);
-    } else if (request->own.overdue) {
-        end_wait(keeper, request);
-    } else if (!request->own.timed && queue->asked) {
-        start_waiting(keeper, request);
     }
 }
 
@@ -403,8 +319,11 @@ static void take_plain(struct weir_keeper *keeper, struct weir_keeper_request *r
     if (good && op->verb == WEIR_LOCK_RELEASE)
         freed(keeper, op->name);
     struct weir_keeper_queue *queue = op->verb == WEIR_LOCK_RAISE ? NULL : weir_keeper_queue_find(keeper, op->name);
-    if (good && queue && op->verb == WEIR_LOCK_RENEW && weir_keeper_queue_holds(queue, op->owner))
-        weir_keeper_queue_learn(keeper, queue, op->owner, op);
+    if (good && queue && op->verb == WEIR_LOCK_RENEW) {
+        struct weir_waiting_answer answer = answer_of(WEIR_WAITING_GRANTED, op->owner, op);
+        if (weir_waiting_renewed(&queue->waiting, &answer, keeper->now_ns))
+            wake_new(keeper, queue);
+    }
     request->waiters = op->verb == WEIR_LOCK_SHOW && queue ? queue->waiting.count : 0;
     if (!put_off(keeper, request))
         finish(keeper, request);
@@ -444,25 +363,14 @@ void weir_keeper_overdue(struct weir_keeper *keeper)
         char *own = (char *)due - offsetof(struct weir_keeper_own, due);
         struct weir_keeper_request *request =
             (struct weir_keeper_request *)(void *)(own - offsetof(struct weir_keeper_request, own));
-        struct weir_keeper_queue *queue = request->own.queue;
         weir_due_remove(&keeper->waits_due, due);
-        request->own.overdue = request->own.busy;
-        if (request->own.busy)
-            continue;
-        if (weir_keeper_queue_holds(queue, request->op.owner) && !keeper->stop) { /* its own: is it so still? */
-            request->own.overdue = request->own.busy = true;
-            weir_keeper_push(&keeper->again, request);
-            continue;
-        }
-        end_wait(keeper, request);
+        fulfil(keeper, request, weir_waiting_end(&request->own.queue->waiting, &request->own.waiter, keeper->stop));
     }
 }
 
 void weir_keeper_gone(struct weir_keeper *keeper, struct weir_keeper_request *request)
 {
-    request->own.gone = true;
-    if (request->own.queue && !request->own.busy)
-        give_up(keeper, request);
+    fulfil(keeper, request, weir_waiting_gone(&request->own.waiter));
 }
 
 bool weir_keeper_forgo(struct weir_keeper *keeper, struct weir_keeper_request *request)
@@ -479,6 +387,6 @@ bool weir_keeper_forgo(struct weir_keeper *keeper, struct weir_keeper_request *r
         request->waited = false; /* the same owner, over another connection, counts on it */
         return false;
     }
-    request->own.busy = request->own.giving_back = true;
+    weir_waiter_move(&request->own.waiter, WEIR_WAITER_RETURNING);
     return true;
 }

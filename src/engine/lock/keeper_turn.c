@@ -79,8 +79,10 @@ static void sort_in(struct weir_keeper *keeper, struct weir_keeper_request *requ
 /* Those who were put off are asked as if they came now; their waits go on from when they came. */
 static void ask_put_off(struct weir_keeper *keeper)
 {
-    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->put_off));)
+    for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->put_off));) {
+        weir_waiter_move(&request->own.waiter, WEIR_WAITER_COME);
         weir_keeper_push(&keeper->backlog, request);
+    }
     keeper->put_off_asks = 0;
 }
 
@@ -184,13 +186,14 @@ static struct weir_keeper_list close_round(struct weir_keeper *keeper)
     struct weir_keeper_list answers = { 0 };
     for (struct weir_keeper_request *request = keeper->finished.first, *next; request; request = next) {
         next = request->own.next;
-        if ((request->own.left || request->own.gone) && weir_keeper_forgo(keeper, request))
+        if (request->own.left && weir_keeper_forgo(keeper, request))
             request->own.finished = false;
         else
             request->own.finished = true;
     }
     for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->finished));) {
         if (request->own.finished) {
+            weir_waiter_move(&request->own.waiter, WEIR_WAITER_DONE);
             weir_keeper_count(&keeper->counts, &request->op);
             keeper->under_way[request->own.bucket]--;
         }
