@@ -118,8 +118,8 @@ void weir_sim_wrong(struct weir_sim *sim, const char *why);
 /* The limit as the node was told last, and how often it had been changed by then. */
 const struct weir_limit_spec *weir_sim_spec(const struct weir_sim *sim, uint32_t node);
 uint32_t weir_sim_file(const struct weir_sim *sim, uint32_t node);
-/* By which all nodes that can hear of it decide; NULL while that is not said: they have not had the time. In the calm at
- * the end all of them can. */
+/* By which all nodes that can hear of it decide; NULL while that is not said: they have not had the time. In the calm
+ * at the end all of them can. */
 const struct weir_limit_spec *weir_sim_newest(const struct weir_sim *sim);
 bool weir_sim_is_calm(const struct weir_sim *sim);
 /* A node asks by an older one, for it comes back from an outage: what is held against the newest alone begins anew. */
