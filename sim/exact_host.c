@@ -7,15 +7,36 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "sim/exact_node.h"
+#include "engine/fallback.h"
 #include "sim/modes.h"
+#include "sim/script_node.h"
 
-#define TICK_NS (WEIR_NS_PER_SECOND / 40)
+#define LIMITS 2
 #define BOTH_PPM 200000 /* of requests are under both limits */
 #define PEEK_PPM 30000
 #define FALLBACK_KEYS 64
 
-const struct weir_breaker_options exact_breaker = {
+/* A request under way at the engine. */
+struct exact_pending {
+    struct exact_pending *next;
+    uint32_t id;
+    uint32_t client;                   /* the request that waits, */
+    bool waits;                        /* if one does */
+    struct weir_sim_decision decision; /* of the first round: the second is computed for its time */
+    uint64_t generation;
+    struct weir_remote_request request;
+    struct weir_remote_op ops[LIMITS];
+    struct weir_script_call call; /* last: touched only as far as it has ops */
+};
+
+struct exact_node {
+    struct weir_sim_script_node node; /* first */
+    struct weir_breaker breaker;
+    struct weir_fallback *fallback;
+    struct exact_pending *first, *last; /* by deadline */
+};
+
+static const struct weir_breaker_options breaker_options = {
     .failures_max = 5,
     .window_min = 20,
     .window_ns = WEIR_NS_PER_SECOND,
@@ -32,46 +53,16 @@ static bool is_closed(const struct weir_sim_plan *plan)
 
 /* ---- the engine ---- */
 
-void exact_send(struct weir_sim *sim, uint32_t from, uint32_t to, struct exact_head *head, const void *bytes,
-                size_t size)
-{
-    uint8_t letter[UINT16_MAX];
-    weir_assert(sizeof *head + size <= sizeof letter);
-    memcpy(letter, head, sizeof *head);
-    if (size > 0)
-        memcpy(letter + sizeof *head, bytes, size);
-    weir_sim_send(sim, from, to, letter, sizeof *head + size);
-}
-
-static void engine_note(struct weir_sim *sim, struct weir_sim_script *engine, uint32_t from, struct exact_head *head,
-                        const uint8_t *bytes)
-{
-    struct weir_sim_script_note *note = weir_sim_script_note_of(engine, head->note);
-    uint8_t before[WEIR_SIM_SCRIPT_NOTE_MAX];
-    weir_assert(note);
-    size_t size = note->size;
-    memcpy(before, note->bytes, size);
-    if (head->kind == EXACT_READ) {
-        size = weir_min_u64(size, head->size);
-    } else {
-        weir_assert(head->size <= sizeof note->bytes);
-        memcpy(note->bytes, bytes, head->size);
-        note->size = head->size;
-    }
-    head->size = (uint32_t)size;
-    exact_send(sim, WEIR_SIM_ENGINE, from, head, before, size);
-}
-
 static void engine_message(struct weir_sim *sim, void *state, uint32_t from, const void *data, size_t size)
 {
-    struct exact_head head;
+    struct weir_sim_letter head;
     const uint8_t *bytes = (const uint8_t *)data + sizeof head;
     uint8_t reply[WEIR_SIM_SCRIPT_REPLY_MAX];
-    uint64_t charged[EXACT_LIMITS];
-    uint32_t keys[EXACT_LIMITS];
+    uint64_t charged[WEIR_SIM_SCRIPT_KEYS];
+    uint32_t keys[LIMITS];
     memcpy(&head, data, sizeof head);
-    if (head.kind != EXACT_CALL) {
-        engine_note(sim, state, from, &head, bytes);
+    if (head.kind != WEIR_SIM_CALL) {
+        weir_sim_letter_note(sim, state, from, &head, bytes);
         return;
     }
     weir_assert(sizeof head + head.size == size);
@@ -86,35 +77,31 @@ static void engine_message(struct weir_sim *sim, void *state, uint32_t from, con
     head.charged = charged[0] > 0;
     head.decision = now;
     head.size = (uint32_t)size;
-    exact_send(sim, WEIR_SIM_ENGINE, from, &head, reply, size);
+    weir_sim_letter_send(sim, WEIR_SIM_ENGINE, from, &head, reply, size);
 }
 
 /* ---- the breaker ---- */
 
 static bool may_ask(struct exact_node *self, uint64_t *ret_generation)
 {
-    return weir_breaker_allow(&self->breaker, &exact_breaker, weir_sim_now(self->sim, self->number),
-                              weir_sim_random_u64(weir_sim_draw(self->sim)), ret_generation);
+    return weir_breaker_allow(&self->breaker, &breaker_options, weir_sim_now(self->node.sim, self->node.number),
+                              weir_sim_random_u64(weir_sim_draw(self->node.sim)), ret_generation);
 }
 
 static void told(struct exact_node *self, const struct exact_pending *pending, bool success)
 {
-    weir_breaker_told(&self->breaker, &exact_breaker, weir_sim_now(self->sim, self->number),
-                      weir_sim_random_u64(weir_sim_draw(self->sim)), pending->generation, success);
+    weir_breaker_told(&self->breaker, &breaker_options, weir_sim_now(self->node.sim, self->node.number),
+                      weir_sim_random_u64(weir_sim_draw(self->node.sim)), pending->generation, success);
 }
 
 /* ---- requests ---- */
 
 static void arm(struct exact_node *self)
 {
-    uint64_t at_ns = self->turn_ns;
+    uint64_t at_ns = weir_sim_script_node_due_ns(&self->node);
     if (self->first)
         at_ns = weir_min_u64(at_ns, self->first->request.deadline_ns);
-    for (uint32_t i = 0; i < EXACT_NOTES; i++) {
-        if (self->notes[i].note)
-            at_ns = weir_min_u64(at_ns, self->notes[i].lost_ns);
-    }
-    weir_sim_wake(self->sim, self->number, at_ns);
+    weir_sim_wake(self->node.sim, self->node.number, at_ns);
 }
 
 static void pending_free(struct exact_pending *pending)
@@ -143,14 +130,8 @@ static bool send_call(struct exact_node *self, struct exact_pending *pending)
         return false;
     int error = weir_script_call_encode(call, weir_script_sha1);
     weir_assert(error == 0);
-    struct exact_head head = { .id = pending->id, .kind = EXACT_CALL, .keys = (uint16_t)call->count };
-    head.decision = pending->decision;
-    for (size_t i = 0; i < call->count; i++) {
-        size_t size = call->sizes[3 + i]; /* the last digit of the key's id */
-        head.key[i] = (uint8_t)(call->argv[3 + i][size - 1] - '0');
-    }
-    head.size = (uint32_t)call->sizes[call->argc - 1];
-    exact_send(self->sim, self->number, WEIR_SIM_ENGINE, &head, call->argv[call->argc - 1], head.size);
+    struct weir_sim_letter head = { .id = pending->id, .decision = pending->decision };
+    weir_sim_letter_call(&self->node, &head, call);
     return true;
 }
 
@@ -161,20 +142,20 @@ static struct weir_remote_key key_of(uint32_t number)
 
 static struct exact_pending *pending_create(struct exact_node *self, uint64_t cost, bool both, bool peek)
 {
-    const struct weir_sim_plan *plan = weir_sim_plan_of(self->sim);
+    const struct weir_sim_plan *plan = weir_sim_plan_of(self->node.sim);
     struct exact_pending *pending = malloc(sizeof *pending);
     weir_assert(pending);
     memset(pending, 0, offsetof(struct exact_pending, call));
-    pending->id = ++self->ids;
+    pending->id = ++self->node.ids;
     pending->request = (struct weir_remote_request){
         .verb = peek ? WEIR_REMOTE_PEEK : WEIR_REMOTE_DECIDE,
         .ops = pending->ops,
-        .count = both ? EXACT_LIMITS : 1,
-        .deadline_ns = weir_sim_now(self->sim, self->number) + plan->deadline_ns,
+        .count = both ? LIMITS : 1,
+        .deadline_ns = weir_sim_now(self->node.sim, self->node.number) + plan->deadline_ns,
     };
-    weir_script_call_init(&pending->call, &pending->request, "weir", weir_sim_wall(self->sim, self->number));
+    weir_script_call_init(&pending->call, &pending->request, "weir", weir_sim_wall(self->node.sim, self->node.number));
     for (uint32_t i = 0; i < pending->request.count; i++) {
-        pending->ops[i] = (struct weir_remote_op){ .limit = weir_remote_limit_hold(self->limits[i]),
+        pending->ops[i] = (struct weir_remote_op){ .limit = weir_remote_limit_hold(self->node.limits[i]),
                                                    .key = key_of(i),
                                                    .units = i == 0 ? cost : 1 };
         weir_script_call_add(&pending->call, i);
@@ -185,19 +166,20 @@ static struct exact_pending *pending_create(struct exact_node *self, uint64_t co
 /* on_failure. All limits of the request by their shares, or none. */
 static bool decide_alone(struct exact_node *self, const struct weir_remote_op *ops, size_t count)
 {
-    const uint64_t now_ns = weir_sim_now(self->sim, self->number);
+    const uint64_t now_ns = weir_sim_now(self->node.sim, self->node.number);
     struct weir_verdict verdict;
     size_t charged = 0;
-    bool admitted = !is_closed(weir_sim_plan_of(self->sim));
+    bool admitted = !is_closed(weir_sim_plan_of(self->node.sim));
     for (; admitted && charged < count; charged += admitted) {
-        admitted = weir_fallback_decide(self->fallback, charged, &self->shares[charged], self->reloads,
+        admitted = weir_fallback_decide(self->fallback, charged, &self->node.shares[charged], self->node.reloads,
                                         &ops[charged].key, ops[charged].units, false, now_ns, &verdict) == 0 &&
                    verdict.admitted;
     }
     for (size_t i = 0; !admitted && i < charged; i++)
-        weir_fallback_refund(self->fallback, &self->shares[i], self->reloads, &ops[i].key, ops[i].units, now_ns);
+        weir_fallback_refund(self->fallback, &self->node.shares[i], self->node.reloads, &ops[i].key, ops[i].units,
+                             now_ns);
     if (admitted)
-        weir_sim_admitted_alone(self->sim, self->number, ops[0].units);
+        weir_sim_admitted_alone(self->node.sim, self->node.number, ops[0].units);
     return admitted;
 }
 
@@ -205,7 +187,7 @@ static bool decide_alone(struct exact_node *self, const struct weir_remote_op *o
 static bool decide_failed(struct exact_node *self, const struct exact_pending *pending, int status)
 {
     if (status == WEIR_ECORRUPT)
-        weir_sim_wrong(self->sim, "what the script answered is not what core makes of it");
+        weir_sim_wrong(self->node.sim, "what the script answered is not what core makes of it");
     return status != WEIR_EBUSY && pending->waits && decide_alone(self, pending->ops, pending->request.count);
 }
 
@@ -213,7 +195,7 @@ static void end_pending(struct exact_node *self, struct exact_pending *pending, 
 {
     pending_take_out(self, pending);
     if (pending->waits)
-        weir_sim_answer(self->sim, self->number, pending->client, admitted);
+        weir_sim_answer(self->node.sim, self->node.number, pending->client, admitted);
     pending_free(pending);
 }
 
@@ -221,31 +203,31 @@ static void end_pending(struct exact_node *self, struct exact_pending *pending, 
 static bool is_told_of_reloads(const struct exact_node *self)
 {
     const struct weir_breaker *breaker = &self->breaker;
-    const uint64_t now_ns = weir_sim_now(self->sim, self->number);
+    const uint64_t now_ns = weir_sim_now(self->node.sim, self->node.number);
     return breaker->state == WEIR_BREAKER_CLOSED && now_ns - breaker->closed_ns > 2 * WEIR_REVISOR_PERIOD_NS;
 }
 
 static bool is_left_behind(const struct exact_node *self, const struct exact_pending *pending)
 {
-    const struct weir_limit_spec *newest = weir_sim_newest(self->sim), *spec = &pending->ops[0].limit->spec;
+    const struct weir_limit_spec *newest = weir_sim_newest(self->node.sim), *spec = &pending->ops[0].limit->spec;
     return newest && (newest->count != spec->count || newest->burst != spec->burst);
 }
 
-static bool decide_answered(struct exact_node *self, struct exact_pending *pending, const struct exact_head *head)
+static bool decide_answered(struct exact_node *self, struct exact_pending *pending, const struct weir_sim_letter *head)
 {
     weir_script_finish(&pending->request);
     for (size_t i = 0; i < pending->request.count; i++)
         weir_fallback_answered(self->fallback, i);
     bool admitted = pending->request.decision.admitted;
     if (pending->waits && admitted != head->charged)
-        weir_sim_wrong(self->sim, admitted ? "a client is told yes, and the engine charged nothing"
-                                           : "a client is told no, and the engine charged it");
-    if (weir_sim_is_calm(self->sim) && is_told_of_reloads(self) && is_left_behind(self, pending))
-        weir_sim_wrong(self->sim, "a node decides by a definition that others left behind");
+        weir_sim_wrong(self->node.sim, admitted ? "a client is told yes, and the engine charged nothing"
+                                                : "a client is told no, and the engine charged it");
+    if (weir_sim_is_calm(self->node.sim) && is_told_of_reloads(self) && is_left_behind(self, pending))
+        weir_sim_wrong(self->node.sim, "a node decides by a definition that others left behind");
     return admitted;
 }
 
-static void reply_heard(struct exact_node *self, const struct exact_head *head, const uint8_t *bytes)
+static void reply_heard(struct exact_node *self, const struct weir_sim_letter *head, const uint8_t *bytes)
 {
     struct exact_pending *pending = self->first;
     while (pending && pending->id != head->id)
@@ -256,7 +238,7 @@ static void reply_heard(struct exact_node *self, const struct exact_head *head, 
     told(self, pending, true);
     if (status == WEIR_EAGAIN) {
         pending->decision = head->decision;
-        pending->id = ++self->ids; /* the first round's answer says nothing more */
+        pending->id = ++self->node.ids; /* the first round's answer says nothing more */
         if (send_call(self, pending))
             return;
         status = WEIR_EDOWN;
@@ -267,7 +249,7 @@ static void reply_heard(struct exact_node *self, const struct exact_head *head, 
 
 static void expire(struct exact_node *self)
 {
-    const uint64_t now_ns = weir_sim_now(self->sim, self->number);
+    const uint64_t now_ns = weir_sim_now(self->node.sim, self->node.number);
     while (self->first && self->first->request.deadline_ns <= now_ns) {
         told(self, self->first, false);
         end_pending(self, self->first, decide_failed(self, self->first, WEIR_EUNKNOWN));
@@ -277,7 +259,7 @@ static void expire(struct exact_node *self)
 static enum weir_sim_say submit(struct exact_node *self, struct exact_pending *pending)
 {
     if (is_left_behind(self, pending))
-        weir_sim_newest_again(self->sim);
+        weir_sim_newest_again(self->node.sim);
     if (!send_call(self, pending)) {
         bool admitted = decide_failed(self, pending, WEIR_EDOWN);
         pending_free(pending);
@@ -312,18 +294,18 @@ static bool ready(struct weir_remote *remote)
     return self->breaker.state != WEIR_BREAKER_OPEN;
 }
 
-static const struct weir_remote_ops remote_ops = { .name = "simulated", .note = exact_note, .ready = ready };
+static const struct weir_remote_ops remote_ops = { .name = "simulated",
+                                                   .note = weir_sim_script_node_note,
+                                                   .ready = ready };
 
 static void start(struct weir_sim *sim, uint32_t node, void *state)
 {
     struct exact_node *self = state;
     const uint64_t now_ns = weir_sim_now(sim, node);
-    *self = (struct exact_node){ .remote = { &remote_ops }, .sim = sim, .number = node, .turn_ns = now_ns + 1 };
-    self->ids = (uint32_t)weir_sim_number(sim) << 20; /* what comes to a former life is not ours */
+    weir_sim_script_node_start(&self->node, sim, node, LIMITS, &remote_ops);
     weir_breaker_init(&self->breaker, now_ns);
-    int error = weir_fallback_create(EXACT_LIMITS, FALLBACK_KEYS, now_ns, &self->fallback);
+    int error = weir_fallback_create(LIMITS, FALLBACK_KEYS, now_ns, &self->fallback);
     weir_assert(error == 0);
-    exact_limits_own(self);
     arm(self);
 }
 
@@ -331,52 +313,43 @@ static void stop(struct weir_sim *sim, uint32_t node, void *state)
 {
     struct exact_node *self = state;
     (void)sim, (void)node;
-    self->down = true;
-    exact_notes_expire(self, WEIR_NEVER);
     while (self->first) {
         struct exact_pending *pending = self->first;
         self->first = pending->next;
         pending_free(pending);
     }
-    for (uint32_t i = 0; i < EXACT_LIMITS; i++)
-        weir_remote_limit_drop(self->limits[i]);
-    weir_revisions_destroy(self->revisor.revisions);
+    weir_sim_script_node_stop(&self->node);
     weir_fallback_destroy(self->fallback);
 }
 
 static void reload(struct weir_sim *sim, uint32_t node, void *state)
 {
     (void)sim, (void)node;
-    exact_limits_own(state);
+    weir_sim_script_node_reload(state);
 }
 
 static void message(struct weir_sim *sim, uint32_t node, void *state, uint32_t from, const void *data, size_t size)
 {
     struct exact_node *self = state;
-    struct exact_head head;
+    struct weir_sim_letter head;
     const uint8_t *bytes = (const uint8_t *)data + sizeof head;
     (void)sim, (void)node, (void)from;
     memcpy(&head, data, sizeof head);
     weir_assert(sizeof head + head.size == size);
     expire(self); /* the loop runs its timers before it reads */
-    if (head.kind == EXACT_CALL)
+    if (head.kind == WEIR_SIM_CALL)
         reply_heard(self, &head, bytes);
     else
-        exact_note_heard(self, &head, bytes);
+        weir_sim_script_node_heard(&self->node, &head, bytes);
     arm(self);
 }
 
 static void timer(struct weir_sim *sim, uint32_t node, void *state)
 {
     struct exact_node *self = state;
-    const uint64_t now_ns = weir_sim_now(sim, node);
+    (void)sim, (void)node;
     expire(self);
-    exact_notes_expire(self, now_ns);
-    if (self->turn_ns <= now_ns) {
-        weir_revisor_turn(&self->revisor, &self->remote, now_ns);
-        self->turn_ns = weir_max_u64(self->revisor.due_ns, now_ns + TICK_NS);
-    }
-    exact_limits_follow(self);
+    weir_sim_script_node_turn(&self->node);
     arm(self);
 }
 
@@ -386,7 +359,7 @@ static const char *audit(struct weir_sim *sim)
     const struct weir_remote_limit *first = NULL;
     for (uint32_t i = 0; i < weir_sim_plan_of(sim)->nodes; i++) {
         const struct exact_node *self = weir_sim_state(sim, i);
-        const struct weir_remote_limit *limit = self && is_told_of_reloads(self) ? self->limits[0] : NULL;
+        const struct weir_remote_limit *limit = self && is_told_of_reloads(self) ? self->node.limits[0] : NULL;
         if (limit && !first)
             first = limit;
         if (limit && (limit->revision != first->revision || limit->spec.count != first->spec.count ||

@@ -238,7 +238,7 @@ static char run(struct op *ops, uint32_t count, unsigned verb, unsigned flags, s
             return 'C';
         asks |= found == FOUND_CHANGED || is_outside(&ops[i]);
     }
-    if (asks) {
+    if (asks || verb == WEIR_REMOTE_ASK) {
         put_values(w, ops, count);
         return 'A';
     }
@@ -256,7 +256,7 @@ size_t weir_sim_script_run(struct weir_sim_script *script, uint64_t now_ns, cons
                            const uint8_t *argument, size_t size, uint8_t *ret_reply,
                            uint64_t ret_charged[WEIR_SIM_SCRIPT_KEYS])
 {
-    struct op ops[WEIR_SIM_SCRIPT_KEYS];
+    struct op ops[WEIR_SIM_SCRIPT_OPS];
     struct layout_reader r = { argument, argument + size, false };
     struct layout_writer w = { ret_reply, ret_reply + WEIR_SIM_SCRIPT_REPLY_MAX };
     unsigned verb = (unsigned)layout_get(&r, 1), flags = (unsigned)layout_get(&r, 1);
@@ -264,7 +264,8 @@ size_t weir_sim_script_run(struct weir_sim_script *script, uint64_t now_ns, cons
     (void)layout_get(&r, 8);
     memset(ret_charged, 0, WEIR_SIM_SCRIPT_KEYS * sizeof ret_charged[0]);
     memset(ops, 0, sizeof ops);
-    weir_assert(count == ops_count && count > 0 && count <= WEIR_SIM_SCRIPT_KEYS && verb <= WEIR_REMOTE_PEEK);
+    weir_assert(count == ops_count && count > 0 && count <= WEIR_SIM_SCRIPT_OPS);
+    weir_assert(verb <= WEIR_REMOTE_PEEK || verb == WEIR_REMOTE_ASK);
     for (uint32_t i = 0; i < count; i++) {
         ops[i].key = keys[i];
         ops[i].stored = &script->values[keys[i]];

@@ -3,7 +3,7 @@
  * A Redis that runs weir's script, as nodes see it: the values under its keys, which expire, the definitions of limits
  * beside them, and what the script answers to the bytes of a call (engine/redis/layout.h). tests/redis compares the
  * script itself with core, operation by operation; here core decides in its place. Of the script's verbs it knows those
- * that `exact` decides by. State is plain bytes. */
+ * that requests and nodes' asks need. State is plain bytes. */
 #ifndef WEIR_SIM_SCRIPT_DOUBLE_H
 #define WEIR_SIM_SCRIPT_DOUBLE_H
 
@@ -11,14 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/share/ledger.h"
 #include "engine/redis/layout.h"
 #include "sim/run.h"
 
-#define WEIR_SIM_SCRIPT_KEYS 2
-#define WEIR_SIM_SCRIPT_NOTES 2
+#define WEIR_SIM_SCRIPT_KEYS 12
+#define WEIR_SIM_SCRIPT_OPS 2 /* of a call */
+#define WEIR_SIM_SCRIPT_NOTES WEIR_SIM_SCRIPT_KEYS
 #define WEIR_SIM_SCRIPT_NOTE_MAX 1024
-#define WEIR_SIM_SCRIPT_VALUE_MAX (LAYOUT_VALUE + LAYOUT_RUN * 2 * (size_t)WEIR_SIM_LOG_MAX)
-#define WEIR_SIM_SCRIPT_REPLY_MAX (64 + WEIR_SIM_SCRIPT_KEYS * (WEIR_SIM_SCRIPT_VALUE_MAX + 64))
+#define WEIR_SIM_SCRIPT_VALUE_MAX                                                                                      \
+    (LAYOUT_VALUE + LAYOUT_STINT * WEIR_LEDGER_STINTS_MAX + LAYOUT_RUN * 2 * (size_t)WEIR_SIM_LOG_MAX)
+#define WEIR_SIM_SCRIPT_REPLY_MAX (64 + WEIR_SIM_SCRIPT_OPS * (WEIR_SIM_SCRIPT_VALUE_MAX + 64))
 
 struct weir_sim_script_value {
     uint64_t until_ns; /* it expires then */

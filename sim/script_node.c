@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/script_node.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "core/share/split.h"
+
+#define PATIENCE_NS WEIR_NS_PER_SECOND
+#define TEXT_MAX 64
+#define NAME_MAX 24
+
+/* ---- messages ---- */
+
+void weir_sim_letter_send(struct weir_sim *sim, uint32_t from, uint32_t to, struct weir_sim_letter *head,
+                          const void *bytes, size_t size)
+{
+    uint8_t letter[UINT16_MAX];
+    weir_assert(sizeof *head + size <= sizeof letter);
+    memcpy(letter, head, sizeof *head);
+    if (size > 0)
+        memcpy(letter + sizeof *head, bytes, size);
+    weir_sim_send(sim, from, to, letter, sizeof *head + size);
+}
+
+void weir_sim_letter_call(struct weir_sim_script_node *node, struct weir_sim_letter *head,
+                          const struct weir_script_call *call)
+{
+    head->kind = WEIR_SIM_CALL;
+    head->keys = (uint16_t)call->count;
+    for (size_t i = 0; i < call->count; i++) {
+        size_t size = call->sizes[3 + i]; /* the last digit of the key's id */
+        char digit = call->argv[3 + i][size - 1];
+        head->key[i] = (uint8_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+    }
+    head->size = (uint32_t)call->sizes[call->argc - 1];
+    weir_sim_letter_send(node->sim, node->number, WEIR_SIM_ENGINE, head, call->argv[call->argc - 1], head->size);
+}
+
+void weir_sim_letter_note(struct weir_sim *sim, struct weir_sim_script *engine, uint32_t from,
+                          struct weir_sim_letter *head, const uint8_t *bytes)
+{
+    struct weir_sim_script_note *note = weir_sim_script_note_of(engine, head->note);
+    uint8_t before[WEIR_SIM_SCRIPT_NOTE_MAX];
+    weir_assert(note);
+    size_t size = note->size;
+    memcpy(before, note->bytes, size);
+    if (head->kind == WEIR_SIM_READ) {
+        size = weir_min_u64(size, head->size);
+    } else {
+        weir_assert(head->size <= sizeof note->bytes);
+        memcpy(note->bytes, bytes, head->size);
+        note->size = head->size;
+    }
+    head->size = (uint32_t)size;
+    weir_sim_letter_send(sim, WEIR_SIM_ENGINE, from, head, before, size);
+}
+
+/* ---- definitions ---- */
+
+static void name_of(uint32_t limit, char ret_name[NAME_MAX])
+{
+    (void)snprintf(ret_name, NAME_MAX, limit == 0 ? "api" : "beside%" PRIu32, limit);
+}
+
+/* One that is asked for beside the one that is checked: some of what it is asked it refuses. */
+static struct weir_limit_spec beside(const struct weir_sim_plan *plan)
+{
+    struct weir_limit_spec spec = { .period_ns = plan->limit.period_ns };
+    spec.count = plan->limit.count / 10 + plan->nodes;
+    spec.burst = spec.count;
+    return spec;
+}
+
+static struct weir_limit_spec file_says(const struct weir_sim_script_node *node, uint32_t limit)
+{
+    return limit == 0 ? *weir_sim_spec(node->sim, node->number) : beside(weir_sim_plan_of(node->sim));
+}
+
+/* A definition as text: what a reload changes. */
+static void write_text(const struct weir_limit_spec *spec, char ret_text[TEXT_MAX])
+{
+    (void)snprintf(ret_text, TEXT_MAX, "%" PRIu64 "/%" PRIu64, spec->count, spec->burst);
+}
+
+static void read_text(const char *text, struct weir_limit_spec *spec)
+{
+    int read = sscanf(text, "%" SCNu64 "/%" SCNu64, &spec->count, &spec->burst);
+    weir_assert(read == 2);
+}
+
+/* A limit as the file has it, with room for what it points to. */
+struct line {
+    char name[NAME_MAX], text[TEXT_MAX];
+    struct weir_revision_own own;
+};
+
+static void line_of(const struct weir_sim_script_node *node, uint32_t limit, struct line *ret_line)
+{
+    const struct weir_limit_spec spec = file_says(node, limit);
+    const struct weir_sim_plan *plan = weir_sim_plan_of(node->sim);
+    name_of(limit, ret_line->name);
+    write_text(&spec, ret_line->text);
+    ret_line->own = (struct weir_revision_own){ .name = ret_line->name,
+                                                .text = { ret_line->text, strlen(ret_line->text) } };
+    ret_line->own.given = plan->numbered ? weir_sim_file(node->sim, node->number) + 1 : 0;
+}
+
+static uint64_t wall_ns(void *context)
+{
+    const struct weir_sim_script_node *node = context;
+    return weir_sim_wall(node->sim, node->number);
+}
+
+static void put_in_force(struct weir_sim_script_node *node, uint32_t limit)
+{
+    struct line line;
+    struct weir_revision_found found;
+    struct weir_fault fault;
+    struct weir_limit_spec spec = file_says(node, limit);
+    line_of(node, limit, &line);
+    int error = weir_revisions_find(node->revisor.revisions, &line.own, wall_ns(node), &found);
+    weir_assert(error == 0);
+    if (found.text)
+        read_text(found.text, &spec);
+    free(found.text);
+    weir_remote_limit_drop(node->limits[limit]);
+    error = weir_remote_limit_create(line.name, 0, (uint32_t)found.number, &spec, &node->limits[limit], &fault);
+    weir_assert(error == 0);
+    node->reloads++;
+    node->shares[limit] = weir_split_spec(&spec, weir_sim_plan_of(node->sim)->nodes, node->number);
+}
+
+static void all_in_force(struct weir_sim_script_node *node)
+{
+    node->generation = weir_revisions_generation(node->revisor.revisions);
+    for (uint32_t i = 0; i < node->count; i++)
+        put_in_force(node, i);
+}
+
+static void follow(struct weir_sim_script_node *node)
+{
+    if (node->generation != weir_revisions_generation(node->revisor.revisions))
+        all_in_force(node);
+}
+
+void weir_sim_script_node_reload(struct weir_sim_script_node *node)
+{
+    struct line lines[WEIR_SIM_SCRIPT_KEYS];
+    struct weir_revision_own owns[WEIR_SIM_SCRIPT_KEYS];
+    for (uint32_t i = 0; i < node->count; i++) {
+        line_of(node, i, &lines[i]);
+        owns[i] = lines[i].own;
+    }
+    int error = weir_revisions_own(node->revisor.revisions, owns, node->count, wall_ns(node));
+    weir_assert(error == 0);
+    all_in_force(node);
+}
+
+/* ---- notes ---- */
+
+int weir_sim_script_node_note(struct weir_remote *remote, struct weir_remote_note *note)
+{
+    struct weir_sim_script_node *node = (struct weir_sim_script_node *)remote;
+    uint32_t place = 0;
+    while (place < 2 * node->count && node->notes[place].note)
+        place++;
+    if (node->down || place == 2 * node->count)
+        return WEIR_EDOWN;
+    struct weir_sim_letter head = { .id = ++node->ids, .kind = note->data ? WEIR_SIM_WRITE : WEIR_SIM_READ };
+    head.note[0] = note->id[0];
+    head.note[1] = note->id[1];
+    head.size = (uint32_t)(note->data ? note->size : note->head);
+    node->notes[place] = (struct weir_sim_note){ note, head.id, weir_sim_now(node->sim, node->number) + PATIENCE_NS };
+    weir_sim_letter_send(node->sim, node->number, WEIR_SIM_ENGINE, &head, note->data, note->data ? note->size : 0);
+    return 0;
+}
+
+static void end_note(struct weir_sim_note *place, int status, const void *bytes, size_t size)
+{
+    struct weir_remote_note *note = place->note;
+    place->note = NULL; /* done may begin the next */
+    note->done(note, status, bytes, size);
+}
+
+void weir_sim_script_node_heard(struct weir_sim_script_node *node, const struct weir_sim_letter *head,
+                                const uint8_t *bytes)
+{
+    for (uint32_t i = 0; i < 2 * node->count; i++) {
+        if (node->notes[i].note && node->notes[i].id == head->id) {
+            end_note(&node->notes[i], 0, bytes, head->size);
+            break;
+        }
+    }
+    follow(node);
+}
+
+static void expire(struct weir_sim_script_node *node, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < 2 * node->count; i++) {
+        if (node->notes[i].note && node->notes[i].lost_ns <= now_ns)
+            end_note(&node->notes[i], WEIR_EUNKNOWN, NULL, 0);
+    }
+}
+
+/* ---- a node ---- */
+
+void weir_sim_script_node_start(struct weir_sim_script_node *node, struct weir_sim *sim, uint32_t number,
+                                uint32_t limits, const struct weir_remote_ops *ops)
+{
+    static const uint8_t secret[16] = "weir simulated";
+    char name[16];
+    weir_assert(limits <= WEIR_SIM_SCRIPT_KEYS && limits <= WEIR_SIM_SCRIPT_NOTES);
+    *node = (struct weir_sim_script_node){ .remote = { ops }, .sim = sim, .number = number, .count = limits };
+    node->turn_ns = weir_sim_now(sim, number) + 1;
+    node->ids = (uint32_t)weir_sim_number(sim) << 20; /* what comes to a former life is not ours */
+    (void)snprintf(name, sizeof name, "n%" PRIu32, number);
+    int error = weir_revisions_create(secret, name, &node->revisor.revisions);
+    weir_assert(error == 0);
+    node->revisor.wall_ns = wall_ns;
+    node->revisor.context = node;
+    weir_sim_script_node_reload(node);
+}
+
+void weir_sim_script_node_stop(struct weir_sim_script_node *node)
+{
+    node->down = true;
+    expire(node, WEIR_NEVER);
+    for (uint32_t i = 0; i < node->count; i++)
+        weir_remote_limit_drop(node->limits[i]);
+    weir_revisions_destroy(node->revisor.revisions);
+}
+
+uint64_t weir_sim_script_node_due_ns(const struct weir_sim_script_node *node)
+{
+    uint64_t at_ns = node->turn_ns;
+    for (uint32_t i = 0; i < 2 * node->count; i++) {
+        if (node->notes[i].note)
+            at_ns = weir_min_u64(at_ns, node->notes[i].lost_ns);
+    }
+    return at_ns;
+}
+
+void weir_sim_script_node_turn(struct weir_sim_script_node *node)
+{
+    const uint64_t now_ns = weir_sim_now(node->sim, node->number);
+    expire(node, now_ns);
+    if (node->turn_ns <= now_ns) {
+        weir_revisor_turn(&node->revisor, &node->remote, now_ns);
+        node->turn_ns = weir_max_u64(node->revisor.due_ns, now_ns + WEIR_SIM_TICK_NS);
+    }
+    follow(node);
+}
