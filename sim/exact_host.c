@@ -57,27 +57,22 @@ static void engine_message(struct weir_sim *sim, void *state, uint32_t from, con
 {
     struct weir_sim_letter head;
     const uint8_t *bytes = (const uint8_t *)data + sizeof head;
-    uint8_t reply[WEIR_SIM_SCRIPT_REPLY_MAX];
-    uint64_t charged[WEIR_SIM_SCRIPT_KEYS];
-    uint32_t keys[LIMITS];
+    uint8_t answer[WEIR_SIM_SCRIPT_REPLY_MAX];
+    struct weir_sim_script_reply reply = { answer, 0, { 0 } };
     memcpy(&head, data, sizeof head);
     if (head.kind != WEIR_SIM_CALL) {
         weir_sim_letter_note(sim, state, from, &head, bytes);
         return;
     }
     weir_assert(sizeof head + head.size == size);
-    for (uint32_t i = 0; i < head.keys; i++)
-        keys[i] = head.key[i];
-    size = weir_sim_script_run(state, weir_sim_now(sim, WEIR_SIM_ENGINE), keys, head.keys, bytes, head.size, reply,
-                               charged);
-    const struct weir_sim_decision now = weir_sim_decision_now(sim);
-    bool computed = reply[0] == 'S'; /* by the node, for the time of its first round */
-    if (charged[0] > 0)
-        weir_sim_admitted_as_of(sim, computed ? &head.decision : &now, charged[0]);
-    head.charged = charged[0] > 0;
+    const struct weir_sim_decision now = weir_sim_letter_run(sim, state, &head, bytes, &reply);
+    bool computed = reply.bytes[0] == 'S'; /* by the node, for the time of its first round */
+    if (reply.charged[0] > 0)
+        weir_sim_admitted_as_of(sim, computed ? &head.decision : &now, reply.charged[0]);
+    head.charged = reply.charged[0] > 0;
     head.decision = now;
-    head.size = (uint32_t)size;
-    weir_sim_letter_send(sim, WEIR_SIM_ENGINE, from, &head, reply, size);
+    head.size = (uint32_t)reply.size;
+    weir_sim_letter_send(sim, WEIR_SIM_ENGINE, from, &head, reply.bytes, reply.size);
 }
 
 /* ---- the breaker ---- */

@@ -17,6 +17,7 @@
 #define WEIR_SIM_ALL UINT64_MAX /* nodes, as a mask */
 
 struct weir_sim_mode;
+struct weir_sim_script_server;
 
 /* Requests of clients. Between from and until, each node of the mask gets them at rate_per_s (random gaps), or
  * `burst` of them at once at from_ns and then every every_ns. */
@@ -87,6 +88,7 @@ struct weir_sim_plan {
     uint32_t tick_ppm; /* of the ticks at which a node's timer is due bring a request, just before it or just after */
     bool door;         /* a client stands before each node that starts */
     enum weir_sim_plant plant;
+    struct weir_sim_script_server *server; /* exact-host: where the script runs; NULL: the double */
     uint64_t calm_ns; /* from here on nothing fails and demand is more than enough: the tail that liveness is judged by;
                          0 = not judged */
 };

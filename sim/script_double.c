@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/siphash.h"
+#include "core/limit/ticks.h"
 #include "engine/redis/value.h"
 
 #define MARGIN_NS WEIR_NS_PER_SECOND /* as plain.lua has it */
@@ -26,10 +27,10 @@ enum found { FOUND_FRESH, FOUND_STATE, FOUND_CHANGED, FOUND_CORRUPT };
 
 /* ---- the call ---- */
 
-static void read_parameters(struct op *op)
+static uint32_t read_parameters(const uint8_t *parameters, struct weir_remote_limit *remote)
 {
-    struct layout_reader r = { op->parameters + 4, op->parameters + LAYOUT_PARAMETERS, false };
-    struct weir_limit *limit = &op->remote.limit;
+    struct layout_reader r = { parameters + 4, parameters + LAYOUT_PARAMETERS, false };
+    struct weir_limit *limit = &remote->limit;
     limit->algorithm = (enum weir_algorithm)layout_get(&r, 1);
     limit->calendar = layout_get(&r, 1) == 1;
     limit->shift = (int32_t)layout_get(&r, 1) - 64;
@@ -39,11 +40,12 @@ static void read_parameters(struct op *op)
     limit->span = layout_get(&r, 8);
     limit->ahead_max = layout_get(&r, 8);
     limit->period_ns = layout_get(&r, 8);
-    limit->inverse = UINT64_MAX / limit->emission;
-    op->remote.calendar_hash = layout_get(&r, 8);
-    op->revision = revised ? (uint32_t)(op->remote.calendar_hash >> 32) : WEIR_REVISION_FIRST;
+    limit->inverse = limit->emission > 0 ? UINT64_MAX / limit->emission : 0;
+    remote->calendar_hash = layout_get(&r, 8);
+    uint32_t revision = revised ? (uint32_t)(remote->calendar_hash >> 32) : WEIR_REVISION_FIRST;
     if (revised)
-        op->remote.calendar_hash = (uint32_t)op->remote.calendar_hash;
+        remote->calendar_hash = (uint32_t)remote->calendar_hash;
+    return revision;
 }
 
 static void read_op(struct layout_reader *r, struct op *op, uint64_t now_ns)
@@ -67,13 +69,12 @@ static void read_op(struct layout_reader *r, struct op *op, uint64_t now_ns)
         op->written = layout_take(r, op->written_size);
     }
     weir_assert(!r->short_of_bytes);
-    read_parameters(op);
+    op->revision = read_parameters(op->parameters, &op->remote);
 }
 
 /* ---- values ---- */
 
-/* 40 letters that name a value; the script takes its SHA1. */
-static void name_of(const struct weir_sim_script_value *value, uint8_t ret_name[LAYOUT_SEEN])
+void weir_sim_script_name(const struct weir_sim_script_value *value, uint8_t ret_name[LAYOUT_SEEN])
 {
     static const struct weir_sip_key key = { 1, 2 };
     uint64_t hash = weir_siphash(&key, value->bytes, value->size);
@@ -96,7 +97,7 @@ static bool replace(struct op *ops, uint32_t count, uint64_t now_ns)
     for (uint32_t i = 0; i < count; i++) {
         uint8_t name[LAYOUT_SEEN];
         const struct op *op = &ops[i];
-        name_of(op->stored, name);
+        weir_sim_script_name(op->stored, name);
         if (op->written && (op->stored->size > 0) != (op->seen_size > 0))
             return false;
         if (op->written && op->seen_size > 0 && memcmp(name, op->seen, LAYOUT_SEEN) != 0)
@@ -153,7 +154,7 @@ static void put_values(struct layout_writer *w, const struct op *ops, uint32_t c
 {
     for (uint32_t i = 0; i < count; i++) {
         uint8_t name[LAYOUT_SEEN];
-        name_of(ops[i].stored, name);
+        weir_sim_script_name(ops[i].stored, name);
         layout_put(w, 4, ops[i].stored->size);
         if (ops[i].stored->size > 0)
             layout_put_bytes(w, name, LAYOUT_SEEN);
@@ -252,31 +253,88 @@ static char run(struct op *ops, uint32_t count, unsigned verb, unsigned flags, s
     return whole ? 'D' : 'C';
 }
 
-size_t weir_sim_script_run(struct weir_sim_script *script, uint64_t now_ns, const uint32_t *keys, uint32_t count,
-                           const uint8_t *argument, size_t size, uint8_t *ret_reply,
-                           uint64_t ret_charged[WEIR_SIM_SCRIPT_KEYS])
+void weir_sim_script_run(struct weir_sim_script *script, const struct weir_sim_script_call *call,
+                         struct weir_sim_script_reply *ret_reply)
 {
     struct op ops[WEIR_SIM_SCRIPT_OPS];
-    struct layout_reader r = { argument, argument + size, false };
-    struct layout_writer w = { ret_reply, ret_reply + WEIR_SIM_SCRIPT_REPLY_MAX };
+    struct layout_reader r = { call->argument, call->argument + call->size, false };
+    struct layout_writer w = { ret_reply->bytes, ret_reply->bytes + WEIR_SIM_SCRIPT_REPLY_MAX };
     unsigned verb = (unsigned)layout_get(&r, 1), flags = (unsigned)layout_get(&r, 1);
     uint64_t ops_count = layout_get(&r, 2);
     (void)layout_get(&r, 8);
-    memset(ret_charged, 0, WEIR_SIM_SCRIPT_KEYS * sizeof ret_charged[0]);
+    memset(ret_reply->charged, 0, sizeof ret_reply->charged);
     memset(ops, 0, sizeof ops);
-    weir_assert(count == ops_count && count > 0 && count <= WEIR_SIM_SCRIPT_OPS);
+    weir_assert(call->count == ops_count && call->count > 0 && call->count <= WEIR_SIM_SCRIPT_OPS);
     weir_assert(verb <= WEIR_REMOTE_PEEK || verb == WEIR_REMOTE_ASK);
-    for (uint32_t i = 0; i < count; i++) {
-        ops[i].key = keys[i];
-        ops[i].stored = &script->values[keys[i]];
-        if (ops[i].stored->until_ns <= now_ns)
+    for (uint32_t i = 0; i < call->count; i++) {
+        ops[i].key = call->keys[i];
+        ops[i].stored = &script->values[call->keys[i]];
+        if (ops[i].stored->until_ns <= call->now_ns)
             ops[i].stored->size = 0;
-        read_op(&r, &ops[i], now_ns);
+        read_op(&r, &ops[i], call->now_ns);
     }
     layout_put(&w, 1, 0);
-    layout_put(&w, 8, now_ns);
-    ret_reply[0] = (uint8_t)run(ops, count, verb, flags, &w, ret_charged);
-    return (size_t)(w.at - ret_reply);
+    layout_put(&w, 8, call->now_ns);
+    ret_reply->bytes[0] = (uint8_t)run(ops, call->count, verb, flags, &w, ret_reply->charged);
+    ret_reply->size = (size_t)(w.at - ret_reply->bytes);
+}
+
+void weir_sim_script_judge(const struct weir_sim_script_call *call, const struct weir_sim_script_reply *reply,
+                           struct weir_verdict ret_verdicts[WEIR_SIM_SCRIPT_OPS])
+{
+    struct layout_reader asked = { call->argument + LAYOUT_CALL, call->argument + call->size, false };
+    struct layout_reader told = { reply->bytes + 9, reply->bytes + reply->size, false };
+    for (uint32_t i = 0; i < call->count; i++) {
+        struct op op = { 0 };
+        struct weir_state state = { 0 };
+        read_op(&asked, &op, call->now_ns);
+        struct weir_limit *limit = &op.remote.limit;
+        (void)layout_get(&told, 1);
+        state.fresh_at = layout_get(&told, 8) & WEIR_TICKS_MASK;
+        uint64_t second = layout_get(&told, 8);
+        *(limit->algorithm == WEIR_SLIDING_COUNTER ? &state.previous : &state.window) = second;
+        state.count = layout_get(&told, 8);
+        limit->ahead_max += layout_get(&told, 8);
+        memset(&ret_verdicts[i], 0, sizeof ret_verdicts[i]);
+        if (limit->algorithm == WEIR_SLIDING_LOG)
+            (void)layout_take(&told, 40);
+        else
+            weir_limit_judge(limit, &state, &op.event, &ret_verdicts[i]);
+    }
+}
+
+/* A value as core reads and writes it: NULL, if it does not. */
+static uint8_t *core_bytes(const struct weir_sim_script_value *value, uint64_t now_ns, uint64_t *ret_at_ns,
+                           size_t *ret_size)
+{
+    struct weir_remote_limit remote = { 0 };
+    struct weir_value read;
+    uint8_t *bytes = NULL;
+    uint64_t ttl_ms;
+    if (value->size < LAYOUT_VALUE)
+        return NULL;
+    uint32_t revision = read_parameters(value->bytes, &remote);
+    if (weir_value_read(&remote, revision, now_ns, value->bytes, value->size, &read) != 0)
+        return NULL;
+    int error = weir_value_write(&read, now_ns, &bytes, ret_size, &ttl_ms);
+    weir_assert(error == 0);
+    *ret_at_ns = read.at_ns;
+    weir_value_deinit(&read);
+    return bytes;
+}
+
+bool weir_sim_script_alike(const struct weir_sim_script_value *a, const struct weir_sim_script_value *b,
+                           uint64_t now_ns)
+{
+    uint64_t a_at_ns = 0, b_at_ns = 0;
+    size_t a_size = 0, b_size = 0;
+    if (a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0)
+        return true;
+    uint8_t *a_bytes = core_bytes(a, now_ns, &a_at_ns, &a_size), *b_bytes = core_bytes(b, now_ns, &b_at_ns, &b_size);
+    bool alike = a_bytes && b_bytes && a_size == b_size && memcmp(a_bytes, b_bytes, a_size) == 0 && a_at_ns == b_at_ns;
+    free(a_bytes);
+    free(b_bytes);
+    return alike;
 }
 
 struct weir_sim_script_note *weir_sim_script_note_of(struct weir_sim_script *script, const uint64_t id[2])

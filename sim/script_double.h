@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A Redis that runs weir's script, as nodes see it: the values under its keys, which expire, the definitions of limits
- * beside them, and what the script answers to the bytes of a call (engine/redis/layout.h). tests/redis compares the
- * script itself with core, operation by operation; here core decides in its place. Of the script's verbs it knows those
- * that requests and nodes' asks need. State is plain bytes. */
+ * beside them, and what the script answers to the bytes of a call (engine/redis/layout.h). Here core decides in the
+ * script's place; tests/redis puts a Redis with the script itself there, under the same plans, and compares the two. Of
+ * the script's verbs it knows those that requests and nodes' asks need. State is plain bytes. */
 #ifndef WEIR_SIM_SCRIPT_DOUBLE_H
 #define WEIR_SIM_SCRIPT_DOUBLE_H
 
@@ -19,8 +19,9 @@
 #define WEIR_SIM_SCRIPT_OPS 2 /* of a call */
 #define WEIR_SIM_SCRIPT_NOTES WEIR_SIM_SCRIPT_KEYS
 #define WEIR_SIM_SCRIPT_NOTE_MAX 1024
+/* Of a log: twice the runs of the largest that is drawn, by a reload too. */
 #define WEIR_SIM_SCRIPT_VALUE_MAX                                                                                      \
-    (LAYOUT_VALUE + LAYOUT_STINT * WEIR_LEDGER_STINTS_MAX + LAYOUT_RUN * 2 * (size_t)WEIR_SIM_LOG_MAX)
+    (LAYOUT_VALUE + LAYOUT_STINT * WEIR_LEDGER_STINTS_MAX + LAYOUT_RUN * 3 * (size_t)WEIR_SIM_LOG_MAX)
 #define WEIR_SIM_SCRIPT_REPLY_MAX (64 + WEIR_SIM_SCRIPT_OPS * (WEIR_SIM_SCRIPT_VALUE_MAX + 64))
 
 struct weir_sim_script_value {
@@ -41,11 +42,44 @@ struct weir_sim_script {
     struct weir_sim_script_note notes[WEIR_SIM_SCRIPT_NOTES];
 };
 
-/* EVALSHA at the server's time now_ns, of the keys that end in these numbers, with the argument. Returns the reply's
- * size; ret_charged: units by key, of what was charged now. */
-size_t weir_sim_script_run(struct weir_sim_script *script, uint64_t now_ns, const uint32_t *keys, uint32_t count,
-                           const uint8_t *argument, size_t size, uint8_t *ret_reply,
-                           uint64_t ret_charged[WEIR_SIM_SCRIPT_KEYS]);
+/* EVALSHA at the server's time, of the keys that end in these numbers, with the argument. */
+struct weir_sim_script_call {
+    uint64_t now_ns;
+    const uint32_t *keys;
+    uint32_t count;
+    const uint8_t *argument;
+    size_t size;
+};
+
+/* Its reply, of WEIR_SIM_SCRIPT_REPLY_MAX bytes. */
+struct weir_sim_script_reply {
+    uint8_t *bytes;
+    size_t size;
+    uint64_t charged[WEIR_SIM_SCRIPT_KEYS]; /* units by key, of what was charged now */
+};
+
+/* ret_reply->bytes is the caller's. */
+void weir_sim_script_run(struct weir_sim_script *script, const struct weir_sim_script_call *call,
+                         struct weir_sim_script_reply *ret_reply);
+
+/* What stands in the double's place, if a plan names it: a server with the script itself. It keeps `script` as the
+ * server's state is, and takes what it finds there for the server's state: a failover changes it. Returns what is
+ * wrong, or NULL. */
+struct weir_sim_script_server {
+    const char *(*run)(struct weir_sim_script_server *server, struct weir_sim_script *script,
+                       const struct weir_sim_script_call *call, struct weir_sim_script_reply *ret_reply);
+};
+
+/* By what 40 letters the double's answers name a value; the script's name is its SHA1. */
+void weir_sim_script_name(const struct weir_sim_script_value *value, uint8_t ret_name[LAYOUT_SEEN]);
+
+/* What core makes of the states in an answer D, limit by limit. Of a log's nothing: its entries are not in it. */
+void weir_sim_script_judge(const struct weir_sim_script_call *call, const struct weir_sim_script_reply *reply,
+                           struct weir_verdict ret_verdicts[WEIR_SIM_SCRIPT_OPS]);
+
+/* Whether two values say the same at this time. The script moves the entries of a log only now and then. */
+bool weir_sim_script_alike(const struct weir_sim_script_value *a, const struct weir_sim_script_value *b,
+                           uint64_t now_ns);
 
 /* What stands under the name; made empty if there is none, NULL without room. */
 struct weir_sim_script_note *weir_sim_script_note_of(struct weir_sim_script *script, const uint64_t id[2]);

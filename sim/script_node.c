@@ -9,6 +9,7 @@
 #include "core/share/split.h"
 
 #define PATIENCE_NS WEIR_NS_PER_SECOND
+#define CLOCK_NS 1000 /* what Redis shows */
 #define TEXT_MAX 64
 #define NAME_MAX 24
 
@@ -37,6 +38,28 @@ void weir_sim_letter_call(struct weir_sim_script_node *node, struct weir_sim_let
     }
     head->size = (uint32_t)call->sizes[call->argc - 1];
     weir_sim_letter_send(node->sim, node->number, WEIR_SIM_ENGINE, head, call->argv[call->argc - 1], head->size);
+}
+
+struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_sim_script *engine,
+                                             const struct weir_sim_letter *head, const uint8_t *bytes,
+                                             struct weir_sim_script_reply *ret_reply)
+{
+    struct weir_sim_script_server *server = weir_sim_plan_of(sim)->server;
+    struct weir_sim_decision now = weir_sim_decision_now(sim);
+    const uint64_t now_ns = weir_sim_now(sim, WEIR_SIM_ENGINE), shown_ns = now_ns - now_ns % CLOCK_NS;
+    uint32_t keys[WEIR_SIM_SCRIPT_OPS];
+    for (uint32_t i = 0; i < head->keys; i++)
+        keys[i] = head->key[i];
+    const struct weir_sim_script_call call = { shown_ns, keys, head->keys, bytes, head->size };
+    const char *wrong = NULL;
+    if (server)
+        wrong = server->run(server, engine, &call, ret_reply);
+    else
+        weir_sim_script_run(engine, &call, ret_reply);
+    if (wrong)
+        weir_sim_wrong(sim, wrong);
+    now.at_ns = weir_sub_sat(now.at_ns, now_ns - shown_ns);
+    return now;
 }
 
 void weir_sim_letter_note(struct weir_sim *sim, struct weir_sim_script *engine, uint32_t from,

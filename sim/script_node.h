@@ -71,6 +71,11 @@ void weir_sim_letter_send(struct weir_sim *sim, uint32_t from, uint32_t to, stru
 /* A call as it is encoded. */
 void weir_sim_letter_call(struct weir_sim_script_node *node, struct weir_sim_letter *head,
                           const struct weir_script_call *call);
+/* CALL at the engine, by the script itself where the plan brings a server that has it. The engine's clock shows
+ * microseconds; returns its time, as the check has it. */
+struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_sim_script *engine,
+                                             const struct weir_sim_letter *head, const uint8_t *bytes,
+                                             struct weir_sim_script_reply *ret_reply);
 /* READ, WRITE at the engine. */
 void weir_sim_letter_note(struct weir_sim *sim, struct weir_sim_script *engine, uint32_t from,
                           struct weir_sim_letter *head, const uint8_t *bytes);

@@ -191,7 +191,7 @@ def stage_unit(tally, options):
     env = {'WEIR_TEST_EFFORT': 'soak'} if options.soak else {}
     meson_test(tally, 'unit', options.build, ['unit', 'lib'], env, 0 if options.soak else UNIT_TIMEOUT_MULTIPLIER)
     if options.soak:
-        names = ('test_redis_script', 'test_redis_faults', 'test_phone_laptop', 'test_session_faults')
+        names = ('test_redis_script', 'test_redis_plans', 'test_redis_faults', 'test_phone_laptop', 'test_session_faults')
         programs(tally, 'soak', names, dict(env, WEIR_BUILD=str(options.build)), None)
 
 

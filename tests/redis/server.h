@@ -16,6 +16,9 @@ struct server {
 
 /* Ends the program where the server does not do its part. */
 void server_open(struct server *server, const char *socket);
+/* With another text of the script. */
+void server_open_with(struct server *server, const char *socket, const char *text);
+_Noreturn void server_die(const char *what, const char *why);
 void server_close(struct server *server);
 
 /* One round for all calls; those that decode to WEIR_EAGAIN go again until none is left. Status i is that of call i. */
