@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one session does where a connection broke, where the primary is another one than its poller says, and what it
+ * says where it cannot go on. */
+#include <time.h>
+
+#include "session_stand.h"
+
+/* It reads at `server`, and the connection breaks before it said how far that was. */
+static unsigned read_and_break(void)
+{
+    struct weir_read read;
+    assert_int_equal(weir_session_read(session, &read), 0);
+    unsigned at = (unsigned)(read.server[0] - 'a');
+    world.servers[at].breaks++;
+    return at;
+}
+
+static int read_again(struct weir_fault *ret_fault)
+{
+    struct weir_read read;
+    int error = weir_session_read(session, &read);
+    weir_session_fault(session, ret_fault);
+    return error;
+}
+
+/* ---- a gap at the primary ---- */
+
+/* All that was seen was in its log by then. It is the same log where it is the same primary, in the same run. */
+static void gap__at_a_primary_is_filled_by_the_same_primary_only(void **state)
+{
+    static const struct {
+        uint64_t system, run;
+        uint32_t timeline, branch;
+        int error;
+    } cases[] = {
+        { SYSTEM, 5, 2, 20, 0 },
+        { SYSTEM, 6, 2, 20, WEIR_ECUTOFF },     /* it crashed */
+        { SYSTEM, 5, 2, 21, WEIR_ECUTOFF },     /* another's promotion to the same number */
+        { SYSTEM + 1, 5, 2, 20, WEIR_ECUTOFF }, /* another cluster */
+        { SYSTEM, 5, 3, 30, WEIR_ECUTOFF },     /* a standby of it was promoted */
+        { SYSTEM, 5, 1, 0, WEIR_EBEHIND },      /* one that was left behind: the true one may come back */
+        { 0, 0, 0, 0, WEIR_EBEHIND },           /* none */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_fault fault;
+        begin(1);
+        fork_off();
+        stand(0, primary(2, 5, 400));
+        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+        assert_int_equal(read_and_break(), 0);
+        struct weir_shown shown = primary(cases[i].timeline, cases[i].run, 480);
+        shown.system = cases[i].system;
+        shown.branch = cases[i].branch;
+        stand(0, shown);
+        uint64_t begun_ns = world.now_ns;
+        assert_int_equal(read_again(&fault), cases[i].error);
+        if (cases[i].error == 0) {
+            assert_int_equal(session->token.count, 1);
+            assert_int_equal(session->token.places[0].position, 480);
+            assert_false(session->token.places[0].standby);
+        } else {
+            assert_string_equal(fault.field, "");
+            assert_non_null(strstr(fault.text, cases[i].error == WEIR_ECUTOFF ? "not the same any more"
+                                                                              : "no primary can be asked"));
+            assert_true((world.now_ns - begun_ns >= 20 * MS) == (cases[i].error == WEIR_EBEHIND));
+            assert_int_equal(read_again(&fault), cases[i].error); /* it stays so */
+        }
+        assert_int_equal(session->gaps[WEIR_SEAT_LEADER].open, cases[i].error != 0);
+        end();
+    }
+}
+
+/* ---- a gap at a standby ---- */
+
+enum role { SAME, MUTE, FLUSHED, PROMOTED, RAISED, UNTOLD, OTHER_BRANCH, GONE };
+
+static void become(unsigned server, enum role role, bool is_primary)
+{
+    struct weir_shown shown = is_primary ? primary(2, 5, 480) : standby(2, 320);
+    if (role == MUTE) {
+        world.servers[server].mute = true;
+        return;
+    }
+    if (role == FLUSHED)
+        shown.run = 6;
+    if (role == PROMOTED)
+        shown = primary(3, 7, 480);
+    if (role == RAISED) /* its own end of the recovery, which makes no timeline */
+        shown = primary(2, 7, 320);
+    if (role == UNTOLD)
+        shown.timeline = 0;
+    if (role == OTHER_BRANCH)
+        shown.branch = 21;
+    if (role == GONE)
+        shown = (struct weir_shown){ 0 };
+    world.servers[server].polled = world.servers[server].now = shown;
+}
+
+/* What was read there was in the primary's log if the standby stayed on its timeline until then. */
+static void gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed(void **state)
+{
+    static const struct {
+        enum role leader, itself, other;
+        int error;
+    } cases[] = {
+        { SAME, SAME, SAME, 0 },
+        { SAME, SAME, MUTE, 0 }, /* it says so itself */
+        { SAME, MUTE, SAME, 0 }, /* or it followed none of the others */
+        { SAME, MUTE, MUTE, WEIR_ECUTOFF },
+        { SAME, UNTOLD, MUTE, WEIR_ECUTOFF },
+        { SAME, RAISED, MUTE, WEIR_ECUTOFF }, /* it wrote on its own */
+        { SAME, PROMOTED, SAME, WEIR_ECUTOFF },
+        { PROMOTED, SAME, SAME, WEIR_ECUTOFF },
+        { FLUSHED, SAME, SAME, 0 }, /* a standby is sent what is flushed */
+        { OTHER_BRANCH, SAME, SAME, WEIR_ECUTOFF },
+        { GONE, SAME, SAME, WEIR_EBEHIND },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_fault fault;
+        begin(3);
+        fork_off();
+        stand(0, primary(2, 5, 400));
+        stand(1, standby(2, 320));
+        stand(2, standby(2, 320));
+        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+        unsigned at = read_and_break();
+        assert_true(at == 1 || at == 2);
+        become(0, cases[i].leader, true);
+        become(at, cases[i].itself, false);
+        become(3 - at, cases[i].other, false);
+        assert_int_equal(read_again(&fault), cases[i].error);
+        assert_int_equal(session->gaps[WEIR_SEAT_REPLICA].open, cases[i].error != 0);
+        for (unsigned j = 0; j < 3; j++) /* who has answered is not asked once more */
+            assert_true(world.servers[j].mute ? world.servers[j].polls > 0 : world.servers[j].polls == 1);
+        if (cases[i].error == 0) {
+            assert_int_equal(session->token.count, 1);
+            assert_int_equal(session->token.places[0].position, 480);
+            assert_int_equal(session->token.places[0].run, 0);
+        } else {
+            assert_non_null(strstr(fault.text, cases[i].error == WEIR_ECUTOFF ? "not the same any more"
+                                                                              : "no primary can be asked"));
+        }
+        end();
+    }
+}
+
+/* One that is down is not asked: that takes a timeout. */
+static void gap__is_filled_without_those_that_are_down(void **state)
+{
+    struct weir_fault fault;
+    (void)state;
+    begin(4);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 320));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    assert_int_equal(read_and_break(), 1);
+    assert_int_equal(read_again(&fault), 0);
+    assert_int_equal(world.servers[2].polls + world.servers[3].polls, 0);
+    assert_int_equal(session->token.places[0].position, 400);
+    end();
+}
+
+/* ---- the primary ---- */
+
+/* A connection that says another thing than the poller is taken once the poller says the same. */
+static void write__goes_to_a_primary_that_its_poller_knows_as_it_is(void **state)
+{
+    (void)state;
+    for (unsigned other = 0; other < 5; other++) {
+        struct pg_conn *conn;
+        begin(1);
+        fork_off();
+        stand(0, primary(1, 5, 400));
+        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+        struct weir_shown *now = &world.servers[0].now;
+        now->timeline += other == 0;
+        now->branch = now->timeline == 2 ? 20 : 0;
+        now->run += other == 1;
+        now->system += other == 2;
+        now->started += other == 3;
+        world.servers[0].polled = *now;
+        world.servers[0].late = other < 4 ? 2 : 0;
+        assert_int_equal(weir_session_write(session, &conn), 0);
+        assert_int_equal(world.waits, other < 4 ? 3 : 0);
+        assert_int_equal(world.servers[0].taken, 1);
+        assert_true(world.told > 0);
+        end();
+    }
+}
+
+/* What was the primary and is none is not written to, however long its poller takes it for one. */
+static void write__goes_to_no_primary_that_says_it_is_none(void **state)
+{
+    struct pg_conn *conn;
+    struct weir_fault fault;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    world.servers[0].now = standby(1, 400);
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+    uint64_t begun_ns = world.now_ns;
+    assert_int_equal(weir_session_write(session, &conn), WEIR_EDOWN);
+    weir_session_fault(session, &fault);
+    assert_string_equal(fault.field, "");
+    assert_string_equal(fault.text, "no primary answers");
+    assert_true(world.now_ns - begun_ns >= 20 * MS);
+    end();
+}
+
+/* As long as it may wait. */
+static void write__waits_for_a_primary(void **state)
+{
+    struct pg_conn *conn;
+    struct weir_fault fault;
+    (void)state;
+    for (unsigned late = 0; late < 9; late += 4) { /* 9 waits take longer */
+        begin(1);
+        world.servers[0].polled = world.servers[0].now = primary(1, 5, 400);
+        world.servers[0].late = late;
+        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_ERROR, (struct weir_place){ 0 });
+        assert_int_equal(weir_session_write(session, &conn), late < 8 ? 0 : WEIR_EDOWN);
+        weir_session_fault(session, &fault);
+        assert_string_equal(fault.text, late < 8 ? "" : "no primary answers");
+        assert_int_equal(world.waits, late < 8 ? late + 1 : 7);
+        end();
+    }
+}
+
+/* Strategies that keep no track write whatever the primary lost; a session that is tracked does not go on from there. */
+static void write__is_checked_where_the_session_is_tracked(void **state)
+{
+    static const enum weir_session_strategy all[] = { WEIR_SESSION_TRACKED, WEIR_SESSION_STICKY, WEIR_SESSION_WINDOW };
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct pg_conn *conn;
+        struct weir_fault fault;
+        begin(1);
+        fork_off();
+        stand(0, primary(2, 5, 400));
+        open_at(all[i], WEIR_BEHIND_OTHER, (struct weir_place){ .timeline = 1, .position = 200 });
+        assert_int_equal(weir_session_write(session, &conn), i ? 0 : WEIR_ECUTOFF);
+        weir_session_fault(session, &fault);
+        assert_string_equal(fault.text, i ? "" : "what this session has seen was cut off there");
+        end();
+    }
+}
+
+/* The time of the wall is written into the token. A window is open for so long. */
+static void write__is_read_at_the_primary_for_the_window(void **state)
+{
+    struct pg_conn *conn;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    open_at(WEIR_SESSION_WINDOW, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    expect_read("b", false, 0);
+    session->window_ns = 3600 * 1000 * MS;
+    uint64_t begun_s = (uint64_t)time(NULL);
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    expect_read("a", true, 0);
+    uint64_t wrote_s = session->token.wrote_ns / (1000 * MS);
+    assert_true(wrote_s >= begun_s && wrote_s <= (uint64_t)time(NULL));
+    session->token.wrote_ns -= session->window_ns;
+    expect_read("b", false, 0);
+    end();
+}
+
+/* ---- where it stays ---- */
+
+/* What its poller said may be older than the token: it is asked, but not for long, before the session leaves. */
+static void read__at_a_replica_has_it_asked_before_it_leaves(void **state)
+{
+    (void)state;
+    for (unsigned is_mute = 0; is_mute < 2; is_mute++) {
+        begin(2);
+        stand(0, primary(1, 5, 400));
+        stand(1, standby(1, 400));
+        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+        expect_read("b", false, 0);
+        struct weir_place seen = { .system = SYSTEM, .timeline = 1, .position = 480 };
+        assert_int_equal(weir_session_add(session, &world.snapshot.known, NULL, &seen), 0);
+        stand(0, primary(1, 5, 480));
+        world.servers[1].polled = world.servers[1].now = standby(1, 480);
+        world.servers[1].mute = is_mute;
+        if (is_mute) {
+            struct weir_read read;
+            assert_int_equal(weir_session_read(session, &read), 0);
+            assert_true(read.leader && world.waits > 0);
+        } else {
+            expect_read("b", false, 0);
+            assert_int_equal(world.waits, 0);
+        }
+        assert_true(is_mute ? world.servers[1].polls > 0 : world.servers[1].polls == 1);
+        assert_int_equal(world.patience_ns, 20 * MS);
+        end();
+    }
+}
+
+/* ---- what it says ---- */
+
+static void read__that_nobody_can_serve_says_why(void **state)
+{
+    static const struct weir_place seen = { .timeline = 1, .position = 200 };
+    (void)state;
+    begin(1);
+    fork_off();
+    stand(0, primary(2, 5, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, seen);
+    expect_refused(WEIR_ECUTOFF, "", "cut off there");
+    end();
+    begin(1);
+    struct weir_shown foreign = primary(1, 5, 400);
+    foreign.system = SYSTEM + 1;
+    stand(0, foreign);
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, seen);
+    expect_refused(WEIR_EFOREIGN, "", "the servers are of another system than the token");
+    assert_int_equal(world.waits, 0);
+    end();
+    begin(2);
+    stand(0, standby(1, 80));
+    stand(1, standby(1, 80));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_ERROR, seen);
+    expect_refused(WEIR_EBEHIND, "", "no server shows yet what this session has seen");
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gap__at_a_primary_is_filled_by_the_same_primary_only),
+        cmocka_unit_test(gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed),
+        cmocka_unit_test(gap__is_filled_without_those_that_are_down),
+        cmocka_unit_test(write__goes_to_a_primary_that_its_poller_knows_as_it_is),
+        cmocka_unit_test(write__goes_to_no_primary_that_says_it_is_none),
+        cmocka_unit_test(write__waits_for_a_primary),
+        cmocka_unit_test(write__is_checked_where_the_session_is_tracked),
+        cmocka_unit_test(write__is_read_at_the_primary_for_the_window),
+        cmocka_unit_test(read__at_a_replica_has_it_asked_before_it_leaves),
+        cmocka_unit_test(read__that_nobody_can_serve_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
