@@ -199,8 +199,8 @@ static bool rebased(const struct weir_table *table, struct weir_pair pair, uint6
 {
     __extension__ typedef __int128 wide;
     int32_t shift = weir_table_kind(table, pair).shift;
-    wide passed_ns = (wide)now_ns - (wide)base_ns;
-    wide passed = shift >= 0 ? passed_ns * ((wide)1 << shift) : passed_ns / ((wide)1 << -shift);
+    wide passed = shift >= 0 ? ((wide)now_ns - (wide)base_ns) * ((wide)1 << shift)
+                             : (wide)(now_ns >> -shift) - (wide)(base_ns >> -shift);
     wide ahead = weir_ticks_ahead(weir_pair_fresh_at(pair), weir_ticks_at(base_ns, shift)) - passed;
     if (ahead < -(wide)weir_ticks_of(table->skew_max_ns, shift, WEIR_TICKS_SPAN_MAX))
         return false;

@@ -71,7 +71,7 @@ static int64_t cost_of(const struct weir_table *table, const struct weir_line *l
             return COST_HELD;
         int64_t until = by == COST_WAIT ? weir_table_until_fresh_ns(table, pair, now_ns)
                                         : weir_table_forgiven_ns(table, line, main, pair, now_ns);
-        if (weir_table_kind(table, pair).kept && !weir_table_dead(table, pair, now_ns))
+        if (by == COST_FORGIVEN && weir_table_kind(table, pair).kept && !weir_table_dead(table, pair, now_ns))
             until = COST_KEPT + (until < 0 ? 0 : until < KEPT_UNTIL_MAX ? until : KEPT_UNTIL_MAX);
         weir_assert(until > COST_EMPTY && until < COST_HELD);
         cost = until > cost ? until : cost;

@@ -230,7 +230,7 @@ static void write__waits_for_a_primary(void **state)
     }
 }
 
-/* Strategies that keep no track write whatever the primary lost; a session that is tracked does not go on from there. */
+/* Strategies that keep no track write whatever the primary lost; one that is tracked does not go on from there. */
 static void write__is_checked_where_the_session_is_tracked(void **state)
 {
     static const enum weir_session_strategy all[] = { WEIR_SESSION_TRACKED, WEIR_SESSION_STICKY, WEIR_SESSION_WINDOW };
