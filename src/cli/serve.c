@@ -9,6 +9,7 @@
 #include "cli/plain.h"
 #include "cli/serve_config.h"
 #include "cli/serve_locks.h"
+#include "cli/serve_needs.h"
 #include "cli/serve_sessions.h"
 #include "cli/serve_warn.h"
 #include "cli/verbs.h"
@@ -284,8 +285,7 @@ static int check(struct weir_serve_flags *flags)
     struct weir_config *config = load_or_print(flags);
     if (!config)
         return WEIR_EXIT_ERROR;
-    if (!weir_cli_locks_built(config) || !weir_cli_sessions_built(config) ||
-        make_limiter(flags, config, &serving.limiter)) {
+    if (!weir_serve_needs(config) || make_limiter(flags, config, &serving.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
@@ -399,7 +399,7 @@ int weir_cli_serve(int argc, char **argv)
     struct weir_config *config = load_or_print(&serving.flags);
     if (!config)
         return WEIR_EXIT_ERROR;
-    if (make_limiter(&serving.flags, config, &serving.limiter)) {
+    if (!weir_serve_needs(config) || make_limiter(&serving.flags, config, &serving.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }

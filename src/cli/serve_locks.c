@@ -84,27 +84,6 @@ int weir_cli_locks_choose(struct weir_config *config, const char *flag, bool is_
 
 /* ---- opening ---- */
 
-bool weir_cli_locks_built(const struct weir_config *config)
-{
-    static const bool built[] = {
-        [WEIR_LOCKS_NONE] = true,
-#ifdef WEIR_HAVE_SQLITE
-        [WEIR_LOCKS_SQLITE] = true,
-#endif
-#ifdef WEIR_HAVE_POSTGRES
-        [WEIR_LOCKS_POSTGRES] = true,
-#endif
-#ifdef WEIR_HAVE_ETCD
-        [WEIR_LOCKS_ETCD] = true,
-#endif
-    };
-    enum weir_config_lock_engine engine = config->locks.engine;
-    if ((size_t)engine < sizeof(built) / sizeof(built[0]) && built[engine])
-        return true;
-    fprintf(stderr, "weir: locks: this weir was built without %s\n", weir_config_lock_engine_name(engine));
-    return false;
-}
-
 static int open_engine(const struct weir_config_locks *locks, struct weir_lock_engine **ret_engine,
                        struct weir_fault *ret_fault)
 {

@@ -11,9 +11,6 @@
  * is no flag, the state directory's locks.db, whose folder is made. 0 or an exit code, and ret_said says why. */
 int weir_cli_locks_choose(struct weir_config *config, const char *flag, bool is_example, char *ret_said, size_t size);
 
-/* For --check, which opens nothing: whether this build has the engine that was chosen, and says if not. */
-bool weir_cli_locks_built(const struct weir_config *config);
-
 /* Opens what was chosen. *ret_engine is NULL where there are no locks: none were chosen, or, where they are only the
  * example's (is_example), they cannot be had, which is a warning. */
 int weir_cli_locks_open(const struct weir_config *config, bool is_example, struct weir_lock_engine **ret_engine);

@@ -5,15 +5,6 @@
 #include <string.h>
 
 #include "cli/serve_warn.h"
-#include "serve/sessions.h"
-
-bool weir_cli_sessions_built(const struct weir_config *config)
-{
-    if (config->sessions.servers_count == 0 || weir_session_service_built())
-        return true;
-    fputs("weir: sessions: this weir was built without libpq\n", stderr);
-    return false;
-}
 
 static const char *users_name(struct weir_slice users)
 {

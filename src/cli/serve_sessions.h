@@ -7,9 +7,6 @@
 #include "base/siphash.h"
 #include "rules/config.h"
 
-/* For --check, which opens nothing: whether this build has what is configured, and says if not. */
-bool weir_cli_sessions_built(const struct weir_config *config);
-
 /* "weir: sessions over 3 servers, users in memory", and a warning where tokens end with the process; nothing where
  * there are none. Without secrets. */
 void weir_cli_sessions_print(const struct weir_config *config);

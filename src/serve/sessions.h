@@ -21,15 +21,11 @@ struct weir_loop;
 struct weir_session_service;
 struct weir_session_ask;
 
-/* `config` names at least one server; nothing of it is kept. WEIR_ENOENT: this weir was built without sessions;
- * WEIR_EINVAL, WEIR_ERANGE and the fault: an address, or a URL of users; WEIR_ENOMEM, WEIR_EIO. Does not wait for the
- * servers. */
+/* `config` names at least one server; nothing of it is kept. WEIR_EINVAL, WEIR_ERANGE and the fault: an address, a URL
+ * of users, or a module that is missing; WEIR_ENOMEM, WEIR_EIO. Does not wait for the servers. */
 int weir_session_service_create(const struct weir_config_sessions *config, size_t loops,
                                 struct weir_session_service **ret_service, struct weir_fault *ret_fault);
 void weir_session_service_destroy(struct weir_session_service *service); /* after the loops; NULL is allowed */
-
-/* Whether this weir has sessions at all: libpq was there when it was built. */
-bool weir_session_service_built(void);
 
 /* The view's names are as long as the service. */
 void weir_session_service_view(struct weir_session_service *service, struct weir_sessions_view *ret_view);

@@ -14,11 +14,6 @@
 #define FRAME_MAX 32
 #define MUTE "it receives nothing now: no check can prove there what a session has seen"
 
-bool weir_session_service_built(void)
-{
-    return true;
-}
-
 const char *weir_session_service_place(void)
 {
     return weir_shown_statement();

@@ -99,6 +99,18 @@ class Install(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
                          (2, "weir: sim has no option '--nope'; did you mean '--nodes'?"))
 
+    def test_modules_beside(self):
+        """What needs libpq or libcurl is loaded from where it was installed, and exports one name."""
+        weir = self.installed.find('bin/weir')
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder, 'weir.yaml')
+            for engine, wants in (('postgres', 'conninfo: "host=127.0.0.1"'), ('etcd', 'endpoints: [ "http://127.0.0.1:1" ]')):
+                config.write_text(f'limits: []\nlocks: {{ engine: {engine}, {wants}, witness: {folder}/witness }}\n',
+                                  encoding='utf-8')
+                self.assertIn(f'locks in {engine}', run(weir, 'serve', '--check', config))
+                module = self.installed.find(f'weir-{engine}.so')
+                self.assertEqual(set(symbols(module, '-D', '--defined-only')), {'weir_module'})
+
     def test_programs_that_cannot_be_started(self):
         with tempfile.TemporaryDirectory() as folder:
             weir = shutil.copy(self.installed.find('bin/weir'), folder)
@@ -116,7 +128,8 @@ class Install(unittest.TestCase):
         names = {path.name for path in self.installed.root.rglob('*') if not path.is_dir()}
         headers = {path.name for path in pathlib.Path(ROOT / 'include/weir').iterdir()}
         libraries = {name for name in names if name.startswith(('libweir.', 'libweir-session.'))}
-        self.assertEqual(names - headers - libraries - {'weir-session.pc'}, {'weir', 'weir.pc', 'weir-reads', 'weir-sim'})
+        self.assertEqual(names - headers - libraries - {'weir-session.pc'},
+                         {'weir', 'weir.pc', 'weir-etcd.so', 'weir-postgres.so', 'weir-reads', 'weir-sim'})
 
 
 if __name__ == '__main__':

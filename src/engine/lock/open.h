@@ -3,7 +3,8 @@
  * Opening the lock engines. Each raises the incarnation before it grants anything: at every start, and whenever what it
  * sees of its store differs from the witness (core/lease/incarnation.h), a small file that lies outside the store.
  * An engine whose store cannot be reached opens all the same where that can mend itself (postgres, etcd) and answers
- * WEIR_EDOWN until it can. A library that was not there at build time: WEIR_EINVAL, and the fault says so. */
+ * WEIR_EDOWN until it can. A library that was not there at build time, or a module that is missing
+ * (engine/module/module.h): WEIR_EINVAL, and the fault says so. */
 #ifndef WEIR_ENGINE_LOCK_OPEN_H
 #define WEIR_ENGINE_LOCK_OPEN_H
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/serve_needs.h"
+
+#include <stdio.h>
+
+#include "engine/module/module.h"
+
+static bool load(const char *what, const char *module)
+{
+    const struct weir_module *loaded;
+    char said[WEIR_MODULE_SAID_SIZE];
+    if (weir_module_load(module, &loaded, said) == 0)
+        return true;
+    fprintf(stderr, "weir: %s need %s\n", what, said);
+    return false;
+}
+
+static bool has_locks(enum weir_config_lock_engine engine)
+{
+    switch (engine) {
+    case WEIR_LOCKS_SQLITE:
+#ifndef WEIR_HAVE_SQLITE
+        fputs("weir: locks: this weir was built without sqlite\n", stderr);
+        return false;
+#endif
+    case WEIR_LOCKS_NONE:
+    default:
+        return true;
+    case WEIR_LOCKS_POSTGRES:
+        return load("locks in postgres", WEIR_MODULE_POSTGRES);
+    case WEIR_LOCKS_ETCD:
+        return load("locks in etcd", WEIR_MODULE_ETCD);
+    }
+}
+
+bool weir_serve_needs(const struct weir_config *config)
+{
+    return has_locks(config->locks.engine) &&
+           (config->sessions.servers_count == 0 || load("sessions", WEIR_MODULE_POSTGRES));
+}
