@@ -133,7 +133,7 @@ struct locks_request {
     struct locks_message message; /* of a client */
     uint32_t turn;                /* of a visitor */
     bool left;                    /* the client went away */
-    bool superseded;              /* the same owner has asked again since, as serve/locks.c notes it */
+    bool superseded;              /* the same owner has asked again since */
     /* for the checks */
     uint64_t place, came_ns, left_ns;
     bool asked, was_held, was_put_off, was_probed, was_unknown, given_back;

@@ -337,8 +337,8 @@ void locks_waits_stopped(struct locks *locks, const struct locks_weir *weir)
         under_way += keeper->under_way[i];
     if (weir->open)
         locks_broken(locks, "a weir ended with requests that it did not answer");
-    else if (under_way + keeper->pending + keeper->queues.count + keeper->owners.count + keeper->waits_due.count +
-                 keeper->queues_due.count >
+    else if (under_way + keeper->pending + keeper->queues.count + keeper->owners.count + keeper->claims.count +
+                 keeper->waits_due.count + keeper->queues_due.count >
              0)
         locks_broken(locks, "something is left in a keeper that has answered everybody");
     if (state->granted != told->granted || state->held != told->held || state->lost != told->lost ||

@@ -84,13 +84,6 @@ static void request_unlink(struct locks *locks, struct locks_request *request)
     *at = request->next;
 }
 
-static bool is_forgone(const struct locks_request *request)
-{
-    const struct weir_lock_op *op = &request->request.op;
-    return request->left && op->verb == WEIR_LOCK_ACQUIRE && op->status == 0 && op->said == WEIR_LOCK_GRANTED &&
-           request->request.waited && !request->superseded;
-}
-
 static void reply(struct locks *locks, const struct locks_request *request)
 {
     const struct weir_lock_op *op = &request->request.op;
@@ -152,12 +145,14 @@ static void on_done(struct weir_keeper_request *keeper_request)
 {
     struct locks_request *request = keeper_request->context;
     struct locks *locks = request->locks;
+    struct weir_keeper *keeper = locks->weirs[request->weir].keeper;
     if (!locks_waits_answered(locks, request))
         return;
     request_unlink(locks, request);
     reply(locks, request);
-    if (is_forgone(request) && locks->weirs[request->weir].keeper)
-        (void)submit(locks, request_make(locks, request->weir, WEIR_LOCK_RELEASE, request->name, request->owner));
+    if (request->left && weir_keeper_untold(keeper, keeper_request))
+        locks_broken(locks, "what one who left was granted is given back only after it was answered");
+    weir_keeper_told(keeper, keeper_request);
     request->next = locks->weirs[request->weir].past;
     locks->weirs[request->weir].past = request;
 }

@@ -2,15 +2,11 @@
 #include "serve/locks.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/assert.h"
-#include "base/siphash.h"
 #include "core/lease/incarnation.h"
 #include "engine/lock/keeper.h"
 #include "serve/loop.h"
-
-#define OWNERS_BUCKETS 4096 /* acquires under way, by name and owner; chains stay short up to pending_max of them */
 
 /* An answer that has come is in its inbox until the loop takes it. */
 enum stage {
@@ -25,14 +21,12 @@ struct weir_lock_ask {
     struct weir_loop *loop;
     void (*then)(struct weir_lock_ask *ask, void *context);
     void *context;
-    struct weir_lock_ask *next, *prev;           /* all that have an asker, of one loop */
-    struct weir_lock_ask *arrived;               /* the next in the inbox */
-    struct weir_lock_ask *same_next, **same_own; /* in a bucket of owners; NULL: it is in none */
+    struct weir_lock_ask *next, *prev; /* all that have an asker, of one loop */
+    struct weir_lock_ask *arrived;     /* the next in the inbox */
     enum stage stage;
     bool told; /* at once; the loop's thread's, while the stage is anybody's */
     bool abandoned;
-    bool superseded; /* the same owner has asked for the same lock since */
-    char bytes[];    /* of name and owner */
+    char bytes[]; /* of name and owner */
 };
 
 /* Of one loop. */
@@ -46,61 +40,12 @@ struct inbox {
 
 struct weir_lock_service {
     struct weir_keeper *keeper;
-    struct weir_sip_key key;
     /* Of everything below and of all asks. It is held while an ask is handed to the keeper or withdrawn from it, so
      * that what the keeper's thread answers is not freed in between; the keeper calls `done` without locks held. */
     pthread_mutex_t lock;
-    bool closing;
-    struct weir_lock_ask *owners[OWNERS_BUCKETS];
     size_t inbox_count;
     struct inbox inboxes[];
 };
-
-static void settle(struct weir_lock_ask *ask);
-
-/* ---- who asks for what ---- */
-
-static size_t bucket_of(const struct weir_lock_service *service, const struct weir_lock_op *op)
-{
-    struct weir_siphash_state state;
-    weir_siphash_start(&state, &service->key);
-    weir_siphash_add(&state, &op->name.size, sizeof(op->name.size));
-    weir_siphash_add(&state, op->name.data, op->name.size);
-    weir_siphash_add(&state, op->owner.data, op->owner.size);
-    return weir_siphash_end(&state) % OWNERS_BUCKETS;
-}
-
-static bool same(struct weir_slice a, struct weir_slice b)
-{
-    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
-}
-
-/* The earlier ones of the same owner have been superseded; an acquire may be superseded itself. */
-static void owners_add(struct weir_lock_ask *ask)
-{
-    const struct weir_lock_op *op = &ask->request.op;
-    struct weir_lock_ask **bucket = &ask->service->owners[bucket_of(ask->service, op)];
-    for (struct weir_lock_ask *other = *bucket; other; other = other->same_next)
-        if (same(other->request.op.name, op->name) && same(other->request.op.owner, op->owner))
-            other->superseded = true;
-    if (op->verb != WEIR_LOCK_ACQUIRE)
-        return;
-    ask->same_next = *bucket;
-    if (ask->same_next)
-        ask->same_next->same_own = &ask->same_next;
-    ask->same_own = bucket;
-    *bucket = ask;
-}
-
-static void owners_remove(struct weir_lock_ask *ask)
-{
-    if (!ask->same_own)
-        return;
-    *ask->same_own = ask->same_next;
-    if (ask->same_next)
-        ask->same_next->same_own = ask->same_own;
-    ask->same_own = NULL;
-}
 
 /* ---- the inbox ---- */
 
@@ -188,36 +133,11 @@ static void on_done(struct weir_keeper_request *request)
     if (!abandoned)
         arrive(ask);
     pthread_mutex_unlock(&service->lock);
-    if (abandoned)
-        settle(ask);
+    if (abandoned && !weir_keeper_untold(service->keeper, &ask->request))
+        free(ask);
 }
 
 /* ---- the end of an ask ---- */
-
-/* A grant that nobody knows of keeps others waiting for a whole lease. One that was given without a wait may be the
- * owner's from before, and so may one that the owner has asked for again. */
-static bool is_forgone(const struct weir_lock_ask *ask)
-{
-    const struct weir_lock_op *op = &ask->request.op;
-    return op->verb == WEIR_LOCK_ACQUIRE && op->status == 0 && op->said == WEIR_LOCK_GRANTED && ask->request.waited &&
-           !ask->superseded && !ask->service->closing;
-}
-
-/* An abandoned one that has been answered: frees it, now or when the release is done. */
-static void settle(struct weir_lock_ask *ask)
-{
-    struct weir_lock_service *service = ask->service;
-    pthread_mutex_lock(&service->lock);
-    owners_remove(ask);
-    bool released = is_forgone(ask);
-    if (released) {
-        ask->request.op.verb = WEIR_LOCK_RELEASE;
-        released = weir_keeper_submit(service->keeper, &ask->request) == 0;
-    }
-    pthread_mutex_unlock(&service->lock);
-    if (!released)
-        free(ask);
-}
 
 void weir_lock_ask_end(struct weir_lock_ask *ask)
 {
@@ -225,8 +145,8 @@ void weir_lock_ask_end(struct weir_lock_ask *ask)
     pthread_mutex_lock(&service->lock);
     weir_assert(ask->stage == STAGE_TOLD);
     asks_remove(ask);
-    owners_remove(ask);
     pthread_mutex_unlock(&service->lock);
+    weir_keeper_told(service->keeper, &ask->request);
     free(ask);
 }
 
@@ -234,16 +154,18 @@ void weir_lock_ask_abandon(struct weir_lock_ask *ask)
 {
     struct weir_lock_service *service = ask->service;
     pthread_mutex_lock(&service->lock);
-    enum stage stage = ask->stage;
     ask->abandoned = true;
     asks_remove(ask);
-    if (stage == STAGE_ARRIVED)
+    if (ask->stage == STAGE_ARRIVED)
         unarrive(ask);
-    else if (stage == STAGE_ASKED)
+    bool kept = ask->stage == STAGE_ASKED;
+    if (kept)
         weir_keeper_leave(service->keeper, &ask->request);
+    else
+        kept = weir_keeper_untold(service->keeper, &ask->request);
     pthread_mutex_unlock(&service->lock);
-    if (stage != STAGE_ASKED)
-        settle(ask);
+    if (!kept)
+        free(ask);
 }
 
 /* ---- asking ---- */
@@ -302,11 +224,8 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
         ask->request.wait_ns = 0;
     bool quick = weir_keeper_quick(service->keeper, &ask->request);
     int error = quick ? 0 : weir_keeper_submit(service->keeper, &ask->request);
-    if (!error) {
+    if (!error)
         asks_add(ask);
-        if (wish->verb == WEIR_LOCK_ACQUIRE || wish->verb == WEIR_LOCK_RENEW)
-            owners_add(ask);
-    }
     ask->told = quick;
     if (quick)
         ask->stage = STAGE_TOLD;
@@ -384,12 +303,9 @@ int weir_lock_service_create(const struct weir_lock_service_options *options, st
     const struct weir_keeper_options keeper = { .waiters_max = options->waiters_max,
                                                 .timeout_ns = options->timeout_ns };
     struct weir_lock_service *service = calloc(1, sizeof(*service) + options->loops * sizeof(service->inboxes[0]));
-    bool keyed = service && getrandom(&service->key, sizeof(service->key), 0) == (ssize_t)sizeof(service->key);
-    if (!keyed) {
+    if (!service) {
         options->engine->ops->destroy(options->engine);
-        int error = service ? WEIR_EIO : WEIR_ENOMEM;
-        free(service);
-        return error;
+        return WEIR_ENOMEM;
     }
     int error = weir_keeper_create(options->engine, &keeper, &service->keeper);
     if (error) {
@@ -406,9 +322,6 @@ void weir_lock_service_destroy(struct weir_lock_service *service)
 {
     if (!service)
         return;
-    pthread_mutex_lock(&service->lock);
-    service->closing = true; /* what is abandoned now ends with its lease */
-    pthread_mutex_unlock(&service->lock);
     weir_keeper_destroy(service->keeper);
     pthread_mutex_destroy(&service->lock);
     free(service);

@@ -4,8 +4,7 @@
  * answer comes back to the loop that asked, through its inbox.
  *
  * An ask belongs to a connection. If that goes before it has its answer, the ask leaves the queue, and a grant that
- * comes all the same is released, unless the same owner has asked for the same lock since: then the grant is what that
- * one counts on.
+ * comes all the same is given back, by the rule of weir_keeper_untold.
  *
  * Thread rule: an ask is of one loop's thread; the service and its state are of any. */
 #ifndef WEIR_SERVE_LOCKS_H

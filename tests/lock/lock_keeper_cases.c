@@ -26,6 +26,7 @@ static uint64_t answers;
 static void on_done(struct weir_keeper_request *request)
 {
     struct client *client = request->context;
+    weir_keeper_told(keeper, request);
     pthread_mutex_lock(&client->mutex);
     client->order = __atomic_add_fetch(&answers, 1, __ATOMIC_RELAXED);
     client->done = true;

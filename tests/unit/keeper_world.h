@@ -247,21 +247,25 @@ struct sent {
     struct weir_keeper_request request;
     char owner[32];
     unsigned done; /* how often; atomic */
+    bool untold;   /* its client does not hear of it */
     uint64_t order;
 };
 
 static uint64_t answers;
+static bool is_untold; /* of what is sent from now on */
 
 static void on_done(struct weir_keeper_request *request)
 {
     struct sent *sent = request->context;
+    if (!sent->untold)
+        weir_keeper_told(keeper, request);
     sent->order = __atomic_add_fetch(&answers, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&sent->done, 1, __ATOMIC_RELEASE);
 }
 
 static int try_send(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner, uint64_t wait_ns)
 {
-    *sent = (struct sent){ 0 };
+    *sent = (struct sent){ .untold = is_untold };
     snprintf(sent->owner, sizeof sent->owner, "%s", owner);
     sent->request.op = (struct weir_lock_op){ .verb = verb,
                                               .name = { name, strlen(name) },
@@ -310,7 +314,7 @@ static inline void assert_held(const struct sent *sent, const char *holder)
     }
 }
 
-static void assert_status(const struct sent *sent, int status)
+static inline void assert_status(const struct sent *sent, int status)
 {
     assert_int_equal(hear(sent)->status, status);
 }

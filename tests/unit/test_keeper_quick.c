@@ -100,6 +100,7 @@ struct sent {
 
 static void on_done(struct weir_keeper_request *request)
 {
+    weir_keeper_told(keeper, request);
     __atomic_store_n(&((struct sent *)request->context)->done, true, __ATOMIC_RELEASE);
 }
 

@@ -454,7 +454,7 @@ static void waiter__moves_only_as_the_list_says(void **state)
                               " put-off>come new>new-asked new>waiting new>put-off new>answered new-asked>new"
                               " waiting>new waiting>waiting-asked waiting>overdue waiting>answered"
                               " waiting-asked>waiting waiting-asked>overdue overdue>waiting"
-                              " answered>returning answered>done returning>answered ";
+                              " answered>returning answered>done returning>answered done>returning ";
     for (unsigned from = 0; from < WEIR_WAITER_PHASES; from++) {
         for (unsigned to = 0; to < WEIR_WAITER_PHASES; to++) {
             char move[64];

@@ -15,7 +15,7 @@ const struct weir_phase weir_waiter_phases[WEIR_WAITER_PHASES] = {
     [WEIR_WAITER_OVERDUE] = { "overdue", MAY(WAITING) },
     [WEIR_WAITER_ANSWERED] = { "answered", MAY(RETURNING) | MAY(DONE) },
     [WEIR_WAITER_RETURNING] = { "returning", MAY(ANSWERED) },
-    [WEIR_WAITER_DONE] = { "done", 0 },
+    [WEIR_WAITER_DONE] = { "done", MAY(RETURNING) },
 };
 
 bool weir_owner_equal(struct weir_owner a, struct weir_owner b)

@@ -71,7 +71,7 @@ static int init(struct weir_keeper *keeper, const struct weir_keeper_options *op
     keeper->queues_due = (struct weir_due_heap){ calloc(room + 1, sizeof(struct weir_due *)), 0, room };
     keeper->waits_due = (struct weir_due_heap){ calloc(room + 1, sizeof(struct weir_due *)), 0, room };
     if (!keeper->queues_due.members || !keeper->waits_due.members || weir_hash_init(&keeper->queues) != 0 ||
-        weir_hash_init(&keeper->owners) != 0)
+        weir_hash_init(&keeper->owners) != 0 || weir_hash_init(&keeper->claims) != 0)
         return WEIR_ENOMEM;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -105,6 +105,7 @@ void weir_keeper_destroy_still(struct weir_keeper *keeper)
     free(keeper->waits_due.members);
     free(keeper->queues_due.members);
     weir_hash_deinit(&keeper->owners);
+    weir_hash_deinit(&keeper->claims);
     free_queues(keeper);
     weir_hash_deinit(&keeper->queues);
     free(keeper);
@@ -163,6 +164,9 @@ static void prepare(const struct weir_keeper *keeper, struct weir_keeper_request
     request->own = (struct weir_keeper_own){ .bucket = (uint16_t)(hash % WEIR_KEEPER_BUCKETS) };
     request->own.waiter.owner = (struct weir_owner){ request->op.owner.data, request->op.owner.size };
     request->own.waiter.seen = request->op.seen;
+    if (request->op.verb == WEIR_LOCK_ACQUIRE || request->op.verb == WEIR_LOCK_RENEW)
+        request->own.claim.hash = weir_siphash_joined(&keeper->key, request->op.name.data, request->op.name.size,
+                                                      request->op.owner.data, request->op.owner.size);
     request->waited = false;
     request->waiters = 0;
     request->op.status = 0;
@@ -185,27 +189,66 @@ bool weir_keeper_quick(struct weir_keeper *keeper, struct weir_keeper_request *r
         weir_keeper_count(&keeper->state, &request->op);
         weir_waiter_move(&request->own.waiter, WEIR_WAITER_DONE);
         keeper->stirred = request->own.finished = true;
+        if (request->op.status == 0 && request->op.said == WEIR_LOCK_GRANTED)
+            weir_keeper_claim(keeper, request);
     }
     pthread_mutex_unlock(&keeper->mutex);
     return done;
+}
+
+/* With the mutex held. False: there is no room. */
+static bool take_over(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    if (keeper->pending >= keeper->pending_max || keeper->stopping)
+        return false;
+    keeper->pending++;
+    keeper->under_way[request->own.bucket]++;
+    weir_keeper_push(&keeper->submitted, request);
+    return true;
+}
+
+/* The mutex is given back before the thread is woken: it would wake up only to wait for it. */
+static void unlock_waking(struct weir_keeper *keeper, bool wake)
+{
+    pthread_mutex_unlock(&keeper->mutex);
+    if (wake)
+        pthread_cond_signal(&keeper->wake);
 }
 
 int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *request)
 {
     prepare(keeper, request);
     pthread_mutex_lock(&keeper->mutex);
-    bool room = keeper->pending < keeper->pending_max && !keeper->stopping;
-    bool first = room && !keeper->submitted.first;
+    bool first = !keeper->submitted.first, room = take_over(keeper, request);
     if (room) {
-        keeper->pending++;
         keeper->coming += request->op.verb == WEIR_LOCK_ACQUIRE;
-        keeper->under_way[request->own.bucket]++;
-        weir_keeper_push(&keeper->submitted, request);
+        weir_keeper_claim(keeper, request);
     }
-    pthread_mutex_unlock(&keeper->mutex);
-    if (first) /* not before: it would wake up only to wait for the mutex */
-        pthread_cond_signal(&keeper->wake);
+    unlock_waking(keeper, room && first);
     return room ? 0 : WEIR_ELIMIT;
+}
+
+void weir_keeper_told(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    if (!request->own.claims)
+        return;
+    pthread_mutex_lock(&keeper->mutex);
+    weir_keeper_unclaim(keeper, request);
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+bool weir_keeper_untold(struct weir_keeper *keeper, struct weir_keeper_request *request)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    bool first = !keeper->submitted.first, back = weir_keeper_forgoes(request) && take_over(keeper, request);
+    weir_keeper_forget(keeper, request);
+    if (back) {
+        weir_waiter_move(&request->own.waiter, WEIR_WAITER_RETURNING);
+        request->op.verb = WEIR_LOCK_RELEASE;
+        request->own.finished = request->own.decided = false;
+    }
+    unlock_waking(keeper, back && first);
+    return back;
 }
 
 void weir_keeper_leave(struct weir_keeper *keeper, struct weir_keeper_request *request)

@@ -9,8 +9,8 @@
  * at once, of those who ask for raises themselves (`seen`, RAISE), one more than a batch holds.
  *
  * Thread rule: submit, leave and state from any thread, also from within `done`. Requests of one name are decided in
- * the order in which they were submitted, unless they wait. `done` is called on the keeper's thread, once per request,
- * soon and without locks held: hand it over to your own thread there.
+ * the order in which they were submitted, unless they wait. `done` is called on the keeper's thread, once per request
+ * (but see weir_keeper_untold), soon and without locks held: hand it over to your own thread there.
  *
  * A wait survives an engine that is down for a moment: it asks again. If a wait ends while the engine cannot say, the
  * answer is WEIR_EDOWN, or WEIR_EUNKNOWN if this request itself may have been granted.
@@ -35,11 +35,15 @@ struct weir_keeper_own {
     struct weir_due due; /* when its wait ends */
     struct weir_keeper_queue *queue;
     struct weir_keeper_request *next, *next_left;
-    bool left, finished;       /* under the keeper's mutex: the client went away; done is about to be called */
-    bool decided;              /* no longer pending */
-    bool unknown;              /* the engine once could not say whether it was granted: that may yet come to pass */
-    uint16_t bucket;           /* of its name in the keeper's under_way */
-    uint64_t put_off_until_ns; /* it is asked again no later; 0: it was not put off yet */
+    bool left, finished;         /* under the keeper's mutex: the client went away; done is about to be called */
+    bool decided;                /* no longer pending */
+    struct weir_hash_node claim; /* mutex: by name and owner */
+    bool claims;                 /* mutex: it is among the keeper's claims */
+    uint32_t relied_on;          /* mutex: so many of its owner's later requests for the lock may have it */
+    uint64_t order;              /* mutex: of those who ask for a lease */
+    bool unknown;                /* the engine once could not say whether it was granted: that may yet come to pass */
+    uint16_t bucket;             /* of its name in the keeper's under_way */
+    uint64_t put_off_until_ns;   /* it is asked again no later; 0: it was not put off yet */
 };
 
 struct weir_keeper_options {
@@ -72,10 +76,20 @@ int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *r
  * name before has no answer yet: submit it. */
 bool weir_keeper_quick(struct weir_keeper *keeper, struct weir_keeper_request *request);
 
-/* The client went away: done comes soon, whatever it says (HELD where it waited). If it says granted all the same, and
- * `waited`, release it; a grant that did not wait may be the lease that its owner has from before and counts on. May be
- * called while done is about to be called. */
+/* The client went away: done comes soon, whatever it says (HELD where it waited). What it was granted is given back
+ * first, by the rule of weir_keeper_untold. May be called while done is about to be called. */
 void weir_keeper_leave(struct weir_keeper *keeper, struct weir_keeper_request *request);
+
+/* After `done`, one of these two ends the request. */
+
+/* The client has its answer. */
+void weir_keeper_told(struct weir_keeper *keeper, struct weir_keeper_request *request);
+
+/* The client went away before it had its answer. True: what it was granted is given back, and `done` is called once
+ * more, after which this is not. So it is if it `waited`; a grant without a wait may be the lease that its owner has
+ * from before. And unless the same owner has asked for the lock since, by ACQUIRE or RENEW, and was not refused: then
+ * that one counts on it. */
+bool weir_keeper_untold(struct weir_keeper *keeper, struct weir_keeper_request *request);
 
 struct weir_keeper_state {
     struct weir_lock_engine_state engine;

@@ -43,14 +43,16 @@ struct weir_keeper {
 
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    struct weir_keeper_list submitted;       /* mutex */
-    struct weir_keeper_request *left;        /* mutex; by own.next_left */
-    size_t pending;                          /* mutex: submitted, not decided */
-    size_t coming;                           /* mutex: ACQUIREs among `submitted` */
-    bool stopping;                           /* mutex */
-    bool resting;                            /* mutex: the engine's idle is not about to be called */
-    bool stirred;                            /* mutex: a quick answer may have left it something to do */
-    struct weir_keeper_state state;          /* mutex: as of the last round, and quick answers since */
+    struct weir_keeper_list submitted; /* mutex */
+    struct weir_keeper_request *left;  /* mutex; by own.next_left */
+    size_t pending;                    /* mutex: submitted, not decided */
+    size_t coming;                     /* mutex: ACQUIREs among `submitted` */
+    bool stopping;                     /* mutex */
+    bool resting;                      /* mutex: the engine's idle is not about to be called */
+    bool stirred;                      /* mutex: a quick answer may have left it something to do */
+    struct weir_keeper_state state;    /* mutex: as of the last round, and quick answers since */
+    struct weir_hash claims; /* mutex: ACQUIREs until they are answered, and grants after a wait until they are told */
+    uint64_t orders;         /* mutex: of requests for a lease since the start */
     uint32_t under_way[WEIR_KEEPER_BUCKETS]; /* mutex: submitted and not finished, by name */
 
     struct weir_keeper_list gathered; /* ACQUIREs held back for company; then backlog */
@@ -129,6 +131,14 @@ void weir_keeper_gather(struct weir_keeper *keeper); /* puts the batch together 
 void weir_keeper_settle(struct weir_keeper *keeper); /* takes the engine's answers */
 void weir_keeper_overdue(struct weir_keeper *keeper);
 void weir_keeper_gone(struct weir_keeper *keeper, struct weir_keeper_request *request);
-bool weir_keeper_forgo(struct weir_keeper *keeper, struct weir_keeper_request *request); /* true: not finished yet */
+
+/* ---- keeper_claim.c ---- */
+
+void weir_keeper_claim(struct weir_keeper *keeper, struct weir_keeper_request *request); /* it has come */
+void weir_keeper_unclaim(struct weir_keeper *keeper, struct weir_keeper_request *request);
+void weir_keeper_decided(struct weir_keeper *keeper,
+                         struct weir_keeper_request *request);       /* what it is told is known */
+bool weir_keeper_forgoes(const struct weir_keeper_request *request); /* if its client has gone, it is given back */
+void weir_keeper_forget(struct weir_keeper *keeper, struct weir_keeper_request *request); /* its client has gone */
 
 #endif

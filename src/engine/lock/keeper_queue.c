@@ -69,8 +69,7 @@ enum weir_waiting_fate weir_keeper_queue_join(struct weir_keeper *keeper, struct
     struct weir_slice owner = request->op.owner;
     struct weir_keeper_request *twin = weir_keeper_queue_owner(keeper, queue, owner);
     request->own.queue = queue;
-    weir_hash_add(&keeper->owners, &request->own.by_owner,
-                  weir_siphash_joined(&keeper->key, queue->name, queue->name_size, owner.data, owner.size));
+    weir_hash_add(&keeper->owners, &request->own.by_owner, request->own.claim.hash);
     return weir_waiting_join(&queue->waiting, &request->own.waiter, twin ? &twin->own.waiter : NULL, keeper->now_ns);
 }
 

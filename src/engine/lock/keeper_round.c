@@ -372,21 +372,3 @@ void weir_keeper_gone(struct weir_keeper *keeper, struct weir_keeper_request *re
 {
     fulfil(keeper, request, weir_waiting_gone(&request->own.waiter));
 }
-
-bool weir_keeper_forgo(struct weir_keeper *keeper, struct weir_keeper_request *request)
-{
-    const struct weir_lock_op *op = &request->op;
-    if (op->verb != WEIR_LOCK_ACQUIRE || op->status || op->said != WEIR_LOCK_GRANTED || !request->waited)
-        return false;
-    struct weir_keeper_queue *queue = weir_keeper_queue_find(keeper, op->name);
-    bool wanted = queue && weir_keeper_queue_owner(keeper, queue, op->owner);
-    for (struct weir_keeper_request *other = keeper->finished.first; other && !wanted; other = other->own.next)
-        wanted = other != request && other->op.verb == WEIR_LOCK_ACQUIRE && !other->own.left && !other->op.status &&
-                 other->op.said == WEIR_LOCK_GRANTED && weir_token_compare(other->op.token, op->token) == 0;
-    if (wanted) {
-        request->waited = false; /* the same owner, over another connection, counts on it */
-        return false;
-    }
-    weir_waiter_move(&request->own.waiter, WEIR_WAITER_RETURNING);
-    return true;
-}

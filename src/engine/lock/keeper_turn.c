@@ -66,6 +66,10 @@ static bool behind_gathered(const struct weir_keeper *keeper, const struct weir_
 
 static void sort_in(struct weir_keeper *keeper, struct weir_keeper_request *request)
 {
+    if (request->own.waiter.phase == WEIR_WAITER_RETURNING) {
+        weir_keeper_push(&keeper->again, request);
+        return;
+    }
     request->own.waiter.until_ns = weir_add_sat(keeper->now_ns, keeper->stop ? 0 : request->wait_ns);
     if (request->op.verb == WEIR_LOCK_ACQUIRE && !keeper->engine->ops->quick) {
         hold_back(keeper, request);
@@ -184,20 +188,24 @@ void weir_keeper_count(struct weir_keeper_state *counts, const struct weir_lock_
 static struct weir_keeper_list close_round(struct weir_keeper *keeper)
 {
     struct weir_keeper_list answers = { 0 };
-    for (struct weir_keeper_request *request = keeper->finished.first, *next; request; request = next) {
-        next = request->own.next;
-        if (request->own.left && weir_keeper_forgo(keeper, request))
-            request->own.finished = false;
-        else
-            request->own.finished = true;
-    }
+    for (struct weir_keeper_request *request = keeper->finished.first; request; request = request->own.next)
+        weir_keeper_decided(keeper, request);
     for (struct weir_keeper_request *request; (request = weir_keeper_pop(&keeper->finished));) {
-        if (request->own.finished) {
-            weir_waiter_move(&request->own.waiter, WEIR_WAITER_DONE);
-            weir_keeper_count(&keeper->counts, &request->op);
-            keeper->under_way[request->own.bucket]--;
+        if (request->own.left && weir_keeper_forgoes(request)) {
+            weir_keeper_forget(keeper, request);
+            weir_waiter_move(&request->own.waiter, WEIR_WAITER_RETURNING);
+            weir_keeper_push(&keeper->again, request);
+            continue;
         }
-        weir_keeper_push(request->own.finished ? &answers : &keeper->again, request);
+        if (request->own.left) { /* if it was granted, the same owner counts on it, over another connection */
+            request->waited = false;
+            weir_keeper_unclaim(keeper, request);
+        }
+        request->own.finished = true;
+        weir_waiter_move(&request->own.waiter, WEIR_WAITER_DONE);
+        weir_keeper_count(&keeper->counts, &request->op);
+        keeper->under_way[request->own.bucket]--;
+        weir_keeper_push(&answers, request);
     }
     struct weir_keeper_request **at = &keeper->left;
     while (*at)
