@@ -21,6 +21,7 @@ struct op {
     struct weir_event event;
     struct weir_value value;
     struct weir_verdict verdict;
+    bool careless;
 };
 
 enum found { FOUND_FRESH, FOUND_STATE, FOUND_CHANGED, FOUND_CORRUPT };
@@ -97,6 +98,8 @@ static bool replace(struct op *ops, uint32_t count, uint64_t now_ns)
     for (uint32_t i = 0; i < count; i++) {
         uint8_t name[LAYOUT_SEEN];
         const struct op *op = &ops[i];
+        if (op->careless)
+            continue;
         weir_sim_script_name(op->stored, name);
         if (op->written && (op->stored->size > 0) != (op->seen_size > 0))
             return false;
@@ -269,6 +272,7 @@ void weir_sim_script_run(struct weir_sim_script *script, const struct weir_sim_s
     for (uint32_t i = 0; i < call->count; i++) {
         ops[i].key = call->keys[i];
         ops[i].stored = &script->values[call->keys[i]];
+        ops[i].careless = script->careless;
         if (ops[i].stored->until_ns <= call->now_ns)
             ops[i].stored->size = 0;
         read_op(&r, &ops[i], call->now_ns);

@@ -40,6 +40,7 @@ struct weir_sim_script_note {
 struct weir_sim_script {
     struct weir_sim_script_value values[WEIR_SIM_SCRIPT_KEYS];
     struct weir_sim_script_note notes[WEIR_SIM_SCRIPT_NOTES];
+    bool careless; /* planted: what was computed is written though another was faster */
 };
 
 /* EVALSHA at the server's time, of the keys that end in these numbers, with the argument. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * leased and batched as a server runs them: engine/share_host.h, with its table of keys, its asks, its deadlines and
- * its waiters, over a network that fails. Other keys crowd the one that is checked out of the table; now and then all
- * limits are retired, as by a reload. */
-#include <string.h>
+ * its waiters, over a network that fails; and its asks as the script's calls, by which a limit that was reloaded is
+ * carried over. Other keys crowd the one that is checked out of the table; now and then all limits are retired. */
+#include <stdlib.h>
 
 #include "base/assert.h"
 #include "engine/share_host.h"
-#include "sim/ledger_host.h"
 #include "sim/modes.h"
+#include "sim/script_node.h"
 
+#define LIMITS 1
 #define KEYS 3 /* the first is checked */
 #define ROOM 2 /* of a node's table */
 #define PENDING_MAX 128
@@ -17,67 +18,79 @@
 #define PEEK_PPM 30000
 #define RETIRE_PPM 500
 
+/* An ask under way. */
 struct pending {
     struct weir_remote_request *request;
     uint32_t id;
+    struct weir_script_call call; /* last: touched only as far as it has ops */
 };
 
 struct node {
-    struct weir_remote remote;
-    struct weir_sim *sim;
-    uint32_t number;
+    struct weir_sim_script_node node; /* first */
     struct weir_share_host *host;
-    struct weir_share_terms terms;
     struct weir_share_waiter waiter; /* for all requests that wait */
-    bool down, failing;
+    bool failing;
     uint64_t held_count, held_units; /* requests that have reserved and not finished */
     uint64_t wake_ns;                /* of the host */
-    uint32_t ids;
     size_t pending_count;
-    struct pending pending[PENDING_MAX];
-};
-
-struct engine {
-    struct weir_sim_ledger keys[KEYS];
-};
-
-struct letter {
-    uint32_t key, id;
-    union {
-        struct weir_share_ask ask;
-        struct weir_share_answer answer;
-    };
+    struct pending *pending[PENDING_MAX];
 };
 
 /* What the remote and the host wait for next. */
 static void arm(struct node *self)
 {
-    uint64_t at_ns = self->wake_ns;
+    uint64_t at_ns = weir_min_u64(self->wake_ns, weir_sim_script_node_due_ns(&self->node));
     for (size_t i = 0; i < self->pending_count; i++)
-        at_ns = weir_min_u64(at_ns, self->pending[i].request->deadline_ns);
-    weir_sim_wake(self->sim, self->number, at_ns == WEIR_NEVER ? 0 : at_ns);
+        at_ns = weir_min_u64(at_ns, self->pending[i]->request->deadline_ns);
+    weir_sim_wake(self->node.sim, self->node.number, at_ns);
 }
 
 /* ---- the engine, as a node sees it ---- */
 
+static void send_call(struct node *self, struct pending *pending)
+{
+    int error = weir_script_call_encode(&pending->call, weir_script_sha1);
+    weir_assert(error == 0);
+    pending->id = ++self->node.ids; /* what answers an earlier round says nothing more */
+    struct weir_sim_letter head = { .id = pending->id };
+    weir_sim_letter_call(&self->node, &head, &pending->call);
+}
+
 static int submit(struct weir_remote *remote, struct weir_remote_request *request)
 {
     struct node *self = (struct node *)remote;
-    if (self->down || self->pending_count == PENDING_MAX)
+    if (self->node.down || self->pending_count == PENDING_MAX)
         return WEIR_EDOWN;
-    self->pending[self->pending_count++] = (struct pending){ request, ++self->ids };
-    struct letter letter = { .key = (uint32_t)request->ops[0].key.id[1], .id = self->ids, .ask = request->ops[0].ask };
-    weir_sim_send(self->sim, self->number, WEIR_SIM_ENGINE, &letter, sizeof letter);
+    struct pending *pending = malloc(sizeof *pending);
+    weir_assert(pending && request->count == 1);
+    pending->request = request;
+    weir_script_call_init(&pending->call, request, "weir", weir_sim_wall(self->node.sim, self->node.number));
+    weir_script_call_add(&pending->call, 0);
+    self->pending[self->pending_count++] = pending;
+    send_call(self, pending);
     arm(self);
     return 0;
 }
 
-static const struct weir_remote_ops remote_ops = { .name = "simulated", .submit = submit };
+static bool ready(struct weir_remote *remote)
+{
+    (void)remote;
+    return true;
+}
+
+static const struct weir_remote_ops remote_ops = {
+    .name = "simulated", .submit = submit, .note = weir_sim_script_node_note, .ready = ready
+};
 
 static void end_pending(struct node *self, size_t index, int status)
 {
-    struct weir_remote_request *request = self->pending[index].request;
+    struct pending *pending = self->pending[index];
+    struct weir_remote_request *request = pending->request;
     self->pending[index] = self->pending[--self->pending_count];
+    weir_script_call_deinit(&pending->call);
+    free(pending);
+    if (status == WEIR_ECORRUPT)
+        weir_sim_wrong(self->node.sim, "what the script answered is not what core makes of it");
     request->status = status;
     request->done(request);
 }
@@ -85,55 +98,71 @@ static void end_pending(struct node *self, size_t index, int status)
 static void expire(struct node *self)
 {
     for (size_t i = 0; i < self->pending_count;) {
-        if (self->pending[i].request->deadline_ns <= weir_sim_now(self->sim, self->number))
+        if (self->pending[i]->request->deadline_ns <= weir_sim_now(self->node.sim, self->node.number))
             end_pending(self, i, WEIR_EUNKNOWN);
         else
             i++;
     }
 }
 
+static void reply_heard(struct node *self, const struct weir_sim_letter *head, const uint8_t *bytes)
+{
+    size_t i = 0;
+    while (i < self->pending_count && self->pending[i]->id != head->id)
+        i++;
+    if (i == self->pending_count)
+        return; /* late, or again */
+    int status = weir_script_call_decode(&self->pending[i]->call, bytes, head->size);
+    if (status == WEIR_EAGAIN)
+        send_call(self, self->pending[i]);
+    else
+        end_pending(self, i, status);
+}
+
 static void message(struct weir_sim *sim, uint32_t node, void *state, uint32_t from, const void *data, size_t size)
 {
     struct node *self = state;
-    struct letter letter;
+    struct weir_sim_letter head;
+    const uint8_t *bytes = (const uint8_t *)data + sizeof head;
     (void)sim, (void)node, (void)from;
-    weir_assert(size == sizeof letter);
-    memcpy(&letter, data, sizeof letter);
+    memcpy(&head, data, sizeof head);
+    weir_assert(sizeof head + head.size == size);
     expire(self); /* the loop runs its timers before it reads */
-    for (size_t i = 0; i < self->pending_count; i++) {
-        if (self->pending[i].id != letter.id)
-            continue;
-        self->pending[i].request->ops[0].answer = letter.answer;
-        end_pending(self, i, 0);
-        break;
-    }
+    if (head.kind == WEIR_SIM_CALL)
+        reply_heard(self, &head, bytes);
+    else
+        weir_sim_script_node_heard(&self->node, &head, bytes);
     arm(self);
 }
 
 static void engine_start(struct weir_sim *sim, void *state)
 {
-    struct engine *engine = state;
-    for (size_t i = 0; i < KEYS; i++)
-        weir_sim_ledger_start(sim, &engine->keys[i]);
+    struct weir_sim_script *engine = state;
+    engine->careless = weir_sim_plan_of(sim)->plant == WEIR_SIM_PLANT_SEQUENCE;
 }
 
 static void engine_message(struct weir_sim *sim, void *state, uint32_t from, const void *data, size_t size)
 {
-    struct engine *engine = state;
-    struct letter letter;
-    weir_assert(size == sizeof letter);
-    memcpy(&letter, data, sizeof letter);
-    struct weir_share_answer answer;
-    weir_sim_ledger_ask(sim, &engine->keys[letter.key], &letter.ask, &answer);
-    letter.answer = answer;
-    weir_sim_send(sim, WEIR_SIM_ENGINE, from, &letter, sizeof letter);
+    struct weir_sim_letter head;
+    const uint8_t *bytes = (const uint8_t *)data + sizeof head;
+    uint8_t answer[WEIR_SIM_SCRIPT_REPLY_MAX];
+    struct weir_sim_script_reply reply = { answer, 0, { 0 } };
+    memcpy(&head, data, sizeof head);
+    if (head.kind != WEIR_SIM_CALL) {
+        weir_sim_letter_note(sim, state, from, &head, bytes);
+        return;
+    }
+    weir_assert(sizeof head + head.size == size);
+    (void)weir_sim_letter_run(sim, state, &head, bytes, &reply);
+    head.size = (uint32_t)reply.size;
+    weir_sim_letter_send(sim, WEIR_SIM_ENGINE, from, &head, reply.bytes, reply.size);
 }
 
 /* ---- a node ---- */
 
 static struct weir_remote_key key_of(uint32_t number)
 {
-    return (struct weir_remote_key){ .id = { 1, number } };
+    return (struct weir_remote_key){ .id = { 1, number }, .tag = 1 };
 }
 
 static bool is_leased(const struct weir_sim *sim)
@@ -141,53 +170,55 @@ static bool is_leased(const struct weir_sim *sim)
     return weir_sim_plan_of(sim)->mode == &weir_sim_leased_host;
 }
 
+static struct weir_share_terms terms_of(const struct node *self, uint32_t key)
+{
+    const struct weir_sim_plan *plan = weir_sim_plan_of(self->node.sim);
+    return (struct weir_share_terms){ .limit = self->node.limits[key % LIMITS],
+                                      .leased = is_leased(self->node.sim),
+                                      .slack = plan->slack,
+                                      .interval_ns = plan->interval_ns,
+                                      .chunk_ttl_ns = plan->chunk_ttl_ns,
+                                      .deadline_ns = plan->deadline_ns };
+}
+
 static void on_wake(void *context, uint64_t at_ns)
 {
     struct node *self = context;
     self->wake_ns = at_ns;
-    if (!self->down)
+    if (!self->node.down)
         arm(self);
 }
 
 static uint64_t clock_of(void *context)
 {
     const struct node *self = context;
-    return weir_sim_now(self->sim, self->number);
+    return weir_sim_now(self->node.sim, self->node.number);
 }
 
 static void on_ready(struct weir_share_waiter *waiter, int status)
 {
     struct node *self = (struct node *)((char *)waiter - offsetof(struct node, waiter));
     self->failing = status != 0;
-    weir_sim_retry(self->sim, self->number);
+    weir_sim_retry(self->node.sim, self->node.number);
     self->failing = false;
 }
 
 static void start(struct weir_sim *sim, uint32_t node, void *state)
 {
     struct node *self = state;
-    const struct weir_sim_plan *plan = weir_sim_plan_of(sim);
-    const struct weir_remote_limit *limit;
     const uint64_t secret[2] = { weir_sim_number(sim), node };
-    struct weir_fault fault;
-    int error = weir_remote_limit_create("api", 0, 0, &plan->limit, &limit, &fault);
-    weir_assert(error == 0);
-    *self = (struct node){ .remote = { &remote_ops }, .sim = sim, .number = node, .wake_ns = WEIR_NEVER };
+    weir_sim_script_node_start(&self->node, sim, node, LIMITS, &remote_ops);
+    self->wake_ns = WEIR_NEVER;
     self->waiter.ready = on_ready;
-    self->terms = (struct weir_share_terms){ .limit = limit,
-                                             .leased = is_leased(sim),
-                                             .slack = plan->slack,
-                                             .interval_ns = plan->interval_ns,
-                                             .chunk_ttl_ns = plan->chunk_ttl_ns,
-                                             .deadline_ns = plan->deadline_ns };
-    error = weir_share_host_create(&(struct weir_share_host_options){ .remote = &self->remote,
-                                                                      .keys_max = ROOM,
-                                                                      .wake = on_wake,
-                                                                      .now_ns = clock_of,
-                                                                      .context = self,
-                                                                      .secret = (const uint8_t *)secret },
-                                   &self->host);
+    int error = weir_share_host_create(&(struct weir_share_host_options){ .remote = &self->node.remote,
+                                                                          .keys_max = ROOM,
+                                                                          .wake = on_wake,
+                                                                          .now_ns = clock_of,
+                                                                          .context = self,
+                                                                          .secret = (const uint8_t *)secret },
+                                       &self->host);
     weir_assert(error == 0);
+    arm(self);
 }
 
 static void on_closed(void *context)
@@ -203,34 +234,54 @@ static void stop(struct weir_sim *sim, uint32_t node, void *state)
     struct node *self = state;
     const struct weir_remote_key key = key_of(0);
     const uint64_t now_ns = weir_sim_now(sim, node);
-    self->down = true;
+    self->node.down = true;
     weir_share_waiter_leave(&self->waiter);
     for (; self->held_count > 0; self->held_count--, self->held_units = 0)
         weir_share_host_cancel(self->host, &key, self->held_units, now_ns);
     weir_share_host_close(self->host, 0, on_closed, self);
     weir_share_host_turn(self->host, now_ns);
-    weir_remote_limit_drop(self->terms.limit);
+    weir_sim_script_node_stop(&self->node);
+}
+
+/* Limits that its file still has stay. */
+static void reload(struct weir_sim *sim, uint32_t node, void *state)
+{
+    struct node *self = state;
+    const char *names[LIMITS];
+    (void)sim, (void)node;
+    weir_sim_script_node_reload(&self->node);
+    for (uint32_t i = 0; i < LIMITS; i++)
+        names[i] = self->node.limits[i]->name;
+    int error = weir_share_host_retire(self->host, names, LIMITS);
+    weir_assert(error == 0);
+}
+
+static enum weir_share_say reserve(struct node *self, uint32_t key, uint64_t units, bool peek)
+{
+    const struct weir_share_terms terms = terms_of(self, key);
+    const struct weir_remote_key of = key_of(key);
+    enum weir_share_say say = WEIR_SHARE_NO;
+    struct weir_verdict verdict;
+    if (weir_share_host_reserve(self->host, &terms, &of, units, peek, weir_sim_now(self->node.sim, self->node.number),
+                                &say, &verdict) != 0)
+        return WEIR_SHARE_NO;
+    return say;
 }
 
 /* What happens beside the requests for the key that is checked, and must not be seen in them. */
-static void crowd(struct weir_sim *sim, struct node *self, uint64_t now_ns)
+static void crowd(struct weir_sim *sim, struct node *self)
 {
     struct weir_sim_random *random = weir_sim_draw(sim);
-    enum weir_share_say say;
-    struct weir_verdict verdict;
-    if (weir_sim_random_chance(random, PEEK_PPM)) {
-        struct weir_remote_key key = key_of((uint32_t)weir_sim_random_below(random, KEYS));
-        (void)weir_share_host_reserve(self->host, &self->terms, &key, 1, true, now_ns, &say, &verdict);
-    }
+    if (weir_sim_random_chance(random, PEEK_PPM))
+        (void)reserve(self, (uint32_t)weir_sim_random_below(random, KEYS), 1, true);
     if (weir_sim_random_chance(random, RETIRE_PPM))
         (void)weir_share_host_retire(self->host, NULL, 0);
     if (!weir_sim_random_chance(random, CROWD_PPM))
         return;
     for (uint32_t i = 1; i < KEYS; i++) {
-        struct weir_remote_key key = key_of(i);
-        if (weir_share_host_reserve(self->host, &self->terms, &key, 1, false, now_ns, &say, &verdict) == 0 &&
-            say == WEIR_SHARE_YES)
-            (void)weir_share_host_commit(self->host, &key, 1, now_ns);
+        const struct weir_remote_key key = key_of(i);
+        if (reserve(self, i, 1, false) == WEIR_SHARE_YES)
+            (void)weir_share_host_commit(self->host, &key, 1, weir_sim_now(sim, self->node.number));
     }
 }
 
@@ -238,16 +289,16 @@ static enum weir_sim_say request(struct weir_sim *sim, uint32_t node, void *stat
                                  const struct weir_sim_request *request)
 {
     struct node *self = state;
-    struct weir_remote_key key = key_of(0);
-    uint64_t now_ns = weir_sim_now(sim, node);
-    enum weir_share_say say;
-    struct weir_verdict verdict;
+    const struct weir_remote_key key = key_of(0);
+    (void)node;
     if (request->again && self->failing)
         return WEIR_SIM_NO;
     if (!request->again)
-        crowd(sim, self, now_ns);
-    if (weir_share_host_reserve(self->host, &self->terms, &key, request->cost, false, now_ns, &say, &verdict) != 0)
-        return WEIR_SIM_NO;
+        crowd(sim, self);
+    const struct weir_limit_spec *newest = weir_sim_newest(sim), *spec = &self->node.limits[0]->spec;
+    if (newest && (newest->count != spec->count || newest->burst != spec->burst))
+        weir_sim_newest_again(sim);
+    enum weir_share_say say = reserve(self, 0, request->cost, false);
     if (say == WEIR_SHARE_WAIT && !self->waiter.queue)
         weir_share_host_wait(self->host, &key, &self->waiter);
     self->held_count += say == WEIR_SHARE_YES;
@@ -272,6 +323,7 @@ static void timer(struct weir_sim *sim, uint32_t node, void *state)
     struct node *self = state;
     uint64_t now_ns = weir_sim_now(sim, node);
     expire(self);
+    weir_sim_script_node_turn(&self->node);
     if (self->wake_ns <= now_ns) {
         self->wake_ns = WEIR_NEVER;
         weir_share_host_turn(self->host, now_ns);
@@ -303,32 +355,36 @@ static uint32_t batched_calm_ppm(const struct weir_sim_plan *plan)
 const struct weir_sim_mode weir_sim_leased_host = {
     .name = "leased-host",
     .node_size = sizeof(struct node),
-    .engine_size = sizeof(struct engine),
+    .engine_size = sizeof(struct weir_sim_script),
     .start = start,
     .stop = stop,
     .request = request,
     .finish = finish,
     .message = message,
     .timer = timer,
+    .reload = reload,
     .engine_start = engine_start,
     .engine_message = engine_message,
     .step_forgets = true,
+    .engine_windows = true,
     .calm_ppm = leased_calm_ppm,
 };
 
 const struct weir_sim_mode weir_sim_batched_host = {
     .name = "batched-host",
     .node_size = sizeof(struct node),
-    .engine_size = sizeof(struct engine),
+    .engine_size = sizeof(struct weir_sim_script),
     .start = start,
     .stop = stop,
     .request = request,
     .finish = finish,
     .message = message,
     .timer = timer,
+    .reload = reload,
     .engine_start = engine_start,
     .engine_message = engine_message,
     .step_forgets = true,
+    .engine_windows = true,
     .bound = bound,
     .bound_crash = bound_crash,
     .calm_ppm = batched_calm_ppm,
