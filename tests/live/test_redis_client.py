@@ -146,7 +146,10 @@ class Outages(unittest.TestCase):
             self.check_in_time(load)
             drive.wait_ready()
             time.sleep(RAMP_S)
-            used = 100000 - drive.ask('peek', 'a:key-0:1')[2][0]
+            wait_for(lambda: drive.ask('peek', 'a:key-0:1')[0] == 'OK', 'it does not come back')
+            status, _, (remaining,) = drive.ask('peek', 'a:key-0:1')
+            self.assertEqual(status, 'OK')
+            used = 100000 - remaining
             self.assertGreaterEqual(used, load['admitted'])
             self.assertLessEqual(used, load['admitted'] + load['unknown'])
 
