@@ -17,7 +17,7 @@ struct outage {
     _Atomic bool answered; /* and an answer since */
     uint64_t start_ns;     /* of its first fallback; 0 = there was none yet */
     uint64_t calm_ns;      /* how long there had been none before it */
-    uint64_t last_ns;      /* of the last fallback, or when the process started */
+    uint64_t last_ns;      /* of the last fallback; 0 = there was none, and the process's start counts */
     uint64_t first_ns;     /* since then no calm was as long as a share takes to fill */
     uint64_t fill_ns;      /* the longest of its shares */
     uint64_t opened_ns;    /* of the last that was admitted by `open`; 0 = never */
@@ -33,8 +33,9 @@ struct place {
 };
 
 struct weir_fallback {
+    uint64_t start_ns;
     pthread_mutex_t limits_lock;
-    struct outage *outages;
+    struct outage *outages; /* all zero until they are needed: there is room for many limits, and a start takes none */
     struct place *places;
     size_t sets_mask;
     pthread_mutex_t locks[LOCKS]; /* of sets */
@@ -49,6 +50,7 @@ int weir_fallback_create(size_t limits, size_t keys_max, uint64_t start_ns, stru
     while (2 * sets * WAYS <= keys_max)
         sets *= 2;
     fallback->sets_mask = sets - 1;
+    fallback->start_ns = start_ns;
     fallback->outages = calloc(limits, sizeof(fallback->outages[0]));
     fallback->places = calloc(sets * WAYS, sizeof(fallback->places[0]));
     pthread_mutex_init(&fallback->limits_lock, NULL);
@@ -58,8 +60,6 @@ int weir_fallback_create(size_t limits, size_t keys_max, uint64_t start_ns, stru
         weir_fallback_destroy(fallback);
         return WEIR_ENOMEM;
     }
-    for (size_t i = 0; i < limits; i++)
-        fallback->outages[i].last_ns = start_ns;
     *ret_fallback = fallback;
     return 0;
 }
@@ -92,7 +92,8 @@ static bool note(struct weir_fallback *fallback, size_t limit, uint64_t fill_ns,
 {
     struct outage *outage = &fallback->outages[limit];
     pthread_mutex_lock(&fallback->limits_lock);
-    uint64_t calm_ns = weir_sub_sat(now_ns, outage->last_ns);
+    const uint64_t last_ns = weir_max_u64(outage->last_ns, fallback->start_ns);
+    uint64_t calm_ns = weir_sub_sat(now_ns, last_ns);
     bool over = atomic_load_explicit(&outage->answered, memory_order_relaxed) && calm_ns > WEIR_FALLBACK_CALM_NS;
     if (outage->start_ns == 0 || over) {
         outage->fill_ns = weir_max_u64(outage->fill_ns, fill_ns);
@@ -101,7 +102,7 @@ static bool note(struct weir_fallback *fallback, size_t limit, uint64_t fill_ns,
         outage->calm_ns = calm_ns;
         outage->start_ns = weir_max_u64(now_ns, 1);
     }
-    outage->last_ns = weir_max_u64(outage->last_ns, now_ns);
+    outage->last_ns = weir_max_u64(last_ns, now_ns);
     atomic_store_explicit(&outage->on, true, memory_order_relaxed);
     atomic_store_explicit(&outage->answered, false, memory_order_relaxed);
     bool empty = outage->calm_ns < fill_ns && weir_sub_sat(now_ns, outage->start_ns) < fill_ns;
