@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -252,6 +254,20 @@ static void breaker__states_have_names(void **state)
     assert_string_equal(weir_breaker_name(WEIR_BREAKER_HALF_OPEN), "half_open");
 }
 
+static void breaker__moves_only_as_the_list_says(void **state)
+{
+    (void)state;
+    static const char may[] = " closed>open open>half_open half_open>open half_open>closed ";
+    for (unsigned from = 0; from < WEIR_BREAKER_STATES; from++) {
+        for (unsigned to = 0; to < WEIR_BREAKER_STATES; to++) {
+            char move[64];
+            snprintf(move, sizeof move, " %s>%s ", weir_breaker_phases[from].name, weir_breaker_phases[to].name);
+            if (weir_phase_may(weir_breaker_phases, from, to) != (strstr(may, move) != NULL))
+                fail_msg("the table and the list differ in%s", move);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +283,7 @@ int main(void)
         cmocka_unit_test(breaker__an_answer_to_an_older_ask_says_nothing),
         cmocka_unit_test(breaker__after_it_held_the_next_opening_is_a_first_one),
         cmocka_unit_test(breaker__states_have_names),
+        cmocka_unit_test(breaker__moves_only_as_the_list_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,15 @@
 
 #include "base/checked.h"
 
+const struct weir_phase weir_breaker_phases[WEIR_BREAKER_STATES] = {
+    [WEIR_BREAKER_CLOSED] = { "closed", WEIR_PHASE(WEIR_BREAKER_OPEN) },
+    [WEIR_BREAKER_OPEN] = { "open", WEIR_PHASE(WEIR_BREAKER_HALF_OPEN) }, /* a probe comes before it closes */
+    [WEIR_BREAKER_HALF_OPEN] = { "half_open", WEIR_PHASE(WEIR_BREAKER_OPEN) | WEIR_PHASE(WEIR_BREAKER_CLOSED) },
+};
+
 static void enter(struct weir_breaker *breaker, enum weir_breaker_state state, uint64_t now_ns)
 {
-    weir_assert(state != WEIR_BREAKER_HALF_OPEN || breaker->state == WEIR_BREAKER_OPEN);
-    weir_assert(state != WEIR_BREAKER_OPEN || breaker->state != WEIR_BREAKER_OPEN);
-    weir_assert(state != WEIR_BREAKER_CLOSED || breaker->state != WEIR_BREAKER_OPEN); /* a probe comes before */
+    weir_phase_check(weir_breaker_phases, breaker->state, state);
     breaker->state = state;
     breaker->since_ns = now_ns;
     breaker->failures = breaker->window_asked = breaker->window_failed = 0;
@@ -18,8 +22,7 @@ static void enter(struct weir_breaker *breaker, enum weir_breaker_state state, u
 
 void weir_breaker_init(struct weir_breaker *breaker, uint64_t now_ns)
 {
-    *breaker = (struct weir_breaker){ .state = WEIR_BREAKER_CLOSED };
-    enter(breaker, WEIR_BREAKER_CLOSED, now_ns);
+    *breaker = (struct weir_breaker){ .state = WEIR_BREAKER_CLOSED, .since_ns = now_ns, .window_start_ns = now_ns };
 }
 
 /* wait +-25 %. */
@@ -142,7 +145,6 @@ void weir_breaker_unsent(struct weir_breaker *breaker, uint64_t generation)
 
 const char *weir_breaker_name(enum weir_breaker_state state)
 {
-    static const char *const names[] = { "closed", "open", "half_open" };
-    weir_assert((unsigned)state < sizeof names / sizeof names[0]);
-    return names[state];
+    weir_assert((unsigned)state < WEIR_BREAKER_STATES);
+    return weir_breaker_phases[state].name;
 }

@@ -14,11 +14,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/phase.h"
+
 enum weir_breaker_state {
     WEIR_BREAKER_CLOSED,
     WEIR_BREAKER_OPEN,
     WEIR_BREAKER_HALF_OPEN,
 };
+#define WEIR_BREAKER_STATES 3
+
+extern const struct weir_phase weir_breaker_phases[WEIR_BREAKER_STATES];
 
 struct weir_breaker_options {
     uint32_t failures_max; /* in a row: 5 */
