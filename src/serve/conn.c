@@ -74,7 +74,7 @@ static void note_partial(struct weir_conn *conn, bool took, uint64_t now_ns)
 /* Once the last request of a client that sends no more has been taken, the connection ends with its answer. */
 static void finish_input(struct weir_conn *conn)
 {
-    if (!conn->input_ended || conn->stalled || conn->finishing)
+    if (!conn->input_ended || conn->stalled || conn->phase != WEIR_CONN_OPEN)
         return;
     if (weir_conn_pending(conn) == 0 && conn->asks == 0)
         weir_conn_end(conn);
@@ -109,7 +109,7 @@ static void take_input(struct weir_conn *conn, const struct weir_time *time)
         refresh_rights(conn);
     conn->output_max = output_bound(conn);
     size_t used = conn->protocol->on_input(conn, conn->in.data, conn->in.size, time);
-    if (conn->closed)
+    if (conn->phase == WEIR_CONN_CLOSED)
         return;
     weir_assert(used <= conn->in.size);
     weir_buffer_consume(&conn->in, &conn->loop->pool, used);
@@ -182,7 +182,7 @@ bool weir_conn_is_last(const struct weir_conn *conn)
 
 static void receive(struct weir_conn *conn)
 {
-    if (conn->lingering) {
+    if (conn->phase == WEIR_CONN_LINGERING) {
         drop_input(conn);
         return;
     }
@@ -219,7 +219,7 @@ static void receive(struct weir_conn *conn)
 /* May bytes be taken from the socket? One that waits is read on for one chunk, so that its end is noticed. */
 static bool wants_input(const struct weir_conn *conn)
 {
-    if (conn->lingering)
+    if (conn->phase == WEIR_CONN_LINGERING)
         return true;
     if (conn->input_ended)
         return false;
@@ -252,7 +252,7 @@ static void count_buffers(struct weir_conn *conn)
 /* At the end of each turn: what to wait for. Costs a system call only when it changes. */
 static void settle(struct weir_conn *conn)
 {
-    if (conn->closed)
+    if (conn->phase == WEIR_CONN_CLOSED)
         return;
     if (conn->peer_shut && conn->waits > 0) { /* what waits for other clients is granted to nobody who may have gone */
         weir_conn_end(conn);
@@ -292,7 +292,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     bool reads = (events & UV_READABLE) || (conn->tls_wants_write && (events & UV_WRITABLE));
     if (reads && wants_input(conn))
         receive(conn);
-    if (!conn->closed && (weir_conn_pending(conn) > 0 || conn->finishing))
+    if (conn->phase != WEIR_CONN_CLOSED && (weir_conn_pending(conn) > 0 || conn->phase != WEIR_CONN_OPEN))
         weir_conn_flush(conn);
     settle(conn);
 }
@@ -305,7 +305,7 @@ void weir_conn_go_on(struct weir_conn *conn)
     } else if ((conn->tls_more || (conn->loop->draining && !loses_caller(conn))) && wants_input(conn)) {
         receive(conn);
     }
-    if (!conn->closed)
+    if (conn->phase != WEIR_CONN_CLOSED)
         weir_conn_flush(conn);
     settle(conn);
 }
@@ -319,7 +319,7 @@ void weir_conn_hold(struct weir_conn *conn)
 
 void weir_conn_resume(struct weir_conn *conn)
 {
-    weir_assert(conn->held && !conn->closed);
+    weir_assert(conn->held && conn->phase != WEIR_CONN_CLOSED);
     conn->held = false;
     conn->active_ns = uv_hrtime(); /* it was not idle while it waited */
     weir_loop_ready_add(conn->loop, conn);
@@ -332,7 +332,7 @@ void weir_conn_ask_begin(struct weir_conn *conn)
 
 void weir_conn_ask_end(struct weir_conn *conn)
 {
-    weir_assert(conn->asks > 0 && !conn->closed);
+    weir_assert(conn->asks > 0 && conn->phase != WEIR_CONN_CLOSED);
     conn->asks--;
     conn->gated = false;
     weir_loop_ready_add(conn->loop, conn);
@@ -391,7 +391,7 @@ static bool past(uint64_t now_ns, uint64_t since_ns, uint64_t bound_ns)
 void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns)
 {
     const struct weir_config_server *bounds = &conn->loop->setup->config->server;
-    if (conn->lingering) {
+    if (conn->phase == WEIR_CONN_LINGERING) {
         if (past(now_ns, conn->partial_ns, WEIR_LINGER_NS))
             weir_conn_end(conn);
         return;
@@ -403,7 +403,7 @@ void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns)
         weir_conn_end(conn);
         return;
     }
-    if (conn->held || conn->asks > 0 || weir_conn_pending(conn) > 0 || conn->finishing)
+    if (conn->held || conn->asks > 0 || weir_conn_pending(conn) > 0 || conn->phase != WEIR_CONN_OPEN)
         return;
     if (conn->loop->draining && !has_grace(conn))
         weir_loop_ready_add(conn->loop, conn);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "base/phase.h"
 #include "serve/auth.h"
 #include "serve/buffer.h"
 #include "serve/protocol.h"
@@ -22,8 +23,20 @@ struct weir_listener;
 struct weir_setup;
 struct weir_hold_waiter;
 
+enum weir_conn_phase {
+    WEIR_CONN_OPEN,
+    WEIR_CONN_FINISHING, /* closed when `out` is empty; nothing more is read as a request */
+    WEIR_CONN_LINGERING, /* our side is shut: what still comes is dropped until the client closes */
+    WEIR_CONN_FAILED,    /* weir_conn_abort: ends with this turn */
+    WEIR_CONN_CLOSED,    /* gone; only its handle is still closing */
+    WEIR_CONN_PHASES
+};
+
+extern const struct weir_phase weir_conn_phases[WEIR_CONN_PHASES];
+
 struct weir_conn {
     struct weir_loop *loop;
+    enum weir_conn_phase phase;
     const struct weir_protocol *protocol;
     void *loop_state;                          /* the protocol's, shared by the connections of one listener and loop */
     struct weir_conn *next, *prev;             /* all of the loop */
@@ -53,17 +66,13 @@ struct weir_conn {
     size_t waits;                    /* those of them that wait for other clients: weir_conn_wait_begin */
     bool held;                       /* weir_conn_hold: answers wait for their turn */
     bool gated;                      /* weir_conn_gate */
-    bool finishing;                  /* close when `out` is empty; nothing more is read as a request */
-    bool lingering;                  /* our side is shut: what still comes is dropped until the client closes */
     bool peer_shut;                  /* the client will send no more: it has gone, or only reads on */
     bool input_ended;                /* and all that it sent has been read */
     bool served;                     /* a request has been taken */
-    bool closed;                     /* gone; only its handle is still closing */
     bool ready;                      /* is in the loop's ready list */
     bool stalled;                    /* was blocked or has yielded: on_input is called when that passes */
     bool yielded;
     bool mid_request;                            /* weir_conn_request_begin */
-    bool failed;                                 /* weir_conn_abort: ends with this turn */
     bool tls_wants_write;                        /* TLS must send before it can receive */
     bool tls_more;                               /* TLS may hold bytes that the socket no longer shows */
     _Alignas(max_align_t) unsigned char state[]; /* the protocol's */
@@ -88,7 +97,7 @@ static inline size_t weir_conn_pending(const struct weir_conn *conn)
  * take its answers, or the end is near. */
 static inline bool weir_conn_blocked(const struct weir_conn *conn)
 {
-    return conn->held || conn->gated || conn->finishing || conn->closed || weir_conn_pending(conn) >= conn->output_max;
+    return conn->held || conn->gated || conn->phase != WEIR_CONN_OPEN || weir_conn_pending(conn) >= conn->output_max;
 }
 
 /* Room for `size` bytes of answer (write, then commit what was used). NULL when the connection is gone or memory is

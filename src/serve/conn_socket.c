@@ -12,6 +12,8 @@
 #include "serve/loop.h"
 #include "serve/tls.h"
 
+#define MAY(to) WEIR_PHASE(WEIR_CONN_##to)
+
 /* ---- the socket, plain or TLS ---- */
 
 ssize_t weir_conn_recv(struct weir_conn *conn, void *data, size_t size)
@@ -57,6 +59,20 @@ static void list_remove(struct weir_conn *conn)
 
 /* ---- ends ---- */
 
+const struct weir_phase weir_conn_phases[WEIR_CONN_PHASES] = {
+    [WEIR_CONN_OPEN] = { "open", MAY(FINISHING) | MAY(FAILED) | MAY(CLOSED) },
+    [WEIR_CONN_FINISHING] = { "finishing", MAY(LINGERING) | MAY(FAILED) | MAY(CLOSED) },
+    [WEIR_CONN_LINGERING] = { "lingering", MAY(FAILED) | MAY(CLOSED) },
+    [WEIR_CONN_FAILED] = { "failed", MAY(CLOSED) },
+    [WEIR_CONN_CLOSED] = { "closed", 0 },
+};
+
+static void move(struct weir_conn *conn, enum weir_conn_phase to)
+{
+    weir_phase_check(weir_conn_phases, conn->phase, to);
+    conn->phase = to;
+}
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     free(handle->data);
@@ -64,8 +80,7 @@ static void on_handle_closed(uv_handle_t *handle)
 
 void weir_conn_end(struct weir_conn *conn)
 {
-    weir_assert(!conn->closed);
-    conn->closed = true;
+    move(conn, WEIR_CONN_CLOSED);
     weir_hold_leave(conn);
     if (conn->protocol->on_close)
         conn->protocol->on_close(conn);
@@ -87,16 +102,16 @@ void weir_conn_end(struct weir_conn *conn)
 /* Not at once: the protocol may be in the middle of the input buffer. */
 void weir_conn_abort(struct weir_conn *conn)
 {
-    if (conn->closed || conn->failed)
+    if (conn->phase == WEIR_CONN_CLOSED || conn->phase == WEIR_CONN_FAILED)
         return;
-    conn->failed = true;
-    conn->finishing = true;
+    move(conn, WEIR_CONN_FAILED);
     weir_loop_ready_add(conn->loop, conn);
 }
 
 void weir_conn_close_after_flush(struct weir_conn *conn)
 {
-    conn->finishing = true;
+    if (conn->phase == WEIR_CONN_OPEN)
+        move(conn, WEIR_CONN_FINISHING);
 }
 
 /* Our side is shut; the client's remaining bytes are read and dropped until it closes, because closing a socket with
@@ -109,7 +124,7 @@ static void begin_lingering(struct weir_conn *conn)
         weir_conn_end(conn);
         return;
     }
-    conn->lingering = true;
+    move(conn, WEIR_CONN_LINGERING);
     conn->linger_bytes = WEIR_LINGER_BYTES;
     conn->partial_ns = uv_hrtime();
     weir_buffer_release(&conn->in, &conn->loop->pool);
@@ -119,7 +134,7 @@ static void begin_lingering(struct weir_conn *conn)
 
 uint8_t *weir_conn_reserve(struct weir_conn *conn, size_t size)
 {
-    if (conn->closed || conn->lingering || conn->failed)
+    if (conn->phase != WEIR_CONN_OPEN && conn->phase != WEIR_CONN_FINISHING)
         return NULL;
     if (size <= conn->out.capacity - conn->out.size)
         return conn->out.data + conn->out.size;
@@ -139,7 +154,7 @@ uint8_t *weir_conn_reserve(struct weir_conn *conn, size_t size)
 
 void weir_conn_flush(struct weir_conn *conn)
 {
-    if (conn->failed) {
+    if (conn->phase == WEIR_CONN_FAILED) {
         weir_conn_end(conn);
         return;
     }
@@ -163,6 +178,6 @@ void weir_conn_flush(struct weir_conn *conn)
         conn->out_sent = 0;
         conn->stuck_ns = 0;
     }
-    if (conn->finishing && !conn->held && conn->asks == 0 && !conn->lingering)
+    if (conn->phase == WEIR_CONN_FINISHING && !conn->held && conn->asks == 0)
         begin_lingering(conn);
 }

@@ -32,7 +32,7 @@ static void on_ready(uv_idle_t *idle)
 
 void weir_loop_ready_add(struct weir_loop *loop, struct weir_conn *conn)
 {
-    if (conn->ready || conn->closed)
+    if (conn->ready || conn->phase == WEIR_CONN_CLOSED)
         return;
     conn->ready = true;
     conn->ready_next = NULL;

@@ -320,7 +320,7 @@ static void stops_where_the_stream_ends(void **state)
     const char text[] = "PING\r\n*1\r\n$x\r\nPING\r\n";
     size_t taken = weir_resp_protocol.on_input(bench->conn, (const uint8_t *)text, sizeof(text) - 1, &bench->time);
     assert_int_equal(taken, 6);
-    assert_true(bench->conn->finishing);
+    assert_int_equal(bench->conn->phase, WEIR_CONN_FINISHING);
     const char answer[] = "+PONG\r\n-ERR Protocol error: invalid bulk length\r\n";
     assert_int_equal(bench->conn->out.size, sizeof(answer) - 1);
     assert_memory_equal(bench->conn->out.data, answer, sizeof(answer) - 1);
