@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "engine/lock/open.h"
+
+/* What a build without etcd says. */
+int weir_lock_etcd_open(const struct weir_lock_etcd_options *options, struct weir_lock_engine **ret_engine,
+                        struct weir_fault *ret_fault)
+{
+    (void)options, (void)ret_engine;
+    if (ret_fault) {
+        *ret_fault = (struct weir_fault){ .field = "engine" };
+        snprintf(ret_fault->text, sizeof ret_fault->text, "this weir was built without etcd");
+    }
+    return WEIR_EINVAL;
+}
