@@ -34,11 +34,13 @@ struct server {
     bool settles;                    /* those that run at the primary end when they are awaited */
     bool mute;                       /* its poller hears nothing */
     bool busy;                       /* a transaction is open on its connections */
-    bool refuses;                    /* connections */
+    bool teaches;                    /* its poller learns that timeline 2 left 1 at 104 */
+    int refuses;                     /* connections: the error */
+    unsigned turns;                  /* what it says to so many questions is `now`, then it is `polled`; 0: never */
     unsigned breaks;                 /* of all connections that there were */
     unsigned late;                   /* its poller hears from it after so many waits */
     unsigned asked, polls, settling; /* how often */
-    unsigned taken, counted;         /* how many connections, and reads */
+    unsigned tried, taken, counted;  /* how many connections, and reads */
     uint64_t clock;                  /* what the application's clock says there; 0: it is not told */
 };
 
@@ -54,6 +56,14 @@ static struct {
 static struct weir_replicas replicas = { .timeout_ns = 1000 * MS };
 static struct weir_session *session;
 
+/* Timeline 2 left 1 at 104. */
+static inline void fork_off(void)
+{
+    const struct weir_ancestor first = { .timeline = 1, .end = 104 };
+    weir_known_history(&world.snapshot.known, SYSTEM,
+                       &(struct weir_history){ .timeline = 2, .branch = 20, .count = 1, .ancestors = { first } });
+}
+
 static inline void poll(unsigned index)
 {
     struct weir_route_server *entry = &world.snapshot.servers[index];
@@ -61,6 +71,8 @@ static inline void poll(unsigned index)
     entry->usable = entry->shown.system != 0;
     entry->asked_ns = ++world.now_ns;
     world.snapshot.number++;
+    if (world.servers[index].teaches)
+        fork_off();
     if (entry->shown.primary)
         weir_known_run(&world.snapshot.known, SYSTEM, entry->shown.timeline, entry->shown.run, entry->shown.flushed);
 }
@@ -91,14 +103,6 @@ static inline struct weir_shown standby(uint32_t timeline, uint64_t position)
                                 .branch = timeline > 1 ? 20 : 0,
                                 .position = position,
                                 .received = position };
-}
-
-/* Timeline 2 left 1 at 104. */
-static inline void fork_off(void)
-{
-    const struct weir_ancestor first = { .timeline = 1, .end = 104 };
-    weir_known_history(&world.snapshot.known, SYSTEM,
-                       &(struct weir_history){ .timeline = 2, .branch = 20, .count = 1, .ancestors = { first } });
 }
 
 static inline void begin(unsigned count)
@@ -163,9 +167,10 @@ int weir_pool_take(struct weir_pool *pool, uint64_t server, const char *name, co
     (void)pool, (void)conninfo;
     struct server *of = &world.servers[server - 100];
     assert_true(until_ns >= world.now_ns);
+    of->tried++;
     if (of->refuses) {
         *ret_fault = (struct weir_fault){ .field = "r", .text = "refused" };
-        return WEIR_EDOWN;
+        return of->refuses;
     }
     struct pg_conn *conn = calloc(1, sizeof *conn);
     weir_assert(conn);
@@ -206,6 +211,8 @@ int weir_link_ask(struct weir_link *link, uint64_t deadline_ns)
         return weir_link_state(link) == WEIR_LINK_BUSY ? WEIR_EBUSY : WEIR_EIO;
     server->asked++;
     world.now_ns++;
+    if (server->turns && server->asked > server->turns)
+        server->now = server->polled;
     link->shown = server->now;
     link->asked = true;
     return 0;

@@ -16,10 +16,10 @@ static unsigned read_and_break(void)
     return at;
 }
 
-static int read_again(struct weir_fault *ret_fault)
+/* Gives all back: what was seen has to be known before. */
+static int rest(struct weir_fault *ret_fault)
 {
-    struct weir_read read;
-    int error = weir_session_read(session, &read);
+    int error = weir_session_rest(session);
     weir_session_fault(session, ret_fault);
     return error;
 }
@@ -45,27 +45,31 @@ static void gap__at_a_primary_is_filled_by_the_same_primary_only(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct weir_fault fault;
-        begin(1);
+        begin(2);
         fork_off();
         stand(0, primary(2, 5, 400));
         open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
         assert_int_equal(read_and_break(), 0);
+        world.servers[1].mute = true; /* what it says is no matter */
         struct weir_shown shown = primary(cases[i].timeline, cases[i].run, 480);
         shown.system = cases[i].system;
         shown.branch = cases[i].branch;
-        stand(0, shown);
+        shown.flushed = 400;
+        stand(0, shown); /* at the very time at which the gap is found, which is not after it */
         uint64_t begun_ns = world.now_ns;
-        assert_int_equal(read_again(&fault), cases[i].error);
+        assert_int_equal(rest(&fault), cases[i].error == WEIR_EBEHIND ? WEIR_EUNKNOWN : cases[i].error);
         if (cases[i].error == 0) {
             assert_int_equal(session->token.count, 1);
             assert_int_equal(session->token.places[0].position, 480);
+            assert_int_equal(session->token.places[0].run, 5);
             assert_false(session->token.places[0].standby);
+            assert_int_equal(world.servers[0].polls, 1);
         } else {
             assert_string_equal(fault.field, "");
             assert_non_null(strstr(fault.text, cases[i].error == WEIR_ECUTOFF ? "not the same any more"
                                                                               : "no primary can be asked"));
             assert_true((world.now_ns - begun_ns >= 20 * MS) == (cases[i].error == WEIR_EBEHIND));
-            assert_int_equal(read_again(&fault), cases[i].error); /* it stays so */
+            assert_int_equal(rest(&fault), i < 5 ? WEIR_ECUTOFF : WEIR_EUNKNOWN); /* it stays so */
         }
         assert_int_equal(session->gaps[WEIR_SEAT_LEADER].open, cases[i].error != 0);
         end();
@@ -74,11 +78,12 @@ static void gap__at_a_primary_is_filled_by_the_same_primary_only(void **state)
 
 /* ---- a gap at a standby ---- */
 
-enum role { SAME, MUTE, FLUSHED, PROMOTED, RAISED, UNTOLD, OTHER_BRANCH, GONE };
+enum role { SAME, MUTE, FLUSHED, PROMOTED, FOLLOWED, RAISED, UNTOLD, OTHER_BRANCH, GONE };
 
 static void become(unsigned server, enum role role, bool is_primary)
 {
     struct weir_shown shown = is_primary ? primary(2, 5, 480) : standby(2, 320);
+    shown.flushed = is_primary ? 400 : 0;
     if (role == MUTE) {
         world.servers[server].mute = true;
         return;
@@ -87,6 +92,8 @@ static void become(unsigned server, enum role role, bool is_primary)
         shown.run = 6;
     if (role == PROMOTED)
         shown = primary(3, 7, 480);
+    if (role == FOLLOWED)
+        shown = standby(3, 480);
     if (role == RAISED) /* its own end of the recovery, which makes no timeline */
         shown = primary(2, 7, 320);
     if (role == UNTOLD)
@@ -116,6 +123,7 @@ static void gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed(void *
         { FLUSHED, SAME, SAME, 0 }, /* a standby is sent what is flushed */
         { OTHER_BRANCH, SAME, SAME, WEIR_ECUTOFF },
         { GONE, SAME, SAME, WEIR_EBEHIND },
+        { GONE, SAME, FOLLOWED, WEIR_ECUTOFF }, /* nobody has to be waited for */
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -131,14 +139,17 @@ static void gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed(void *
         become(0, cases[i].leader, true);
         become(at, cases[i].itself, false);
         become(3 - at, cases[i].other, false);
-        assert_int_equal(read_again(&fault), cases[i].error);
+        uint64_t begun_ns = world.now_ns;
+        assert_int_equal(rest(&fault), cases[i].error == WEIR_EBEHIND ? WEIR_EUNKNOWN : cases[i].error);
         assert_int_equal(session->gaps[WEIR_SEAT_REPLICA].open, cases[i].error != 0);
+        assert_true(cases[i].leader != GONE || (world.now_ns - begun_ns >= 20 * MS) == (cases[i].other == SAME));
         for (unsigned j = 0; j < 3; j++) /* who has answered is not asked once more */
             assert_true(world.servers[j].mute ? world.servers[j].polls > 0 : world.servers[j].polls == 1);
         if (cases[i].error == 0) {
             assert_int_equal(session->token.count, 1);
             assert_int_equal(session->token.places[0].position, 480);
             assert_int_equal(session->token.places[0].run, 0);
+            assert_true(session->token.places[0].standby);
         } else {
             assert_non_null(strstr(fault.text, cases[i].error == WEIR_ECUTOFF ? "not the same any more"
                                                                               : "no primary can be asked"));
@@ -157,9 +168,25 @@ static void gap__is_filled_without_those_that_are_down(void **state)
     stand(1, standby(1, 320));
     open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
     assert_int_equal(read_and_break(), 1);
-    assert_int_equal(read_again(&fault), 0);
+    assert_int_equal(rest(&fault), 0);
     assert_int_equal(world.servers[2].polls + world.servers[3].polls, 0);
     assert_int_equal(session->token.places[0].position, 400);
+    end();
+}
+
+/* A standby that could not even tell its timeline: whoever is primary by now, nobody can say what was seen. */
+static void gap__at_a_standby_that_did_not_tell_its_timeline_is_never_filled(void **state)
+{
+    struct weir_fault fault;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(0, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    assert_int_equal(read_and_break(), 1);
+    become(0, GONE, true);
+    assert_int_equal(rest(&fault), WEIR_ECUTOFF);
+    assert_int_equal(world.waits, 0);
     end();
 }
 
@@ -189,6 +216,43 @@ static void write__goes_to_a_primary_that_its_poller_knows_as_it_is(void **state
         assert_true(world.told > 0);
         end();
     }
+}
+
+/* One that was promoted between two questions is the primary that its poller knows. */
+static void write__goes_to_one_that_was_promoted_just_now(void **state)
+{
+    struct pg_conn *conn;
+    (void)state;
+    begin(1);
+    stand(0, primary(1, 5, 400));
+    world.servers[0].now = standby(1, 400);
+    world.servers[0].turns = 1;
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    assert_int_equal(world.servers[0].asked, 2);
+    assert_int_equal(world.waits, 0);
+    end();
+}
+
+/* That all connections are lent, or that one is in use, is said at once. */
+static void write__says_what_its_connection_says(void **state)
+{
+    struct pg_conn *conn;
+    (void)state;
+    begin(1);
+    stand(0, primary(1, 5, 400));
+    world.servers[0].refuses = WEIR_ELIMIT;
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+    assert_int_equal(weir_session_write(session, &conn), WEIR_ELIMIT);
+    assert_int_equal(world.servers[0].tried, 1);
+    world.servers[0].refuses = 0;
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    world.servers[0].busy = true;
+    assert_int_equal(weir_session_write(session, &conn), WEIR_EBUSY);
+    expect_refused(WEIR_EBUSY, "a", "a transaction is open");
+    world.servers[0].busy = false;
+    expect_read("a", true, 0);
+    end();
 }
 
 /* What was the primary and is none is not written to, however long its poller takes it for one. */
@@ -335,6 +399,9 @@ int main(void)
         cmocka_unit_test(gap__at_a_primary_is_filled_by_the_same_primary_only),
         cmocka_unit_test(gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed),
         cmocka_unit_test(gap__is_filled_without_those_that_are_down),
+        cmocka_unit_test(gap__at_a_standby_that_did_not_tell_its_timeline_is_never_filled),
+        cmocka_unit_test(write__goes_to_one_that_was_promoted_just_now),
+        cmocka_unit_test(write__says_what_its_connection_says),
         cmocka_unit_test(write__goes_to_a_primary_that_its_poller_knows_as_it_is),
         cmocka_unit_test(write__goes_to_no_primary_that_says_it_is_none),
         cmocka_unit_test(write__waits_for_a_primary),

@@ -127,6 +127,204 @@ static void read__of_what_one_on_an_old_timeline_lost_goes_elsewhere(void **stat
     end();
 }
 
+/* A history that is not known yet: its poller is asked, then the primary's, and the connection is judged anew. */
+static void read__of_what_nothing_proves_has_the_pollers_learn(void **state)
+{
+    (void)state;
+    for (unsigned by_leader = 0; by_leader < 2; by_leader++) {
+        begin(2);
+        stand(0, primary(2, 6, 400));
+        stand(1, standby(1, 96));
+        open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ .timeline = 1, .position = 96 });
+        world.servers[1].polled = world.servers[1].now = standby(2, 400); /* it follows since */
+        world.servers[!by_leader].teaches = true;
+        expect_read("b", false, 0);
+        assert_int_equal(world.servers[1].polls, 1);
+        assert_int_equal(world.servers[0].polls, by_leader);
+        end();
+    }
+}
+
+/* ---- what it keeps ---- */
+
+/* Nothing is asked for a read where the last one was, as long as nothing is new. */
+static void read__again_asks_nobody(void **state)
+{
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 80));
+    world.servers[1].mute = true;
+    world.servers[0].now.settled = false;
+    world.servers[0].settles = true;
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER,
+            (struct weir_place){ .timeline = 1, .position = 200, .standby = true });
+    struct weir_read read;
+    assert_true(weir_session_read(session, &read) == 0 && read.leader);
+    unsigned asked = world.servers[0].asked, polls = world.servers[0].polls, settling = world.servers[0].settling;
+    for (int i = 0; i < 3; i++)
+        expect_read("a", true, 0);
+    /* What it was awaited for it goes on showing. */
+    struct weir_place more = { .system = SYSTEM, .timeline = 1, .position = 208, .standby = true };
+    assert_int_equal(weir_session_add(session, &world.snapshot.known, NULL, &more), 0);
+    assert_true(weir_session_read(session, &read) == 0 && read.leader);
+    assert_int_equal(world.servers[0].settling, settling);
+    assert_true(asked > 0 && world.servers[0].polls == polls);
+    assert_int_equal(world.servers[0].counted, 5);
+    end();
+}
+
+/* A write in between is on another connection; the one that read is kept. */
+static void read__after_a_write_is_on_the_connection_that_read(void **state)
+{
+    struct pg_conn *conn;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 400));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    for (int i = 0; i < 3; i++) {
+        expect_read("b", false, 0);
+        assert_int_equal(weir_session_write(session, &conn), 0);
+    }
+    expect_read("b", false, 0);
+    assert_int_equal(world.servers[0].taken, 1);
+    assert_int_equal(world.servers[1].taken, 1);
+    world.servers[1].busy = true;
+    expect_refused(WEIR_EBUSY, "b", "a transaction is open");
+    world.servers[1].busy = false;
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    /* What it showed has to be asked there, before another is read. */
+    struct weir_place more = { .system = SYSTEM, .timeline = 1, .position = 480 };
+    assert_int_equal(weir_session_add(session, &world.snapshot.known, NULL, &more), 0);
+    stand(0, primary(1, 5, 480));
+    world.servers[1].busy = true;
+    expect_refused(WEIR_EBUSY, "b", "a transaction is open");
+    end();
+}
+
+/* ---- who is shunned ---- */
+
+/* Who could not be reached is not tried again before it was asked anew. */
+static void read__tries_each_that_cannot_be_reached_once(void **state)
+{
+    (void)state;
+    begin(4);
+    for (unsigned i = 0; i < 4; i++) {
+        stand(i, i ? standby(1, 400) : primary(1, 5, 400));
+        world.servers[i].refuses = i % 2 ? WEIR_EDOWN : WEIR_EPROTO;
+        world.servers[i].mute = true;
+    }
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    expect_refused(WEIR_EDOWN, "r", "refused");
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(world.servers[i].tried, 1);
+    end();
+}
+
+/* What stands first among the servers is left out like any other. */
+static void read__is_of_no_zombie_wherever_it_stands(void **state)
+{
+    (void)state;
+    for (unsigned is_primary = 0; is_primary < 2; is_primary++) {
+        begin(3);
+        fork_off();
+        stand(0, is_primary ? primary(1, 4, 112) : standby(1, 112));
+        stand(1, primary(2, 5, 400));
+        stand(2, standby(2, 400));
+        for (unsigned i = 0; i < 9; i++) {
+            open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+            session->id = i * UINT64_C(0x123456789abcdef1); /* another goes first */
+            expect_read("c", false, 0);
+            end();
+        }
+    }
+}
+
+/* ---- clocks ---- */
+
+/* The application's clock has to be as far where it reads as the session's. One that does not tell it is closed. */
+static void read__by_lamports_clock_is_where_the_clock_is_far_enough(void **state)
+{
+    (void)state;
+    replicas.clock_query = (char[]){ "SELECT clock" };
+    for (unsigned telling = 0; telling < 3; telling++) {
+        static const uint64_t clocks[] = { 7, 6, 0 }; /* where it goes first: enough, less, nothing is told */
+        struct weir_read read;
+        begin(3);
+        stand(0, primary(1, 5, 400));
+        for (unsigned i = 1; i < 3; i++) {
+            stand(i, standby(1, 400));
+            world.servers[i].clock = world.snapshot.servers[i].clock = 7;
+            world.servers[i].mute = true;
+        }
+        world.servers[0].clock = 9;
+        open_at(WEIR_SESSION_LAMPORT, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+        assert_int_equal(weir_session_read(session, &read), 0);
+        unsigned first = (unsigned)(read.server[0] - 'a');
+        end();
+        assert_true(first == 1 || first == 2);
+        world.servers[first].clock = clocks[telling];
+        world.servers[first].taken = 0;
+        open_at(WEIR_SESSION_LAMPORT, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+        session->token.clock = 7;
+        session->version++;
+        assert_int_equal(weir_session_read(session, &read), 0);
+        assert_int_equal(read.server[0] - 'a', telling ? 3 - first : first);
+        assert_int_equal(world.servers[first].taken, 1);
+        end();
+    }
+    /* Nowhere: it is said of the last that was asked. */
+    static const char *const texts[] = { "its clock is behind", "does not tell its clock" };
+    for (unsigned mute = 0; mute < 2; mute++) {
+        begin(1);
+        stand(0, primary(1, 5, 400));
+        world.servers[0].clock = mute ? 0 : 6;
+        world.servers[0].mute = true;
+        open_at(WEIR_SESSION_LAMPORT, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+        session->token.clock = 7;
+        expect_refused(WEIR_EDOWN, "a", texts[mute]);
+        end();
+    }
+    replicas.clock_query = NULL;
+}
+
+/* ---- what it says ---- */
+
+/* The connection is of another system than its poller said: somebody put another cluster there. */
+static void read__at_another_cluster_names_it(void **state)
+{
+    (void)state;
+    begin(1);
+    stand(0, primary(1, 5, 400));
+    world.servers[0].now.system = SYSTEM + 1;
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ .timeline = 1, .position = 200 });
+    expect_refused(WEIR_EFOREIGN, "a", "is of another system than the token");
+    end();
+}
+
+/* Names and texts are no formats, and have room or are cut. */
+static void say__copies_as_it_is(void **state)
+{
+    static const char name[] = "a%%b 5% of c", text[] = "100%% of 7% %.1s";
+    struct weir_fault fault;
+    char longer[400];
+    (void)state;
+    begin(1);
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_OTHER, (struct weir_place){ 0 });
+    assert_int_equal(weir_session_say(session, WEIR_EDOWN, name, text), WEIR_EDOWN);
+    weir_session_fault(session, &fault);
+    assert_string_equal(fault.field, name);
+    assert_string_equal(fault.text, text);
+    memset(longer, 'x', sizeof longer);
+    longer[sizeof longer - 1] = 0;
+    assert_int_equal(weir_session_say(session, 0, longer, longer), 0);
+    weir_session_fault(session, &fault);
+    assert_int_equal(strlen(fault.field), sizeof fault.field - 1);
+    assert_int_equal(strlen(fault.text), sizeof fault.text - 1);
+    end();
+}
+
 /* Who stands still is there for a stale read; who is down is there for nobody. */
 static void read__where_nobody_can_be_read_names_one_that_stands_still_first(void **state)
 {
@@ -159,6 +357,14 @@ int main(void)
         cmocka_unit_test(read__at_a_primary_awaits_the_commits_that_standbys_show),
         cmocka_unit_test(read__of_what_a_crash_took_back_is_lost),
         cmocka_unit_test(read__of_what_one_on_an_old_timeline_lost_goes_elsewhere),
+        cmocka_unit_test(read__of_what_nothing_proves_has_the_pollers_learn),
+        cmocka_unit_test(read__again_asks_nobody),
+        cmocka_unit_test(read__after_a_write_is_on_the_connection_that_read),
+        cmocka_unit_test(read__tries_each_that_cannot_be_reached_once),
+        cmocka_unit_test(read__is_of_no_zombie_wherever_it_stands),
+        cmocka_unit_test(read__by_lamports_clock_is_where_the_clock_is_far_enough),
+        cmocka_unit_test(read__at_another_cluster_names_it),
+        cmocka_unit_test(say__copies_as_it_is),
         cmocka_unit_test(read__where_nobody_can_be_read_names_one_that_stands_still_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

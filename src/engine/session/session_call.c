@@ -76,7 +76,6 @@ void weir_call_begin(struct weir_call *call, struct weir_session *session)
 void weir_call_end(struct weir_call *call)
 {
     weir_servers_release(call->session->replicas->servers, call->snapshot);
-    call->snapshot = NULL;
 }
 
 uint64_t weir_call_timeout(const struct weir_call *call)
@@ -122,9 +121,4 @@ uint32_t weir_call_find(const struct weir_call *call, uint64_t id)
         if (call->servers[i].id == id)
             return i;
     return WEIR_ROUTE_NONE;
-}
-
-bool weir_call_is_fresh(const struct weir_call *call, uint32_t index)
-{
-    return call->servers[index].asked_ns > call->session->gained_ns;
 }

@@ -114,9 +114,6 @@ void weir_call_shun(struct weir_call *call, uint64_t id);
 /* Its index, or WEIR_ROUTE_NONE. */
 uint32_t weir_call_find(const struct weir_call *call, uint64_t id);
 
-/* Was the server asked, and did it answer, after the token had become what it is? */
-bool weir_call_is_fresh(const struct weir_call *call, uint32_t index);
-
 uint64_t weir_call_timeout(const struct weir_call *call); /* the deadline of a question that is asked now */
 
 /* ---- seats ---- */
