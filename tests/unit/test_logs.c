@@ -150,11 +150,38 @@ static void logs__floors_agree_with_a_slow_reference(void **state)
     weir_logs_deinit(&logs);
 }
 
+/* Small arenas of every size: all that fits is given out, in rings of any size, and what is kept is at most half. */
+static void logs__every_block_of_an_arena_is_given_out(void **state)
+{
+    (void)state;
+    for (size_t blocks = 1; blocks < 70; blocks++) {
+        struct weir_logs logs;
+        uint32_t taken = 0;
+        assert_int_equal(weir_logs_init(&logs, blocks * (64 + 1 + 2)), 0);
+        assert_int_equal(logs.blocks, blocks);
+        while (weir_logs_take(&logs, 8, 0) != WEIR_LOGS_NONE)
+            taken++;
+        assert_int_equal(taken, blocks);
+        assert_int_equal(weir_logs_used(&logs), blocks * 64);
+        for (uint32_t i = 0; i < blocks; i++)
+            weir_logs_give(&logs, i, 8);
+        const uint16_t last = WEIR_LOGS_KEEPERS;
+        weir_logs_share(&logs, &last, 1);
+        for (taken = 0; weir_logs_take(&logs, 8, last) != WEIR_LOGS_NONE; taken++)
+            assert_int_equal(weir_logs_kept(&logs), (taken + 1) * 64);
+        assert_int_equal(taken, blocks / 2);
+        assert_true(weir_logs_kept_full(&logs, 8, last));
+        weir_logs_check(&logs);
+        weir_logs_deinit(&logs);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rings_never_overlap_and_all_come_back),
         cmocka_unit_test(no_memory_is_legal),
+        cmocka_unit_test(logs__every_block_of_an_arena_is_given_out),
         cmocka_unit_test(logs__floors_agree_with_a_slow_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

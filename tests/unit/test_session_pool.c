@@ -25,9 +25,11 @@
 
 struct pg_conn {
     enum weir_link_state state;
+    bool nonblocking, stubborn; /* set so by who borrowed it, and stays so */
 };
 
 static atomic_int open_count, refuse_count;
+static int unusable; /* what the first question to a new connection ends with */
 
 int weir_link_connect(const char *conninfo, uint64_t deadline_ns, struct pg_conn **ret_conn,
                       struct weir_fault *ret_fault)
@@ -61,7 +63,7 @@ int weir_shown_fixed(struct pg_conn *conn, uint64_t deadline_ns, struct weir_sho
 {
     (void)conn, (void)deadline_ns;
     *ret_fixed = (struct weir_shown_fixed){ .system = 1 };
-    return 0;
+    return unusable;
 }
 
 int PQisnonblocking(const struct pg_conn *conn);
@@ -76,13 +78,14 @@ int PQbackendPID(const struct pg_conn *conn)
 
 int PQisnonblocking(const struct pg_conn *conn)
 {
-    (void)conn;
-    return 0;
+    return conn->nonblocking;
 }
 
 int PQsetnonblocking(struct pg_conn *conn, int arg)
 {
-    (void)conn, (void)arg;
+    if (conn->stubborn)
+        return -1;
+    conn->nonblocking = arg;
     return 0;
 }
 
@@ -156,6 +159,56 @@ static void session_pool__keeps_none_that_is_broken_or_in_use_or_of_an_address_o
     weir_pool_destroy(pool);
 }
 
+/* A connection is lent as the library expects it: it waits. */
+static void session_pool__lends_connections_that_wait(void **state)
+{
+    (void)state;
+    struct weir_pool *pool;
+    assert_int_equal(weir_pool_create(BOUND, 1000000000, &pool), 0);
+    struct weir_link *link = take(pool, 1, "x");
+    link->conn->nonblocking = true;
+    weir_pool_give(pool, link);
+    assert_int_equal(open_count, 1);
+    assert_ptr_equal(take(pool, 1, "x"), link);
+    assert_false(link->conn->nonblocking);
+    link->conn->nonblocking = link->conn->stubborn = true;
+    weir_pool_give(pool, link);
+    assert_int_equal(open_count, 0);
+    weir_pool_destroy(pool);
+}
+
+/* Whom it could not lend one of, and why. Names are no formats. */
+static void session_pool__says_why_it_lends_none(void **state)
+{
+    (void)state;
+    static const char name[] = "100%% of 5% s";
+    struct weir_pool *pool;
+    struct weir_link *link = NULL, *none = NULL;
+    struct weir_fault fault;
+    assert_int_equal(weir_pool_create(1, 1000000000, &pool), 0);
+    assert_int_equal(weir_pool_take(pool, 7, name, "x", weir_ask_now_ns(), &link, &fault), 0);
+    assert_string_equal(fault.field, "");
+    assert_string_equal(link->name, name);
+    assert_int_equal(link->server, 7);
+    assert_int_equal(link->backend, 1);
+    assert_int_equal(link->fixed.system, 1);
+    assert_int_equal(weir_pool_take(pool, 7, name, "x", weir_ask_now_ns(), &none, &fault), WEIR_ELIMIT);
+    assert_string_equal(fault.field, name);
+    assert_string_equal(fault.text, "all its connections are lent");
+    unusable = WEIR_EPROTO;
+    assert_int_equal(weir_pool_take(pool, 8, name, "x", weir_ask_now_ns(), &none, &fault), WEIR_EPROTO);
+    assert_string_equal(fault.text, "cannot be used: malformed input");
+    unusable = WEIR_EINVAL;
+    assert_int_equal(weir_pool_take(pool, 8, name, "x", weir_ask_now_ns(), &none, &fault), WEIR_EPROTO);
+    unusable = WEIR_EIO;
+    assert_int_equal(weir_pool_take(pool, 8, name, "x", weir_ask_now_ns(), &none, &fault), WEIR_EDOWN);
+    unusable = 0;
+    assert_int_equal(open_count, 1);
+    weir_pool_drop(pool, link);
+    weir_pool_destroy(pool);
+    assert_int_equal(open_count, 0);
+}
+
 /* ---- many ---- */
 
 struct crowd {
@@ -212,6 +265,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(session_pool__lends_what_came_back_last_and_no_more_than_its_bound),
         cmocka_unit_test(session_pool__keeps_none_that_is_broken_or_in_use_or_of_an_address_of_before),
+        cmocka_unit_test(session_pool__lends_connections_that_wait),
+        cmocka_unit_test(session_pool__says_why_it_lends_none),
         cmocka_unit_test(session_pool__holds_its_bound_for_many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

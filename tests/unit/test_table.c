@@ -287,6 +287,30 @@ static void slots_are_right_however_far_the_clock_goes(void **state)
     weir_table_deinit(&table);
 }
 
+/* Coarse ticks reach further than ns do: what does not fit is as far as can be told. */
+static void times_that_are_too_far_to_tell_are_as_far_as_can_be(void **state)
+{
+    struct weir_table table;
+    struct seen_leaving seen;
+    (void)state;
+    open_table(&table, 64 << 10, &seen);
+    table.kinds[NARROW].shift = WEIR_TICKS_SHIFT_MIN;
+    const uint64_t now = weir_ticks_at(NOW, WEIR_TICKS_SHIFT_MIN), far = UINT64_C(1) << 57;
+    const struct {
+        uint64_t fresh_at;
+        int64_t until_ns;
+    } cases[] = { { now + 3, 3 * 64 },
+                  { now - 3, -3 * 64 },
+                  { now + far / 4, (int64_t)far / 4 * 64 },
+                  { now + far, INT64_MAX / 2 },
+                  { now - far, -INT64_MAX / 2 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_pair pair = weir_pair_make(1, NARROW, cases[i].fresh_at);
+        assert_true(weir_table_until_fresh_ns(&table, pair, NOW) == cases[i].until_ns);
+    }
+    weir_table_deinit(&table);
+}
+
 static void the_smallest_table_is_a_page(void **state)
 {
     struct weir_table table;
@@ -398,6 +422,7 @@ int main(void)
         cmocka_unit_test(what_a_slot_waits_for_and_takes),
         cmocka_unit_test(a_walk_meets_every_entry_while_others_come),
         cmocka_unit_test(slots_are_right_however_far_the_clock_goes),
+        cmocka_unit_test(times_that_are_too_far_to_tell_are_as_far_as_can_be),
         cmocka_unit_test(the_smallest_table_is_a_page),
         cmocka_unit_test(as_many_lines_are_split_as_are_said),
         cmocka_unit_test(a_rebase_forgets_what_is_dead_and_nothing_else),

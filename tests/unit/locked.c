@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Linked into a test (meson.build), where it stands before the C library's: whoever unlocks a mutex has
+ * locked it. One thread alone would never notice that a lock was left out. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+
+enum { HELD_MAX = 8 };
+
+static _Thread_local pthread_mutex_t *held[HELD_MAX];
+static _Thread_local unsigned count;
+
+static void stop(const char *why)
+{
+    (void)fprintf(stderr, "locked.c: %s\n", why);
+    abort();
+}
+
+static int take(pthread_mutex_t *mutex, int (*lock)(pthread_mutex_t *))
+{
+    if (count == HELD_MAX)
+        stop("too many at once");
+    int error = lock(mutex);
+    if (error == 0)
+        held[count++] = mutex;
+    return error;
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    return take(mutex, __real_pthread_mutex_lock);
+}
+
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    return take(mutex, __real_pthread_mutex_trylock);
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    unsigned i = count;
+    while (i > 0 && held[i - 1] != mutex)
+        i--;
+    if (i == 0)
+        stop("unlocked without having been locked");
+    held[i - 1] = held[--count];
+    return __real_pthread_mutex_unlock(mutex);
+}
