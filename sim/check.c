@@ -156,6 +156,14 @@ void weir_sim_check_allow(struct weir_sim_check *check, uint64_t at_ns, uint64_t
     check->allowances[check->allowances_count++] = (struct weir_sim_spend){ end_ns, units, 0 };
 }
 
+void weir_sim_check_allow_as(struct weir_sim_check *check, const struct weir_sim_check *other)
+{
+    weir_assert(check->at_ns <= other->at_ns);
+    advance(check, other->at_ns);
+    memcpy(check->allowances, other->allowances, sizeof check->allowances);
+    check->allowances_count = other->allowances_count;
+}
+
 uint64_t weir_sim_check_allowed(const struct weir_sim_check *check)
 {
     uint64_t units = 0;

@@ -58,6 +58,8 @@ uint64_t weir_sim_check_admit_since(struct weir_sim_check *check, const struct w
 
 /* `units` more, because of something that happened now. */
 void weir_sim_check_allow(struct weir_sim_check *check, uint64_t at_ns, uint64_t grace_ns, uint64_t units);
+/* What counts now of another check's allowances counts here, too. */
+void weir_sim_check_allow_as(struct weir_sim_check *check, const struct weir_sim_check *other);
 /* Allowances that count now. */
 uint64_t weir_sim_check_allowed(const struct weir_sim_check *check);
 

@@ -75,6 +75,7 @@ void weir_sim_newest_again(struct weir_sim *sim)
     weir_sim_late_judge(sim, WEIR_NEVER);
     weir_sim_check_deinit(&sim->newest);
     weir_sim_check_init(&sim->newest, weir_sim_revision(sim, weir_sim_newest_file(sim)));
+    weir_sim_check_allow_as(&sim->newest, &sim->check);
 }
 
 void weir_sim_wrong(struct weir_sim *sim, const char *why)

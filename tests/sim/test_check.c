@@ -138,6 +138,25 @@ static void allowance_excuses_its_own_time_only(void **state)
     weir_sim_check_deinit(&check);
 }
 
+/* A check that begins later excuses what happened before, as long as the other one does. */
+static void what_counts_in_another_check_counts_here(void **state)
+{
+    (void)state;
+    struct weir_limit_spec limit = { .count = 10, .period_ns = SECOND, .burst = 10 };
+    struct weir_sim_check before, after;
+    weir_sim_check_init(&before, &limit);
+    weir_sim_check_init(&after, &limit);
+    weir_sim_check_allow(&before, 0, SECOND, 5);
+    weir_sim_check_allow(&before, SECOND / 2, SECOND, 7);
+    weir_sim_check_allow_as(&after, &before);
+    assert_int_equal(weir_sim_check_allowed(&after), 12);
+    assert_int_equal(weir_sim_check_admit(&after, SECOND / 2, 0, 22), 12);
+    assert_int_equal(weir_sim_check_admit(&after, 2 * SECOND, 0, 5), 0); /* the graces are over */
+    assert_int_equal(weir_sim_check_allowed(&after), 0);
+    weir_sim_check_deinit(&before);
+    weir_sim_check_deinit(&after);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +165,7 @@ int main(void)
         cmocka_unit_test(window_counts_each_window),
         cmocka_unit_test(windows_of_own_clocks_count_since_they_began),
         cmocka_unit_test(allowance_excuses_its_own_time_only),
+        cmocka_unit_test(what_counts_in_another_check_counts_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
