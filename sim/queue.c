@@ -30,17 +30,20 @@ static void grow(struct weir_sim_queue *queue)
     queue->room = room;
 }
 
+static bool is_before(const struct weir_sim_entry *a, const struct weir_sim_entry *b)
+{
+    return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && (int32_t)(a->order - b->order) < 0);
+}
+
 void weir_sim_queue_push(struct weir_sim_queue *queue, uint64_t at_ns, const struct weir_sim_event *event)
 {
-    weir_assert(at_ns < WEIR_SIM_TIME_MAX);
     if (queue->count == queue->room)
         grow(queue);
     uint32_t slot = queue->free[--queue->free_count];
     queue->events[slot] = *event;
-    uint64_t order = queue->order++ & ((UINT64_C(1) << WEIR_SIM_ORDER_BITS) - 1);
-    struct weir_sim_entry entry = { at_ns << WEIR_SIM_ORDER_BITS | order, slot };
+    const struct weir_sim_entry entry = { at_ns, queue->order++, slot };
     uint32_t i = queue->count++;
-    for (; i > 0 && entry.key < queue->heap[(i - 1) / 4].key; i = (i - 1) / 4)
+    for (; i > 0 && is_before(&entry, &queue->heap[(i - 1) / 4]); i = (i - 1) / 4)
         queue->heap[i] = queue->heap[(i - 1) / 4];
     queue->heap[i] = entry;
 }
@@ -50,7 +53,7 @@ static uint32_t least_of(const struct weir_sim_entry *heap, uint32_t first, uint
 {
     uint32_t least = first;
     for (uint32_t i = first + 1; i < end; i++)
-        least = heap[i].key < heap[least].key ? i : least;
+        least = is_before(&heap[i], &heap[least]) ? i : least;
     return least;
 }
 
@@ -59,14 +62,14 @@ bool weir_sim_queue_pop(struct weir_sim_queue *queue, uint64_t *ret_at_ns, struc
     if (queue->count == 0)
         return false;
     struct weir_sim_entry *heap = queue->heap;
-    *ret_at_ns = heap[0].key >> WEIR_SIM_ORDER_BITS;
+    *ret_at_ns = heap[0].at_ns;
     *ret_event = queue->events[heap[0].event];
     queue->free[queue->free_count++] = heap[0].event;
     struct weir_sim_entry last = heap[--queue->count];
     uint32_t i = 0, count = queue->count;
     for (uint32_t first; (first = 4 * i + 1) < count;) {
         uint32_t child = first + 4 <= count ? least_of(heap, first, first + 4) : least_of(heap, first, count);
-        if (heap[child].key >= last.key)
+        if (!is_before(&heap[child], &last))
             break;
         heap[i] = heap[child];
         i = child;

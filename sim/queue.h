@@ -33,21 +33,17 @@ struct weir_sim_event {
     uint32_t slot;                     /* of `data`, in the pool */
 };
 
-/* `key`: the time, and below it the low bits of the order, which tell apart what is due at the same instant. */
-#define WEIR_SIM_ORDER_BITS 22
-#define WEIR_SIM_TIME_MAX (UINT64_C(1) << (64 - WEIR_SIM_ORDER_BITS)) /* 73 min */
-
+/* `order` tells apart what is due at the same instant: its low bits are enough. */
 struct weir_sim_entry {
-    uint64_t key;
-    uint32_t event;
+    uint64_t at_ns;
+    uint32_t order, event;
 };
 
 struct weir_sim_queue {
     struct weir_sim_entry *heap;
     struct weir_sim_event *events;
     uint32_t *free;
-    uint32_t count, room, free_count;
-    uint64_t order;
+    uint32_t count, room, free_count, order;
 };
 
 void weir_sim_queue_init(struct weir_sim_queue *queue);

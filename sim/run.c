@@ -455,7 +455,7 @@ static int limit_init(const struct weir_sim_plan *plan, struct weir_limit *ret_l
 int weir_sim_run(const struct weir_sim_plan *plan, struct weir_sim_trace *trace, struct weir_sim_result *ret_result,
                  struct weir_fault *ret_fault)
 {
-    weir_assert(plan->nodes >= 1 && plan->nodes <= WEIR_SIM_NODES_MAX && plan->duration_ns < UINT64_C(1) << 42);
+    weir_assert(plan->nodes >= 1 && plan->nodes <= WEIR_SIM_NODES_MAX && plan->duration_ns < UINT64_C(1) << 50);
     weir_assert(plan->loads_count <= WEIR_SIM_LOADS_MAX && plan->faults_count <= WEIR_SIM_FAULTS_MAX);
     struct weir_sim *sim = calloc(1, sizeof *sim);
     weir_assert(sim);

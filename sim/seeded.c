@@ -13,8 +13,18 @@
 #define BURST_MAX 20000 /* of a load: more would only take longer */
 #define SLOWER 600
 #define GOSSIP_HOSTS_MAX 16
-#define LONGEST_NS (3600 * WEIR_NS_PER_SECOND)
-#define CALM_NS (2500 * MS) /* the tail that liveness is judged by, at least */
+#define HOUR_NS (3600 * WEIR_NS_PER_SECOND)
+#define LONGEST_NS HOUR_NS
+#define QUOTA_REQUESTS 2000 /* from its morning on, at least */
+#define DAY_HOURS_MAX 24
+#define DAY_HOSTS_HOURS_MAX 8 /* nodes of hosts ask for definitions five times a second, all the time */
+#define CALM_NS (2500 * MS)   /* the tail that liveness is judged by, at least */
+
+static bool is_host(const struct weir_sim_mode *mode)
+{
+    return mode == &weir_sim_leased_host || mode == &weir_sim_batched_host || mode == &weir_sim_gossip_host ||
+           mode == &weir_sim_exact_host;
+}
 
 /* 0 to bound - 1, or none, or a multiple. Two draws in one expression would come in the compiler's order. */
 static uint64_t some(struct weir_sim_random *random, uint64_t factors, uint64_t bound)
@@ -68,6 +78,19 @@ static void vary(struct weir_sim_plan *plan)
     bool bucket = plan->limit.algorithm == WEIR_TOKEN_BUCKET || plan->limit.algorithm == WEIR_LEAKY_BUCKET;
     if (bucket && !plan->mode->engineless && (plan->seed >> 2 & 15) == 0) /* fills within minutes: what blocks lasts */
         plan->limit.period_ns *= SLOWER;
+}
+
+/* A quota that fills within hours, up to a day, in one run of 32; few nodes, so that the run stays short. */
+static bool quota(struct weir_sim_plan *plan)
+{
+    uint64_t hours_max = is_host(plan->mode) ? DAY_HOSTS_HOURS_MAX : DAY_HOURS_MAX;
+    bool bucket = plan->limit.algorithm == WEIR_TOKEN_BUCKET || plan->limit.algorithm == WEIR_LEAKY_BUCKET;
+    if (!bucket || plan->mode->engineless || (plan->seed >> 6 & 31) > 0)
+        return false;
+    plan->limit.count = plan->limit.burst = 100 + (plan->seed >> 11) % 200;
+    plan->limit.period_ns = (1 + (plan->seed >> 19) % hours_max) * HOUR_NS;
+    plan->nodes = 3 + plan->nodes % 3;
+    return true;
 }
 
 /* Another limit, of the algorithm that is asked for. Of what the mode cannot share the run says so. */
@@ -215,6 +238,31 @@ static void loads_draw(struct weir_sim_random *random, struct weir_sim_plan *pla
     bursts_draw(random, plan);
 }
 
+/* After the faults it is quiet until the morning, when all that came back is asked for at once; from then on there is
+ * more than enough. Nodes of hosts stand still meanwhile. */
+static void quota_draw(struct weir_sim_plan *plan)
+{
+    struct weir_sim_random random = { plan->seed + 3 };
+    uint64_t morning_ns = weir_sim_random_in(&random, FAULTS_UNTIL_NS + WEIR_NS_PER_SECOND, plan->calm_ns);
+    uint64_t emission_ns = plan->limit.period_ns / plan->limit.count;
+    struct weir_sim_load *calm = &plan->loads[0];
+    while (calm->from_ns != FAULTS_UNTIL_NS || calm->until_ns != plan->duration_ns)
+        calm++;
+    *calm = (struct weir_sim_load){ .nodes = WEIR_SIM_ALL, .from_ns = morning_ns, .until_ns = plan->duration_ns };
+    calm->burst = 1;
+    calm->every_ns = weir_min_u64(emission_ns * plan->nodes / 3,
+                                  (plan->duration_ns - morning_ns) * plan->nodes / QUOTA_REQUESTS);
+    struct weir_sim_load burst = *calm;
+    burst.burst = weir_limit_capacity(&plan->limit) / plan->nodes + 1;
+    burst.every_ns = 0;
+    load_add(plan, &burst);
+    if (is_host(plan->mode) && plan->faults_count < WEIR_SIM_FAULTS_MAX)
+        plan->faults[plan->faults_count++] = (struct weir_sim_fault){ .kind = WEIR_SIM_PAUSE,
+                                                                      .nodes = WEIR_SIM_ALL,
+                                                                      .from_ns = FAULTS_UNTIL_NS + WEIR_NS_PER_SECOND,
+                                                                      .until_ns = morning_ns };
+}
+
 static void network_draw(struct weir_sim_random *random, struct weir_sim_plan *plan)
 {
     plan->latency_min_ns = weir_sim_random_in(random, MS / 10, 2 * MS);
@@ -248,6 +296,7 @@ static void reloads_draw(struct weir_sim_plan *plan)
     uint64_t least = weir_min_u64(plan->limit.count, plan->changed.count);
     uint64_t longest_ns = weir_mul_div(plan->limit.period_ns, most, least);
     /* A file that is as it was tells nothing: who took none of the reloads does not take back what others took. */
+    bool any = false;
     uint64_t most_reloads = plan->partial && !plan->numbered ? 1 : 4;
     for (uint64_t count = weir_sim_random_in(&random, 1, most_reloads);
          count > 0 && plan->duration_ns + longest_ns < LONGEST_NS; count--) {
@@ -257,13 +306,10 @@ static void reloads_draw(struct weir_sim_plan *plan)
         fault->until_ns = fault->from_ns + weir_sim_random_in(&random, MS, 1000 * MS);
         plan->calm_ns += longest_ns;
         plan->duration_ns += longest_ns;
+        any = true;
     }
-}
-
-static bool is_host(const struct weir_sim_mode *mode)
-{
-    return mode == &weir_sim_leased_host || mode == &weir_sim_batched_host || mode == &weir_sim_gossip_host ||
-           mode == &weir_sim_exact_host;
+    if (!any)
+        plan->changed.period_ns = plan->changed.count = plan->changed.burst = 0;
 }
 
 static void crash_add(struct weir_sim_plan *plan, uint64_t nodes, uint64_t from_ns, uint64_t until_ns)
@@ -309,6 +355,7 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
     plan->nodes = nodes_of(mode, nodes_draw(&random));
     plan->limit = limit_draw(&random, mode);
     vary(plan);
+    bool slow = !(fixed && (fixed->limit.period_ns > 0 || fixed->algorithm)) && quota(plan);
     if (fixed && fixed->nodes > 0)
         plan->nodes = fixed->nodes;
     if (fixed && fixed->limit.period_ns > 0)
@@ -330,7 +377,8 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
     uint64_t gulp = mode->bound ? mode->bound(plan) : plan->nodes;
     uint64_t tail_ns = weir_max_u64(CALM_NS, weir_mul_div(plan->limit.period_ns, 4 * gulp, plan->limit.count));
     plan->duration_ns = weir_max_u64(plan->calm_ns + tail_ns, 10 * WEIR_NS_PER_SECOND);
-    if (plan->duration_ns > LONGEST_NS || (mode->engineless && fill_ns > 60 * WEIR_NS_PER_SECOND)) { /* too long */
+    if ((plan->duration_ns > LONGEST_NS && !slow) ||
+        (mode->engineless && fill_ns > 60 * WEIR_NS_PER_SECOND)) { /* too long */
         plan->calm_ns = 0;
         plan->duration_ns = 12 * WEIR_NS_PER_SECOND;
     }
@@ -340,5 +388,7 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
     if (!fixed || fixed->limit.period_ns == 0)
         reloads_draw(plan);
     loads_draw(&random, plan);
+    if (slow)
+        quota_draw(plan);
     hard_draw(plan);
 }
