@@ -17,7 +17,7 @@ const char *weir_sim_fault_name(enum weir_sim_fault_kind kind)
 
 const char *weir_sim_plant_name(enum weir_sim_plant plant)
 {
-    static const char *const names[WEIR_SIM_PLANTS] = { "none", "sequence", "epoch", "return", "overwrite" };
+    static const char *const names[WEIR_SIM_PLANTS] = { "none", "sequence", "epoch", "return", "overwrite", "twin" };
     weir_assert((unsigned)plant < WEIR_SIM_PLANTS);
     return names[plant];
 }

@@ -58,6 +58,7 @@ enum weir_sim_plant {
     WEIR_SIM_PLANT_EPOCH,     /* a node that starts again goes on under its old stint (gossip: epoch) */
     WEIR_SIM_PLANT_RETURN,    /* units that a node gives back stay in its pocket as well */
     WEIR_SIM_PLANT_OVERWRITE, /* gossip: what is heard replaces what is known */
+    WEIR_SIM_PLANT_TWIN,      /* leased-host, batched-host: stints follow from a node's name */
     WEIR_SIM_PLANTS
 };
 
@@ -87,6 +88,8 @@ struct weir_sim_plan {
     bool partial;      /* the others keep their files when a reload ends, and hear of it all the same */
     uint32_t tick_ppm; /* of the ticks at which a node's timer is due bring a request, just before it or just after */
     bool door;         /* a client stands before each node that starts */
+    bool twins;        /* the first two nodes have one name */
+    bool dozen;        /* leased-host, batched-host: nodes have a dozen limits, and their files lack some at times */
     enum weir_sim_plant plant;
     struct weir_sim_script_server *server; /* exact-host: where the script runs; NULL: the double */
     uint64_t calm_ns; /* from here on nothing fails and demand is more than enough: the tail that liveness is judged by;

@@ -159,8 +159,10 @@ static void put_in_force(struct weir_sim_script_node *node, uint32_t limit)
 static void all_in_force(struct weir_sim_script_node *node)
 {
     node->generation = weir_revisions_generation(node->revisor.revisions);
-    for (uint32_t i = 0; i < node->count; i++)
-        put_in_force(node, i);
+    for (uint32_t i = 0; i < node->count; i++) {
+        if ((node->absent >> i & 1) == 0)
+            put_in_force(node, i);
+    }
 }
 
 static void follow(struct weir_sim_script_node *node)
@@ -173,11 +175,14 @@ void weir_sim_script_node_reload(struct weir_sim_script_node *node)
 {
     struct line lines[WEIR_SIM_SCRIPT_KEYS];
     struct weir_revision_own owns[WEIR_SIM_SCRIPT_KEYS];
+    uint32_t count = 0;
     for (uint32_t i = 0; i < node->count; i++) {
+        if (node->absent >> i & 1)
+            continue;
         line_of(node, i, &lines[i]);
-        owns[i] = lines[i].own;
+        owns[count++] = lines[i].own;
     }
-    int error = weir_revisions_own(node->revisor.revisions, owns, node->count, wall_ns(node));
+    int error = weir_revisions_own(node->revisor.revisions, owns, count, wall_ns(node));
     weir_assert(error == 0);
     all_in_force(node);
 }
@@ -239,7 +244,8 @@ void weir_sim_script_node_start(struct weir_sim_script_node *node, struct weir_s
     *node = (struct weir_sim_script_node){ .remote = { ops }, .sim = sim, .number = number, .count = limits };
     node->turn_ns = weir_sim_now(sim, number) + 1;
     node->ids = (uint32_t)weir_sim_number(sim) << 20; /* what comes to a former life is not ours */
-    (void)snprintf(name, sizeof name, "n%" PRIu32, number);
+    uint32_t named = weir_sim_plan_of(sim)->twins && number == 1 ? 0 : number;
+    (void)snprintf(name, sizeof name, "n%" PRIu32, named);
     int error = weir_revisions_create(secret, name, &node->revisor.revisions);
     weir_assert(error == 0);
     node->revisor.wall_ns = wall_ns;

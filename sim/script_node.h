@@ -38,6 +38,7 @@ struct weir_sim_script_node {
     struct weir_remote remote; /* first */
     struct weir_sim *sim;
     uint32_t number, count; /* count: of limits, of which the first is checked */
+    uint32_t absent;        /* mask of limits that its file lacks; they stay as they were until it has them again */
     bool down;
     uint32_t ids;
     struct weir_revisor revisor;

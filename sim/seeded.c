@@ -18,7 +18,8 @@
 #define QUOTA_REQUESTS 2000 /* from its morning on, at least */
 #define DAY_HOURS_MAX 24
 #define DAY_HOSTS_HOURS_MAX 8 /* nodes of hosts ask for definitions five times a second, all the time */
-#define CALM_NS (2500 * MS)   /* the tail that liveness is judged by, at least */
+#define DOZEN_LONGEST_NS (60 * WEIR_NS_PER_SECOND)
+#define CALM_NS (2500 * MS) /* the tail that liveness is judged by, at least */
 
 static bool is_host(const struct weir_sim_mode *mode)
 {
@@ -312,6 +313,17 @@ static void reloads_draw(struct weir_sim_plan *plan)
         plan->changed.period_ns = plan->changed.count = plan->changed.burst = 0;
 }
 
+/* Of hosts whose nodes share an engine. Revisions are looked for all the time: a dozen of them only in runs that are
+ * short. */
+static void kin_draw(struct weir_sim_plan *plan)
+{
+    struct weir_sim_random random = { plan->seed + 2 };
+    if (!is_host(plan->mode) || plan->mode->engine_size == 0)
+        return;
+    plan->twins = weir_sim_random_below(&random, 4) == 0;
+    plan->dozen = weir_sim_random_below(&random, 4) == 0 && plan->duration_ns < DOZEN_LONGEST_NS;
+}
+
 static void crash_add(struct weir_sim_plan *plan, uint64_t nodes, uint64_t from_ns, uint64_t until_ns)
 {
     if (until_ns > FAULTS_UNTIL_NS || plan->faults_count == WEIR_SIM_FAULTS_MAX)
@@ -391,4 +403,5 @@ void weir_sim_plan_seeded(struct weir_sim_plan *plan, const struct weir_sim_mode
     if (slow)
         quota_draw(plan);
     hard_draw(plan);
+    kin_draw(plan);
 }

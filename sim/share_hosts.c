@@ -10,9 +10,11 @@
 #include "sim/modes.h"
 #include "sim/script_node.h"
 
-#define LIMITS 1
 #define KEYS 3 /* the first is checked */
 #define ROOM 2 /* of a node's table */
+#define DOZEN 12
+#define DOZEN_ROOM 8
+#define ABSENT_PPM 250000 /* of the other limits are not in the file that a reload brings */
 #define PENDING_MAX 128
 #define CROWD_PPM 30000 /* of requests come with one of each other key */
 #define PEEK_PPM 30000
@@ -173,7 +175,7 @@ static bool is_leased(const struct weir_sim *sim)
 static struct weir_share_terms terms_of(const struct node *self, uint32_t key)
 {
     const struct weir_sim_plan *plan = weir_sim_plan_of(self->node.sim);
-    return (struct weir_share_terms){ .limit = self->node.limits[key % LIMITS],
+    return (struct weir_share_terms){ .limit = self->node.limits[key % self->node.count],
                                       .leased = is_leased(self->node.sim),
                                       .slack = plan->slack,
                                       .interval_ns = plan->interval_ns,
@@ -206,12 +208,17 @@ static void on_ready(struct weir_share_waiter *waiter, int status)
 static void start(struct weir_sim *sim, uint32_t node, void *state)
 {
     struct node *self = state;
-    const uint64_t secret[2] = { weir_sim_number(sim), node };
-    weir_sim_script_node_start(&self->node, sim, node, LIMITS, &remote_ops);
+    const struct weir_sim_plan *plan = weir_sim_plan_of(sim);
+    uint64_t secret[2] = { weir_sim_number(sim), node };
+    if (plan->plant == WEIR_SIM_PLANT_TWIN && !weir_sim_restarted(sim, node)) {
+        secret[0] = 0;
+        secret[1] = plan->twins && node == 1 ? 0 : node;
+    }
+    weir_sim_script_node_start(&self->node, sim, node, plan->dozen ? DOZEN : 1, &remote_ops);
     self->wake_ns = WEIR_NEVER;
     self->waiter.ready = on_ready;
     int error = weir_share_host_create(&(struct weir_share_host_options){ .remote = &self->node.remote,
-                                                                          .keys_max = ROOM,
+                                                                          .keys_max = plan->dozen ? DOZEN_ROOM : ROOM,
                                                                           .wake = on_wake,
                                                                           .now_ns = clock_of,
                                                                           .context = self,
@@ -243,16 +250,22 @@ static void stop(struct weir_sim *sim, uint32_t node, void *state)
     weir_sim_script_node_stop(&self->node);
 }
 
-/* Limits that its file still has stay. */
+/* Of the other limits some are taken away, and others are brought back. */
 static void reload(struct weir_sim *sim, uint32_t node, void *state)
 {
     struct node *self = state;
-    const char *names[LIMITS];
-    (void)sim, (void)node;
+    const char *names[WEIR_SIM_SCRIPT_KEYS];
+    size_t count = 0;
+    (void)node;
+    self->node.absent = 0;
+    for (uint32_t i = 1; i < self->node.count; i++)
+        self->node.absent |= (uint32_t)weir_sim_random_chance(weir_sim_draw(sim), ABSENT_PPM) << i;
     weir_sim_script_node_reload(&self->node);
-    for (uint32_t i = 0; i < LIMITS; i++)
-        names[i] = self->node.limits[i]->name;
-    int error = weir_share_host_retire(self->host, names, LIMITS);
+    for (uint32_t i = 0; i < self->node.count; i++) {
+        if ((self->node.absent >> i & 1) == 0)
+            names[count++] = self->node.limits[i]->name;
+    }
+    int error = weir_share_host_retire(self->host, names, count);
     weir_assert(error == 0);
 }
 
@@ -272,15 +285,16 @@ static enum weir_share_say reserve(struct node *self, uint32_t key, uint64_t uni
 static void crowd(struct weir_sim *sim, struct node *self)
 {
     struct weir_sim_random *random = weir_sim_draw(sim);
+    const uint32_t keys = self->node.count == 1 ? KEYS : self->node.count;
     if (weir_sim_random_chance(random, PEEK_PPM))
-        (void)reserve(self, (uint32_t)weir_sim_random_below(random, KEYS), 1, true);
+        (void)reserve(self, (uint32_t)weir_sim_random_below(random, keys), 1, true);
     if (weir_sim_random_chance(random, RETIRE_PPM))
         (void)weir_share_host_retire(self->host, NULL, 0);
     if (!weir_sim_random_chance(random, CROWD_PPM))
         return;
-    for (uint32_t i = 1; i < KEYS; i++) {
+    for (uint32_t i = 1; i < keys; i++) {
         const struct weir_remote_key key = key_of(i);
-        if (reserve(self, i, 1, false) == WEIR_SHARE_YES)
+        if ((self->node.absent >> i & 1) == 0 && reserve(self, i, 1, false) == WEIR_SHARE_YES)
             (void)weir_share_host_commit(self->host, &key, 1, weir_sim_now(sim, self->node.number));
     }
 }
@@ -331,6 +345,22 @@ static void timer(struct weir_sim *sim, uint32_t node, void *state)
     arm(self);
 }
 
+/* In the calm all nodes decide by one definition. */
+static const char *audit(struct weir_sim *sim)
+{
+    const struct weir_remote_limit *first = NULL;
+    for (uint32_t i = 0; i < weir_sim_plan_of(sim)->nodes; i++) {
+        const struct node *self = weir_sim_state(sim, i);
+        const struct weir_remote_limit *limit = self ? self->node.limits[0] : NULL;
+        if (limit && !first)
+            first = limit;
+        if (limit && (limit->revision != first->revision || limit->spec.count != first->spec.count ||
+                      limit->spec.burst != first->spec.burst))
+            return "nodes decide by different definitions";
+    }
+    return NULL;
+}
+
 static uint64_t bound(const struct weir_sim_plan *plan)
 {
     return plan->nodes * plan->slack;
@@ -368,6 +398,7 @@ const struct weir_sim_mode weir_sim_leased_host = {
     .step_forgets = true,
     .engine_windows = true,
     .calm_ppm = leased_calm_ppm,
+    .audit = audit,
 };
 
 const struct weir_sim_mode weir_sim_batched_host = {
@@ -388,4 +419,5 @@ const struct weir_sim_mode weir_sim_batched_host = {
     .bound = bound,
     .bound_crash = bound_crash,
     .calm_ppm = batched_calm_ppm,
+    .audit = audit,
 };

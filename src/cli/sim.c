@@ -41,7 +41,7 @@ static const char help[] =
     "  --plot FILE         a picture of the run or the scenario, SVG\n"
     "  --json              the result as JSON\n"
     "  --soak --from A --to B   the seeds from A up to and without B; a failing one is shrunk\n"
-    "  --plant NAME        a mistake that the check must find: sequence, epoch, return, overwrite\n"
+    "  --plant NAME        a mistake that the check must find: sequence, epoch, return, overwrite, twin\n"
     "  --only-nodes N, --without-faults LIST, --without-loads LIST, --until-ns N   of a shrunk run\n"
     "\n"
     "Exit code: 0 the bound held, 1 it was broken, 2 wrong arguments.\n"
@@ -173,7 +173,7 @@ static int plant_read(struct flags *flags, const char *text)
         flags->plant = (enum weir_sim_plant)i;
         return 0;
     }
-    return complain("plant", text, "must be sequence, epoch, return or overwrite");
+    return complain("plant", text, "must be sequence, epoch, return, overwrite or twin");
 }
 
 static int latency_read(struct flags *flags, const char *text)

@@ -204,6 +204,8 @@ static void plants_are_found(void **state)
     plant_is_found(&weir_sim_gossip, WEIR_SIM_PLANT_EPOCH);
     plant_is_found(&weir_sim_gossip, WEIR_SIM_PLANT_OVERWRITE);
     plant_is_found(&weir_sim_batched_host, WEIR_SIM_PLANT_SEQUENCE);
+    plant_is_found(&weir_sim_leased_host, WEIR_SIM_PLANT_TWIN);
+    plant_is_found(&weir_sim_batched_host, WEIR_SIM_PLANT_TWIN);
     plant_is_found(&weir_sim_gossip_host, WEIR_SIM_PLANT_EPOCH);
     plant_is_found_under(&counter, &weir_sim_gossip, WEIR_SIM_PLANT_EPOCH);
 }
