@@ -54,7 +54,7 @@ static void reload(struct weir_sim *sim, uint32_t node, void *state)
     weir_assert(error == 0);
     weir_gossip_limit_add(&self->gossip, self->limit);
     if (self->known)
-        weir_gossip_key_follow(&self->gossip, &self->key, self->limit, &event);
+        weir_gossip_key_follow(&self->gossip, &self->key, self->limit, &event, &event); /* windows stay */
     weir_gossip_limit_remove(&self->gossip, before);
 }
 

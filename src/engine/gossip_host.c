@@ -136,11 +136,12 @@ static int find_limit(struct weir_gossip_host *host, const struct weir_remote_li
 void weir_gossip_host_follow(struct weir_gossip_host *host, struct weir_gossip_hosted_key *hosted,
                              struct weir_gossip_hosted_limit *limit, const struct weir_time *time)
 {
+    struct weir_event before = weir_gossip_host_event(host, hosted->limit, hosted->phase, 0, time);
     struct weir_event event = weir_gossip_host_event(host, limit, hosted->phase, 0, time);
     hosted->limit->keys--;
     limit->keys++;
     hosted->limit = limit;
-    weir_gossip_key_follow(&host->gossip, &hosted->key, &limit->gossip, &event);
+    weir_gossip_key_follow(&host->gossip, &hosted->key, &limit->gossip, &before, &event);
 }
 
 static struct weir_gossip_hosted_limit *heir_of(const struct weir_gossip_host *host,

@@ -117,6 +117,8 @@ static int terms_init(struct weir_limiter *limiter, const struct weir_limit_def 
         if (error)
             weir_def_fault(ret_fault, error, def, "tz",
                            "must be an IANA time zone that this system has, as Europe/Berlin");
+        else
+            weir_limit_zone_falls_back(&terms.limit, weir_zone_back_ns(terms.rule.zone));
     }
     if (!error)
         *ret_terms = terms;

@@ -38,6 +38,8 @@ int weir_remote_limit_init(struct weir_remote_limit *limit, const char *name, co
         if (error)
             return error;
     }
+    if (made.limit.calendar)
+        weir_limit_zone_falls_back(&made.limit, weir_zone_back_ns(made.zone));
     made.rule = (struct weir_calendar_rule){ spec->calendar, spec->calendar_count, spec->period_ns, made.zone };
     if (made.limit.calendar)
         made.calendar_hash = hash_calendar(spec);

@@ -38,7 +38,7 @@ struct weir_remote_limit {
     struct weir_calendar_rule rule;
     struct weir_zone *zone;   /* owned; NULL = UTC */
     uint64_t variant;         /* of an override: a hash of what it is for; 0 = the limit itself */
-    uint64_t calendar_hash;   /* of zone, unit and count: window ids are comparable where it is equal */
+    uint64_t calendar_hash;   /* of zone, unit and count: window ids are comparable where it and the period are equal */
     uint32_t revision;        /* of its definition (core/share/revision.h); 0 = it is not known which is the newest; of
                                  what has none WEIR_REVISION_FIRST, which init sets */
     bool keeps_time;          /* CL.THROTTLE: of a bucket whose parameters change, the time at which it is full stays */

@@ -11,9 +11,11 @@
 
 #include "base/assert.h"
 #include "engine/zone_tzif.h"
+#include "weir/limit.h"
 
 #define ZONEINFO "/usr/share/zoneinfo/"
 #define TIME_LIMIT_S (INT64_C(1) << 60)
+#define YEAR_2000_S INT64_C(946684800)
 
 static bool is_name_char(char c)
 {
@@ -119,6 +121,18 @@ int weir_zone_create_from(const void *tzif, size_t size, struct weir_zone **ret_
 void weir_zone_destroy(struct weir_zone *zone)
 {
     free(zone);
+}
+
+uint64_t weir_zone_back_ns(const struct weir_zone *zone)
+{
+    int32_t most_s = 0, before_s = zone ? zone->first_offset_s : 0;
+    for (size_t i = 0; zone && i < zone->count; i++) {
+        const struct weir_zone_change *change = &zone->changes[i];
+        if (change->at_s >= YEAR_2000_S && before_s - change->offset_s > most_s)
+            most_s = before_s - change->offset_s;
+        before_s = change->offset_s;
+    }
+    return (uint64_t)most_s * WEIR_NS_PER_SECOND;
 }
 
 /* How many changes lie at or before the instant. */

@@ -41,6 +41,9 @@ void weir_zone_destroy(struct weir_zone *zone); /* NULL is allowed */
 /* East of Greenwich is positive. A NULL zone is UTC, here and below. */
 int32_t weir_zone_offset_s(const struct weir_zone *zone, int64_t utc_s);
 
+/* By how much its wall clocks are put back at most at one time, since 2000: a day is so much longer. */
+uint64_t weir_zone_back_ns(const struct weir_zone *zone);
+
 /* The first instant at which the wall shows `local_s` or later: in a gap (spring) the first instant after it, in an
  * overlap (autumn) the first of the two. Never falls while local_s rises. */
 int64_t weir_zone_first_s(const struct weir_zone *zone, int64_t local_s);

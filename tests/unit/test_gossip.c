@@ -401,7 +401,7 @@ static void test_a_reload_gives_no_slack_back(void **state)
     assert_int_equal(weir_gossip_limit_init(&next, 2, &faster, 50, NULL), 0);
     weir_gossip_limit_add(&net->node[0].gossip, &next);
     const struct weir_event event = net_event(net, 0, 0);
-    weir_gossip_key_follow(&net->node[0].gossip, &net->node[0].keys[0], &next, &event);
+    weir_gossip_key_follow(&net->node[0].gossip, &net->node[0].keys[0], &next, &event, &event);
     weir_gossip_limit_remove(&net->node[0].gossip, &net->node[0].limit);
     assert_true(net->node[0].gossip.limits == &next && !next.next);
     take(net, 0, 0, 10);

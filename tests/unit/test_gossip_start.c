@@ -71,6 +71,34 @@ static void test_who_is_cut_off_fears_the_others_shares(void **state)
     }
 }
 
+/* Of each kind of window to each other kind, while the start of another node is not charged yet: what was used stays used,
+ * and what the other may have admitted untold is charged once, whatever windows the limit has then. */
+static void test_a_reload_charges_starts_by_the_limit_that_is_left(void **state)
+{
+    (void)state;
+    static struct weir_gossip_limit next;
+    for (size_t n = 0; n < 16; n++) {
+        const struct weir_limit_spec *to = &specs[n % 4];
+        struct net *net = begin(&specs[n / 4]);
+        struct weir_gossip *node = &net->node[0].gossip;
+        take(net, 0, 0, 1000);
+        net->words_max = 0; /* nobody speaks of the key from now on */
+        net_start(net, 2);
+        net_pass(net, SECOND);
+        struct weir_gossip_key *key = net_key(net, 0, 0);
+        assert_true(key->losses < key->limit->losses_count);
+        assert_int_equal(weir_gossip_limit_init(&next, 2, to, 100, NULL), 0);
+        weir_gossip_limit_add(node, &next);
+        const struct weir_event before = net_event(net, 0, 0);
+        net->spec = *to;
+        const struct weir_event event = net_event(net, 0, 0);
+        weir_gossip_key_follow(node, key, &next, &before, &event);
+        const uint64_t used = weir_limit_used(&next.limit, &key->state, &event);
+        assert_in_range(used, n / 4 == 0 ? 600 : 1000, 1100); /* a bucket refills */
+        net->spec = specs[n / 4];
+    }
+}
+
 /* Nobody has told it anything: one peer is silent, the other has just started, too. */
 static void test_who_knows_nothing_teaches_nothing(void **state)
 {
@@ -344,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fear_gives_way_to_what_is_learned),
         cmocka_unit_test(test_who_is_cut_off_fears_the_others_shares),
+        cmocka_unit_test(test_a_reload_charges_starts_by_the_limit_that_is_left),
         cmocka_unit_test(test_who_knows_nothing_teaches_nothing),
         cmocka_unit_test(test_a_rolling_restart_blocks_nobody),
         cmocka_unit_test(test_those_that_start_together_are_fresh_though_asked_before),

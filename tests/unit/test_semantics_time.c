@@ -203,6 +203,22 @@ static void time__daylight_saving_is_honoured_for_windows_of_a_day(void **state)
     fixture_destroy(&f);
 }
 
+/* 2027-10-31 in Antarctica/Troll has 26 hours: at its start it ends later than after any other day. */
+static void time__the_longest_day_is_no_clock_that_jumped(void **state)
+{
+    (void)state;
+    struct fixture f = calendar_window(20, DAY, WEIR_CALENDAR_DAY, "Antarctica/Troll");
+    const uint64_t midnight = UINT64_C(1824933600) * SECOND;
+    for (uint64_t i = 0; i < 20; i++) {
+        struct weir_time time = { T0 + i * 10 * MINUTE, midnight + i * 10 * MINUTE };
+        struct weir_verdict v = ask_at(&f, "k", 1, time, 0);
+        assert_true(v.admitted);
+        assert_int_equal(v.remaining, 19 - i);
+        assert_int_equal(v.reset_after_ns, 26 * HOUR - i * 10 * MINUTE);
+    }
+    fixture_destroy(&f);
+}
+
 /* An hour of Kathmandu, at 45 minutes past UTC's, is still an hour of UTC. */
 static void time__shorter_windows_have_fixed_length_from_the_utc_epoch(void **state)
 {
@@ -345,6 +361,7 @@ int main(void)
         cmocka_unit_test(time__wall_time_serves_only_calendar_windows),
         cmocka_unit_test(time__the_default_zone_is_utc),
         cmocka_unit_test(time__daylight_saving_is_honoured_for_windows_of_a_day),
+        cmocka_unit_test(time__the_longest_day_is_no_clock_that_jumped),
         cmocka_unit_test(time__shorter_windows_have_fixed_length_from_the_utc_epoch),
         cmocka_unit_test(time__an_unknown_zone_is_an_error),
         cmocka_unit_test(time__windows_go_by_the_highest_wall_time_seen),

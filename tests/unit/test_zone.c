@@ -10,6 +10,7 @@
 
 #include "engine/zone.h"
 #include "random.h"
+#include "weir/limit.h"
 
 static const char *const zones[] = {
     "UTC",
@@ -216,6 +217,22 @@ static void zone__perpetual_daylight_saving_has_no_seam_at_new_year(void **state
     weir_zone_destroy(zone);
 }
 
+static void zone__how_far_walls_are_put_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t hours;
+    } cases[] = { { "UTC", 0 }, { "Asia/Kathmandu", 0 }, { "Europe/Berlin", 1 }, { "Antarctica/Troll", 2 } };
+    assert_int_equal(weir_zone_back_ns(NULL), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct weir_zone *zone = NULL;
+        assert_int_equal(weir_zone_create(cases[i].name, &zone), 0);
+        assert_int_equal(weir_zone_back_ns(zone), cases[i].hours * 3600 * WEIR_NS_PER_SECOND);
+        weir_zone_destroy(zone);
+    }
+}
+
 static void zone__malformed_files_are_errors(void **state)
 {
     (void)state;
@@ -284,6 +301,7 @@ int main(void)
         cmocka_unit_test(zone__names_that_leave_the_folder_are_refused),
         cmocka_unit_test(zone__a_footer_alone_gives_the_rule_for_all_times),
         cmocka_unit_test(zone__perpetual_daylight_saving_has_no_seam_at_new_year),
+        cmocka_unit_test(zone__how_far_walls_are_put_back),
         cmocka_unit_test(zone__malformed_files_are_errors),
         cmocka_unit_test(zone__no_damage_to_a_file_crashes),
     };

@@ -90,6 +90,10 @@ struct weir_event {
 int weir_limit_init(struct weir_limit *limit, const struct weir_limit_spec *spec, uint64_t skew_max_ns,
                     struct weir_fault *ret_fault);
 
+/* Of a calendar limit: its zone puts wall clocks back by at most so much at a time, and a day is so much longer. More
+ * than a sixteenth of the period is not expected otherwise: Antarctica/Troll has a day of 26 hours. */
+void weir_limit_zone_falls_back(struct weir_limit *limit, uint64_t back_ns);
+
 struct weir_state weir_state_fresh(const struct weir_limit *limit, uint64_t now_ns);
 
 /* Units used now, rounded up: capacity - remaining, or more for a key in debt. */

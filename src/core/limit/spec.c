@@ -174,8 +174,15 @@ static void init_window(struct weir_limit *limit, uint64_t period_ns)
     limit->ahead_max = limit->span;
     if (limit->algorithm == WEIR_SLIDING_COUNTER)
         limit->ahead_max *= 2;
-    else if (limit->calendar) /* a month has 31 days for 30, a day 25 hours for 24 */
+    else if (limit->calendar) /* a month has 31 days for 30, a day 25 hours for 24 (weir_limit_zone_falls_back) */
         limit->ahead_max += limit->span / 16 + 1;
+}
+
+void weir_limit_zone_falls_back(struct weir_limit *limit, uint64_t back_ns)
+{
+    uint64_t back = weir_ticks_of(back_ns, limit->shift, WEIR_TICKS_SPAN_MAX);
+    weir_assert(limit->calendar);
+    limit->ahead_max += weir_sub_sat(back, limit->span / 16);
 }
 
 int weir_limit_init(struct weir_limit *limit, const struct weir_limit_spec *spec, uint64_t skew_max_ns,

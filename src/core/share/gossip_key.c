@@ -60,13 +60,13 @@ static void age_bucket(const struct weir_gossip *node, struct weir_gossip_key *k
 }
 
 /* When the window that the event falls into began here, at the earliest; now, if none is open. Real calendar windows
- * are up to a sixteenth longer than the period, and clocks differ. */
+ * are up to a twelfth longer than the period, and clocks differ. */
 static uint64_t window_start(const struct weir_gossip_key *key, const struct weir_event *event)
 {
     const struct weir_limit *limit = &key->limit->limit;
     uint64_t now_ns = event->now_ns, period_ns = limit->period_ns;
     if (limit->calendar)
-        return weir_sub_sat(weir_add_sat(now_ns, event->window.end_after_ns), period_ns + period_ns / 16 + 1);
+        return weir_sub_sat(weir_add_sat(now_ns, event->window.end_after_ns), period_ns + period_ns / 12 + 1);
     if (limit->algorithm == WEIR_SLIDING_COUNTER)
         return now_ns - now_ns % period_ns;
     uint64_t ahead = weir_ticks_until(key->state.fresh_at, weir_ticks_at(now_ns, limit->shift));
@@ -156,13 +156,11 @@ void weir_gossip_key_init(struct weir_gossip *node, struct weir_gossip_key *key,
 }
 
 void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *key, struct weir_gossip_limit *limit,
-                            const struct weir_event *event)
+                            const struct weir_event *before, const struct weir_event *event)
 {
     struct weir_gossip_limit *from = key->limit;
-    weir_assert(from != limit);
-    struct weir_event before = *event;
-    before.window.id = key->window; /* of a calendar that is left: it goes on as it was */
-    age(node, key, &before);
+    weir_assert(from != limit && before->now_ns == event->now_ns);
+    age(node, key, before);
     weir_limit_convert(&from->limit, &limit->limit, WEIR_ON_CHANGE_KEEP, &key->state, event);
     weir_u128 old = unit(node, key), units = key->spent / old + (key->spent % old != 0);
     key->limit = limit;

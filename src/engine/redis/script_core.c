@@ -123,8 +123,10 @@ static bool is_newer(const struct weir_value *value, const struct weir_remote_op
 /* But for the windows of another calendar, which only the definition tells. */
 static bool is_beyond(const struct weir_value *value, const struct weir_remote_op *op)
 {
+    const struct weir_limit *limit = &op->limit->limit;
     return is_newer(value, op) && value->limit.calendar &&
-           (!op->limit->limit.calendar || (uint32_t)value->calendar_hash != (uint32_t)op->limit->calendar_hash);
+           (!limit->calendar || value->limit.period_ns != limit->period_ns ||
+            (uint32_t)value->calendar_hash != (uint32_t)op->limit->calendar_hash);
 }
 
 /* ---- units held, asks ---- */
