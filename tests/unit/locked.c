@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linked into a test (meson.build), where it stands before the C library's: whoever unlocks a mutex has
- * locked it. One thread alone would never notice that a lock was left out. */
+ * Linked into a test (meson.build), where it stands before the C library's: whoever unlocks a mutex has locked it, and
+ * whoever locked it lets go. One thread alone would never notice that a lock was left out. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_destroy(pthread_mutex_t *mutex);
 int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
 
 enum { HELD_MAX = 8 };
 
@@ -24,10 +26,21 @@ static void stop(const char *why)
     abort();
 }
 
+/* From 1; 0: this thread does not hold it. */
+static unsigned place_of(const pthread_mutex_t *mutex)
+{
+    unsigned i = count;
+    while (i > 0 && held[i - 1] != mutex)
+        i--;
+    return i;
+}
+
 static int take(pthread_mutex_t *mutex, int (*lock)(pthread_mutex_t *))
 {
     if (count == HELD_MAX)
         stop("too many at once");
+    if (place_of(mutex) > 0)
+        stop("locked twice");
     int error = lock(mutex);
     if (error == 0)
         held[count++] = mutex;
@@ -46,11 +59,16 @@ int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
 
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
-    unsigned i = count;
-    while (i > 0 && held[i - 1] != mutex)
-        i--;
+    unsigned i = place_of(mutex);
     if (i == 0)
         stop("unlocked without having been locked");
     held[i - 1] = held[--count];
     return __real_pthread_mutex_unlock(mutex);
+}
+
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
+{
+    if (place_of(mutex) > 0)
+        stop("destroyed while it is held");
+    return __real_pthread_mutex_destroy(mutex);
 }

@@ -41,6 +41,7 @@ struct server {
     unsigned late;                   /* its poller hears from it after so many waits */
     unsigned asked, polls, settling; /* how often */
     unsigned tried, taken, counted;  /* how many connections, and reads */
+    unsigned dropped;                /* of its connections, not given back */
     uint64_t clock;                  /* what the application's clock says there; 0: it is not told */
 };
 
@@ -188,12 +189,14 @@ int weir_pool_take(struct weir_pool *pool, uint64_t server, const char *name, co
 void weir_pool_drop(struct weir_pool *pool, struct weir_link *link)
 {
     (void)pool;
+    world.servers[link->conn->server].dropped++;
     world.lent--;
     free(link->conn);
 }
 
 void weir_pool_give(struct weir_pool *pool, struct weir_link *link)
 {
+    world.servers[link->conn->server].dropped--;
     weir_pool_drop(pool, link);
 }
 

@@ -291,9 +291,27 @@ static void flight__a_cut_window_counts_from_nothing(void **state)
     assert_int_equal(flight.size, size + 1);
 }
 
+/* What a stall left is gone with the first answer that shows it is over: nothing is refused for it. */
+static void flight__forgets_a_stall_when_it_is_over(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 0; i < 20; i++)
+        round_of(1, MS);
+    for (int i = 0; i < 3; i++)
+        round_of(1, 1000 * MS);
+    assert_true(weir_flight_hopeless(&flight, WEIR_FLIGHT_MIN, BUDGET));
+    round_of(1, 2 * MS);
+    assert_false(weir_flight_hopeless(&flight, WEIR_FLIGHT_MIN, BUDGET));
+    assert_int_equal(flight.round_ns, 2 * MS);
+    assert_int_equal(flight.spread_ns, 0);
+    assert_int_equal(flight.shortest_ns, MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flight__forgets_a_stall_when_it_is_over),
         cmocka_unit_test(flight__is_full_when_as_many_are_under_way_as_it_holds),
         cmocka_unit_test(flight__doubles_until_a_queue_shows_then_grows_by_one_per_window),
         cmocka_unit_test(flight__does_not_grow_while_it_is_not_used),

@@ -367,9 +367,31 @@ static void test_what_was_admitted_long_ago_is_not_charged_again(void **state)
     assert_in_range(remaining(net, 2, 0), 90, 100);
 }
 
+/* How much more losses than are remembered cost nobody can tell: all that there is. */
+static void start__who_missed_more_losses_than_are_remembered_has_nothing_left(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        for (unsigned missed = WEIR_GOSSIP_LOSSES; missed <= WEIR_GOSSIP_LOSSES + 1; missed++) {
+            struct net *net = begin(&specs[i]);
+            struct weir_gossip_limit *limit = &net->node[0].limit;
+            take(net, 0, 0, 10);
+            uint64_t before = remaining(net, 0, 0);
+            assert_true(before > 0);
+            for (unsigned k = 0; k < missed; k++) { /* in no time, so that none costs anything by itself */
+                uint64_t at_ns = net_clock(net, 0);
+                limit->losses[limit->losses_count++ % WEIR_GOSSIP_LOSSES] = (struct weir_gossip_loss){ at_ns, at_ns,
+                                                                                                       0 };
+            }
+            assert_int_equal(remaining(net, 0, 0), missed > WEIR_GOSSIP_LOSSES ? 0 : before);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(start__who_missed_more_losses_than_are_remembered_has_nothing_left),
         cmocka_unit_test(test_fear_gives_way_to_what_is_learned),
         cmocka_unit_test(test_who_is_cut_off_fears_the_others_shares),
         cmocka_unit_test(test_a_reload_charges_starts_by_the_limit_that_is_left),

@@ -144,6 +144,26 @@ static void ancestors__are_told_by_their_rows(void **state)
     assert_int_equal(weir_place_compare(&seen, &shown, &known), WEIR_PLACE_UNPROVEN);
 }
 
+static void a_row__is_found_by_its_timeline(void **state)
+{
+    struct weir_branches branches = { 0 };
+    (void)state;
+    add(&branches, 4, "41 42");
+    add(&branches, 2, "21");
+    add(&branches, 3, "31");
+    for (uint32_t timeline = 1; timeline < 7; timeline++) {
+        const struct weir_branch_row *row = weir_branches_find(&branches, timeline);
+        bool there = timeline >= 2 && timeline <= 4;
+        assert_int_equal(row != NULL, there);
+        assert_true(!there || row->timeline == timeline);
+        for (uint64_t run = 0; run < 60; run++)
+            assert_int_equal(weir_branches_has(&branches, timeline, run),
+                             there && (run == timeline * 10 + 1 || (run == 42 && timeline == 4)));
+        assert_int_equal(weir_branches_number(&branches, SYSTEM, timeline),
+                         there ? number(timeline, timeline * 10 + 1) : 0);
+    }
+}
+
 static struct weir_route_server server(uint64_t id, bool primary, uint64_t run)
 {
     return (struct weir_route_server){ .id = id,
@@ -213,6 +233,7 @@ static void the_first_ancestor__is_told_by_its_row_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_row__is_found_by_its_timeline),
         cmocka_unit_test(a_table__has_a_name_that_needs_no_quotes),
         cmocka_unit_test(a_row__is_numbers_with_one_blank_between),
         cmocka_unit_test(what_is_the_same__is_so_whoever_said_it_first),

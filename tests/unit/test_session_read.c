@@ -233,7 +233,7 @@ static void read__is_of_no_zombie_wherever_it_stands(void **state)
         stand(1, primary(2, 5, 400));
         stand(2, standby(2, 400));
         for (unsigned i = 0; i < 9; i++) {
-            open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+            open_at(i % 2 ? WEIR_SESSION_TRACKED : WEIR_SESSION_STICKY, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
             session->id = i * UINT64_C(0x123456789abcdef1); /* another goes first */
             expect_read("c", false, 0);
             end();
@@ -272,6 +272,8 @@ static void read__by_lamports_clock_is_where_the_clock_is_far_enough(void **stat
         assert_int_equal(weir_session_read(session, &read), 0);
         assert_int_equal(read.server[0] - 'a', telling ? 3 - first : first);
         assert_int_equal(world.servers[first].taken, 1);
+        assert_int_equal(world.servers[first].dropped, telling == 2);
+        assert_string_equal(session->fault.text, ""); /* what the first said is no matter any more */
         end();
     }
     /* Nowhere: it is said of the last that was asked. */
