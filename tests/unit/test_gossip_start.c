@@ -71,8 +71,8 @@ static void test_who_is_cut_off_fears_the_others_shares(void **state)
     }
 }
 
-/* Of each kind of window to each other kind, while the start of another node is not charged yet: what was used stays used,
- * and what the other may have admitted untold is charged once, whatever windows the limit has then. */
+/* Of each kind of window to each other kind, while the start of another node is not charged yet: what was used stays
+ * used, and what the other may have admitted untold is charged once, whatever windows the limit has then. */
 static void test_a_reload_charges_starts_by_the_limit_that_is_left(void **state)
 {
     (void)state;

@@ -158,8 +158,8 @@ struct weir_gossip_key {
 void weir_gossip_key_init(struct weir_gossip *node, struct weir_gossip_key *key, const uint64_t id[2],
                           struct weir_gossip_limit *limit, struct weir_gossip_about *about, uint64_t now_ns);
 
-/* The key goes on under another limit of the same name (an override, a reload). Both events are of now: `before` has the
- * window of the limit that is left, `event` of the new one. */
+/* The key goes on under another limit of the same name (an override, a reload). Both events are of now: `before` has
+ * the window of the limit that is left, `event` of the new one. */
 void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *key, struct weir_gossip_limit *limit,
                             const struct weir_event *before, const struct weir_event *event);
 
