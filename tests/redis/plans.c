@@ -45,7 +45,7 @@ static const struct {
     { "what was computed is written though another was faster", 2, "~= o.seen then return false",
       "~= o.seen and false then return false" },
     { "a node's window is not compared with the clock", 2, "if look or outside or verb", "if look or verb" },
-    { "a calendar window is over a tick too late", 2, "h, l = ticks_of(h, l, o.shift)",
+    { "a calendar window ends too late", 2, "h, l = ticks_of(h, l, o.shift)",
       "h, l = ticks_of(h, l + 1000000, o.shift)" },
     { "a counter forgets the window before", 21,
       "o.previous_h, o.previous_l, o.count_h, o.count_l = o.count_h, o.count_l, 0, 0",
