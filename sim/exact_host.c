@@ -173,9 +173,12 @@ static bool decide_alone(struct exact_node *self, const struct weir_remote_op *o
     for (size_t i = 0; !admitted && i < charged; i++)
         weir_fallback_refund(self->fallback, &self->node.shares[i], self->node.reloads, &ops[i].key, ops[i].units,
                              now_ns);
-    if (admitted)
-        weir_sim_admitted_alone(self->node.sim, self->node.number, ops[0].units);
-    return admitted;
+    if (!admitted)
+        return false;
+    weir_sim_admitted_alone(self->node.sim, self->node.number, ops[0].units);
+    if (weir_fallback_overshoot(self->fallback, 0, &ops[0].limit->spec, now_ns) < ops[0].units)
+        weir_sim_wrong(self->node.sim, "what a share admits is told with the bound of the engine");
+    return true;
 }
 
 /* The engine failed it, or others were faster at the key. */

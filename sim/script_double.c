@@ -341,6 +341,15 @@ bool weir_sim_script_alike(const struct weir_sim_script_value *a, const struct w
     return alike;
 }
 
+uint32_t weir_sim_script_revision(const struct weir_sim_script_value *value, uint64_t now_ns)
+{
+    struct layout_reader r = { value->bytes + LAYOUT_PARAMETERS - 8, value->bytes + LAYOUT_VALUE, false };
+    uint64_t definition = layout_get(&r, 8), fresh_ns = layout_get(&r, 8);
+    if (value->size < LAYOUT_VALUE || value->until_ns <= now_ns || fresh_ns <= now_ns)
+        return 0;
+    return value->bytes[7] == LAYOUT_REVISED ? (uint32_t)(definition >> 32) : WEIR_REVISION_FIRST;
+}
+
 struct weir_sim_script_note *weir_sim_script_note_of(struct weir_sim_script *script, const uint64_t id[2])
 {
     struct weir_sim_script_note *note = script->notes, *end = note + WEIR_SIM_SCRIPT_NOTES;

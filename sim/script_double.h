@@ -82,6 +82,9 @@ void weir_sim_script_judge(const struct weir_sim_script_call *call, const struct
 bool weir_sim_script_alike(const struct weir_sim_script_value *a, const struct weir_sim_script_value *b,
                            uint64_t now_ns);
 
+/* By which definition the value was written; 0: nothing is used of it. */
+uint32_t weir_sim_script_revision(const struct weir_sim_script_value *value, uint64_t now_ns);
+
 /* What stands under the name; made empty if there is none, NULL without room. */
 struct weir_sim_script_note *weir_sim_script_note_of(struct weir_sim_script *script, const uint64_t id[2]);
 

@@ -47,9 +47,11 @@ struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_s
     struct weir_sim_script_server *server = weir_sim_plan_of(sim)->server;
     struct weir_sim_decision now = weir_sim_decision_now(sim);
     const uint64_t now_ns = weir_sim_now(sim, WEIR_SIM_ENGINE), shown_ns = now_ns - now_ns % CLOCK_NS;
-    uint32_t keys[WEIR_SIM_SCRIPT_OPS];
-    for (uint32_t i = 0; i < head->keys; i++)
+    uint32_t keys[WEIR_SIM_SCRIPT_OPS], before[WEIR_SIM_SCRIPT_OPS];
+    for (uint32_t i = 0; i < head->keys; i++) {
         keys[i] = head->key[i];
+        before[i] = weir_sim_script_revision(&engine->values[keys[i]], shown_ns);
+    }
     const struct weir_sim_script_call call = { shown_ns, keys, head->keys, bytes, head->size };
     const char *wrong = NULL;
     if (server)
@@ -58,6 +60,9 @@ struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_s
         weir_sim_script_run(engine, &call, ret_reply);
     if (wrong)
         weir_sim_wrong(sim, wrong);
+    for (uint32_t i = 0; i < head->keys; i++)
+        if (weir_sim_script_revision(&engine->values[keys[i]], shown_ns) < before[i])
+            weir_sim_wrong(sim, "a key is carried back to a definition before its own");
     now.at_ns = weir_sub_sat(now.at_ns, now_ns - shown_ns);
     return now;
 }

@@ -59,6 +59,19 @@ void *weir_sim_state(struct weir_sim *sim, uint32_t place)
     return p->downed_by ? NULL : p->state;
 }
 
+uint64_t weir_sim_units(const struct weir_sim *sim)
+{
+    return sim->result->units;
+}
+
+uint64_t weir_sim_crashes(const struct weir_sim *sim)
+{
+    uint64_t crashes = 0;
+    for (uint32_t i = 0; i < sim->plan->nodes; i++)
+        crashes += sim->nodes[i].life;
+    return crashes;
+}
+
 bool weir_sim_restarted(const struct weir_sim *sim, uint32_t node)
 {
     return sim->nodes[node].life > 0;

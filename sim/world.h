@@ -153,6 +153,10 @@ void weir_sim_retry(struct weir_sim *sim, uint32_t node);
 /* Refuses what has waited for `age_ns` or longer. Returns how much later the next one will have; 0 = none waits. */
 uint64_t weir_sim_give_up(struct weir_sim *sim, uint32_t node, uint64_t age_ns);
 
+/* Of this run so far: units that were admitted, and crashes of nodes. */
+uint64_t weir_sim_units(const struct weir_sim *sim);
+uint64_t weir_sim_crashes(const struct weir_sim *sim);
+
 /* Whether the node has crashed before. */
 bool weir_sim_restarted(const struct weir_sim *sim, uint32_t node);
 struct weir_sim_random *weir_sim_draw(struct weir_sim *sim);
