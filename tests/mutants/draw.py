@@ -178,23 +178,28 @@ def site_by_hand(path, function, name, old, new, text):
     return sites.Site(path, start, stop, text.count('\n', 0, start) + 1, 'by hand', form, new, name)
 
 
-def by_hand(root, listing, sets=()):
-    """The mutants of a list: "@ path function: what is wrong", then "- " what stands there, "+ " what is to. What only
-    another set has is left out, for it may take a test that is not asked for."""
+def sites_by_hand(root, lines):
+    """The mutants of a list's lines: "@ path function: what is wrong", then "- " what stands there, "+ " what is to."""
     found, entries = [], []
-    for line in listing.read_text(encoding='utf-8').splitlines():
+    for line in lines:
         head = HEAD.fullmatch(line)
         if head:
             entries.append((head, {'-': [], '+': []}))
         elif line[:1] in ('-', '+') and entries:
             entries[-1][1][line[0]].append(line[1:].strip())
         elif line.strip() and not line.startswith('#'):
-            raise ValueError(f'{listing.name}: neither head nor change: {line}')
+            raise ValueError(f'neither head nor change: {line}')
     for head, change in entries:
         path, function, name = head.groups()
         text = (root / path).read_text(encoding='latin-1')
         old, new = (' '.join(change[sign]) for sign in '-+')
         found.append(site_by_hand(path, function, name, old, new, text))
+    return found
+
+
+def by_hand(root, listing, sets=()):
+    """Those of a file. What only another set has is left out, for it may take a test that is not asked for."""
+    found = sites_by_hand(root, listing.read_text(encoding='utf-8').splitlines())
     others = set(paths_of(root, TARGETS)) - set(paths_of(root, sets or TARGETS))
     return [site for site in found if site.path not in others]
 

@@ -89,7 +89,7 @@ def table(root, options, mutants, results, reasons):
     return '\n'.join(lines).strip()
 
 
-def write(path, text):
+def write(path, text, begin=BEGIN, end=END):
     page = path.read_text(encoding='utf-8')
-    head, tail = page.split(BEGIN)[0], page.split(END)[1]
-    path.write_text(f'{head}{BEGIN}\n{text}\n{END}{tail}', encoding='utf-8')
+    head, tail = page.split(begin)[0], page.split(end)[1]
+    path.write_text(f'{head}{begin}\n{text}\n{end}{tail}', encoding='utf-8')

@@ -165,7 +165,7 @@ def hunt(options, mutants, compiler):
     start = time.monotonic()
     tree = options.work / 'tree'
     tree.mkdir(parents=True, exist_ok=True)
-    schemata.write_tree(ROOT, tree, mutants)
+    schemata.write_tree(ROOT, tree, list(mutants.items()))
     hunting = Hunt(options, mutants, compiler)
     if not hunting.alive():
         return hunting.known()

@@ -56,29 +56,29 @@ def place(path, text):
         path.write_text(text, encoding='latin-1')
 
 
-def script_embed(mutants):
+def script_embed(numbered):
     """What writes the Redis script as C: with its mutants, which a process patches in."""
     variants = [(number, pathlib.Path(site.path).name, site.start, site.end, site.new)
-                for number, site in mutants.items() if site.form == 'script']
+                for number, site in numbered if site.form == 'script']
     text = pathlib.Path(__file__).with_name('embed.py').read_text(encoding='latin-1')
     return text.replace('VARIANTS = []', f'VARIANTS = {variants!r}')
 
 
-def write_tree(root, tree, mutants):
-    """Copies what git knows or would add, with the mutants, a dictionary of numbers, in their sources."""
+def write_tree(root, tree, numbered):
+    """Copies what git knows or would add, with all of (number, site) in their sources; a mutant may have several."""
     listed = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard'], cwd=root, stdout=subprocess.PIPE,
                             encoding='utf-8', check=True).stdout.splitlines()
     names = {name for name in listed if (root / name).is_file()}
     for old in [path for path in tree.rglob('*') if path.is_file() and path.relative_to(tree).as_posix() not in names]:
         old.unlink()
     changed = {}
-    for number, site in mutants.items():
+    for number, site in numbered:
         if site.form != 'script':
             changed.setdefault(site.path, []).append((number, site))
     for name in sorted(names):
         text = (root / name).read_text(encoding='latin-1')
         if name == EMBED:
-            text = script_embed(mutants)
+            text = script_embed(numbered)
         elif name in changed:
             text = f'#include "{tree / SWITCH}"\n#line 1 "{name}"\n' + render(text, changed[name])
         place(tree / name, text)

@@ -13,6 +13,7 @@ import unittest
 import unittest.mock
 
 import draw
+import faults
 import lua_sites
 import report
 import schemata
@@ -77,7 +78,7 @@ class Toy(unittest.TestCase):
         cls.found = draw.all_sites(cls.compiler, ['toy.c'])
         fitting = [site for site in cls.found['toy.c'] if cls.compiler.accepts(site)]
         cls.mutants = dict(enumerate(draw.by_hand(cls.root, cls.root / 'hand.txt') + fitting, 1))
-        schemata.write_tree(cls.root, cls.tree, cls.mutants)
+        schemata.write_tree(cls.root, cls.tree, list(cls.mutants.items()))
         subprocess.run(['gcc', '-w', 'toy.c', 'drive.c', '-o', 'toy'], cwd=cls.tree, check=True)
         cls.program = trial.Program('toy', [str(cls.tree / 'toy')], str(cls.tree), {})
         cls.said = trial.measure(cls.program, len(cls.mutants))
@@ -148,7 +149,7 @@ class Toy(unittest.TestCase):
         self.assertNotIn("'a", ' '.join(site.new for site in found))
         folder = self.root / 'src/engine/redis'
         folder.mkdir(parents=True)
-        (folder / 'embed.py').write_text(schemata.script_embed(mutants), encoding='utf-8')
+        (folder / 'embed.py').write_text(schemata.script_embed(mutants.items()), encoding='utf-8')
         subprocess.run([sys.executable, folder / 'embed.py', 'a.lua', 'b.lua', 'script.c'], cwd=self.root, check=True)
         (self.root / 'say.c').write_text('#include <stdio.h>\nextern const char weir_script_text[], weir_script_sha1[];\n'
                                          'int main(void) { printf("%s%s", weir_script_sha1, weir_script_text); }\n',
@@ -192,12 +193,57 @@ class Toy(unittest.TestCase):
         self.assertTrue(json.loads((self.root / 'compile_commands.json').read_text(encoding='utf-8')) == [])
 
 
+class Faults(unittest.TestCase):
+    """A simulator that is none: it breaks at seed 40 if fault 2 lives, and stops by a signal at 7 if 3 does."""
+    SIMULATOR = """#!/bin/sh
+from=$(echo "$*" | sed 's/.*--from \\([0-9]*\\) .*/\\1/'); to=${*##* }
+holds() { [ "$from" -le "$1" ] && [ "$to" -gt "$1" ]; }
+if [ "$WEIR_MUTANT" = 2 ] && holds 40; then echo "seed 40 is broken"; echo "BROKEN at 1.2 s: too much"; exit 1; fi
+if [ "$WEIR_MUTANT" = 3 ] && holds 7; then kill -9 $$; fi
+"""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix='weir-faults-')
+        self.addCleanup(folder.cleanup)
+        self.program = pathlib.Path(folder.name, 'simulator')
+        self.program.write_text(self.SIMULATOR, encoding='utf-8')
+        self.program.chmod(0o755)
+
+    def test_the_first_seed_is_told_and_what_is_broken(self):
+        self.assertIsNone(faults.first_broken(self.program, 1, 'gossip', 300))
+        self.assertEqual(faults.first_broken(self.program, 2, 'gossip', 300), (40, 'too much'))
+        self.assertIsNone(faults.first_broken(self.program, 2, 'gossip', 39))
+        self.assertEqual(faults.first_broken(self.program, 3, 'locks', 300), (7, 'ends by -9'))
+
+    def test_what_is_known_is_not_run_again(self):
+        known = faults.Known(self.program.parent, self.program)
+        fault = faults.Fault(2, 'name', ['gossip'], 'what', 'group', [])
+        with unittest.mock.patch('builtins.print'):
+            self.assertEqual(tuple(known.ask(self.program, fault, 'gossip', 300)), (40, 'too much'))
+        with unittest.mock.patch.object(faults, 'first_broken', side_effect=AssertionError):
+            again = faults.Known(self.program.parent, self.program)
+            self.assertEqual(tuple(again.ask(self.program, fault, 'gossip', 300)), (40, 'too much'))
+
+
 class Lists(unittest.TestCase):
     """What the lists of this folder speak of stands in the sources."""
 
     def test_each_mistake_by_hand_has_its_place(self):
         found = draw.by_hand(ROOT, HERE / 'hand.txt')
         self.assertGreater(len(found), 200)
+
+    def test_each_fault_has_its_places_and_its_row(self):
+        found = faults.read(ROOT, HERE / 'faults.txt')
+        self.assertTrue(found)
+        page = (ROOT / 'docs/mutants.md').read_text(encoding='utf-8')
+        for fault in found:
+            self.assertTrue(fault.sites and fault.group, fault.name)
+            for mode in fault.modes:
+                self.assertIn(f'| {fault.what} | `{fault.name}` | `{mode}` |', page)
+            for site in fault.sites:
+                crossed = [other for one in found for other in one.sites
+                           if other.path == site.path and schemata.crosses(site, other)]
+                self.assertEqual(crossed, [], fault.name)
 
     def test_each_equivalent_has_its_line(self):
         for name in report.equivalents(HERE / 'equivalent.txt'):
