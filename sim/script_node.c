@@ -60,9 +60,11 @@ struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_s
         weir_sim_script_run(engine, &call, ret_reply);
     if (wrong)
         weir_sim_wrong(sim, wrong);
-    for (uint32_t i = 0; i < head->keys; i++)
-        if (weir_sim_script_revision(&engine->values[keys[i]], shown_ns) < before[i])
+    for (uint32_t i = 0; i < head->keys; i++) {
+        const uint32_t after = weir_sim_script_revision(&engine->values[keys[i]], shown_ns); /* 0: all came back */
+        if (after > 0 && after < before[i])
             weir_sim_wrong(sim, "a key is carried back to a definition before its own");
+    }
     now.at_ns = weir_sub_sat(now.at_ns, now_ns - shown_ns);
     return now;
 }
