@@ -83,6 +83,46 @@ static void batched__decides_here_up_to_the_slack_those_under_way_included(void 
     assert_true(take(1, SECOND + 3 * MS, &effects));
 }
 
+/* An interval longer than the engine holds what it grants: what was spent of that is told before the hold ends. */
+static void batched__what_was_granted_is_settled_before_its_hold_ends(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    options.interval_ns = 60 * SECOND;
+    step(WEIR_SHARE_TICK, 0, 2 * SECOND);
+    hear(0, 1, 2 * SECOND + MS);
+    assert_true(step(WEIR_SHARE_RESERVE, 20, 3 * SECOND).send); /* beyond the slack */
+    hear(20, 21, 3 * SECOND + MS);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 20, 3 * SECOND + 2 * MS);
+    assert_int_equal(effects.say, WEIR_SHARE_YES);
+    effects = step(WEIR_SHARE_COMMIT, 20, 3 * SECOND + 2 * MS);
+    assert_in_range(effects.wake_ns, 3 * SECOND, key.deadline_ns - SECOND);
+    effects = step(WEIR_SHARE_TICK, 0, effects.wake_ns);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.spent - effects.ask.known, 20);
+    assert_int_equal(effects.ask.hold, 0);
+}
+
+/* Nor is it told under the next stint where nobody could tell it in time: the engine has charged it. */
+static void batched__what_was_granted_is_charged_once_when_its_hold_ends(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    step(WEIR_SHARE_TICK, 0, 2 * SECOND);
+    hear(0, 1, 2 * SECOND + MS);
+    step(WEIR_SHARE_RESERVE, 20, 3 * SECOND);
+    hear(20, 21, 3 * SECOND + MS);
+    step(WEIR_SHARE_RESERVE, 20, 3 * SECOND + 2 * MS);
+    step(WEIR_SHARE_COMMIT, 20, 3 * SECOND + 2 * MS);
+    assert_true(step(WEIR_SHARE_TICK, 0, 3 * SECOND + 200 * MS).send); /* lost, and so are those after it */
+    const uint64_t stint = key.stint, deadline_ns = key.deadline_ns;
+    for (uint64_t now_ns = 3 * SECOND + 220 * MS; now_ns < deadline_ns; now_ns += 50 * MS)
+        step(WEIR_SHARE_TICK, 0, now_ns);
+    step(WEIR_SHARE_TICK, 0, deadline_ns);
+    assert_int_equal(key.stint, stint + 1);
+    assert_int_equal(key.spent - key.known, 0);
+}
+
 /* Of a window: when more is to be had, and when all of it. */
 static void batched__tells_when_the_window_empties(void **state)
 {
@@ -418,6 +458,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batched__decides_here_up_to_the_slack_those_under_way_included),
+        cmocka_unit_test(batched__what_was_granted_is_settled_before_its_hold_ends),
+        cmocka_unit_test(batched__what_was_granted_is_charged_once_when_its_hold_ends),
         cmocka_unit_test(batched__tells_when_the_window_empties),
         cmocka_unit_test(batched__tells_nothing_to_wait_for_when_it_is_full),
         cmocka_unit_test(batched__what_was_granted_and_is_cancelled_is_granted_still),

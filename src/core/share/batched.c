@@ -26,6 +26,13 @@ static uint64_t own_units(const struct weir_batched *key)
     return weir_add_sat(key->unsettled, key->ahead);
 }
 
+/* What the engine holds for the stint, spent here or not: it is charged when the hold ends, told or not. */
+static uint64_t held(const struct weir_batched *key)
+{
+    weir_assert(key->unsettled <= key->spent - key->known);
+    return weir_add_sat(weir_add_sat(key->pocket, key->reserved), key->spent - key->known - key->unsettled);
+}
+
 /* Of a bucket: how far from fresh it is here and now, in ticks; the engine's word, refilled since it was heard (it was
  * said before), and our own units. Saturates far above any span. */
 static uint64_t bucket_ahead(const struct weir_batched *key, const struct weir_limit *limit, uint64_t now_ns)
@@ -125,7 +132,7 @@ static void lose(struct weir_batched *key, const struct weir_batched_options *op
 
 static void pass_time(struct weir_batched *key, const struct weir_batched_options *options, uint64_t now_ns)
 {
-    if (weir_add_sat(key->pocket, key->reserved) > 0 && now_ns >= key->deadline_ns)
+    if (held(key) > 0 && now_ns >= key->deadline_ns)
         begin_stint(key);
     if (key->sent_ns > 0 && now_ns >= weir_add_sat(key->sent_ns, options->lost_ns))
         lose(key, options, now_ns);
@@ -270,11 +277,12 @@ static void hear(struct weir_batched *key, const struct weir_batched_options *op
     key->sent_ns = 0;
     key->again = key->waiting; /* who waits asks again, one after the other */
     key->waiting = key->least = 0;
-    if (weir_add_sat(key->pocket, key->reserved) > 0 && now_ns >= key->deadline_ns)
+    if (held(key) > 0 && now_ns >= key->deadline_ns)
         begin_stint(key);
 }
 
-/* Settles every interval, sooner when half of the slack is used; what nobody fetched by then goes back. */
+/* Settles every interval, sooner when half of the slack is used or a hold is half over; what nobody fetched by then goes
+ * back. */
 static void speak(struct weir_batched *key, const struct weir_batched_options *options, bool heard, uint64_t now_ns,
                   struct weir_share_effects *effects)
 {
@@ -285,6 +293,9 @@ static void speak(struct weir_batched *key, const struct weir_batched_options *o
         key->settle_ns = 0;
     else if (key->settle_ns == 0)
         key->settle_ns = weir_add_sat(now_ns, weir_max_u64(options->interval_ns, 1));
+    if (owing && held(key) > 0)
+        key->settle_ns = weir_min_u64(key->settle_ns,
+                                      key->heard_ns + weir_sub_sat(key->deadline_ns, key->heard_ns) / 2);
     /* After an answer those who waited come first: what they still need belongs into the next ask. */
     if (heard && !key->leaving)
         return;
@@ -302,8 +313,7 @@ static uint64_t wake_of(const struct weir_batched *key, const struct weir_batche
         wake_ns = weir_add_sat(key->sent_ns, options->lost_ns);
     else if (key->retry_ns > 0)
         wake_ns = key->retry_ns;
-    bool expires = weir_add_sat(key->pocket, key->reserved) > 0;
-    return expires && (wake_ns == 0 || key->deadline_ns < wake_ns) ? key->deadline_ns : wake_ns;
+    return held(key) > 0 && (wake_ns == 0 || key->deadline_ns < wake_ns) ? key->deadline_ns : wake_ns;
 }
 
 void weir_batched_step(struct weir_batched *key, const struct weir_batched_options *options,
