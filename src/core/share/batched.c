@@ -293,9 +293,10 @@ static void speak(struct weir_batched *key, const struct weir_batched_options *o
         key->settle_ns = 0;
     else if (key->settle_ns == 0)
         key->settle_ns = weir_add_sat(now_ns, weir_max_u64(options->interval_ns, 1));
-    if (owing && held(key) > 0)
-        key->settle_ns = weir_min_u64(key->settle_ns,
-                                      key->heard_ns + weir_sub_sat(key->deadline_ns, key->heard_ns) / 2);
+    if (owing && held(key) > 0) {
+        uint64_t hold_ns = weir_sub_sat(key->deadline_ns, key->heard_ns);
+        key->settle_ns = weir_min_u64(key->settle_ns, weir_add_sat(key->heard_ns, hold_ns / 2));
+    }
     /* After an answer those who waited come first: what they still need belongs into the next ask. */
     if (heard && !key->leaving)
         return;
