@@ -9,6 +9,8 @@
 #include "sim/modes.h"
 #include "sim/naive/naive.h"
 
+#define DURATION_MAX_NS (UINT64_C(1) << 49)
+
 struct reader {
     struct weir_scenario *scenario;
     const char *path;
@@ -42,7 +44,8 @@ static int read_duration(const struct reader *reader, const char *text, uint64_t
     static const struct {
         const char *name;
         uint64_t ns;
-    } units[] = { { "us", 1000 },
+    } units[] = { { "ns", 1 },
+                  { "us", 1000 },
                   { "ms", 1000000 },
                   { "s", WEIR_NS_PER_SECOND },
                   { "min", 60 * WEIR_NS_PER_SECOND },
@@ -50,23 +53,24 @@ static int read_duration(const struct reader *reader, const char *text, uint64_t
     char *end = NULL;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
-    if (end == text || errno != 0 || text[0] == '-' || number > 1000000000)
+    if (end == text || errno != 0 || text[0] == '-')
         return fail(reader, "no duration", text);
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (strcmp(end, units[i].name) == 0 || (number == 0 && *end == '\0')) {
+        bool zero = number == 0 && *end == '\0';
+        if (zero || (strcmp(end, units[i].name) == 0 && number <= DURATION_MAX_NS / units[i].ns)) {
             *ret_ns = number * units[i].ns;
             return 0;
         }
     }
-    return fail(reader, "a duration in us, ms, s, min or h is missing", text);
+    return fail(reader, "a duration in ns, us, ms, s, min or h is missing, or is too long", text);
 }
 
 /* "all", "2", "0,3-5" */
 static int read_nodes(const struct reader *reader, const char *text, uint64_t *ret_mask)
 {
     uint64_t mask = 0;
-    if (strcmp(text, "all") == 0) {
-        *ret_mask = WEIR_SIM_ALL;
+    if (strcmp(text, "all") == 0 || strcmp(text, "none") == 0) {
+        *ret_mask = text[0] == 'a' ? WEIR_SIM_ALL : 0;
         return 0;
     }
     for (const char *at = text; *at;) {
@@ -122,6 +126,14 @@ static int read_ppm(const struct reader *reader, const char *text, uint32_t *ret
     return error;
 }
 
+static int read_flag(const struct reader *reader, const char *text, bool *ret_flag)
+{
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+        return fail(reader, "must be 0 or 1", text);
+    *ret_flag = text[0] == '1';
+    return 0;
+}
+
 static int read_count(const struct reader *reader, const char *text, uint32_t most, uint32_t *ret_count)
 {
     uint64_t number;
@@ -153,11 +165,53 @@ static bool set_duration(const struct reader *reader, const struct duration_word
     return false;
 }
 
+/* What seeds draw besides. */
+static int set_drawn(const struct reader *reader, struct weir_sim_plan *plan, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        uint32_t *ppm;
+    } parts[] = { { "drift_ppm", &plan->drift_ppm },         { "loss_ppm", &plan->loss_ppm },
+                  { "duplicate_ppm", &plan->duplicate_ppm }, { "reorder_ppm", &plan->reorder_ppm },
+                  { "hold_ppm", &plan->hold_ppm },           { "tick_ppm", &plan->tick_ppm } };
+    const struct {
+        const char *name;
+        bool *flag;
+    } flags[] = { { "numbered", &plan->numbered },
+                  { "partial", &plan->partial },
+                  { "door", &plan->door },
+                  { "twins", &plan->twins },
+                  { "dozen", &plan->dozen } };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strcmp(parts[i].name, name) == 0)
+            return read_ppm(reader, value, parts[i].ppm);
+    }
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        if (strcmp(flags[i].name, name) == 0)
+            return read_flag(reader, value, flags[i].flag);
+    }
+    if (strcmp(name, "changed") == 0) {
+        plan->changed.algorithm = plan->limit.algorithm;
+        plan->changed.period_ns = plan->limit.period_ns;
+        return read_number(reader, value, &plan->changed.count);
+    }
+    if (strcmp(name, "changed_burst") == 0)
+        return read_number(reader, value, &plan->changed.burst);
+    return fail(reader, "no such setting", name);
+}
+
 static int set_plan(const struct reader *reader, struct weir_sim_plan *plan, const char *name, const char *value)
 {
     const struct duration_word durations[] = {
-        { "span", &plan->duration_ns },     { "interval", &plan->interval_ns }, { "chunk_ttl", &plan->chunk_ttl_ns },
-        { "deadline", &plan->deadline_ns }, { "skew", &plan->skew_ns },         { "far_by", &plan->far_ns },
+        { "span", &plan->duration_ns },
+        { "interval", &plan->interval_ns },
+        { "chunk_ttl", &plan->chunk_ttl_ns },
+        { "deadline", &plan->deadline_ns },
+        { "skew", &plan->skew_ns },
+        { "far_by", &plan->far_ns },
+        { "calm", &plan->calm_ns },
+        { "latency_min", &plan->latency_min_ns },
+        { "latency_max", &plan->latency_max_ns },
     };
     int error = 0;
     if (set_duration(reader, durations, sizeof(durations) / sizeof(durations[0]), name, value, &error))
@@ -181,11 +235,7 @@ static int set_plan(const struct reader *reader, struct weir_sim_plan *plan, con
         return read_number(reader, value, &plan->slack);
     if (strcmp(name, "far") == 0)
         return read_nodes(reader, value, &plan->far);
-    if (strcmp(name, "drift_ppm") == 0)
-        return read_ppm(reader, value, &plan->drift_ppm);
-    if (strcmp(name, "loss_ppm") == 0)
-        return read_ppm(reader, value, &plan->loss_ppm);
-    return fail(reader, "no such setting", name);
+    return set_drawn(reader, plan, name, value);
 }
 
 static int set_load(const struct reader *reader, struct weir_sim_load *load, const char *name, const char *value)
@@ -202,6 +252,8 @@ static int set_load(const struct reader *reader, struct weir_sim_load *load, con
         return read_number(reader, value, &load->rate_per_s);
     if (strcmp(name, "burst") == 0)
         return read_number(reader, value, &load->burst);
+    if (strcmp(name, "cost") == 0)
+        return read_number(reader, value, &load->cost_max);
     return fail(reader, "no such word of a load", name);
 }
 
@@ -215,10 +267,13 @@ static int set_fault(const struct reader *reader, struct weir_sim_fault *broken,
         return read_nodes(reader, value, &broken->nodes);
     if (strcmp(name, "step") == 0) {
         uint64_t step_ns = 0;
-        error = read_duration(reader, value, &step_ns);
-        broken->step_ns = (int64_t)step_ns;
+        bool back = value[0] == '-';
+        error = read_duration(reader, value + back, &step_ns);
+        broken->step_ns = back ? -(int64_t)step_ns : (int64_t)step_ns;
         return error;
     }
+    if (strcmp(name, "one_way") == 0)
+        return read_flag(reader, value, &broken->one_way);
     return fail(reader, "no such word of a fault", name);
 }
 

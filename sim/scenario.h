@@ -10,9 +10,11 @@
  *     say    What this shows, in a sentence below the table.
  *
  * `set` and a way's own words take the same settings: algorithm rate burst nodes span seed latency slack interval
- * chunk_ttl deadline skew drift_ppm loss_ppm far far_by. A load has nodes, from, until, and either rate (per second and
- * node, random gaps) or every and burst. A fault has its kind first, then nodes, from, until, step, one_way. Nodes are
- * `all`, or numbers and ranges with commas: 0,3-5.
+ * chunk_ttl deadline skew drift_ppm loss_ppm far far_by; what a seed draws besides: calm latency_min latency_max
+ * duplicate_ppm reorder_ppm hold_ppm tick_ppm changed changed_burst, and with =1 numbered partial door twins dozen
+ * (sim/plan.h). A load has nodes, from, until, cost, and either rate (per second and node, random gaps) or every and
+ * burst. A fault has its kind first, then nodes, from, until, step, one_way. Nodes are `all`, `none`, or numbers and
+ * ranges with commas: 0,3-5. `weir sim --mode gossip --seed 7 --write FILE` writes the plan of a seed so.
  *
  * `group NAME KEYS` begins a group of so many keys: loads after it are those of each of its keys, and a way then names
  * a mode for each group, joined by +. Without groups there is one key.
@@ -63,7 +65,8 @@ struct weir_scenario_row {
     uint64_t limit;    /* what the limit allows while there are requests */
     uint64_t bound;    /* the most that may be admitted in that time */
     uint64_t over;     /* units over the limit, at most, of one key */
-    bool kept;         /* the mode's bound was kept after every admission, and what else it promises */
+    bool kept;         /* the mode's bound was kept after every admission, and what else it promises; */
+    char why[160];     /* or why not */
     uint64_t to_engine;
     uint64_t wait_total_ns, wait_max_ns;
     uint64_t *times_ns; /* of each unit admitted, in order */
@@ -74,6 +77,9 @@ struct weir_scenario_row {
 int weir_scenario_run(const struct weir_scenario *scenario, struct weir_scenario_row *ret_rows,
                       struct weir_fault *ret_fault);
 void weir_scenario_rows_deinit(struct weir_scenario_row *rows, uint32_t count);
+
+/* As a file: one way, one key. */
+void weir_scenario_write_plan(const struct weir_sim_plan *plan, const char *title, FILE *out);
 
 /* The table, and what there is to say. */
 void weir_scenario_print(const struct weir_scenario *scenario, const struct weir_scenario_row *rows, FILE *out);

@@ -83,6 +83,8 @@ static int run_key(const struct weir_sim_plan *plan, struct weir_scenario_row *r
         row->to_engine += result->to_engine;
         row->wait_total_ns += result->wait_total_ns;
         row->wait_max_ns = result->wait_max_ns > row->wait_max_ns ? result->wait_max_ns : row->wait_max_ns;
+        if (row->kept && result->broken)
+            (void)snprintf(row->why, sizeof(row->why), "%s", result->why);
         row->kept = row->kept && !result->broken;
         keep_times(row, &trace);
     }
@@ -159,9 +161,9 @@ static void print_row(const struct weir_scenario_way *way, const struct weir_sce
         snprintf(bound, sizeof(bound), "%" PRIu64, row->bound);
     double factor = row->limit ? (double)row->admitted / (double)row->limit : 0;
     double mean_ms = row->asked ? (double)row->wait_total_ns / (double)row->asked / 1e6 : 0;
-    fprintf(out, "%-36s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %6.2fx %9s %9" PRIu64 " %6.1f ms %6.1f ms%s\n",
+    fprintf(out, "%-36s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %6.2fx %9s %9" PRIu64 " %6.1f ms %6.1f ms%s%s\n",
             way->label, row->asked, row->admitted, row->limit, factor, bound, row->to_engine, mean_ms,
-            (double)row->wait_max_ns / 1e6, row->kept || row->naive ? "" : "  BROKEN");
+            (double)row->wait_max_ns / 1e6, row->kept || row->naive ? "" : "  BROKEN: ", row->naive ? "" : row->why);
 }
 
 void weir_scenario_print(const struct weir_scenario *scenario, const struct weir_scenario_row *rows, FILE *out)

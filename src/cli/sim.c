@@ -38,7 +38,8 @@ static const char help[] =
     "  --latency TIME      one way, at most;  --loss N  messages in a million that are lost\n"
     "  --faults none       no drawn faults\n"
     "  --partition F-U:N   nodes N (0,3-5) cut off from F to U seconds; may be given several times\n"
-    "  --plot FILE         a picture of the run or the scenario, SVG\n"
+    "  --plot FILE         a picture of the run or the scenario, SVG;  --write FILE  the plan of the run, as a "
+    "scenario\n"
     "  --json              the result as JSON\n"
     "  --soak --from A --to B   the seeds from A up to and without B; a failing one is shrunk\n"
     "  --plant NAME        a mistake that the check must find: sequence, epoch, return, overwrite, twin\n"
@@ -67,6 +68,7 @@ enum {
     OPTION_FAULTS,
     OPTION_PARTITION,
     OPTION_PLOT,
+    OPTION_WRITE,
     OPTION_JSON,
     OPTION_SOAK,
     OPTION_FROM,
@@ -87,7 +89,7 @@ struct flags {
     enum weir_sim_plant plant;
     uint64_t seed, from, to, seconds, clients, latency_ns, loss_ppm;
     bool algorithm, no_faults, json, soak, loss, help;
-    const char *plot;
+    const char *plot, *write;
     struct weir_sim_fault partitions[8];
     uint32_t partitions_count;
     char options[512]; /* what shapes a plan besides mode and seed, to be repeated */
@@ -213,6 +215,9 @@ static int option_read(struct flags *flags, int option, const char *name, const 
     case OPTION_PLOT:
         flags->plot = value;
         return 0;
+    case OPTION_WRITE:
+        flags->write = value;
+        return 0;
     case OPTION_JSON:
         flags->json = true;
         return 0;
@@ -286,6 +291,7 @@ static int flags_read(int argc, char **argv, struct flags *flags)
         { "faults", required_argument, NULL, OPTION_FAULTS },
         { "partition", required_argument, NULL, OPTION_PARTITION },
         { "plot", required_argument, NULL, OPTION_PLOT },
+        { "write", required_argument, NULL, OPTION_WRITE },
         { "json", no_argument, NULL, OPTION_JSON },
         { "soak", no_argument, NULL, OPTION_SOAK },
         { "from", required_argument, NULL, OPTION_FROM },
@@ -357,24 +363,6 @@ static void plan_make(const struct flags *flags, uint64_t seed, struct weir_sim_
     weir_sim_plan_reduce(plan, &flags->reduction);
 }
 
-static int file_open(const char *path, FILE **ret_file)
-{
-    *ret_file = fopen(path, "w");
-    if (*ret_file)
-        return 0;
-    fprintf(stderr, "weir: cannot write %s\n", path);
-    return WEIR_EXIT_ERROR;
-}
-
-static int file_close(const char *path, FILE *file)
-{
-    bool failed = ferror(file) != 0;
-    if (fclose(file) == 0 && !failed)
-        return 0;
-    fprintf(stderr, "weir: cannot write %s\n", path);
-    return WEIR_EXIT_ERROR;
-}
-
 static int run_one(const struct flags *flags)
 {
     struct weir_sim_result result = { 0 };
@@ -383,15 +371,17 @@ static int run_one(const struct flags *flags)
     struct weir_fault fault;
     FILE *file = NULL;
     plan_make(flags, flags->seed, &plan);
+    if (flags->write && !weir_sim_report_plan(&plan, flags->seed, flags->write))
+        return WEIR_EXIT_ERROR;
     if (weir_sim_run(&plan, flags->plot ? &trace : NULL, &result, &fault) != 0)
         return complain("limit", fault.field, fault.text);
     weir_sim_report_run(&plan, &result, flags->json);
     int code = result.broken ? WEIR_EXIT_REFUSED : WEIR_EXIT_OK;
-    if (flags->plot && file_open(flags->plot, &file) != 0) {
+    if (flags->plot && weir_sim_file_open(flags->plot, &file) != 0) {
         code = WEIR_EXIT_ERROR;
     } else if (flags->plot) {
         weir_sim_picture_write(&plan, &trace, file);
-        code = file_close(flags->plot, file) == 0 ? code : WEIR_EXIT_ERROR;
+        code = weir_sim_file_close(flags->plot, file) == 0 ? code : WEIR_EXIT_ERROR;
     }
     free(trace.marks);
     return code;
@@ -460,11 +450,11 @@ static int run_scenario(const struct flags *flags, const char *path)
     int code = WEIR_EXIT_OK;
     for (uint32_t i = 0; i < scenario.ways_count; i++)
         code = rows[i].kept || rows[i].naive ? code : WEIR_EXIT_REFUSED;
-    if (flags->plot && file_open(flags->plot, &file) != 0) {
+    if (flags->plot && weir_sim_file_open(flags->plot, &file) != 0) {
         code = WEIR_EXIT_ERROR;
     } else if (flags->plot) {
         weir_scenario_draw(&scenario, rows, file);
-        code = file_close(flags->plot, file) == 0 ? code : WEIR_EXIT_ERROR;
+        code = weir_sim_file_close(flags->plot, file) == 0 ? code : WEIR_EXIT_ERROR;
     }
     weir_scenario_rows_deinit(rows, scenario.ways_count);
     return code;

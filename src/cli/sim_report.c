@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "base/plural.h"
+#include "cli/verbs.h"
+#include "sim/scenario.h"
 
 static double seconds(uint64_t ns)
 {
@@ -263,4 +265,33 @@ void weir_sim_report_command(const struct weir_sim_plan *plan, const struct weir
     if (reduction->until_ns > 0)
         printf(" --until-ns %" PRIu64, reduction->until_ns);
     putchar('\n');
+}
+
+int weir_sim_file_open(const char *path, FILE **ret_file)
+{
+    *ret_file = fopen(path, "w");
+    if (*ret_file)
+        return 0;
+    fprintf(stderr, "weir: cannot write %s\n", path);
+    return WEIR_EXIT_ERROR;
+}
+
+int weir_sim_file_close(const char *path, FILE *file)
+{
+    bool failed = ferror(file) != 0;
+    if (fclose(file) == 0 && !failed)
+        return 0;
+    fprintf(stderr, "weir: cannot write %s\n", path);
+    return WEIR_EXIT_ERROR;
+}
+
+bool weir_sim_report_plan(const struct weir_sim_plan *plan, uint64_t seed, const char *path)
+{
+    char title[64];
+    FILE *file = NULL;
+    (void)snprintf(title, sizeof(title), "%s, seed %" PRIu64, plan->mode->name, seed);
+    if (weir_sim_file_open(path, &file) != 0)
+        return false;
+    weir_scenario_write_plan(plan, title, file);
+    return weir_sim_file_close(path, file) == 0;
 }

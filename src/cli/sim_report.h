@@ -5,6 +5,7 @@
 #define WEIR_CLI_SIM_REPORT_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "sim/soak.h"
 
@@ -19,5 +20,11 @@ void weir_sim_report_run(const struct weir_sim_plan *plan, const struct weir_sim
 void weir_sim_report_cover(const struct weir_sim_plan *plan, const struct weir_sim_cover *cover, uint64_t took_ns,
                            bool json);
 void weir_sim_report_command(const struct weir_sim_plan *plan, const struct weir_sim_command *command);
+/* Writes the plan as a scenario. False: it could not be written, which was said. */
+bool weir_sim_report_plan(const struct weir_sim_plan *plan, uint64_t seed, const char *path);
+
+/* 0, or WEIR_EXIT_ERROR, and it was said. */
+int weir_sim_file_open(const char *path, FILE **ret_file);
+int weir_sim_file_close(const char *path, FILE *file);
 
 #endif

@@ -75,6 +75,19 @@ class Sim(unittest.TestCase):
         self.assertIn('3.00x', result.stdout)
         self.assertEqual(sim('sim/scenarios/none').returncode, 2)
 
+    def test_a_plan_is_written_and_run_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, 'plan')
+            result = sim('--mode', 'leased-host', '--seed', 5, '--write', path)
+            self.assertEqual(result.returncode, 0)
+            again = sim(path)
+            self.assertEqual(again.returncode, 0)
+            admitted = next(line for line in result.stdout.splitlines() if line.startswith('  all ')).split()[2]
+            self.assertIn(f' {admitted} ', next(line for line in again.stdout.splitlines() if line.startswith('leased-host ')))
+            self.assertEqual(sim('--write', pathlib.Path(folder, 'none', 'plan')).returncode, 2)
+            path.write_text(path.read_text(encoding='utf-8').replace('seed=', 'seed=x'), encoding='utf-8')
+            self.assertEqual(sim(path).returncode, 2)
+
     def test_wrong_arguments(self):
         for arguments in (['--mode', 'x'], ['--nodes', '0'], ['--nodes', '65'], ['--limit', 'x'], ['--burst', '5'],
                           ['--partition', '4-2:0'], ['--partition', '1-2:64'], ['--plant', 'x'], ['--faults', 'x'],

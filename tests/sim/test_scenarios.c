@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The classic failures, each with the naive way beside ours: the naive way breaks as it is said to, ours keeps its
- * bound. The scenarios are files in sim/scenarios, and their numbers are in docs/scenarios.md. */
+ * bound. The scenarios are files in sim/scenarios, and their numbers are in docs/scenarios.md. In sim/regressions are
+ * the plans that found a mistake once. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "sim/modes.h"
+#include "sim/run.h"
 #include "sim/scenario.h"
 
 struct played {
@@ -200,6 +204,67 @@ static void scenario__a_file_that_is_none_is_an_error_with_its_line(void **state
     }
 }
 
+/* Plans that found a mistake once. */
+static void regressions__stay_fixed(void **state)
+{
+    (void)state;
+    DIR *folder = opendir(REGRESSIONS);
+    unsigned count = 0;
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        struct played *played = calloc(1, sizeof(*played));
+        char path[512], error[400] = "";
+        struct weir_fault fault;
+        assert_non_null(played);
+        if (entry->d_name[0] != '.') {
+            snprintf(path, sizeof(path), "%s/%s", REGRESSIONS, entry->d_name);
+            if (weir_scenario_load(path, &played->scenario, error, sizeof(error)) != 0)
+                fail_msg("%s", error);
+            assert_int_equal(weir_scenario_run(&played->scenario, played->rows, &fault), 0);
+            if (!played->rows[0].kept)
+                fail_msg("weir sim %s: %s", path, played->rows[0].why);
+            assert_true(played->rows[0].admitted > 0);
+            count++;
+        }
+        done(played);
+    }
+    closedir(folder);
+    assert_true(count >= 17);
+}
+
+/* What a seed drew, written and read, gives the same run, to the last number. */
+static void plans__are_written_and_read(void **state)
+{
+    (void)state;
+    static struct weir_sim_result drawn, read;
+    const struct weir_sim_mode *mode;
+    for (size_t i = 0; (mode = weir_sim_mode_at(i)); i++) {
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            char path[] = "/tmp/weir-plan-XXXXXX", error[400] = "";
+            struct weir_scenario *scenario = calloc(1, sizeof(*scenario));
+            struct weir_sim_plan plan;
+            struct weir_fault fault;
+            int fd = mkstemp(path);
+            FILE *file = fdopen(fd, "w");
+            assert_true(scenario && file);
+            weir_sim_plan_seeded(&plan, mode, seed, NULL);
+            weir_scenario_write_plan(&plan, "as drawn", file);
+            fclose(file);
+            assert_int_equal(weir_sim_run(&plan, NULL, &drawn, &fault), 0);
+            if (weir_scenario_load(path, scenario, error, sizeof(error)) != 0)
+                fail_msg("%s", error);
+            plan = scenario->ways[0].plan;
+            plan.mode = scenario->ways[0].modes[0];
+            plan.loads_count = scenario->groups[0].loads_count;
+            memcpy(plan.loads, scenario->groups[0].loads, sizeof(plan.loads));
+            assert_int_equal(weir_sim_run(&plan, NULL, &read, &fault), 0);
+            assert_memory_equal(&drawn, &read, sizeof(drawn));
+            free(scenario);
+            remove(path);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +278,8 @@ int main(void)
         cmocka_unit_test(scenario__two_regions_apart_overshoot_by_their_distance),
         cmocka_unit_test(scenario__a_hot_tenant_is_exact_while_the_rest_is_leased),
         cmocka_unit_test(scenario__a_file_that_is_none_is_an_error_with_its_line),
+        cmocka_unit_test(regressions__stay_fixed),
+        cmocka_unit_test(plans__are_written_and_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
