@@ -366,6 +366,24 @@ static void ledger__a_clock_that_came_back_ends_what_is_held(void **state)
     assert_int_equal(weir_ledger_held(&world.ledger), 0);
 }
 
+/* What was held in the window that the clock left may have been spent there: it does not come back to the one that is
+ * open now, which counts as full. */
+static void ledger__a_clock_that_came_back_out_of_a_window_gives_nothing_back_to_the_one_before(void **state)
+{
+    (void)state;
+    begin(&windows);
+    world.now_ns += 9900 * MS; /* the end of the second one */
+    struct weir_share_ask told = { .stint = 7, .seq = 1, .want = 30, .ttl_ns = SECOND };
+    struct weir_share_answer answer = world_ask(&world, &told);
+    assert_int_equal(answer.granted, 30);
+    world.now_ns -= 9500 * MS; /* the first one */
+    told = (struct weir_share_ask){ .stint = 7, .seq = 2, .spent = 20, .ttl_ns = SECOND, .window = answer.window };
+    assert_int_equal(world_ask(&world, &told).used, 30);
+    assert_int_equal(ask_as(8, 1, 0, 0, 30).granted, 0);
+    world.now_ns += 5 * SECOND;
+    assert_int_equal(remaining(), 30);
+}
+
 /* Wall time stepped forward, the engine's clock did not. */
 static void ledger__a_window_that_the_calendar_ends_early_holds_nothing(void **state)
 {
@@ -446,6 +464,7 @@ int main(void)
         cmocka_unit_test(ledger__stints_are_forgotten_in_time),
         cmocka_unit_test(ledger__a_clock_that_came_back_mints_nothing_and_ends),
         cmocka_unit_test(ledger__a_clock_that_came_back_ends_what_is_held),
+        cmocka_unit_test(ledger__a_clock_that_came_back_out_of_a_window_gives_nothing_back_to_the_one_before),
         cmocka_unit_test(ledger__a_window_that_the_calendar_ends_early_holds_nothing),
         cmocka_unit_test(ledger__of_a_closed_window_no_more_comes_back_than_was_taken),
         cmocka_unit_test(ledger__a_debt_longer_than_any_log_keeps_its_newest_entries),

@@ -310,7 +310,8 @@ static bool is_over(const struct weir_limit *limit, const struct weir_ledger *le
     return left == 0 || left > limit->ahead_max;
 }
 
-/* The node's word: what it spent is charged, what it does not keep comes back. */
+/* The node's word: what it spent is charged, what it does not keep comes back. Of a window that is over neither: where
+ * units are held in it still, the clock came back out of it, and the one that is open counts as full for that. */
 static void hear_word(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
                       const struct weir_share_ask *ask, struct weir_ledger_stint *stint)
 {
@@ -320,6 +321,8 @@ static void hear_word(const struct weir_limit *limit, struct weir_ledger *ledger
     weir_assert(keeps + gone == stint->held);
     if (!counts_holds(limit)) {
         charge_always(limit, ledger, event, spent);
+    } else if (over) {
+        weir_assert(spent == 0);
     } else if (spent >= gone) {
         charge_always(limit, ledger, event, spent - gone);
     } else {
