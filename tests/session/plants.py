@@ -10,8 +10,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ARCHIVES = ('engine/session/libweir_session_engine.a', 'engine/session/libweir_session_signer.a', 'core/libweir_core.a',
-            'base/libweir_base.a')
+ARCHIVES = ('engine/session/libweir_session_engine.a', 'engine/session/libweir_session_text.a',
+            'engine/session/libweir_session_signer.a', 'core/libweir_core.a', 'base/libweir_base.a')
 
 PLACE, TOKEN, POSITION = (f'core/session/{name}.c' for name in ('place', 'token', 'position'))
 READ, ASK = 'engine/session/session_read.c', 'engine/session/ask.c'
