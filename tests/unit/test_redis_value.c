@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "core/limit/ticks.h"
+
 #define NOW_NS (1000 * WEIR_NS_PER_SECOND)
 
 static struct weir_limit limit_of(enum weir_algorithm algorithm)
@@ -160,12 +162,34 @@ static void a_change_shows_in_values_for_good(void **state)
     weir_remote_limit_drop(limit);
 }
 
+/* A debt as far ahead as any may lie, seen from a clock that stepped back, lies beyond it. */
+static void a_bucket_far_ahead_is_charged(void **state)
+{
+    (void)state;
+    const struct weir_limit limit = limit_of(WEIR_TOKEN_BUCKET);
+    const uint64_t now = weir_ticks_at(NOW_NS, limit.shift), minute_ns = 60 * WEIR_NS_PER_SECOND;
+    for (int i = -1; i <= 1; i++) {
+        struct weir_ledger_stint stint = { .stint = 1, .seq = 1, .until_ns = NOW_NS + minute_ns };
+        struct weir_ledger ledger = { .debt = UINT64_MAX, .stints = &stint, .stints_count = 1, .stints_max = 1 };
+        const struct weir_event event = { .now_ns = NOW_NS };
+        const struct weir_share_ask ask = { .stint = 1, .seq = 2, .spent = 5, .ttl_ns = minute_ns };
+        struct weir_share_answer answer;
+        uint64_t ahead = WEIR_TICKS_DEBT_MAX + (uint64_t)i;
+        ledger.state.fresh_at = (now + ahead) & WEIR_TICKS_MASK;
+        weir_ledger_ask(&limit, &ledger, &event, &ask, &answer);
+        assert_int_equal(answer.granted, 0);
+        assert_int_equal(weir_ticks_until(ledger.state.fresh_at, now),
+                         i < 0 ? WEIR_TICKS_DEBT_MAX : WEIR_TICKS_DEBT_MAX + (uint64_t)i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_a_log_has_room_for_times),
         cmocka_unit_test(values_are_those_of_versions_before_revisions),
         cmocka_unit_test(a_change_shows_in_values_for_good),
+        cmocka_unit_test(a_bucket_far_ahead_is_charged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

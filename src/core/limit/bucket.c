@@ -22,15 +22,16 @@ static uint64_t bucket_wait(const struct weir_limit *limit, const struct weir_st
     return weir_ticks_wait_ns(ahead - most * limit->emission, event->now_ns, limit->shift);
 }
 
-/* New TAT = max(TAT, now) + units * emission. Only a debt carried over from another limit can meet the bound. */
+/* New TAT = max(TAT, now) + units * emission. Only a debt carried over from another limit can meet the bound; seen from
+ * a clock that stepped back it lies beyond, and stays. */
 static void bucket_add(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
                        uint64_t units)
 {
     uint64_t now = weir_ticks_at(event->now_ns, limit->shift);
     uint64_t ahead = weir_ticks_until(state->fresh_at, now);
-    weir_assert(limit->emission > 0 && ahead <= WEIR_TICKS_DEBT_MAX);
+    weir_assert(limit->emission > 0);
     uint64_t more = weir_min_u64(weir_mul_sat(units, limit->emission), WEIR_TICKS_DEBT_MAX);
-    state->fresh_at = weir_ticks_add(now, weir_min_u64(ahead + more, WEIR_TICKS_DEBT_MAX));
+    state->fresh_at = weir_ticks_add(now, weir_max_u64(ahead, weir_min_u64(ahead + more, WEIR_TICKS_DEBT_MAX)));
     weir_assert(weir_ticks_until(state->fresh_at, now) >= ahead); /* nothing is forgiven by a charge */
 }
 

@@ -50,7 +50,8 @@ void weir_limit_settle(const struct weir_limit *limit, struct weir_state *state,
     state->log = log;
     if (limit->algorithm == WEIR_SLIDING_LOG)
         weir_algorithm_log.add(limit, state, event, limit->capacity);
-    weir_assert(!weir_limit_jumped(limit, state, event->now_ns));
+    /* On the calendar the event says when the window ends, which may be later than any that `limit` allows for. */
+    weir_assert(limit->calendar || !weir_limit_jumped(limit, state, event->now_ns));
 }
 
 static uint64_t used_now(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event)
@@ -62,6 +63,21 @@ uint64_t weir_limit_used(const struct weir_limit *limit, const struct weir_state
 {
     bool jumped = limit->algorithm != WEIR_CONCURRENCY && weir_limit_jumped(limit, state, event->now_ns);
     return jumped ? limit->capacity : used_now(limit, state, event);
+}
+
+uint64_t weir_limit_wait_ns(const struct weir_limit *limit, const struct weir_state *state,
+                            const struct weir_event *event, uint64_t most)
+{
+    struct weir_state empty;
+    if (weir_limit_used(limit, state, event) <= most)
+        return 0;
+    if (limit->algorithm != WEIR_CONCURRENCY && weir_limit_jumped(limit, state, event->now_ns)) {
+        if (limit->algorithm == WEIR_SLIDING_LOG) /* as if `capacity` entries lay at now */
+            return limit->period_ns;
+        empty = emptied(limit, event);
+        state = &empty;
+    }
+    return weir_algorithm_of(limit)->wait_ns(limit, state, event, most);
 }
 
 /* The smallest wait after which at most `most` units are used; `used` are now. */

@@ -100,6 +100,10 @@ struct weir_state weir_state_fresh(const struct weir_limit *limit, uint64_t now_
 uint64_t weir_limit_used(const struct weir_limit *limit, const struct weir_state *state,
                          const struct weir_event *event);
 
+/* The smallest wait after which weir_limit_used says at most `most`, if nobody comes; 0 if it does now. */
+uint64_t weir_limit_wait_ns(const struct weir_limit *limit, const struct weir_state *state,
+                            const struct weir_event *event, uint64_t most);
+
 /* Would `event` be admitted? Fills the verdict with the numbers as they stand, nothing charged. (shadow, full and
  * ticket are the engine's.) */
 bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,

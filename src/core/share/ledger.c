@@ -169,16 +169,14 @@ static uint64_t wait_for(const struct weir_limit *limit, const struct weir_ledge
     uint64_t most = limit->capacity - taken;
     if (weir_limit_used(limit, &ledger->state, event) <= most)
         return 0;
-    return weir_max_u64(weir_algorithm_of(limit)->wait_ns(limit, &ledger->state, event, most), 1);
+    return weir_max_u64(weir_limit_wait_ns(limit, &ledger->state, event, most), 1);
 }
 
 static uint64_t reset_after(const struct weir_limit *limit, const struct weir_ledger *ledger,
                             const struct weir_event *event)
 {
     uint64_t reset_ns = hold_ends_ns(ledger, event->now_ns, true);
-    if (weir_limit_used(limit, &ledger->state, event) > 0)
-        reset_ns = weir_max_u64(reset_ns, weir_algorithm_of(limit)->wait_ns(limit, &ledger->state, event, 0));
-    return reset_ns;
+    return weir_max_u64(reset_ns, weir_limit_wait_ns(limit, &ledger->state, event, 0));
 }
 
 static void add_holds(const struct weir_limit *limit, const struct weir_ledger *ledger, const struct weir_event *event,
@@ -341,8 +339,8 @@ static uint64_t grant(const struct weir_limit *limit, struct weir_ledger *ledger
         return 0;
     if (counts_holds(limit))
         weir_algorithm_of(limit)->add(limit, &ledger->state, event, granted);
-    stint->held += granted;
-    weir_assert(available(limit, ledger, event) == left - granted); /* what one holds nobody else gets */
+    stint->held = weir_add_sat(stint->held, granted);
+    weir_assert(available(limit, ledger, event) <= left - granted); /* what one holds nobody else gets */
     return granted;
 }
 

@@ -16,12 +16,14 @@ struct seen {
     uint64_t used, drained, newest_ns, next_ns, retry_ns;
 };
 
-static struct seen read_seen(struct layout_reader *r, const struct weir_remote_op *op, uint64_t now_ns)
+/* WEIR_ECORRUPT: too short, or a state that cannot be (value.c looks for the same). */
+static int read_seen(struct layout_reader *r, const struct weir_remote_op *op, uint64_t now_ns, struct seen *ret_seen)
 {
     struct seen s = { .limit = op->limit->limit, .event = weir_script_event(op, now_ns) };
     s.flags = (unsigned)layout_get(r, 1);
     s.state.fresh_at = layout_get(r, 8) & WEIR_TICKS_MASK;
     uint64_t second = layout_get(r, 8);
+    bool is_log = s.limit.algorithm == WEIR_SLIDING_LOG; /* of which the script tells what it needs */
     s.state.count = layout_get(r, 8);
     uint64_t debt_ticks = layout_get(r, 8);
     s.limit.ahead_max += weir_min_u64(debt_ticks, WEIR_TICKS_DEBT_MAX);
@@ -29,14 +31,17 @@ static struct seen read_seen(struct layout_reader *r, const struct weir_remote_o
         s.state.window = second;
     else if (s.limit.algorithm == WEIR_SLIDING_COUNTER)
         s.state.previous = second;
-    if (s.limit.algorithm == WEIR_SLIDING_LOG) {
+    if (is_log) {
         s.used = layout_get(r, 8);
         s.drained = layout_get(r, 8);
         s.newest_ns = layout_get(r, 8);
         s.next_ns = layout_get(r, 8);
         s.retry_ns = layout_get(r, 8);
     }
-    return s;
+    if (r->short_of_bytes || (!is_log && (second >> 63 || s.state.count >> 63)))
+        return WEIR_ECORRUPT;
+    *ret_seen = s;
+    return 0;
 }
 
 /* ---- a log ---- */
@@ -123,9 +128,9 @@ static int decode_decisions(struct weir_script_call *call, struct layout_reader 
             weir_script_judge_off(op, judged);
             continue;
         }
-        seen[i] = read_seen(r, op, call->now_ns);
-        if (r->short_of_bytes)
-            return WEIR_ECORRUPT;
+        int error = read_seen(r, op, call->now_ns, &seen[i]);
+        if (error)
+            return error;
         judge(&seen[i], op, judged);
         if (judged->admitted != ((seen[i].flags & LAYOUT_DONE_ADMITTED) != 0))
             return WEIR_ECORRUPT;
@@ -160,9 +165,10 @@ static int decode_refunds(struct weir_script_call *call, struct layout_reader *r
 {
     for (size_t i = 0; i < call->count; i++) {
         const struct weir_remote_op *op = &call->request->ops[call->ops[i].index];
-        struct seen s = read_seen(r, op, call->now_ns);
-        if (r->short_of_bytes)
-            return WEIR_ECORRUPT;
+        struct seen s;
+        int error = read_seen(r, op, call->now_ns, &s);
+        if (error)
+            return error;
         call->ops[i].units = op->limit->limit.algorithm == WEIR_SLIDING_LOG
                                  ? weir_min_u64(op->units, s.used)
                                  : weir_limit_refund(&s.limit, &s.state, &s.event, op->units);
@@ -222,7 +228,7 @@ int weir_script_call_decode(struct weir_script_call *call, const void *reply, si
     char letter = (char)layout_get(&r, 1);
     uint64_t now_ns = layout_get(&r, 8);
     int error = WEIR_ECORRUPT;
-    if (r.short_of_bytes || letter == 'C')
+    if (r.short_of_bytes || letter == 'C' || now_ns > INT64_MAX) /* nor is a clock in the year 2262 */
         return WEIR_ECORRUPT;
     if (letter == 'G')
         return call->gives_back ? 0 : WEIR_EUNKNOWN;

@@ -33,16 +33,23 @@ bool weir_value_alike(const struct weir_value *value, const struct weir_remote_l
     return memcmp(a, b, sizeof a) == 0;
 }
 
-/* What core/limit asserts of a limit must hold of these numbers, whoever wrote them. */
+/* What core/limit asserts of a limit must hold of these numbers, whoever wrote them: what weir_limit_init may make, and
+ * nothing else. */
 static bool sane(const struct weir_limit *limit)
 {
     if ((unsigned)limit->algorithm > WEIR_SLIDING_COUNTER || limit->shift < WEIR_TICKS_SHIFT_MIN ||
-        limit->shift > WEIR_TICKS_SHIFT_MAX || limit->emission == 0 || limit->span > 2 * WEIR_TICKS_SPAN_MAX ||
-        limit->ahead_max > 4 * WEIR_TICKS_SPAN_MAX || limit->period_ns == 0 || limit->capacity > WEIR_FILL_MAX_NS)
+        limit->shift > WEIR_TICKS_SHIFT_MAX || limit->emission == 0 || limit->emission > 4 * WEIR_TICKS_SPAN_MAX ||
+        limit->span > WEIR_TICKS_SPAN_MAX + 1 || limit->ahead_max < limit->span ||
+        limit->ahead_max > 4 * WEIR_TICKS_SPAN_MAX || limit->period_ns == 0 || limit->capacity > WEIR_FILL_MAX_NS ||
+        (limit->calendar && limit->algorithm != WEIR_FIXED_WINDOW))
         return false;
     if (weir_limit_is_bucket(limit))
-        return weir_mul_sat(limit->capacity, limit->emission) == limit->span;
-    return limit->span > 0 && (limit->algorithm != WEIR_SLIDING_LOG || limit->capacity <= WEIR_LOG_MAX);
+        return weir_mul_sat(limit->capacity, limit->emission) == limit->span && limit->span <= WEIR_TICKS_SPAN_MAX;
+    if (limit->algorithm == WEIR_SLIDING_LOG && limit->capacity > WEIR_LOG_MAX)
+        return false;
+    if (limit->algorithm == WEIR_SLIDING_COUNTER && limit->ahead_max < 2 * limit->span)
+        return false;
+    return limit->span == weir_ticks_of(limit->period_ns, limit->shift, WEIR_TICKS_SPAN_MAX) + (limit->shift < 0);
 }
 
 static bool read_parameters(struct layout_reader *r, struct weir_value *value)
@@ -52,9 +59,10 @@ static bool read_parameters(struct layout_reader *r, struct weir_value *value)
     if (!magic || memcmp(magic, LAYOUT_MAGIC, 4) != 0)
         return false;
     limit->algorithm = (enum weir_algorithm)layout_get(r, 1);
-    limit->calendar = layout_get(r, 1) == 1;
+    uint64_t calendar = layout_get(r, 1);
+    limit->calendar = calendar == 1;
     limit->shift = (int32_t)layout_get(r, 1) - 64;
-    bool revised = layout_get(r, 1) == LAYOUT_REVISED;
+    uint64_t revised = layout_get(r, 1);
     limit->capacity = layout_get(r, 8);
     limit->emission = layout_get(r, 8);
     limit->span = layout_get(r, 8);
@@ -62,12 +70,14 @@ static bool read_parameters(struct layout_reader *r, struct weir_value *value)
     limit->period_ns = layout_get(r, 8);
     value->calendar_hash = layout_get(r, 8);
     value->revision = WEIR_REVISION_FIRST;
-    if (revised) {
+    if (revised == LAYOUT_REVISED) {
         value->revision = (uint32_t)(value->calendar_hash >> 32);
         value->calendar_hash = (uint32_t)value->calendar_hash;
     }
     limit->inverse = limit->emission > 0 ? UINT64_MAX / limit->emission : 0;
-    return sane(limit);
+    /* Else these bytes would not be those of any limit, and the value a changed one at each turn. */
+    bool plain = calendar <= 1 && revised <= LAYOUT_REVISED && (!revised || value->revision > WEIR_REVISION_FIRST);
+    return plain && sane(limit);
 }
 
 static bool is_log(const struct weir_limit *limit)
@@ -96,8 +106,10 @@ void weir_value_deinit(struct weir_value *value)
     value->ledger = (struct weir_ledger){ 0 };
 }
 
-static void read_stints(struct layout_reader *r, struct weir_ledger *ledger)
+/* In the order of their names, none twice; and no more is held than any limit has. */
+static bool read_stints(struct layout_reader *r, struct weir_ledger *ledger)
 {
+    uint64_t before = 0;
     for (uint32_t i = 0; i < ledger->stints_count; i++) {
         struct weir_ledger_stint *stint = &ledger->stints[i];
         stint->stint = layout_get(r, 8);
@@ -106,7 +118,11 @@ static void read_stints(struct layout_reader *r, struct weir_ledger *ledger)
         stint->held = layout_get(r, 8);
         stint->granted = layout_get(r, 8);
         stint->until_ns = layout_get(r, 8);
+        if (stint->stint <= before)
+            return false;
+        before = stint->stint;
     }
+    return weir_ledger_held(ledger) <= WEIR_FILL_MAX_NS;
 }
 
 /* Runs as single units. Times ascend, and no more units than a log may ever have. */
@@ -117,13 +133,23 @@ static bool read_runs(struct layout_reader *r, struct weir_log *log, uint64_t be
         return false;
     for (uint64_t i = 0; i < runs; i++) {
         uint64_t time = layout_get(r, 8), upto = layout_get(r, 8);
-        if (upto < before || upto - before > log->room - log->used || time < newest)
+        if (upto < before || upto - before > weir_min_u64(log->room, WEIR_LOG_MAX) - log->used || time < newest)
             return false;
         for (; before < upto; before++)
             log->times[log->used++] = time;
         newest = time;
     }
     return true;
+}
+
+/* A log is fresh a period after its newest entry, or after a refund that was later. */
+static bool is_fresh_after_log(const struct weir_limit *limit, const struct weir_state *state)
+{
+    const struct weir_log *log = &state->log;
+    if (log->used == 0)
+        return true;
+    uint64_t newest = weir_ticks_at(log->times[log->used - 1], limit->shift);
+    return weir_ticks_until(state->fresh_at, newest) >= limit->span;
 }
 
 static bool read_state(struct layout_reader *r, struct weir_value *value)
@@ -146,8 +172,25 @@ static bool read_state(struct layout_reader *r, struct weir_value *value)
         return false;
     value->rewrite = value->limit.algorithm == WEIR_SLIDING_LOG && second >> 50 > 0;
     value->ledger.stints_count = (uint32_t)stints;
-    read_stints(r, &value->ledger);
-    return read_runs(r, &state->log, second, first, runs) && !r->short_of_bytes;
+    return read_stints(r, &value->ledger) && read_runs(r, &state->log, second, first, runs) &&
+           is_fresh_after_log(&value->limit, state) && !r->short_of_bytes;
+}
+
+/* Times so far from now that they say nothing modulo 2^59 ticks are those of a clock that jumped, or of holds of which
+ * all that was charged is long refilled. */
+static void cut_far(struct weir_value *value, uint64_t now_ns)
+{
+    struct weir_state *state = &value->ledger.state;
+    uint64_t far_ns = weir_value_far_ns(&value->limit), latest_ns = value->at_ns;
+    if (state->log.used > 0)
+        latest_ns = weir_max_u64(latest_ns, state->log.times[state->log.used - 1]);
+    if (weir_sub_sat(latest_ns, now_ns) > far_ns)
+        state->fresh_at = weir_ticks_add(weir_ticks_at(now_ns, value->limit.shift), 2 * WEIR_TICKS_DEBT_MAX - 1);
+    for (uint32_t i = 0; i < value->ledger.stints_count; i++) {
+        struct weir_ledger_stint *stint = &value->ledger.stints[i];
+        if (weir_sub_sat(now_ns, stint->until_ns) > far_ns)
+            stint->held = 0;
+    }
 }
 
 int weir_value_read(const struct weir_remote_limit *remote, uint32_t revision, uint64_t now_ns, const uint8_t *bytes,
@@ -183,6 +226,7 @@ int weir_value_read(const struct weir_remote_limit *remote, uint32_t revision, u
         for (uint32_t i = 0; i < value.ledger.stints_count; i++)
             value.ledger.stints[i].held = 0;
     }
+    cut_far(&value, now_ns);
     *ret_value = value;
     return 0;
 }
