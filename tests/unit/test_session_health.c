@@ -154,12 +154,26 @@ static void a_connection__tells_of_runs_that_are_known(void **state)
     assert_int_equal(health.known.run_count, 1);
 }
 
+/* Of a timeline that is the first there is but one. */
+static void a_branch__is_none_on_the_first_timeline(void **state)
+{
+    (void)state;
+    struct weir_shown shown = primary(1, 104);
+    shown.started = 77;
+    assert_int_equal(weir_health_branch(&servers[A], &shown), 0);
+    shown.timeline = 0;
+    assert_int_equal(weir_health_branch(&servers[A], &shown), 0);
+    shown.timeline = 2;
+    assert_int_equal(weir_health_branch(&servers[A], &shown), weir_branch_of(shown.system, 2, 77));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(health__follows_what_the_servers_answer, begin),
         cmocka_unit_test_setup(health__of_a_failover, begin),
         cmocka_unit_test_setup(health__of_one_that_stands_still, begin),
+        cmocka_unit_test_setup(a_branch__is_none_on_the_first_timeline, begin),
         cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

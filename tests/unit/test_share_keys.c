@@ -3,6 +3,7 @@
  * engine/share_keys and share_key: the table of a share host's keys, when each is woken, and which terms it follows. */
 #include "engine/share_keys.h"
 #include "fixture.h"
+#include "random.h"
 
 static struct weir_share_key key_of(uint64_t number)
 {
@@ -114,9 +115,108 @@ static void another_limit_makes_the_engines_word_void(void **state)
     weir_remote_limit_drop(other);
 }
 
+/* ---- against a list ---- */
+
+enum { MODEL_KEYS = 14, MODEL_ROOM = 8, MODEL_GONE = 6 };
+enum where { OUT, IN, GONE };
+
+struct model {
+    struct weir_share_key key;
+    enum where where;
+    uint64_t used; /* the later, the greater */
+    bool busy;     /* in the middle of a request */
+};
+
+/* Of the idle ones the longest unused, else of the others. */
+static struct weir_share_key *slow_victim(struct model *all)
+{
+    for (int idle = 1; idle >= 0; idle--) {
+        struct model *best = NULL;
+        for (size_t i = 0; i < MODEL_KEYS; i++)
+            if (all[i].where == IN && all[i].key.idle == idle && !all[i].busy && (!best || all[i].used < best->used))
+                best = &all[i];
+        if (best)
+            return &best->key;
+    }
+    return NULL;
+}
+
+static void check_model(struct weir_share_keys *keys, struct model *all)
+{
+    size_t in = 0, gone = 0;
+    for (size_t i = 0; i < MODEL_KEYS; i++) {
+        struct weir_share_key *key = &all[i].key;
+        in += all[i].where == IN;
+        gone += all[i].where == GONE;
+        assert_ptr_equal(weir_share_keys_find(keys, &key->key), all[i].where == IN ? key : NULL);
+        for (int leased = 0; leased < 2; leased++)
+            assert_ptr_equal(weir_share_keys_left(keys, &key->key, leased),
+                             all[i].where == GONE && key->leased == leased ? key : NULL);
+    }
+    assert_int_equal(keys->count, in);
+    assert_int_equal(keys->gone_count, gone);
+    assert_ptr_equal(weir_share_keys_victim(keys), slow_victim(all));
+}
+
+static void keys__that_come_leave_and_return_are_found_as_a_list_finds_them(void **state)
+{
+    (void)state;
+    struct weir_share_keys keys;
+    struct model all[MODEL_KEYS];
+    struct test_random random = { test_random_seed() };
+    memset(all, 0, sizeof all);
+    assert_int_equal(weir_share_keys_init(&keys, MODEL_ROOM, MODEL_GONE), 0);
+    for (size_t i = 0; i < MODEL_KEYS; i++)
+        all[i].key = (struct weir_share_key){ .leased = i % 2, .key = { .id = { i / 3, i % 3 } } };
+    for (uint64_t step = 1; step < 30000; step++) {
+        struct model *one = &all[test_random_below(&random, MODEL_KEYS)];
+        struct weir_share_key *key = &one->key;
+        uint64_t what = test_random_below(&random, 6);
+        if (one->where != OUT && what == 0) { /* also of one that has left: it is so when it comes back */
+            bool idle = test_random_below(&random, 2);
+            if (key->idle != idle && one->where == IN)
+                one->used = step;
+            weir_share_keys_set_idle(&keys, key, idle);
+            assert_int_equal(key->idle, idle);
+        } else if (one->where == IN && what == 1) {
+            weir_share_keys_touch(&keys, key);
+            one->used = step;
+        } else if (one->where == IN && what == 2) {
+            one->busy = !one->busy;
+            key->reserved = one->busy;
+        } else if (one->where == IN && what == 3 && keys.gone_count < MODEL_GONE) {
+            weir_share_keys_leave(&keys, key);
+            one->where = GONE;
+        } else if (one->where == GONE && what == 4) {
+            key->reserved = one->busy = false;
+            weir_share_keys_remove(&keys, key);
+            key->gone = key->idle = false;
+            one->where = OUT;
+        } else if (one->where != IN && what == 5 && keys.count < MODEL_ROOM) {
+            if (one->where == GONE)
+                weir_share_keys_return(&keys, key);
+            else
+                weir_share_keys_insert(&keys, key);
+            one->where = IN;
+            one->used = step;
+        }
+        check_model(&keys, all);
+    }
+    for (size_t i = 0; i < MODEL_KEYS; i++) {
+        all[i].key.reserved = 0;
+        if (all[i].where == IN)
+            weir_share_keys_leave(&keys, &all[i].key);
+        if (all[i].where != OUT)
+            weir_share_keys_remove(&keys, &all[i].key);
+    }
+    assert_int_equal(keys.gone_count, 0);
+    weir_share_keys_deinit(&keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys__that_come_leave_and_return_are_found_as_a_list_finds_them),
         cmocka_unit_test(who_has_left_is_not_found),
         cmocka_unit_test(who_wants_to_be_woken_earlier_is),
         cmocka_unit_test(a_key_follows_each_of_its_terms),
