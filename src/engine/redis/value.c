@@ -226,7 +226,8 @@ int weir_value_read(const struct weir_remote_limit *remote, uint32_t revision, u
         for (uint32_t i = 0; i < value.ledger.stints_count; i++)
             value.ledger.stints[i].held = 0;
     }
-    cut_far(&value, now_ns);
+    if (size > 0)
+        cut_far(&value, now_ns);
     *ret_value = value;
     return 0;
 }
