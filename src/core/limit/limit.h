@@ -90,8 +90,9 @@ struct weir_event {
 int weir_limit_init(struct weir_limit *limit, const struct weir_limit_spec *spec, uint64_t skew_max_ns,
                     struct weir_fault *ret_fault);
 
-/* Of a calendar limit: its zone puts wall clocks back by at most so much at a time, and a day is so much longer. More
- * than a sixteenth of the period is not expected otherwise: Antarctica/Troll has a day of 26 hours. */
+/* Of a calendar limit, after weir_limit_init: the zone's wall clocks are put back by at most so much at one time, and
+ * that day is so much longer. weir_limit_init allows for a sixteenth of the period; Antarctica/Troll has a day of 26
+ * hours, which needs more. */
 void weir_limit_zone_falls_back(struct weir_limit *limit, uint64_t back_ns);
 
 struct weir_state weir_state_fresh(const struct weir_limit *limit, uint64_t now_ns);
