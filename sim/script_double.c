@@ -142,12 +142,8 @@ static bool load(struct op *op, uint64_t now_ns)
 {
     if (weir_value_read(&op->remote, op->revision, now_ns, op->stored->bytes, op->stored->size, &op->value) != 0)
         return false;
-    struct weir_limit own = op->value.limit;
-    own.ahead_max += weir_value_debt_ticks(&op->value);
-    if (weir_limit_jumped(&own, &op->value.ledger.state, now_ns)) {
-        weir_limit_settle(&own, &op->value.ledger.state, &op->event);
+    if (weir_ledger_settle(&op->value.limit, &op->value.ledger, &op->event))
         save(op, now_ns);
-    }
     return true;
 }
 

@@ -69,6 +69,73 @@ static void window_of_years(struct server *server)
     weir_remote_limit_drop(limit);
 }
 
+/* A node tells that it spent `spent`, and takes `want`. */
+static void tell(struct server *server, struct weir_remote_op *op, uint64_t stint, uint64_t spent, uint64_t want)
+{
+    struct weir_script_call call;
+    op->ask = (struct weir_share_ask){
+        .stint = stint, .seq = 1, .spent = spent, .want = want, .ttl_ns = 60 * WEIR_NS_PER_SECOND
+    };
+    check(ask(server, WEIR_REMOTE_ASK, op, 1, NULL, &call) == 0 && op->answer.granted == want, "a node asks");
+}
+
+/* `after` of the step back by `back` a unit is due, and 0.2 s earlier none is. */
+static void due_after(struct server *server, struct weir_remote_op *op, uint64_t back_ns, uint64_t after_ns)
+{
+    clock_ns -= back_ns;
+    check(decide(server, op) == 0 && !op->verdict.admitted, "the clock comes back: refused");
+    clock_ns += after_ns - WEIR_NS_PER_SECOND / 5;
+    check(decide(server, op) == 0 && !op->verdict.admitted, "what is owed is owed still");
+    clock_ns += WEIR_NS_PER_SECOND / 5;
+    check(decide(server, op) == 0 && op->verdict.admitted, "and no longer than that");
+    clock_ns = NOW_NS;
+}
+
+/* A key in debt becomes empty, as any other, and its debt stays: 45 units, of which 10 refill in a second. */
+static void debt_of_a_clock_that_steps_back(struct server *server)
+{
+    const uint64_t second = WEIR_NS_PER_SECOND;
+    struct weir_limit_spec spec = { .count = 10, .period_ns = second, .burst = 20 };
+    const struct weir_remote_limit *limit = limit_of(spec);
+    struct weir_remote_op op = op_of(limit, "owes", 1);
+    tell(server, &op, 7, 65, 0);
+    due_after(server, &op, 2 * second, 4600 * second / 1000);
+
+    op = op_of(limit, "owes, and a unit is held", 1);
+    tell(server, &op, 8, 0, 1);
+    tell(server, &op, 7, 65, 0);
+    due_after(server, &op, 30 * second, 4700 * second / 1000);
+    weir_remote_limit_drop(limit);
+
+    struct weir_limit_spec counter = { .algorithm = WEIR_SLIDING_COUNTER, .count = 10, .period_ns = second };
+    limit = limit_of(counter);
+    op = op_of(limit, "owes in a window", 1);
+    clock_ns = NOW_NS / second * second + second / 2;
+    tell(server, &op, 7, 20, 0);
+    clock_ns -= second * 6 / 10;
+    check(decide(server, &op) == 0 && !op.verdict.admitted, "the clock comes back into the window before");
+    clock_ns += second * 6 / 10;
+    check(decide(server, &op) == 0 && !op.verdict.admitted, "half of 20 is used half a window later");
+    clock_ns = NOW_NS;
+    weir_remote_limit_drop(limit);
+}
+
+/* Nor does a reload in that very moment forgive it: 65 are used of 20 before and of 40 after. */
+static void debt_reloaded_as_the_clock_steps_back(struct server *server)
+{
+    const uint64_t second = WEIR_NS_PER_SECOND;
+    struct weir_limit_spec spec = { .count = 10, .period_ns = second, .burst = 20 };
+    const struct weir_remote_limit *before = limit_of(spec), *after;
+    struct weir_remote_op op = op_of(before, "owes, and is reloaded", 1);
+    tell(server, &op, 7, 65, 0);
+    spec.burst = 40;
+    after = limit_of(spec);
+    op.limit = after;
+    due_after(server, &op, 2 * second, 2600 * second / 1000);
+    weir_remote_limit_drop(before);
+    weir_remote_limit_drop(after);
+}
+
 /* Production's text takes no time from anybody. */
 static void test_time(struct server *server)
 {
@@ -111,6 +178,8 @@ int main(int argc, char **argv)
     log_of_a_clock_that_steps_back(&server);
     ticks_that_wrapped(&server);
     window_of_years(&server);
+    debt_of_a_clock_that_steps_back(&server);
+    debt_reloaded_as_the_clock_steps_back(&server);
     test_time(&server);
     server_close(&server);
     return failures > 0;

@@ -431,6 +431,31 @@ static void ledger__a_debt_that_was_paid_is_none(void **state)
     assert_int_equal(world.ledger.debt, 0);
 }
 
+/* A key in debt that lies further ahead than span and debt allow becomes empty, not free of what it owes. */
+static void ledger__a_clock_that_comes_back_forgives_no_debt(void **state)
+{
+    (void)state;
+    begin(&bucket);
+    ask(1, 65, 0, 0);
+    assert_int_equal(world.ledger.debt, 45);
+    world.now_ns -= 2 * SECOND;
+    assert_int_equal(remaining(), 0);
+    world.now_ns += 4500 * MS;
+    assert_int_equal(remaining(), 0);
+    world.now_ns += 100 * MS;
+    assert_int_equal(remaining(), 1);
+
+    struct weir_limit_spec counter = { .algorithm = WEIR_SLIDING_COUNTER, .count = 10, .period_ns = SECOND };
+    begin(&counter);
+    world.now_ns -= world.now_ns % SECOND;
+    world.now_ns += 10 * SECOND + 500 * MS;
+    ask(1, 20, 0, 0);
+    world.now_ns -= 600 * MS; /* into the window before */
+    assert_int_equal(remaining(), 0);
+    world.now_ns += 600 * MS; /* of the one before half counts: all that may be used */
+    assert_int_equal(remaining(), 0);
+}
+
 static void ledger__makes_no_room_for_what_is_over(void **state)
 {
     (void)state;
@@ -469,6 +494,7 @@ int main(void)
         cmocka_unit_test(ledger__of_a_closed_window_no_more_comes_back_than_was_taken),
         cmocka_unit_test(ledger__a_debt_longer_than_any_log_keeps_its_newest_entries),
         cmocka_unit_test(ledger__a_debt_that_was_paid_is_none),
+        cmocka_unit_test(ledger__a_clock_that_comes_back_forgives_no_debt),
         cmocka_unit_test(ledger__makes_no_room_for_what_is_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,8 +48,11 @@ static void charge_always(const struct weir_limit *limit, struct weir_ledger *le
 {
     if (units == 0)
         return;
-    weir_algorithm_of(limit)->add(limit, &ledger->state, event, units);
-    uint64_t over = weir_sub_sat(weir_algorithm_of(limit)->used(limit, &ledger->state, event), limit->capacity);
+    const struct weir_algorithm_ops *algorithm = weir_algorithm_of(limit);
+    if (algorithm->used(limit, &ledger->state, event) <= limit->capacity)
+        ledger->debt = 0; /* paid since */
+    algorithm->add(limit, &ledger->state, event, units);
+    uint64_t over = weir_sub_sat(algorithm->used(limit, &ledger->state, event), limit->capacity);
     ledger->debt = over > 0 ? weir_max_u64(ledger->debt, over) : 0;
 }
 
@@ -96,11 +99,23 @@ static void cut_deadlines(struct weir_ledger *ledger, uint64_t now_ns)
         ledger->stints[i].until_ns = weir_min_u64(ledger->stints[i].until_ns, latest);
 }
 
+bool weir_ledger_settle(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event)
+{
+    struct weir_limit own = limit_in_debt(limit, ledger);
+    if (!weir_limit_jumped(&own, &ledger->state, event->now_ns))
+        return false;
+    weir_limit_settle(&own, &ledger->state, event);
+    /* A log of which all lies at now admits nothing for a period, however much it is. */
+    if (ledger->debt > 0 && limit->algorithm != WEIR_SLIDING_LOG)
+        weir_algorithm_of(limit)->add(limit, &ledger->state, event, ledger->debt);
+    weir_assert(limit->calendar || !weir_limit_jumped(&own, &ledger->state, event->now_ns));
+    return true;
+}
+
 void weir_ledger_expire(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event)
 {
     weir_assert(ledger->stints_count <= ledger->stints_max);
-    struct weir_limit own = limit_in_debt(limit, ledger);
-    weir_limit_settle(&own, &ledger->state, event);
+    weir_ledger_settle(limit, ledger, event);
     cut_deadlines(ledger, event->now_ns);
     bool closed = limit->calendar && ledger->state.window < event->window.id;
     for (uint32_t i = 0; closed && i < ledger->stints_count; i++)

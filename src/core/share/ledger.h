@@ -46,6 +46,10 @@ struct weir_ledger {
     uint32_t stints_count, stints_max;
 };
 
+/* A key of a clock that came back becomes empty as of now, and its debt stays: returns whether it was one. Expire does
+ * it first, itself. A log needs room for its capacity. */
+bool weir_ledger_settle(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event);
+
 /* Forfeits what is overdue at event->now_ns. Decide and ask do it first, themselves. A log needs room for it. */
 void weir_ledger_expire(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event);
 

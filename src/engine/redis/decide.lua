@@ -120,15 +120,20 @@ local function store(o)
     if redis.call('PTTL', o.key) < tonumber(ttl_ms) then redis.call('PEXPIRE', o.key, ttl_ms) end
 end
 
--- A key of a jumped clock becomes empty as of now, which is written at once: from here on it is a key like any other.
+-- A key of a jumped clock becomes empty as of now, and its debt stays. That is written at once: from here on it is a key
+-- like any other.
 local function settle(o)
     o.fresh_h, o.fresh_l = ticks_now(o)
     o.previous_h, o.previous_l, o.count_h, o.count_l, o.runs, o.first = 0, 0, 0, 0, 0, 0
     if is_bucket(o) then
-        o.fresh_h, o.fresh_l = ticks_add(o.fresh_h, o.fresh_l, o.span_h, o.span_l)
+        local h, l = add(o.span_h, o.span_l, o.debt_ticks_h, o.debt_ticks_l)
+        h, l = min(h, l, DEBT_MAX, 0)
+        o.fresh_h, o.fresh_l = ticks_add(o.fresh_h, o.fresh_l, h, l)
         o.changed = true
-    else
+    elseif o.algorithm == LOG then
         charge(o, o.capacity_h, o.capacity_l)
+    else
+        charge(o, add(o.capacity_h, o.capacity_l, o.debt_h, o.debt_l))
     end
     o.settled = true
     store(o)

@@ -5,7 +5,7 @@ local VALUE_SIZE, STINT_SIZE, RUN_SIZE, PARAMETERS = 120, 48, 16, 56
 local DECIDE, PEEK, REFUND, FORGET, ASK, GIVE_BACK = 0, 1, 2, 3, 4, 5
 local LEAKY, FIXED, LOG, COUNTER = 1, 2, 3, 4
 local W, P24, FLOOR = 4294967296, 16777216, math.floor
-local RING, HALF = 134217728, 67108864 -- the high limbs of 2^59 and 2^58
+local RING, HALF, DEBT_MAX = 134217728, 67108864, 33554432 -- the high limbs of 2^59, 2^58 and 2^57
 local LOG_WRAP = 262144 -- the high limb of 2^50: sums of a log stay below 2^53
 local REQUEST_TTL_MS = 60000
 

@@ -88,6 +88,8 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
     value->calendar_hash = op->limit->calendar_hash;
     if (alike) /* nothing to carry, and nothing to reset */
         return;
+    if (weir_limit_is_bucket(&from) || from.algorithm == WEIR_SLIDING_COUNTER)
+        weir_ledger_settle(&from, &value->ledger, &event); /* what is owed is carried too */
     from.ahead_max += weir_value_debt_ticks(value);
     if (in_state(&from))
         state->count = weir_sub_sat(state->count, held);
@@ -134,18 +136,21 @@ static bool is_beyond(const struct weir_value *value, const struct weir_remote_o
 static bool ask(struct weir_script_op *mine, const struct weir_remote_op *op, struct weir_value *value, uint64_t now_ns)
 {
     struct weir_event event = weir_script_event(op, now_ns);
+    bool settled = weir_ledger_settle(&value->limit, &value->ledger, &event);
     weir_ledger_ask(&value->limit, &value->ledger, &event, &op->ask, &mine->answer);
-    return !mine->answer.stale;
+    return settled || !mine->answer.stale;
 }
 
-/* Forfeits what is overdue; whether anything was, which even a peek must then write: it is remembered from then on. */
+/* Settles a key of a clock that came back and forfeits what is overdue; whether anything was, which even a peek must
+ * then write: it is remembered from then on. */
 static bool expire(const struct weir_remote_op *op, struct weir_value *value, uint64_t now_ns)
 {
     struct weir_event event = weir_script_event(op, now_ns);
     uint32_t count = value->ledger.stints_count;
     uint64_t held = weir_ledger_held(&value->ledger);
+    bool settled = weir_ledger_settle(&value->limit, &value->ledger, &event);
     weir_ledger_expire(&value->limit, &value->ledger, &event);
-    return value->ledger.stints_count != count || weir_ledger_held(&value->ledger) != held;
+    return settled || value->ledger.stints_count != count || weir_ledger_held(&value->ledger) != held;
 }
 
 static bool refund(struct weir_script_op *mine, const struct weir_remote_op *op, struct weir_value *value,
