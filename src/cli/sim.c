@@ -89,7 +89,7 @@ struct flags {
     enum weir_sim_plant plant;
     uint64_t seed, from, to, seconds, clients, latency_ns, loss_ppm;
     bool algorithm, no_faults, json, soak, loss, help;
-    const char *plot, *write;
+    const char *plot, *write, *range; /* the option by which one was given */
     struct weir_sim_fault partitions[8];
     uint32_t partitions_count;
     char options[512]; /* what shapes a plan besides mode and seed, to be repeated */
@@ -97,7 +97,7 @@ struct flags {
 
 static int complain(const char *option, const char *value, const char *what)
 {
-    fprintf(stderr, "weir: --%s %s: %s\n", option, value, what);
+    fprintf(stderr, "weir: --%s%s%s: %s\n", option, *value ? " " : "", value, what);
     return WEIR_EXIT_ERROR;
 }
 
@@ -162,6 +162,8 @@ static int limit_read(struct flags *flags, const char *text)
     struct weir_fault fault;
     if (weir_rate_parse(text, &parsed, &fault) != 0)
         return complain("limit", text, fault.text);
+    if (parsed.count == 0 || parsed.count / 1000000 > parsed.period_ns / WEIR_NS_PER_SECOND + 1)
+        return complain("limit", text, "must be above 0 and at most a million a second: every request is played");
     flags->limit.count = parsed.count;
     flags->limit.period_ns = parsed.period_ns;
     return 0;
@@ -240,8 +242,10 @@ static int number_option_read(struct flags *flags, int option, const char *name,
     case OPTION_SEED:
         return weir_sim_number_read(name, value, 0, UINT64_MAX, &flags->seed);
     case OPTION_FROM:
+        flags->range = name;
         return weir_sim_number_read(name, value, 0, UINT64_MAX, &flags->from);
     case OPTION_TO:
+        flags->range = name;
         return weir_sim_number_read(name, value, 0, UINT64_MAX, &flags->to);
     case OPTION_NODES:
         failed = weir_sim_number_read(name, value, 1, WEIR_SIM_NODES_MAX, &number);
@@ -315,10 +319,9 @@ static int flags_read(int argc, char **argv, struct flags *flags)
     if (flags->limit.period_ns == 0 && flags->limit.burst > 0)
         return complain("burst", "", "needs --limit");
     flags->fixed.algorithm = flags->algorithm;
-    uint64_t count = flags->limit.count, period_ns = flags->limit.period_ns;
-    if (period_ns > 0 && (count == 0 || count / 1000000 > period_ns / WEIR_NS_PER_SECOND + 1))
-        return complain("limit", "", "must be above 0 and at most a million a second: every request is played");
     flags->fixed.limit = flags->limit;
+    if (!flags->soak && flags->range)
+        return complain(flags->range, "", "goes with --soak; --seed chooses one run");
     if (flags->soak && flags->from >= flags->to)
         return complain("to", "", "must be above --from");
     return 0;

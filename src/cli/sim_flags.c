@@ -30,6 +30,8 @@ static bool plant_read(const char *text, const char *(*plant_name)(unsigned plan
     while ((name = plant_name(plant)) && strcmp(name, text) != 0)
         plant++;
     *ret_plant = plant;
+    if (!name)
+        fprintf(stderr, "weir: --plant %s: there is no such mistake\n", text);
     return name;
 }
 
@@ -70,7 +72,14 @@ bool weir_sim_flags_read(int argc, char **argv, const char *kind, const char *(*
             good = false;
         }
     }
-    good = good && optind == argc && (flags.to == 0 || flags.from < flags.to);
+    if (good && (flags.from > 0 || flags.to > 0) && flags.from >= flags.to) {
+        fprintf(stderr, "weir: --to %" PRIu64 ": must be above --from\n", flags.to);
+        good = false;
+    }
+    if (good && optind < argc) {
+        fprintf(stderr, "weir: %s: not an option\n", argv[optind]);
+        good = false;
+    }
     if (!good)
         fprintf(stderr, "weir: try weir sim --%s --help\n", kind);
     *ret_flags = flags;

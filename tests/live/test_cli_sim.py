@@ -100,6 +100,20 @@ class Sim(unittest.TestCase):
                 self.assertEqual((result.returncode, result.stdout), (2, ''))
                 self.assertIn('weir', result.stderr)
 
+    def test_what_is_wrong_names_the_place(self):
+        for arguments, said in ((['--limit', '0/s'], '--limit 0/s: must be above 0'),
+                                (['--burst', '5'], '--burst: needs --limit'),
+                                (['--from', '1', '--to', '5'], '--to: goes with --soak'),
+                                (['--from', '5'], '--from: goes with --soak'),
+                                (['--locks', '--from', '5', '--to', '3'], '--to 3: must be above --from'),
+                                (['--locks', '--from', '5'], '--to 0: must be above --from'),
+                                (['--sessions', '--plant', 'x'], '--plant x: there is no such mistake'),
+                                (['--locks', 'x'], 'x: not an option')):
+            with self.subTest(arguments=arguments):
+                result = sim(*arguments)
+                self.assertEqual((result.returncode, result.stdout), (2, ''))
+                self.assertIn(said, result.stderr)
+
     def test_the_largest_slack_ends(self):
         for mode in ('batched', 'gossip'):
             self.assertEqual(sim('--mode', mode, '--limit', '100/s', '--slack', 10 ** 12, '--seed', 3).returncode, 0)
