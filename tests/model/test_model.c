@@ -17,11 +17,7 @@
 
 static uint64_t default_ops(void)
 {
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    if (effort && strcmp(effort, "short") == 0) {
-        return 100000;
-    }
-    return effort && strcmp(effort, "soak") == 0 ? 12000000 : 1000000;
+    return test_effort(100000, 1000000, 12000000);
 }
 
 static double share(uint64_t part, uint64_t whole)

@@ -16,17 +16,12 @@
 
 static uint64_t seed_first;
 
-static bool is_short(void)
-{
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    return effort && strcmp(effort, "short") == 0;
-}
-
 static void locks__hold_whatever_happens(void **state)
 {
     (void)state;
     struct weir_sim_locks_result result, sum = { .broken = NULL };
-    for (uint64_t seed = seed_first; seed < seed_first + (is_short() ? 300 : 3000); seed++) {
+    uint64_t runs = test_effort(300, 3000, 3000);
+    for (uint64_t seed = seed_first; seed < seed_first + runs; seed++) {
         weir_sim_locks_run(seed, WEIR_SIM_LOCKS_NONE, &result);
         if (result.broken)
             fail_msg("weir sim --locks --seed %llu: %s", (unsigned long long)seed, result.broken);

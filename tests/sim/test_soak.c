@@ -16,12 +16,6 @@
 
 static uint64_t seed_first;
 
-static bool is_short(void)
-{
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    return effort && strcmp(effort, "short") == 0;
-}
-
 static void run(const struct weir_sim_plan *plan, struct weir_sim_result *ret_result)
 {
     struct weir_fault fault;
@@ -35,7 +29,7 @@ static void slice(const struct weir_sim_mode *mode, uint64_t runs)
     struct weir_sim_cover cover = { 0 };
     struct weir_sim_plan plan;
     unsigned drawn = 0;
-    runs = is_short() ? 20 : runs;
+    runs = test_effort(10, runs, runs);
     for (uint64_t seed = seed_first; seed < seed_first + runs; seed++) {
         weir_sim_plan_seeded(&plan, mode, seed, NULL);
         run(&plan, &result);

@@ -57,6 +57,7 @@ struct net {
     uint64_t words_max;                /* of a message */
     struct net_node node[NET_NODES];
     struct net_mail mail[NET_MAIL];
+    size_t mail_used; /* behind them none ever was under way: a mail is large, to look at each took most of the time */
     struct net_admitted admitted[NET_KEYS][NET_ADMITTED];
     size_t admitted_count[NET_KEYS];
     uint64_t starts, crashes, refused;
@@ -175,6 +176,7 @@ static inline void net_post(struct net *net, const struct net_mail *mail)
         if (net->mail[m].at_ns > 0)
             continue;
         net->mail[m] = *mail;
+        net->mail_used = m < net->mail_used ? net->mail_used : m + 1;
         net->mail[m].at_ns = net->now_ns + 1 + test_random_below(&net->random, net->latency_ns);
         for (size_t w = 0; w < mail->count; w++)
             for (uint32_t j = 0; j < net->nodes; j++)
@@ -227,7 +229,7 @@ static inline void net_pass(struct net *net, uint64_t ns)
         struct net_mail *next = NULL;
         uint64_t at_ns = end_ns;
         uint32_t say = net->nodes;
-        for (size_t m = 0; m < NET_MAIL; m++)
+        for (size_t m = 0; m < net->mail_used; m++)
             if (net->mail[m].at_ns > 0 && net->mail[m].at_ns <= at_ns) {
                 next = &net->mail[m];
                 at_ns = next->at_ns;

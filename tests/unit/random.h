@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct test_random {
@@ -35,6 +36,15 @@ static inline uint64_t test_random_seed(void)
     uint64_t seed = asked ? strtoull(asked, NULL, 0) : (uint64_t)time(NULL) * UINT64_C(1000003) ^ (uint64_t)clock();
     printf("WEIR_SEED=%llu\n", (unsigned long long)seed);
     return seed;
+}
+
+/* How often, by WEIR_TEST_EFFORT: a slice (under a sanitizer), as usual, or the full count. */
+static inline uint64_t test_effort(uint64_t slice, uint64_t usual, uint64_t full)
+{
+    const char *effort = getenv("WEIR_TEST_EFFORT");
+    if (!effort)
+        return usual;
+    return strcmp(effort, "short") == 0 ? slice : strcmp(effort, "soak") == 0 ? full : usual;
 }
 
 #endif

@@ -159,8 +159,7 @@ static void replace(struct world *world, uint64_t turn)
 
 static uint64_t replacements(void)
 {
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    return effort && strcmp(effort, "soak") == 0 ? 20000 : effort && strcmp(effort, "short") == 0 ? 40 : 150;
+    return test_effort(40, 150, 20000);
 }
 
 /* More keys than one, so that a walk takes its time. */

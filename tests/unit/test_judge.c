@@ -191,8 +191,7 @@ static void judge__agrees_with_all_pairs_on_random_histories(void **state)
     (void)state;
     uint64_t seed = test_random_seed(), violated = 0, needless = 0, lost = 0;
     unsigned limited = 0;
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    uint64_t histories = effort && strcmp(effort, "short") == 0 ? HISTORIES / 10 : HISTORIES;
+    uint64_t histories = test_effort(HISTORIES / 10, HISTORIES, HISTORIES);
     for (uint64_t i = 0; i < histories; i++) {
         struct test_random random = { seed + i };
         struct run run = { .was_told = { false } };

@@ -236,8 +236,7 @@ static void run_growing(struct work *work)
 /* Of each thread; of 1,000 by all, each key gets twenty at least. */
 static uint64_t growing_tries(void)
 {
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    return effort && strcmp(effort, "short") == 0 ? 1000 : 3000;
+    return test_effort(1000, 3000, 3000);
 }
 
 static void threads__while_the_table_grows_admit_exactly_the_limit(void **state)

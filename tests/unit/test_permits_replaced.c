@@ -143,10 +143,9 @@ static void maintain(const struct world *world, struct weir_time time)
         ;
 }
 
-static unsigned replacements(void)
+static uint64_t replacements(void)
 {
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    return effort && strcmp(effort, "soak") == 0 ? 20000 : effort && strcmp(effort, "short") == 0 ? 150 : 500;
+    return test_effort(150, 500, 20000);
 }
 
 static void replaced__under_threads_no_permit_is_lost_from_the_numbers(void **state)

@@ -363,10 +363,9 @@ static void no_value_ends_the_program(void **state)
     (void)state;
     static struct world w;
     static uint8_t bytes[BYTES_MAX];
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    bool soak = effort && strcmp(effort, "soak") == 0, few = effort && strcmp(effort, "short") == 0;
+    uint64_t values = test_effort(250, 4000, 500000);
     make_world(&w, test_random_seed());
-    for (int i = 0; i < (soak ? 500000 : few ? 1000 : 4000); i++) {
+    for (uint64_t i = 0; i < values; i++) {
         uint64_t now_ns = one_in(&w, 16) ? some_number(&w, NOW_NS) : NOW_NS + below(&w, DAY_NS);
         try_value(&w, bytes, some_value(&w, now_ns, bytes), now_ns);
         use_reply(&w, some_limit(&w), now_ns);

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "random.h"
+
 #define NOW_S 1000
 
 /* What stands at the engine, and a node that looks at it. */
@@ -310,11 +312,11 @@ static void bounds(void **state)
 static void nodes_agree_in_the_end(void **state)
 {
     (void)state;
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    unsigned seed = 20261122, rounds = effort && effort[0] == 's' && effort[1] == 'h' ? 2000 : 50000;
+    unsigned seed = 20261122;
+    uint64_t rounds = test_effort(2000, 50000, 50000);
     print_message("seed %u\n", seed);
     srand(seed);
-    for (unsigned round = 0; round < rounds; round++) {
+    for (uint64_t round = 0; round < rounds; round++) {
         struct weir_revision engine = { .number = 0 };
         struct weir_revised nodes[3];
         for (int i = 0; i < 3; i++)

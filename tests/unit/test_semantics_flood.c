@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fixture.h"
+#include "random.h"
 
 #define MEMORY ((size_t)128 << 10)
 #define SLOTS_MAX (MEMORY / 16)
@@ -31,8 +32,7 @@ static const struct setting settings[] = {
 
 static uint64_t secrets_count(void)
 {
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    return effort && strcmp(effort, "soak") == 0 ? 200 : effort && strcmp(effort, "short") == 0 ? 4 : 12;
+    return test_effort(4, 12, 200);
 }
 
 static struct fixture small_table(uint64_t secret, const struct weir_limit_spec *specs, size_t count)

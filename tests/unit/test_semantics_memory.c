@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "random.h"
 
 #define MEMORY ((size_t)256 << 10)
 #define SLOTS_MAX (MEMORY / 16) /* more keys than a table of that size could hold */
@@ -14,12 +15,6 @@
 static uint64_t flood_of(int algorithm)
 {
     return algorithm == WEIR_TOKEN_BUCKET || algorithm == WEIR_LEAKY_BUCKET ? 4 * SLOTS_MAX : SLOTS_MAX * 3 / 4;
-}
-
-static bool soaking(void)
-{
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    return effort && strcmp(effort, "soak") == 0;
 }
 
 static struct fixture small_table(const struct weir_limit_spec *specs, size_t count)
@@ -93,8 +88,8 @@ static void memory__a_table_never_exceeds_its_configured_size(void **state)
 static void memory__keys_take_at_most_32_bytes(void **state)
 {
     (void)state;
-    uint64_t keys = soaking() ? 10000000 : 200000;
-    struct weir_limiter_options options = { .memory_max = (size_t)keys * 32 };
+    uint64_t keys = test_effort(200000, 200000, 10000000);
+    struct weir_limiter_options options = { .memory_max = (size_t)(keys * 32) };
     struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
     struct fixture f = fixture_create_with(&options, &spec, 1);
     size_t before = resident_bytes();
@@ -169,7 +164,7 @@ static void memory__an_offender_outlives_a_flood_of_fresher_keys(void **state)
         struct weir_limit_spec spec = limit_of((enum weir_algorithm)algorithm, 10, HOUR, 10);
         struct fixture f = small_table(&spec, 1);
         assert_true(ask(&f, 10, T0).admitted);
-        flood(&f, 0, 0, soaking() ? 10000000 : 8 * SLOTS_MAX, T0 + 1);
+        flood(&f, 0, 0, test_effort(2 * SLOTS_MAX, 8 * SLOTS_MAX, 10000000), T0 + 1);
         assert_true(stats_of(&f).evicted > SLOTS_MAX);
         struct weir_verdict v = ask(&f, 1, T0 + 2);
         assert_false(v.admitted);
@@ -186,7 +181,7 @@ static void memory__on_full_refuse_keeps_an_offender_of_capacity_1(void **state)
     spec.on_full = WEIR_ON_FULL_REFUSE;
     struct fixture f = small_table(&spec, 1);
     assert_true(ask(&f, 1, T0).admitted);
-    uint64_t keys = soaking() ? 10000000 : 8 * SLOTS_MAX;
+    uint64_t keys = test_effort(8 * SLOTS_MAX, 8 * SLOTS_MAX, 10000000);
     uint64_t admitted = flood(&f, 0, 0, keys, T0 + 1);
     struct weir_limiter_stats stats = stats_of(&f);
     struct weir_limit_stats limit;

@@ -176,7 +176,8 @@ static void reconfiguration__alternating_never_grants_more_than_the_larger(void 
 {
     (void)state;
     struct test_random random = { test_random_seed() };
-    for (int round = 0; round < 40; round++) {
+    int rounds = (int)test_effort(6, 40, 400);
+    for (int round = 0; round < rounds; round++) {
         enum weir_algorithm algorithm = round % 2 ? WEIR_TOKEN_BUCKET : WEIR_LEAKY_BUCKET;
         struct weir_limit_spec large = limit_of(algorithm, 10, SECOND, 10);
         struct weir_limit_spec small = limit_of(algorithm, 1 + test_random_below(&random, 10), SECOND,

@@ -203,10 +203,9 @@ static void play(struct fake_faults faults, enum weir_session_behind behind, uin
 static void play_all(const char *name, struct fake_faults faults, struct tally *tally)
 {
     uint64_t seed = test_random_seed();
-    const char *effort = getenv("WEIR_TEST_EFFORT");
-    unsigned rounds = effort && strcmp(effort, "short") == 0 ? ROUNDS / 10 : effort ? (unsigned)atoi(effort) : ROUNDS;
+    uint64_t rounds = test_effort(ROUNDS / 10, ROUNDS, 20 * ROUNDS);
     *tally = (struct tally){ 0 };
-    for (unsigned i = 0; i < rounds; i++)
+    for (uint64_t i = 0; i < rounds; i++)
         play(faults, (enum weir_session_behind)((seed + i) % 5), seed + i, tally);
     printf("%s: %llu reads (%llu at the primary, %llu stale), %llu tokens moved, %llu cut off (%llu needlessly), "
            "%llu behind, %llu down\n",
