@@ -28,7 +28,7 @@ static uint8_t *put_number(uint8_t *at, uint64_t value)
     return weir_resp_put_bulk(at, text, (size_t)size);
 }
 
-static size_t command_make(const struct weir_ask *ask, uint64_t wait_ms, uint8_t *buffer)
+static size_t command_make(const struct weir_lock_call *ask, uint64_t wait_ms, uint8_t *buffer)
 {
     size_t count = 3U + (ask->ttl_ms ? 1U : 0U) + (wait_ms ? 2U : 0U) + (ask->seen ? 2U : 0U);
     uint8_t *at = weir_resp_put_array(buffer, count);
@@ -107,7 +107,7 @@ static void pause_for(uint64_t pause_ns)
     (void)nanosleep(&pause, NULL);
 }
 
-static int ask_once(struct weir_locks *locks, const struct weir_ask *ask, uint64_t wait_ns, uint64_t deadline_ns,
+static int ask_once(struct weir_locks *locks, const struct weir_lock_call *ask, uint64_t wait_ns, uint64_t deadline_ns,
                     struct weir_said *ret_said)
 {
     uint8_t command[COMMAND_MAX];
@@ -125,7 +125,7 @@ static int ask_once(struct weir_locks *locks, const struct weir_ask *ask, uint64
     return error;
 }
 
-int weir_lock_ask(struct weir_locks *locks, const struct weir_ask *ask, struct weir_said *ret_said)
+int weir_lock_ask(struct weir_locks *locks, const struct weir_lock_call *ask, struct weir_said *ret_said)
 {
     uint64_t now_ns = weir_clock_now_ns();
     const uint64_t wait_end_ns = weir_add_sat(now_ns, ask->wait_ns);

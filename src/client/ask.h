@@ -12,7 +12,7 @@
 #include "weir/limiter.h"
 #include "weir/lock.h"
 
-struct weir_ask {
+struct weir_lock_call {
     const char *verb; /* "WEIR.LOCK", "WEIR.RELOCK", "WEIR.UNLOCK" */
     struct weir_slice name, owner;
     uint64_t ttl_ms;  /* 0: the verb has none */
@@ -32,7 +32,7 @@ struct weir_said {
 /* 0 and what was said; WEIR_EUNKNOWN: it was asked and no answer came, or it said itself that it does not know;
  * WEIR_EDOWN: nothing was asked, or nothing was done; WEIR_ELIMIT, WEIR_ERANGE: the server said so. Takes at most the
  * wait and the timeout. */
-int weir_lock_ask(struct weir_locks *locks, const struct weir_ask *ask, struct weir_said *ret_said);
+int weir_lock_ask(struct weir_locks *locks, const struct weir_lock_call *ask, struct weir_said *ret_said);
 
 /* Who holds a lock, once asked, without asking again. False: nobody does, or it cannot be known by then. */
 struct weir_holder {

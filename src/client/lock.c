@@ -41,12 +41,12 @@ struct weir_lock {
     uint8_t name[];
 };
 
-static struct weir_ask ask_of(const struct weir_lock *lock, const char *verb, uint64_t timeout_ns)
+static struct weir_lock_call ask_of(const struct weir_lock *lock, const char *verb, uint64_t timeout_ns)
 {
-    return (struct weir_ask){ .verb = verb,
-                              .name = { lock->name, lock->name_size },
-                              .owner = { lock->owner, lock->owner_size },
-                              .timeout_ns = timeout_ns };
+    return (struct weir_lock_call){ .verb = verb,
+                                    .name = { lock->name, lock->name_size },
+                                    .owner = { lock->owner, lock->owner_size },
+                                    .timeout_ns = timeout_ns };
 }
 
 /* ---- still mine? ---- */
@@ -103,7 +103,7 @@ static int lose(struct weir_lock *lock, const char *why)
 static int renew(struct weir_lock *lock, uint64_t timeout_ns)
 {
     struct weir_said said;
-    struct weir_ask ask = ask_of(lock, "WEIR.RELOCK", timeout_ns);
+    struct weir_lock_call ask = ask_of(lock, "WEIR.RELOCK", timeout_ns);
     ask.ttl_ms = lock->ttl_ms;
     if (!weir_lock_mine(lock))
         return lose(lock, "its own deadline has passed");
@@ -292,7 +292,7 @@ static int lock_make(struct weir_locks *locks, const void *name, size_t name_siz
 static int confirm(struct weir_lock *lock)
 {
     struct weir_said said;
-    struct weir_ask ask = ask_of(lock, "WEIR.RELOCK", weir_locks_timeout_ns(lock->locks));
+    struct weir_lock_call ask = ask_of(lock, "WEIR.RELOCK", weir_locks_timeout_ns(lock->locks));
     ask.ttl_ms = lock->ttl_ms;
     int error = weir_lock_ask(lock->locks, &ask, &said);
     if (error)
@@ -307,7 +307,7 @@ static int confirm(struct weir_lock *lock)
 static int grant(struct weir_lock *lock, const struct weir_lock_options *options)
 {
     struct weir_said said;
-    struct weir_ask ask = ask_of(lock, "WEIR.LOCK", weir_locks_timeout_ns(lock->locks));
+    struct weir_lock_call ask = ask_of(lock, "WEIR.LOCK", weir_locks_timeout_ns(lock->locks));
     ask.ttl_ms = lock->ttl_ms;
     ask.wait_ns = options->wait_ms * WEIR_NS_PER_MS;
     ask.seen = options->seen_incarnation;
@@ -358,7 +358,7 @@ int weir_lock_release(struct weir_lock *lock)
      * nothing, nobody waits much longer than that. */
     uint64_t left_ns = weir_lock_left_ns(lock);
     uint64_t timeout_ns = weir_min_u64(weir_locks_timeout_ns(lock->locks), weir_max_u64(left_ns, GIVE_BACK_MIN_NS));
-    struct weir_ask ask = ask_of(lock, "WEIR.UNLOCK", timeout_ns);
+    struct weir_lock_call ask = ask_of(lock, "WEIR.UNLOCK", timeout_ns);
     int error = weir_lock_ask(lock->locks, &ask, &said);
     if (error)
         error = error == WEIR_EUNKNOWN ? error : WEIR_EDOWN;

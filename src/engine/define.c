@@ -179,8 +179,8 @@ struct replacement {
     struct weir_record **records; /* by definition: new, or the one that stays */
     struct weir_record **sorted;
     uint32_t *retired;
-    uint16_t *keepers; /* of permits' records: by name, so that overrides have that of their limit */
-    size_t count, retired_count, keepers_count;
+    uint16_t *owners; /* of permits' records: by name, so that overrides have that of their limit */
+    size_t count, retired_count, owners_count;
 };
 
 static void replacement_deinit(struct weir_limiter *limiter, struct replacement *r, bool records_too)
@@ -189,7 +189,7 @@ static void replacement_deinit(struct weir_limiter *limiter, struct replacement 
         if (r->records[i])
             weir_record_spare(limiter, r->records[i]);
     free(r->records);
-    free(r->keepers);
+    free(r->owners);
     if (records_too) {
         free(r->sorted);
         free(r->retired);
@@ -204,8 +204,8 @@ static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *de
     r->records = calloc(count + 1, sizeof *r->records);
     r->sorted = calloc(count + 1, sizeof *r->sorted);
     r->retired = calloc(limiter->current_count + 1, sizeof *r->retired);
-    r->keepers = calloc(count + 1, sizeof *r->keepers);
-    if (!r->records || !r->sorted || !r->retired || !r->keepers)
+    r->owners = calloc(count + 1, sizeof *r->owners);
+    if (!r->records || !r->sorted || !r->retired || !r->owners)
         return WEIR_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         int error = weir_def_check(&defs[i], ret_fault);
@@ -225,17 +225,17 @@ static int prepare(struct weir_limiter *limiter, const struct weir_limit_def *de
 }
 
 /* How many concurrency limits share what permits may take, overrides not counted. */
-static size_t keepers_among(const struct replacement *r)
+static size_t owners_among(const struct replacement *r)
 {
     const char *last = NULL;
-    size_t keepers = 0;
+    size_t owners = 0;
     for (size_t i = 0; i < r->count; i++) {
         if (r->sorted[i]->spec.algorithm != WEIR_CONCURRENCY || (last && strcmp(last, r->sorted[i]->name) == 0))
             continue;
         last = r->sorted[i]->name;
-        keepers++;
+        owners++;
     }
-    return keepers;
+    return owners;
 }
 
 /* Tells of the first limit that one key can never use up, for want of room for its log or its permits. It is no error:
@@ -243,14 +243,14 @@ static size_t keepers_among(const struct replacement *r)
 static int tell_short(const struct weir_limiter *limiter, const struct weir_limit_def *defs,
                       const struct replacement *r, struct weir_fault *ret_fault)
 {
-    const size_t keepers = keepers_among(r);
+    const size_t owners = owners_among(r);
     uint32_t longest[2] = { 0, 0 }; /* of logs, of permits */
     bool known[2] = { false, false };
     for (size_t i = 0; i < r->count; i++) {
         const bool permits = defs[i].spec.algorithm == WEIR_CONCURRENCY;
         if (!permits && defs[i].spec.algorithm != WEIR_SLIDING_LOG)
             continue;
-        if (!known[permits] && weir_logs_longest(limiter->logs_bytes, permits ? keepers : 0, &longest[permits]) != 0)
+        if (!known[permits] && weir_logs_longest(limiter->logs_bytes, permits ? owners : 0, &longest[permits]) != 0)
             return WEIR_ENOMEM;
         known[permits] = true;
         const uint32_t room = permits ? longest[permits] / 2 : longest[permits]; /* a permit takes two words */
@@ -365,24 +365,24 @@ static void send_removed_variants(struct weir_limiter *limiter)
 }
 
 /* Who has permits, has a part of the memory for them. */
-static void give_keepers(struct weir_limiter *limiter, struct replacement *r)
+static void give_owners(struct weir_limiter *limiter, struct replacement *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         struct weir_terms terms = r->records[i]->terms;
         if (terms.limit.algorithm != WEIR_CONCURRENCY)
             continue;
-        terms.keeper = weir_keeper_of(limiter, r->records[i]->naming.uid);
+        terms.owner = weir_keeper_of(limiter, r->records[i]->naming.uid);
         weir_record_set_terms(r->records[i], &terms);
-        r->keepers[r->keepers_count++] = terms.keeper;
+        r->owners[r->owners_count++] = terms.owner;
     }
-    weir_logs_share(&limiter->logs, r->keepers, r->keepers_count);
+    weir_logs_share(&limiter->logs, r->owners, r->owners_count);
 }
 
 /* Keeps what is unchanged, gives the new their numbers, retires the rest. */
 static void commit(struct weir_limiter *limiter, struct replacement *r, uint64_t now_ns)
 {
     __atomic_fetch_add(&limiter->generation, 1, __ATOMIC_RELAXED);
-    give_keepers(limiter, r);
+    give_owners(limiter, r);
     follow_removed_variants(limiter, r, now_ns);
     for (size_t i = 0; i < limiter->current_count; i++)
         limiter->current[i]->retired = true;

@@ -104,15 +104,15 @@ static void searched_in_vain(struct weir_limiter *limiter, uint64_t now_ns)
 static uint32_t ring_take(struct weir_limiter *limiter, const struct weir_terms *terms, uint32_t room, uint64_t now_ns,
                           uint64_t *ret_wait_ns)
 {
-    uint16_t keeper = is_permits(&terms->limit) ? terms->keeper : 0;
-    uint32_t block = weir_logs_take(&limiter->logs, room, keeper);
+    uint16_t owner = is_permits(&terms->limit) ? terms->owner : 0;
+    uint32_t block = weir_logs_take(&limiter->logs, room, owner);
     /* Beyond what they may have permits wait for permits: no log helps. */
     bool evict = block == WEIR_LOGS_NONE && terms->on_full == WEIR_ON_FULL_EVICT &&
-                 !(keeper && weir_logs_kept_full(&limiter->logs, room, keeper));
+                 !(owner && weir_logs_kept_full(&limiter->logs, room, owner));
     unsigned searches = evict ? LOG_SEARCHES : 1;
     for (unsigned i = 0; block == WEIR_LOGS_NONE && i < searches && !is_barren(limiter, now_ns); i++) {
         if (forget_a_log(limiter, evict, now_ns, ret_wait_ns))
-            block = weir_logs_take(&limiter->logs, room, keeper);
+            block = weir_logs_take(&limiter->logs, room, owner);
         else
             searched_in_vain(limiter, now_ns);
     }
@@ -165,7 +165,7 @@ static uint64_t units_shown(const struct weir_record *from, uint64_t b)
 static void count_out(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t more)
 {
     if (more != 0)
-        __atomic_fetch_add(&limiter->permit_counts[weir_count_stripe()][terms->keeper].out, more, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&limiter->permit_counts[weir_count_stripe()][terms->owner].out, more, __ATOMIC_RELAXED);
 }
 
 /* An entry goes, and with it those permits that nobody gave back: their leases have ended, or it was reset. */

@@ -82,11 +82,11 @@ static int init(struct weir_limiter *limiter, const struct weir_limiter_options 
         error = weir_table_init(&limiter->table, memory - logs, limiter->skew_max_ns, weir_time_read().now_ns,
                                 weir_entry_forgotten, limiter);
     limiter->records = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof *limiter->records);
-    limiter->keepers = calloc(WEIR_LOGS_KEEPERS + 1, sizeof *limiter->keepers);
+    limiter->owners = calloc(WEIR_LOGS_OWNERS + 1, sizeof *limiter->owners);
     for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
         limiter->refused[i] = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof **limiter->refused);
-        limiter->permit_counts[i] = calloc(WEIR_LOGS_KEEPERS + 1, sizeof **limiter->permit_counts);
-        if (!limiter->refused[i] || !limiter->permit_counts[i] || !limiter->records || !limiter->keepers)
+        limiter->permit_counts[i] = calloc(WEIR_LOGS_OWNERS + 1, sizeof **limiter->permit_counts);
+        if (!limiter->refused[i] || !limiter->permit_counts[i] || !limiter->records || !limiter->owners)
             error = error ? error : WEIR_ENOMEM;
     }
     for (uint32_t i = 0; i < WEIR_RAW_COUNT && !error; i++)
@@ -127,7 +127,7 @@ void weir_limiter_destroy(struct weir_limiter *limiter)
         free(limiter->refused[i]);
         free(limiter->permit_counts[i]);
     }
-    free(limiter->keepers);
+    free(limiter->owners);
     free(limiter->records);
     free(limiter);
 }
@@ -281,11 +281,11 @@ void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_
     };
 }
 
-static void add_permits(const struct weir_limiter *limiter, uint16_t keeper, struct weir_limit_stats *stats)
+static void add_permits(const struct weir_limiter *limiter, uint16_t owner, struct weir_limit_stats *stats)
 {
     uint64_t out = 0;
     for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
-        const struct weir_permit_counts *counts = &limiter->permit_counts[i][keeper];
+        const struct weir_permit_counts *counts = &limiter->permit_counts[i][owner];
         stats->permits_given += load(&counts->given);
         stats->permits_released += load(&counts->released);
         stats->permits_ended += load(&counts->ended);
@@ -306,7 +306,7 @@ int weir_limiter_limit_stats(const struct weir_limiter *limiter, weir_limit_id l
     struct weir_terms terms;
     weir_words_load(&terms, &record->terms, sizeof terms);
     if (terms.limit.algorithm == WEIR_CONCURRENCY)
-        add_permits(limiter, terms.keeper, &stats);
+        add_permits(limiter, terms.owner, &stats);
     if (weir_record_id(record) != limit)
         return weir_id_error(limiter, limit);
     *ret_stats = stats;

@@ -26,7 +26,7 @@ struct weir_terms {
     weir_limit_id id; /* number | generation << 16; 0: of no set, or of one that is gone */
     struct weir_limit limit;
     uint8_t mode, count_mode, on_full, on_change; /* as in the spec */
-    uint16_t keeper;                              /* of permits' rings: one for each name */
+    uint16_t owner;                               /* of permits' rings: one for each name */
     uint64_t spread_ns;
     struct weir_calendar_rule rule;
 };
@@ -59,15 +59,15 @@ struct weir_zone_entry {
     struct weir_zone *zone;
 };
 
-/* What became of the units of concurrency limits' permits, by keeper: that is by the name, so that overrides count with
+/* What became of the units of concurrency limits' permits, by owner: that is by the name, so that overrides count with
  * their limit and a reload changes nothing. */
 struct weir_permit_counts {
     uint64_t given, released, ended; /* atomic */
     uint64_t out;                    /* atomic; of one stripe modulo 2^64: only the sum counts */
 };
 
-/* Whose a keeper is. */
-struct weir_keeper {
+/* Of permits: a name of limits. By its number. */
+struct weir_permit_owner {
     uint64_t uid;        /* of the name; 0: nobody's yet */
     uint64_t generation; /* of the newest set that has a concurrency limit of that name */
 };
@@ -77,8 +77,8 @@ struct weir_limiter {
     struct weir_record **records; /* by number; atomic */
     uint64_t *refused[WEIR_COUNT_STRIPES];
     struct weir_permit_counts *permit_counts[WEIR_COUNT_STRIPES];
-    struct weir_keeper *keepers; /* define: by number */
-    uint64_t keeper_tries;       /* define: how many places from its first a name may be */
+    struct weir_permit_owner *owners; /* define: by number */
+    uint64_t owner_tries;             /* define: how many places from its first a name may be */
     struct weir_logs logs;
     struct weir_wall wall;
     struct weir_fall fall;
@@ -209,7 +209,7 @@ static inline uint64_t weir_permits_in(const struct weir_log *log)
 static inline void weir_count_permits(struct weir_limiter *limiter, const struct weir_terms *terms, uint64_t given,
                                       uint64_t released, uint64_t ended)
 {
-    struct weir_permit_counts *counts = &limiter->permit_counts[weir_count_stripe()][terms->keeper];
+    struct weir_permit_counts *counts = &limiter->permit_counts[weir_count_stripe()][terms->owner];
     if (given > 0)
         __atomic_fetch_add(&counts->given, given, __ATOMIC_RELAXED);
     if (released > 0)
@@ -296,7 +296,7 @@ void weir_record_spare(struct weir_limiter *limiter, struct weir_record *record)
 /* One that was put aside, or a new one; NULL without memory. */
 struct weir_record *weir_record_take(struct weir_limiter *limiter);
 void weir_record_destroy(struct weir_record *record);
-/* The keeper of a name, for the set that is being committed. */
+/* The owner of a name, for the set that is being committed. */
 uint16_t weir_keeper_of(struct weir_limiter *limiter, uint64_t uid);
 
 /* ---- define.c ---- */

@@ -125,12 +125,12 @@ static int terms_init(struct weir_limiter *limiter, const struct weir_limit_def 
     return error;
 }
 
-/* From now on the keeper is another name's, and counts from 0. */
-static void keeper_give(struct weir_limiter *limiter, uint16_t keeper, uint64_t uid)
+/* From now on the owner is another name's, and counts from 0. */
+static void owner_give(struct weir_limiter *limiter, uint16_t owner, uint64_t uid)
 {
-    limiter->keepers[keeper].uid = uid;
+    limiter->owners[owner].uid = uid;
     for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
-        struct weir_permit_counts *counts = &limiter->permit_counts[i][keeper];
+        struct weir_permit_counts *counts = &limiter->permit_counts[i][owner];
         __atomic_store_n(&counts->given, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&counts->released, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&counts->ended, 0, __ATOMIC_RELAXED);
@@ -138,30 +138,30 @@ static void keeper_give(struct weir_limiter *limiter, uint16_t keeper, uint64_t 
     }
 }
 
-/* A name keeps its keeper beyond its last limit, until another needs it: who comes back counts on. Nobody's permits are
+/* A name keeps its owner beyond its last limit, until another needs it: who comes back counts on. Nobody's permits are
  * there any more once its limits are neither in the set that is being replaced nor in the new one (finish_retired); and
- * both together have fewer names than there are keepers, so one is always found. */
-_Static_assert(2 * WEIR_LIMITS_MAX < WEIR_LOGS_KEEPERS, "each concurrency limit has a keeper of its own");
+ * both together have fewer names than there are owners, so one is always found. */
+_Static_assert(2 * WEIR_LIMITS_MAX < WEIR_LOGS_OWNERS, "each concurrency limit has an owner of its own");
 
 uint16_t weir_keeper_of(struct weir_limiter *limiter, uint64_t uid)
 {
     const uint64_t generation = __atomic_load_n(&limiter->generation, __ATOMIC_RELAXED);
-    uint64_t at = WEIR_LOGS_KEEPERS;
-    for (uint64_t i = 0; i < WEIR_LOGS_KEEPERS && (i < limiter->keeper_tries || at == WEIR_LOGS_KEEPERS); i++) {
-        const struct weir_keeper *keeper = &limiter->keepers[1 + (uid + i) % WEIR_LOGS_KEEPERS];
-        if (keeper->uid == uid) {
+    uint64_t at = WEIR_LOGS_OWNERS;
+    for (uint64_t i = 0; i < WEIR_LOGS_OWNERS && (i < limiter->owner_tries || at == WEIR_LOGS_OWNERS); i++) {
+        const struct weir_permit_owner *owner = &limiter->owners[1 + (uid + i) % WEIR_LOGS_OWNERS];
+        if (owner->uid == uid) {
             at = i;
             break;
         }
-        if (at == WEIR_LOGS_KEEPERS && (keeper->uid == 0 || keeper->generation + 2 <= generation))
+        if (at == WEIR_LOGS_OWNERS && (owner->uid == 0 || owner->generation + 2 <= generation))
             at = i;
     }
-    weir_assert(at < WEIR_LOGS_KEEPERS);
-    limiter->keeper_tries = weir_max_u64(limiter->keeper_tries, at + 1);
-    uint16_t number = (uint16_t)(1 + (uid + at) % WEIR_LOGS_KEEPERS);
-    if (limiter->keepers[number].uid != uid)
-        keeper_give(limiter, number, uid);
-    limiter->keepers[number].generation = generation;
+    weir_assert(at < WEIR_LOGS_OWNERS);
+    limiter->owner_tries = weir_max_u64(limiter->owner_tries, at + 1);
+    uint16_t number = (uint16_t)(1 + (uid + at) % WEIR_LOGS_OWNERS);
+    if (limiter->owners[number].uid != uid)
+        owner_give(limiter, number, uid);
+    limiter->owners[number].generation = generation;
     return number;
 }
 

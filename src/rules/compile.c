@@ -124,11 +124,12 @@ static int path_make(struct weir_compiler *compiler, const struct weir_wanted *a
 }
 
 /* The configuration may go before the rules do. */
-static int terms_copy(struct weir_compiler *compiler, const struct weir_terms *terms,
-                      const struct weir_terms **ret_copy)
+static int terms_copy(struct weir_compiler *compiler, const struct weir_condition_values *terms,
+                      const struct weir_condition_values **ret_copy)
 {
     struct weir_arena *arena = compiler->rules->arena;
-    struct weir_terms *copy = weir_arena_alloc(arena, 1, sizeof(*copy) + terms->count * sizeof(copy->list[0]));
+    struct weir_condition_values *copy = weir_arena_alloc(arena, 1,
+                                                          sizeof(*copy) + terms->count * sizeof(copy->list[0]));
     if (!copy)
         return weir_compile_nomem(compiler);
     copy->negated = terms->negated;
@@ -156,7 +157,7 @@ static int conditions_copy(struct weir_compiler *compiler, const struct weir_con
         pattern.data = weir_arena_copy(arena, pattern.data, pattern.size);
         if (!pattern.data)
             return weir_compile_nomem(compiler);
-        const struct weir_terms *terms = NULL;
+        const struct weir_condition_values *terms = NULL;
         int error = conditions[i].terms ? terms_copy(compiler, conditions[i].terms, &terms) : 0;
         if (error)
             return error;

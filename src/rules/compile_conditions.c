@@ -101,8 +101,8 @@ static int not_add(struct weir_compiler *compiler, const struct weir_wanted *wan
     return 0;
 }
 
-static int term_enter(struct weir_compiler *compiler, const struct weir_wanted *set, const struct weir_term *term,
-                      unsigned index)
+static int term_enter(struct weir_compiler *compiler, const struct weir_wanted *set,
+                      const struct weir_condition_value *term, unsigned index)
 {
     struct weir_wanted own = { set->attribute, 0, term->text, NULL, set->mark };
     int error = term->is_block ? block_intern(compiler, &own, &term->block) : pattern_intern(compiler, &own);
@@ -143,7 +143,7 @@ static int set_intern(struct weir_compiler *compiler, struct weir_wanted *wanted
 
 int weir_compile_condition(struct weir_compiler *compiler, struct weir_wanted *wanted)
 {
-    const struct weir_terms *terms = wanted->terms;
+    const struct weir_condition_values *terms = wanted->terms;
     bool set = terms && (terms->negated || terms->count > 1);
     int error = set     ? set_intern(compiler, wanted)
                 : terms ? block_intern(compiler, wanted, &terms->list[0].block)

@@ -43,7 +43,7 @@ struct weir_compiled_term {
 struct weir_compiled_condition {
     uint32_t attribute;
     struct weir_slice pattern;
-    const struct weir_terms *terms;
+    const struct weir_condition_values *terms;
 };
 
 /* A limit (first of its entries) or an override. */

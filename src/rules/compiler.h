@@ -39,7 +39,7 @@ struct weir_wanted {
     uint32_t attribute;
     uint32_t condition;
     struct weir_slice pattern;
-    const struct weir_terms *terms;
+    const struct weir_condition_values *terms;
     struct weir_mark mark;
 };
 

@@ -3,7 +3,7 @@
 
 #include "rules/pattern.h"
 
-static bool term_holds(const struct weir_term *term, struct weir_slice value)
+static bool term_holds(const struct weir_condition_value *term, struct weir_slice value)
 {
     struct weir_block address;
     if (!term->is_block)
@@ -11,7 +11,8 @@ static bool term_holds(const struct weir_term *term, struct weir_slice value)
     return weir_block_of_address(value, &address) && weir_block_holds(&term->block, &address);
 }
 
-bool weir_condition_holds(struct weir_slice pattern, const struct weir_terms *terms, const struct weir_slice *value)
+bool weir_condition_holds(struct weir_slice pattern, const struct weir_condition_values *terms,
+                          const struct weir_slice *value)
 {
     bool any = false;
     if (!terms)
@@ -21,12 +22,12 @@ bool weir_condition_holds(struct weir_slice pattern, const struct weir_terms *te
     return any != terms->negated;
 }
 
-static bool term_is_exact(const struct weir_term *term)
+static bool term_is_exact(const struct weir_condition_value *term)
 {
     return !term->is_block && weir_pattern_is_exact(term->text);
 }
 
-bool weir_condition_is_exact(struct weir_slice pattern, const struct weir_terms *terms)
+bool weir_condition_is_exact(struct weir_slice pattern, const struct weir_condition_values *terms)
 {
     bool exact = terms ? !terms->negated : weir_pattern_is_exact(pattern);
     for (size_t i = 0; terms && i < terms->count; i++)
@@ -34,11 +35,11 @@ bool weir_condition_is_exact(struct weir_slice pattern, const struct weir_terms 
     return exact;
 }
 
-uint64_t weir_condition_closeness(struct weir_slice pattern, const struct weir_terms *terms)
+uint64_t weir_condition_closeness(struct weir_slice pattern, const struct weir_condition_values *terms)
 {
     uint64_t least = terms ? UINT64_MAX : weir_pattern_literal_bytes(pattern);
     for (size_t i = 0; terms && i < terms->count; i++) {
-        const struct weir_term *term = &terms->list[i];
+        const struct weir_condition_value *term = &terms->list[i];
         uint64_t own = term->is_block ? WEIR_PATTERN_MAX + 1U + term->block.bits
                                       : weir_pattern_literal_bytes(term->text);
         if (!term_is_exact(term) && own < least)
@@ -60,7 +61,7 @@ static bool ends_apart(struct weir_slice a, struct weir_slice b)
 }
 
 /* No value satisfies both. */
-static bool terms_are_apart(const struct weir_term *a, const struct weir_term *b)
+static bool terms_are_apart(const struct weir_condition_value *a, const struct weir_condition_value *b)
 {
     if (term_is_exact(a))
         return !term_holds(b, a->text);
@@ -75,7 +76,7 @@ static bool terms_are_apart(const struct weir_term *a, const struct weir_term *b
 }
 
 /* Every value that satisfies `inner` satisfies `outer`. */
-static bool term_covers(const struct weir_term *outer, const struct weir_term *inner)
+static bool term_covers(const struct weir_condition_value *outer, const struct weir_condition_value *inner)
 {
     if (term_is_exact(inner))
         return term_holds(outer, inner->text);
@@ -86,7 +87,7 @@ static bool term_covers(const struct weir_term *outer, const struct weir_term *i
 }
 
 /* Every value of `a`, which is not negated, is refused by `b`. */
-static bool all_refused(const struct weir_terms *a, const struct weir_terms *b)
+static bool all_refused(const struct weir_condition_values *a, const struct weir_condition_values *b)
 {
     for (size_t i = 0; i < a->count; i++) {
         bool refused = !b->negated;
@@ -101,25 +102,25 @@ static bool all_refused(const struct weir_terms *a, const struct weir_terms *b)
 
 /* A condition of one pattern as terms. */
 union one {
-    struct weir_terms terms;
-    uint8_t room[sizeof(struct weir_terms) + sizeof(struct weir_term)];
+    struct weir_condition_values terms;
+    uint8_t room[sizeof(struct weir_condition_values) + sizeof(struct weir_condition_value)];
 };
 
-static const struct weir_terms *terms_of(const struct weir_condition *condition, union one *one)
+static const struct weir_condition_values *terms_of(const struct weir_condition *condition, union one *one)
 {
     if (condition->terms)
         return condition->terms;
     one->terms.negated = false;
     one->terms.count = 1;
-    one->terms.list[0] = (struct weir_term){ .text = condition->pattern };
+    one->terms.list[0] = (struct weir_condition_value){ .text = condition->pattern };
     return &one->terms;
 }
 
 bool weir_conditions_conflict(const struct weir_condition *a, const struct weir_condition *b)
 {
     union one room_a, room_b;
-    const struct weir_terms *left = terms_of(a, &room_a);
-    const struct weir_terms *right = terms_of(b, &room_b);
+    const struct weir_condition_values *left = terms_of(a, &room_a);
+    const struct weir_condition_values *right = terms_of(b, &room_b);
     if (left->negated && right->negated)
         return false; /* a request that lacks the attribute satisfies both */
     return left->negated ? all_refused(right, left) : all_refused(left, right);

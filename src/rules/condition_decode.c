@@ -28,8 +28,8 @@ static int pattern_make(struct weir_decode *decode, struct weir_slice text, stru
     return 0;
 }
 
-static int block_make(struct weir_decode *decode, const struct weir_yaml_node *value, struct weir_term *ret_term,
-                      bool *ret_is_block)
+static int block_make(struct weir_decode *decode, const struct weir_yaml_node *value,
+                      struct weir_condition_value *ret_term, bool *ret_is_block)
 {
     const char *text = value->text.data;
     char canonical[WEIR_BLOCK_TEXT_MAX];
@@ -60,9 +60,9 @@ static int block_make(struct weir_decode *decode, const struct weir_yaml_node *v
 }
 
 static int term_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const char *attribute,
-                       struct weir_term *ret_term)
+                       struct weir_condition_value *ret_term)
 {
-    struct weir_term term = { .is_block = false };
+    struct weir_condition_value term = { .is_block = false };
     bool is_block = false;
     int error = weir_decode_kind(decode, value, WEIR_YAML_SCALAR, "the value of an attribute");
     if (error)
@@ -85,14 +85,14 @@ static int term_decode(struct weir_decode *decode, const struct weir_yaml_node *
 
 static int by_text(const void *a, const void *b)
 {
-    const struct weir_term *left = a;
-    const struct weir_term *right = b;
+    const struct weir_condition_value *left = a;
+    const struct weir_condition_value *right = b;
     int order = (int)left->is_block - (int)right->is_block;
     return order ? order : weir_slice_compare(left->text, right->text);
 }
 
 /* In an order of their own and each once, so that equal sets are one. */
-static void terms_sort(struct weir_terms *terms)
+static void terms_sort(struct weir_condition_values *terms)
 {
     size_t kept = 0;
     qsort(terms->list, terms->count, sizeof(terms->list[0]), by_text);
@@ -112,7 +112,8 @@ static bool is_plain(struct weir_slice text)
 }
 
 /* "[GET, HEAD]", "not 10.0.0.0/8": no two sets have one text. */
-static int terms_format(struct weir_decode *decode, const struct weir_terms *terms, struct weir_slice *ret_text)
+static int terms_format(struct weir_decode *decode, const struct weir_condition_values *terms,
+                        struct weir_slice *ret_text)
 {
     size_t room = sizeof("not []");
     for (size_t i = 0; i < terms->count; i++)
@@ -139,7 +140,7 @@ static int terms_format(struct weir_decode *decode, const struct weir_terms *ter
 }
 
 static int terms_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const char *attribute,
-                        struct weir_terms *terms)
+                        struct weir_condition_values *terms)
 {
     const struct weir_yaml_node *item = value;
     if (value->kind != WEIR_YAML_LIST) {
@@ -163,7 +164,8 @@ static int values_decode(struct weir_decode *decode, const struct weir_yaml_node
     if (count > WEIR_TERMS_MAX)
         return weir_config_fail(decode->fault, WEIR_ELIMIT, value->mark, "\"%s\" must have at most %d values",
                                 condition->attribute, WEIR_TERMS_MAX);
-    struct weir_terms *terms = weir_arena_alloc(decode->arena, 1, sizeof(*terms) + count * sizeof(terms->list[0]));
+    struct weir_condition_values *terms = weir_arena_alloc(decode->arena, 1,
+                                                           sizeof(*terms) + count * sizeof(terms->list[0]));
     if (!terms)
         return weir_decode_nomem(decode);
     terms->negated = negated;

@@ -175,25 +175,25 @@ enum weir_unmatched {
 
 /* What a value is compared with: itself, a pattern in which `*` stands for any bytes, also none, or a block of
  * addresses, which only an address is in. */
-struct weir_term {
+struct weir_condition_value {
     struct weir_slice text;
     bool is_block;
     struct weir_block block;
 };
 
 /* Any of these; negated: none of these, as is so of a request that lacks the attribute. */
-struct weir_terms {
+struct weir_condition_values {
     bool negated;
     size_t count;
-    struct weir_term list[]; /* sorted, each once */
+    struct weir_condition_value list[]; /* sorted, each once */
 };
 
 /* An attribute and what its value must look like. */
 struct weir_condition {
     struct weir_mark mark;
     const char *attribute;
-    struct weir_slice pattern;      /* the value or pattern; where there are terms, all of them for people to read */
-    const struct weir_terms *terms; /* NULL: `pattern` alone */
+    struct weir_slice pattern; /* the value or pattern; where there are terms, all of them for people to read */
+    const struct weir_condition_values *terms; /* NULL: `pattern` alone */
 };
 
 /* Settings for some keys of a limit; they share the limit's counters. */

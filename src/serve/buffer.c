@@ -6,12 +6,12 @@
 
 #include "base/assert.h"
 
-static uint8_t *pool_take(struct weir_pool *pool)
+static uint8_t *pool_take(struct weir_chunk_pool *pool)
 {
     return pool->count > 0 ? pool->chunks[--pool->count] : malloc(WEIR_CHUNK_SIZE);
 }
 
-static void pool_give(struct weir_pool *pool, uint8_t *data, size_t capacity)
+static void pool_give(struct weir_chunk_pool *pool, uint8_t *data, size_t capacity)
 {
     if (data && capacity == WEIR_CHUNK_SIZE && pool->count < WEIR_CHUNKS_KEPT)
         pool->chunks[pool->count++] = data;
@@ -19,14 +19,14 @@ static void pool_give(struct weir_pool *pool, uint8_t *data, size_t capacity)
         free(data);
 }
 
-void weir_pool_deinit(struct weir_pool *pool)
+void weir_chunk_pool_deinit(struct weir_chunk_pool *pool)
 {
     while (pool->count > 0)
         free(pool->chunks[--pool->count]);
 }
 
 /* Out of line: happens once per turn for the first chunk, and for requests or answers that outgrow one. */
-static bool grow(struct weir_buffer *buffer, struct weir_pool *pool, size_t needed, size_t size_max)
+static bool grow(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t needed, size_t size_max)
 {
     size_t capacity = WEIR_CHUNK_SIZE;
     while (capacity < needed)
@@ -45,7 +45,7 @@ static bool grow(struct weir_buffer *buffer, struct weir_pool *pool, size_t need
     return true;
 }
 
-bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_pool *pool, size_t size, size_t size_max)
+bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t size, size_t size_max)
 {
     weir_assert(buffer->size <= buffer->capacity);
     if (size <= buffer->capacity - buffer->size)
@@ -55,7 +55,7 @@ bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_pool *pool, siz
     return grow(buffer, pool, buffer->size + size, size_max);
 }
 
-void weir_buffer_consume(struct weir_buffer *buffer, struct weir_pool *pool, size_t size)
+void weir_buffer_consume(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t size)
 {
     weir_assert(size <= buffer->size);
     buffer->size -= size;
@@ -65,7 +65,7 @@ void weir_buffer_consume(struct weir_buffer *buffer, struct weir_pool *pool, siz
         memmove(buffer->data, buffer->data + size, buffer->size);
 }
 
-void weir_buffer_release(struct weir_buffer *buffer, struct weir_pool *pool)
+void weir_buffer_release(struct weir_buffer *buffer, struct weir_chunk_pool *pool)
 {
     pool_give(pool, buffer->data, buffer->capacity);
     *buffer = (struct weir_buffer){ 0 };

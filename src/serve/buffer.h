@@ -13,7 +13,7 @@
 #define WEIR_CHUNK_SIZE ((size_t)16 << 10)
 #define WEIR_CHUNKS_KEPT 64 /* spare chunks that a loop keeps; more are freed */
 
-struct weir_pool {
+struct weir_chunk_pool {
     uint8_t *chunks[WEIR_CHUNKS_KEPT];
     size_t count;
 };
@@ -24,15 +24,15 @@ struct weir_buffer {
     size_t capacity;
 };
 
-void weir_pool_deinit(struct weir_pool *pool);
+void weir_chunk_pool_deinit(struct weir_chunk_pool *pool);
 
 /* Room for `size` more bytes at data + size; false when that would pass `size_max` or memory is out (nothing
  * changes). */
-bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_pool *pool, size_t size, size_t size_max);
+bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t size, size_t size_max);
 
 /* Drops `size` bytes from the front; an empty buffer gives its memory back. */
-void weir_buffer_consume(struct weir_buffer *buffer, struct weir_pool *pool, size_t size);
+void weir_buffer_consume(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t size);
 
-void weir_buffer_release(struct weir_buffer *buffer, struct weir_pool *pool);
+void weir_buffer_release(struct weir_buffer *buffer, struct weir_chunk_pool *pool);
 
 #endif

@@ -190,7 +190,7 @@ static void receive(struct weir_conn *conn)
         weir_conn_end(conn);
         return;
     }
-    struct weir_pool *pool = &conn->loop->pool;
+    struct weir_chunk_pool *pool = &conn->loop->pool;
     size_t room = conn->in.capacity - conn->in.size;
     ssize_t got = weir_conn_recv(conn, conn->in.data + conn->in.size, room < WEIR_CHUNK_SIZE ? room : WEIR_CHUNK_SIZE);
     conn->tls_more = conn->ssl && got > 0 && SSL_has_pending(conn->ssl);

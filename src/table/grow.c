@@ -11,7 +11,7 @@ static bool must_move(const struct weir_table *table, struct weir_pair pair, uin
 }
 
 /* Locks every entry of `line` that must move; a bit each. False, with none locked, if somebody holds one. */
-static bool lock_movers(struct weir_table *table, struct weir_place place, uint64_t count, uint64_t now_ns,
+static bool lock_movers(struct weir_table *table, struct weir_slot_at place, uint64_t count, uint64_t now_ns,
                         unsigned *ret_movers)
 {
     unsigned movers = 0;
@@ -48,7 +48,7 @@ static bool split(struct weir_table *table, uint64_t now_ns)
     weir_assert(count >= UINT64_C(4) << table->shard_bits && count < table->lines_max);
     weir_assert(number < count && ((number ^ count) & weir_table_shard_mask(table)) == 0); /* one lock for both */
     weir_shard_lock(table, number);
-    bool locked = lock_movers(table, (struct weir_place){ line, number, 0, false }, count + 1, now_ns, &movers);
+    bool locked = lock_movers(table, (struct weir_slot_at){ line, number, 0, false }, count + 1, now_ns, &movers);
     if (locked) {
         for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++) {
             if (!(movers >> i & 1))
@@ -105,7 +105,7 @@ void weir_table_prefault(struct weir_table *table)
 
 /* Holds the entry at a place for the walk, waiting for whoever holds it, also where it then need not be. False if there
  * is none, or it need not be. */
-static bool hold_wanted(struct weir_table *table, struct weir_place place, uint64_t now_ns,
+static bool hold_wanted(struct weir_table *table, struct weir_slot_at place, uint64_t now_ns,
                         bool (*wanted)(void *, uint32_t), void *context, struct weir_held *ret_held)
 {
     struct weir_slot *slot = &place.line->slot[place.index];
@@ -148,7 +148,7 @@ bool weir_table_walk(struct weir_table *table, uint64_t *cursor, size_t lines_ma
             *cursor = 0;
             return false;
         }
-        struct weir_place place = { &table->lines[*cursor], *cursor, 0, false };
+        struct weir_slot_at place = { &table->lines[*cursor], *cursor, 0, false };
         /* Whoever was moving an entry here when the walk began is done after this. */
         weir_shard_lock(table, place.number);
         weir_shard_unlock(table, place.number);
@@ -212,7 +212,7 @@ static bool rebased(const struct weir_table *table, struct weir_pair pair, uint6
     return true;
 }
 
-static void rebase_slot(struct weir_table *table, struct weir_place place, uint64_t base_ns, uint64_t now_ns)
+static void rebase_slot(struct weir_table *table, struct weir_slot_at place, uint64_t base_ns, uint64_t now_ns)
 {
     struct weir_slot *slot = &place.line->slot[place.index];
     unsigned spins = 0;
@@ -246,7 +246,7 @@ void weir_table_rebase(struct weir_table *table, uint64_t now_ns)
     uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
     for (uint64_t n = 0; n < count; n++)
         for (unsigned i = 0; i < WEIR_LINE_SLOTS; i++)
-            rebase_slot(table, (struct weir_place){ &table->lines[n], n, i, false }, base_ns, now_ns);
+            rebase_slot(table, (struct weir_slot_at){ &table->lines[n], n, i, false }, base_ns, now_ns);
     weir_assert(__atomic_load_n(&table->count, __ATOMIC_ACQUIRE) == count); /* or lines were left behind */
     weir_assert(__atomic_load_n(&table->base_ns, __ATOMIC_RELAXED) == base_ns);
     __atomic_store_n(&table->base_ns, now_ns, __ATOMIC_RELAXED);

@@ -7,7 +7,7 @@
 #include "table/table.h"
 
 /* An entry where it stands, or could. */
-struct weir_place {
+struct weir_slot_at {
     struct weir_line *line;
     uint64_t number; /* of the line */
     unsigned index;  /* of the slot, or of the main slot */
@@ -114,12 +114,12 @@ static inline void weir_table_count(struct weir_table *table, int64_t entries, i
 }
 
 /* Takes an entry out, dead or evicted, if it still shows `seen` and nobody holds it. Tells `forgotten`. */
-bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted,
+bool weir_place_clear(struct weir_table *table, struct weir_slot_at place, struct weir_pair seen, bool evicted,
                       uint64_t now_ns);
 
 /* With the shards of both homes of `hash` locked: finds `width` slots for a newcomer there and empties them. */
 enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shards *shards, uint64_t hash,
-                                     unsigned width, bool evict, uint64_t now_ns, struct weir_place *ret_place,
+                                     unsigned width, bool evict, uint64_t now_ns, struct weir_slot_at *ret_place,
                                      uint64_t *ret_wait_ns);
 
 /* Splits up to `splits` lines. Without a shard's lock held. Returns how many were. */

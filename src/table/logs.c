@@ -66,10 +66,10 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         logs->memory = memory == MAP_FAILED ? NULL : memory;
         logs->states = malloc(blocks);
-        logs->keepers = calloc(blocks, sizeof *logs->keepers);
-        logs->kept_by = calloc(WEIR_LOGS_KEEPERS + 1, sizeof *logs->kept_by);
-        logs->shares = calloc(WEIR_LOGS_KEEPERS + 1, sizeof *logs->shares);
-        if (!logs->memory || !logs->states || !logs->keepers || !logs->kept_by || !logs->shares) {
+        logs->owners = calloc(blocks, sizeof *logs->owners);
+        logs->kept_by = calloc(WEIR_LOGS_OWNERS + 1, sizeof *logs->kept_by);
+        logs->shares = calloc(WEIR_LOGS_OWNERS + 1, sizeof *logs->shares);
+        if (!logs->memory || !logs->states || !logs->owners || !logs->kept_by || !logs->shares) {
             weir_logs_deinit(logs);
             return WEIR_ENOMEM;
         }
@@ -91,18 +91,18 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
 void weir_logs_deinit(struct weir_logs *logs)
 {
 #ifdef WEIR_DEBUG
-    if (logs->memory && logs->states && logs->keepers && logs->kept_by && logs->shares)
+    if (logs->memory && logs->states && logs->owners && logs->kept_by && logs->shares)
         weir_logs_check(logs);
 #endif
     if (logs->memory)
         munmap(logs->memory, logs->blocks * BLOCK_BYTES);
     free(logs->states);
-    free(logs->keepers);
+    free(logs->owners);
     free(logs->kept_by);
     free(logs->shares);
     logs->memory = NULL;
     logs->states = NULL;
-    logs->keepers = NULL;
+    logs->owners = NULL;
     logs->kept_by = NULL;
     logs->shares = NULL;
 }
@@ -115,72 +115,72 @@ static unsigned order_of(uint32_t entries)
     return order;
 }
 
-/* What is missing to a keeper's floor. */
-static uint64_t floor_open(const struct weir_logs *logs, uint16_t keeper)
+/* What is missing to an owner's floor. */
+static uint64_t floor_open(const struct weir_logs *logs, uint16_t owner)
 {
-    uint64_t floor = logs->shares[keeper] ? logs->floor : 0;
-    return floor > logs->kept_by[keeper] ? floor - logs->kept_by[keeper] : 0;
+    uint64_t floor = logs->shares[owner] ? logs->floor : 0;
+    return floor > logs->kept_by[owner] ? floor - logs->kept_by[owner] : 0;
 }
 
-/* Whether `blocks` more of a keeper's would be too much. */
-static bool kept_full(const struct weir_logs *logs, uint64_t blocks, uint16_t keeper)
+/* Whether `blocks` more of an owner's would be too much. */
+static bool kept_full(const struct weir_logs *logs, uint64_t blocks, uint16_t owner)
 {
     uint64_t half = logs->blocks / 2, kept = logs->blocks_kept + blocks;
     if (kept > half)
         return true;
-    uint64_t open = floor_open(logs, keeper);
+    uint64_t open = floor_open(logs, owner);
     return blocks > open && kept + (logs->floors_open - open) > half;
 }
 
-bool weir_logs_kept_full(struct weir_logs *logs, uint32_t entries, uint16_t keeper)
+bool weir_logs_kept_full(struct weir_logs *logs, uint32_t entries, uint16_t owner)
 {
     uint64_t blocks = UINT64_C(1) << order_of(entries);
     pthread_mutex_lock(&logs->mutex);
-    bool full = kept_full(logs, blocks, keeper);
+    bool full = kept_full(logs, blocks, owner);
     pthread_mutex_unlock(&logs->mutex);
     return full;
 }
 
-void weir_logs_share(struct weir_logs *logs, const uint16_t *keepers, size_t count)
+void weir_logs_share(struct weir_logs *logs, const uint16_t *owners, size_t count)
 {
     size_t sharers = 0;
     if (logs->blocks == 0)
         return;
     pthread_mutex_lock(&logs->mutex);
-    memset(logs->shares, 0, (WEIR_LOGS_KEEPERS + 1) * sizeof *logs->shares);
+    memset(logs->shares, 0, (WEIR_LOGS_OWNERS + 1) * sizeof *logs->shares);
     for (size_t i = 0; i < count; i++) {
-        sharers += !logs->shares[keepers[i]];
-        logs->shares[keepers[i]] = true;
+        sharers += !logs->shares[owners[i]];
+        logs->shares[owners[i]] = true;
     }
     logs->floor = sharers > 0 ? logs->blocks / 2 / (2 * sharers) : 0;
     weir_assert(sharers <= count);
     logs->floors_open = 0;
-    for (uint32_t keeper = 1; keeper <= WEIR_LOGS_KEEPERS; keeper++)
-        logs->floors_open += floor_open(logs, (uint16_t)keeper);
+    for (uint32_t owner = 1; owner <= WEIR_LOGS_OWNERS; owner++)
+        logs->floors_open += floor_open(logs, (uint16_t)owner);
     weir_assert(logs->floors_open <= sharers * logs->floor);
     weir_assert(logs->floors_open <= logs->blocks / 4); /* half of what may be kept at all */
     pthread_mutex_unlock(&logs->mutex);
 }
 
-/* A keeper gets a ring (1) or gives it back (-1). */
-static void count_kept(struct weir_logs *logs, uint16_t keeper, unsigned order, int sign)
+/* An owner gets a ring (1) or gives it back (-1). */
+static void count_kept(struct weir_logs *logs, uint16_t owner, unsigned order, int sign)
 {
     int64_t blocks = sign * (INT64_C(1) << order);
-    weir_assert(keeper != 0 && (sign == 1 || sign == -1));
-    weir_assert(sign > 0 || (logs->kept_by[keeper] >> order != 0 && logs->blocks_kept >> order != 0));
-    weir_assert(logs->floors_open >= floor_open(logs, keeper));
-    logs->floors_open -= floor_open(logs, keeper);
+    weir_assert(owner != 0 && (sign == 1 || sign == -1));
+    weir_assert(sign > 0 || (logs->kept_by[owner] >> order != 0 && logs->blocks_kept >> order != 0));
+    weir_assert(logs->floors_open >= floor_open(logs, owner));
+    logs->floors_open -= floor_open(logs, owner);
     logs->blocks_kept += (uint64_t)blocks;
-    logs->kept_by[keeper] += (uint32_t)blocks;
-    logs->floors_open += floor_open(logs, keeper);
-    weir_assert(logs->kept_by[keeper] <= logs->blocks_kept && logs->blocks_kept <= logs->blocks / 2);
+    logs->kept_by[owner] += (uint32_t)blocks;
+    logs->floors_open += floor_open(logs, owner);
+    weir_assert(logs->kept_by[owner] <= logs->blocks_kept && logs->blocks_kept <= logs->blocks / 2);
 }
 
-uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t keeper)
+uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t owner)
 {
     unsigned want = order_of(entries), order = want;
     pthread_mutex_lock(&logs->mutex);
-    if (keeper && kept_full(logs, UINT64_C(1) << want, keeper))
+    if (owner && kept_full(logs, UINT64_C(1) << want, owner))
         order = WEIR_LOGS_ORDERS;
     while (order < WEIR_LOGS_ORDERS && logs->free_head[order] == WEIR_LOGS_NONE)
         order++;
@@ -193,10 +193,10 @@ uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t keepe
             list_add(logs, block + (1u << order), order);
         }
         logs->states[block] = (uint8_t)want;
-        logs->keepers[block] = keeper;
+        logs->owners[block] = owner;
         logs->blocks_used += UINT64_C(1) << want;
-        if (keeper)
-            count_kept(logs, keeper, want, 1);
+        if (owner)
+            count_kept(logs, owner, want, 1);
         weir_assert(order == want && logs->blocks_used <= logs->blocks);
         weir_assert(logs->blocks_kept <= logs->blocks_used);
     }
@@ -211,8 +211,8 @@ void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries)
     weir_assert(block < logs->blocks && logs->states[block] == order);
     weir_assert(logs->blocks_used >= UINT64_C(1) << order);
     logs->blocks_used -= UINT64_C(1) << order;
-    if (logs->keepers[block])
-        count_kept(logs, logs->keepers[block], order, -1);
+    if (logs->owners[block])
+        count_kept(logs, logs->owners[block], order, -1);
     logs->states[block] = LOGS_INSIDE;
     while (order + 1 < WEIR_LOGS_ORDERS) {
         uint32_t buddy = block ^ (1u << order);
@@ -230,7 +230,7 @@ void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries)
 /* What the rings say, one by one. */
 struct counted {
     uint64_t used, kept;
-    uint64_t kept_by; /* blocks times keeper: that no ring is counted for another keeper */
+    uint64_t kept_by; /* blocks times owner: that no ring is counted for another owner */
     uint64_t free[WEIR_LOGS_ORDERS];
 };
 
@@ -248,8 +248,8 @@ static void check_ring(const struct weir_logs *logs, uint32_t block, struct coun
         return;
     }
     counted->used += size;
-    counted->kept += logs->keepers[block] ? size : 0;
-    counted->kept_by += (uint64_t)size * logs->keepers[block];
+    counted->kept += logs->owners[block] ? size : 0;
+    counted->kept_by += (uint64_t)size * logs->owners[block];
 }
 
 /* Each list has all the free rings of its order, linked both ways. */
@@ -275,9 +275,9 @@ void weir_logs_check(struct weir_logs *logs)
         check_ring(logs, block, &counted);
     for (unsigned order = 0; order < WEIR_LOGS_ORDERS; order++)
         check_list(logs, order, counted.free[order]);
-    for (uint32_t keeper = 1; keeper <= WEIR_LOGS_KEEPERS && logs->blocks > 0; keeper++) {
-        kept_by += (uint64_t)logs->kept_by[keeper] * keeper;
-        floors_open += floor_open(logs, (uint16_t)keeper);
+    for (uint32_t owner = 1; owner <= WEIR_LOGS_OWNERS && logs->blocks > 0; owner++) {
+        kept_by += (uint64_t)logs->kept_by[owner] * owner;
+        floors_open += floor_open(logs, (uint16_t)owner);
     }
     weir_assert(logs->blocks_used == counted.used);
     weir_assert(logs->blocks_kept == counted.kept);
@@ -305,17 +305,17 @@ uint64_t weir_logs_kept(struct weir_logs *logs)
 /* Above this there is room for the largest ring beside the one that it replaces. */
 #define LONGEST_BYTES_MAX ((size_t)4 << 20)
 
-int weir_logs_longest(size_t bytes, size_t keepers, uint32_t *ret_entries)
+int weir_logs_longest(size_t bytes, size_t owners, uint32_t *ret_entries)
 {
     struct weir_logs logs;
     uint32_t held = WEIR_LOGS_NONE, entries = 0;
     int error = weir_logs_init(&logs, bytes < LONGEST_BYTES_MAX ? bytes : LONGEST_BYTES_MAX);
     if (error)
         return error;
-    if (keepers > 1)
-        logs.floors_open = logs.blocks / 2 / (2 * keepers) * (keepers - 1); /* the others' */
+    if (owners > 1)
+        logs.floors_open = logs.blocks / 2 / (2 * owners) * (owners - 1); /* the others' */
     for (uint32_t next = WEIR_LOGS_ENTRIES_MIN; next <= WEIR_LOGS_ENTRIES_MIN << (WEIR_LOGS_ORDERS - 1); next *= 2) {
-        uint32_t block = weir_logs_take(&logs, next, keepers > 0 ? 1 : 0);
+        uint32_t block = weir_logs_take(&logs, next, owners > 0 ? 1 : 0);
         if (block == WEIR_LOGS_NONE)
             break;
         if (held != WEIR_LOGS_NONE)

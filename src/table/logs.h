@@ -20,34 +20,34 @@
 struct weir_logs {
     uint64_t *memory;
     uint8_t *states;   /* a block each: the order of the ring that begins here, with LOGS_FREE */
-    uint16_t *keepers; /* a block each: whose kept ring begins here, 0: nobody's */
-    uint32_t *kept_by; /* of each keeper: blocks in its rings */
+    uint16_t *owners;  /* a block each: whose kept ring begins here, 0: nobody's */
+    uint32_t *kept_by; /* of each owner: blocks in its rings */
     uint32_t blocks;
     uint32_t free_head[WEIR_LOGS_ORDERS]; /* doubly linked through the free blocks themselves */
     uint64_t blocks_used;
     uint64_t blocks_kept; /* of those: in rings that nobody may be made to give up */
-    bool *shares;         /* of each keeper: it has a floor */
+    bool *shares;         /* of each owner: it has a floor */
     uint64_t floor;       /* blocks */
     uint64_t floors_open; /* the sum, over those that have a floor, of what is missing to it */
     pthread_mutex_t mutex;
 };
 
-/* Kept rings: nobody may be made to give them up. Together they take at most half of the memory. Each of the n keepers
- * that share it has a floor, half of an n-th of that half: up to its floor a keeper takes what is free; beyond, only
+/* Kept rings: nobody may be made to give them up. Together they take at most half of the memory. Each of the n owners
+ * that share it has a floor, half of an n-th of that half: up to its floor an owner takes what is free; beyond, only
  * what leaves the others what is missing to theirs. */
-#define WEIR_LOGS_KEEPERS 65535 /* 1 to this */
+#define WEIR_LOGS_OWNERS 65535 /* 1 to this */
 
 /* WEIR_ENOMEM. `bytes` may be 0: then there is never room. */
 int weir_logs_init(struct weir_logs *logs, size_t bytes);
 void weir_logs_deinit(struct weir_logs *logs);
 
-/* A ring for `entries` times (a power of two, 8 to 65,536): the number of its first block, or WEIR_LOGS_NONE. keeper 0:
+/* A ring for `entries` times (a power of two, 8 to 65,536): the number of its first block, or WEIR_LOGS_NONE. owner 0:
  * it is not kept. */
-uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t keeper);
-/* Whether a ring of this keeper would be beyond what it may have. */
-bool weir_logs_kept_full(struct weir_logs *logs, uint32_t entries, uint16_t keeper);
-/* Who has a floor from now on; the same keeper twice is one. */
-void weir_logs_share(struct weir_logs *logs, const uint16_t *keepers, size_t count);
+uint32_t weir_logs_take(struct weir_logs *logs, uint32_t entries, uint16_t owner);
+/* Whether a ring of this owner would be beyond what it may have. */
+bool weir_logs_kept_full(struct weir_logs *logs, uint32_t entries, uint16_t owner);
+/* Who has a floor from now on; the same owner twice is one. */
+void weir_logs_share(struct weir_logs *logs, const uint16_t *owners, size_t count);
 void weir_logs_give(struct weir_logs *logs, uint32_t block, uint32_t entries);
 
 static inline uint64_t *weir_logs_times(const struct weir_logs *logs, uint32_t block)
@@ -55,9 +55,9 @@ static inline uint64_t *weir_logs_times(const struct weir_logs *logs, uint32_t b
     return logs->memory + (size_t)block * WEIR_LOGS_ENTRIES_MIN;
 }
 
-/* How many times one log may grow to, doubling, alone in `bytes`; with keepers > 0 a kept one, where so many share.
+/* How many times one log may grow to, doubling, alone in `bytes`; with owners > 0 a kept one, where so many share.
  * WEIR_ENOMEM. */
-int weir_logs_longest(size_t bytes, size_t keepers, uint32_t *ret_entries);
+int weir_logs_longest(size_t bytes, size_t owners, uint32_t *ret_entries);
 
 /* Stops the program where the memory is not sound: rings that overlap or leave room between them, neighbours that have
  * not joined, lists or counts that say something else. weir_logs_deinit calls it in debug builds. */

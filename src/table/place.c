@@ -15,7 +15,7 @@
 #define COST_KEPT (INT64_MAX / 2 + 1)
 #define KEPT_UNTIL_MAX (INT64_MAX / 4)
 
-bool weir_place_clear(struct weir_table *table, struct weir_place place, struct weir_pair seen, bool evicted,
+bool weir_place_clear(struct weir_table *table, struct weir_slot_at place, struct weir_pair seen, bool evicted,
                       uint64_t now_ns)
 {
     struct weir_slot *main = &place.line->slot[place.index];
@@ -80,10 +80,10 @@ static int64_t cost_of(const struct weir_table *table, const struct weir_line *l
 }
 
 /* Empties what stands there; entries that are not dead only if `evict`. */
-static bool empty_out(struct weir_table *table, struct weir_place place, unsigned width, bool evict, uint64_t now_ns)
+static bool empty_out(struct weir_table *table, struct weir_slot_at place, unsigned width, bool evict, uint64_t now_ns)
 {
     for (unsigned i = place.index; i < place.index + width; i++) {
-        struct weir_place entry = place;
+        struct weir_slot_at entry = place;
         struct weir_pair pair = entry_over(place.line, i, &entry.index);
         if (pair.tag == 0)
             continue;
@@ -99,7 +99,7 @@ static bool empty_out(struct weir_table *table, struct weir_place place, unsigne
 /* The cheapest place for `width` slots in one line. Of empty ones a narrow entry takes one whose neighbour is taken,
  * and leaves pairs to wide ones. */
 static int64_t cheapest(const struct weir_table *table, uint64_t number, unsigned width, enum cost by, uint64_t now_ns,
-                        struct weir_place *ret_place)
+                        struct weir_slot_at *ret_place)
 {
     int64_t best = COST_HELD;
     weir_assert(number < __atomic_load_n(&table->count, __ATOMIC_ACQUIRE));
@@ -110,7 +110,7 @@ static int64_t cheapest(const struct weir_table *table, uint64_t number, unsigne
         bool fits_snugly = cost == COST_EMPTY && (width == 2 || weir_slot_tag(&line->slot[i ^ 1]) != 0);
         if (cost < best || fits_snugly) {
             best = cost;
-            *ret_place = (struct weir_place){ line, number, i, false };
+            *ret_place = (struct weir_slot_at){ line, number, i, false };
         }
         if (fits_snugly)
             break;
@@ -125,7 +125,8 @@ static bool is_free(const struct weir_table *table, int64_t cost)
 
 /* Moves the entry `seen` at `from` to the empty place `to`, its other home. While it has two copies the old one is
  * locked, so a decision that still sees it waits and looks again. */
-static bool move_entry(struct weir_table *table, struct weir_place from, struct weir_pair seen, struct weir_place to)
+static bool move_entry(struct weir_table *table, struct weir_slot_at from, struct weir_pair seen,
+                       struct weir_slot_at to)
 {
     struct weir_slot *source = &from.line->slot[from.index], *target = &to.line->slot[to.index];
     weir_assert(from.number != to.number && weir_slot_tag(target) == 0);
@@ -151,14 +152,14 @@ struct search {
 };
 
 static bool displace_from(const struct search *s, uint64_t number, unsigned width, int depth,
-                          struct weir_place *ret_place);
+                          struct weir_slot_at *ret_place);
 
 /* Moves the entry `seen` at `from` (whose shard is ours) to its other home; if that is full too, makes room there
  * first, up to `depth` moves deep. */
-static bool vacate(const struct search *s, struct weir_place from, struct weir_pair seen, int depth)
+static bool vacate(const struct search *s, struct weir_slot_at from, struct weir_pair seen, int depth)
 {
     struct weir_table *table = s->table;
-    struct weir_place to;
+    struct weir_slot_at to;
     unsigned width = weir_table_kind(table, seen).wide ? 2 : 1, held_before = s->shards->count;
     bool second = !(seen.tag & WEIR_TAG_SECOND);
     weir_assert(held_before >= 1 && depth >= 1 && depth <= DISPLACE_DEPTH);
@@ -182,13 +183,13 @@ static bool vacate(const struct search *s, struct weir_place from, struct weir_p
 
 /* Makes `width` slots of line `number` empty by moving who stands there. (Cuckoo hashing: Pagh and Rodler, 2001.) */
 static bool displace_from(const struct search *s, uint64_t number, unsigned width, int depth,
-                          struct weir_place *ret_place)
+                          struct weir_slot_at *ret_place)
 {
     for (unsigned i = 0; i < WEIR_LINE_SLOTS; i += width) {
-        struct weir_place place = { &s->table->lines[number], number, i, false };
+        struct weir_slot_at place = { &s->table->lines[number], number, i, false };
         bool empty = true;
         for (unsigned k = i; k < i + width && empty; k++) {
-            struct weir_place entry = place;
+            struct weir_slot_at entry = place;
             struct weir_pair seen = entry_over(place.line, k, &entry.index);
             empty = seen.tag == 0 || vacate(s, entry, seen, depth);
         }
@@ -201,7 +202,7 @@ static bool displace_from(const struct search *s, uint64_t number, unsigned widt
     return false;
 }
 
-static bool free_place(const struct search *s, const uint64_t homes[2], unsigned width, struct weir_place *ret_place)
+static bool free_place(const struct search *s, const uint64_t homes[2], unsigned width, struct weir_slot_at *ret_place)
 {
     struct weir_table *table = s->table;
     for (int h = 0; h < 2; h++)
@@ -225,9 +226,9 @@ static bool free_place(const struct search *s, const uint64_t homes[2], unsigned
 
 /* The cheapest of both homes. */
 static int64_t cheapest_of(const struct search *s, const uint64_t homes[2], unsigned width, enum cost by,
-                           struct weir_place *ret_place)
+                           struct weir_slot_at *ret_place)
 {
-    struct weir_place second;
+    struct weir_slot_at second;
     weir_assert(by == COST_WAIT || by == COST_FORGIVEN);
     int64_t cost = cheapest(s->table, homes[0], width, by, s->now_ns, ret_place);
     int64_t cost_second = cheapest(s->table, homes[1], width, by, s->now_ns, &second);
@@ -239,7 +240,7 @@ static int64_t cheapest_of(const struct search *s, const uint64_t homes[2], unsi
 }
 
 enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shards *shards, uint64_t hash,
-                                     unsigned width, bool evict, uint64_t now_ns, struct weir_place *ret_place,
+                                     unsigned width, bool evict, uint64_t now_ns, struct weir_slot_at *ret_place,
                                      uint64_t *ret_wait_ns)
 {
     const struct search search = { table, shards, now_ns };

@@ -180,7 +180,7 @@ static bool hold_seen(struct weir_table *table, struct weir_slot *slot, struct w
 }
 
 /* Puts a locked, fresh entry into an empty place, under the shard's lock. */
-static void place_newcomer(struct weir_table *table, struct weir_place place, uint64_t hash, uint32_t limit,
+static void place_newcomer(struct weir_table *table, struct weir_slot_at place, uint64_t hash, uint32_t limit,
                            struct weir_kind kind, uint64_t now_ns, struct weir_held *ret_held)
 {
     struct weir_slot *slot = &place.line->slot[place.index];
@@ -203,7 +203,7 @@ static enum weir_hold insert(struct weir_table *table, uint64_t hash, uint32_t l
                              struct weir_held *ret_held, uint64_t *ret_wait_ns)
 {
     struct weir_pair seen;
-    struct weir_place place;
+    struct weir_slot_at place;
     struct weir_shards shards;
     enum weir_hold result = WEIR_HOLD_ABSENT;
     weir_shards_lock(table, hash, &shards);
@@ -292,7 +292,7 @@ bool weir_table_widen(struct weir_table *table, struct weir_held *held, uint64_t
     uint64_t number = (uint64_t)(held->slot - table->lines->slot) / WEIR_LINE_SLOTS, wait_ns;
     uint64_t hash = weir_table_hash_of(table, held->pair, number);
     weir_assert(number < __atomic_load_n(&table->count, __ATOMIC_ACQUIRE));
-    struct weir_place place;
+    struct weir_slot_at place;
     struct weir_shards shards;
     weir_shards_lock(table, hash, &shards);
     bool placed = weir_table_make_place(table, &shards, hash, 2, true, now_ns, &place, &wait_ns) == WEIR_HOLD_OK;

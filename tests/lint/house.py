@@ -31,6 +31,7 @@ FOLDERS = ('include', 'src', 'tests', 'bench', 'fuzz', 'examples', 'scripts', 's
 SKIPPED = {'node_modules', '__pycache__', 'corpus', 'target', '.git'}
 C_NAMES = ('.c', '.h', '.cc', '.cpp')
 TEXT_NAMES = C_NAMES + ('.py', '.sh', '.js', '.mjs', '.cjs', '.go', '.rs', '.lua')
+TAG = re.compile(r'^struct (weir_\w+) \{', re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # Opens a block at the start of a line, but is no function: a type, data, an extern block, a macro.
 NO_FUNCTION = re.compile(r'^(?:\s|#|//|/\*|\*|\}|(?:typedef\s+)?(?:struct|enum|union)\s*\w*\s*\{|extern\s+"C"|.*=)')
@@ -173,6 +174,15 @@ def check_marks(relative, text):
     return found
 
 
+def check_tags(defined):
+    """A struct's name means one thing in the whole house. `defined`: (tag, path:line) of each definition."""
+    found, first = [], {}
+    for tag, where in defined:
+        if first.setdefault(tag, where) != where:
+            found.append(f'{where}: struct {tag} is another one in {first[tag].split(":")[0]}')
+    return found
+
+
 def asserted(text):
     """What a file asserts, each expression once, without those that only say that a pointer is not NULL."""
     found = set()
@@ -211,18 +221,22 @@ def check(root):
     root = pathlib.Path(root)
     found = []
     graph = {}
+    tags = []
     for path, relative in files(root):
         text = path.read_text(encoding='utf-8')
         found += check_sizes(relative, text) + check_marks(relative, text)
         if not relative.endswith(C_NAMES):
             continue
         found += check_includes(relative, text)
+        if relative.startswith(('src/', 'include/', 'sim/')):
+            tags += [(match[1], f'{relative}:{text.count(chr(10), 0, match.start()) + 1}')
+                     for match in TAG.finditer(text)]
         if relative.startswith(('src/', 'include/')):
             graph[relative] = [base + name for _, _, name in includes(text) for base in ('src/', 'include/')
                                if (root / base / name).is_file()]
     for node, below in graph.items():
         graph[node] = [b for b in below if b in graph]
-    return found + check_cycles(graph)
+    return found + check_cycles(graph) + check_tags(tags)
 
 
 def main():

@@ -115,6 +115,10 @@ class Planted(unittest.TestCase):
     def test_public_header_with_private_one(self):
         self.expect('include/weir/planted.h', 'a public header includes base/assert.h', '#include "base/assert.h"\n')
 
+    def test_one_tag_with_two_meanings(self):
+        self.expect('src/wire/twice.h', 'struct weir_limit_spec is another one in include/weir/limit.h',
+                    'struct weir_limit_spec {\n    int x;\n};\n')
+
     def test_cycle(self):
         self.plant('src/wire/planted_c.h', SPDX + '#include "wire/planted_a.h"\n')
         self.plant('src/wire/planted_a.h', SPDX + '#include "wire/planted_b.h"\n')

@@ -20,19 +20,19 @@ READ, ASK = 'engine/session/session_read.c', 'engine/session/ask.c'
 PLANTS = {
     # The four that the promise of this house names.
     'token-ignored': [(TOKEN, '    return foreign ? WEIR_PLACE_FOREIGN : worst;', '    return WEIR_PLACE_OK;')],
-    'reads-unmoved': [(READ, '        seat->used = true;', '        ;')],
+    'reads-unmoved': [(READ, '        pinned->used = true;', '        ;')],
     'timeline-uncompared': [(PLACE, '    if (from->timeline == to->timeline)\n        return weir',
                              '    if (to->timeline)\n        return to->timeline ? BRANCH_HOLDS : weir')],
     # A transaction of repeatable read is open, with its snapshot, while the servers are awaited and checked.
     'check-in-snapshot': [
         (READ, '    weir_call_begin(&call, session);\n',
-         '    weir_call_begin(&call, session);\n    if (session->seats[WEIR_SEAT_REPLICA].link)\n'
-         '        PQclear(PQexec(session->seats[WEIR_SEAT_REPLICA].link->conn,\n'
+         '    weir_call_begin(&call, session);\n    if (session->pins[WEIR_PINNED_REPLICA].link)\n'
+         '        PQclear(PQexec(session->pins[WEIR_PINNED_REPLICA].link->conn,\n'
          '                       "SET idle_in_transaction_session_timeout = 300;"\n'
          '                       "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM t"));\n'),
         # Of no other read than the one that follows: what is left open stops the replay.
         (READ, '    weir_call_end(&call);\n',
-         '    weir_call_end(&call);\n    struct weir_link *open = session->seats[WEIR_SEAT_REPLICA].link;\n'
+         '    weir_call_end(&call);\n    struct weir_link *open = session->pins[WEIR_PINNED_REPLICA].link;\n'
          '    if (open && (error != 0 || ret_read->conn != open->conn))\n'
          '        PQclear(PQexec(open->conn, "ROLLBACK"));\n'),
         (READ, '#include "engine/session/session_inside.h"\n',
@@ -41,7 +41,7 @@ PLANTS = {
         (ASK, '    case PQTRANS_ACTIVE:\n    case PQTRANS_INTRANS:\n', '    case PQTRANS_ACTIVE:\n')],
     # What PostgreSQL does that is easily overlooked.
     'no-half-position': [(PLACE, '        place.position |= WEIR_POSITION_NEXT;', '        ;')],
-    'no-settling': [(READ, 'if (weir_shown_settle(seat->link->conn, weir_call_timeout(call)) != 0)', 'if (0)')],
+    'no-settling': [(READ, 'if (weir_shown_settle(pinned->link->conn, weir_call_timeout(call)) != 0)', 'if (0)')],
     'no-run': [(PLACE, '        place.run = shown->run;', '        ;')],
     'no-normal-position': [(POSITION, '    return insert - page <= header ? page : insert;',
                             '    return insert + 0 * header;')],

@@ -70,7 +70,7 @@ static inline bool naive_holds(const struct weir_condition *condition, const str
     if (!condition->terms)
         return found && naive_glob(condition->pattern.data, condition->pattern.size, text, size);
     for (size_t i = 0; i < condition->terms->count && found; i++) {
-        const struct weir_term *term = &condition->terms->list[i];
+        const struct weir_condition_value *term = &condition->terms->list[i];
         any = any || (term->is_block ? naive_block(term->text.data, text)
                                      : naive_glob(term->text.data, term->text.size, text, size));
     }

@@ -182,15 +182,15 @@ static void the_table_is_checked(void **state)
 
 /* ---- the side memory ---- */
 
-#define KEEPER 3
+#define OWNER 3
 
 static void open_logs(struct weir_logs *logs, uint32_t *ret_block)
 {
-    static const uint16_t keepers[] = { KEEPER, 4 };
+    static const uint16_t owners[] = { OWNER, 4 };
     assert_int_equal(weir_logs_init(logs, 64 << 10), 0);
-    weir_logs_share(logs, keepers, 2);
+    weir_logs_share(logs, owners, 2);
     assert_int_not_equal(weir_logs_take(logs, 8, 0), WEIR_LOGS_NONE);
-    *ret_block = weir_logs_take(logs, 32, KEEPER);
+    *ret_block = weir_logs_take(logs, 32, OWNER);
     assert_int_not_equal(*ret_block, WEIR_LOGS_NONE);
     weir_logs_check(logs);
 }
@@ -210,7 +210,7 @@ DAMAGE_LOGS(leave_room, logs.states[block] = 0)
 DAMAGE_LOGS(be_no_ring, logs.states[block] = 99)
 DAMAGE_LOGS(miscount_used, logs.blocks_used--)
 DAMAGE_LOGS(miscount_kept, logs.blocks_kept++)
-DAMAGE_LOGS(count_for_another, logs.keepers[block] = 4)
+DAMAGE_LOGS(count_for_another, logs.owners[block] = 4)
 DAMAGE_LOGS(miscount_floors, logs.floors_open++)
 DAMAGE_LOGS(lose_a_free_ring, logs.free_head[0] = WEIR_LOGS_NONE)
 DAMAGE_LOGS(break_a_link, *weir_logs_times(&logs, logs.free_head[0]) = 0)

@@ -18,7 +18,7 @@ static void keeps_bytes_in_order(void **state)
 {
     (void)state;
     struct test_random random = { test_random_seed() };
-    struct weir_pool pool = { 0 };
+    struct weir_chunk_pool pool = { 0 };
     struct weir_buffer buffer = { 0 };
     uint64_t written = 0;
     uint64_t read = 0;
@@ -38,13 +38,13 @@ static void keeps_bytes_in_order(void **state)
             assert_null(buffer.data);
     }
     weir_buffer_release(&buffer, &pool);
-    weir_pool_deinit(&pool);
+    weir_chunk_pool_deinit(&pool);
 }
 
 static void chunks_are_lent_again(void **state)
 {
     (void)state;
-    struct weir_pool pool = { 0 };
+    struct weir_chunk_pool pool = { 0 };
     struct weir_buffer buffer = { 0 };
     assert_true(weir_buffer_reserve(&buffer, &pool, 1, BOUND));
     uint8_t *chunk = buffer.data;
@@ -55,13 +55,13 @@ static void chunks_are_lent_again(void **state)
     assert_true(weir_buffer_reserve(&buffer, &pool, WEIR_CHUNK_SIZE, BOUND));
     assert_ptr_equal(buffer.data, chunk);
     weir_buffer_release(&buffer, &pool);
-    weir_pool_deinit(&pool);
+    weir_chunk_pool_deinit(&pool);
 }
 
 static void refuses_past_its_bound(void **state)
 {
     (void)state;
-    struct weir_pool pool = { 0 };
+    struct weir_chunk_pool pool = { 0 };
     struct weir_buffer buffer = { 0 };
     assert_false(weir_buffer_reserve(&buffer, &pool, BOUND + 1, BOUND));
     assert_false(weir_buffer_reserve(&buffer, &pool, SIZE_MAX, BOUND));
@@ -69,7 +69,7 @@ static void refuses_past_its_bound(void **state)
     buffer.size = BOUND;
     assert_false(weir_buffer_reserve(&buffer, &pool, 1, BOUND));
     weir_buffer_release(&buffer, &pool);
-    weir_pool_deinit(&pool);
+    weir_chunk_pool_deinit(&pool);
 }
 
 int main(void)

@@ -74,8 +74,8 @@ static void no_memory_is_legal(void **state)
     struct weir_logs logs;
     (void)state;
     assert_int_equal(weir_logs_init(&logs, 0), 0);
-    uint16_t keeper = 1;
-    weir_logs_share(&logs, &keeper, 1);
+    uint16_t owner = 1;
+    weir_logs_share(&logs, &owner, 1);
     assert_int_equal(weir_logs_take(&logs, 8, 0), WEIR_LOGS_NONE);
     assert_int_equal(weir_logs_take(&logs, 8, 1), WEIR_LOGS_NONE);
     assert_int_equal(weir_logs_used(&logs), 0);
@@ -84,66 +84,66 @@ static void no_memory_is_legal(void **state)
 }
 
 /* The rule of floors, from nothing but who holds how much now. */
-static bool slow_full(uint64_t half, const uint64_t *held, const bool *shares, size_t keepers, size_t keeper,
+static bool slow_full(uint64_t half, const uint64_t *held, const bool *shares, size_t owners, size_t owner,
                       uint64_t blocks)
 {
     uint64_t sharers = 0, kept = blocks, open = 0;
-    for (size_t i = 0; i < keepers; i++) {
+    for (size_t i = 0; i < owners; i++) {
         sharers += shares[i];
         kept += held[i];
     }
     uint64_t floor = sharers ? half / (2 * sharers) : 0;
-    for (size_t i = 0; i < keepers; i++)
-        open += i != keeper && shares[i] && held[i] < floor ? floor - held[i] : 0;
-    bool below = shares[keeper] && held[keeper] + blocks <= floor;
+    for (size_t i = 0; i < owners; i++)
+        open += i != owner && shares[i] && held[i] < floor ? floor - held[i] : 0;
+    bool below = shares[owner] && held[owner] + blocks <= floor;
     return kept > half || (!below && kept + open > half);
 }
 
-enum { KEEPERS = 9, KEPT_RINGS = 400 };
+enum { OWNERS = 9, KEPT_RINGS = 400 };
 
 static void logs__floors_agree_with_a_slow_reference(void **state)
 {
     (void)state;
     struct weir_logs logs;
     struct test_random random = { test_random_seed() };
-    uint64_t held[KEEPERS] = { 0 };
-    bool shares[KEEPERS] = { false };
+    uint64_t held[OWNERS] = { 0 };
+    bool shares[OWNERS] = { false };
     struct {
         uint32_t block, entries;
-        size_t keeper;
+        size_t owner;
     } rings[KEPT_RINGS];
     size_t count = 0;
     assert_int_equal(weir_logs_init(&logs, 64 * 1024), 0);
     for (unsigned step = 0; step < 50000; step++) {
         uint64_t dice = test_random_below(&random, 1000);
         if (dice == 0) { /* another set */
-            uint16_t keepers[2 * KEEPERS];
+            uint16_t owners[2 * OWNERS];
             size_t sharers = 0;
-            for (size_t i = 0; i < KEEPERS; i++)
+            for (size_t i = 0; i < OWNERS; i++)
                 if ((shares[i] = test_random_below(&random, 2))) {
-                    keepers[sharers++] = (uint16_t)(i + 1);
-                    keepers[sharers++] = (uint16_t)(i + 1);
+                    owners[sharers++] = (uint16_t)(i + 1);
+                    owners[sharers++] = (uint16_t)(i + 1);
                 }
-            weir_logs_share(&logs, keepers, sharers);
+            weir_logs_share(&logs, owners, sharers);
         } else if (dice < 450 && count > 0) {
             size_t i = test_random_below(&random, count);
             weir_logs_give(&logs, rings[i].block, rings[i].entries);
-            held[rings[i].keeper] -= rings[i].entries / 8;
+            held[rings[i].owner] -= rings[i].entries / 8;
             rings[i] = rings[--count];
         } else if (count < KEPT_RINGS) {
-            size_t keeper = test_random_below(&random, KEEPERS);
+            size_t owner = test_random_below(&random, OWNERS);
             uint32_t entries = 8u << test_random_below(&random, 4);
-            bool full = slow_full(logs.blocks / 2, held, shares, KEEPERS, keeper, entries / 8);
-            assert_int_equal(weir_logs_kept_full(&logs, entries, (uint16_t)(keeper + 1)), full);
-            uint32_t block = weir_logs_take(&logs, entries, (uint16_t)(keeper + 1));
+            bool full = slow_full(logs.blocks / 2, held, shares, OWNERS, owner, entries / 8);
+            assert_int_equal(weir_logs_kept_full(&logs, entries, (uint16_t)(owner + 1)), full);
+            uint32_t block = weir_logs_take(&logs, entries, (uint16_t)(owner + 1));
             if (full)
                 assert_int_equal(block, WEIR_LOGS_NONE);
             if (block == WEIR_LOGS_NONE)
                 continue;
-            held[keeper] += entries / 8;
+            held[owner] += entries / 8;
             rings[count].block = block;
             rings[count].entries = entries;
-            rings[count++].keeper = keeper;
+            rings[count++].owner = owner;
         }
     }
     weir_logs_check(&logs);
@@ -165,7 +165,7 @@ static void logs__every_block_of_an_arena_is_given_out(void **state)
         assert_int_equal(weir_logs_used(&logs), blocks * 64);
         for (uint32_t i = 0; i < blocks; i++)
             weir_logs_give(&logs, i, 8);
-        const uint16_t last = WEIR_LOGS_KEEPERS;
+        const uint16_t last = WEIR_LOGS_OWNERS;
         weir_logs_share(&logs, &last, 1);
         for (taken = 0; weir_logs_take(&logs, 8, last) != WEIR_LOGS_NONE; taken++)
             assert_int_equal(weir_logs_kept(&logs), (taken + 1) * 64);

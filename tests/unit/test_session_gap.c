@@ -71,7 +71,7 @@ static void gap__at_a_primary_is_filled_by_the_same_primary_only(void **state)
             assert_true((world.now_ns - begun_ns >= 20 * MS) == (cases[i].error == WEIR_EBEHIND));
             assert_int_equal(rest(&fault), i < 5 ? WEIR_ECUTOFF : WEIR_EUNKNOWN); /* it stays so */
         }
-        assert_int_equal(session->gaps[WEIR_SEAT_LEADER].open, cases[i].error != 0);
+        assert_int_equal(session->gaps[WEIR_PINNED_LEADER].open, cases[i].error != 0);
         end();
     }
 }
@@ -141,7 +141,7 @@ static void gap__at_a_standby_is_filled_where_it_is_proven_that_it_stayed(void *
         become(3 - at, cases[i].other, false);
         uint64_t begun_ns = world.now_ns;
         assert_int_equal(rest(&fault), cases[i].error == WEIR_EBEHIND ? WEIR_EUNKNOWN : cases[i].error);
-        assert_int_equal(session->gaps[WEIR_SEAT_REPLICA].open, cases[i].error != 0);
+        assert_int_equal(session->gaps[WEIR_PINNED_REPLICA].open, cases[i].error != 0);
         assert_true(cases[i].leader != GONE || (world.now_ns - begun_ns >= 20 * MS) == (cases[i].other == SAME));
         for (unsigned j = 0; j < 3; j++) /* who has answered is not asked once more */
             assert_true(world.servers[j].mute ? world.servers[j].polls > 0 : world.servers[j].polls == 1);

@@ -281,11 +281,11 @@ static void the_library__does_what_the_policy_says(void **state)
         token.wrote_ns = 0;
         if (request.route.stay != WEIR_ROUTE_NONE) {
             links[0].server = 10 + request.route.stay;
-            session.seats[WEIR_SEAT_REPLICA].link = &links[0];
+            session.pins[WEIR_PINNED_REPLICA].link = &links[0];
         }
         if (request.at_leader) {
-            session.seats[WEIR_SEAT_LEADER] = (struct weir_seat){ .link = &links[1], .version = 1 };
-            session.at = &session.seats[WEIR_SEAT_LEADER];
+            session.pins[WEIR_PINNED_LEADER] = (struct weir_pinned){ .link = &links[1], .version = 1 };
+            session.at = &session.pins[WEIR_PINNED_LEADER];
         }
         call = (struct weir_call){ .session = &session, .begun_ns = request.begun_ns, .until_ns = request.wait_ns };
         now_ns = request.now_ns;

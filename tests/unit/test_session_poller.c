@@ -6,7 +6,7 @@
 static struct weir_servers servers;
 static struct weir_poller *poller;
 static struct weir_known known;
-static struct weir_answer answer;
+static struct weir_poll_result answer;
 static char fault[WEIR_ASK_TEXT_SIZE];
 static struct fake *const fake = &world.servers[0];
 

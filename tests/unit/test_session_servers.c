@@ -31,10 +31,10 @@ static void have(unsigned count)
         poller->servers = &servers;
         poller->conninfo = conninfo;
         poller->health.id = 100 + servers.count;
-        poller->seat = servers.count;
+        poller->counter = servers.count;
         poller->name[0] = (char)('a' + servers.count);
         poller->counted_ns = world.now_ns;
-        atomic_store(&servers.seats[poller->seat].id, poller->health.id);
+        atomic_store(&servers.read_counters[poller->counter].id, poller->health.id);
         servers.pollers[servers.count] = poller;
         weir_health_add(&servers.health, &poller->health);
     }
@@ -72,7 +72,7 @@ static void answer_with(unsigned index, struct weir_shown shown, struct weir_hea
     reply.shown = shown;
     reply.begun_ns = ++world.now_ns;
     reply.page_size = 8192;
-    weir_servers_store(&servers, servers.pollers[index], &(struct weir_answer){ .reply = reply });
+    weir_servers_store(&servers, servers.pollers[index], &(struct weir_poll_result){ .reply = reply });
 }
 
 static void answer(unsigned index, struct weir_shown shown)

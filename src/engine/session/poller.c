@@ -70,7 +70,8 @@ static bool have_sender(struct weir_poller *poller, uint64_t deadline_ns)
 }
 
 /* NULL: not to be had. */
-static PGresult *command(struct weir_poller *poller, const char *text, uint64_t deadline_ns, struct weir_answer *answer)
+static PGresult *command(struct weir_poller *poller, const char *text, uint64_t deadline_ns,
+                         struct weir_poll_result *answer)
 {
     PGresult *result = NULL;
     if (!have_sender(poller, deadline_ns)) {
@@ -92,7 +93,7 @@ static PGresult *command(struct weir_poller *poller, const char *text, uint64_t 
 }
 
 /* On a standby: the timeline that it replays. Asked after its position, which lies in that one's history. */
-static void ask_timeline(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
+static void ask_timeline(struct weir_poller *poller, uint64_t deadline_ns, struct weir_poll_result *answer)
 {
     PGresult *result = command(poller, "IDENTIFY_SYSTEM", deadline_ns, answer);
     if (!result)
@@ -101,7 +102,7 @@ static void ask_timeline(struct weir_poller *poller, uint64_t deadline_ns, struc
     PQclear(result);
 }
 
-static void ask_history(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
+static void ask_history(struct weir_poller *poller, uint64_t deadline_ns, struct weir_poll_result *answer)
 {
     char text[64];
     if (weir_ask_now_ns() < poller->history_not_before_ns) {
@@ -127,7 +128,7 @@ static bool is_looked_up(const struct weir_shown *looked, const struct weir_show
            looked->primary == now->primary;
 }
 
-static int look_up(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
+static int look_up(struct weir_poller *poller, uint64_t deadline_ns, struct weir_poll_result *answer)
 {
     const struct weir_shown *shown = &answer->reply.shown;
     struct weir_branches branches;
@@ -150,7 +151,7 @@ static int look_up(struct weir_poller *poller, uint64_t deadline_ns, struct weir
  * emptied the table, or put another in its place. What is not there yet, as at a standby that has not replayed its row,
  * is looked for with every poll; a table that cannot be had, each second. A primary on timeline 1 needs no row: whether
  * there is a table that will do is looked at all the same, so that who forgot it hears of it before the failover. */
-static int ask_table(struct weir_poller *poller, uint64_t deadline_ns, struct weir_answer *answer)
+static int ask_table(struct weir_poller *poller, uint64_t deadline_ns, struct weir_poll_result *answer)
 {
     const struct weir_shown *shown = &answer->reply.shown;
     bool first = shown->timeline <= 1;
@@ -206,7 +207,7 @@ static int flush_for_waiters(struct weir_poller *poller, const struct weir_shown
 
 /* Where the numbers say that nobody runs, that is all. Else it takes a look at who runs, or several, for who waits.
  * When those of the first look are gone those are awaited that run then: under writers that never pause it goes on. */
-static int ask_settled(struct weir_poller *poller, bool waited, uint64_t deadline_ns, struct weir_answer *answer)
+static int ask_settled(struct weir_poller *poller, bool waited, uint64_t deadline_ns, struct weir_poll_result *answer)
 {
     bool settled = false;
     if (!answer->reply.shown.primary || answer->reply.shown.settled) {
@@ -225,7 +226,7 @@ static int ask_settled(struct weir_poller *poller, bool waited, uint64_t deadlin
 }
 
 static int ask_round(struct weir_poller *poller, const struct weir_known *known, bool waited,
-                     struct weir_answer *answer)
+                     struct weir_poll_result *answer)
 {
     const struct weir_servers_options *options = &poller->servers->options;
     uint64_t deadline_ns = answer->reply.begun_ns + options->timeout_ns;
@@ -254,7 +255,7 @@ static int ask_round(struct weir_poller *poller, const struct weir_known *known,
 
 /* A connection that was ended between two rounds is no reason to call the server down: it is asked once more. */
 int weir_poller_ask(struct weir_poller *poller, const struct weir_known *known, bool waited,
-                    struct weir_answer *ret_answer, char ret_fault[WEIR_ASK_TEXT_SIZE])
+                    struct weir_poll_result *ret_answer, char ret_fault[WEIR_ASK_TEXT_SIZE])
 {
     uint64_t timeout_ns = poller->servers->options.timeout_ns;
     uint64_t deadline_ns = weir_ask_now_ns() + timeout_ns;
@@ -266,7 +267,7 @@ int weir_poller_ask(struct weir_poller *poller, const struct weir_known *known, 
             if (error)
                 return error;
         }
-        *ret_answer = (struct weir_answer){
+        *ret_answer = (struct weir_poll_result){
             .reply = { .begun_ns = weir_ask_now_ns(), .page_size = poller->fixed.page_size },
             .remark = { .segment_size = poller->fixed.segment_size },
         };

@@ -53,7 +53,7 @@ void *weir_poller_main(void *argument)
         if (!poller->generation)
             poller->generation = ++servers->generations;
         pthread_mutex_unlock(&servers->lock);
-        struct weir_answer answer;
+        struct weir_poll_result answer;
         int error = weir_poller_ask(poller, &known, waited, &answer, fault);
         pthread_mutex_lock(&servers->lock);
         if (poller->stop)

@@ -98,16 +98,16 @@ static int start(struct weir_poller *poller)
     return failed ? WEIR_ENOMEM : 0;
 }
 
-static void take_seat(struct weir_servers *servers, struct weir_poller *poller)
+static void take_counter(struct weir_servers *servers, struct weir_poller *poller)
 {
-    unsigned seat = 0;
-    while (atomic_load(&servers->seats[seat].id) != 0)
-        seat++;
-    weir_assert(seat < WEIR_ROUTE_SERVERS_MAX);
-    poller->seat = seat;
-    poller->counted = atomic_load(&servers->seats[seat].reads);
+    unsigned counter = 0;
+    while (atomic_load(&servers->read_counters[counter].id) != 0)
+        counter++;
+    weir_assert(counter < WEIR_ROUTE_SERVERS_MAX);
+    poller->counter = counter;
+    poller->counted = atomic_load(&servers->read_counters[counter].reads);
     poller->counted_ns = weir_ask_now_ns();
-    atomic_store(&servers->seats[seat].id, poller->health.id);
+    atomic_store(&servers->read_counters[counter].id, poller->health.id);
 }
 
 /* With the lock. */
@@ -122,10 +122,10 @@ static int add(struct weir_servers *servers, const struct weir_replicas_server *
     if (!poller)
         return WEIR_ENOMEM;
     servers->pollers[servers->count] = poller;
-    take_seat(servers, poller);
+    take_counter(servers, poller);
     int error = start(poller);
     if (error) {
-        atomic_store(&servers->seats[poller->seat].id, 0);
+        atomic_store(&servers->read_counters[poller->counter].id, 0);
         poller_destroy(poller);
         return refuse(ret_fault, error, "servers", "no thread could be started");
     }
@@ -159,7 +159,7 @@ int weir_servers_remove(struct weir_servers *servers, const char *name)
         servers->count--;
         memmove(&servers->pollers[index], &servers->pollers[index + 1],
                 (servers->count - index) * sizeof servers->pollers[0]);
-        atomic_store(&servers->seats[poller->seat].id, 0);
+        atomic_store(&servers->read_counters[poller->counter].id, 0);
         weir_servers_publish(servers);
         pthread_cond_broadcast(&servers->wake);
     }
@@ -296,8 +296,8 @@ void weir_servers_release(struct weir_servers *servers, const struct weir_snapsh
 void weir_servers_count(struct weir_servers *servers, uint64_t id)
 {
     for (unsigned i = 0; i < WEIR_ROUTE_SERVERS_MAX; i++)
-        if (atomic_load_explicit(&servers->seats[i].id, memory_order_relaxed) == id) {
-            atomic_fetch_add_explicit(&servers->seats[i].reads, 1, memory_order_relaxed);
+        if (atomic_load_explicit(&servers->read_counters[i].id, memory_order_relaxed) == id) {
+            atomic_fetch_add_explicit(&servers->read_counters[i].reads, 1, memory_order_relaxed);
             return;
         }
 }

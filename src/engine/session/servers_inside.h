@@ -39,7 +39,7 @@ struct weir_remark {
     char table_fault[WEIR_ASK_TEXT_SIZE]; /* why the branch table cannot be had; empty */
 };
 
-struct weir_answer {
+struct weir_poll_result {
     struct weir_health_reply reply;
     struct weir_remark remark;
 };
@@ -47,7 +47,7 @@ struct weir_answer {
 struct weir_poller {
     struct weir_servers *servers;
     pthread_t thread;
-    unsigned seat; /* of the counts of reads */
+    unsigned counter; /* of the counts of reads */
 
     /* Under the lock. */
     struct weir_conninfo *conninfo;
@@ -76,7 +76,7 @@ struct weir_poller {
 };
 
 /* Reads handed out, counted without the lock. */
-struct weir_seat {
+struct weir_read_counter {
     _Atomic uint64_t id; /* 0: free */
     _Atomic uint64_t reads;
 };
@@ -85,7 +85,7 @@ struct weir_servers {
     struct weir_servers_options options; /* the texts of its own */
     char *clock_query, *branch_table;
     _Atomic(struct weir_room *) current;
-    struct weir_seat seats[WEIR_ROUTE_SERVERS_MAX];
+    struct weir_read_counter read_counters[WEIR_ROUTE_SERVERS_MAX];
 
     pthread_mutex_t lock;
     pthread_cond_t wake; /* pollers sleep on it */
@@ -99,7 +99,7 @@ struct weir_servers {
 };
 
 /* With the lock. */
-void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller, struct weir_answer *answer);
+void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller, struct weir_poll_result *answer);
 void weir_servers_fail(struct weir_servers *servers, struct weir_poller *poller, const char *fault);
 void weir_servers_publish(struct weir_servers *servers);
 void weir_conninfo_release(struct weir_conninfo *conninfo);
@@ -109,7 +109,7 @@ void *weir_poller_main(void *argument);
 
 /* Asks its questions; the thread's, without the lock. `known`: its histories need not be asked again. */
 int weir_poller_ask(struct weir_poller *poller, const struct weir_known *known, bool waited,
-                    struct weir_answer *ret_answer, char ret_fault[WEIR_ASK_TEXT_SIZE]);
+                    struct weir_poll_result *ret_answer, char ret_fault[WEIR_ASK_TEXT_SIZE]);
 void weir_poller_drop(struct weir_poller *poller);
 
 #endif

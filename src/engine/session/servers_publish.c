@@ -103,13 +103,13 @@ static void count_load(struct weir_servers *servers, struct weir_poller *poller)
     uint64_t now_ns = weir_ask_now_ns(), past_ns = weir_sub_sat(now_ns, poller->counted_ns);
     if (past_ns < SECOND_NS)
         return;
-    uint64_t reads = atomic_load_explicit(&servers->seats[poller->seat].reads, memory_order_relaxed);
+    uint64_t reads = atomic_load_explicit(&servers->read_counters[poller->counter].reads, memory_order_relaxed);
     poller->load = weir_mul_div(reads - poller->counted, SECOND_NS, past_ns);
     poller->counted = reads;
     poller->counted_ns = now_ns;
 }
 
-void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller, struct weir_answer *answer)
+void weir_servers_store(struct weir_servers *servers, struct weir_poller *poller, struct weir_poll_result *answer)
 {
     weir_health_hear(&servers->health, &poller->health, &answer->reply);
     poller->remark = answer->remark;

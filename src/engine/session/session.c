@@ -49,17 +49,17 @@ int weir_session_open(struct weir_replicas *replicas, const struct weir_session_
     return 0;
 }
 
-static void leave_seats(struct weir_session *session)
+static void leave_pinned(struct weir_session *session)
 {
-    for (unsigned i = 0; i < WEIR_SEATS; i++)
-        weir_seat_leave(session, &session->seats[i]);
+    for (unsigned i = 0; i < WEIR_PINNED_COUNT; i++)
+        weir_pinned_leave(session, &session->pins[i]);
 }
 
 void weir_session_close(struct weir_session *session)
 {
     if (!session)
         return;
-    leave_seats(session);
+    leave_pinned(session);
     free(session);
 }
 
@@ -98,8 +98,8 @@ int weir_session_join(struct weir_session *session, const char *token, size_t si
 static int take_places(struct weir_call *call)
 {
     struct weir_session *session = call->session;
-    for (unsigned i = 0; i < WEIR_SEATS; i++) {
-        int error = weir_seat_settle(call, &session->seats[i]);
+    for (unsigned i = 0; i < WEIR_PINNED_COUNT; i++) {
+        int error = weir_pinned_settle(call, &session->pins[i]);
         if (error != 0 && error != WEIR_EUNKNOWN)
             return error;
     }
@@ -129,7 +129,7 @@ int weir_session_rest(struct weir_session *session)
 {
     int error = settle_all(session);
     if (error == 0)
-        leave_seats(session);
+        leave_pinned(session);
     return error;
 }
 
@@ -139,7 +139,7 @@ int weir_session_rest(struct weir_session *session)
 static enum weir_place_verdict compare_log(const struct weir_call *call)
 {
     const struct weir_session *session = call->session;
-    struct weir_shown end = session->seats[WEIR_SEAT_LEADER].link->shown;
+    struct weir_shown end = session->pins[WEIR_PINNED_LEADER].link->shown;
     end.position = UINT64_MAX;
     end.settled = true;
     return weir_session_token_compare(&session->token, &end, call->known);
@@ -149,7 +149,7 @@ static enum weir_place_verdict compare_log(const struct weir_call *call)
  * server may have been promoted, or have crashed. WEIR_EAGAIN: look for another. */
 static int check_leader(struct weir_call *call)
 {
-    const struct weir_link *link = call->session->seats[WEIR_SEAT_LEADER].link;
+    const struct weir_link *link = call->session->pins[WEIR_PINNED_LEADER].link;
     enum weir_place_verdict verdict = compare_log(call);
     if (verdict == WEIR_PLACE_UNPROVEN) { /* a history that its poller has yet to learn */
         (void)weir_call_ask(call, link->server);
@@ -181,7 +181,7 @@ static int lead(struct weir_call *call)
 int weir_session_write(struct weir_session *session, struct pg_conn **ret_conn)
 {
     struct weir_call call;
-    struct weir_seat *seat = &session->seats[WEIR_SEAT_LEADER];
+    struct weir_pinned *pinned = &session->pins[WEIR_PINNED_LEADER];
     int error = weir_session_back(session);
     if (error != 0)
         return error;
@@ -192,10 +192,10 @@ int weir_session_write(struct weir_session *session, struct pg_conn **ret_conn)
     weir_call_end(&call);
     if (error != 0)
         return error;
-    seat->used = seat->wrote = true;
-    session->handed = seat;
+    pinned->used = pinned->wrote = true;
+    session->handed = pinned;
     session->fault = (struct weir_fault){ 0 };
-    *ret_conn = seat->link->conn;
+    *ret_conn = pinned->link->conn;
     return 0;
 }
 
@@ -227,13 +227,13 @@ static int accept(struct weir_call *call, const struct weir_shown *leader)
 /* It may yet fail, and then nothing is forgotten. A token that is full of what was lost is what it is for. */
 static int take_what_there_is(struct weir_call *call)
 {
-    for (unsigned i = 0; i < WEIR_SEATS; i++) {
-        struct weir_seat *seat = &call->session->seats[i];
-        int error = weir_seat_settle(call, seat);
+    for (unsigned i = 0; i < WEIR_PINNED_COUNT; i++) {
+        struct weir_pinned *pinned = &call->session->pins[i];
+        int error = weir_pinned_settle(call, pinned);
         if (error == WEIR_EBUSY)
             return error;
         if (error == WEIR_ELIMIT)
-            seat->used = seat->wrote = false;
+            pinned->used = pinned->wrote = false;
     }
     return 0;
 }
@@ -241,20 +241,20 @@ static int take_what_there_is(struct weir_call *call)
 int weir_session_accept(struct weir_session *session)
 {
     struct weir_call call;
-    struct weir_seat *seat = &session->seats[WEIR_SEAT_LEADER];
+    struct weir_pinned *pinned = &session->pins[WEIR_PINNED_LEADER];
     int error = weir_session_back(session);
     if (error != 0)
         return error;
     weir_call_begin(&call, session);
     error = take_what_there_is(&call);
     if (error == 0)
-        weir_seat_leave(session, &session->seats[WEIR_SEAT_REPLICA]);
+        weir_pinned_leave(session, &session->pins[WEIR_PINNED_REPLICA]);
     if (error == 0)
         error = weir_session_lead(&call);
     if (error == 0)
-        error = weir_session_has_places(session) ? weir_seat_ask(&call, seat) : 0;
+        error = weir_session_has_places(session) ? weir_pinned_ask(&call, pinned) : 0;
     if (error == 0 && weir_session_has_places(session))
-        error = accept(&call, &seat->link->shown);
+        error = accept(&call, &pinned->link->shown);
     weir_call_end(&call);
     if (error == WEIR_EAGAIN)
         return weir_session_say(session, WEIR_EDOWN, "", "no primary answers");
@@ -262,7 +262,7 @@ int weir_session_accept(struct weir_session *session)
         return error;
     if (!weir_session_has_places(session))
         session->token.clock = session->token.stamp_ns = 0;
-    for (unsigned i = 0; i < WEIR_SEATS; i++)
+    for (unsigned i = 0; i < WEIR_PINNED_COUNT; i++)
         session->gaps[i].open = false;
     weir_session_gained(session, NULL);
     return 0;

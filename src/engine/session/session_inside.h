@@ -2,7 +2,7 @@
  *
  * Inside of a session: what it has seen, and on which connections.
  *
- * All that a session has seen is: its token, and what the connections in its seats showed since their places were
+ * All that a session has seen is: its token, and what the connections in its pins showed since their places were
  * taken (`used`), and what was seen on connections that broke before that (`gaps`). A read goes to a connection that is
  * known to show all of it: the part that it showed itself it goes on showing. */
 #ifndef WEIR_ENGINE_SESSION_INSIDE_H
@@ -21,7 +21,7 @@ struct weir_replicas {
 };
 
 /* A connection that the session keeps. */
-struct weir_seat {
+struct weir_pinned {
     struct weir_link *link; /* NULL: none */
     bool used;              /* handed out since its place was taken: it may have shown more than the token says */
     bool wrote;             /* and for writing */
@@ -40,7 +40,7 @@ struct weir_gap {
     uint32_t branch;
 };
 
-enum { WEIR_SEAT_REPLICA, WEIR_SEAT_LEADER, WEIR_SEATS };
+enum { WEIR_PINNED_REPLICA, WEIR_PINNED_LEADER, WEIR_PINNED_COUNT };
 
 struct weir_session {
     struct weir_replicas *replicas;
@@ -53,10 +53,10 @@ struct weir_session {
     struct weir_session_token token;
     uint64_t version;   /* another number, another token */
     uint64_t gained_ns; /* CLOCK_MONOTONIC when the token was changed last */
-    struct weir_seat seats[WEIR_SEATS];
-    struct weir_gap gaps[WEIR_SEATS];
-    struct weir_seat *at;     /* where it reads; NULL: nowhere yet */
-    struct weir_seat *handed; /* whose link was handed out last; NULL: none is out */
+    struct weir_pinned pins[WEIR_PINNED_COUNT];
+    struct weir_gap gaps[WEIR_PINNED_COUNT];
+    struct weir_pinned *at;     /* where it reads; NULL: nowhere yet */
+    struct weir_pinned *handed; /* whose link was handed out last; NULL: none is out */
     struct weir_fault fault;
 };
 
@@ -116,37 +116,37 @@ uint32_t weir_call_find(const struct weir_call *call, uint64_t id);
 
 uint64_t weir_call_timeout(const struct weir_call *call); /* the deadline of a question that is asked now */
 
-/* ---- seats ---- */
+/* ---- pins ---- */
 
-/* Puts a connection to the server into the seat: the one that is there, or one of the pool's, which has been asked at
+/* Puts a connection to the server into its place: the one that is there, or one of the pool's, which has been asked at
  * least once (where places are kept). What the one before showed must have been taken. WEIR_EAGAIN: none, and the
  * server is shunned; WEIR_ELIMIT, WEIR_ENOMEM. */
-int weir_seat_take(struct weir_call *call, struct weir_seat *seat, uint32_t index);
+int weir_pinned_take(struct weir_call *call, struct weir_pinned *pinned, uint32_t index);
 
-/* Adds to the token what was seen on the seat's connection. One round trip, if it was used since; else nothing.
+/* Adds to the token what was seen on the pinned connection. One round trip, if it was used since; else nothing.
  * WEIR_EUNKNOWN: it broke: there is a gap; WEIR_EBUSY; WEIR_ELIMIT: the token is full. */
-int weir_seat_settle(struct weir_call *call, struct weir_seat *seat);
+int weir_pinned_settle(struct weir_call *call, struct weir_pinned *pinned);
 
 /* Is it known of which branch of its timeline the connection's server is? */
-bool weir_seat_is_told(const struct weir_seat *seat);
+bool weir_pinned_is_told(const struct weir_pinned *pinned);
 
 /* Asks the connection how far it is. WEIR_EAGAIN: it broke, and the server is shunned; WEIR_EBUSY. */
-int weir_seat_ask(struct weir_call *call, struct weir_seat *seat);
+int weir_pinned_ask(struct weir_call *call, struct weir_pinned *pinned);
 
 /* Closes a connection that is broken; what it showed, if it was used, is a gap. */
-void weir_seat_lose(struct weir_session *session, struct weir_seat *seat);
+void weir_pinned_lose(struct weir_session *session, struct weir_pinned *pinned);
 
 /* Gives the connection back. */
-void weir_seat_leave(struct weir_session *session, struct weir_seat *seat);
+void weir_pinned_leave(struct weir_session *session, struct weir_pinned *pinned);
 
-/* The token has changed, by what was seen at `seat` (NULL: elsewhere). */
-void weir_session_gained(struct weir_session *session, struct weir_seat *seat);
+/* The token has changed, by what was seen on `pinned` (NULL: elsewhere). */
+void weir_session_gained(struct weir_session *session, struct weir_pinned *pinned);
 
 /* Does it say the same? The time of the last write, which no check depends on, is left aside. */
 bool weir_session_token_same(const struct weir_session_token *a, const struct weir_session_token *b);
 
 /* Adds the place to the token. WEIR_ELIMIT. */
-int weir_session_add(struct weir_session *session, const struct weir_known *known, struct weir_seat *seat,
+int weir_session_add(struct weir_session *session, const struct weir_known *known, struct weir_pinned *pinned,
                      const struct weir_place *place);
 
 /* Before each call: WEIR_EBUSY if what was handed out last is still in use. */
@@ -156,7 +156,7 @@ int weir_session_back(struct weir_session *session);
  * left. WEIR_ECUTOFF; WEIR_EBEHIND: no primary could be asked; WEIR_ELIMIT, WEIR_ENOMEM. */
 int weir_session_fill(struct weir_call *call);
 
-/* Takes the leader's seat at the primary that is true. WEIR_EDOWN: there is none, within the wait. */
+/* Pins a connection to the primary that is true. WEIR_EDOWN: there is none, within the wait. */
 int weir_session_lead(struct weir_call *call);
 
 /* ---- choosing ---- */

@@ -15,7 +15,7 @@ static bool is_as_known(const struct weir_link *link, const struct weir_shown *k
 int weir_session_lead(struct weir_call *call)
 {
     struct weir_session *session = call->session;
-    struct weir_seat *seat = &session->seats[WEIR_SEAT_LEADER];
+    struct weir_pinned *pinned = &session->pins[WEIR_PINNED_LEADER];
     for (;;) {
         uint32_t index = weir_route_leader(call->servers, call->count);
         if (index == WEIR_ROUTE_NONE) {
@@ -24,19 +24,19 @@ int weir_session_lead(struct weir_call *call)
             return weir_session_say(session, WEIR_EDOWN, "", "no primary answers");
         }
         uint64_t server = call->servers[index].id;
-        int error = seat->link && seat->link->server != server ? weir_seat_settle(call, seat) : 0;
+        int error = pinned->link && pinned->link->server != server ? weir_pinned_settle(call, pinned) : 0;
         if (error == 0 || error == WEIR_EUNKNOWN)
-            error = weir_seat_take(call, seat, index);
+            error = weir_pinned_take(call, pinned, index);
         if (error == WEIR_EAGAIN)
             continue;
         if (error != 0)
             return error;
         index = weir_call_find(call, server);
-        if (index != WEIR_ROUTE_NONE && is_as_known(seat->link, &call->servers[index].shown))
+        if (index != WEIR_ROUTE_NONE && is_as_known(pinned->link, &call->servers[index].shown))
             return 0;
-        error = weir_seat_ask(call, seat);
+        error = weir_pinned_ask(call, pinned);
         index = weir_call_find(call, server);
-        if (error == 0 && index != WEIR_ROUTE_NONE && is_as_known(seat->link, &call->servers[index].shown))
+        if (error == 0 && index != WEIR_ROUTE_NONE && is_as_known(pinned->link, &call->servers[index].shown))
             return 0;
         if (error != 0 && error != WEIR_EAGAIN)
             return error;
@@ -88,7 +88,7 @@ static int cut_off(struct weir_session *session)
 /* Everything that was seen was in the log of the primary by now: where it is still the same log, its end is beyond. */
 static int fill(struct weir_call *call, struct weir_gap *gap, bool standby)
 {
-    struct weir_seat *seat = &call->session->seats[WEIR_SEAT_LEADER];
+    struct weir_pinned *pinned = &call->session->pins[WEIR_PINNED_LEADER];
     struct weir_place place;
     ask_all(call, gap);
     if (gap->timeline == 0 || weir_route_timeline(call->known, call->servers, call->count) > gap->timeline)
@@ -98,10 +98,10 @@ static int fill(struct weir_call *call, struct weir_gap *gap, bool standby)
     int error = weir_session_lead(call);
     if (error != 0)
         return error;
-    error = weir_seat_ask(call, seat);
+    error = weir_pinned_ask(call, pinned);
     if (error != 0)
         return error;
-    const struct weir_shown *shown = &seat->link->shown;
+    const struct weir_shown *shown = &pinned->link->shown;
     if (!shown->primary || shown->timeline < gap->timeline)
         return WEIR_EAGAIN;
     /* A standby is sent what is flushed: no crash of the primary takes that back, so its run is no matter. */
@@ -121,13 +121,13 @@ static int fill(struct weir_call *call, struct weir_gap *gap, bool standby)
 
 int weir_session_fill(struct weir_call *call)
 {
-    for (unsigned i = 0; i < WEIR_SEATS; i++) {
+    for (unsigned i = 0; i < WEIR_PINNED_COUNT; i++) {
         struct weir_gap *gap = &call->session->gaps[i];
         while (gap->open) {
-            int error = fill(call, gap, i == WEIR_SEAT_REPLICA);
+            int error = fill(call, gap, i == WEIR_PINNED_REPLICA);
             if (error == WEIR_EAGAIN && weir_call_wait(call))
                 continue;
-            if (error == WEIR_EAGAIN && i == WEIR_SEAT_REPLICA && !is_proven(call, gap))
+            if (error == WEIR_EAGAIN && i == WEIR_PINNED_REPLICA && !is_proven(call, gap))
                 return cut_off(call->session);
             if (error == WEIR_EAGAIN || error == WEIR_EDOWN)
                 return weir_session_say(

@@ -2,17 +2,17 @@
 #include "engine/session/session_inside.h"
 
 /* What came with the answer spares weir_session_token its question. Where it says too little, that asks. */
-static int take_place(struct weir_session *session, struct weir_seat *seat)
+static int take_place(struct weir_session *session, struct weir_pinned *pinned)
 {
     struct weir_servers *servers = session->replicas->servers;
     struct weir_place place;
-    if (!weir_seat_is_told(seat) || weir_place_seen(&seat->link->shown, &place) != 0)
+    if (!weir_pinned_is_told(pinned) || weir_place_seen(&pinned->link->shown, &place) != 0)
         return 0;
     const struct weir_snapshot *snapshot = weir_servers_look(servers);
-    int error = weir_session_add(session, &snapshot->known, seat, &place);
+    int error = weir_session_add(session, &snapshot->known, pinned, &place);
     weir_servers_release(servers, snapshot);
     if (error == 0)
-        seat->used = false;
+        pinned->used = false;
     return error;
 }
 
@@ -26,16 +26,16 @@ int weir_session_query(struct weir_session *session, const struct weir_query *qu
     int error = weir_session_read(session, &read);
     if (error != 0)
         return error;
-    struct weir_seat *seat = session->handed;
-    bool wants_place = seat->used && !seat->wrote && weir_session_has_places(session);
-    error = weir_link_query(seat->link, query, wants_place, ret_result, &placed);
+    struct weir_pinned *pinned = session->handed;
+    bool wants_place = pinned->used && !pinned->wrote && weir_session_has_places(session);
+    error = weir_link_query(pinned->link, query, wants_place, ret_result, &placed);
     if (error != 0) {
-        (void)weir_session_say(session, 0, seat->link->name, "its connection broke before the answer");
-        weir_seat_lose(session, seat);
+        (void)weir_session_say(session, 0, pinned->link->name, "its connection broke before the answer");
+        weir_pinned_lose(session, pinned);
         return error;
     }
     if (placed)
-        (void)take_place(session, seat); /* a token that is full is told where it is asked for */
+        (void)take_place(session, pinned); /* a token that is full is told where it is asked for */
     if (ret_read)
         *ret_read = read;
     return 0;

@@ -4,21 +4,21 @@
 
 /* ---- staying ---- */
 
-static int hand_out(struct weir_call *call, struct weir_seat *seat, bool stale, struct weir_read *ret_read)
+static int hand_out(struct weir_call *call, struct weir_pinned *pinned, bool stale, struct weir_read *ret_read)
 {
     struct weir_session *session = call->session;
     if (!stale && !session->reads_do_not_move)
-        seat->used = true;
+        pinned->used = true;
     if (!stale)
-        seat->version = session->version;
-    seat->snapshot = call->snapshot->number;
-    session->at = session->handed = seat;
-    weir_servers_count(session->replicas->servers, seat->link->server);
+        pinned->version = session->version;
+    pinned->snapshot = call->snapshot->number;
+    session->at = session->handed = pinned;
+    weir_servers_count(session->replicas->servers, pinned->link->server);
     session->fault = (struct weir_fault){ 0 };
-    *ret_read = (struct weir_read){ .conn = seat->link->conn,
-                                    .server = seat->link->name,
+    *ret_read = (struct weir_read){ .conn = pinned->link->conn,
+                                    .server = pinned->link->name,
                                     .waited_ns = call->waited_ns,
-                                    .leader = seat == &session->seats[WEIR_SEAT_LEADER],
+                                    .leader = pinned == &session->pins[WEIR_PINNED_LEADER],
                                     .stale = stale };
     return 0;
 }
@@ -27,39 +27,39 @@ static int hand_out(struct weir_call *call, struct weir_seat *seat, bool stale, 
 static bool may_stay(const struct weir_call *call)
 {
     struct weir_session *session = call->session;
-    struct weir_seat *seat = session->at;
-    if (!weir_session_is_tracked(session) || !seat || !seat->link || seat->version != session->version)
+    struct weir_pinned *pinned = session->at;
+    if (!weir_session_is_tracked(session) || !pinned || !pinned->link || pinned->version != session->version)
         return false;
-    if (seat->snapshot == call->snapshot->number)
+    if (pinned->snapshot == call->snapshot->number)
         return true;
-    uint32_t index = weir_call_find(call, seat->link->server);
-    return index != WEIR_ROUTE_NONE && seat != &session->seats[WEIR_SEAT_LEADER] &&
+    uint32_t index = weir_call_find(call, pinned->link->server);
+    return index != WEIR_ROUTE_NONE && pinned != &session->pins[WEIR_PINNED_LEADER] &&
            weir_policy_may_stay(&session->token, &call->servers[index], call->known);
 }
 
 /* ---- the check ---- */
 
 /* A primary that is far enough, but for commits that standbys show already and it does not. */
-static enum weir_place_verdict settle_primary(struct weir_call *call, struct weir_seat *seat)
+static enum weir_place_verdict settle_primary(struct weir_call *call, struct weir_pinned *pinned)
 {
     struct weir_session *session = call->session;
-    struct weir_shown settled = seat->link->shown;
+    struct weir_shown settled = pinned->link->shown;
     settled.settled = true;
     if (weir_session_token_compare(&session->token, &settled, call->known) != WEIR_PLACE_OK)
         return WEIR_PLACE_BEHIND;
     if (call->count == 1) { /* no standby could have shown it before */
-        seat->link->shown.settled = true;
+        pinned->link->shown.settled = true;
         return WEIR_PLACE_OK;
     }
-    if (weir_shown_settle(seat->link->conn, weir_call_timeout(call)) != 0)
+    if (weir_shown_settle(pinned->link->conn, weir_call_timeout(call)) != 0)
         return WEIR_PLACE_BEHIND;
-    seat->link->shown.settled = true;
+    pinned->link->shown.settled = true;
     return WEIR_PLACE_OK;
 }
 
-static enum weir_place_verdict compare(struct weir_call *call, const struct weir_seat *seat)
+static enum weir_place_verdict compare(struct weir_call *call, const struct weir_pinned *pinned)
 {
-    return weir_session_token_compare(&call->session->token, &seat->link->shown, call->known);
+    return weir_session_token_compare(&call->session->token, &pinned->link->shown, call->known);
 }
 
 /* It shows all: what was seen at standbys needs no proof any more, at this primary or at one that follows it. */
@@ -71,36 +71,36 @@ static void forget_standbys(struct weir_session *session, uint64_t system)
 }
 
 /* How the token stands to what the connection shows now. 0; WEIR_EAGAIN, WEIR_EBUSY. */
-static int check(struct weir_call *call, struct weir_seat *seat, enum weir_place_verdict *ret_verdict)
+static int check(struct weir_call *call, struct weir_pinned *pinned, enum weir_place_verdict *ret_verdict)
 {
     /* What it showed once it goes on showing. Less than OK may have changed. */
-    if (seat->link->asked && compare(call, seat) == WEIR_PLACE_OK) {
+    if (pinned->link->asked && compare(call, pinned) == WEIR_PLACE_OK) {
         *ret_verdict = WEIR_PLACE_OK;
         return 0;
     }
-    int error = weir_seat_ask(call, seat);
+    int error = weir_pinned_ask(call, pinned);
     if (error != 0)
         return error;
-    enum weir_place_verdict verdict = compare(call, seat);
+    enum weir_place_verdict verdict = compare(call, pinned);
     if (verdict == WEIR_PLACE_UNPROVEN) { /* a history that its poller has yet to learn */
-        (void)weir_call_ask(call, seat->link->server);
+        (void)weir_call_ask(call, pinned->link->server);
         uint32_t leader = weir_route_leader(call->servers, call->count);
-        if (compare(call, seat) == WEIR_PLACE_UNPROVEN && leader != WEIR_ROUTE_NONE)
+        if (compare(call, pinned) == WEIR_PLACE_UNPROVEN && leader != WEIR_ROUTE_NONE)
             (void)weir_call_ask(call, call->servers[leader].id); /* or what a run had flushed */
-        verdict = compare(call, seat);
+        verdict = compare(call, pinned);
     }
-    if (verdict == WEIR_PLACE_BEHIND && seat->link->shown.primary)
-        verdict = settle_primary(call, seat);
-    if (verdict == WEIR_PLACE_OK && seat->link->shown.primary)
-        forget_standbys(call->session, seat->link->shown.system);
+    if (verdict == WEIR_PLACE_BEHIND && pinned->link->shown.primary)
+        verdict = settle_primary(call, pinned);
+    if (verdict == WEIR_PLACE_OK && pinned->link->shown.primary)
+        forget_standbys(call->session, pinned->link->shown.system);
     *ret_verdict = verdict;
     return 0;
 }
 
 /* It did not stand the check. WEIR_EAGAIN: look for another. */
-static int refuse(struct weir_call *call, const struct weir_seat *seat, enum weir_place_verdict verdict)
+static int refuse(struct weir_call *call, const struct weir_pinned *pinned, enum weir_place_verdict verdict)
 {
-    const struct weir_link *link = seat->link;
+    const struct weir_link *link = pinned->link;
     const struct weir_route_request request = weir_call_request(call, false);
     (void)weir_session_say(call->session, 0, link->name, weir_place_verdict_name(verdict));
     switch (weir_policy_refused(&request, &link->shown, verdict)) {
@@ -118,21 +118,21 @@ static int refuse(struct weir_call *call, const struct weir_seat *seat, enum wei
 /* ---- the strategies that keep clocks ---- */
 
 /* LAMPORT: the clock is read where the read will be. */
-static int check_clock(struct weir_call *call, struct weir_seat *seat)
+static int check_clock(struct weir_call *call, struct weir_pinned *pinned)
 {
     struct weir_session *session = call->session;
     uint64_t clock;
-    if (session->strategy != WEIR_SESSION_LAMPORT || seat->version == session->version)
+    if (session->strategy != WEIR_SESSION_LAMPORT || pinned->version == session->version)
         return 0;
-    int error = weir_link_number(seat->link, session->replicas->clock_query, weir_call_timeout(call), &clock);
+    int error = weir_link_number(pinned->link, session->replicas->clock_query, weir_call_timeout(call), &clock);
     if (error == WEIR_EBUSY)
         return error;
     if (error == 0 && clock >= session->token.clock)
         return 0;
-    uint64_t server = seat->link->server;
-    (void)weir_session_say(session, 0, seat->link->name, error ? "does not tell its clock" : "its clock is behind");
+    uint64_t server = pinned->link->server;
+    (void)weir_session_say(session, 0, pinned->link->name, error ? "does not tell its clock" : "its clock is behind");
     if (error != 0)
-        weir_seat_lose(session, seat);
+        weir_pinned_lose(session, pinned);
     weir_call_shun(call, server);
     return WEIR_EAGAIN;
 }
@@ -141,15 +141,15 @@ static int check_clock(struct weir_call *call, struct weir_seat *seat)
 
 /* What the other connections have shown has to be known before another is judged. WEIR_EAGAIN: it says more than
  * before: choose anew. */
-static int settle_others(struct weir_call *call, const struct weir_seat *seat, uint64_t server)
+static int settle_others(struct weir_call *call, const struct weir_pinned *pinned, uint64_t server)
 {
     struct weir_session *session = call->session;
     uint64_t version = session->version;
-    for (unsigned i = 0; i < WEIR_SEATS; i++) {
-        struct weir_seat *other = &session->seats[i];
-        if (!other->link || (other == seat && other->link->server == server))
+    for (unsigned i = 0; i < WEIR_PINNED_COUNT; i++) {
+        struct weir_pinned *other = &session->pins[i];
+        if (!other->link || (other == pinned && other->link->server == server))
             continue;
-        int error = weir_seat_settle(call, other);
+        int error = weir_pinned_settle(call, other);
         if (error == WEIR_EUNKNOWN)
             return WEIR_EAGAIN;
         if (error != 0)
@@ -162,20 +162,20 @@ static int go(struct weir_call *call, const struct weir_route *route, struct wei
 {
     struct weir_session *session = call->session;
     uint64_t server = call->servers[route->server].id;
-    struct weir_seat *seat = &session->seats[route->leader ? WEIR_SEAT_LEADER : WEIR_SEAT_REPLICA];
+    struct weir_pinned *pinned = &session->pins[route->leader ? WEIR_PINNED_LEADER : WEIR_PINNED_REPLICA];
     enum weir_place_verdict verdict = WEIR_PLACE_OK;
-    if (seat->link && weir_link_state(seat->link) == WEIR_LINK_BROKEN)
-        weir_seat_lose(session, seat);
-    int error = session->gaps[seat - session->seats].open ? WEIR_EAGAIN : settle_others(call, seat, server);
+    if (pinned->link && weir_link_state(pinned->link) == WEIR_LINK_BROKEN)
+        weir_pinned_lose(session, pinned);
+    int error = session->gaps[pinned - session->pins].open ? WEIR_EAGAIN : settle_others(call, pinned, server);
     if (error == 0)
-        error = weir_seat_take(call, seat, route->server);
+        error = weir_pinned_take(call, pinned, route->server);
     if (error == 0 && !weir_session_is_tracked(session))
-        error = check_clock(call, seat);
-    else if (error == 0 && !route->stale && seat->version != session->version)
-        error = check(call, seat, &verdict);
+        error = check_clock(call, pinned);
+    else if (error == 0 && !route->stale && pinned->version != session->version)
+        error = check(call, pinned, &verdict);
     if (error != 0)
         return error;
-    return verdict == WEIR_PLACE_OK ? hand_out(call, seat, route->stale, ret_read) : refuse(call, seat, verdict);
+    return verdict == WEIR_PLACE_OK ? hand_out(call, pinned, route->stale, ret_read) : refuse(call, pinned, verdict);
 }
 
 /* ---- choosing ---- */
@@ -197,18 +197,18 @@ static int find_and_go(struct weir_call *call, struct weir_read *ret_read)
 int weir_session_read(struct weir_session *session, struct weir_read *ret_read)
 {
     struct weir_call call;
-    struct weir_seat *leader = &session->seats[WEIR_SEAT_LEADER];
-    const struct weir_seat *looked_at = session->handed;
+    struct weir_pinned *leader = &session->pins[WEIR_PINNED_LEADER];
+    const struct weir_pinned *looked_at = session->handed;
     int error = weir_session_back(session);
     if (error != 0)
         return error;
     weir_call_begin(&call, session);
     if (leader->wrote)
-        error = weir_seat_settle(&call, leader);
+        error = weir_pinned_settle(&call, leader);
     if (session->at && session->at->link && session->at != looked_at &&
         weir_link_state(session->at->link) == WEIR_LINK_BROKEN)
-        weir_seat_lose(session, session->at);
-    bool is_whole = error == 0 && !session->gaps[WEIR_SEAT_REPLICA].open && !session->gaps[WEIR_SEAT_LEADER].open;
+        weir_pinned_lose(session, session->at);
+    bool is_whole = error == 0 && !session->gaps[WEIR_PINNED_REPLICA].open && !session->gaps[WEIR_PINNED_LEADER].open;
     if (is_whole && may_stay(&call))
         error = hand_out(&call, session->at, false, ret_read);
     else if (error == 0 || error == WEIR_EUNKNOWN)

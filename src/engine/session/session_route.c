@@ -40,7 +40,8 @@ uint64_t weir_session_wall_ns(void)
 static struct weir_policy decide(const struct weir_call *call, bool write, bool looked)
 {
     const struct weir_session *session = call->session;
-    const struct weir_seat *replica = &session->seats[WEIR_SEAT_REPLICA], *leader = &session->seats[WEIR_SEAT_LEADER];
+    const struct weir_pinned *replica = &session->pins[WEIR_PINNED_REPLICA],
+                             *leader = &session->pins[WEIR_PINNED_LEADER];
     static const struct weir_session_token none = { 0 };
     struct weir_policy_request request = {
         .route = weir_call_request(call, write),
@@ -94,7 +95,7 @@ static void ask_where_it_is(struct weir_call *call)
 {
     const struct weir_session *session = call->session;
     uint64_t until_ns = weir_add_sat(weir_ask_now_ns(), WEIR_POLICY_REFRESH_NS);
-    (void)weir_servers_ask(session->replicas->servers, session->seats[WEIR_SEAT_REPLICA].link->server,
+    (void)weir_servers_ask(session->replicas->servers, session->pins[WEIR_PINNED_REPLICA].link->server,
                            weir_min_u64(weir_call_timeout(call), until_ns));
     weir_call_look(call);
 }

@@ -12,14 +12,14 @@ static const char stamp_query[] =
 
 /* ---- the token ---- */
 
-void weir_session_gained(struct weir_session *session, struct weir_seat *seat)
+void weir_session_gained(struct weir_session *session, struct weir_pinned *pinned)
 {
-    /* What the seat itself showed it goes on showing. */
-    bool was_known = seat && seat->version == session->version;
+    /* What the connection itself showed it goes on showing. */
+    bool was_known = pinned && pinned->version == session->version;
     session->version++;
     session->gained_ns = weir_ask_now_ns();
     if (was_known)
-        seat->version = session->version;
+        pinned->version = session->version;
 }
 
 static bool is_same_place(const struct weir_place *a, const struct weir_place *b)
@@ -38,7 +38,7 @@ bool weir_session_token_same(const struct weir_session_token *a, const struct we
     return true;
 }
 
-int weir_session_add(struct weir_session *session, const struct weir_known *known, struct weir_seat *seat,
+int weir_session_add(struct weir_session *session, const struct weir_known *known, struct weir_pinned *pinned,
                      const struct weir_place *place)
 {
     struct weir_session_token token = session->token;
@@ -47,20 +47,20 @@ int weir_session_add(struct weir_session *session, const struct weir_known *know
         return weir_session_say(session, error, "token", "has seen too many histories that went apart");
     if (!weir_session_token_same(&token, &session->token)) {
         session->token = token;
-        weir_session_gained(session, seat);
+        weir_session_gained(session, pinned);
     }
     return 0;
 }
 
 /* ---- losing and leaving ---- */
 
-void weir_seat_lose(struct weir_session *session, struct weir_seat *seat)
+void weir_pinned_lose(struct weir_session *session, struct weir_pinned *pinned)
 {
-    struct weir_link *link = seat->link;
-    struct weir_gap *gap = &session->gaps[seat - session->seats];
+    struct weir_link *link = pinned->link;
+    struct weir_gap *gap = &session->gaps[pinned - session->pins];
     if (!link)
         return;
-    if (seat->used && weir_session_is_tracked(session)) {
+    if (pinned->used && weir_session_is_tracked(session)) {
         struct weir_gap made = {
             .open = true, .server = link->server, .since_ns = weir_ask_now_ns(), .system = link->fixed.system
         };
@@ -74,25 +74,25 @@ void weir_seat_lose(struct weir_session *session, struct weir_seat *seat)
         *gap = made;
     }
     weir_pool_drop(session->replicas->pool, link);
-    *seat = (struct weir_seat){ 0 };
-    if (session->handed == seat)
+    *pinned = (struct weir_pinned){ 0 };
+    if (session->handed == pinned)
         session->handed = NULL;
 }
 
-void weir_seat_leave(struct weir_session *session, struct weir_seat *seat)
+void weir_pinned_leave(struct weir_session *session, struct weir_pinned *pinned)
 {
-    if (seat->link)
-        weir_pool_give(session->replicas->pool, seat->link);
-    *seat = (struct weir_seat){ 0 };
-    if (session->handed == seat)
+    if (pinned->link)
+        weir_pool_give(session->replicas->pool, pinned->link);
+    *pinned = (struct weir_pinned){ 0 };
+    if (session->handed == pinned)
         session->handed = NULL;
-    if (session->at == seat)
+    if (session->at == pinned)
         session->at = NULL;
 }
 
-static int busy(struct weir_session *session, const struct weir_seat *seat)
+static int busy(struct weir_session *session, const struct weir_pinned *pinned)
 {
-    return weir_session_say(session, WEIR_EBUSY, seat->link->name,
+    return weir_session_say(session, WEIR_EBUSY, pinned->link->name,
                             "a transaction is open on its connection, or an answer has not been read");
 }
 
@@ -107,7 +107,7 @@ int weir_session_back(struct weir_session *session)
         return busy(session, session->handed);
     case WEIR_LINK_BROKEN:
     default:
-        weir_seat_lose(session, session->handed);
+        weir_pinned_lose(session, session->handed);
         break;
     }
     session->handed = NULL;
@@ -116,19 +116,19 @@ int weir_session_back(struct weir_session *session)
 
 /* ---- taking ---- */
 
-/* It could not be asked: what it says is no news, and the seat is free. */
-static int give_up(struct weir_call *call, struct weir_seat *seat)
+/* It could not be asked: what it says is no news, and nothing is pinned. */
+static int give_up(struct weir_call *call, struct weir_pinned *pinned)
 {
-    uint64_t server = seat->link->server;
-    (void)weir_session_say(call->session, 0, seat->link->name, "does not answer");
-    weir_seat_lose(call->session, seat);
+    uint64_t server = pinned->link->server;
+    (void)weir_session_say(call->session, 0, pinned->link->name, "does not answer");
+    weir_pinned_lose(call->session, pinned);
     weir_call_shun(call, server);
     return WEIR_EAGAIN;
 }
 
-bool weir_seat_is_told(const struct weir_seat *seat)
+bool weir_pinned_is_told(const struct weir_pinned *pinned)
 {
-    return seat->link->shown.timeline == 1 || seat->link->shown.branch != 0;
+    return pinned->link->shown.timeline == 1 || pinned->link->shown.branch != 0;
 }
 
 /* A standby whose own connections cannot tell its timeline: its poller learns it, asked after them. That it is the same
@@ -158,35 +158,36 @@ static int learn_timeline(struct weir_call *call, struct weir_link *link)
     return 0;
 }
 
-int weir_seat_ask(struct weir_call *call, struct weir_seat *seat)
+int weir_pinned_ask(struct weir_call *call, struct weir_pinned *pinned)
 {
-    int error = weir_link_ask(seat->link, weir_call_timeout(call));
+    int error = weir_link_ask(pinned->link, weir_call_timeout(call));
     if (error == WEIR_EBUSY)
-        return busy(call->session, seat);
+        return busy(call->session, pinned);
     if (error != 0)
-        return give_up(call, seat);
-    if (seat->link->shown.primary)
-        weir_servers_tell(call->session->replicas->servers, &seat->link->shown);
-    return learn_timeline(call, seat->link) == 0 ? 0 : give_up(call, seat);
+        return give_up(call, pinned);
+    if (pinned->link->shown.primary)
+        weir_servers_tell(call->session->replicas->servers, &pinned->link->shown);
+    return learn_timeline(call, pinned->link) == 0 ? 0 : give_up(call, pinned);
 }
 
-int weir_seat_take(struct weir_call *call, struct weir_seat *seat, uint32_t index)
+int weir_pinned_take(struct weir_call *call, struct weir_pinned *pinned, uint32_t index)
 {
     struct weir_session *session = call->session;
     const struct weir_server_state *state = &call->snapshot->states[index];
     uint64_t server = call->servers[index].id;
     struct weir_link *link;
-    enum weir_link_state is = seat->link && seat->link->server == server ? weir_link_state(seat->link) : WEIR_LINK_IDLE;
+    enum weir_link_state is = pinned->link && pinned->link->server == server ? weir_link_state(pinned->link)
+                                                                             : WEIR_LINK_IDLE;
     if (is == WEIR_LINK_BUSY)
-        return busy(session, seat);
+        return busy(session, pinned);
     if (is == WEIR_LINK_BROKEN) {
-        weir_seat_lose(session, seat);
+        weir_pinned_lose(session, pinned);
         return WEIR_EAGAIN;
     }
-    if (seat->link && seat->link->server == server)
+    if (pinned->link && pinned->link->server == server)
         return 0;
-    weir_assert(!seat->used);
-    weir_seat_leave(session, seat);
+    weir_assert(!pinned->used);
+    weir_pinned_leave(session, pinned);
     uint64_t until_ns = weir_max_u64(call->until_ns, weir_ask_now_ns());
     int error = weir_pool_take(session->replicas->pool, server, state->name, state->conninfo, until_ns, &link,
                                &session->fault);
@@ -196,55 +197,55 @@ int weir_seat_take(struct weir_call *call, struct weir_seat *seat, uint32_t inde
     }
     if (error != 0)
         return error;
-    seat->link = link;
-    return link->asked || !weir_session_has_places(session) ? 0 : weir_seat_ask(call, seat);
+    pinned->link = link;
+    return link->asked || !weir_session_has_places(session) ? 0 : weir_pinned_ask(call, pinned);
 }
 
 /* ---- settling ---- */
 
-static int settle_clock(struct weir_call *call, struct weir_seat *seat)
+static int settle_clock(struct weir_call *call, struct weir_pinned *pinned)
 {
     struct weir_session *session = call->session;
     bool is_lamport = session->strategy == WEIR_SESSION_LAMPORT;
     uint64_t *clock = is_lamport ? &session->token.clock : &session->token.stamp_ns, seen;
-    int error = weir_link_number(seat->link, is_lamport ? session->replicas->clock_query : stamp_query,
+    int error = weir_link_number(pinned->link, is_lamport ? session->replicas->clock_query : stamp_query,
                                  weir_call_timeout(call), &seen);
     if (error == 0 && seen > *clock) {
         *clock = seen;
-        weir_session_gained(session, seat);
+        weir_session_gained(session, pinned);
     }
     return error;
 }
 
-static int settle_place(struct weir_call *call, struct weir_seat *seat)
+static int settle_place(struct weir_call *call, struct weir_pinned *pinned)
 {
-    struct weir_link *link = seat->link;
+    struct weir_link *link = pinned->link;
     struct weir_place place;
     int error = weir_link_after(link, weir_call_timeout(call));
     if (error != 0)
         return error;
-    if (learn_timeline(call, link) != 0 || !weir_seat_is_told(seat) || weir_place_seen(&link->shown, &place) != 0)
+    if (learn_timeline(call, link) != 0 || !weir_pinned_is_told(pinned) || weir_place_seen(&link->shown, &place) != 0)
         return WEIR_EIO; /* nobody can tell on which timeline it was */
-    return weir_session_add(call->session, call->known, seat, &place);
+    return weir_session_add(call->session, call->known, pinned, &place);
 }
 
-int weir_seat_settle(struct weir_call *call, struct weir_seat *seat)
+int weir_pinned_settle(struct weir_call *call, struct weir_pinned *pinned)
 {
     struct weir_session *session = call->session;
-    if (!seat->link || !seat->used)
+    if (!pinned->link || !pinned->used)
         return 0;
-    int error = weir_session_has_places(session) ? settle_place(call, seat) : settle_clock(call, seat);
+    int error = weir_session_has_places(session) ? settle_place(call, pinned) : settle_clock(call, pinned);
     if (error == WEIR_EBUSY)
-        return busy(session, seat);
+        return busy(session, pinned);
     if (error == WEIR_ELIMIT)
         return error;
     if (error != 0) {
-        (void)weir_session_say(session, 0, seat->link->name, "its connection broke before it said how far it was");
-        weir_seat_lose(session, seat);
+        (void)weir_session_say(session, 0, pinned->link->name, "its connection broke before it said how far it was");
+        weir_pinned_lose(session, pinned);
         return WEIR_EUNKNOWN;
     }
-    if (seat->wrote)
+    if (pinned->wrote)
         session->token.wrote_ns = weir_max_u64(session->token.wrote_ns, weir_session_wall_ns());
-    seat->used = seat->wrote = false;
+    pinned->used = pinned->wrote = false;
     return 0;
 }
