@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps of one request that meets shared limits. It runs in the loop's scratch memory and is copied to the heap
+ * only when it must wait: for the host of a leased or batched key, or for the engine. Every reply, failure and deadline
+ * leads back to proceed(), which goes on until each limit has answered, then commits or undoes. The work on one limit
+ * is in ask_part.c. Called by decide.c and resp_cell.c. */
 #include "serve/ask.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An array of token digests, which setup.c fills once. A check compares the shown digest with every entry, each in
+ * constant time, and never stops early. Called by guess.c (which limits wrong guesses), conn.c and http.c; which right
+ * a request needs is in resp.c, http.c and http_locks.c. */
 #include "serve/auth.h"
 
 #include <openssl/crypto.h>

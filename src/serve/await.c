@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The event loops have no threads yet, so this file runs the server's loop and each of theirs in turn, without
+ * blocking, and sleeps 1 ms between two rounds. At the end it draws each loop's picture of the engine (sharer.c), which
+ * /readyz reads. Called once, by server.c, before it opens the listeners. */
 #include "serve/await.h"
 
 #include "serve/gossip.h"

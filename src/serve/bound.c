@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adds to the bound of calm times what on_failure may have admitted (engine/fallback.c); one capacity for each time the
+ * engine lost state or, with gossip, one slack for each crash of another node; and one slack while this process is
+ * younger than the limit's time to fill (for a split limit only this, with the share's capacity). Called by
+ * http_check.c for a verdict and by http_limits.c for the largest bound of a limit. */
 #include "serve/bound.h"
 
 #include "base/checked.h"

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A buffer takes one chunk of the pool. Where that is too small it takes memory from malloc instead, a chunk's size
+ * doubled as often as needed, up to its bound; only memory of a chunk's size goes back to the pool. Called by conn.c
+ * for input and by conn_socket.c for output. */
 #include "serve/buffer.h"
 
 #include <stdlib.h>

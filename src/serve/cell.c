@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fills in a struct weir_rule by hand, as src/rules compiles one for a limit of the configuration: `sharing: exact`,
+ * with on_failure and the deadline of cl_throttle, and this node's share for `on_failure: local`. Called by
+ * resp_cell.c, which has the commands; where the reply comes later, ask.c destroys the rule. */
 #include "serve/cell.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The turns of a connection: receive bytes, let the protocol take the requests that are whole (on_input), send what it
+ * wrote, and last settle(), which says what to wait for next. Rights and timeouts are here too; sending and the end are
+ * in conn_socket.c. Called by the event loop (loop.c) and by the protocols (resp*.c, http*.c). */
 #include "serve/conn.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order of a decision: match the rules, or find the match of the last request (recent.c); refuse for a missing
+ * attribute; apply `unmatched` where no limit applies. Then ask.c decides where any limit is shared, else the limiter
+ * in one step, with hold.c before and after it. Called by http_check.c and resp_check.c; CL.THROTTLE has a way of its
+ * own (resp_throttle.c). */
 #include "serve/decide.h"
 
 #include "serve/ask.h"

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two kinds of token buckets in the limiter, under keys that begin with a secret of this process: that of an address is
+ * charged for each wrong token that is new there, that of an address and a token remembers for an hour that it was
+ * shown. Called by conn.c for AUTH and by http.c for each request that shows a token; the list of valid tokens is in
+ * auth.c. */
 #include "serve/guess.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Before the decision a request takes a place (an atomic count per limit, undone where it passes hold_max), and the
+ * limiter is told how long the delay may be. After it the delay is read from the verdicts, a place that is not needed
+ * is freed, and the numbers become those of the turn. Called by decide.c; the waiting itself is in hold_wait.c. */
 #include "serve/hold.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks a request in this order: may the web page that sent it ask (Origin, Host), is there such a path, does the
+ * method fit, does the token give the right. Then it runs the path's handler (http_*.c). Called by conn.c through
+ * weir_http_protocol, which cli/serve.c gives to the server; wire/http.c parses, http_reply.c writes the replies. */
 #include "serve/http.h"
 
 #include <stdio.h>

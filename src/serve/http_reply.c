@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes HTTP replies straight into the connection's output: reserves the most that a reply may take, writes, commits
+ * what was used. For a reply that comes later it keeps what is needed of the request; a long one it writes in parts, as
+ * the client takes them. Called by http.c and the handlers (http_*.c); wire/http_answer.c has the text of the head. */
 #include <stdlib.h>
 
 #include "base/assert.h"

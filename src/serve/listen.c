@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The first TCP socket of an address is bound without SO_REUSEPORT, so that a second server fails; the other loops'
+ * sockets join it with that option. A Unix socket is opened once and duplicated for the other loops; its file is
+ * replaced only if a connection to it is refused. Called by server.c; loop.c accepts the connections. */
 #include "serve/listen.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The way of an ask: it is submitted to the keeper; the keeper's thread puts it into the inbox of its loop and wakes
+ * the loop (uv_async); the loop calls `then`. What the keeper can answer at once skips the inbox. One mutex guards all
+ * inboxes and asks. Called by resp_later.c, http_locks.c, loop.c and server.c; engine/lock/keeper.c decides who gets a
+ * lock. */
 #include "serve/locks.h"
 
 #include <stdlib.h>

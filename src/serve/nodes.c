@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fills one struct weir_nodes from the counters and pictures of all loops (sharer.c), the gossip host and the keeper of
+ * locks. Counters of the loops are added up; of what every loop sees alike, such as losses of the engine's state, the
+ * largest counts. Called by http_nodes.c, http_metrics.c and watch_look.c; wire/nodes.c writes it as JSON. */
 #include "serve/nodes.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compares the attributes of a request, in their order and byte by byte, with a copy of those of the last one. The cost
+ * and the number of the setup must be the same too, so that a reload makes the copy void. Called by decide.c, before
+ * and after it matches the rules (rules/match.c). */
 #include "serve/recent.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of commands, and what is done with each: check its arguments and the caller's rights; wait where earlier
+ * replies must come first; decide the CL.THROTTLE batch, unless it joins that; queue it (MULTI) or run it (resp_*.c).
+ * Called by conn.c through weir_resp_protocol, which cli/serve.c gives to the server, and by resp_queue.c for EXEC;
+ * wire/resp.c parses. */
 #include "serve/resp.h"
 
 #include "base/assert.h"

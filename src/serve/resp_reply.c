@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One function for each type of RESP reply: it reserves room in the connection's output, encodes with
+ * wire/resp_write.c, and commits; to a connection that is gone nothing is written. Of arrays and maps only the header
+ * is written here: the elements follow as replies of their own. Called by the commands (resp*.c). */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Turns a route and a snapshot into the question that core/session/policy.c decides, and its answer into a server, the
+ * text of the check (engine/session/check_text.c) and the time for which the route holds. A refusal also names the
+ * servers that were left out and the one that `behind: stale` would read. Called by sessions_work.c. */
 #include "serve/session_decide.h"
 
 #include <stdio.h>

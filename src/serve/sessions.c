@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Moves asks between queues under one mutex: to the workers, to the watcher, and to the inbox of the loop that asked,
+ * which is woken by uv_async. Only who has an ask touches it, but for the flag `abandoned`: a thread that finds it set
+ * frees the ask. What a thread does with an ask is in sessions_work.c. Called by http_sessions.c, loop.c and
+ * server.c. */
 #include "serve/sessions.h"
 
 #include <signal.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes the tokens, then TLS, then the rules: these come last because they alone change something outside, the limits
+ * in the limiter. Called by cli/serve_config.c, at the start and for each reload; server.c hands a new setup to the
+ * loops and destroys the old one. */
 #include "serve/setup.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A table of subjects, found by the hash of their kind and name (open addressing). Each has what was told of it last,
+ * and how many lines it may still write. What cannot be written now is not noted as told, so the next look tries again.
+ * Called by watch_look.c and, to begin a look, by server.c; observe/logger.c writes the lines. */
 #include "serve/watch.h"
 
 #include <inttypes.h>
