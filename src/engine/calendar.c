@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A window of calendar units is found by its index: the whole units from the origin to the local date, divided by the
+ * count. The time zone (zone.c) says at which instants this window and the next one begin. Where clocks were set back
+ * across midnight, the next window may have begun already: then the index moves forward. Called by wall.c for limits in
+ * memory and gossiped ones, and by redis/script.c and redis/script_core.c. */
 #include "engine/calendar.h"
 
 #include "base/assert.h"

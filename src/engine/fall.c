@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a fall is noticed: the table (src/table) keeps the latest time at which it forgot a key. If a caller's clock is
+ * more than skew_max behind that time, it has fallen: that time moves to from_ns, and the table's starts again at the
+ * caller's clock. Called by entry.c for each newcomer and by define.c in maintenance. The wall clock, by which calendar
+ * windows go, is watched in wall.c. */
 #include "engine/fall.h"
 
 void weir_fall_init(struct weir_fall *fall)

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps of install, write and read. Each one lists the folder anew and goes by the names alone. A listing is no
+ * snapshot, so verify() then asks whether its own mark is still there. A value is written and synced under a temporary
+ * name and gets its own name by a hard link, so that it is whole when that name appears. Called by src/cli/fence.c
+ * (`weir fence file`). The library's fence, whose marks are in memory or in a log, is fence.c. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the file is read and written. A record is appended by pwrite and one fdatasync. To open the file is to read it
+ * whole, hand on each record and cut off a torn end. A compaction writes PATH.new, syncs it, renames it over the file
+ * and syncs the folder. Called by fence.c, which has the marks in memory and says when to compact. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper's thread, and the functions that other threads call. The thread sleeps until a turn is due; keeper_turn.c
+ * begins the turn, the engine decides the batch while the mutex is free, and keeper_turn.c ends the turn. Other threads
+ * put their requests on a list under the mutex, and the first of them wakes the thread. Called by src/serve/locks.c;
+ * the simulator (sim/locks_weir.c) makes a keeper without the thread and takes the turns itself. */
 #include "engine/lock/keeper.h"
 
 #include <errno.h>

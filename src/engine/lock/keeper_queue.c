@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The queues, one for each name that an ACQUIRE is under way for: the first to come makes it, the last to leave frees
+ * it. One hash table finds a queue by its name, another one a request by name and owner; a heap orders the queues by
+ * when they are asked for next. Who is next within a queue is decided in core/lease/waiting.c. Called by
+ * keeper_round.c, on the keeper's thread. */
 #include <stdlib.h>
 #include <string.h>
 

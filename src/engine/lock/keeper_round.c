@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One batch: what goes into it, and what each answer means. First come those who are asked for again, then the first of
+ * each queue whose time has come, then the new ones; each op has a role, which says how its answer is taken. Who is
+ * next and who has to wait is decided in core/lease/waiting.c. Called by keeper_turn.c before and after the engine
+ * decides, on the keeper's thread. */
 #include <string.h>
 
 #include "base/checked.h"

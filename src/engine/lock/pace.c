@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When a raise has to wait, the time at which it is due is set once, on the monotonic clock, so that a wall clock that
+ * is set back does not delay it further. How long it waits is decided in core/lease/incarnation.c. Called by the lock
+ * engines, which make the raise: sqlite_raise.c, postgres.c, postgres_run.c and etcd.c. */
 #include "engine/lock/pace.h"
 
 #include <time.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The connection: libpq's calls that do not block, with poll() between them. If a host is silent for half of the time
+ * that is left, the next one is tried, and comes first from then on. A query of which the last byte was not sent was
+ * not done; after that a broken connection, a FATAL or a WARNING leaves it unknown. Called by the postgres lock engine
+ * and engine/session/users_postgres.c; sessions read on engine/session/link.c's connections. */
 #include "engine/lock/postgres_link.h"
 
 #include <errno.h>

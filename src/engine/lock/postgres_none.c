@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Takes the place of the postgres engine (postgres.c) where libpq was missing at build time: to open it fails. Only
+ * tests link it, because the server finds postgres in a module (engine/module/late.c). */
 #include <stdio.h>
 
 #include "engine/lock/open.h"

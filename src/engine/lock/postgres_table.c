@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two questions about the tables: where are they, and may they be used? Each is one query, and the first row of its
+ * result is the answer; the SQL is in postgres_text.c. The schema of a table is looked up before all else, because
+ * postgres_run.c then cuts the search path down. Called by postgres_run.c, which makes the tables: for each new
+ * connection, after making them, and before a raise. */
 #include "engine/lock/postgres_table.h"
 
 #include <libpq-fe.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A hash table (hash.c) finds the entry of a lock by its name, and a list links the dirty entries. A sweep looks at
+ * four buckets, and the next one goes on behind them. Called by sqlite.c, which decides; sqlite_store.c adds the rows
+ * that it reads, and walks the table to write all of it anew. */
 #include "engine/lock/sqlite_index.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Takes the place of the sqlite engine (sqlite.c) where SQLite was missing at build time: to open it fails. Called by
+ * src/cli/serve_locks.c. */
 #include <stdio.h>
 
 #include "engine/lock/open.h"

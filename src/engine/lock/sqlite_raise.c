@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Raises the incarnation: the new one is above that of the engine, of the database, of the witness and of any mark that
+ * was seen, and not below the clock (core/lease/incarnation.c). The witness file has it first; the database gets it
+ * with the next commit (sqlite.c), before a grant is answered. Called by sqlite.c: at the start, before a batch that
+ * may need the store, and when idle. */
 #include <stdio.h>
 
 #include "base/checked.h"

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The database has a row for each held lock and one of meta, whose counter runs ahead of the grants. Inode, size and
+ * time of change show whether somebody replaced or changed the files since the last write. Called by sqlite.c. */
 #include "engine/lock/sqlite_store.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads and replaces the file. What was read is accepted if weir would write the same bytes for its numbers. A new line
+ * is written to PATH.next, which then replaces the file. Called by the lock engines when they open and when they raise
+ * the incarnation; whether the store has gone back behind it is decided in core/lease/incarnation.c. */
 #include "engine/lock/witness.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loads a module: base/beside.c finds the file and dlopen loads it. It is accepted if its symbol weir_module carries
+ * the digest of this program's headers and the name that was asked for; else it is closed again. Called by late.c,
+ * which hands calls on to the module, and by src/cli/serve_needs.c, which says what is missing before the server
+ * starts. */
 #include "engine/module/module.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The slot map is an array: for each slot the place of its primary in the engine's list of servers. A new map is read
+ * whole before it replaces the old one; then each primary gets a mark (mark.c) in one of its slots, and servers without
+ * slots leave, unless the settings name them. Called by redis.c on its tick, and by server.c, request.c, note.c and
+ * mark.c when something says that the map is old. */
 #include "engine/redis/cluster.h"
 
 #include <stdlib.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replies come in the order of the commands, so each reply is the oldest call's. Calls are written only while less than
+ * 64 KiB wait for the socket; one that is not written can be taken back. When the connection closes, the count of bytes
+ * that the socket took tells which calls the server cannot have had whole. Called by server.c and request.c; the socket
+ * is in link.c, the parser in reply.c. */
 #include "engine/redis/conn.h"
 
 #include <errno.h>

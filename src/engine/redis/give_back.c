@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A give-back is a group (request.h) without a request. It takes over the script's call of the group that charged,
+ * because that group may still wait for its late reply. It is sent again on the engine's tick until the server
+ * confirms, or for as long as a server remembers a request's id. Begun by request.c; redis.c calls the tick. */
 #include "engine/redis/give_back.h"
 
 #include <stdlib.h>

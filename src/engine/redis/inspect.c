@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A look is a list of commands, sent together: each reply sets or clears the bit of its command, and the last reply
+ * writes the warning for operators, which is reported when it has changed. Keys were evicted if INFO's count has grown
+ * since the last look. Called by server.c, and by redis.c, which shows whether a server may decide. Other losses of
+ * state are found by mark.c. */
 #include "engine/redis/inspect.h"
 
 #include <inttypes.h>

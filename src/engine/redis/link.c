@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A state machine, driven by a uv_poll on the socket: look up, connect, shake hands, open. If one address of a host
+ * fails, the next one is tried. A link that is closed from within one of its callbacks is freed when that callback
+ * ends. Called by conn.c, which has the commands; TLS is in tls.c, and server.c decides when to connect again. */
 #include "engine/redis/link.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The mark's commands and what their replies mean. SET with GET writes the next number and returns the stored one: if
+ * that is below the last one confirmed, state was lost. The number of the connection before is asked for until it is
+ * answered, and always before this connection writes its first one. Called by server.c and request.c as connections and
+ * answers come, and by cluster.c and sentinel.c, which say which server has which mark. */
 #include "engine/redis/mark.h"
 
 #include <inttypes.h>

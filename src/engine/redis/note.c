@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A note is one command to the server of its slot, and is sent once: if the slot has moved, the answer is WEIR_EDOWN,
+ * and the cluster's map is read again. Called through the engine's operations (redis.c) by engine/revisor.c, whose
+ * notes are the definitions of limits. */
 #include "engine/redis/note.h"
 
 #include <inttypes.h>

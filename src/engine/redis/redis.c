@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The start, the end, the turns and the ticks of the engine. Before the loop waits, on_turn tells the requests that are
+ * finished and sends what was asked for in this turn. A timer of 25 ms drives what goes by time: the servers, the slot
+ * map or the sentinels, and the give-backs. Randomness, jitter and the last error, which the other parts share, are
+ * here too; engine.h lists those parts. Called by src/serve/sharer.c, which makes one engine per loop. */
 #include "engine/redis/redis.h"
 
 #include <stdarg.h>

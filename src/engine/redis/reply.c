@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parses with hiredis, and bounds what it takes. hiredis trusts the count in the header of an array, so during each
+ * parse its function that makes arrays is replaced by one that first counts the elements. The bytes of an incomplete
+ * reply are bounded, too. Called by conn.c and engine/session/users_redis_link.c; what the script's reply says is read
+ * in script_decode.c. */
 #include "engine/redis/reply.h"
 
 #include <string.h>

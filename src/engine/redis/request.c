@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests under way lie in a list by deadline, and one timer is set for the first. At the deadline a group that was
+ * not written is taken back (WEIR_EDOWN); one that was written is WEIR_EUNKNOWN, and stays until its late reply. Called
+ * through the engine's operations (redis.c) by src/serve/ask.c and engine/share_host.c; conn.c brings the replies, and
+ * script.c writes what is asked. */
 #include "engine/redis/request.h"
 
 #include <stdlib.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes the arguments of EVALSHA into one piece of memory: the keys, then ARGV[1] as in layout.h. If a call only
+ * decides or peeks at plain buckets, it is marked, so that the short part of the script (plain.lua) may decide it.
+ * Called by request.c and give_back.c, and by the simulator. The reply is read in script_decode.c, the rare cases are
+ * computed in script_core.c, and the script itself is in the .lua files. */
 #include "engine/redis/script.h"
 
 #include <stdlib.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What each sentinel said last stays with its server and counts for two seconds. The tick applies the rules of
+ * sentinel.h to all of it; when a round is due, it asks each sentinel for the epoch and then for the address. The new
+ * primary is greeted and takes over the mark; the old one leaves. Called by redis.c (the tick) and by server.c, which
+ * wants a round at once when a sentinel is ready or a server breaks. */
 #include "engine/redis/sentinel.h"
 
 #include <stdio.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The life of one server: it waits, connects, greets, is ready. The engine's own commands are calls that keep a copy of
+ * their bytes; most of them go before the requests. Failures go to the server's breaker (core/breaker/breaker.c); the
+ * in-flight window holds requests back in conn.c's queue. Called by redis.c on each turn and tick, by request.c for
+ * each group, by mark.c and inspect.c to ask, and by cluster.c and sentinel.c, which find servers. */
 #include "engine/redis/server.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks and copies the options of weir_redis_create, and fills in defaults for the connect timeout and the breaker.
+ * The fault names the first option that is wrong. Called by redis.c. The configuration file is read in
+ * src/rules/engine_decode.c, the CA file in tls.c. */
 #include <stdio.h>
 #include <string.h>
 

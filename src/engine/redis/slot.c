@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CRC16 is computed bit by bit. A number whose slot is a given one is found by trying them from 0 on. Called by
+ * request.c and note.c for the slot of a key, and by mark.c, whose keys must lie in a given slot. */
 #include "engine/redis/slot.h"
 
 #include <inttypes.h>

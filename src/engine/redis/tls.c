@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The calls of OpenSSL. Where it must read or write first, the caller gets EAGAIN; where it fails, its error queue
+ * becomes a text. A name that is an IP address must be an address of the certificate; any other must be a host of it,
+ * and is sent as SNI. Called by redis.c, which makes one context per engine, and by link.c, which makes one SSL per
+ * connection. */
 #include "engine/redis/tls.h"
 
 #include <errno.h>
