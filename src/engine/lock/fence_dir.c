@@ -208,39 +208,44 @@ static int names_compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-static void names_add(struct names *names, const char *name)
+static bool names_add(struct names *names, const char *name)
 {
     if (names->count == names->room) {
         size_t room = names->room ? names->room * 2 : 64;
         char(*list)[NAME_SIZE] = reallocarray(names->list, room, sizeof(*list));
         if (!list)
-            return; /* left for the next install */
+            return false;
         names->list = list;
         names->room = room;
     }
     size_t size = strlen(name) + 1;
     if (size <= NAME_SIZE)
         memcpy(names->list[names->count++], name, size);
+    return true;
 }
 
 /* Removes entries of `kind` before `below`, in ascending order: those of older tokens for an install, those of the same
- * token for a write. What fails is left for the next time. */
+ * token for a write. What fails is left for the next time: all of it where the list is not whole, for what it lacks may
+ * be older than what it has. */
 static void remove_below(int folder, enum kind kind, const struct entry *below)
 {
     struct names names = { .count = 0 };
     DIR *dir = folder_open(folder);
     if (!dir)
         return;
-    for (const struct dirent *found; (found = readdir(dir)) != NULL;) {
+    bool whole = true;
+    errno = 0;
+    for (const struct dirent *found; whole && (found = readdir(dir)) != NULL; errno = 0) {
         struct entry entry = entry_read(found->d_name);
         bool same = weir_token_compare(entry.token, below->token) == 0;
         if (entry.kind == kind && entry_compare(&entry, below) < 0 && (same ? kind == VALUE : below->sequence == 0))
-            names_add(&names, found->d_name);
+            whole = names_add(&names, found->d_name);
     }
+    whole = whole && errno == 0;
     closedir(dir);
     if (names.count > 0)
         qsort(names.list, names.count, sizeof(*names.list), names_compare);
-    for (size_t i = 0; i < names.count; i++) {
+    for (size_t i = 0; whole && i < names.count; i++) {
         if (unlinkat(folder, names.list[i], 0) != 0 && errno != ENOENT)
             break; /* a later one must not go first */
     }

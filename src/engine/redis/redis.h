@@ -11,7 +11,7 @@
  * Thread rule: everything here belongs to the loop's thread. One weir_remote per loop.
  *
  * Bounds, per loop: WEIR_REMOTE_PENDING_MAX requests under way (those whose reply is late included; the next one is
- * refused), 64 KiB and one command written ahead of each socket, 1 MiB and 65,536 elements of one reply (a longer one
+ * refused), 64 KiB and one command written ahead of each socket, 4 MiB and 65,536 elements of one reply (a longer one
  * closes the connection), WEIR_REDIS_SERVERS_MAX servers (further ones of a cluster are not used: their slots are
  * WEIR_EDOWN). */
 #ifndef WEIR_ENGINE_REDIS_REDIS_H
