@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What callers prepare before they ask an engine: limits, compiled once and counted by their holders, and keys. A key
+ * is three hashes with the cluster's secret: two, of the limit's name and all values, are its id; the third, of the
+ * first value alone (without values, of the name), its tag. rules/compile.c and serve/cell.c make limits, rules/match.c
+ * and serve/cell.c make keys; the Redis engine (redis/redis.c) and gossip (gossip_host.c) take them. */
 #include "engine/remote.h"
 
 #include <stdatomic.h>

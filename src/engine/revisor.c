@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For each limit the revisor sends a chain of notes (remote.h), each after the reply to the one before. It reads the
+ * head of the definition; if the engine's is newer, it reads the whole; if this node's is newer, it writes that. The
+ * reply to a write is what was overwritten: if that was newer, this node takes it over and writes it at a later turn.
+ * revisions.c decides which is newer. Called by serve/sharer.c, on a timer of the first event loop. */
 #include "engine/revisor.h"
 
 #include <stdlib.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A hash table with chains. The keys in it are in one of two lists by last use, idle or active. Keys that left it are
+ * in a third list and stay in their chains, so that they can return as they are. In the heap of wake-up times a key's
+ * time may be too early, never too late; when it has come, it is corrected. Called by share_host.c. The steps of a key
+ * are in share_key.c. */
 #include "engine/share_keys.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The highest time is one word, which threads raise by compare-and-swap, and only by more than a millisecond. A fall is
+ * written under the mutex, the new highest time last: whoever reads that time sees the rest of the fall. Called by
+ * entry.c for limits in memory and by gossip_host.c for gossiped ones. The windows are in calendar.c. */
 #include "engine/wall.h"
 
 /* The highest is written at most so often: every key's own window id guards the rest. */

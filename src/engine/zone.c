@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A zone is an array of changes of the offset, sorted by time, which zone_tzif.c makes from the file; a look-up is a
+ * binary search. weir_zone_first_s begins so early that the wall cannot show the time yet, and goes on change by
+ * change: gaps and overlaps need no case of their own. Zones are made by record.c, remote.c and rules/limit_decode.c
+ * (to check a name); calendar.c looks things up in them. */
 #include "engine/zone.h"
 
 #include <errno.h>

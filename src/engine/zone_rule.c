@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parser reads the text once, character by character. Each date of the rule is turned into a day number (civil.h),
+ * then into a local second of the clock in force before the change, and then, with that clock's offset, into UTC.
+ * Called by zone_tzif.c. */
 #include "engine/zone_rule.h"
 
 #include "base/assert.h"

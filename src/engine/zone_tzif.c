@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The 32-bit part of the file is skipped. In the 64-bit part all counts, indices and times are checked before memory is
+ * taken. The zone receives the file's changes, then those of the footer's rule (zone_rule.c), two a year. Called by
+ * zone.c, which reads the file. */
 #include "engine/zone_tzif.h"
 
 #include <stdbool.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading trusts no byte: numbers that no limit of ours could have make the value corrupt, so that nothing that is
+ * stored trips an assert of core. The runs of a log are read as single units, and written as runs again. A value that
+ * is fresh by now becomes a fresh key of the caller's limit, unless nodes may still hold units of it. Called by
+ * script_core.c and script.c; inside the server, decide.lua and plain.lua read the same bytes. */
 #include "engine/redis/value.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A statement is sent by libpq's asynchronous calls; then poll() waits for the connection's socket until the deadline.
+ * A connection that blocks is made non-blocking for that time. Called by shown.c, settle.c, branch_table.c, link.c,
+ * poller.c and cli/reads_link.c, which have the statements. An application's own query is sent in link_query.c. */
 #include "engine/session/ask.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A look takes up to three steps. CHECK tells whether the table may be used at all; READ returns the rows that are
+ * proven ours; a primary whose run is in none of them writes its row and reads again. The statements name the schema of
+ * each function and operator, so that no search_path puts another in its place. Called by poller.c. What the rows mean
+ * is in core/session/branches.c. */
 #include "engine/session/branch_table.h"
 
 #include <inttypes.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verdicts are computed here, one for each timeline that the text names, by weir_place_compare for a server whose
+ * position is beyond all others. The statement only selects among them: by the server's system, role, timeline and
+ * position, and on a primary by its run and by whether it is settled. Called by serve/session_decide.c. The library's
+ * sessions do without it: they compare what their own connection shows (session_read.c). */
 #include "engine/session/check_text.h"
 
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The query and the question for the place go to the server in one pipeline of libpq. On a primary a sync stands
+ * between them, so that the query's transaction has ended when the place is told. A prepared statement that the
+ * connection does not know is prepared, and the query is sent once more. Called by session_query.c. */
 #include <libpq-fe.h>
 #include <string.h>
 

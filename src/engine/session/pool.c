@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each server has a shelf: its idle links, the last one given back first, and the count of the open ones. The mutex
+ * guards the shelves alone; connections are opened and closed without it. The epoch of a shelf changes with its
+ * conninfo, and a link of another epoch is closed when it comes back. Called by session_seat.c for links; replicas.c
+ * creates the pool, and has it forget a server that was removed. */
 #include "engine/session/pool.h"
 
 #include <libpq-fe.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The first part of weir/session.h: it checks the options, fills in the defaults, and makes the signer, the pool and
+ * the servers, in this order. When a server is removed, its poller is stopped first, then its idle connections are
+ * closed. Called by applications and by cli/reads_work.c. The service has no such object: serve/sessions.c opens
+ * servers.c itself. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starts and stops the pollers, one thread per server (poller_thread.c). Their state is under one lock; readers of the
+ * current snapshot take no lock (servers_inside.h says why), nor does the count of reads. Snapshots are made in
+ * servers_publish.c; core/session/health.c decides what a reply means. Called by the library's sessions (replicas.c and
+ * session*.c), by the service (serve/sessions*.c) and by cli/reads_run.c. */
 #include "engine/session/servers.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes a new snapshot from a poller's reply, all under the servers' lock. The reply goes to core/session/health.c;
+ * what that then says of each server is written, with a text for people, into a room that nobody reads. That room
+ * becomes the current one, and those who wait for news are woken. Called by poller_thread.c with each reply and each
+ * failure, and by servers.c when a server comes or goes or a session tells something new. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

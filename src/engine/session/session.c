@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A session's life, its token, its writes and the acceptance of a loss. Before a token is given out, each connection
+ * that was used since is asked for its place or clock, and the gaps are filled. A tracked session is given a connection
+ * for writing only if the log of its server provably goes on from what the session has seen. Called by applications
+ * (weir/session.h) and by cli/reads_work.c. Reads are in session_read.c. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

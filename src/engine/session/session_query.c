@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weir_session_query of weir/session.h: session_read.c finds the connection, link_query.c sends the query, and the
+ * place that came with its result is added to the token here. A place that did not come is left to weir_session_token,
+ * which asks for it. Called by applications. */
 #include "engine/session/session_inside.h"
 
 /* What came with the answer spares weir_session_token its question. Where it says too little, that asks. */

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weir_session_read of weir/session.h. Where nothing speaks against the connection of the last read, the session stays
+ * there and asks nothing. Otherwise it fills the gaps, has a server chosen (session_route.c), adds the places of its
+ * other connections to the token, takes a connection, and compares what that shows with the token. A server that does
+ * not pass is shunned, and another is chosen. Called by applications, session_query.c and cli/reads_work.c. */
 #include "core/session/policy.h"
 #include "engine/session/session_inside.h"
 

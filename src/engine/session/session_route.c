@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asks core/session/policy.c in a loop what the call does next, and does it: it has the replica asked where it is, or
+ * waits for news, and at last returns the server to go to, or an error with a text for people. The rules for choosing a
+ * server are in core/session/policy.c and route.c. Called by session.c for writes and by session_read.c for reads. */
 #include <time.h>
 
 #include "base/checked.h"

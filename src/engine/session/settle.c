@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weir_settling_look and weir_shown_settle of shown.h. The first look lists who may have a commit in the log that
+ * nobody sees yet; each later look strikes off those that are no longer listed. Transactions that begin after the first
+ * look do not count, so writers that never pause do not prolong it. Called by poller.c, for one look in a round, and by
+ * session_read.c, which waits for the end. */
 #include <libpq-fe.h>
 #include <stdlib.h>
 #include <string.h>

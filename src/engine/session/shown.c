@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sends the statements of shown_text.c with ask.c. They are prepared; where they go missing again and again, they are
+ * sent as plain text. After a read less is asked: a primary keeps its role, timeline and run for as long as the
+ * connection lives. A standby may not; it is asked for everything where the short answer is not enough. Called by
+ * poller.c, pool.c, link.c and link_query.c. weir_shown_settle is in settle.c. */
 #include "engine/session/shown.h"
 
 #include <libpq-fe.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two parties run these statements: shown.c, on connections of weir's own, and the clients of the service
+ * (serve/sessions_view.c hands them the text, serve/sessions_work.c parses what they send). The parsers therefore trust
+ * nothing: what no server says is WEIR_EPROTO. */
 #include "engine/session/shown_text.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks the arguments, fills in the defaults, and chooses the store by how the URL begins. Each call then goes to the
+ * store's own functions (struct weir_users_ops), and the failures are counted. Called by serve/sessions.c,
+ * sessions_work.c and sessions_view.c. */
 #include "engine/session/users.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One mutex guards the floor; it is given up while the primary is asked, and those who need the reply wait. A floor is
+ * the base, which the primary's last reply gave, merged with the tokens of evicted users; where these do not fit into
+ * one token, they are dropped and a newer base is needed. Called by the stores: users_memory.c and users_remote.c. The
+ * option `newest`, which asks the primary, is weir_session_newest in serve/sessions_work.c. */
 #include "engine/session/users_floor.h"
 
 #include <time.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stands in for the postgres store (users_postgres.c) where libpq was missing at build time: to open it fails. Only
+ * tests and the fuzzers link it; the server finds the store in a module (engine/module/late.c). */
 #include "engine/session/users_inside.h"
 
 /* What a build without postgres says. */

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening tries the hosts in turn, first the one that was the primary last: connect, AUTH and SELECT where the URL has
+ * them, INFO, which must name it the primary, SCRIPT LOAD. Then there is one command at a time: it is sent, and poll()
+ * waits until the reply is whole. Called by users_redis.c, which has the commands. The connections of the limits'
+ * engine are in engine/redis/conn.c and link.c. */
 #include "engine/session/users_redis_link.h"
 
 #include <errno.h>

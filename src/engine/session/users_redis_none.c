@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stands in for the redis store (users_redis.c) where hiredis was missing at build time: to open it fails. Called by
+ * users.c. */
 #include "engine/session/users_inside.h"
 
 /* What a build without redis says. */

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * User and password end at the last @ before the path, so that a password may hold an @ that nobody escaped. Faults are
+ * fixed texts that quote nothing, because the URL may hold a password. Called by users_redis.c. Host names are looked
+ * up in users_redis_link.c. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

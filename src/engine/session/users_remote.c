@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A change is a loop: fetch the value, merge, and swap the new one in if nobody was faster, until it is done or the
+ * time is over. The store has fetch and swap (users_redis.c, users_postgres.c). The epoch, the clock and the evictions
+ * that each fetch reports decide how old a floor may be. A value that is not ours is first overwritten with a mark, so
+ * that the swap that follows fails if anybody wrote in between. Called by users.c, through struct weir_users_ops. */
 #include "engine/session/users_remote.h"
 
 #include <inttypes.h>

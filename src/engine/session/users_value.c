@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A value is a head of fixed size and behind it the token, unsigned, as core/session/token_text.c writes it. Reading
+ * trusts no byte, because others may have written there. Called by users_remote.c; users_redis.c and users_postgres.c
+ * check their epochs with it. */
 #include "engine/session/users_value.h"
 
 #include <string.h>
