@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Called by check.c and explain.c. Each argument is cut at its first =, and nothing is copied: names and values are
+ * slices of argv. An attribute that is given twice is not noticed here; check.c refuses it, and for explain.c
+ * rules/request.c does. */
 #include "cli/attributes.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verb `weir check`, called by main.c. It makes the JSON body of POST /v1/check from the arguments, sends it
+ * (client.c) and prints the verdict with a row for each limit. It decides nothing itself: the exit code follows
+ * `admitted` in the reply. Which limits a request would meet, without charging it, is told by explain.c. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

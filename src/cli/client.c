@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps of one call: parse the address, connect, TLS where it is https, send, read the reply until it is whole.
+ * Every step waits at most for what is left until the deadline: by a timeout of the socket without TLS, by poll() with
+ * TLS. A host's name is looked up in a thread, which is left behind when it is late. Called by check.c, in_force.c and
+ * lock_ask.c; `weir lock NAME` asks over RESP (src/client). */
 #include "cli/client.h"
 
 #include <errno.h>

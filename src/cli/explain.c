@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verb `weir explain`, called by main.c. It compiles a configuration here (ruleset.c): that of --config, else the
+ * one that a running server says is in force (in_force.c), else the built-in example. Then it prints what
+ * weir_rules_explain (rules/explain.c) says of each limit. The attributes are not sent to the server, so nothing is
+ * charged. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verb `weir fence file`, called by main.c. It reads the arguments, calls engine/lock/fence_dir.c, and turns the
+ * error into an exit code and a line on standard error. How files in a folder keep older holders out is explained in
+ * fence_dir.h. No server is asked: the fencing token comes from --fence or from WEIR_FENCE, which lock_run.c sets for
+ * its command. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>

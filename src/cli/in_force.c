@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sends one GET /v1/limits (client.c) and copies what the reply says of the configuration. Of its limits it keeps those
+ * that another node's definition replaces or that the server does not understand. Whether a file is in force is decided
+ * by the checksum of its text; its path only tells a file that changed from another file. Called by explain.c. */
 #include "cli/in_force.h"
 
 #include <jansson.h>

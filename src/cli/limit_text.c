@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The numbers come from the compiled rule (struct weir_rule, filled by rules/compile.c); here they become a sentence,
+ * or members of a JSON object. explain.c asks for the limit or override that applies, rules.c for each limit with the
+ * largest bound among its overrides. How far failures have raised the bound at a running server is found in
+ * serve/bound.c. */
 #include "cli/limit_text.h"
 
 #include <inttypes.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verb `weir lock`, called by main.c. The words show, release and restored go to lock_ask.c. For `weir lock NAME`
+ * with a command it reads the options, acquires the lock over RESP (weir/lock.h, implemented in src/client), and hands
+ * it to weir_lock_run (lock_run.c), which runs the command and releases the lock; where the lock was not granted it
+ * says why. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

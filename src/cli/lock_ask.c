@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The three words share their options and one function that makes the HTTP call (client.c) and parses the JSON; each
+ * prints its own reply. Nothing here acquires or renews a lock: that is lock.c and src/client. Called by lock.c, which
+ * also has its --token-file read here. */
 #include "cli/lock_ask.h"
 
 #include <errno.h>

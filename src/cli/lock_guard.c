@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The guard is a fork of `weir lock` that waits in poll() for two things: the pipe, which brings the command's process
+ * group and ends when `weir lock` dies, and a timer at the deadline. When the timer fires it reads the shared deadline
+ * again, and waits on if that has moved. At the deadline, or when the pipe ends, it kills the group and exits. Called
+ * by lock_run.c. */
 #include "cli/lock_guard.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One loop, until the command has ended: hand the lock's deadline on to the guard (lock_guard.c), end the command if
+ * the deadline comes too near, wait for a signal, the timer or a byte of progress. Signals are passed on to the
+ * command's process group. Afterwards that group is killed and the command reaped before the lock is released. Called
+ * by lock.c; the lease is renewed by the library's thread (client/lock.c). */
 #include "cli/lock_run.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The entry point of the program `weir`: it opens standard streams that are closed (streams.c), looks the verb up in
+ * the table below and calls its function with the rest of the arguments. `weir sim` and `weir reads` are programs of
+ * their own, which apart.c starts. */
 #include <stdio.h>
 #include <string.h>
 

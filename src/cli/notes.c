@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each function looks at one configuration, changes nothing, and returns a constant sentence; limits whose mode is off
+ * do not count. Called by serve.c, explain.c and rules.c, which print the sentences. Warnings, which have a place in
+ * the file, are made in rules/warnings.c and the files that it names. */
 #include "cli/notes.h"
 
 const char *weir_note_unasked(const struct weir_config *config)

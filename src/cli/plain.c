@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text is taken apart piece by piece: one character of UTF-8 that may be shown, or one byte, written as \xNN. Which
+ * characters are hidden is the table below: control characters, those without width, marks of direction. What is UTF-8
+ * is decided in wire/text.c. Called by the verbs on what they print for people. */
 #include "cli/plain.h"
 
 #include <stdlib.h>

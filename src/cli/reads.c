@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verb `weir reads`, called by reads_main.c. It reads the options into a plan, checks that the run stays below
+ * WEIR_READS_OPS_MAX reads and writes, and calls weir_reads_run (reads_run.c). It connects to no server: of
+ * reads_link.c it only uses the parser of a server's address. */
 #include "cli/reads.h"
 
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Turns what the sessions did into the numbers of the report. Each read or write becomes an event for the judge
+ * (core/session/judge.h), which finds the reads that showed too little; durations and lags are sorted for their
+ * percentiles. Called by reads_run.c when all sessions have ended; reads_print.c and reads_plot.c show the numbers. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order of a check: look at the servers and make the table (reads_table.c), start the pollers of engine/session and
+ * the sessions (reads_work.c), sample the lag until the time is over or a signal comes, end the sessions, drop the
+ * table, then count (reads_count.c) and print. The table is dropped before anything is printed, because printing may
+ * block. Called by reads.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each server gets one statement that asks about itself: role, system identifier, version, start, room for connections;
+ * then the replies are compared. The oid of the new table is noted, so that a replica that still shows the table of an
+ * earlier check is not taken for one that has caught up. If a later step fails, the table is dropped again. Called by
+ * reads_run.c. */
 #include "cli/reads_table.h"
 
 #include <libpq-fe.h>

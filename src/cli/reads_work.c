@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each thread has an array of its own for what it did. Strategy plain reads at a replica drawn at random, over
+ * connections of its own (reads_link.c); the others open a session of weir/session.h for each read or write and give it
+ * the token of the one before. Requests are drawn from a generator that is seeded with the session's number, so all
+ * strategies get the same ones. Called by reads_run.c, which judges the result with reads_count.c. */
 #include "cli/reads_work.h"
 
 #include <libpq-fe.h>

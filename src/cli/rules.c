@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verb `weir rules check`, called by main.c. It compiles the file (ruleset.c) and prints all its errors; or, if
+ * there are none, its warnings, how nodes share each limit (limit_text.c) and the notes of notes.c. Errors and warnings
+ * are found in src/rules, but for an address that anybody can reach, which serve_config.c finds. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

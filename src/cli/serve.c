@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verb `weir serve`, called by main.c. It makes configuration, limiter, setup and lock engine, in this order,
+ * prints what is served, and runs the server (serve/server.c) until a signal ends it. The server calls reload() back,
+ * for SIGHUP and when other nodes have newer definitions of limits (`again`): it makes the next setup and says what
+ * changed. How flags and file become a configuration is in serve_config.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order in which a configuration is made: read the text, say which node this is, print or count the warnings, put
+ * the flags over the file, choose the locks (serve_locks.c), refuse addresses that anybody can reach. What a reload
+ * cannot change is compared by one hash for each key in the table fixed_keys. Called by serve.c; rules.c only asks
+ * whether an address is exposed. */
 #include "cli/serve_config.h"
 
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Of the servers only their number is printed, and of the users only where they are kept: a URL may hold a password.
+ * For a reload every setting of the section goes into one hash. Called by serve.c and serve_config.c; the sessions
+ * themselves are served by serve/sessions.c. */
 #include "cli/serve_sessions.h"
 
 #include <stdio.h>

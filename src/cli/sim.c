@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verb `weir sim` for limits, called by sim_main.c. It draws a plan from the seed (sim/plan.h), changes in it what
+ * the options say, and runs it once or for a range of seeds; or it runs a scenario file. The simulator is in sim/, the
+ * text about a run in sim_report.c. --locks and --sessions go to sim_locks.c and sim_sessions.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The options that `--locks` and `--sessions` have in common. Which mistakes can be planted is not known here: the
+ * caller gives a function that names each. Called by sim_locks.c and sim_sessions.c; sim.c has options of its own, and
+ * uses only weir_sim_number_read. */
 #include "cli/sim_flags.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `weir sim --locks`, called by sim.c: runs one seed and prints what happened, or a range of seeds until one is broken,
+ * and prints their sums. The run, its checks and the mistakes that can be planted are in sim/locks.h. */
 #include <inttypes.h>
 #include <stdio.h>
 

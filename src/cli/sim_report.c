@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prints a run or the sums of many, as text or JSON; the command that repeats a failing run; and the plan as a scenario
+ * file (sim/plan_file.c). Whether a run is broken was decided in sim/. Called by sim.c; sim_locks.c and sim_sessions.c
+ * print their own results. */
 #include "cli/sim_report.h"
 
 #include <inttypes.h>

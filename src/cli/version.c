@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verb `weir version`, called by main.c, also for --version. It prints the version of this program
+ * (weir/version.h), not that of a server. */
 #include <stdio.h>
 #include <string.h>
 

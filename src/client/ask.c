@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One attempt is one RESP command over link.c. The loop around it ends when the lock is granted or the wait is over. A
+ * lost reply, or a wait that the server ended too early, is followed by another attempt, after a pause that doubles
+ * each time. After a lost reply the outcome is unknown until an attempt is answered. Called by lock.c, the holder's
+ * handle; cli/lock.c asks here who holds a lock. */
 #include "client/ask.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tries the addresses that getaddrinfo() finds one after another; each connect does not block and is waited for with
+ * poll() until the deadline. TCP connections get TCP_NODELAY, since each carries one small command at a time. Called by
+ * link.c; `weir check` connects in cli/client.c, which has TLS and HTTP. */
 #include "client/dial.h"
 
 #include <errno.h>

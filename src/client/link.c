@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implements struct weir_locks of weir/lock.h: the server's address, the HELLO that begins each connection, and the
+ * idle connections under a mutex. A call takes an idle connection or opens one, sends its command and reads one reply.
+ * After an error the connection is closed, so that a late reply is not taken for that of the next command. What is
+ * asked, and how often, is in ask.c; connect and disconnect are called by programs, such as cli/lock.c. */
 #include "client/link.h"
 
 #include <errno.h>

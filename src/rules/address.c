@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parses the addresses of config.h. Where weir listens, the host must be an IP address or localhost, so that it is
+ * known whether other machines can connect; the host of a server to connect to may be any name. Names are not resolved
+ * here. Called by decode.c and engine_decode.c for the configuration, and by cli/serve.c for its flags; sockets are
+ * opened in serve/listen.c. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>

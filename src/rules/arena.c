@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A list of zeroed chunks of 64 KiB. An allocation is cut from the newest chunk; what does not fit there gets a new
+ * chunk, a larger one if need be. Nothing is freed before weir_arena_destroy. Each configuration (config.c) and each
+ * compiled set of rules (rules.c) has an arena, and each YAML tree one while it is read. */
 #include "rules/arena.h"
 
 #include <stdarg.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gathers every attribute's name with its place and sorts them without regard to case, - and _, so that names that
+ * differ only in these are neighbours. The table in right_name() has the names that people give to what /v1/auth calls
+ * route, method and ip. Called by warnings.c; the attributes of /v1/auth are made in wire/forwarded.c. */
 #include "rules/attribute_warnings.h"
 
 #include <ctype.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An IPv4 block is kept as the IPv6 block that maps it, so all blocks of an attribute are sorted in one list of 128-bit
+ * numbers. When the list is made, each block finds its parent on the chain of the one before it. compile_conditions.c
+ * makes the lists and match.c searches them; single blocks are parsed by condition_decode.c and compared by
+ * condition.c. */
 #include "rules/block.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Both lists of limits are sorted by name, and each limit is looked up in the other list. A limit has changed if the
+ * hash of its definition has (rules/yaml_text.h), or if only one of the two is understood here. Only then rate, burst,
+ * mode, sharing and overrides are compared, to find words for the change. Called by cli/serve.c at each reload. */
 #include "rules/changes.h"
 
 #include <inttypes.h>

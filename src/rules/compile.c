@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * First all attributes get numbers, then each limit and each override becomes an entry. The conditions of an entry are
+ * numbered (compile_conditions.c) and sorted; they lead along the paths (paths.c) to the node where the entry is
+ * linked. How nodes share a limit is worked out here as well (rule_share). Called by rules.c, which defines the limits
+ * in the limiter afterwards. */
 #include "rules/compile.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Conditions that are equal get one number. A new one is entered where match.c will look for it: a value in a hash map,
+ * a pattern with a star for globs.c, a block for block.c. A list or a `not` is a condition of its own, to which its
+ * terms lead. Patterns and blocks are only collected until weir_compile_end sorts them. Called by compile.c. */
 #include "base/assert.h"
 #include "rules/compiler.h"
 #include "rules/pattern.h"

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compares a value with each term of a condition, one after the other. Whether two conditions exclude each other is
+ * told from their terms in pairs: by exact values, by what patterns begin and end with, by blocks. Called by explain.c,
+ * by compile.c to rank overrides, and by warnings.c and attribute_warnings.c. */
 #include "rules/condition.h"
 
 #include "rules/pattern.h"

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads `match:` and the conditions of overrides, declared in limit_decode.h. Equal conditions get equal bytes here:
+ * addresses are written in canonical form, several stars in a row become one, and lists are sorted and have each value
+ * once. A list or a `not` also gets a text that no other condition has. Called by limit_decode.c and
+ * override_decode.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implements weir_rules_explain of rules.h. It checks the conditions of one limit one by one (condition.c), and the
+ * first that does not hold is the reason; if all hold, it looks for the override that applies. It reads the same
+ * entries as match.c, but neither the paths nor the look-ups by value. Called by cli/explain.c. */
 #include "rules/compiled.h"
 #include "rules/condition.h"
 #include "rules/request.h"

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * To build, the patterns are sorted and cut into groups, and each group finds its parent on the chain of the one before
+ * it. To match, the chain of prefixes is walked, and for each prefix the chain of suffixes, with only what is behind
+ * the prefix: the two never overlap. Built by compile_conditions.c, asked by match.c; one pattern and one value are
+ * compared in pattern.c. */
 #include "rules/globs.h"
 
 #include <stdlib.h>

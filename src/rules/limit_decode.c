@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table limit_fields has every key of a limit. When the keys are read, keys_check refuses those that do not go with
+ * the algorithm, weir_limit_check (core/limit/spec.c) checks the numbers, and override_decode.c and sharing_decode.c do
+ * the rest. Called by config.c for each limit of a file, and by revise.c for a definition from another node. */
 #include "rules/limit_decode.h"
 
 #include <stdlib.h>

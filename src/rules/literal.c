@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The canonical form is what inet_ntop() writes of what inet_pton() reads. condition_decode.c brings the configuration
+ * to it and request.c each value of a request, so that both compare the same text; match.c cuts the addresses in keys.
+ * Blocks of addresses are in block.c. */
 #include "rules/literal.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Called by config.c through the table of sections. The table `only` says which keys are for one engine; locks_check
+ * refuses them with another, and says which keys an engine lacks. No store is opened here: cli/serve_locks.c does that.
+ * An endpoint with a user in it is refused and not shown, because it may hold a password. */
 #include "rules/locks_decode.h"
 
 #include <limits.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Open addressing with linear probing. The table doubles before it is more than half full and nothing is ever removed,
+ * so a search ends at the first empty slot. The scope is mixed into the key of the hash. Filled by compile.c and
+ * compile_conditions.c; request.c finds attributes in it and match.c exact values. */
 #include "rules/map.h"
 
 #include <stdlib.h>

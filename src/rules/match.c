@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implements weir_rules_match of rules.h in four steps: find the conditions that the values satisfy, walk the paths
+ * that these open (paths.c), keep the best entry of each limit, make a charge of each with cost and key. The verdict on
+ * the charges is the limiter's or the engine's. Called for requests by serve/decide.c and serve/resp_check.c. */
 #include <inttypes.h>
 #include <string.h>
 

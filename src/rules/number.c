@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One function reads from a cursor up to what is no digit, the other takes all bytes of a given size. There is no sign,
+ * no space and no other base, and an overflow is found at the digit that causes it. Called by units.c, address.c,
+ * block.c and the decoders of the configuration, by match.c for costs, and by verbs in src/cli. */
 #include "rules/number.h"
 
 int weir_number_scan(const char **cursor, uint64_t *ret_value)

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The limits are sorted three times: by name, by name without case, by match and key. Limits that overlap then stand
+ * side by side, and only neighbours are compared. The overrides of a limit are sorted by the text of their conditions.
+ * Called by config.c when all limits are decoded; what is odd about one limit alone is found in warnings.c. */
 #include "rules/overlaps.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implements weir_overrides_decode of limit_decode.h. An override begins as a copy of its limit's spec, in which rate,
+ * burst and mode are replaced; every other key must be an attribute of the limit's key. Its conditions are made into a
+ * name, the variant, which does not depend on their order in the file. Called by limit_decode.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Nodes are an array, and all edges of the tree are in one hash table, found by node and condition. Both double when
+ * they need room, and nothing is ever removed. Called by compile.c, which makes the paths and links the entries to
+ * their nodes, and by match.c, which walks the paths. */
 #include "rules/paths.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * To match, prefix and suffix are compared first; then each text between two stars is searched for behind the one
+ * before. Its first place is always good enough, so nothing is tried twice. The comparisons of slices are here too.
+ * Called throughout src/rules; all patterns of an attribute at once are in globs.c. */
 #include "rules/pattern.h"
 
 #include <string.h>

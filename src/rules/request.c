@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looks each attribute of a request up once by its name, drops those that no limit looks at, and keeps an array of
+ * indexes sorted by attribute, in which a value is found by binary search. match.c and explain.c make one for each
+ * call. weir_rules_fail is here too, which also units.c uses. */
 #include "rules/request.h"
 
 #include <stdarg.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Creating a set has three steps: hash maps with a random key, the index of the configuration (compile.c), and last the
+ * limiter, which takes all its limits at once; nothing can fail after that. Limits that are kept elsewhere (`remote`)
+ * are not given to the limiter. Called by serve/setup.c and cli/ruleset.c; matching is in match.c, explaining in
+ * explain.c. */
 #include "rules/rules.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks the bytes of a secret and copies it into the arena. A file is read without a buffer of stdio, and the copy on
+ * the stack is wiped. An error says where the secret stands and what it must look like, never the secret itself. Called
+ * by token_decode.c, engine_decode.c, locks_decode.c and sessions_decode.c. */
 #include "rules/secret_decode.h"
 
 #include <errno.h>

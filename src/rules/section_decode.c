@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One table of fields for each of the sections listen, table, tls, auth, server, headers and log, and the reader of
+ * cluster_secret. engine, cluster, cl_throttle, locks and sessions have files of their own, as the tokens of auth do
+ * (token_decode.c). Called by config.c, which sets the defaults first, through its table of sections. */
 #include "rules/section_decode.h"
 
 #include <limits.h>

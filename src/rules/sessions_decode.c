@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Called by config.c through the table of sections. URLs are read as passwords are (secret_decode.c), because they may
+ * hold one, and are not shown in errors. When all keys are read, sessions_check refuses those that contradict each
+ * other. Nothing is connected here: the servers are opened by serve/sessions.c. */
 #include "rules/sessions_decode.h"
 
 #include <string.h>

@@ -1,4 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The checks of one limit go in this order: what its mode needs (engine, nodes, secret), what the mode can promise with
+ * the algorithm, keys that belong to other modes, the share of each node. Called by limit_decode.c when the limit is
+ * complete, and by config.c once for the sections. The shares are computed in core/share/split.c; compile.c puts them
+ * into the rules. */
 #include "rules/sharing_decode.h"
 
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Called by section_decode.c. A token is read by a table of fields; its rights are words that become bits, and it must
+ * not have the name or the secret of one before it. weir_right_name of config.h is here, beside the words. What callers
+ * send is compared with the tokens in serve/auth.c. */
 #include "rules/token_decode.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Most functions look for one thing in one limit and add a warning with its place; none changes the limit. The names of
+ * attributes are left to attribute_warnings.c. What limits do to each other is found in overlaps.c, how nodes share
+ * them in sharing_decode.c. Called by config.c as its last step, if there was no error. */
 #include "rules/warnings.h"
 
 #include <inttypes.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes nodes of the events of libyaml, recursively. What is not allowed, such as anchors or a key that stands twice,
+ * is refused at the event where it comes, with its place. Called by config.c for a file and by revise.c for a
+ * definition from another node. weir_config_fail, by which src/rules reports a fault, is here too. */
 #include "rules/yaml_node.h"
 
 #include <stdarg.h>

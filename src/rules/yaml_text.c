@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One writer walks the tree for three purposes: to count bytes, to write them, to hash them without a buffer. Scalars
+ * are in quotes, and what is not printable ASCII is escaped; a key is written as `? key : value`, which allows it to be
+ * long. Called by config.c to keep the text of a limit, and by limit_decode.c to hash its definition. */
 #include "rules/yaml_text.h"
 
 #include <stdio.h>
