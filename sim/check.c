@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each kind of algorithm has a small state of its own: a debt that the rate pays off (buckets), units by window, or a
+ * ring of admissions by time (logs). When an allowance's grace ends, advance() lowers a bucket's debt by it. Called by
+ * judge.c at each admission, and by run.c when a fault allows more. */
 #include "sim/check.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Has the engine's functions for the modes exact, leased and batched (exact.c, node_host.c). Each message is one ask or
+ * one exact decision, and is answered at once. The planted mistake with sequence numbers is made here. The engine as a
+ * Redis that runs the script is script_double.c. */
 #include "sim/ledger_host.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The seed, the queue of events and the loop: messages, timers and faults. Whom the messages are for is in
+ * locks_weir.c, locks_store.c, locks_client.c and locks_visitor.c; what is checked is in locks_check.c and
+ * locks_waits.c. Called by `weir sim --locks` (cli/sim_locks.c) and by tests/sim/test_locks.c. */
 #include "sim/locks.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The checks of tokens, leases and values. Every new grant is kept in an array, in order, with what was acknowledged
+ * and shown under it; each event is compared with the grants before or after its own. Called by locks_store.c and
+ * locks_client.c. Requests and waits are checked in locks_waits.c. */
 #include "sim/locks_inside.h"
 
 void locks_broken(struct locks *locks, const char *what)

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of modes: a new one is added here and to modes.h. Called by cli/sim.c for --mode, by scenario.c, and by
+ * tests/sim. The naive modes, which only scenarios know, are in naive/. */
 #include "sim/modes.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Admissions are summed up in 240 columns of time, once for all nodes and once for each node; each fault is a bar
+ * below. Called by cli/sim.c for --plot. Scenarios are drawn by chart.c. */
 #include "sim/picture.h"
 
 #include <inttypes.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names, the defaults of a plan, and leaving parts of it out (weir_sim_plan_reduce), by which soak.c makes a failing
+ * run smaller. Plans are drawn by seeded.c, read from a file by scenario.c and written to one by plan_file.c. */
 #include "sim/plan.h"
 
 #include "base/assert.h"

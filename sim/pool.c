@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One list of slots for each power of two from 64 bytes on. A slot is reused, and given back to malloc only when the
+ * run ends. Called by world.c, which sends messages, and by run.c, which delivers them. */
 #include "sim/pool.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An entry of the heap holds the time, the order and the index of its event, so that 16 bytes move and not the event.
+ * Orders are compared modulo 2^32. Called by world.c, run.c and locks.c; the simulation of sessions has no queue, it
+ * goes by ticks (sessions.c). */
 #include "sim/queue.h"
 
 #include <stdlib.h>

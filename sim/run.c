@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loop of one run: it turns the plan's loads and faults into events, lets them happen in virtual time, and judges
+ * the end. Clocks, network and requests are world.c; judge.c says whether an admission was allowed. Called by
+ * cli/sim.c, soak.c, scenario_run.c and the tests. */
 #include "sim/run.h"
 
 #include <stdio.h>

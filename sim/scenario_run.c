@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs each way for each key of each group, one weir_sim_run a key, under seeds that count up, and adds the results to
+ * the way's row. Then prints the rows as a table, or draws them (chart.c). Called by cli/sim.c; the file is read by
+ * scenario.c. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

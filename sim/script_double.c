@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A call's bytes are read by engine/redis/layout.h, the values under its keys by engine/redis/value.h;
+ * weir_ledger_decide decides, and the reply's first letter says what was done. Values are named by a SipHash where the
+ * script takes SHA1. Called by script_node.c, and by tests/redis/real.c beside the script itself. */
 #include "sim/script_double.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The seed, faults and the loop, in ticks of 1 ms: the database moves first, then the weirs, then the sessions
+ * (sessions_db.c, sessions_weir.c, sessions_client.c). What is checked is sessions_check.c. Called by `weir sim
+ * --sessions` (cli/sim_sessions.c) and by tests/sim/test_sessions.c. */
 #include "sim/sessions.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Coverage is plain sums. Shrinking is greedy: a part is left out, the plan runs again, and the part stays out if the
+ * run breaks in the same way; this goes on until nothing more can go. Called by cli/sim.c and the tests;
+ * weir_sim_plan_reduce (plan.c) makes the smaller plan. */
 #include "sim/soak.h"
 
 #include "base/checked.h"

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a mode calls, and what happens to a node: clocks, timers, messages, requests that wait, start and crash. Delays
+ * and losses are drawn when a message is sent, by the plan and the faults that are active then. Called by the modes and
+ * by run.c, where faults begin and end. */
 #include "sim/world.h"
 
 #include <stdio.h>

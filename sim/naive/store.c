@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The counters are an array, which is walked for each command. A counter that has expired is emptied on the way; where
+ * all are taken, the one with the lowest name goes. Called by naive/ask.c, which carries the commands as messages. */
 #include "sim/naive/store.h"
 
 static struct naive_counter *counter_of(struct naive_store *store, uint64_t name, uint64_t now_ns)

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prints what failed on stderr and aborts. Called by the macros of assert.h and by phase.c. In WebAssembly the macros
+ * trap by themselves, and this file is empty. */
 #include "base/assert.h"
 
 #ifndef __wasm__

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Both functions are a switch that is made from WEIR_ERROR_LIST: a new error is added to the list and nowhere else.
+ * Called wherever an error is told to people: by the server, by `weir` and by programs that use the library. */
 #include "weir/error.h"
 
 const char *weir_error_name(int error)

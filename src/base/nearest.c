@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Computes the table of distances row by row and keeps three rows of it, because a swap looks two rows back. Called
+ * where a word is unknown: in the configuration (rules/decode.c) and on the command line (cli/option.c, main.c,
+ * lock.c). */
 #include "base/nearest.h"
 
 #include <string.h>

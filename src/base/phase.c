@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Holds the check alone; each table is with its state machine: core/breaker/breaker.c, core/lease/waiter.c and
+ * serve/conn_socket.c. A move that a table lacks ends in weir_assert_failed, with the names of both phases; in
+ * WebAssembly it traps. */
 #include "base/phase.h"
 
 #ifdef __wasm__

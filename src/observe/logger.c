@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A line is built in one buffer and written by one write(), after poll() has said that the descriptor takes it. A
+ * message that is too long is cut; in JSON it is shortened until its escaped form fits. Called by serve/watch.c and
+ * serve/server.c, and by cli/serve_warn.c. */
 #include "observe/logger.h"
 
 #include <inttypes.h>

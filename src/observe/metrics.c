@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each loop has its counters in pages of 256 slots, which it makes when it needs the first slot of one; a reader adds
+ * the loops up. Names have a hash table under a mutex, and are looked up when rules are loaded. Counted by
+ * serve/decide.c, ask.c and resp_throttle.c; read by serve/http_metrics.c, http_limits.c and watch_look.c. */
 #include "observe/metrics.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads /proc/self/stat, /proc/stat and /proc/self/fd, and asks getrusage and getrlimit, each time anew. Called by
+ * serve/http_metrics.c for GET /metrics. */
 #include "observe/process.h"
 
 #include <dirent.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each line first reserves a bound on its length, then is written by wire/text.h: it is there as a whole or not at all.
+ * The buffer doubles. Called by serve/http_metrics.c and by sessions.c, sharing.c and process.c beside this file, which
+ * say what metrics there are. */
 #include "observe/prometheus.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names, help texts and labels of the metrics of sessions, written from one view. Nothing is counted here: the view is
+ * filled by serve/sessions_view.c. Called by serve/http_metrics.c for GET /metrics. */
 #include "observe/sessions.h"
 
 #include "observe/counter.h"

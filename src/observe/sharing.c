@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lists of wire/nodes.h name the metrics: one macro writes each member, with _total behind a counter's name. What
+ * has labels (breakers, members of gossip, the locks' store) is written one by one. Called by serve/http_metrics.c for
+ * GET /metrics. */
 #include "observe/sharing.h"
 
 static const struct weir_label no_label = { 0 };

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The request is parsed by jansson (json.h), and its slices point into jansson's strings. The answer is written into a
+ * buffer whose size weir_check_answer_max bounds. Called by serve/http_check.c and http_reply.c; header fields are
+ * ratelimit.c. limits.c takes weir_told_sharing from here. */
 #include "wire/check.h"
 
 #include <inttypes.h>

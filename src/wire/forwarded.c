@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collects attributes in this order: the query string, X-Weir-<Name> fields, the fields of the stated proxy,
+ * Authorization. The first mistake ends it. The path goes through path.c, Authorization through SHA-256. Called by
+ * serve/http_check.c; rules/ decides which limits match. */
 #include "wire/forwarded.h"
 
 #include <openssl/evp.h>

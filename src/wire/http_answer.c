@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The statuses are made from WEIR_HTTP_STATUS_LIST; a new one is added to the list and nowhere else. Called by
+ * serve/http_reply.c, and by lock.c and session.c beside this file, which add members to a problem detail. Requests are
+ * read by http.c. */
 #include "wire/http_answer.h"
 
 enum weir_http_status weir_http_status_of(int status)

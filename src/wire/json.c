@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Refuses a NUL byte before jansson sees the text, because jansson skips it in places, and turns jansson's errors into
+ * faults with line and column. Called by check.c, lock.c and session.c beside this file. JSON is written by text.c. */
 #include "wire/json.h"
 
 #include <stdarg.h>

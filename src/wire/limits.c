@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The body is written in parts: head, one limit after the other, end. Head and limits have each a function that bounds
+ * their length. Called by serve/http_limits.c; cli/in_force.c, which reads such a body, takes the spelling of the
+ * checksum from here. */
 #include "wire/limits.h"
 
 #include <stdio.h>

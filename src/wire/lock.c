@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The call in the path says which members its body may have, as a mask; any other is refused by name. An owner in
+ * base64 is decoded and encoded again, so that it has one spelling. Called by serve/http_locks.c; the commands of RESP
+ * for locks are serve/resp_locks.c. */
 #include "wire/lock.h"
 
 #include <inttypes.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The counters come from the lists in nodes.h: one macro writes a member, another adds up how long it may become.
+ * Called by serve/http_nodes.c. The value is filled by serve/nodes.c, and observe/sharing.c makes metrics of it. */
 #include "wire/nodes.h"
 
 #define NUMBER_MAX 20

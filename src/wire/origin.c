@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compares texts; no name is resolved. The port is what stands behind the last colon if it is all digits; where Host
+ * has none, it is that of the Origin's scheme. Called by serve/http.c for every request but those for /v1/auth, which a
+ * proxy sends. */
 #include "wire/origin.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Three passes: the path is cut out of the target, decoded once, and simplified in place (slashes, dot segments). What
+ * WEIR_PATH_REFUSE refuses is looked for before decoding, but for dot segments, which show after it. Called by
+ * forwarded.c for /v1/auth. */
 #include "wire/path.h"
 
 #include <ctype.h>

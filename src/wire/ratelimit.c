@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each field that lists limits is written by one walk over those that are not in shadow. Waits are rounded up to whole
+ * seconds; Retry-After is at least 1. Called by serve/http_reply.c and http_check.c, and by check.c for a problem's
+ * members. */
 #include "wire/ratelimit.h"
 
 #include "base/checked.h"

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A command that is whole is read in one go. One that comes in pieces is read twice: skip_known() goes on where it
+ * stopped, and keeps no arguments, because the bytes may move; once all is there read_array() reads it from the front.
+ * Called by serve/resp.c. Answers are written by resp_write.c, and read by a client with resp_answer.c. */
 #include "wire/resp.h"
 
 #include <stdio.h>

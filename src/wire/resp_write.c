@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers are written two digits at a time, from a table of pairs. Called by serve/resp_*.c for answers, and by
+ * client/link.c and ask.c for commands. Reading is resp.c and resp_answer.c. */
 #include "wire/resp_write.h"
 
 static uint8_t *put_crlf(uint8_t *at)

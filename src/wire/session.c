@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A table has each member of a request: its name, the calls that may have it, and the function that reads it. Any other
+ * is refused, with the names that the call knows. Called by serve/http_sessions.c, and by sessions_view.c for the
+ * servers; a token's text is core/session/token_text.c. */
 #include "wire/session.h"
 
 #include <inttypes.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What text.h does not inline: numbers, JSON strings, checks of UTF-8, percent-decoding, dates. The date of HTTP is
+ * computed from the days since 1970, without the C library. Called by the writers of wire/, observe/ and serve/. */
 #include "wire/text.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One formula, end = sent + lease - margin, and comparisons with it; an end of 0 is a lease that is lost. Called by
+ * client/lock.c, which has the clock, the mutex and the thread that renews, and by the simulated clients
+ * (sim/locks_client.c). */
 #include "core/lease/deadline.h"
 
 #include "base/checked.h"

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A round is two masks of replicas, those that said yes and those that refused or failed, so that an answer that comes
+ * twice counts once; its state follows from the two masks. Besides the tests only the simulator calls it (sim/locks.c,
+ * sim/locks_client.c). */
 #include "core/lease/quorum.h"
 
 #include <string.h>

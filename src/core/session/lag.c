@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An array of samples, ascending, searched by halves. When it is full every second sample of the older half goes, so
+ * that old ones lie further and further apart. Called by health.c alone. */
 #include "core/session/lag.h"
 
 #include "base/assert.h"

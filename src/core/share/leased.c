@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A step lets time pass, handles one event, and says what is to be asked, as in batched.c. Units go from the grant to
+ * `pocket`, to `reserved`, to `spent`; at the deadline a new stint begins if anything is held or owed. Called by
+ * engine/share_key.c and sim/node_host.c; the engine's side is ledger.c. */
 #include "core/share/leased.h"
 
 #include "base/checked.h"
