@@ -17,7 +17,7 @@
 static struct weir_logger logger_of(const struct weir_config *config)
 {
     struct weir_logger logger = { .fd = STDERR_FILENO, .format = config->log_format, .level = config->log_level };
-    if (config->nodes_count > 0)
+    if (config->nodes_count > 0 && config->node_name)
         (void)snprintf(logger.node, sizeof(logger.node), "%s", config->node_name);
     return logger;
 }

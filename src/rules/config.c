@@ -45,6 +45,12 @@ static int text_keep(struct weir_decode *decode, const struct weir_yaml_node *no
     return 0;
 }
 
+bool weir_config_meets_all(const struct weir_config_limit *limit)
+{
+    return limit->match_count == 0 && limit->spec.mode != WEIR_MODE_OFF &&
+           (limit->key_count == 0 || limit->missing == WEIR_MISSING_SHARE);
+}
+
 static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node *value)
 {
     struct weir_config *config = decode->config;
@@ -65,8 +71,7 @@ static int limits_decode(struct weir_decode *decode, const struct weir_yaml_node
             continue;
         config->limits_count++;
         definitions += 1 + limit->overrides_count;
-        always += limit->match_count == 0 && limit->spec.mode != WEIR_MODE_OFF &&
-                  (limit->key_count == 0 || limit->missing == WEIR_MISSING_SHARE);
+        always += weir_config_meets_all(limit);
         if (always > WEIR_CHARGES_MAX)
             return weir_config_fail(decode->fault, WEIR_ELIMIT, item->mark, "more than %d limits match every request",
                                     WEIR_CHARGES_MAX);

@@ -243,6 +243,9 @@ struct weir_config_limit {
     bool undecidable;          /* the newest is not understood here: on_failure decides */
 };
 
+/* Every request meets it: of those there may be WEIR_CHARGES_MAX. */
+bool weir_config_meets_all(const struct weir_config_limit *limit);
+
 /* ---- the engine that nodes share, and the nodes ---- */
 
 #define WEIR_SERVERS_MAX 64

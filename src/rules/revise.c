@@ -41,11 +41,6 @@ static int decode_text(struct weir_config *config, const struct weir_revision_fo
     return error;
 }
 
-static bool matches_all(const struct weir_config_limit *limit)
-{
-    return limit->match_count == 0 && limit->key_count == 0 && limit->spec.mode != WEIR_MODE_OFF;
-}
-
 /* The bounds of a file hold for what it becomes, too. */
 static bool has_room(const struct weir_config *config, const struct weir_config_limit *instead, size_t index)
 {
@@ -53,7 +48,7 @@ static bool has_room(const struct weir_config *config, const struct weir_config_
     for (size_t i = 0; i < config->limits_count; i++) {
         const struct weir_config_limit *limit = i == index ? instead : &config->limits[i];
         definitions += 1 + limit->overrides_count;
-        always += matches_all(limit);
+        always += weir_config_meets_all(limit);
     }
     return definitions <= WEIR_LIMITS_MAX && always <= WEIR_CHARGES_MAX;
 }

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The main thread's own loop: signals, reloads and newer revisions, which it hands to the loops (loop.c) as a new setup,
+ * the table's upkeep, and the look at what the log tells of (watch_look.c). Run by src/cli/serve.c. */
 #include "serve/server.h"
 
 #include <inttypes.h>
@@ -31,7 +34,6 @@
 #define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
 #define DESCRIPTORS_SPARE 64    /* for files, logs and what libraries open */
 #define DESCRIPTORS_PER_LOOP 8  /* epoll, wake, timer, listeners */
-#define AGAIN_NS WEIR_NS_PER_SECOND
 
 struct opened {
     struct weir_listening listening; /* its name is "" = off */
@@ -163,7 +165,7 @@ static void revise(struct weir_server *server)
     if (!weir_config_is_newest(server->setup->config, revisions, weir_time_read().wall_ns)) {
         next = server->options.reload(server->options.context, revisions, server->setup, true, said, sizeof(said));
         if (!next) {
-            server->again_ns = now_ns + AGAIN_NS;
+            server->again_ns = now_ns + WEIR_NS_PER_SECOND;
             return;
         }
     }
@@ -449,10 +451,8 @@ int weir_server_run(struct weir_server *server)
 {
     size_t started = 0;
     int error = 0;
-    while (!error && started < server->shared.loop_count) {
+    for (; !error && started < server->shared.loop_count; started += !error)
         error = weir_loop_start(&server->shared.loops[started]);
-        started += error ? 0 : 1;
-    }
     if (error) {
         atomic_store(&server->shared.draining, true);
         wake_loops(server);

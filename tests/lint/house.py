@@ -31,6 +31,7 @@ FOLDERS = ('include', 'src', 'tests', 'bench', 'fuzz', 'examples', 'scripts', 's
 SKIPPED = {'node_modules', '__pycache__', 'corpus', 'target', '.git'}
 C_NAMES = ('.c', '.h', '.cc', '.cpp')
 TEXT_NAMES = C_NAMES + ('.py', '.sh', '.js', '.mjs', '.cjs', '.go', '.rs', '.lua')
+HEAD = re.compile(r'/\* SPDX-License-Identifier: [\w.-]+\n \*\n \* \S')
 TAG = re.compile(r'^struct (weir_\w+) \{', re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # Opens a block at the start of a line, but is no function: a type, data, an extern block, a macro.
@@ -162,10 +163,12 @@ def check_cycles(graph):
 
 
 def check_marks(relative, text):
-    """Licences that are missing, what says that something else is, and lines too long to read."""
+    """Licences and head comments that are missing, what says that something else is, and lines too long to read."""
     found = []
     if relative.endswith(C_NAMES) and 'SPDX-License-Identifier: Apache-2.0' not in text.split('\n', 1)[0]:
         found.append(f'{relative}:1: the first line names no licence')
+    elif relative.endswith(('.c', '.h')) and relative.startswith(('src/', 'include/', 'sim/')) and not HEAD.match(text):
+        found.append(f'{relative}:1: nothing says what the file is')
     for number, line in enumerate(text.splitlines(), 1):
         if re.search(r'\b(TO' r'DO|FIX' r'ME|X' r'XX|HA' r'CK)\b', line):
             found.append(f'{relative}:{number}: unfinished')

@@ -9,7 +9,7 @@ import unittest
 import house
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SPDX = '/* SPDX-License-Identifier: Apache-2.0 */\n'
+SPDX = '/* SPDX-License-Identifier: Apache-2.0\n *\n * Is for a test. */\n'
 
 
 def function(lines, head='static int long_one(void)\n{\n'):
@@ -144,13 +144,17 @@ class Planted(unittest.TestCase):
         self.expect('tests/planted.py', 'long_one is 71 lines', 'def long_one():\n' + '    pass\n' * 70, '')
 
     def test_file_of_501_lines(self):
-        self.expect('src/wire/planted.c', '501 lines (500 at most)', '\n' * 500)
+        self.expect('src/wire/planted.c', '501 lines (500 at most)', '\n' * (501 - SPDX.count('\n')))
 
     def test_script_of_501_lines(self):
         self.expect('scripts/planted', '501 lines (500 at most)', '\n' * 501, '')
 
     def test_file_of_500_lines(self):
-        self.nothing('src/wire/planted.c', '\n' * 499)
+        self.nothing('src/wire/planted.c', '\n' * (500 - SPDX.count('\n')))
+
+    def test_no_head_comment(self):
+        self.expect('src/wire/mute.h', 'nothing says what the file is', 'int x;\n',
+                    spdx='/* SPDX-License-Identifier: Apache-2.0 */\n')
 
     def test_no_licence(self):
         self.expect('src/wire/planted.c', 'names no licence', 'int planted;\n', '')

@@ -252,6 +252,19 @@ class Late(RedisCase):
         self.assertIn('WRONGPASS', fault)
         self.assertNotIn('geheim', fault)
         self.drive(server, secret=':richtig@').added('ada', 1400)
+
+    def test_passwords_that_the_server_quotes_are_not_shown(self):
+        """One that knows no AUTH says with which arguments it was called, and cuts them."""
+        server = self.server('--rename-command', 'AUTH', '')
+        for password in ('geheim' * 4, 'geheim' * 40):
+            drive = self.drive(server, secret=f':{password}@')
+            self.assertEqual(drive.ask('get', 'ada')['status'], 'EDOWN')
+            fault = drive.stats()['fault']
+            self.assertIn('refuses AUTH: ERR', fault)
+            self.assertNotIn('geheim', fault)
+
+    def test_a_name_and_a_password(self):
+        server = self.server('--requirepass', 'richtig')
         self.drive(server, secret='default:richtig@').added('ada', 1400)
 
 

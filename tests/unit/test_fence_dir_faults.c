@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A fenced value in a folder whose listing fails halfway: no mark goes while an older one stays. Who holds the older one
- * would take itself for the newest (fence_dir.h). */
+ * A fenced value in a folder whose listing fails halfway: no mark goes while an older one stays. Who holds the older
+ * one would take itself for the newest (fence_dir.h). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

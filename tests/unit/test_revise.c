@@ -22,7 +22,7 @@ static const uint8_t secret[16] = { 1, 2, 3 }, other_secret[16] = { 9 };
 
 static struct weir_config *parse(const char *limits)
 {
-    char text[4096];
+    char text[8192];
     struct weir_config *config;
     struct weir_config_fault fault;
     snprintf(text, sizeof(text), HEAD "%s", limits);
@@ -192,6 +192,30 @@ static void before_the_others_are_heard_it_is_the_files_and_has_no_number(void *
     weir_config_destroy(config);
 }
 
+/* As many limits as may be meet every request; the newest definition of one beside them would be one more. */
+static void one_limit_more_that_every_request_meets_is_not_decided_by(void **state)
+{
+    (void)state;
+    char limits[8000] = "  - { name: x, rate: 9/day, match: { route: /a } }\n";
+    for (int i = 0; i < WEIR_CHARGES_MAX; i++) {
+        size_t used = strlen(limits);
+        snprintf(limits + used, sizeof limits - used,
+                 "  - { name: a%d, rate: 1/s, key: [user], missing: share, sharing: split }\n", i);
+    }
+    struct weir_config *config = parse(limits), *other = parse("  - { name: x, rate: 8/day }\n");
+    struct weir_revisions *a = make(secret, "a", config), *b = make(secret, "b", other);
+    weir_revisions_alone(a, WALL_NS);
+    (void)tell(a, b);
+    (void)tell(b, a);
+    assert_int_equal(weir_config_revise(config, a, WALL_NS), 0);
+    assert_string_equal(config->limits[0].revision_node, "b");
+    assert_true(config->limits[0].undecidable);
+    weir_revisions_destroy(a);
+    weir_revisions_destroy(b);
+    weir_config_destroy(config);
+    weir_config_destroy(other);
+}
+
 static void what_another_cluster_signed_is_not_believed(void **state)
 {
     (void)state;
@@ -263,6 +287,7 @@ int main(void)
         cmocka_unit_test(what_a_reload_takes_out_and_brings_back_is_the_newest),
         cmocka_unit_test(what_is_remembered_of_limits_taken_out_is_bounded),
         cmocka_unit_test(before_the_others_are_heard_it_is_the_files_and_has_no_number),
+        cmocka_unit_test(one_limit_more_that_every_request_meets_is_not_decided_by),
         cmocka_unit_test(what_another_cluster_signed_is_not_believed),
         cmocka_unit_test(split_and_what_one_process_keeps_have_no_channel),
         cmocka_unit_test(layout_does_not_make_another_definition),

@@ -26,6 +26,7 @@
 struct pg_conn {
     enum weir_link_state state;
     bool nonblocking, stubborn; /* set so by who borrowed it, and stays so */
+    char address[8];
 };
 
 static atomic_int open_count, refuse_count;
@@ -37,9 +38,13 @@ int weir_link_connect(const char *conninfo, uint64_t deadline_ns, struct pg_conn
     (void)deadline_ns, (void)ret_fault;
     if (strcmp(conninfo, "down") == 0)
         return WEIR_EDOWN;
-    *ret_conn = calloc(1, sizeof **ret_conn);
+    struct pg_conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
+        return WEIR_ENOMEM;
+    strcpy(conn->address, conninfo);
     atomic_fetch_add(&open_count, 1);
-    return *ret_conn ? 0 : WEIR_ENOMEM;
+    *ret_conn = conn;
+    return 0;
 }
 
 void weir_link_close(struct pg_conn *conn)
@@ -209,6 +214,55 @@ static void session_pool__says_why_it_lends_none(void **state)
     assert_int_equal(open_count, 0);
 }
 
+/* ---- two ---- */
+
+static atomic_int waiting_count;
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
+int __real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+{
+    atomic_fetch_add(&waiting_count, 1);
+    return __real_pthread_cond_timedwait(cond, mutex, until);
+}
+
+static void *take_old(void *context)
+{
+    struct weir_link *link = NULL;
+    struct weir_fault fault;
+    (void)weir_pool_take(context, 1, "a", "old", weir_ask_now_ns() + UINT64_C(60000000000), &link, &fault);
+    return link;
+}
+
+/* Who waits for a connection while the server gets another address opens one to the address that it was told. That is
+ * none of the new address's, which would be lent as such. */
+static void session_pool__one_of_an_address_of_before_is_not_kept_by_who_waited_for_it(void **state)
+{
+    (void)state;
+    struct weir_pool *pool;
+    struct weir_link *none = NULL;
+    struct weir_fault fault;
+    pthread_t thread;
+    void *waited;
+    assert_int_equal(weir_pool_create(1, UINT64_C(1000000000), &pool), 0);
+    struct weir_link *first = take(pool, 1, "old");
+    atomic_store(&waiting_count, 0);
+    assert_int_equal(pthread_create(&thread, NULL, take_old, pool), 0);
+    while (atomic_load(&waiting_count) == 0)
+        sched_yield();
+    assert_int_equal(weir_pool_take(pool, 1, "a", "new", weir_ask_now_ns(), &none, &fault), WEIR_ELIMIT);
+    weir_pool_give(pool, first);
+    pthread_join(thread, &waited);
+    assert_non_null(waited);
+    weir_pool_give(pool, waited);
+    struct weir_link *next = take(pool, 1, "new");
+    assert_string_equal(next->conn->address, "new");
+    weir_pool_give(pool, next);
+    weir_pool_destroy(pool);
+    assert_int_equal(open_count, 0);
+}
+
 /* ---- many ---- */
 
 struct crowd {
@@ -267,6 +321,7 @@ int main(void)
         cmocka_unit_test(session_pool__keeps_none_that_is_broken_or_in_use_or_of_an_address_of_before),
         cmocka_unit_test(session_pool__lends_connections_that_wait),
         cmocka_unit_test(session_pool__says_why_it_lends_none),
+        cmocka_unit_test(session_pool__one_of_an_address_of_before_is_not_kept_by_who_waited_for_it),
         cmocka_unit_test(session_pool__holds_its_bound_for_many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
  *
  * Connections are opened with ask.c and lent as libpq makes them: blocking. weir_link_state reads what lies on the
  * socket, without waiting, and so sees that the server has hung up. weir_link_close first shuts down a connection that
- * is not idle, because libpq might wait to send its goodbye. Called by pool.c, session_seat.c and session_read.c. An
+ * is not idle, because libpq might wait to send its goodbye. Called by pool.c, session_pinned.c and session_read.c. An
  * application's own query is sent in link_query.c. */
 #include "engine/session/link.h"
 

@@ -2,7 +2,7 @@
  *
  * Each server has a shelf: its idle links, the last one given back first, and the count of the open ones. The mutex
  * guards the shelves alone; connections are opened and closed without it. The epoch of a shelf changes with its
- * conninfo, and a link of another epoch is closed when it comes back. Called by session_seat.c for links; replicas.c
+ * conninfo, and a link of another epoch is closed when it comes back. Called by session_pinned.c for links; replicas.c
  * creates the pool, and has it forget a server that was removed. */
 #include "engine/session/pool.h"
 
@@ -210,8 +210,8 @@ int weir_pool_take(struct weir_pool *pool, uint64_t server, const char *name, co
         struct weir_link *link = NULL, *old = NULL;
         pthread_mutex_lock(&pool->mutex);
         struct shelf *shelf = shelf_for(pool, server, conninfo, &old);
+        uint64_t epoch = shelf ? shelf->epoch : 0; /* the conninfo's, which may be another's when the wait is over */
         int error = shelf ? lend(pool, shelf, until_ns, &link) : WEIR_ENOMEM;
-        uint64_t epoch = shelf ? shelf->epoch : 0;
         pthread_mutex_unlock(&pool->mutex);
         close_list(old);
         if (error == 0 && !link) {

@@ -3,7 +3,7 @@
  * What one call of the application knows of the servers: a copy of the latest snapshot, taken anew after each wait and
  * each question. The copy marks as not usable the servers that the call shuns, primaries other than the leader, and
  * standbys that are cut off from the leader's history. Called by session.c, session_lead.c, session_read.c,
- * session_route.c and session_seat.c. */
+ * session_route.c and session_pinned.c. */
 #include <stdio.h>
 #include <string.h>
 

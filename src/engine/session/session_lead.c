@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two jobs that need the true primary. One fills the leader's seat: the snapshot names a server, and the connection
+ * Two jobs that need the true primary. One pins a connection to it: the snapshot names a server, and the connection
  * must show the same timeline, run and start; otherwise that server is shunned until its poller has asked it again. The
  * other fills gaps: what was seen on a connection that broke lies before the present end of the primary's log, if that
  * is provably still the same log. Called by session.c and session_read.c. */

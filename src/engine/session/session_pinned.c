@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The two connections that a session keeps, one to a replica and one to the leader: they are taken from the pool, asked
- * how far they are, and given back. A seat that was used is settled (its place is added to the token) before it gets
- * another connection. If its connection breaks before that, a gap is left, which session_lead.c fills. Called by
- * session.c, session_lead.c, session_query.c and session_read.c. */
+ * how far they are, and given back. One that was used is settled (its place is added to the token) before another takes
+ * its place. If it breaks before that, a gap is left, which session_lead.c fills. Called by session.c, session_lead.c,
+ * session_query.c and session_read.c. */
 #include "base/assert.h"
 #include "base/checked.h"
 #include "engine/session/ask.h"

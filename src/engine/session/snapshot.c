@@ -2,7 +2,7 @@
  *
  * Finds the branch of a server in a snapshot, by its system, start and timeline. It is apart from servers.c because
  * that needs libpq: the service has servers.c only in a module (engine/module/late.c), but links this file. Called by
- * session_seat.c and serve/sessions_work.c. */
+ * session_pinned.c and serve/sessions_work.c. */
 #include "engine/session/servers.h"
 
 uint32_t weir_snapshot_branch(const struct weir_snapshot *snapshot, const struct weir_shown *shown)

@@ -33,8 +33,6 @@ static bool fail(struct weir_users_redis_link *link, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(link->fault + at, sizeof link->fault - (size_t)at, format, arguments);
     va_end(arguments);
-    if (link->url->password[0] && strstr(link->fault + at, link->url->password))
-        snprintf(link->fault + at, sizeof link->fault - (size_t)at, "its message holds the password");
     return false;
 }
 
@@ -140,7 +138,10 @@ static redisReply *tell(struct weir_users_redis_link *link, int argc, const char
         return NULL;
     if (reply->type != REDIS_REPLY_ERROR)
         return reply;
-    fail(link, "%.100s", reply->str);
+    if (strcmp(argv[0], "AUTH") == 0) /* the rest may quote the password, or a part of it */
+        fail(link, "refuses AUTH: %.*s", (int)strcspn(reply->str, " \r\n"), reply->str);
+    else
+        fail(link, "%.100s", reply->str);
     freeReplyObject(reply);
     return NULL;
 }
