@@ -244,7 +244,13 @@ static void hear_error(struct weir_pg_link *link, struct answers *answers, const
     (void)snprintf(link->state, sizeof link->state, "%s", state);
 }
 
-/* Takes what has come. True: the query has come to its end. */
+/* Of a COPY, which nobody asked for, libpq has one more result for ever. */
+static bool is_copy(ExecStatusType status)
+{
+    return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
+}
+
+/* Takes what has come. True: the query has come to its end, or the connection is of no use any more. */
 static bool hear(struct weir_pg_link *link, struct answers *answers)
 {
     while (!PQisBusy(link->conn)) {
@@ -262,7 +268,7 @@ static bool hear(struct weir_pg_link *link, struct answers *answers)
             hear_error(link, answers, result);
         }
         PQclear(result);
-        if (answers->broken && PQstatus(link->conn) == CONNECTION_BAD)
+        if (answers->broken && (is_copy(status) || PQstatus(link->conn) == CONNECTION_BAD))
             return true;
     }
     return false;

@@ -124,7 +124,14 @@ int weir_ask_idle(const struct pg_conn *conn)
     }
 }
 
-/* Takes what has come; the last result is kept. True: the query has come to its end. */
+bool weir_ask_is_copy(const struct pg_result *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
+}
+
+/* Takes what has come; the last result is kept. True: the query has come to its end; nothing is kept where the
+ * connection is of no use any more. */
 static bool hear(PGconn *conn, PGresult **kept)
 {
     while (!PQisBusy(conn)) {
@@ -133,6 +140,11 @@ static bool hear(PGconn *conn, PGresult **kept)
             return true;
         PQclear(*kept);
         *kept = result;
+        if (weir_ask_is_copy(result)) {
+            PQclear(result);
+            *kept = NULL;
+            return true;
+        }
         if (PQstatus(conn) == CONNECTION_BAD)
             return true;
     }

@@ -23,6 +23,9 @@ uint64_t weir_ask_now_ns(void); /* CLOCK_MONOTONIC, of which all deadlines are *
 int weir_ask_connect(const char *conninfo, const char *const *extra, uint64_t deadline_ns, struct pg_conn **ret_conn,
                      char ret_text[WEIR_ASK_TEXT_SIZE]);
 
+/* An answer of COPY, which nobody asked for: libpq has one more for ever. The connection is of no use any more. */
+bool weir_ask_is_copy(const struct pg_result *result);
+
 /* May something be asked on it? 0; WEIR_EBUSY: a transaction, a COPY, a pipeline or an unread answer is open on it;
  * WEIR_EIO: it is broken. Looks at what libpq knows, sends nothing. */
 int weir_ask_idle(const struct pg_conn *conn);

@@ -6,6 +6,7 @@
 #include <libpq-fe.h>
 #include <string.h>
 
+#include "engine/session/ask.h"
 #include "engine/session/link.h"
 
 static bool send_query(PGconn *conn, const struct weir_query *query)
@@ -44,6 +45,10 @@ static bool take_all(PGconn *conn, unsigned syncs, PGresult *results[2])
             if (PQstatus(conn) != CONNECTION_OK)
                 return false;
             continue;
+        }
+        if (weir_ask_is_copy(result)) {
+            PQclear(result);
+            return false;
         }
         if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
             syncs--;
