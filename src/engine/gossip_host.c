@@ -14,7 +14,8 @@
 #define INTERVAL_NS (100 * WEIR_NS_PER_SECOND / 1000)
 #define BYTES_PER_S ((uint64_t)1 << 20)
 #define KEYS_MAX 100000
-#define LOOKED_AT 64 /* keys, in search of a fresh one */
+#define FULL_RETRY_NS WEIR_NS_PER_SECOND /* when a place is free, nobody knows */
+#define LOOKED_AT 64                     /* keys, in search of a fresh one */
 #define PROBE_NS WEIR_NS_PER_SECOND
 #define SUSPECT_NS (5 * WEIR_NS_PER_SECOND)
 
@@ -220,7 +221,7 @@ struct weir_gossip_hosted_key *weir_gossip_host_find(const struct weir_gossip_ho
 }
 
 /* Makes a place: a key goes that is fresh, and best one whose news everybody has. */
-static bool make_place(struct weir_gossip_host *host, const struct weir_time *time)
+static struct weir_gossip_hosted_key *find_place(struct weir_gossip_host *host, const struct weir_time *time)
 {
     struct weir_gossip_hosted_key *found = NULL;
     bool acked = false;
@@ -235,6 +236,12 @@ static bool make_place(struct weir_gossip_host *host, const struct weir_time *ti
             found = hosted;
         acked = all;
     }
+    return found;
+}
+
+static bool make_place(struct weir_gossip_host *host, const struct weir_time *time)
+{
+    struct weir_gossip_hosted_key *found = find_place(host, time);
     if (!found)
         return false;
     remove_key(host, found);
@@ -293,6 +300,16 @@ static enum weir_share_say peek_new(struct weir_gossip_host *host, struct weir_g
     return weir_gossip_reserve(&host->gossip, &key, event, true, ret_verdict);
 }
 
+/* A newcomer that finds no place: shown as it stands, but refused. Nothing failed: on_failure has no say. */
+static void refuse_full(struct weir_verdict *verdict, enum weir_share_say *ret_say)
+{
+    verdict->admitted = false;
+    verdict->full = true;
+    verdict->delay_ns = 0;
+    verdict->retry_after_ns = FULL_RETRY_NS;
+    *ret_say = WEIR_SHARE_NO;
+}
+
 static int reserve(struct weir_gossip_host *host, const struct weir_remote_limit *remote, uint64_t slack,
                    const struct weir_remote_key *remote_key, uint64_t units, bool peek, const struct weir_time *time,
                    enum weir_share_say *ret_say, struct weir_verdict *ret_verdict)
@@ -306,14 +323,20 @@ static int reserve(struct weir_gossip_host *host, const struct weir_remote_limit
         return error;
     struct weir_gossip_hosted_limit *limit = newest(host, hosted, asked);
     struct weir_event event = weir_gossip_host_event(host, limit, remote_key->phase, units, time);
-    if (!hosted && (peek || units == 0)) {
+    bool looks = peek || units == 0;
+    bool full = !hosted && looks && units > 0 && host->keys_count == host->keys_max && !find_place(host, time);
+    if (!hosted && !looks) {
+        error = weir_gossip_host_add(host, limit, remote_key->id, remote_key->phase, time, &hosted);
+        full = error == WEIR_ELIMIT;
+    }
+    if (error && !full)
+        return error;
+    if (!hosted) {
         *ret_say = peek_new(host, limit, remote_key->id, &event, ret_verdict);
+        if (full && *ret_say == WEIR_SHARE_YES)
+            refuse_full(ret_verdict, ret_say);
         return 0;
     }
-    if (!hosted)
-        error = weir_gossip_host_add(host, limit, remote_key->id, remote_key->phase, time, &hosted);
-    if (error)
-        return error;
     hosted->phase = remote_key->phase;
     hosted->asked |= limit == asked;
     if (hosted->limit != limit)

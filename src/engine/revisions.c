@@ -35,7 +35,8 @@ struct weir_revisions {
     char node[WEIR_REVISION_NODE_MAX + 1];
     struct entry **entries; /* sorted by id */
     size_t count;
-    bool started; /* what its file said then is there: from now on it is reloaded */
+    weir_revision_name_fn *name_of; /* NULL: names are not looked at */
+    bool started;                   /* what its file said then is there: from now on it is reloaded */
     _Atomic uint64_t generation;
 };
 
@@ -72,6 +73,11 @@ int weir_revisions_create(const uint8_t *secret, const char *node, struct weir_r
     memcpy(revisions->node, node, strnlen(node, WEIR_REVISION_NODE_MAX));
     *ret_revisions = revisions;
     return 0;
+}
+
+void weir_revisions_check_names(struct weir_revisions *revisions, weir_revision_name_fn *name_of)
+{
+    revisions->name_of = name_of;
 }
 
 static void entry_free(struct entry *entry)
@@ -413,6 +419,16 @@ static bool read_whole(const struct weir_revisions *revisions, const uint8_t *by
            checksum_of(revisions, told->text, told->text_size) == told->revision.checksum;
 }
 
+static bool is_of_another(const struct weir_revisions *revisions, const struct entry *entry, const struct told *told)
+{
+    char name[WEIR_LIMIT_NAME_MAX + 1];
+    uint64_t id[2];
+    if (!revisions->name_of || !revisions->name_of((const char *)told->text, told->text_size, name))
+        return false;
+    name_id(revisions, name, id);
+    return id[0] != entry->id[0] || id[1] != entry->id[1];
+}
+
 static bool adopt(struct weir_revisions *revisions, struct entry *entry, const struct told *told)
 {
     char *text = copy(told->text, told->text_size);
@@ -438,6 +454,8 @@ static enum weir_revision_say hear(struct weir_revisions *revisions, struct entr
     if (size > 0 && (!read_head(bytes, size, &told) || (whole && !read_whole(revisions, bytes, size, &told))))
         return WEIR_REVISION_CORRUPT;
     if (size > 0 && weir_revision_newer(&told.revision, &entry->revised.newest)) {
+        if (whole && is_of_another(revisions, entry, &told))
+            return WEIR_REVISION_CORRUPT;
         if (!whole || !adopt(revisions, entry, &told))
             return WEIR_REVISION_NEWER;
     } else {

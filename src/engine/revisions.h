@@ -24,6 +24,13 @@
 
 struct weir_revisions;
 
+/* The name of the limit that a definition says it is of. False: it says none that is understood here. */
+typedef bool weir_revision_name_fn(const char *text, size_t size, char ret_name[WEIR_LIMIT_NAME_MAX + 1]);
+
+/* Set before anything is heard: from then on a definition of another limit's name is corrupt. Its signature does not
+ * tell of which limit it is, and whoever may write at the engine can copy it to where another's stands. */
+void weir_revisions_check_names(struct weir_revisions *revisions, weir_revision_name_fn *name_of);
+
 /* `secret`: 16 bytes; `node`: of this node's name at most WEIR_REVISION_NODE_MAX bytes are told. WEIR_ENOMEM. */
 int weir_revisions_create(const uint8_t *secret, const char *node, struct weir_revisions **ret_revisions);
 void weir_revisions_destroy(struct weir_revisions *revisions); /* NULL is allowed */

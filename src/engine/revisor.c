@@ -65,6 +65,8 @@ static void on_read(struct weir_remote_note *note, int status, const void *bytes
     struct visit *visit = (struct visit *)note;
     bool whole = note->head > WEIR_REVISION_HEAD;
     if (status) {
+        if (status == WEIR_ECORRUPT)
+            atomic_fetch_add_explicit(&visit->revisor->corrupt, 1, memory_order_relaxed);
         end(visit);
         return;
     }

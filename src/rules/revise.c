@@ -26,6 +26,22 @@ size_t weir_config_owned(const struct weir_config *config, struct weir_revision_
     return count;
 }
 
+bool weir_revise_name_of(const char *text, size_t size, char ret_name[WEIR_LIMIT_NAME_MAX + 1])
+{
+    struct weir_config_fault fault = { 0 };
+    struct weir_yaml_node *root = NULL;
+    struct weir_arena *tree = weir_arena_create();
+    bool found = tree && weir_yaml_parse(text, size, tree, &root, &fault) == 0 && root && root->kind == WEIR_YAML_MAP;
+    const struct weir_yaml_node *name = found ? weir_yaml_find(root, "name") : NULL;
+    found = name && name->value->kind == WEIR_YAML_SCALAR && name->value->text.size <= WEIR_LIMIT_NAME_MAX;
+    if (found) {
+        memcpy(ret_name, name->value->text.data, name->value->text.size);
+        ret_name[name->value->text.size] = '\0';
+    }
+    weir_arena_destroy(tree);
+    return found;
+}
+
 /* As the file's limits are read. */
 static int decode_text(struct weir_config *config, const struct weir_revision_found *found,
                        struct weir_config_limit *ret_limit)

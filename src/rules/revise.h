@@ -8,6 +8,9 @@
 #include "engine/revisions.h"
 #include "rules/config.h"
 
+/* As weir_revision_name_fn has it. */
+bool weir_revise_name_of(const char *text, size_t size, char ret_name[WEIR_LIMIT_NAME_MAX + 1]);
+
 /* The limits of the file that have a channel by which nodes can learn of others: those shared through an engine or by
  * gossip. Not split. `config` keeps what they point to. Returns how many; `ret_own` has room for all limits. */
 size_t weir_config_owned(const struct weir_config *config, struct weir_revision_own *ret_own);

@@ -24,9 +24,11 @@ int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config 
         node = host;
     revisor->wall_ns = wall_of;
     int error = weir_revisions_create(config->cluster_secret, node ? node : "", &revisor->revisions);
-    if (!error)
-        weir_own_limits_reload(revisor, config);
-    return error;
+    if (error)
+        return error;
+    weir_revisions_check_names(revisor->revisions, weir_revise_name_of);
+    weir_own_limits_reload(revisor, config);
+    return 0;
 }
 
 void weir_own_limits_deinit(struct weir_revisor *revisor)

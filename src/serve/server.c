@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The main thread's own loop: signals, reloads and newer revisions, which it hands to the loops (loop.c) as a new setup,
+ * The main thread's own loop: signals, reloads and newer revisions, which it hands to the loops (loop.c) as a setup,
  * the table's upkeep, and the look at what the log tells of (watch_look.c). Run by src/cli/serve.c. */
 #include "serve/server.h"
 

@@ -218,7 +218,10 @@ static void look_at_gossip(struct weir_watch *watch, const struct weir_nodes_gos
                                         : "no other node has told what it knows: gossiped keys count as empty when "
                                           "this node started");
     weir_watch_condition(watch, ALONE("node_twin"), gossip->twins, WEIR_LOG_ERROR,
-                         "another node sends under this node's name");
+                         "another node sends under this node's name, or this one was started before with its clock "
+                         "ahead");
+    weir_watch_condition(watch, ALONE("gossip_full"), gossip->refused_full, WEIR_LOG_ERROR,
+                         "gossiped keys find no place at this node and are refused: none of those it keeps is fresh");
     weir_watch_condition(watch, ALONE("gossip_forged"), gossip->forged, WEIR_LOG_WARN,
                          "datagrams that nobody with our cluster_secret sent");
     weir_watch_condition(watch, ALONE("gossip_foreign"), gossip->foreign, WEIR_LOG_WARN,
@@ -306,9 +309,14 @@ static void look_at_process(struct weir_watch *watch, const struct weir_shared *
                      "keys were found too far ahead of the clock and set to empty");
 }
 
-/* A newer definition of a limit that this weir does not understand. */
-static void look_at_revisions(struct weir_watch *watch, const struct weir_rules *rules)
+/* A newer definition of a limit that this weir does not understand, or that none of us wrote. */
+static void look_at_revisions(struct weir_watch *watch, const struct weir_shared *shared,
+                              const struct weir_rules *rules)
 {
+    weir_watch_condition(watch, ALONE("revision_corrupt"),
+                         atomic_load_explicit(&shared->revisor.corrupt, memory_order_relaxed), WEIR_LOG_ERROR,
+                         "a definition at the engine is not one that we wrote there: no node hears of a newer one of "
+                         "that limit until its key is deleted");
     for (size_t i = 0; i < weir_rules_count(rules); i++) {
         const struct weir_rule *rule = weir_rules_limit(rules, i);
         bool undecidable = rule->undecidable;
@@ -330,7 +338,7 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_shared *share
     look_at_guesses(watch, shared);
     look_at_auth(watch, shared);
     look_at_limits(watch, shared);
-    look_at_revisions(watch, setup->rules);
+    look_at_revisions(watch, shared, setup->rules);
     if (shared->sessions)
         look_at_sessions(watch, shared->sessions);
     if (weir_nodes_view_create(shared, setup->config, &view))

@@ -366,6 +366,15 @@ class Rollout(unittest.TestCase):
             wait_for(lambda: metrics(cluster.nodes['a'].http)['weir_revisions_corrupt_total'] > 0)
             self.assertEqual(self.redis.ask('GET', key), forged)
             cluster.wait_capacity(3000)
+            wait_for(lambda: 'revision_corrupt_begun' in cluster.nodes['a'].output())
+
+    def test_what_is_no_text_at_all_is_told_too(self):
+        with self.cluster('exact', 'rate: 3000/300day') as cluster:
+            key = next(key for key in self.redis.ask('KEYS', '*:revision:*'))
+            self.redis.ask('DEL', key)
+            self.redis.ask('RPUSH', key, 'x')
+            wait_for(lambda: 'revision_corrupt_begun' in cluster.nodes['a'].output())
+            self.assertGreater(metrics(cluster.nodes['a'].http)['weir_revisions_corrupt_total'], 0)
 
     def test_what_is_not_ours_and_too_long_does_not_end_the_connection(self):
         with self.cluster('exact', 'rate: 3000/300day') as cluster:

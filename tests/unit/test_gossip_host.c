@@ -250,14 +250,22 @@ static void test_memory_and_bandwidth_are_bounded(void **state)
     struct weir_time time = now(net);
     enum weir_share_say say;
     struct weir_verdict verdict;
-    assert_int_equal(
-        weir_gossip_host_reserve(net->hosts[0], &net->limit, net->slack, &key, 1, false, &time, &say, &verdict),
-        WEIR_ELIMIT);
+    for (int peek = 1; peek >= 0; peek--) { /* which says what the charge will */
+        assert_int_equal(
+            weir_gossip_host_reserve(net->hosts[0], &net->limit, net->slack, &key, 1, peek, &time, &say, &verdict), 0);
+        assert_int_equal(say, WEIR_SHARE_NO);
+        assert_true(!verdict.admitted && verdict.full && verdict.retry_after_ns > 0);
+        assert_int_equal(verdict.capacity, 60);
+    }
     assert_int_equal(stats_of(net, 0).refused_full, 1);
     uint64_t bytes = stats_of(net, 0).bytes_sent;
     pass(net, 10 * SECOND);
     assert_true(stats_of(net, 0).bytes_sent - bytes <= 10 * 20000 + 4096);
     assert_int_equal(stats_of(net, 0).unacked, 0);
+    time = now(net);
+    assert_int_equal(
+        weir_gossip_host_reserve(net->hosts[0], &net->limit, net->slack, &key, 1, true, &time, &say, &verdict), 0);
+    assert_int_equal(say, WEIR_SHARE_YES);
     assert_int_equal(take(net, 0, 1000, 1), 1);
     struct weir_gossip_stats stats = stats_of(net, 0);
     assert_true(stats.keys == 50 && stats.evicted == 1);

@@ -216,6 +216,44 @@ static void one_limit_more_that_every_request_meets_is_not_decided_by(void **sta
     weir_config_destroy(other);
 }
 
+/* Who may write at the engine, and has no secret, copies the definition of one limit to where another's stands. */
+static void a_definition_of_another_limit_is_not_believed(void **state)
+{
+    (void)state;
+    struct weir_config *file = parse("  - { name: x, rate: 1/s }\n  - { name: y, rate: 7/day }\n"),
+                       *newer = parse("  - { name: x, rate: 9/s }\n  - { name: y, rate: 7/day }\n");
+    struct weir_revisions *a = make(secret, "a", file), *b = make(secret, "b", file);
+    weir_revisions_check_names(a, weir_revise_name_of);
+    weir_revisions_alone(a, WALL_NS);
+    weir_revisions_alone(b, WALL_NS);
+    reload(b, newer);
+    unsigned corrupt = 0;
+    for (size_t of = 0; of < 2; of++) {
+        struct weir_revision_brief from, to;
+        assert_true(weir_revisions_brief(b, of, &from));
+        for (size_t at = 0; at < 2; at++) {
+            uint8_t *bytes;
+            size_t size;
+            uint64_t number;
+            assert_true(weir_revisions_brief(a, at, &to));
+            assert_int_equal(weir_revisions_bytes(b, from.id, &bytes, &size, &number), 0);
+            enum weir_revision_say say = weir_revisions_hear(a, to.id, bytes, size, true, 2 * WALL_NS);
+            assert_true(say != WEIR_REVISION_NEWER);
+            corrupt += say == WEIR_REVISION_CORRUPT; /* where it would have been the newest */
+            free(bytes);
+        }
+    }
+    assert_true(corrupt > 0);
+    assert_int_equal(weir_config_revise(file, a, 2 * WALL_NS), 0);
+    assert_int_equal(file->limits[0].spec.count, 9);
+    assert_int_equal(file->limits[1].spec.count, 7);
+    assert_false(file->limits[0].undecidable || file->limits[1].undecidable);
+    weir_revisions_destroy(a);
+    weir_revisions_destroy(b);
+    weir_config_destroy(file);
+    weir_config_destroy(newer);
+}
+
 static void what_another_cluster_signed_is_not_believed(void **state)
 {
     (void)state;
@@ -288,6 +326,7 @@ int main(void)
         cmocka_unit_test(what_is_remembered_of_limits_taken_out_is_bounded),
         cmocka_unit_test(before_the_others_are_heard_it_is_the_files_and_has_no_number),
         cmocka_unit_test(one_limit_more_that_every_request_meets_is_not_decided_by),
+        cmocka_unit_test(a_definition_of_another_limit_is_not_believed),
         cmocka_unit_test(what_another_cluster_signed_is_not_believed),
         cmocka_unit_test(split_and_what_one_process_keeps_have_no_channel),
         cmocka_unit_test(layout_does_not_make_another_definition),

@@ -30,7 +30,7 @@ static void on_reply(struct weir_redis_server *server, const redisReply *reply, 
             weir_redis_cluster_ask_soon(server->engine, 0);
         else if (reply->type == REDIS_REPLY_ERROR)
             weir_redis_server_refused(server, reply);
-        note->done(note, WEIR_EDOWN, NULL, 0);
+        note->done(note, weir_redis_is_error(reply, "WRONGTYPE") ? WEIR_ECORRUPT : WEIR_EDOWN, NULL, 0);
     }
 }
 
