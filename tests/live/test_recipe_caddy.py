@@ -89,6 +89,25 @@ class Caddy(recipe_case.ClientsThatLeave, recipe_case.Tunnels, recipe_case.Quest
         self.get('/api/x', {**self.honest, 'Weir-Permit': 'f' * 50})
         self.assertNotIn('Weir-Permit', self.backend.seen[-1][1])
 
+    def test_a_client_s_connection_takes_no_permit_from_the_backend(self):
+        """Caddy drops what Connection names, after it has set it."""
+        before = self.passed()
+        for named in ('Weir-Permit', 'close, weir-permit', 'X-Api-Key'):
+            with self.subTest(connection=named):
+                self.assertEqual(self.get('/export/a', {**self.honest, 'Connection': named})[0], 400)
+        self.assertEqual(self.passed(), before)
+        self.assertNotRegex(self.metrics(), r'(?m)^weir_permits_out\S* [1-9]')
+
+    def test_a_client_s_attributes_reach_nobody(self):
+        self.assertEqual(self.get('/api/x', {**self.honest, 'X-Weir-User': 'eve', 'X-Weir-A': 'b' * 70000})[0], 200)
+        self.assertFalse([name for name in self.backend.seen[-1][1] if name.lower().startswith('x-weir')])
+
+    def test_giving_back_what_has_ended_throws_nothing(self):
+        release = {}
+        exec(self.printed('python'), release)
+        release['release']('0' * 50)
+        release['release'](None)
+
 
 class Tokens(recipe_operator.Tokens, recipe_case.RecipeCase):
     """With what the page says of tokens."""
@@ -101,7 +120,7 @@ class Tokens(recipe_operator.Tokens, recipe_case.RecipeCase):
 
     def printed(self, language, index=0):
         line = re.search(r'`(header_up Authorization .*?)`', page_text())[1]
-        text, begin = super().printed(language, index), 'header_up -X-Weir-*\n'
+        text, begin = super().printed(language, index), 'flush_interval -1\n'
         return text.replace(begin, f'{line}\n{begin}', 1)
 
     def test_the_backend_sees_what_its_client_showed(self):
