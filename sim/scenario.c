@@ -303,6 +303,8 @@ static int line_set(const struct reader *reader, char *rest)
         if (error == 0)
             error = set_plan(reader, &reader->scenario->plan, word, value);
     }
+    if (error == 0 && reader->scenario->plan.duration_ns == 0)
+        error = fail(reader, "must be above 0", "span");
     return error;
 }
 
@@ -407,6 +409,10 @@ static int line_way(const struct reader *reader, char *rest)
         if (error == 0)
             error = set_plan(reader, &way->plan, word, value);
     }
+    if (error == 0 && way->plan.duration_ns == 0)
+        error = fail(reader, "must be above 0", "span");
+    if (error == 0 && way->plan.calm_ns > way->plan.duration_ns)
+        error = fail(reader, "its calm is longer than its span", way->label);
     return error;
 }
 

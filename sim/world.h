@@ -22,8 +22,8 @@
  *     }
  *     const struct weir_sim_mode naive_get_incr = { .name = "get-then-incr", .node_size = 0, .engine_size = ..., ... };
  *
- * and a run of it: `plan.mode = &naive_get_incr; weir_sim_run(&plan, &result);` (sim/run.h). The checker judges it by
- * `bound` (NULL: 0) and the result says by how much it was passed.
+ * and a run of it: `plan.mode = &naive_get_incr; weir_sim_run(&plan, NULL, &result, &fault);` (sim/run.h). The checker
+ * judges it by `bound` (NULL: 0) and the result says by how much it was passed.
  *
  * Rules for a mode: state is plain bytes, zeroed before `start`. An engine's has no pointers out of itself: it is saved
  * and restored for a lossy failover. A node's may have some where `stop` frees what they lead to. Time comes from

@@ -105,7 +105,8 @@ struct weir_limit_spec {
 struct weir_verdict {
     bool admitted;           /* this limit alone admits (a limit in shadow: would it have) */
     bool shadow;             /* the limit is in shadow: it did not count in the decision */
-    bool full;               /* refused because the table had no place for a newcomer (on_full: refuse) */
+    bool full;               /* refused because there was no place for a newcomer; `remaining` is 0 then, and
+                                retry_after_ns, reset_after_ns and next_after_ns the wait until there may be one */
     bool late;               /* refused though it fits: it would be delayed for longer than its delay_max_ns */
     uint64_t capacity;       /* what a fresh key can admit at once */
     uint64_t remaining;      /* 0 to capacity, after the charge if there was one */

@@ -72,10 +72,8 @@ static enum weir_step decide_the_long_way(struct weir_limiter *limiter, const st
     if (result != WEIR_HOLD_OK) {
         weir_limit_judge(limit, &state, event, v);
         if (result == WEIR_HOLD_FULL) {
-            v->admitted = false;
-            v->full = true;
+            weir_verdict_refuse_full(v, wait_ns);
             weir_count_full(limiter, number);
-            v->retry_after_ns = wait_ns;
         }
         return v->admitted ? WEIR_STEP_ADMITTED : WEIR_STEP_REFUSED;
     }

@@ -31,15 +31,6 @@ static void judge_newcomer(struct weir_limiter *limiter, struct job *job)
         weir_limit_judge(&job->terms.limit, &state, &job->event, job->verdict);
 }
 
-/* A newcomer that finds no place, or no room for its log. Shown as it stands, but refused. */
-static void refuse_full(struct weir_verdict *v, uint64_t wait_ns)
-{
-    v->admitted = false;
-    v->full = true;
-    v->delay_ns = 0;
-    v->retry_after_ns = wait_ns;
-}
-
 /* Whether a charge would find room in a log: where others may be evicted for it, yes. */
 static bool has_room(struct weir_limiter *limiter, struct job *job, uint64_t *ret_wait_ns)
 {
@@ -64,7 +55,7 @@ static void look_at_entry(struct weir_limiter *limiter, struct job *job, enum we
         break;
     case WEIR_HOLD_FULL:
         judge_newcomer(limiter, job);
-        refuse_full(job->verdict, wait_ns);
+        weir_verdict_refuse_full(job->verdict, wait_ns);
         break;
     case WEIR_HOLD_STALE:
         job->stale = true;
@@ -72,7 +63,7 @@ static void look_at_entry(struct weir_limiter *limiter, struct job *job, enum we
     case WEIR_HOLD_OK:
         if (weir_limit_judge(&job->terms.limit, &job->entry.state, &job->event, job->verdict) &&
             !has_room(limiter, job, &wait_ns))
-            refuse_full(job->verdict, wait_ns);
+            weir_verdict_refuse_full(job->verdict, wait_ns);
     }
 }
 
@@ -181,10 +172,10 @@ static void hold_one(struct weir_limiter *limiter, struct job *job)
         weir_entry_bar(&job->terms.limit, job->event.cost, wait_ns, job->verdict);
     } else if (!job->held) {
         judge_newcomer(limiter, job);
-        refuse_full(job->verdict, wait_ns);
+        weir_verdict_refuse_full(job->verdict, wait_ns);
     } else if (weir_limit_judge(&job->terms.limit, &job->entry.state, &job->event, job->verdict) &&
                !weir_entry_room(limiter, &job->terms, &job->event, job->event.cost, &job->entry, &wait_ns)) {
-        refuse_full(job->verdict, wait_ns);
+        weir_verdict_refuse_full(job->verdict, wait_ns);
     }
     if (job->verdict->full)
         weir_count_full(limiter, weir_id_number(job->terms.id));

@@ -300,16 +300,6 @@ static enum weir_share_say peek_new(struct weir_gossip_host *host, struct weir_g
     return weir_gossip_reserve(&host->gossip, &key, event, true, ret_verdict);
 }
 
-/* A newcomer that finds no place: shown as it stands, but refused. Nothing failed: on_failure has no say. */
-static void refuse_full(struct weir_verdict *verdict, enum weir_share_say *ret_say)
-{
-    verdict->admitted = false;
-    verdict->full = true;
-    verdict->delay_ns = 0;
-    verdict->retry_after_ns = FULL_RETRY_NS;
-    *ret_say = WEIR_SHARE_NO;
-}
-
 static int reserve(struct weir_gossip_host *host, const struct weir_remote_limit *remote, uint64_t slack,
                    const struct weir_remote_key *remote_key, uint64_t units, bool peek, const struct weir_time *time,
                    enum weir_share_say *ret_say, struct weir_verdict *ret_verdict)
@@ -333,8 +323,10 @@ static int reserve(struct weir_gossip_host *host, const struct weir_remote_limit
         return error;
     if (!hosted) {
         *ret_say = peek_new(host, limit, remote_key->id, &event, ret_verdict);
-        if (full && *ret_say == WEIR_SHARE_YES)
-            refuse_full(ret_verdict, ret_say);
+        if (full && *ret_say == WEIR_SHARE_YES) { /* nothing failed: on_failure has no say */
+            weir_verdict_refuse_full(ret_verdict, FULL_RETRY_NS);
+            *ret_say = WEIR_SHARE_NO;
+        }
         return 0;
     }
     hosted->phase = remote_key->phase;

@@ -153,6 +153,8 @@ static void answer_limit(struct weir_text *text, const struct weir_told *told)
     weir_text_json(text, told->name, strlen(told->name));
     boolean(text, ",\"admitted\":", verdict->admitted);
     boolean(text, ",\"shadow\":", verdict->shadow);
+    if (verdict->full)
+        weir_text_lit(text, ",\"full\":true");
     weir_text_lit(text, ",\"capacity\":");
     weir_text_u64(text, verdict->capacity);
     weir_text_lit(text, ",\"remaining\":");
@@ -214,7 +216,7 @@ size_t weir_check_answer_max(const struct weir_answer *answer)
     for (size_t i = 0; i < answer->count; i++) {
         size_t name = strlen(answer->limits[i].name);
         longest = name > longest ? name : longest;
-        max += 12 * name + 272; /* in limits and in violated-policies */
+        max += 12 * name + 288; /* in limits and in violated-policies */
         max += answer->limits[i].sharing ? weir_told_sharing_max(answer->limits[i].sharing) : 0;
         max += answer->limits[i].fallback ? 6 * strlen(answer->limits[i].fallback) + 16 : 0;
     }

@@ -314,10 +314,11 @@ class Runs(LockCase):
         postgres = self.server()
         drive = self.engine(postgres)
         far = int(time.time()) + 10**6
-        drive.timeout(100)
-        deadline = time.monotonic() + 60
+        drive.timeout(400)  # less than the second that it waits for, and time for a commit on a busy disk
+        deadline = time.monotonic() + 300
         while drive.ask(f'raise - - 0 {far}')['status'] != 'OK':
             self.assertLess(time.monotonic(), deadline, drive.state())
+            time.sleep(0.02)
         self.assertGreater(drive.state()['incarnation'], far)
 
     def test_nodes_that_start_together_share_one_raise(self):

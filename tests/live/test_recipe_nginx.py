@@ -7,12 +7,13 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import time
 import unittest
 
 import recipe_case
 import recipe_operator
-from redis_server import Redis, stand_still
+from redis_server import Redis, stand_still, wait_for
 from weir_server import Weir
 
 AROUND = '''worker_processes 1; daemon off; pid FOLDER/pid; error_log FOLDER/error.log warn; events { }
@@ -72,6 +73,53 @@ class Nginx(recipe_case.ClientsThatLeave, recipe_case.PermitsOfTheProxy, recipe_
         self.use_up()
         self.get('/api/x', self.honest)
         self.assertEqual((self.folder / 'error.log').read_text(encoding='utf-8'), '')
+
+
+class Http2(recipe_case.RecipeCase):
+    """The server of its own that the page has for HTTP/2."""
+    page = 'nginx.md'
+
+    def start_proxy(self):
+        start_nginx(self)
+
+    def printed(self, language, index=0):
+        text = super().printed(language, index)
+        if language != 'nginx':
+            return text
+        page = (recipe_case.ROOT / 'docs/nginx.md').read_text(encoding='utf-8')
+        lines = re.search(r'write `(set_real_ip_from .*?)` behind its `listen`', page)[1]
+        text = re.sub(r'^( *listen .*)$', rf'\1\n{lines}', text, count=1, flags=re.M)
+        server = [' http2;' in block for block in recipe_case.blocks(self.page, language)].index(True)
+        return text + super().printed(language, server)
+
+    def curl(self, path, *words):
+        return subprocess.Popen(['curl', '-sS', '-o', '/dev/null', '-w', '%{http_version} %{http_code}', *words,
+                                 '--http2-prior-knowledge', '-H', 'X-Api-Key: ada', f'http://127.0.0.1:{self.inner}{path}'],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding='utf-8')
+
+    def out(self):
+        return sum(int(number) for number in re.findall(r'^weir_permits_out\S* (\d+)$', self.metrics(), re.M))
+
+    def test_requests_pass_and_each_address_counts_alone(self):
+        self.assertEqual(self.curl('/api/x').communicate(timeout=recipe_case.AWAIT_S)[0], '2 200')
+        said = [self.curl('/upload/x', '--interface', '127.0.0.2').communicate(timeout=recipe_case.AWAIT_S)[0]
+                for _ in range(6)]
+        self.assertEqual(said, ['2 200'] * 5 + ['2 429'])
+        self.assertEqual(self.curl('/upload/x').communicate(timeout=recipe_case.AWAIT_S)[0], '2 200')
+
+    def test_who_leaves_while_weir_is_asked_leaves_no_permit(self):
+        self.backend.free.set()
+        for _ in range(4):
+            stand_still(self.weir.process.pid)
+            client = self.curl('/export/a')
+            time.sleep(0.5)  # it has asked by then, or else there is nothing to lose
+            client.kill()
+            client.wait()
+            client.stdout.close()
+            self.weir.process.send_signal(signal.SIGCONT)
+        self.assertIn('weir_permits_out', self.metrics())
+        wait_for(lambda: self.out() == 0, 'a permit is out')
+        self.assertGreater(self.admitted('exports'), 0)
 
 
 class Stopped(recipe_case.RecipeCase):

@@ -184,10 +184,19 @@ static void scenario__a_hot_tenant_is_exact_while_the_rest_is_leased(void **stat
 static void scenario__a_file_that_is_none_is_an_error_with_its_line(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {
-        "set nodes=0\n", "set nodes=65\n",        "set colour=red\n", "load rate=x\n", "way nobody : x\n",
-        "fault flood\n", "load burst=1 rate=1\n", "set latency=1\n",  "group hot\n",   "dance\n"
-    };
+    static const char *const wrong[] = { "set nodes=0\n",
+                                         "set nodes=65\n",
+                                         "set colour=red\n",
+                                         "load rate=x\n",
+                                         "way nobody : x\n",
+                                         "fault flood\n",
+                                         "load burst=1 rate=1\n",
+                                         "set latency=1\n",
+                                         "group hot\n",
+                                         "dance\n",
+                                         "set span=0s\n",
+                                         "way exact span=0s : x\n",
+                                         "way exact span=1s calm=2s : x\n" };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         char path[] = "/tmp/weir-scenario-XXXXXX", error[400] = "";
         int fd = mkstemp(path);

@@ -176,6 +176,17 @@ static void an_admission(void **state)
                         "\"reset_after_ms\":600,\"delay_ms\":0}]}");
 }
 
+static void a_limit_that_finds_no_place_says_so(void **state)
+{
+    (void)state;
+    const struct weir_verdict verdict = { .full = true, .capacity = 20, .retry_after_ns = 1, .reset_after_ns = 1 };
+    const struct weir_told told = { .name = "a", .spec = &spec, .verdict = &verdict };
+    const struct weir_decision decision = { .admitted = false, .deciding = 0 };
+    assert_non_null(strstr(written(&(struct weir_answer){ .decision = &decision, .limits = &told, .count = 1 }),
+                           "\"admitted\":false,\"shadow\":false,\"full\":true,\"capacity\":20,\"remaining\":0,"
+                           "\"retry_after_ms\":1,"));
+}
+
 static void a_refusal_is_a_problem_with_the_same_members(void **state)
 {
     (void)state;
@@ -305,6 +316,7 @@ int main(void)
         cmocka_unit_test(what_is_no_request_is_refused),
         cmocka_unit_test(depth_and_number_are_bounded),
         cmocka_unit_test(an_admission),
+        cmocka_unit_test(a_limit_that_finds_no_place_says_so),
         cmocka_unit_test(a_refusal_is_a_problem_with_the_same_members),
         cmocka_unit_test(a_refusal_for_want_of_an_attribute_names_it),
         cmocka_unit_test(a_shared_limit_says_how_and_what_decided),

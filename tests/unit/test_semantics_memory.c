@@ -193,6 +193,7 @@ static void memory__on_full_refuse_keeps_an_offender_of_capacity_1(void **state)
     assert_false(ask(&f, 1, T0 + 2).admitted);
     struct weir_verdict v = ask_number(&f, 0, keys * 2, 1, T0 + 2);
     assert_true(!v.admitted && v.full && v.retry_after_ns > 0);
+    assert_true(v.remaining == 0 && v.reset_after_ns == v.retry_after_ns); /* not what a fresh key would have */
     fixture_destroy(&f);
 }
 

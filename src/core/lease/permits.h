@@ -4,7 +4,8 @@
  * end. A lock is n = 1; a concurrency limit is n > 1. Whoever crashes gives its permit back by letting the lease end.
  *
  * Pure: state, what happened and the time go in; the state moves forward or is left; no clock, no memory of its own.
- * The same lines decide the embedded lock engine, the concurrency limits and the simulator.
+ * The same lines decide the embedded lock engine and the simulator. Concurrency limits, in slots of a table, are
+ * decided by core/limit/concurrency.c, which a test holds against these.
  *
  *     weir_permits_take     granted (a new number, or the same one for a holder that asks again), or held
  *     weir_permits_renew    a longer lease for one who holds it still; the number stays. Never after its end.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each algorithm answers to the same five questions; limit.c builds judge, charge, drain, refund and settle on
+ * What each algorithm answers to the same four questions; limit.c builds judge, charge, drain, refund and settle on
  * them. The state is never one of a jumped clock here. */
 #ifndef WEIR_CORE_LIMIT_ALGORITHM_H
 #define WEIR_CORE_LIMIT_ALGORITHM_H

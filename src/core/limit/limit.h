@@ -110,6 +110,16 @@ uint64_t weir_limit_wait_ns(const struct weir_limit *limit, const struct weir_st
 bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
                       struct weir_verdict *ret_verdict);
 
+/* A newcomer that finds no place: whatever the limit has left, there is none of it before `wait_ns`. */
+static inline void weir_verdict_refuse_full(struct weir_verdict *verdict, uint64_t wait_ns)
+{
+    verdict->admitted = false;
+    verdict->full = true;
+    verdict->remaining = 0;
+    verdict->delay_ns = 0;
+    verdict->retry_after_ns = verdict->reset_after_ns = verdict->next_after_ns = wait_ns;
+}
+
 /* Whether the state tells of a clock that jumped forward and came back. Judge takes such a key as empty as of now;
  * settle makes it so, and must, refused or not: else it would be empty as of every later now too. */
 bool weir_limit_jumped(const struct weir_limit *limit, const struct weir_state *state, uint64_t now_ns);
