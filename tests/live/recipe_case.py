@@ -214,7 +214,7 @@ class RecipeCase(unittest.TestCase):
         self.start_proxy()
         deadline = time.monotonic() + AWAIT_S
         while not self.listens():
-            self.assertLess(time.monotonic(), deadline, 'the proxy does not listen')
+            self.assertLess(time.monotonic(), deadline, f'the proxy does not listen: {self.logged()}')
             time.sleep(0.02)
 
     def weir_config(self):
@@ -223,6 +223,11 @@ class RecipeCase(unittest.TestCase):
     def start_weirs(self):
         self.weir = Weir(self.weir_config())
         self.addCleanup(self.weir.stop)
+
+    def logged(self):
+        """By the programs that were started."""
+        return [path.read_text(encoding='utf-8', errors='replace') for name in ('log', 'error.log')
+                if (path := self.folder / name).exists()]
 
     def listens(self):
         with socket.socket() as sock:
