@@ -32,7 +32,7 @@ from weir_server import BUILD, Resp
 SECONDS = 5.0
 CLIENTS = 6
 LOCKS = ('a', 'b')
-READY_TIMEOUT_S = 20
+READY_TIMEOUT_S = 60
 END_TIMEOUT_S = 30
 TTL_S = 2.0
 HERE = pathlib.Path(__file__).resolve().parent

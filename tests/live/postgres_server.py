@@ -19,7 +19,7 @@ from lock_engine_drive import EngineDrive
 from ports import free_port
 from redis_server import wait_for
 
-READY_TIMEOUT_S = 60
+READY_TIMEOUT_S = 300  # a busy machine may have fifty other things to do
 SETTINGS = """
 listen_addresses = '127.0.0.1'
 port = {port}

@@ -12,7 +12,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get('WEIR_BUILD', ROOT / 'build'))
-READY_TIMEOUT_S = 60
+READY_TIMEOUT_S = 180
 DRAIN_TIMEOUT_S = 60
 # For a server that is asked as nginx asks (docs/nginx.md), and what nginx then says of a request.
 FORWARDED_NGINX = 'listen: { http: { forwarded: nginx } }\n'
