@@ -221,7 +221,7 @@ static void look_at_gossip(struct weir_watch *watch, const struct weir_nodes_gos
                          "another node sends under this node's name, or this one was started before with its clock "
                          "ahead");
     weir_watch_condition(watch, ALONE("gossip_full"), gossip->refused_full, WEIR_LOG_ERROR,
-                         "gossiped keys find no place at this node and are refused: none of those it keeps is fresh");
+                         "gossiped keys find no place at this node and are refused: none that it looked at is fresh");
     weir_watch_condition(watch, ALONE("gossip_forged"), gossip->forged, WEIR_LOG_WARN,
                          "datagrams that nobody with our cluster_secret sent");
     weir_watch_condition(watch, ALONE("gossip_foreign"), gossip->foreign, WEIR_LOG_WARN,

@@ -35,8 +35,8 @@ static void sessions__never_go_back_whatever_happens(void **state)
         sum.weir_starts += result.weir_starts;
     }
     /* What is to be survived did happen. */
-    assert_true(sum.calm && sum.twins && sum.reads > 150 * runs && sum.at_primary > 3 * runs && sum.stale > 2 * runs);
-    assert_true(sum.told_lost > 2 * runs && sum.merged > 3 * runs);
+    assert_true(sum.calm && sum.twins && 3 * sum.reads > 500 * runs && 3 * sum.at_primary > 10 * runs);
+    assert_true(sum.stale > 2 * runs && sum.told_lost > 2 * runs && 3 * sum.merged > 10 * runs);
     assert_true(sum.failovers > 2 * runs && 3 * sum.crashes > runs && sum.weir_starts > 2 * runs);
 }
 
