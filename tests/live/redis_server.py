@@ -30,8 +30,12 @@ def wait_for(what, text, seconds=READY_TIMEOUT_S):
 def stand_still(pid):
     """SIGSTOP, until all threads have heard of it: others run on until the one that takes it has had its turn."""
     os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: all(path.read_text(encoding='ascii', errors='replace').rpartition(')')[2].split()[0] == 'T'
-                         for path in pathlib.Path('/proc', str(pid), 'task').glob('*/stat')), 'it does not stand still')
+    wait_for(lambda: stands_still(pid), 'it does not stand still')
+
+
+def stands_still(pid):
+    return all(path.read_text(encoding='ascii', errors='replace').rpartition(')')[2].split()[0] == 'T'
+               for path in pathlib.Path('/proc', str(pid), 'task').glob('*/stat'))
 
 
 def rights():
@@ -92,6 +96,7 @@ class Redis:
         stand_still(self.process.pid)
 
     def resume(self):
+        assert stands_still(self.process.pid), 'somebody else continued it: what was measured meanwhile says nothing'
         self.process.send_signal(signal.SIGCONT)
 
     def stop(self):

@@ -172,6 +172,13 @@ class Look(unittest.TestCase):
         self.put(2, '')
         self.expect_refused('has a row that is none of ours', role='standby')
 
+    def test_a_row_of_another_form_is_written_over(self):
+        self.put(2, 7)
+        for runs in ('{NULL}', '{{7,8}}', '{{7}}', '{}'):
+            with self.subTest(runs=runs):
+                self.sql(f"UPDATE weir.branches SET runs = '{runs}', written = pg_current_xact_id()::xid")
+                self.expect_good()
+
     def test_what_has_no_branches_has_no_row(self):
         """Timeline 1 has one branch, and none is below: such a row, even with the right transaction, spoils nothing."""
         for timeline in (1, 0, -1):

@@ -2,6 +2,7 @@
  *
  * core/share/gossip: what a node that starts admits before it knows what the others know, what it admits after, and why
  * it refuses; and what the start of another costs. */
+#include "core/share/gossip_parts.h"
 #include "gossip_net.h"
 
 static struct net the_net; /* too large for a stack */
@@ -210,6 +211,81 @@ static void test_forgetting_in_the_dark_forgives_nothing(void **state)
     assert_true(admitted > 0);
 }
 
+static void part(struct net *net, uint32_t node, bool parted)
+{
+    for (uint32_t j = 0; j < net->nodes; j++)
+        net->parted[j][node] = net->parted[node][j] = parted;
+}
+
+static void restart(struct net *net, uint32_t i, uint64_t epoch)
+{
+    net->starts = epoch - 1;
+    net_start(net, i);
+    net_pass(net, SECOND);
+}
+
+/* Its clock was far ahead at one start, and is right again at the next: it is the later one all the same, and knows
+ * what that start admitted, also where only the words of others that started since tell of it. */
+static void test_a_clock_that_was_ahead_at_a_start_is_outrun(void **state)
+{
+    (void)state;
+    const uint64_t far = 1000000;
+    for (size_t n = 0; n < 2 * sizeof specs / sizeof specs[0]; n++) {
+        struct net *net = begin(&specs[n / 2]);
+        restart(net, 2, far);
+        take(net, 2, 0, 1000);
+        if (n % 2) {
+            part(net, 2, true); /* until who starts knows that epoch by words alone */
+            restart(net, 0, 10);
+            restart(net, 1, 11);
+            net->node[2].gossip.synced = false;
+        }
+        net->starts = 11;
+        net_start(net, 2);
+        part(net, 2, false);
+        net_pass(net, SECOND);
+        const struct weir_gossip *node = &net->node[2].gossip;
+        assert_true(node->synced && !node->superseded && node->epoch == far + 1);
+        assert_int_equal(node->twins, 0);
+        assert_in_range(remaining(net, 2, 0), 27000, 29100);
+        take(net, 2, 0, 1000);
+        assert_in_range(remaining(net, 0, 0), 26000, 28200);
+        take(net, 0, 0, 100);
+    }
+}
+
+/* Two processes that always learn of each other before the others answer: each goes one further, once. */
+static void test_twins_do_not_outrun_each_other_for_ever(void **state)
+{
+    (void)state;
+    struct net *net = begin(&daily);
+    net_start(net, 2);
+    struct weir_gossip *node = &net->node[2].gossip;
+    struct weir_gossip_peer *peer = &node->peers[1];
+    struct weir_gossip_head head = { .nodes = 3, .from = 1, .to = 2, .epoch = 100, .seq = 1 };
+    head.echo_epoch = node->epoch;
+    head.have = 1;
+    weir_gossip_touch(node, net_key(net, 2, 0));
+    weir_gossip_hear(node, &head, net_clock(net, 2));
+    assert_true(peer->met && peer->acked == 1 && !peer->news);
+    const uint64_t generation = peer->generation;
+    head.seq = 2;
+    head.echo_epoch = node->epoch + 5;
+    weir_gossip_hear(node, &head, net_clock(net, 2));
+    assert_true(!node->superseded && node->epoch == head.echo_epoch + 1);
+    assert_true(!peer->met && peer->acked == 0 && peer->news); /* they have heard nothing of this start */
+    assert_true(peer->generation > generation);
+    head.seq = 3;
+    head.echo_epoch = node->epoch + 5;
+    weir_gossip_hear(node, &head, net_clock(net, 2));
+    assert_true(node->superseded && node->twins == 1);
+    net_start(net, 2);
+    head.seq = 4;
+    head.echo_epoch = UINT64_MAX; /* there is nothing beyond */
+    weir_gossip_hear(node, &head, net_clock(net, 2));
+    assert_true(node->superseded && node->epoch < head.echo_epoch);
+}
+
 static void expect_refused(struct net *net, uint64_t unsynced, uint64_t unheard, uint64_t slack, uint64_t superseded)
 {
     const struct weir_gossip_refusals *refused = &net->node[2].gossip.refused;
@@ -260,12 +336,6 @@ static uint64_t used(struct net *net, uint32_t i, size_t k)
     return word.used;
 }
 
-static void part(struct net *net, uint32_t node, bool parted)
-{
-    for (uint32_t j = 0; j < net->nodes; j++)
-        net->parted[j][node] = net->parted[node][j] = parted;
-}
-
 /* Of a request that is refused. */
 static uint64_t retry_ns(struct net *net, uint32_t i, size_t k, uint64_t cost)
 {
@@ -274,6 +344,19 @@ static uint64_t retry_ns(struct net *net, uint32_t i, size_t k, uint64_t cost)
     enum weir_share_say say = weir_gossip_reserve(&net->node[i].gossip, net_key(net, i, k), &event, false, &verdict);
     assert_int_equal(say, WEIR_SHARE_NO);
     return verdict.retry_after_ns;
+}
+
+/* In the dark the others may be heard any moment, whichever of the two fears refuses. */
+static void test_in_the_dark_every_wait_is_short(void **state)
+{
+    (void)state;
+    const uint64_t costs[] = { 1, 2, 50 };
+    struct net *net = begin(&daily);
+    part(net, 2, true);
+    net_start(net, 2);
+    for (int i = 0; i < 20; i++, net_pass(net, SECOND))
+        for (size_t c = 0; c < 3; c++)
+            assert_in_range(retry_ns(net, 2, 0, costs[c]), 1, SECOND);
 }
 
 /* Whatever else refuses it now: no wait helps. */
@@ -400,7 +483,10 @@ int main(void)
         cmocka_unit_test(test_those_that_start_together_are_fresh_though_asked_before),
         cmocka_unit_test(test_what_was_admitted_in_the_dark_stays_charged),
         cmocka_unit_test(test_forgetting_in_the_dark_forgives_nothing),
+        cmocka_unit_test(test_a_clock_that_was_ahead_at_a_start_is_outrun),
+        cmocka_unit_test(test_twins_do_not_outrun_each_other_for_ever),
         cmocka_unit_test(test_refusals_are_counted_by_their_reason),
+        cmocka_unit_test(test_in_the_dark_every_wait_is_short),
         cmocka_unit_test(test_what_costs_more_than_the_slack_never_passes),
         cmocka_unit_test(test_a_crash_costs_a_share_of_the_window),
         cmocka_unit_test(test_a_new_key_shares_in_a_crash),

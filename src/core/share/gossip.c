@@ -251,6 +251,25 @@ static void new_epoch(struct weir_gossip *node, struct weir_gossip_peer *peer, u
     acked(node, peer, 0);
 }
 
+/* A process of our name that runs beside us cannot be told from an earlier start of ours whose clock was ahead. A node
+ * that has not synced becomes the later of the two, whom the others follow: once, else twins would go on for ever. */
+void weir_gossip_met_later(struct weir_gossip *node, uint64_t epoch)
+{
+    weir_assert(epoch > node->epoch);
+    if (node->synced || node->outran || epoch == UINT64_MAX) {
+        node->twins++;
+        node->superseded = true;
+        return;
+    }
+    node->outran = true;
+    node->epoch = epoch + 1;
+    for (uint32_t j = 0; j < node->nodes; j++) { /* what they know of us is of another start */
+        node->peers[j].generation++;
+        node->peers[j].met = false;
+        acked(node, &node->peers[j], 0);
+    }
+}
+
 enum weir_gossip_heard weir_gossip_hear(struct weir_gossip *node, const struct weir_gossip_head *head, uint64_t now_ns)
 {
     if (head->nodes != node->nodes || head->from >= node->nodes || head->to >= node->nodes)
@@ -271,10 +290,8 @@ enum weir_gossip_heard weir_gossip_hear(struct weir_gossip *node, const struct w
         new_epoch(node, peer, head->epoch, now_ns);
     if (!new_seq(peer, head->seq))
         return WEIR_GOSSIP_REPLAYED;
-    if (head->echo_epoch > node->epoch) {
-        node->twins++;
-        node->superseded = true;
-    }
+    if (head->echo_epoch > node->epoch)
+        weir_gossip_met_later(node, head->echo_epoch);
     if (head->seq == peer->seq) { /* the newest says how things stand */
         if (head->synced && !peer->synced && !node->synced)
             peer->have = 0; /* what it said before was not all there is: again, please */

@@ -100,6 +100,7 @@ struct weir_gossip {
     uint64_t epoch;       /* of this start: grows from start to start */
     uint64_t started_ns;
     bool synced;     /* knows what the others know, or started together with all of them: new keys are fresh */
+    bool outran;     /* the epoch was raised above one of before that was heard of */
     bool superseded; /* a later start of our name was heard of: nothing more is admitted here */
     uint64_t twins;  /* messages and words that told of another process of our name */
     struct weir_gossip_refusals refused;

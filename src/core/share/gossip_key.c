@@ -119,6 +119,7 @@ static void age(const struct weir_gossip *node, struct weir_gossip_key *key, con
         age_window(node, key, event);
     key->at_ns = now_ns;
     struct weir_gossip_entry *own = &key->about[node->self].entry;
+    own->epoch = node->epoch;
     if (!key->limit->limit.calendar && now_ns - key->mark_ns >= key->limit->fill_ns) {
         own->base = key->mark_count;
         key->mark_count = own->count;
@@ -270,7 +271,7 @@ static void refuse_by_fear(struct weir_gossip *node, const struct weir_gossip_ke
     if (!has_room(key, key->state, event))
         return;
     bool unsynced = !has_room(key, known(node, key, event), event);
-    if (unsynced && v->retry_after_ns != WEIR_NEVER)
+    if (!node->synced && v->retry_after_ns != WEIR_NEVER)
         v->retry_after_ns = weir_min_u64(v->retry_after_ns, WEIR_NS_PER_SECOND);
     if (!peek)
         *(unsynced ? &node->refused.unsynced : &node->refused.unheard) += 1;
@@ -445,12 +446,12 @@ bool weir_gossip_hear_word(struct weir_gossip *node, struct weir_gossip_key *key
             continue;
         if (j != node->self) {
             units = weir_add_sat(units, learn(&key->about[j].entry, said, old, &changed));
-        } else if (said->epoch > node->epoch) {
-            node->twins++;
-            node->superseded = true;
-        } else if (said->epoch < node->epoch) {
-            units = weir_add_sat(units, learn(&key->former, said, old, &changed));
+            continue;
         }
+        if (said->epoch > node->epoch)
+            weir_gossip_met_later(node, said->epoch);
+        if (said->epoch < node->epoch)
+            units = weir_add_sat(units, learn(&key->former, said, old, &changed));
     }
     charge(key, event, units);
     if (!node->synced && head->synced && !old) { /* it knows what earlier starts admitted, too */

@@ -11,6 +11,9 @@
 /* The sum over the others of the time unheard beyond W, up to now. */
 uint64_t weir_gossip_unheard(const struct weir_gossip *node, const struct weir_gossip_limit *limit, uint64_t now_ns);
 
+/* Somebody knows a start of our name with a later epoch. */
+void weir_gossip_met_later(struct weir_gossip *node, uint64_t epoch);
+
 /* Puts the key at the end of the log: it is news for everybody. */
 void weir_gossip_touch(struct weir_gossip *node, struct weir_gossip_key *key);
 

@@ -52,6 +52,9 @@
 /* Flushed at once, and not waiting for standbys. */
 #define CAREFULLY "SET LOCAL lock_timeout = '100ms'; SET LOCAL synchronous_commit = local; "
 
+/* A row that weir wrote, by its form: what is under it may be kept. */
+#define OURS "b.xmin " EQUAL " b.written AND pg_catalog.array_ndims(b.runs) " EQUAL " 1"
+
 /* A pooler may have put another server there since: nothing then. %s, timeline, started, timeline: */
 #define WRITE                                                                                                          \
     "INSERT INTO %s AS b (timeline, runs, written)"                                                                    \
@@ -59,9 +62,9 @@
     " WHERE " STARTED " " EQUAL " %" PRIu64 "::bigint"                                                                 \
     " AND pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) " EQUAL               \
     " '%08" PRIX32 "'::text"                                                                                           \
-    " ON CONFLICT (timeline) DO UPDATE SET runs = CASE WHEN b.xmin " EQUAL " b.written"                                \
+    " ON CONFLICT (timeline) DO UPDATE SET runs = CASE WHEN " OURS                                                     \
     " THEN (pg_catalog.array_cat(excluded.runs, b.runs))[1:%d] ELSE excluded.runs END, written = excluded.written"     \
-    " WHERE NOT (b.xmin " EQUAL " b.written AND excluded.runs[1] " EQUAL " ANY (b.runs)); "
+    " WHERE (" OURS " AND excluded.runs[1] " EQUAL " ANY (b.runs)) IS NOT TRUE; "
 #define TRIM "DELETE FROM %s WHERE timeline OPERATOR(pg_catalog.<=) %" PRId64 "::bigint; "
 /* %s, timeline, started, histories. A row of timeline 1, which has one branch, proves nothing. b.timeline is the
  * number; what is selected is a text of that name, and "9" is above "12". */
