@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One limit of a request that meets shared ones. */
+#include "base/checked.h"
 #include "core/share/split.h"
 #include "engine/fallback.h"
 #include "engine/gossip_host.h"
@@ -169,7 +170,8 @@ void weir_part_undo(struct weir_ask *ask, struct weir_part *part, const struct w
 
 /* ---- on_failure ---- */
 
-/* By this node's share. What only the share can never hold may pass when the engine is back. */
+/* By this node's share. The engine may be back any moment, and admit what the share refuses: no wait told is longer
+ * than where on_failure is closed, and only what the whole limit can never hold waits in vain. */
 static void decide_by_share(struct weir_ask *ask, struct weir_part *part, const struct weir_time *time)
 {
     const struct weir_rule *rule = part->rule;
@@ -181,8 +183,10 @@ static void decide_by_share(struct weir_ask *ask, struct weir_part *part, const 
         part->verdict = (struct weir_verdict){ .capacity = whole, .retry_after_ns = WEIR_NEVER };
     else if (part->verdict.admitted && charges)
         part->charged = WEIR_PART_LOCAL;
-    if (part->verdict.retry_after_ns == WEIR_NEVER && part->charge.cost <= whole)
-        part->verdict.retry_after_ns = WEIR_ASK_RETRY_NS;
+    if (part->verdict.admitted || part->charge.cost > whole)
+        return;
+    part->verdict.retry_after_ns = weir_min_u64(part->verdict.retry_after_ns, WEIR_ASK_RETRY_NS);
+    part->verdict.next_after_ns = weir_min_u64(part->verdict.next_after_ns, WEIR_ASK_RETRY_NS);
 }
 
 /* The engine is well, and others were faster at this key: no failure, so on_failure has no say. */

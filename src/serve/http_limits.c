@@ -4,6 +4,7 @@
  * ended. And /readyz, which says the same in a few words. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "engine/lock/keeper.h"
@@ -155,6 +156,25 @@ static void add_readiness(struct weir_text *text, const struct weir_loop *loop, 
         weir_text_lit(text, "ready\n");
 }
 
+/* A node that is not heard still counts: gossiped limits admit less without it. */
+static void add_gossip(struct weir_text *text, struct weir_gossip_host *host)
+{
+    struct weir_gossip_member members[WEIR_NODES_MAX];
+    const struct weir_time now = weir_time_read();
+    size_t count = host ? weir_gossip_host_members(host, &now, members, WEIR_NODES_MAX) : 0, others = 0, heard = 0;
+    for (size_t i = 0; i < count; i++) {
+        others += strcmp(members[i].state, "self") != 0;
+        heard += strcmp(members[i].state, "alive") == 0;
+    }
+    if (heard == others)
+        return;
+    weir_text_lit(text, "gossip hears ");
+    weir_text_u64(text, heard);
+    weir_text_lit(text, " of ");
+    weir_text_u64(text, others);
+    weir_text_lit(text, " other nodes; GET /v1/nodes says which\n");
+}
+
 /* Whoever may connect may ask, so it names no file: GET /v1/limits does, to those with a right. */
 static void add_configuration(struct weir_text *text, const struct weir_limits *limits)
 {
@@ -183,6 +203,7 @@ void weir_http_readyz(struct weir_http_call *call)
     if (verbose) {
         const struct weir_limits limits = in_force(loop->shared, loop->setup, said, sizeof(said));
         add_configuration(&text, &limits);
+        add_gossip(&text, loop->shared->gossip);
     }
     weir_http_reply_body(call, draining ? 503 : 200, WEIR_HTTP_PLAIN, "", &text);
 }

@@ -204,6 +204,11 @@ static void look_at_member(struct weir_watch *watch, const struct weir_nodes_mem
                          alive ? WEIR_LOG_INFO : WEIR_LOG_WARN, alive ? "node_alive" : "node_gone", "node %s is %s%s",
                          member->name, strcmp(member->state, "unknown") == 0 ? "not heard of" : member->state,
                          strcmp(member->state, "suspect") == 0 ? ": nothing is heard of it" : "");
+    if (member->epoch)
+        weir_watch_state(watch, (struct weir_subject){ "node_start", member->name },
+                         (unsigned)(member->epoch ^ member->epoch >> 32), true, WEIR_LOG_INFO, "node_restarted",
+                         "node %s has started anew: what it admitted and had not told is counted as its share",
+                         member->name);
 }
 
 static void look_at_gossip(struct weir_watch *watch, const struct weir_nodes_gossip *gossip)

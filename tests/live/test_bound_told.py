@@ -64,6 +64,20 @@ class Told(unittest.TestCase):
                         self.assertGreaterEqual(now, calm[name] + COUNT)
                         self.assertLess(now, calm[name] + COUNT + 10)
 
+    def test_the_wait_told_is_no_longer_than_the_engine_may_be_away(self):
+        """Not the share's own wait, hours of a quota: the engine may be back any moment."""
+        with start(config(self.redis.port, limit('api', '5/day', sharing='exact', on_failure='local', key='[api]',
+                                                 algorithm='fixed_window'))) as weir:
+            wait_for(lambda: not bound(weir, 'api')[1], 'the engine does not answer')
+            self.redis.pause()
+            wait_for(lambda: check(weir, api='bob')[1]['limits'][0].get('fallback'), 'no fallback')
+            status, told = check(weir, api='ada')[:2]
+            self.assertEqual((status, told['limits'][0]['fallback'], told['remaining']), (429, 'local', 0))
+            self.assertIn(told['retry_after_ms'], range(1, 1001))
+            self.assertEqual(check(weir, cost=6, api='ada')[1]['retry_after_ms'], -1)  # never, engine or not
+            self.redis.resume()
+            wait_for(lambda: check(weir, api='ada')[1]['admitted'], 'the engine does not answer')
+
     def test_with_losses_counted_in(self):
         with start(config(self.redis.port, limit('api', f'{COUNT}/day', sharing='exact', on_failure='closed',
                                                  key='[api]'))) as weir:

@@ -3,6 +3,7 @@
 """Nodes that gossip and start again under traffic: none is left with keys that stay empty, none mints."""
 import contextlib
 import signal
+import time
 import unittest
 import urllib.request
 
@@ -74,9 +75,12 @@ class Start(unittest.TestCase):
             try:
                 self.assertLessEqual(sum(ask_many(nodes['a'].resp, 'hot', ['ada'], 2 * SLACK).values()), SLACK + 10)
                 self.assertGreater(gossip(nodes['a'])['refused_slack'], 0)
+                wait_for(lambda: 'gossip hears 0 of 2 other nodes' in self.ready(nodes['a'], '?verbose'))
+                self.assertEqual(self.ready(nodes['a']), 'ready\n')
             finally:
                 for name in ('b', 'c'):
                     nodes[name].process.send_signal(signal.SIGCONT)
+            wait_for(lambda: 'gossip hears' not in self.ready(nodes['a'], '?verbose'))
 
     def test_the_bound_told_counts_the_crashes_of_others(self):
         with Nodes(config(LIMIT)) as nodes:
@@ -90,13 +94,27 @@ class Start(unittest.TestCase):
                 wait_for(lambda crashes=crashes: self.bound(nodes['a']) == calm + crashes * SLACK,
                          text=f'{self.bound(nodes["a"])} is told')
 
+    def test_the_log_tells_that_another_has_started_anew(self):
+        with Nodes(config(LIMIT)) as nodes:
+            for _ in range(5):  # a start that nobody had looked at is not known to be another one
+                wait_for(lambda: all(gossip(node)['synced'] for node in nodes.nodes.values()))
+                epochs = {one['name']: one['epoch'] for one in gossip(nodes['a'])['members']}
+                nodes['b'].process.kill()
+                nodes['b'].stop()
+                nodes.start('b')
+                wait_for(lambda epochs=epochs: epochs['b'] != gossip(nodes['a'])['members'][1]['epoch'])
+                wait_for(lambda: gossip(nodes['b'])['synced'])
+                time.sleep(1.5)  # the log looks once a second
+            self.assertIn('info node_restarted: node a: node b has started anew', nodes['a'].output())
+            self.assertNotIn('node c has started anew', nodes['a'].output())
+
     @staticmethod
     def bound(node):
         return get_json(node.http, '/v1/limits')['limits'][0]['overshoot_max']
 
     @staticmethod
-    def ready(node):
-        with urllib.request.urlopen(f'http://127.0.0.1:{node.http}/readyz', timeout=60) as answer:
+    def ready(node, query=''):
+        with urllib.request.urlopen(f'http://127.0.0.1:{node.http}/readyz{query}', timeout=60) as answer:
             return answer.read().decode()
 
 

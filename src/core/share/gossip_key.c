@@ -291,6 +291,7 @@ static void refuse_by_slack(const struct weir_gossip *node, const struct weir_go
     weir_u128 wait = missing / key->limit->count + (missing % key->limit->count != 0);
     uint64_t wait_ns = (uint64_t)(wait < UINT64_MAX ? wait : UINT64_MAX - 1);
     v->retry_after_ns = weir_max_u64(v->retry_after_ns, wait_ns);
+    v->reset_after_ns = weir_max_u64(v->reset_after_ns, wait_ns);
     v->next_after_ns = weir_max_u64(v->next_after_ns, 1);
 }
 
