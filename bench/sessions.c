@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "core/session/route.h"
-#include "engine/session/signer.h"
+#include "sessions/signer.h"
 
 #define CHUNK 4096
 #define SERVERS_MAX 16

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/gossip_host.h"
+#include "limits/gossip_host.h"
 #include "wire/gossip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

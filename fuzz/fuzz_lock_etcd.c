@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/lock/etcd_inside.h"
+#include "locks/etcd_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 void __wrap_weir_etcd_http_start(struct weir_etcd_http *http, struct weir_etcd_call *call, const char *path,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/lock/postgres_text.h"
+#include "locks/postgres_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/redis/cluster.h"
-#include "engine/redis/give_back.h"
-#include "engine/redis/sentinel.h"
+#include "limits/redis/cluster.h"
+#include "limits/redis/give_back.h"
+#include "limits/redis/sentinel.h"
 
 #define LINKS_MAX 8
 #define REQUESTS 4

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/revision_talk.h"
+#include "limits/revision_talk.h"
 #include "wire/gossip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

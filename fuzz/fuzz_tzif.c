@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "engine/calendar.h"
-#include "engine/zone.h"
+#include "limits/calendar.h"
+#include "limits/zone.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

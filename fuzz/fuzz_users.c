@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/session/users_inside.h"
-#include "engine/session/users_redis_url.h"
-#include "engine/session/users_value.h"
+#include "sessions/users_inside.h"
+#include "sessions/users_redis_url.h"
+#include "sessions/users_value.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "engine/lock/witness.h"
+#include "locks/witness.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

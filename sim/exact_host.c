@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exact as a server runs it: the bytes of the script's calls and what becomes of its replies (engine/redis/script.h),
- * the breaker, the fallback (engine/fallback.h), and the newest definitions of limits through the engine. What
- * serve/ask.c and engine/redis/request.c do between them is here in short: one key, or two limits at once, in one slot.
+ * exact as a server runs it: the bytes of the script's calls and what becomes of its replies (limits/redis/script.h),
+ * the breaker, the fallback (limits/fallback.h), and the newest definitions of limits through the engine. What
+ * serve/ask.c and limits/redis/request.c do between them is here in short: one key, or two limits at once, in one slot.
  * A quarter of the runs refuse while the engine is away (on_failure: closed), the others decide by their shares. */
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "engine/fallback.h"
+#include "limits/fallback.h"
 #include "sim/modes.h"
 #include "sim/script_node.h"
 

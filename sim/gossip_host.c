@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gossip as a server runs it: engine/gossip_host.h, with its table of keys, its datagrams and their authentication, its
+ * gossip as a server runs it: limits/gossip_host.h, with its table of keys, its datagrams and their authentication, its
  * budget of bytes and its membership, over a network that fails. Other keys are beside the one that is checked. */
-#include "engine/gossip_host.h"
+#include "limits/gossip_host.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Locks in virtual time: clients; one to three weirs, each with the lock manager that weir serve runs (the keeper of
- * src/engine/lock, with its queues, its batches and its timers); a store, embedded in one weir or shared by all of
+ * src/locks, with its queues, its batches and its timers); a store, embedded in one weir or shared by all of
  * them; a resource of 1 to 5 replicas by core/lease/quorum.h. Clients pause, in the middle of a write too, wait for
  * the lock, come again over a new connection, go away, hold too long, and look; messages are late and get lost;
  * clocks run at different rates and wall clocks step; weirs stop, and are killed between commit and answer; the store

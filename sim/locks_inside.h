@@ -10,7 +10,7 @@
 #include "core/lease/incarnation.h"
 #include "core/lease/permits.h"
 #include "core/lease/quorum.h"
-#include "engine/lock/keeper_inside.h"
+#include "locks/keeper_inside.h"
 #include "sim/locks.h"
 #include "sim/queue.h"
 #include "sim/random.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The store of locks: core/lease behind what an engine promises (engine/lock/engine.h), up to its failovers. It takes
+ * The store of locks: core/lease behind what an engine promises (locks/engine.h), up to its failovers. It takes
  * the place of sqlite, etcd and PostgreSQL, whose own code is not simulated. */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A weir with locks: the keeper of src/engine/lock, as it is, whose turns are taken here in virtual time. Between a
+ * A weir with locks: the keeper of src/locks, as it is, whose turns are taken here in virtual time. Between a
  * turn's two halves the batch is with the store, and requests come and go; it may be lost on its way, late, or decided
  * when nobody waits for it any more. What serve/locks.c does around the keeper (quick first, who is superseded, a grant
  * that nobody took) is done here too. */

@@ -11,7 +11,7 @@ extern const struct weir_sim_mode weir_sim_leased;
 extern const struct weir_sim_mode weir_sim_batched;
 extern const struct weir_sim_mode weir_sim_split;
 extern const struct weir_sim_mode weir_sim_gossip;
-/* The same with the code of engine/ around it that a server runs. */
+/* The same with the code of limits/ around it that a server runs. */
 extern const struct weir_sim_mode weir_sim_leased_host;
 extern const struct weir_sim_mode weir_sim_batched_host;
 extern const struct weir_sim_mode weir_sim_gossip_host;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call's bytes are read by engine/redis/layout.h, the values under its keys by engine/redis/value.h;
+ * A call's bytes are read by limits/redis/layout.h, the values under its keys by limits/redis/value.h;
  * weir_ledger_decide decides, and the reply's first letter says what was done. Values are named by a SipHash where the
  * script takes SHA1. Called by script_node.c, and by tests/redis/real.c beside the script itself. */
 #include "sim/script_double.h"
@@ -9,7 +9,7 @@
 
 #include "base/siphash.h"
 #include "core/limit/ticks.h"
-#include "engine/redis/value.h"
+#include "limits/redis/value.h"
 
 #define MARGIN_NS WEIR_NS_PER_SECOND /* as plain.lua has it */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A Redis that runs weir's script, as nodes see it: the values under its keys, which expire, the definitions of limits
- * beside them, and what the script answers to the bytes of a call (engine/redis/layout.h). Here core decides in the
+ * beside them, and what the script answers to the bytes of a call (limits/redis/layout.h). Here core decides in the
  * script's place; tests/redis puts a Redis with the script itself there, under the same plans, and compares the two. Of
  * the script's verbs it knows those that requests and nodes' asks need. State is plain bytes. */
 #ifndef WEIR_SIM_SCRIPT_DOUBLE_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "core/share/ledger.h"
-#include "engine/redis/layout.h"
+#include "limits/redis/layout.h"
 #include "sim/run.h"
 
 #define WEIR_SIM_SCRIPT_KEYS 12

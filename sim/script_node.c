@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Three parts: messages (letters) between a node and the engine; the definitions of limits, from the node's file or
- * newer ones from engine/revisions.h; and notes, which read or write a definition at the engine and may be lost. Called
+ * newer ones from limits/revisions.h; and notes, which read or write a definition at the engine and may be lost. Called
  * by the modes exact_host.c and share_hosts.c, where requests are decided. */
 #include "sim/script_node.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the nodes of a mode have in common whose engine runs weir's script (sim/script_double.h): the messages, and the
- * definitions of their limits: a file, of which the check's limit is reloaded; engine/revisions.h, which knows the
- * newest; and engine/revisor.h, which tells the engine, and hears from it. */
+ * definitions of their limits: a file, of which the check's limit is reloaded; limits/revisions.h, which knows the
+ * newest; and limits/revisor.h, which tells the engine, and hears from it. */
 #ifndef WEIR_SIM_SCRIPT_NODE_H
 #define WEIR_SIM_SCRIPT_NODE_H
 
-#include "engine/redis/script.h"
-#include "engine/revisor.h"
+#include "limits/redis/script.h"
+#include "limits/revisor.h"
 #include "sim/script_double.h"
 #include "sim/world.h"
 

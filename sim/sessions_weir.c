@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One weir: a poller for each server, which asks as src/engine/session/poller.c does, and the health that production
+ * One weir: a poller for each server, which asks as src/sessions/poller.c does, and the health that production
  * makes of the answers. */
 #include <string.h>
 

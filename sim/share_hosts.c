@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * leased and batched as a server runs them: engine/share_host.h, with its table of keys, its asks, its deadlines and
+ * leased and batched as a server runs them: limits/share_host.h, with its table of keys, its asks, its deadlines and
  * its waiters, over a network that fails; and its asks as the script's calls, by which a limit that was reloaded is
  * carried over. Other keys crowd the one that is checked out of the table; now and then all limits are retired. */
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "engine/share_host.h"
+#include "limits/share_host.h"
 #include "sim/modes.h"
 #include "sim/script_node.h"
 

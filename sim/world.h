@@ -6,7 +6,7 @@
  * ---- How a mode plugs in ----
  *
  * A mode is a table of functions (struct weir_sim_mode). Ours host core/share (sim/node_host.c and others), or run the
- * hosts of engine/ that do (sim/share_hosts.c, sim/gossip_host.c); a naive one is a few lines. GET, then INCR, say:
+ * hosts of limits/ that do (sim/share_hosts.c, sim/gossip_host.c); a naive one is a few lines. GET, then INCR, say:
  *
  *     struct ask { uint32_t request; bool incr; uint64_t count; };
  *     static enum weir_sim_say request(sim, node, state, r)       a client asks

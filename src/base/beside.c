@@ -2,7 +2,7 @@
  *
  * The program's folder is that of /proc/self/exe; the folders of `make install` are compiled in (base/meson.build),
  * each as a full path and as seen from the program's folder. Called by cli/apart.c for the programs behind `weir sim`
- * and `weir reads`, and by engine/module/module.c for modules. */
+ * and `weir reads`, and by modules/module.c for modules. */
 #include "base/beside.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * A binary heap in an array that begins at 1. Each member knows its place in it, so that its moment can be changed or
  * removed without a search. Called by the event loop's timers (serve/timer.c), by the lock keeper
- * (engine/lock/keeper*.c) and by the keys of shared limits (engine/share_keys.c). */
+ * (locks/keeper*.c) and by the keys of shared limits (limits/share_keys.c). */
 #include "base/due.h"
 
 #include "base/assert.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verb `weir fence file`, called by main.c. It reads the arguments, calls engine/lock/fence_dir.c, and turns the
+ * The verb `weir fence file`, called by main.c. It reads the arguments, calls locks/fence_dir.c, and turns the
  * error into an exit code and a line on standard error. How files in a folder keep older holders out is explained in
  * fence_dir.h. No server is asked: the fencing token comes from --fence or from WEIR_FENCE, which lock_run.c sets for
  * its command. */
@@ -14,7 +14,7 @@
 
 #include "cli/option.h"
 #include "cli/verbs.h"
-#include "engine/lock/fence_dir.h"
+#include "locks/fence_dir.h"
 
 #define EXIT_UNKNOWN 3
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thin layer over engine/session/ask.h, which uses libpq without blocking and keeps the deadline. It makes one line
+ * A thin layer over net/postgres_ask.h, which uses libpq without blocking and keeps the deadline. It makes one line
  * of text of each result: the first value, or the SQLSTATE and message of a refusal. Called by reads_table.c and
  * reads_work.c; reads.c has the name of each server made here. */
 #include "cli/reads_link.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/session/ask.h"
+#include "net/postgres_ask.h"
 #include "weir/error.h"
 
 /* The first line, without what is around it. */

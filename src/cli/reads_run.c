@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order of a check: look at the servers and make the table (reads_table.c), start the pollers of engine/session and
+ * The order of a check: look at the servers and make the table (reads_table.c), start the pollers of sessions and
  * the sessions (reads_work.c), sample the lag until the time is over or a signal comes, end the sessions, drop the
  * table, then count (reads_count.c) and print. The table is dropped before anything is printed, because printing may
  * block. Called by reads.c. */
@@ -17,8 +17,8 @@
 #include "cli/plain.h"
 #include "cli/reads_work.h"
 #include "cli/verbs.h"
-#include "engine/session/ask.h"
-#include "engine/session/servers.h"
+#include "net/postgres_ask.h"
+#include "sessions/servers.h"
 #include "weir/error.h"
 
 #define POLL_NS UINT64_C(20000000)

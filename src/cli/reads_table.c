@@ -15,7 +15,7 @@
 #include "cli/plain.h"
 #include "cli/reads_link.h"
 #include "cli/verbs.h"
-#include "engine/session/ask.h"
+#include "net/postgres_ask.h"
 #include "weir/error.h"
 
 #define SHOWN_TIMEOUT_NS UINT64_C(30000000000)

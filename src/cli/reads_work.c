@@ -17,7 +17,7 @@
 
 #include "base/checked.h"
 #include "cli/reads_link.h"
-#include "engine/session/ask.h"
+#include "net/postgres_ask.h"
 #include "weir/session.h"
 
 #define ANSWER_NS UINT64_C(1000000000) /* to a read or a write, as an application would have it */

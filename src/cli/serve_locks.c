@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The first that is there decides: --locks, then `locks:` of the file, then, for the built-in example only, locks.db in
- * the state directory. Opening is left to the engines (engine/lock/open.h); if the example's locks cannot be opened,
+ * the state directory. Opening is left to the engines (locks/open.h); if the example's locks cannot be opened,
  * the server starts without locks and warns. serve_config.c has the locks chosen here, serve.c has them opened and
  * printed. */
 #include "cli/serve_locks.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include "cli/verbs.h"
-#include "engine/lock/open.h"
+#include "locks/open.h"
 #include "rules/arena.h"
 
 /* ---- the state directory ---- */

@@ -4,7 +4,7 @@
 #ifndef WEIR_CLI_SERVE_LOCKS_H
 #define WEIR_CLI_SERVE_LOCKS_H
 
-#include "engine/lock/engine.h"
+#include "locks/engine.h"
 #include "rules/config.h"
 
 /* Puts --locks (PATH, "off" or NULL: not given) into the configuration, or where that is the built-in example and there

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Called by serve.c before it makes the limiter. What needs PostgreSQL or etcd is a module, and is loaded here
- * (engine/module/module.h), so that a missing one ends the start with a message that names it. SQLite is part of the
+ * (modules/module.h), so that a missing one ends the start with a message that names it. SQLite is part of the
  * program, or was left out when it was built. The engine of locks is opened later, by serve_locks.c. */
 #include "cli/serve_needs.h"
 
 #include <stdio.h>
 
-#include "engine/module/module.h"
+#include "modules/module.h"
 
 static bool load(const char *what, const char *module)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/siphash.h"
-#include "engine/revisions.h"
+#include "limits/revisions.h"
 #include "rules/decode.h"
 #include "rules/limit_decode.h"
 #include "rules/locks_decode.h"

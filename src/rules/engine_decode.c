@@ -2,7 +2,7 @@
  *
  * The section `engine:`, called by config.c through the table of sections: Redis servers, cluster or sentinels,
  * passwords, TLS. When all keys are read, redis_check refuses those that contradict each other. Connections are made in
- * engine/redis; `locks:`, which has engines of its own, is read by locks_decode.c. */
+ * limits/redis; `locks:`, which has engines of its own, is read by locks_decode.c. */
 #include <limits.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/zone.h"
+#include "limits/zone.h"
 #include "rules/number.h"
 #include "rules/sharing_decode.h"
 #include "rules/yaml_text.h"

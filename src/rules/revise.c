@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For each limit that nodes share through an engine or by gossip, the newest definition is asked for
- * (engine/revisions.h). If it is not the file's, it is decoded as limits of the file are (limit_decode.c) and takes the
- * limit's place. Which definition is the newest is decided in engine/revisions.c. Called by cli/serve.c at each reload;
+ * (limits/revisions.h). If it is not the file's, it is decoded as limits of the file are (limit_decode.c) and takes the
+ * limit's place. Which definition is the newest is decided in limits/revisions.c. Called by cli/serve.c at each reload;
  * serve/own_limits.c asks which limits these are, serve/server.c whether all are the newest. */
 #include "rules/revise.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Nodes of different rule sets: a configuration as its file has it, with those limits in it whose newest definition
- * (engine/revisions.h) is another node's. docs/reload.md says why. */
+ * (limits/revisions.h) is another node's. docs/reload.md says why. */
 #ifndef WEIR_RULES_REVISE_H
 #define WEIR_RULES_REVISE_H
 
-#include "engine/revisions.h"
+#include "limits/revisions.h"
 #include "rules/config.h"
 
 /* As weir_revision_name_fn has it. */

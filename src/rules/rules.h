@@ -24,7 +24,7 @@
 #ifndef WEIR_RULES_RULES_H
 #define WEIR_RULES_RULES_H
 
-#include "engine/remote.h"
+#include "limits/remote.h"
 #include "observe/metrics.h"
 #include "rules/config.h"
 #include "wire/ratelimit.h"

@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
-#include "engine/fallback.h"
+#include "limits/fallback.h"
 #include "observe/metrics.h"
 #include "serve/cell.h"
 #include "serve/loop.h"

@@ -14,7 +14,7 @@
 #ifndef WEIR_SERVE_ASK_H
 #define WEIR_SERVE_ASK_H
 
-#include "engine/share_host.h"
+#include "limits/share_host.h"
 #include "serve/decide.h"
 
 #define WEIR_ASKS_MAX 8192                         /* under way per loop; one more falls back at once */

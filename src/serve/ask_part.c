@@ -3,8 +3,8 @@
  * One limit of a request that meets shared ones. */
 #include "base/checked.h"
 #include "core/share/split.h"
-#include "engine/fallback.h"
-#include "engine/gossip_host.h"
+#include "limits/fallback.h"
+#include "limits/gossip_host.h"
 #include "serve/ask.h"
 #include "serve/loop.h"
 #include "serve/permit.h"

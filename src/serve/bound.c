@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adds to the bound of calm times what on_failure may have admitted (engine/fallback.c); one capacity for each time the
+ * Adds to the bound of calm times what on_failure may have admitted (limits/fallback.c); one capacity for each time the
  * engine lost state or, with gossip, one slack for each crash of another node; and one slack while this process is
  * younger than the limit's time to fill (for a split limit only this, with the share's capacity). Called by
  * http_check.c for a verdict and by http_limits.c for the largest bound of a limit. */
@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 #include "core/share/gossip.h"
-#include "engine/gossip_host.h"
+#include "limits/gossip_host.h"
 
 /* Each loss of the engine's state may have admitted one capacity more; each crash of a node that gossips, one slack. */
 static uint64_t lost(const struct weir_loop *loop, const struct weir_rule *rule, uint64_t fill_ns, uint64_t now_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One UDP socket for two protocols: a datagram goes to the talk of revisions (engine/revision_talk.c) first and, if it
- * is not of that kind, to the gossip host (engine/gossip_host.c). One timer runs at the earlier of the times that the
+ * One UDP socket for two protocols: a datagram goes to the talk of revisions (limits/revision_talk.c) first and, if it
+ * is not of that kind, to the gossip host (limits/gossip_host.c). One timer runs at the earlier of the times that the
  * two ask for. Created, told of reloads and closed by server.c. The bytes of a gossip datagram are in wire/gossip.c. */
 #include "serve/gossip.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The UDP socket of gossip, on the server's own loop: datagrams to engine/gossip_host.h and back, and its turns. The
+ * The UDP socket of gossip, on the server's own loop: datagrams to limits/gossip_host.h and back, and its turns. The
  * loops that serve only decide at the host.
  *
  * Thread rule: the thread of the server's loop; the host: any. */
@@ -9,8 +9,8 @@
 
 #include <uv.h>
 
-#include "engine/gossip_host.h"
-#include "engine/revision_talk.h"
+#include "limits/gossip_host.h"
+#include "limits/revision_talk.h"
 #include "rules/rules.h"
 
 struct weir_gossip_server;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/lock/keeper.h"
+#include "locks/keeper.h"
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
 #include "serve/bound.h"

@@ -2,7 +2,7 @@
  *
  * The way of an ask: it is submitted to the keeper; the keeper's thread puts it into the inbox of its loop and wakes
  * the loop (uv_async); the loop calls `then`. What the keeper can answer at once skips the inbox. One mutex guards all
- * inboxes and asks. Called by resp_later.c, http_locks.c, loop.c and server.c; engine/lock/keeper.c decides who gets a
+ * inboxes and asks. Called by resp_later.c, http_locks.c, loop.c and server.c; locks/keeper.c decides who gets a
  * lock. */
 #include "serve/locks.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "core/lease/incarnation.h"
-#include "engine/lock/keeper.h"
+#include "locks/keeper.h"
 #include "serve/loop.h"
 
 /* An answer that has come is in its inbox until the loop takes it. */

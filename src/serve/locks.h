@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the loops and the keeper of locks (engine/lock/keeper.h): a loop asks, the keeper's thread answers, and the
+ * Between the loops and the keeper of locks (locks/keeper.h): a loop asks, the keeper's thread answers, and the
  * answer comes back to the loop that asked, through its inbox.
  *
  * An ask belongs to a connection. If that goes before it has its answer, the ask leaves the queue, and a grant that
@@ -10,7 +10,7 @@
 #ifndef WEIR_SERVE_LOCKS_H
 #define WEIR_SERVE_LOCKS_H
 
-#include "engine/lock/engine.h"
+#include "locks/engine.h"
 
 struct weir_loop;
 struct weir_keeper_state;

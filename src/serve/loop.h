@@ -53,7 +53,7 @@ struct weir_counters {
 };
 
 struct weir_holds;           /* serve/hold.h */
-struct weir_gossip_host;     /* engine/gossip_host.h */
+struct weir_gossip_host;     /* limits/gossip_host.h */
 struct weir_lock_service;    /* serve/locks.h */
 struct weir_session_service; /* serve/sessions.h */
 

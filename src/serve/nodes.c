@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "engine/gossip_host.h"
-#include "engine/lock/keeper.h"
+#include "limits/gossip_host.h"
+#include "locks/keeper.h"
 #include "serve/locks.h"
 
 struct weir_nodes_view {

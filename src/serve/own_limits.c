@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes the limits that have revisions from the configuration to engine/revisions.c, under the node's name or, where
+ * Passes the limits that have revisions from the configuration to limits/revisions.c, under the node's name or, where
  * the configuration has none, the host's. Called by server.c at the start and after each reload of the file. How the
  * definitions of other nodes get into a configuration is in rules/revise.c. */
 #include "serve/own_limits.h"

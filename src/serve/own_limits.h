@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What this node's file says of limits that have revisions (engine/revisor.h). Thread rule: the server's thread. */
+ * What this node's file says of limits that have revisions (limits/revisor.h). Thread rule: the server's thread. */
 #ifndef WEIR_SERVE_OWN_LIMITS_H
 #define WEIR_SERVE_OWN_LIMITS_H
 
-#include "engine/revisor.h"
+#include "limits/revisor.h"
 #include "rules/config.h"
 
 /* A revisor with the limits of the file that the node starts with. WEIR_ENOMEM. */

@@ -15,7 +15,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/plural.h"
-#include "engine/fallback.h"
+#include "limits/fallback.h"
 #include "observe/metrics.h"
 #include "rules/revise.h"
 #include "serve/await.h"

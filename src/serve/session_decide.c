@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Turns a route and a snapshot into the question that core/session/policy.c decides, and its answer into a server, the
- * text of the check (engine/session/check_text.c) and the time for which the route holds. A refusal also names the
+ * text of the check (sessions/check_text.c) and the time for which the route holds. A refusal also names the
  * servers that were left out and the one that `behind: stale` would read. Called by sessions_work.c. */
 #include "serve/session_decide.h"
 

@@ -10,8 +10,8 @@
 #ifndef WEIR_SERVE_SESSION_DECIDE_H
 #define WEIR_SERVE_SESSION_DECIDE_H
 
-#include "engine/session/check_text.h"
-#include "engine/session/servers.h"
+#include "sessions/check_text.h"
+#include "sessions/servers.h"
 #include "wire/session.h"
 
 /* Of one route: what was asked, and when. Times are of CLOCK_MONOTONIC. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the loops and the servers of sessions (engine/session): a loop asks, and what cannot be answered at once is
+ * Between the loops and the servers of sessions (sessions): a loop asks, and what cannot be answered at once is
  * answered later, through the inbox of the loop that asked.
  *
  * Three kinds of threads beside the pollers: the loops decide what needs no more than the latest snapshot; one watcher

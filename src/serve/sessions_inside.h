@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <uv.h>
 
-#include "engine/session/shown.h"
-#include "engine/session/signer.h"
-#include "engine/session/users.h"
 #include "serve/sessions.h"
+#include "sessions/shown.h"
+#include "sessions/signer.h"
+#include "sessions/users.h"
 
 #define WEIR_SESSION_WORKERS 8 /* users that are asked for at once */
 

@@ -172,7 +172,7 @@ static bool is_known_run(const struct weir_snapshot *snapshot, uint64_t run)
 }
 
 /* Whether a server of ours may have shown that: nobody has more than some server has. What a client brings for a user
- * is believed no further, because it may come to count for others (engine/session/users.h). */
+ * is believed no further, because it may come to count for others (sessions/users.h). */
 static bool is_believable(const struct weir_snapshot *snapshot, const struct weir_place *place)
 {
     uint64_t position = 0;
@@ -224,7 +224,7 @@ static bool places_add(struct weir_session_ask *ask, const struct weir_snapshot 
     return true;
 }
 
-/* A standby told no timeline: its poller asks it, after the place was seen (engine/session/shown.h). */
+/* A standby told no timeline: its poller asks it, after the place was seen (sessions/shown.h). */
 static bool lacks_timeline(const struct weir_session_ask *ask)
 {
     for (unsigned i = 0; i < ask->shown_count; i++)

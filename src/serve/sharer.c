@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A timer copies, every 100 ms, the state of the engine and of the host into the picture, under a lock, for other
- * threads; in the first loop it also runs the revisor (engine/revisor.c). At the end this waits until no request is
+ * threads; in the first loop it also runs the revisor (limits/revisor.c). At the end this waits until no request is
  * under way, lets the host settle for up to 2 s, and closes the connection to the engine. Called by loop.c; how a
  * request uses the engine and the host is in ask.c. */
 #include "serve/sharer.h"
@@ -12,7 +12,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
-#include "engine/redis/redis.h"
+#include "limits/redis/redis.h"
 #include "serve/ask.h"
 #include "serve/loop.h"
 

@@ -9,9 +9,9 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "engine/fallback.h"
-#include "engine/remote.h"
-#include "engine/share_host.h"
+#include "limits/fallback.h"
+#include "limits/remote.h"
+#include "limits/share_host.h"
 #include "rules/config.h"
 #include "serve/timer.h"
 

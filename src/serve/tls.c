@@ -2,7 +2,7 @@
  *
  * The settings and errors of OpenSSL: TLS 1.2 takes ciphers with forward secrecy only, ALPN selects http/1.1, an idle
  * connection gives its buffers back, and a failed read or write becomes an errno as of recv and send. Called by setup.c
- * (certificate), conn.c (accept) and conn_socket.c (bytes); TLS towards the engine is in engine/redis/tls.c. */
+ * (certificate), conn.c (accept) and conn_socket.c (bytes); TLS towards the engine is in net/redis_tls.c. */
 #include "serve/tls.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * One mapping, in blocks of 64 bytes. A byte for each block says what begins there: a free ring, one in use, or
  * nothing. Free rings of a size are a doubly linked list through their own first words. Called by the limiter
- * (engine/entry.c, define.c, limiter.c); what is in a ring is core/limit/log.c and concurrency.c. */
+ * (limits/entry.c, define.c, limiter.c); what is in a ring is core/limit/log.c and concurrency.c. */
 #include "table/logs.h"
 
 #include <stdlib.h>

@@ -286,7 +286,7 @@ enum weir_hold {
     WEIR_HOLD_OK,
     WEIR_HOLD_ABSENT, /* WEIR_ABSENT_LEAVE, and the key has no entry */
     WEIR_HOLD_FULL,   /* no place for a newcomer */
-    WEIR_HOLD_STALE,  /* engine/entry.c: the limit is of a set that is gone */
+    WEIR_HOLD_STALE,  /* limits/entry.c: the limit is of a set that is gone */
 };
 
 enum weir_absent {

@@ -2,7 +2,7 @@
  *
  * The writer leaves room for the head, appends words, and fills in head and MAC at the end. The reader checks size and
  * first bytes, then the MAC, then the head; words are read one at a time. Each number has one form. Called by
- * engine/gossip_talk.c; revisions.c and revision_talk.c there sign with the same MAC. */
+ * limits/gossip_talk.c; revisions.c and revision_talk.c there sign with the same MAC. */
 #include "wire/gossip.h"
 
 #include <openssl/crypto.h>

@@ -2,7 +2,7 @@
  *
  * A permit's bytes are the number, how many keys count, the keys, and a SipHash of all that, shown as hexadecimal
  * digits. Each key is XORed with a SipHash of the number and the key's index, so that it looks different in each
- * permit. Called by serve/permit.c; whether the permit is still out is known to the limiter (engine/permit.c). */
+ * permit. Called by serve/permit.c; whether the permit is still out is known to the limiter (limits/permit.c). */
 #include "wire/permit.h"
 
 #include "base/assert.h"

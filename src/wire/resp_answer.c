@@ -2,7 +2,7 @@
  *
  * A loop over values with a count of those that are still to come, to which each array adds its own: nothing is
  * recursive. An answer that is not whole is read from the front next time. Called by client/link.c, which talks to a
- * weir; replies of Redis are read in engine/redis/reply.c. */
+ * weir; replies of Redis are read in net/redis_reply.c. */
 #include "wire/resp_answer.h"
 
 #include <stdbool.h>

@@ -69,7 +69,7 @@ class Planted(unittest.TestCase):
         self.expect('src/wire/planted.c', 'includes upward: serve/loop.h', '#include "serve/loop.h"\n')
 
     def test_upward_by_one_floor(self):
-        self.expect('src/engine/planted.h', 'includes upward: rules/rules.h', '#include "rules/rules.h"\n')
+        self.expect('src/limits/planted.h', 'includes upward: rules/rules.h', '#include "rules/rules.h"\n')
 
     def test_upward_in_angle_brackets(self):
         self.expect('src/wire/planted.c', 'includes upward', '#include <serve/loop.h>\n')
@@ -78,7 +78,7 @@ class Planted(unittest.TestCase):
         self.expect('src/wire/planted.c', 'includes upward', '  #  include "serve/loop.h"\n')
 
     def test_sideways(self):
-        self.expect('src/observe/planted.c', 'includes upward', '#include "engine/planted.h"\n')
+        self.expect('src/observe/planted.c', 'includes upward', '#include "limits/planted.h"\n')
 
     def test_downward_and_own_folder_are_fine(self):
         self.nothing('src/serve/planted.c',

@@ -19,7 +19,7 @@ class Objects(unittest.TestCase):
 
     def test_the_build_is_looked_at(self):
         floors = set(objects.objects(BUILD).values())
-        self.assertLessEqual({'base', 'core', 'wire', 'table', 'engine', 'rules', 'serve', 'cli'}, floors)
+        self.assertLessEqual({'base', 'core', 'wire', 'table', 'limits', 'locks', 'sessions', 'net', 'rules', 'serve', 'cli'}, floors)
         table = objects.symbols(list(objects.objects(BUILD)))
         named = {name for listed in table.values() for name, kind, _ in listed if kind == 'T'}
         self.assertIn('weir_table_hold', named)
@@ -43,7 +43,7 @@ class Planted(unittest.TestCase):
         self.assertEqual(objects.check(self.root), ['codec.c.o: wire/ (floor 2) needs weir_loop of serve/ (floor 6)'])
 
     def test_an_extern_sideways(self):
-        self.compiled('engine', 'limiter', 'int weir_limiter(void) { return 1; }')
+        self.compiled('limits', 'limiter', 'int weir_limiter(void) { return 1; }')
         self.compiled('observe', 'counts', 'extern int weir_limiter(void); int weir_counts(void) { return weir_limiter(); }')
         self.assertEqual(len(objects.check(self.root)), 1)
 

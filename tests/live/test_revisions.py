@@ -30,7 +30,7 @@ def mac(secret, data):
 
 
 def signed_definition(text, number, node, before=b'', secret=SECRET):
-    """The bytes by which nodes tell each other a limit's definition (src/engine/revisions.c), after those of `before`.
+    """The bytes by which nodes tell each other a limit's definition (src/limits/revisions.c), after those of `before`.
     """
     data = b'WRV1' + struct.pack('>QQ', number, 0) + mac(secret, text)[:8] + bytes([len(node)]) + node
     data += bytes([1 if before else 0]) + before[20:28] + struct.pack('>I', len(text)) + text

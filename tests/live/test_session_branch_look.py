@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One look at the branch table (deploy/reads/branches.sql, src/engine/session/branch_table.c), each condition of its
+"""One look at the branch table (deploy/reads/branches.sql, src/sessions/branch_table.c), each condition of its
 statements by itself: on one server, which was promoted once, with the table made anew for each test."""
 import subprocess
 import unittest

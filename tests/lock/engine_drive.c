@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/lock/open.h"
+#include "locks/open.h"
 
 static uint64_t now_ns(void)
 {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/lock/keeper.h"
 #include "lock_world.h"
+#include "locks/keeper.h"
 
 static struct weir_keeper *keeper;
 

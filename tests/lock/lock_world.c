@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/lock/open.h"
+#include "locks/open.h"
 
 struct lock_world lock_world;
 

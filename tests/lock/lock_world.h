@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/lock/engine.h"
+#include "locks/engine.h"
 
 #define SECOND UINT64_C(1000000000)
 #define TTL (60 * SECOND)

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/lock/open.h"
+#include "locks/open.h"
 #include "sqlite_disk.h"
 
 static char bytes[1 << 20], bytes_after[1 << 20];

@@ -22,14 +22,14 @@ from schemata import alone, crosses
 TARGETS = {
     'core': ('src/core/*/*.c',),
     'table': ('src/table/*.c',),
-    'hosts': ('src/engine/fallback.c', 'src/engine/gossip_host.c', 'src/engine/gossip_talk.c', 'src/base/due.c',
-              'src/engine/lock/keeper*.c', 'src/engine/lock/witness.c', 'src/engine/session/pool.c',
-              'src/engine/session/session_[clr]*.c', 'src/engine/share_*.c'),
-    'script': ('src/engine/redis/*.lua',),
-    'servers': ('src/engine/session/poller*.c', 'src/engine/session/servers*.c'),
+    'hosts': ('src/limits/fallback.c', 'src/limits/gossip_host.c', 'src/limits/gossip_talk.c', 'src/base/due.c',
+              'src/locks/keeper*.c', 'src/locks/witness.c', 'src/sessions/pool.c',
+              'src/sessions/session_[clr]*.c', 'src/limits/share_*.c'),
+    'script': ('src/limits/redis/*.lua',),
+    'servers': ('src/sessions/poller*.c', 'src/sessions/servers*.c'),
 }
-# The Redis script's parts, in their order (src/engine/redis/meson.build).
-SCRIPT = tuple(f'src/engine/redis/{name}.lua' for name in ('plain', 'numbers', 'limits', 'decide'))
+# The Redis script's parts, in their order (src/limits/redis/meson.build).
+SCRIPT = tuple(f'src/limits/redis/{name}.lua' for name in ('plain', 'numbers', 'limits', 'decide'))
 FLAGS = ('-Iinclude', '-Isrc', '-I.', '-D_GNU_SOURCE', '-std=c11', '-mcx16')
 
 

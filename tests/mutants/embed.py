@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the place of src/engine/redis/embed.py in a build of mutants: the script as C, and what mutants change of it.
+"""Takes the place of src/limits/redis/embed.py in a build of mutants: the script as C, and what mutants change of it.
 
 A process patches its own copy when it starts; Redis is given that text, under its own SHA1."""
 import hashlib

@@ -8,7 +8,7 @@ import subprocess
 
 FORMS = ('value', 'effect', 'jump', 'before', 'block')
 SWITCH = pathlib.Path('tests/mutants/switch.h')
-EMBED = 'src/engine/redis/embed.py'
+EMBED = 'src/limits/redis/embed.py'
 
 
 def either(site, number, original):

@@ -147,7 +147,7 @@ class Toy(unittest.TestCase):
         self.assertIn(('b.lua', 1, 'dropped statement', ''), changes)
         self.assertIn(('b.lua', 1, 'swapped arguments', 'h, a'), changes)
         self.assertNotIn("'a", ' '.join(site.new for site in found))
-        folder = self.root / 'src/engine/redis'
+        folder = self.root / 'src/limits/redis'
         folder.mkdir(parents=True)
         (folder / 'embed.py').write_text(schemata.script_embed(mutants.items()), encoding='utf-8')
         subprocess.run([sys.executable, folder / 'embed.py', 'a.lua', 'b.lua', 'script.c'], cwd=self.root, check=True)

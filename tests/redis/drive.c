@@ -17,7 +17,7 @@
 #include <uv.h>
 
 #include "base/assert.h"
-#include "engine/redis/redis.h"
+#include "limits/redis/redis.h"
 
 #define LIMITS_MAX 8
 #define SERVERS_MAX 16

@@ -279,7 +279,7 @@ static void note_fresh(struct group *g, struct member *m)
 }
 
 /* The memory engine may forget what is fresh, for its clock never goes back. Where it does, core alone is asked, in the
- * order of engine/decide.c. */
+ * order of limits/decide.c. */
 static void ask_core(struct group *g)
 {
     bool all = true, never = false, peek = g->request.verb == WEIR_REMOTE_PEEK;

@@ -13,7 +13,7 @@
 #include "base/checked.h"
 #include "core/limit/ticks.h"
 #include "core/share/ledger.h"
-#include "engine/redis/script_core.h"
+#include "limits/redis/script_core.h"
 #include "server.h"
 #include "stream.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "engine/redis/layout.h"
+#include "limits/redis/layout.h"
 
 #define MS_NS UINT64_C(1000000)
 #define OFFSET_MS UINT64_C(4000000000000) /* as clock.lua has it */

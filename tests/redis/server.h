@@ -6,7 +6,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "engine/redis/script.h"
+#include "limits/redis/script.h"
 
 struct server {
     redisContext *context;

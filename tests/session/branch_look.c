@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One look at a branch table (engine/session/branch_table.h), for tests: what was shown is believed as it is given.
+ * One look at a branch table (sessions/branch_table.h), for tests: what was shown is believed as it is given.
  * `branch_look CONNINFO TABLE TIMELINE STARTED primary|standby` prints "ok TIMELINE:RUN,RUN …", or the fault. */
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/session/branch_table.h"
+#include "sessions/branch_table.h"
 #include "weir/error.h"
 #include "weir/limit.h"
 

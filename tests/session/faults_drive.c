@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "core/session/token.h"
-#include "engine/session/signer.h"
 #include "faults.h"
+#include "sessions/signer.h"
 #include "weir/error.h"
 
 #define SERVERS_MAX 16

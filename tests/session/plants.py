@@ -10,11 +10,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ARCHIVES = ('engine/session/libweir_session_engine.a', 'engine/session/libweir_session_text.a',
-            'engine/session/libweir_session_signer.a', 'core/libweir_core.a', 'base/libweir_base.a')
+ARCHIVES = ('sessions/libweir_session_engine.a', 'sessions/libweir_session_text.a',
+            'sessions/libweir_session_signer.a', 'core/libweir_core.a', 'base/libweir_base.a')
 
 PLACE, TOKEN, POSITION = (f'core/session/{name}.c' for name in ('place', 'token', 'position'))
-READ, ASK = 'engine/session/session_read.c', 'engine/session/ask.c'
+READ, ASK = 'sessions/session_read.c', 'net/postgres_ask.c'
 
 # Of each: the source, what stands in it once, and what is to stand there instead.
 PLANTS = {
@@ -35,8 +35,8 @@ PLANTS = {
          '    weir_call_end(&call);\n    struct weir_link *open = session->pins[WEIR_PINNED_REPLICA].link;\n'
          '    if (open && (error != 0 || ret_read->conn != open->conn))\n'
          '        PQclear(PQexec(open->conn, "ROLLBACK"));\n'),
-        (READ, '#include "engine/session/session_inside.h"\n',
-         '#include <libpq-fe.h>\n#include "engine/session/session_inside.h"\n'),
+        (READ, '#include "sessions/session_inside.h"\n',
+         '#include <libpq-fe.h>\n#include "sessions/session_inside.h"\n'),
         (ASK, '    case PQTRANS_IDLE:\n', '    case PQTRANS_IDLE:\n    case PQTRANS_INTRANS:\n'),
         (ASK, '    case PQTRANS_ACTIVE:\n    case PQTRANS_INTRANS:\n', '    case PQTRANS_ACTIVE:\n')],
     # What PostgreSQL does that is easily overlooked.

@@ -23,9 +23,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/session/ask.h"
-#include "engine/session/servers.h"
-#include "engine/session/shown.h"
+#include "net/postgres_ask.h"
+#include "sessions/servers.h"
+#include "sessions/shown.h"
 
 #define MS_NS UINT64_C(1000000)
 #define TIMEOUT_NS (2000 * MS_NS)

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/session/users.h"
+#include "sessions/users.h"
 
 #define SYSTEM UINT64_C(77)
 #define THREADS_MAX 16

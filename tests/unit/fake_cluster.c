@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/session/ask.h"
+#include "net/postgres_ask.h"
 
 #define SYSTEM 77
 #define FIRST_POSITION 4096

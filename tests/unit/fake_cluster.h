@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/session/session_inside.h"
 #include "random.h"
+#include "sessions/session_inside.h"
 
 #define FAKE_SERVERS 4
 #define FAKE_RECORDS_MAX 200000

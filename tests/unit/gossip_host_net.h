@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/gossip_host.h"
 #include "fixture.h"
+#include "limits/gossip_host.h"
 #include "wire/gossip.h"
 
 #define NODES 3

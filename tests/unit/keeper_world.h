@@ -17,7 +17,7 @@
 #include <pthread.h>
 
 #include "core/lease/permits.h"
-#include "engine/lock/keeper.h"
+#include "locks/keeper.h"
 #include "random.h"
 
 #define SECOND UINT64_C(1000000000)

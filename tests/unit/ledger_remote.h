@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An engine elsewhere for tests, in this process and in virtual time: ledgers (core/share/ledger.h) behind
- * engine/remote.h, over a network that delays, loses and repeats as it is told. */
+ * limits/remote.h, over a network that delays, loses and repeats as it is told. */
 #ifndef WEIR_TESTS_LEDGER_REMOTE_H
 #define WEIR_TESTS_LEDGER_REMOTE_H
 
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "core/share/ledger.h"
-#include "engine/remote.h"
+#include "limits/remote.h"
 #include "random.h"
 
 #define MS UINT64_C(1000000)

@@ -17,8 +17,8 @@
 #include <cmocka.h>
 #include <libpq-fe.h>
 
-#include "engine/session/branch_table.h"
-#include "engine/session/servers_inside.h"
+#include "sessions/branch_table.h"
+#include "sessions/servers_inside.h"
 #include "weir/error.h"
 
 #define SYSTEM 7

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "base/assert.h"
-#include "engine/session/ask.h"
-#include "engine/session/session_inside.h"
+#include "net/postgres_ask.h"
+#include "sessions/session_inside.h"
 
 #define SYSTEM 7
 #define MS UINT64_C(1000000)

@@ -4,8 +4,8 @@
 #ifndef WEIR_TESTS_SHARE_HOST_WORLD_H
 #define WEIR_TESTS_SHARE_HOST_WORLD_H
 
-#include "engine/share_host.h"
 #include "ledger_remote.h"
+#include "limits/share_host.h"
 
 #define HOSTS_MAX 3
 #define WAITERS_MAX 64

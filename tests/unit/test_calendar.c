@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/calendar.h"
+#include "limits/calendar.h"
 #include "random.h"
 
 #define SECOND WEIR_NS_PER_SECOND

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "engine/session/check_text.h"
 #include "random.h"
+#include "sessions/check_text.h"
 
 #define SYSTEM UINT64_C(7300000000000000001)
 #define ROUNDS 200000

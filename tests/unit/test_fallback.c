@@ -4,8 +4,8 @@
 #include <pthread.h>
 
 #include "base/checked.h"
-#include "engine/fallback.h"
 #include "fixture.h"
+#include "limits/fallback.h"
 #include "random.h"
 
 static const struct weir_limit_spec share = { .count = 10, .period_ns = 10 * SECOND }; /* a unit a second */

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "engine/lock/fence_dir.h"
 #include "fence_fixture.h"
+#include "locks/fence_dir.h"
 
 #define HOLDERS 3
 #define TURNS 300

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "engine/lock/fence_dir.h"
 #include "fence_fixture.h"
+#include "locks/fence_dir.h"
 
 #define NAMES_MAX 32
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine/gossip_host: real datagrams between hosts of one process, on a clock of the test's. */
+ * limits/gossip_host: real datagrams between hosts of one process, on a clock of the test's. */
 #include "gossip_host_net.h"
 
 /* What one admits, the others count. */

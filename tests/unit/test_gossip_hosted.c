@@ -4,8 +4,8 @@
  * Two or three hosts whose datagrams arrive at once, on a clock of the test's. */
 #include <stdlib.h>
 
-#include "engine/gossip_inside.h"
 #include "fixture.h"
+#include "limits/gossip_inside.h"
 
 #define NODES 3
 #define MAIL 4096

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine/gossip_host: what it sends and to whom, which limits it keeps, and what it refuses. Linked with --wrap, so
+ * limits/gossip_host: what it sends and to whom, which limits it keeps, and what it refuses. Linked with --wrap, so
  * that memory can run out. */
 #include "gossip_host_net.h"
 

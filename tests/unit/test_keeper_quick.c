@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "engine/lock/keeper.h"
+#include "locks/keeper.h"
 
 #define SECOND UINT64_C(1000000000)
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/lock/keeper.h"
+#include "locks/keeper.h"
 #include "serve/locks.h"
 #include "serve/loop.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <uv.h>
 
-#include "engine/redis/server.h"
+#include "limits/redis/server.h"
 
 #define SECOND UINT64_C(1000000000)
 #define COUNT 10

@@ -2,9 +2,9 @@
  *
  * Stored values, and replies of the script, that nobody of ours wrote: whatever their bytes say, they are refused as
  * corrupt or decided by, and no assertion ends the program. */
-#include "engine/redis/script.h"
-#include "engine/redis/script_core.h"
-#include "engine/redis/value.h"
+#include "limits/redis/script.h"
+#include "limits/redis/script_core.h"
+#include "limits/redis/value.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cluster slots: the specification's vector, and each slot has a tag. */
-#include "engine/redis/slot.h"
+#include "limits/redis/slot.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * Stored values: what is written is read, under whatever limit, and takes the memory of its own algorithm. What
  * versions before revisions wrote is read, and written so again. */
-#include "engine/redis/value.h"
+#include "limits/redis/value.h"
 
 #include <stdarg.h>
 #include <stdio.h>

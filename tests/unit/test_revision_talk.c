@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Nodes that tell each other definitions by datagrams, in a time of the test's own: lost, repeated, late, forged. */
-#include "engine/revision_talk.h"
+#include "limits/revision_talk.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "core/session/policy.h"
-#include "engine/session/ask.h"
-#include "engine/session/session_inside.h"
+#include "net/postgres_ask.h"
 #include "random.h"
 #include "serve/session_decide.h"
+#include "sessions/session_inside.h"
 
 #define SYSTEM 77
 #define MS UINT64_C(1000000)

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "engine/session/ask.h"
-#include "engine/session/pool.h"
+#include "net/postgres_ask.h"
 #include "random.h"
+#include "sessions/pool.h"
 
 #define THREADS 4
 #define TURNS 3000

@@ -9,8 +9,8 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "engine/session/signer.h"
 #include "random.h"
+#include "sessions/signer.h"
 
 static struct weir_signer *signer_of(const struct weir_session_key *keys, unsigned count)
 {

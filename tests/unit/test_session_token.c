@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "core/session/token.h"
-#include "engine/session/signer.h"
 #include "random.h"
+#include "sessions/signer.h"
 
 #define PLACE(s, t, p)                                                                                                 \
     {                                                                                                                  \

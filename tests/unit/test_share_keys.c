@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine/share_keys and share_key: the table of a share host's keys, when each is woken, and which terms it follows. */
-#include "engine/share_keys.h"
+ * limits/share_keys and share_key: the table of a share host's keys, when each is woken, and which terms it follows. */
 #include "fixture.h"
+#include "limits/share_keys.h"
 #include "random.h"
 
 static struct weir_share_key key_of(uint64_t number)

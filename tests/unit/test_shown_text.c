@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "engine/session/shown.h"
 #include "random.h"
+#include "sessions/shown.h"
 #include "weir/error.h"
 
 #define ROUNDS 200000

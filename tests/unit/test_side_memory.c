@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The side memory of logs and permits when it is full: who gets room, and how long a newcomer looks for it. */
-#include "engine/memory.h"
 #include "fixture.h"
+#include "limits/memory.h"
 
 #define MEMORY ((size_t)1 << 20)
 #define KEYS 20000 /* more than there is room for */

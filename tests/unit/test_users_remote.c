@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/session/users_remote.h"
+#include "sessions/users_remote.h"
 #include "users_world.h"
 
 #define MS UINT64_C(1000000)

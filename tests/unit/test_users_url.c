@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/session/users_redis_url.h"
+#include "sessions/users_redis_url.h"
 #include "weir/error.h"
 
 static void redis_url__says_where_and_who(void **state)

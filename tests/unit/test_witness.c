@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/lock/witness.h"
+#include "locks/witness.h"
 
 static char folder[32], path[64];
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/zone.h"
+#include "limits/zone.h"
 #include "random.h"
 #include "weir/limit.h"
 

@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "engine/session/users.h"
 #include "random.h"
+#include "sessions/users.h"
 
 #define WORLD_SYSTEM UINT64_C(77)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Each move goes through enter(), which checks it by the table of phases and clears the counts. `generation` counts
- * openings: what is told of an ask from before the last opening is ignored. Called by engine/redis/server.c, which has
+ * openings: what is told of an ask from before the last opening is ignored. Called by limits/redis/server.c, which has
  * a breaker for each server, and by sim/exact_host.c. */
 #include "core/breaker/breaker.h"
 

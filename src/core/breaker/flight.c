@@ -2,7 +2,7 @@
  *
  * Round trips are measured as TCP does it: smoothed, with their mean deviation; the shortest one stands for a server
  * without queues. grow() adds to the window, cut() halves it, and ignores what was sent before the last cut. Called by
- * engine/redis/server.c and request.c; the requests that wait are in engine/redis/conn.c. */
+ * limits/redis/server.c and request.c; the requests that wait are in net/redis_conn.c. */
 #include "core/breaker/flight.h"
 
 #include "base/checked.h"

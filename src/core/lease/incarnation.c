@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Comparisons and maxima of numbers that the caller has read: nothing is stored here. Called by the lock engines
- * (engine/lock: sqlite, etcd, postgres, and pace.c for the wait), and by serve/locks.c, which refuses an incarnation
+ * (locks: sqlite, etcd, postgres, and pace.c for the wait), and by serve/locks.c, which refuses an incarnation
  * that lies too far ahead of the clock. */
 #include "core/lease/incarnation.h"
 

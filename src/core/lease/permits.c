@@ -2,7 +2,7 @@
  *
  * An array in the order of the ends: what has ended is at its front, and a permit that is extended is taken out and put
  * in again. Take, renew and release first drop what has ended. Called by the sqlite lock engine with n = 1
- * (engine/lock/sqlite.c) and by sim/locks_store.c; the limits that give out permits are core/limit/concurrency.c. */
+ * (locks/sqlite.c) and by sim/locks_store.c; the limits that give out permits are core/limit/concurrency.c. */
 #include "core/lease/permits.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * The four functions of algorithm.h for both buckets, each by how far `fresh_at` lies ahead of now. Called by limit.c
  * and convert.c through weir_algorithm_of, and by core/share/ledger.c. Judging a request is inline in bucket.h;
- * engine/one_step.h judges and charges in one swap. */
+ * limits/one_step.h judges and charges in one swap. */
 #include "core/limit/bucket.h"
 
 #include "core/limit/algorithm.h"

@@ -11,7 +11,7 @@
 #include "core/limit/ticks.h"
 
 /* A word of a limit that others may be writing anew: as it was at some time, and before what the program reads later
- * with an atomic load (engine/one_step.h asks then whether it was still the limit). On x86-64 any load of a word does
+ * with an atomic load (limits/one_step.h asks then whether it was still the limit). On x86-64 any load of a word does
  * that, and the compiler may keep what it has read; an atomic one for every use makes a decision a tenth slower. */
 #if defined(__x86_64__) && !defined(WEIR_TSAN)
 #define weir_word(limit, field) ((limit)->field)

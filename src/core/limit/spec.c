@@ -2,7 +2,7 @@
  *
  * Checks a limit as it was written (struct weir_limit_spec) and compiles it (struct weir_limit): a bucket's tick and
  * emission, or a window's length in ticks. What passes the check fits into ticks (ticks.h). Called where limits are
- * defined, by rules/limit_decode.c, engine/record.c, engine/remote.c and others. Reading YAML is rules/. */
+ * defined, by rules/limit_decode.c, limits/record.c, limits/remote.c and others. Reading YAML is rules/. */
 #include <string.h>
 
 #include "core/limit/limit.h"

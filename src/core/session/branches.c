@@ -2,7 +2,7 @@
  *
  * A list of rows, searched from the front. weir_branches_learn turns them into what timeline.h keeps: the runs of a row
  * are one branch, and the ancestors of a server's history get their branches. Called by health_branch.c;
- * engine/session/branch_table.c reads the table from PostgreSQL and fills the rows. */
+ * sessions/branch_table.c reads the table from PostgreSQL and fills the rows. */
 #include "core/session/branches.h"
 
 #include "base/assert.h"

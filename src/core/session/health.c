@@ -2,7 +2,7 @@
  *
  * Two halves. An answer updates its server, what is known of the histories (timeline.h) and where the primary was
  * (lag.h). A phase is not stored: each question computes it from what all servers said last. Called by
- * engine/session/servers.c and servers_publish.c, and by sim/sessions_weir.c; a server's branch is found in
+ * sessions/servers.c and servers_publish.c, and by sim/sessions_weir.c; a server's branch is found in
  * health_branch.c. */
 #include "core/session/health.h"
 

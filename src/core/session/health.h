@@ -8,7 +8,7 @@
  * timeline. What a server said is kept while it is down: a primary that was left behind does not become the true one
  * because the other does not answer for a moment.
  *
- * Who asks the servers, and publishes what this says, is src/engine/session/servers.h; sim/sessions.h plays both. */
+ * Who asks the servers, and publishes what this says, is src/sessions/servers.h; sim/sessions.h plays both. */
 #ifndef WEIR_CORE_SESSION_HEALTH_H
 #define WEIR_CORE_SESSION_HEALTH_H
 

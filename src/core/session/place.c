@@ -2,7 +2,7 @@
  *
  * A comparison has two steps. branch_of(): by the known histories, is what was seen part of the server's? Then the
  * position decides, and what became of log that was not flushed (tail_at()). Called by token.c, route.c and
- * engine/session; positions as text are position.c. */
+ * sessions; positions as text are position.c. */
 #include "core/session/place.h"
 
 #include "base/assert.h"

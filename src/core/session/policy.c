@@ -2,7 +2,7 @@
  *
  * Marks the servers that may not be chosen, or for a stale read only, lets route.c choose, and decides what follows
  * from the choice: to go, to wait, to ask a server, or to end. Called by the service (serve/session_decide.c), by the
- * library (engine/session/session_route.c, session_read.c) and by sim/sessions_client.c, which do the waiting. */
+ * library (sessions/session_route.c, session_read.c) and by sim/sessions_client.c, which do the waiting. */
 #include "core/session/policy.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * One walk over the servers, survey(), finds the best standby that is OK, the furthest that is behind, one that stands
  * still, and why the others refuse; choose_behind() decides where none is OK. Sticky, window and writes have functions
- * of their own. Called by policy.c; serve/ and engine/session call it for the leader too. */
+ * of their own. Called by policy.c; serve/ and sessions call it for the leader too. */
 #include "core/session/route.h"
 
 #include "base/assert.h"

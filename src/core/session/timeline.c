@@ -2,7 +2,7 @@
  *
  * Parses the text of TIMELINE_HISTORY, and keeps what is known of a system in sorted arrays of fixed size. `same` leads
  * from each number of a branch to its first one; a number is a SipHash of system, timeline and start. Called by
- * health.c, health_branch.c and branches.c; the text comes from engine/session/poller.c. */
+ * health.c, health_branch.c and branches.c; the text comes from sessions/poller.c. */
 #include "core/session/timeline.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Places in a sorted array. Whatever is added, the whole token is merged anew (merge_all()), because places that could
- * not be merged before may be by what is known now. Called by route.c, engine/session and serve/sessions_work.c; the
+ * not be merged before may be by what is known now. Called by route.c, sessions and serve/sessions_work.c; the
  * signed text is token_text.c. */
 #include "core/session/token.h"
 

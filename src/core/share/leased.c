@@ -2,7 +2,7 @@
  *
  * A step lets time pass, handles one event, and says what is to be asked, as in batched.c. Units go from the grant to
  * `pocket`, to `reserved`, to `spent`; at the deadline a new stint begins if anything is held or owed. Called by
- * engine/share_key.c and sim/node_host.c; the engine's side is ledger.c. */
+ * limits/share_key.c and sim/node_host.c; the engine's side is ledger.c. */
 #include "core/share/leased.h"
 
 #include "base/checked.h"

@@ -2,7 +2,7 @@
  *
  * Decide and ask first settle a key of a clock that came back, then forfeit what is overdue, in the order of deadlines.
  * What is held is counted beside the state of core/limit, and for fixed windows in that state. Called by
- * engine/redis/script_core.c for what the script in Redis leaves to core, and by sim/ledger_host.c and
+ * limits/redis/script_core.c for what the script in Redis leaves to core, and by sim/ledger_host.c and
  * sim/script_double.c. */
 #include "core/share/ledger.h"
 

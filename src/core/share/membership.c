@@ -2,7 +2,7 @@
  *
  * A tick looks at each node. One that is quiet for probe_ns is pinged; without an answer others are asked to ping it
  * after half of probe_ns, and after all of it it is suspected. A mask says which nodes asked to be told. Called by
- * engine/gossip_host.c and gossip_talk.c, which put pings into what they send; deciding by gossip is gossip.c. */
+ * limits/gossip_host.c and gossip_talk.c, which put pings into what they send; deciding by gossip is gossip.c. */
 #include "core/share/membership.h"
 
 #include <string.h>

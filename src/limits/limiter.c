@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The limiter: creating it, keys, refunds, counters. */
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "limits/one_step.h"
+#include "limits/remote.h"
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
+}
+
+struct weir_time weir_time_read(void)
+{
+    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME) };
+}
+
+struct weir_time weir_time_read_monotonic(void)
+{
+    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), 0 };
+}
+
+static int fault(struct weir_fault *ret_fault, int error, const char *field, const char *text)
+{
+    if (ret_fault) {
+        snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
+        snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
+    }
+    return error;
+}
+
+static int check_options(const struct weir_limiter_options *o, struct weir_fault *ret_fault)
+{
+    size_t memory = o->memory_max ? o->memory_max : WEIR_MEMORY_DEFAULT;
+    if (memory < WEIR_MEMORY_MIN || memory > (size_t)1 << 46)
+        return fault(ret_fault, WEIR_ERANGE, "memory_max", "must be 65536 to 2^46 bytes");
+    if (o->log_memory_max > memory / 2)
+        return fault(ret_fault, WEIR_ERANGE, "log_memory_max", "must be at most half of memory_max");
+    if (o->skew_max_ns > 3600 * WEIR_NS_PER_SECOND || (o->skew_none && o->skew_max_ns > 0))
+        return fault(ret_fault, WEIR_ERANGE, "skew_max_ns", "must be at most 1 hour, and 0 with skew_none");
+    return 0;
+}
+
+static int read_secrets(struct weir_limiter *limiter, const struct weir_limiter_options *o)
+{
+    uint8_t random[16];
+    const uint8_t *secret = o->secret, zeros[16] = { 0 };
+    if (!secret) {
+        if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+            return WEIR_EIO;
+        secret = random;
+    }
+    limiter->key = weir_sip_key_load(secret);
+    limiter->cluster_key = weir_sip_key_load(o->cluster_secret ? o->cluster_secret : zeros);
+    return 0;
+}
+
+static int init(struct weir_limiter *limiter, const struct weir_limiter_options *o)
+{
+    size_t memory = o->memory_max ? o->memory_max : WEIR_MEMORY_DEFAULT;
+    size_t logs = o->log_memory_max ? o->log_memory_max : memory / 8;
+    limiter->memory_max = memory;
+    limiter->logs_bytes = logs;
+    limiter->skew_max_ns = o->skew_none ? 0 : o->skew_max_ns ? o->skew_max_ns : WEIR_SKEW_DEFAULT_NS;
+    limiter->number_hint = WEIR_DEFINED_FIRST;
+    pthread_mutex_init(&limiter->background, NULL);
+    /* Wall clocks are stepped even where one engine owns the clock, so they get the usual tolerance. */
+    weir_wall_init(&limiter->wall, o->skew_max_ns ? o->skew_max_ns : WEIR_SKEW_DEFAULT_NS);
+    weir_fall_init(&limiter->fall);
+    int error = read_secrets(limiter, o);
+    if (!error)
+        error = weir_logs_init(&limiter->logs, logs);
+    if (!error)
+        error = weir_table_init(&limiter->table, memory - logs, limiter->skew_max_ns, weir_time_read().now_ns,
+                                weir_entry_forgotten, limiter);
+    limiter->records = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof *limiter->records);
+    limiter->owners = calloc(WEIR_LOGS_OWNERS + 1, sizeof *limiter->owners);
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
+        limiter->refused[i] = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof **limiter->refused);
+        limiter->permit_counts[i] = calloc(WEIR_LOGS_OWNERS + 1, sizeof **limiter->permit_counts);
+        if (!limiter->refused[i] || !limiter->permit_counts[i] || !limiter->records || !limiter->owners)
+            error = error ? error : WEIR_ENOMEM;
+    }
+    for (uint32_t i = 0; i < WEIR_RAW_COUNT && !error; i++)
+        weir_table_set_kind(&limiter->table, WEIR_RAW_FIRST + i,
+                            (struct weir_kind){ .shift = (int8_t)((int32_t)i + WEIR_TICKS_SHIFT_MIN) }, 0);
+    return error;
+}
+
+int weir_limiter_create(const struct weir_limiter_options *options, struct weir_limiter **ret_limiter,
+                        struct weir_fault *ret_fault)
+{
+    static const struct weir_limiter_options defaults = { 0 };
+    const struct weir_limiter_options *o = options ? options : &defaults;
+    int error = check_options(o, ret_fault);
+    if (error)
+        return error;
+    struct weir_limiter *limiter = aligned_alloc(64, (sizeof *limiter + 63) / 64 * 64);
+    if (!limiter)
+        return fault(ret_fault, WEIR_ENOMEM, "", "out of memory");
+    memset(limiter, 0, sizeof *limiter);
+    error = init(limiter, o);
+    if (error) {
+        weir_limiter_destroy(limiter);
+        return fault(ret_fault, error, "memory_max", weir_error_text(error));
+    }
+    *ret_limiter = limiter;
+    return 0;
+}
+
+void weir_limiter_destroy(struct weir_limiter *limiter)
+{
+    if (!limiter)
+        return;
+    weir_limiter_undefine_all(limiter);
+    weir_table_deinit(&limiter->table);
+    weir_logs_deinit(&limiter->logs);
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
+        free(limiter->refused[i]);
+        free(limiter->permit_counts[i]);
+    }
+    free(limiter->owners);
+    free(limiter->records);
+    free(limiter);
+}
+
+/* ---- keys ---- */
+
+/* The key of one value, without copying it: the same bytes in the same order as weir_values_append has. */
+static struct weir_key key_of_one(const struct weir_limiter *limiter, uint64_t uid, struct weir_slice value)
+{
+    uint8_t head[sizeof uid + sizeof(uint32_t)];
+    uint32_t length = htole32((uint32_t)value.size);
+    memcpy(head, &uid, sizeof uid);
+    memcpy(head + sizeof uid, &length, sizeof length);
+    return (struct weir_key){ .hash = weir_siphash_joined(&limiter->key, head, sizeof head, value.data, value.size) };
+}
+
+int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, const struct weir_slice *values,
+                     size_t count, struct weir_key *ret_key)
+{
+    uint8_t bytes[sizeof(uint64_t) + WEIR_LIMIT_NAME_MAX + WEIR_KEY_BYTES_MAX + WEIR_KEY_VALUES_MAX * sizeof(uint32_t)];
+    const struct weir_record *record = weir_record_at(limiter, weir_id_number(limit));
+    if (!record)
+        return weir_id_error(limiter, limit);
+    uint64_t uid = __atomic_load_n(&record->naming.uid, __ATOMIC_ACQUIRE);
+    uint64_t spread_ns = __atomic_load_n(&record->terms.spread_ns, __ATOMIC_ACQUIRE);
+    struct weir_siphash_state phase;
+    if (spread_ns > 0)
+        weir_words_load(&phase, &record->naming.phase, sizeof phase);
+    if (weir_record_id(record) != limit)
+        return weir_id_error(limiter, limit);
+    if (count == 1 && spread_ns == 0 && values->size <= WEIR_KEY_BYTES_MAX) {
+        *ret_key = key_of_one(limiter, uid, *values);
+        return 0;
+    }
+    size_t size = sizeof uid;
+    memcpy(bytes, &uid, size);
+    int error = weir_values_append(bytes, &size, values, count);
+    if (error)
+        return error;
+    struct weir_key key = { .hash = weir_siphash(&limiter->key, bytes, size) };
+    if (spread_ns > 0) { /* nodes must agree: by the name, and by the secret they share */
+        weir_siphash_add(&phase, bytes + sizeof uid, size - sizeof uid);
+        key.phase = weir_siphash_end(&phase);
+    }
+    *ret_key = key;
+    return 0;
+}
+
+/* ---- giving back ---- */
+
+/* Holds the entry of a charge, if there is one. */
+static int hold_for(struct weir_limiter *limiter, const struct weir_charge *charge, const struct weir_time *time,
+                    struct weir_terms *ret_terms, struct weir_event *ret_event, struct weir_entry *ret_entry,
+                    bool *ret_held)
+{
+    uint64_t wait_ns;
+    enum weir_hold hold;
+    struct weir_time now = time ? *time : weir_time_read();
+    if (!weir_table_in_reach(&limiter->table, now.now_ns))
+        weir_limiter_reach(limiter, now.now_ns);
+    do {
+        if (!weir_terms_of(limiter, charge->limit, ret_terms))
+            return weir_id_error(limiter, charge->limit);
+        *ret_event = weir_event_make(limiter, ret_terms, &charge->key, charge->cost, &now);
+        hold = weir_entry_hold(limiter, ret_terms, charge->key.hash, WEIR_ABSENT_LEAVE, ret_event, ret_entry, &wait_ns);
+    } while (hold == WEIR_HOLD_STALE);
+    *ret_held = hold == WEIR_HOLD_OK;
+    return 0;
+}
+
+int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t units,
+                        const struct weir_time *time, uint64_t *ret_units)
+{
+    struct weir_terms terms;
+    struct weir_event event;
+    struct weir_entry entry;
+    bool held = false;
+    int error = hold_for(limiter, charge, time, &terms, &event, &entry, &held);
+    if (error)
+        return error;
+    *ret_units = 0;
+    if (held) {
+        *ret_units = weir_limit_refund(&terms.limit, &entry.state, &event, units);
+        weir_entry_release(limiter, &terms, &entry);
+    }
+    return 0;
+}
+
+int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t ticket,
+                             const struct weir_time *time, uint64_t *ret_newest)
+{
+    struct weir_terms terms;
+    struct weir_event event;
+    struct weir_entry entry;
+    bool held = false;
+    int error = hold_for(limiter, charge, time, &terms, &event, &entry, &held);
+    if (error)
+        return error;
+    *ret_newest = 0;
+    if (held && weir_limit_is_bucket(&terms.limit) && weir_ticket_make(entry.state.fresh_at) == ticket) {
+        (void)weir_limit_refund(&terms.limit, &entry.state, &event, charge->cost);
+        *ret_newest = weir_ticket_make(entry.state.fresh_at);
+    }
+    if (held)
+        weir_entry_release(limiter, &terms, &entry);
+    return 0;
+}
+
+/* What is there is forgotten, whenever that may be: no clock is asked. */
+int weir_limiter_forget(struct weir_limiter *limiter, const struct weir_charge *charge, bool *ret_found)
+{
+    struct weir_entry entry;
+    uint64_t wait_ns;
+    if (!weir_record_of(limiter, charge->limit))
+        return weir_id_error(limiter, charge->limit);
+    *ret_found = weir_table_hold(&limiter->table, charge->key.hash, 0, WEIR_ABSENT_LEAVE, 0, &entry.held, &wait_ns) ==
+                 WEIR_HOLD_OK;
+    if (*ret_found) {
+        const struct weir_record *from = weir_record_at(limiter, weir_pair_limit(entry.held.pair));
+        entry.widened = false;
+        weir_entry_unpack(limiter, &from->terms.limit, &entry);
+        weir_entry_drop(limiter, &entry);
+    }
+    return 0;
+}
+
+/* ---- counters ---- */
+
+static uint64_t load(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_stats *ret_stats)
+{
+    const struct weir_table *table = &limiter->table;
+    struct weir_limiter *unlocked = (struct weir_limiter *)(uintptr_t)limiter; /* the logs' mutex */
+    uint64_t lines = load(&table->count);
+    *ret_stats = (struct weir_limiter_stats){
+        .memory_max = limiter->memory_max,
+        .memory_used = lines * sizeof(struct weir_line) + weir_logs_used(&unlocked->logs),
+        .keys = load(&table->entries),
+        .slots_used = load(&table->slots_used),
+        .slots = lines * WEIR_LINE_SLOTS,
+        .inserted = load(&table->inserted),
+        .evicted = load(&table->evicted),
+        .refused_full = load(&limiter->refused_full),
+        .converted = load(&limiter->converted),
+        .clock_jumps = load(&limiter->clock_jumps),
+        .clock_falls = load(&limiter->fall.count),
+    };
+}
+
+static void add_permits(const struct weir_limiter *limiter, uint16_t owner, struct weir_limit_stats *stats)
+{
+    uint64_t out = 0;
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++) {
+        const struct weir_permit_counts *counts = &limiter->permit_counts[i][owner];
+        stats->permits_given += load(&counts->given);
+        stats->permits_released += load(&counts->released);
+        stats->permits_ended += load(&counts->ended);
+        out += load(&counts->out);
+    }
+    stats->permits_out = out > INT64_MAX ? 0 : out; /* the stripes were not read at one instant */
+}
+
+int weir_limiter_limit_stats(const struct weir_limiter *limiter, weir_limit_id limit,
+                             struct weir_limit_stats *ret_stats)
+{
+    const struct weir_record *record = weir_record_of(limiter, limit);
+    if (!record)
+        return weir_id_error(limiter, limit);
+    struct weir_limit_stats stats = { .evicted = load(&record->evicted), .refused_full = load(&record->refused_full) };
+    for (unsigned i = 0; i < WEIR_COUNT_STRIPES; i++)
+        stats.refused += load(&limiter->refused[i][weir_id_number(limit)]);
+    struct weir_terms terms;
+    weir_words_load(&terms, &record->terms, sizeof terms);
+    if (terms.limit.algorithm == WEIR_CONCURRENCY)
+        add_permits(limiter, terms.owner, &stats);
+    if (weir_record_id(record) != limit)
+        return weir_id_error(limiter, limit);
+    *ret_stats = stats;
+    return 0;
+}

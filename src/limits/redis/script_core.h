@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the script leaves to core: a value written under other parameters, units held by nodes, a node's ask. The script
+ * answered with the values; core computes, and encode sends what is to be written in their place. */
+#ifndef WEIR_LIMITS_REDIS_SCRIPT_CORE_H
+#define WEIR_LIMITS_REDIS_SCRIPT_CORE_H
+
+#include "limits/redis/layout.h"
+#include "limits/redis/script.h"
+
+/* The event of an op at now_ns, its calendar window included. */
+struct weir_event weir_script_event(const struct weir_remote_op *op, uint64_t now_ns);
+
+/* The verdict of a limit that is off: as if it were not there. */
+void weir_script_judge_off(const struct weir_remote_op *op, struct weir_verdict *ret_verdict);
+
+/* Together, of the ops of one call: whether all admit; whether one of them never would. Reads ops[].judged. */
+bool weir_script_all(const struct weir_script_call *call, bool *ret_never);
+
+/* A refused attempt that is charged all the same. */
+bool weir_script_drains(const struct weir_remote_op *op, bool all, bool never);
+
+/* Takes the values of a reply "A". 0: nothing is to be written, the ops are filled. WEIR_EAGAIN: call's ops say what is
+ * to be written, or another window was all that was missing. WEIR_ECORRUPT, WEIR_ENOMEM. */
+int weir_script_core(struct weir_script_call *call, struct layout_reader *reply);
+
+/* Forgets what was to be written. */
+void weir_script_core_forget(struct weir_script_call *call);
+
+#endif

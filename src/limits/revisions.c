@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bytes of a definition, numbers big endian: "WRV1", u64 number, given, checksum; u8 size of the node's name, the
+ * name; u8 how many were superseded, u64 checksum of each; u32 size of the text, the text; 16 bytes of an HMAC over all
+ * before them. The checksum is 8 bytes of an HMAC of the text. */
+#include "limits/revisions.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "wire/gossip.h"
+
+#define MAGIC "WRV1"
+#define FIXED (WEIR_REVISION_HEAD + 1 + 1 + 4 + WEIR_GOSSIP_MAC_SIZE)
+
+struct entry {
+    uint64_t id[2];
+    struct weir_revised revised;
+    char node[WEIR_REVISION_NODE_MAX + 1]; /* of the newest */
+    char *text;                            /* of the newest; NULL while there is none */
+    size_t size;
+    char *own; /* what the file says; NULL: nothing any more */
+    size_t own_size;
+    bool kept;
+};
+
+struct weir_revisions {
+    pthread_mutex_t lock;
+    uint8_t secret[WEIR_GOSSIP_SECRET_SIZE];
+    char node[WEIR_REVISION_NODE_MAX + 1];
+    struct entry **entries; /* sorted by id */
+    size_t count;
+    weir_revision_name_fn *name_of; /* NULL: names are not looked at */
+    bool started;                   /* what its file said then is there: from now on it is reloaded */
+    _Atomic uint64_t generation;
+};
+
+static uint64_t get(const uint8_t *at, unsigned size)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < size; i++)
+        value = value << 8 | at[i];
+    return value;
+}
+
+/* Names, texts and what is signed begin with different bytes. Without memory for it: zeros, which nobody else has. */
+static void sign(const struct weir_revisions *revisions, const void *bytes, size_t size,
+                 uint8_t ret_mac[WEIR_GOSSIP_MAC_SIZE])
+{
+    if (!weir_gossip_mac(revisions->secret, bytes, size, ret_mac))
+        memset(ret_mac, 0, WEIR_GOSSIP_MAC_SIZE);
+}
+
+static uint64_t checksum_of(const struct weir_revisions *revisions, const void *text, size_t size)
+{
+    uint8_t mac[WEIR_GOSSIP_MAC_SIZE];
+    sign(revisions, text, size, mac);
+    return get(mac, 8);
+}
+
+int weir_revisions_create(const uint8_t *secret, const char *node, struct weir_revisions **ret_revisions)
+{
+    struct weir_revisions *revisions = calloc(1, sizeof(*revisions));
+    if (!revisions)
+        return WEIR_ENOMEM;
+    pthread_mutex_init(&revisions->lock, NULL);
+    memcpy(revisions->secret, secret, sizeof(revisions->secret));
+    memcpy(revisions->node, node, strnlen(node, WEIR_REVISION_NODE_MAX));
+    *ret_revisions = revisions;
+    return 0;
+}
+
+void weir_revisions_check_names(struct weir_revisions *revisions, weir_revision_name_fn *name_of)
+{
+    revisions->name_of = name_of;
+}
+
+static void entry_free(struct entry *entry)
+{
+    if (!entry)
+        return;
+    free(entry->text);
+    free(entry->own);
+    free(entry);
+}
+
+void weir_revisions_destroy(struct weir_revisions *revisions)
+{
+    if (!revisions)
+        return;
+    for (size_t i = 0; i < revisions->count; i++)
+        entry_free(revisions->entries[i]);
+    free(revisions->entries);
+    pthread_mutex_destroy(&revisions->lock);
+    free(revisions);
+}
+
+uint64_t weir_revisions_generation(const struct weir_revisions *revisions)
+{
+    return atomic_load(&revisions->generation);
+}
+
+/* ---- entries ---- */
+
+static int compare(const void *a, const void *b)
+{
+    const struct entry *x = *(struct entry *const *)a, *y = *(struct entry *const *)b;
+    return memcmp(x->id, y->id, sizeof(x->id));
+}
+
+static struct entry *find(const struct weir_revisions *revisions, const uint64_t id[2])
+{
+    struct entry like = { .id = { id[0], id[1] } }, *key = &like;
+    struct entry **found = revisions->count
+                               ? bsearch(&key, revisions->entries, revisions->count, sizeof(void *), compare)
+                               : NULL;
+    return found ? *found : NULL;
+}
+
+static void name_id(const struct weir_revisions *revisions, const char *name, uint64_t ret_id[2])
+{
+    char text[WEIR_LIMIT_NAME_MAX + 8];
+    uint8_t mac[WEIR_GOSSIP_MAC_SIZE];
+    int size = snprintf(text, sizeof(text), "name %.*s", WEIR_LIMIT_NAME_MAX, name);
+    sign(revisions, text, (size_t)size, mac);
+    ret_id[0] = get(mac, 8);
+    ret_id[1] = get(mac + 8, 8);
+}
+
+static char *copy(const void *bytes, size_t size)
+{
+    char *made = malloc(size + 1);
+    if (made) {
+        memcpy(made, bytes, size);
+        made[size] = '\0';
+    }
+    return made;
+}
+
+/* What the file says becomes the newest where that is due. */
+static void settle(struct weir_revisions *revisions, struct entry *entry, uint64_t wall_ns)
+{
+    struct weir_revised next = entry->revised;
+    if (!entry->own || !weir_revised_settle(&next, wall_ns / WEIR_NS_PER_SECOND)) {
+        entry->revised = next;
+        return;
+    }
+    char *text = copy(entry->own, entry->own_size);
+    if (!text)
+        return; /* the next time */
+    free(entry->text);
+    entry->text = text;
+    entry->size = entry->own_size;
+    entry->revised = next;
+    memcpy(entry->node, revisions->node, sizeof(entry->node));
+    atomic_fetch_add(&revisions->generation, 1);
+}
+
+int weir_revisions_find(struct weir_revisions *revisions, const struct weir_revision_own *own, uint64_t wall_ns,
+                        struct weir_revision_found *ret_found)
+{
+    uint64_t id[2], checksum = checksum_of(revisions, own->text.data, own->text.size);
+    struct weir_revision_found found = { 0 };
+    int error = 0;
+    if (own->text.size > WEIR_REVISION_TEXT_MAX) {
+        *ret_found = found;
+        return 0;
+    }
+    name_id(revisions, own->name, id);
+    pthread_mutex_lock(&revisions->lock);
+    const struct entry *entry = find(revisions, id);
+    struct weir_revised revised = entry ? entry->revised : (struct weir_revised){ 0 };
+    weir_revised_own(&revised, checksum, own->given, revisions->started);
+    if (weir_revised_settle(&revised, wall_ns / WEIR_NS_PER_SECOND)) {
+        memcpy(found.node, revisions->node, sizeof(found.node));
+    } else if (entry) {
+        memcpy(found.node, entry->node, sizeof(found.node));
+        if (revised.newest.number > 0 && revised.newest.checksum != checksum) {
+            found.text = copy(entry->text, entry->size);
+            found.size = entry->size;
+            error = found.text ? 0 : WEIR_ENOMEM;
+        }
+    }
+    found.number = revised.newest.number;
+    pthread_mutex_unlock(&revisions->lock);
+    if (!error)
+        *ret_found = found;
+    return error;
+}
+
+/* ---- what the file says ---- */
+
+static struct entry *entry_make(struct weir_revisions *revisions, const uint64_t id[2], struct entry **entries,
+                                size_t *count)
+{
+    struct entry *entry = find(revisions, id);
+    if (entry && entry->kept)
+        return entry; /* a name twice: the last one counts */
+    if (!entry)
+        entry = calloc(1, sizeof(*entry));
+    if (!entry)
+        return NULL;
+    memcpy(entry->id, id, sizeof(entry->id));
+    entry->kept = true;
+    entries[(*count)++] = entry;
+    return entry;
+}
+
+/* What the file no longer says, those that it said last first; what there is no room for is forgotten. `entries` has
+ * room for them. */
+static size_t keep_gone(struct weir_revisions *revisions, struct entry **entries)
+{
+    size_t gone = 0;
+    for (int before = 0; before < 2; before++) {
+        for (size_t i = 0; i < revisions->count; i++) {
+            struct entry *entry = revisions->entries[i];
+            if (!entry || entry->kept || (entry->own == NULL) != before)
+                continue;
+            revisions->entries[i] = NULL;
+            if (gone == WEIR_REVISIONS_GONE_MAX) {
+                entry_free(entry);
+                continue;
+            }
+            entries[gone++] = entry;
+        }
+    }
+    for (size_t i = 0; i < gone; i++) {
+        free(entries[i]->own);
+        entries[i]->own = NULL;
+        entries[i]->revised.owned = entries[i]->revised.wanted = false;
+    }
+    return gone;
+}
+
+int weir_revisions_own(struct weir_revisions *revisions, const struct weir_revision_own *own, size_t count,
+                       uint64_t wall_ns)
+{
+    struct entry **entries = calloc(count + WEIR_REVISIONS_GONE_MAX, sizeof(entries[0]));
+    size_t kept = 0;
+    int error = entries ? 0 : WEIR_ENOMEM;
+    if (error)
+        return error;
+    pthread_mutex_lock(&revisions->lock);
+    for (size_t i = 0; i < revisions->count; i++)
+        revisions->entries[i]->kept = false;
+    for (size_t i = 0; i < count && !error; i++) {
+        uint64_t id[2];
+        if (own[i].text.size > WEIR_REVISION_TEXT_MAX)
+            continue;
+        name_id(revisions, own[i].name, id);
+        char *text = copy(own[i].text.data, own[i].text.size);
+        struct entry *entry = text ? entry_make(revisions, id, entries, &kept) : NULL;
+        if (!entry) {
+            free(text);
+            error = WEIR_ENOMEM;
+            continue;
+        }
+        free(entry->own);
+        entry->own = text;
+        entry->own_size = own[i].text.size;
+        weir_revised_own(&entry->revised, checksum_of(revisions, text, entry->own_size), own[i].given,
+                         revisions->started);
+        settle(revisions, entry, wall_ns);
+    }
+    kept += keep_gone(revisions, entries + kept);
+    free(revisions->entries);
+    revisions->entries = entries;
+    revisions->count = kept;
+    revisions->started = true;
+    qsort(entries, kept, sizeof(entries[0]), compare);
+    pthread_mutex_unlock(&revisions->lock);
+    return error;
+}
+
+void weir_revisions_alone(struct weir_revisions *revisions, uint64_t wall_ns)
+{
+    pthread_mutex_lock(&revisions->lock);
+    for (size_t i = 0; i < revisions->count; i++) {
+        struct entry *entry = revisions->entries[i];
+        (void)weir_revised_hear(&entry->revised, NULL);
+        settle(revisions, entry, wall_ns);
+        if (entry->revised.newest.checksum == entry->revised.own)
+            entry->revised.wanted = false;
+    }
+    pthread_mutex_unlock(&revisions->lock);
+}
+
+/* ---- bytes ---- */
+
+static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
+{
+    for (unsigned i = 0; i < size; i++)
+        *at++ = (uint8_t)(value >> 8 * (size - 1 - i));
+    return at;
+}
+
+static uint8_t *put_head(uint8_t *at, const struct weir_revision *revision)
+{
+    memcpy(at, MAGIC, 4);
+    return put(put(put(at + 4, revision->number, 8), revision->given, 8), revision->checksum, 8);
+}
+
+size_t weir_revisions_count(const struct weir_revisions *revisions)
+{
+    struct weir_revisions *unlocked = (struct weir_revisions *)(uintptr_t)revisions; /* the mutex */
+    pthread_mutex_lock(&unlocked->lock);
+    size_t count = revisions->count;
+    pthread_mutex_unlock(&unlocked->lock);
+    return count;
+}
+
+bool weir_revisions_brief(const struct weir_revisions *revisions, size_t index, struct weir_revision_brief *ret_brief)
+{
+    struct weir_revisions *unlocked = (struct weir_revisions *)(uintptr_t)revisions; /* the mutex */
+    pthread_mutex_lock(&unlocked->lock);
+    bool found = index < revisions->count;
+    if (found) {
+        const struct entry *entry = revisions->entries[index];
+        *ret_brief = (struct weir_revision_brief){ .id = { entry->id[0], entry->id[1] }, .known = entry->text != NULL };
+        put_head(ret_brief->head, &entry->revised.newest);
+    }
+    pthread_mutex_unlock(&unlocked->lock);
+    return found;
+}
+
+static int write_entry(const struct weir_revisions *revisions, const struct entry *entry, uint8_t **ret_bytes,
+                       size_t *ret_size)
+{
+    const struct weir_revision *newest = &entry->revised.newest;
+    if (!entry->text)
+        return WEIR_ENOENT;
+    size_t node_size = strlen(entry->node);
+    size_t size = FIXED + node_size + 8 * newest->superseded_count + entry->size;
+    uint8_t *bytes = malloc(size), *at = bytes;
+    if (!bytes)
+        return WEIR_ENOMEM;
+    at = put(put_head(at, newest), node_size, 1);
+    memcpy(at, entry->node, node_size);
+    at = put(at + node_size, newest->superseded_count, 1);
+    for (size_t i = 0; i < newest->superseded_count; i++)
+        at = put(at, newest->superseded[i], 8);
+    at = put(at, entry->size, 4);
+    memcpy(at, entry->text, entry->size);
+    at += entry->size;
+    sign(revisions, bytes, size - WEIR_GOSSIP_MAC_SIZE, at);
+    weir_assert(at + WEIR_GOSSIP_MAC_SIZE == bytes + size);
+    *ret_bytes = bytes;
+    *ret_size = size;
+    return 0;
+}
+
+int weir_revisions_bytes(struct weir_revisions *revisions, const uint64_t id[2], uint8_t **ret_bytes, size_t *ret_size,
+                         uint64_t *ret_number)
+{
+    pthread_mutex_lock(&revisions->lock);
+    const struct entry *entry = find(revisions, id);
+    int error = entry ? write_entry(revisions, entry, ret_bytes, ret_size) : WEIR_ENOENT;
+    if (!error)
+        *ret_number = entry->revised.newest.number;
+    pthread_mutex_unlock(&revisions->lock);
+    return error;
+}
+
+void weir_revisions_told(struct weir_revisions *revisions, const uint64_t id[2], uint64_t number)
+{
+    pthread_mutex_lock(&revisions->lock);
+    struct entry *entry = find(revisions, id);
+    if (entry && entry->revised.newest.number == number)
+        entry->revised.wanted = false;
+    pthread_mutex_unlock(&revisions->lock);
+}
+
+/* What `bytes` say. */
+struct told {
+    struct weir_revision revision;
+    const uint8_t *node, *text;
+    size_t node_size, text_size;
+};
+
+static bool read_head(const uint8_t *bytes, size_t size, struct told *ret_told)
+{
+    if (size < WEIR_REVISION_HEAD || memcmp(bytes, MAGIC, 4) != 0)
+        return false;
+    *ret_told = (struct told){
+        .revision = { .number = get(bytes + 4, 8), .given = get(bytes + 12, 8), .checksum = get(bytes + 20, 8) }
+    };
+    return ret_told->revision.number > 0 && ret_told->revision.number <= WEIR_REVISION_MAX;
+}
+
+/* Signed by one of us, so only its sizes can be wrong, and that by another version. */
+static bool read_whole(const struct weir_revisions *revisions, const uint8_t *bytes, size_t size, struct told *told)
+{
+    uint8_t right[WEIR_GOSSIP_MAC_SIZE];
+    if (size < FIXED)
+        return false;
+    const uint8_t *at = bytes + WEIR_REVISION_HEAD, *end = bytes + size - WEIR_GOSSIP_MAC_SIZE;
+    sign(revisions, bytes, size - WEIR_GOSSIP_MAC_SIZE, right);
+    if (!weir_gossip_mac_equal(right, end))
+        return false;
+    told->node_size = *at++;
+    told->node = at;
+    if (told->node_size > WEIR_REVISION_NODE_MAX || (size_t)(end - at) < told->node_size + 1)
+        return false;
+    at += told->node_size;
+    told->revision.superseded_count = *at++;
+    if (told->revision.superseded_count > WEIR_SUPERSEDED_MAX ||
+        (size_t)(end - at) < 8 * told->revision.superseded_count + 4)
+        return false;
+    for (size_t i = 0; i < told->revision.superseded_count; i++, at += 8)
+        told->revision.superseded[i] = get(at, 8);
+    told->text_size = get(at, 4);
+    told->text = at + 4;
+    return (size_t)(end - told->text) == told->text_size && told->text_size <= WEIR_REVISION_TEXT_MAX &&
+           checksum_of(revisions, told->text, told->text_size) == told->revision.checksum;
+}
+
+static bool is_of_another(const struct weir_revisions *revisions, const struct entry *entry, const struct told *told)
+{
+    char name[WEIR_LIMIT_NAME_MAX + 1];
+    uint64_t id[2];
+    if (!revisions->name_of || !revisions->name_of((const char *)told->text, told->text_size, name))
+        return false;
+    name_id(revisions, name, id);
+    return id[0] != entry->id[0] || id[1] != entry->id[1];
+}
+
+static bool adopt(struct weir_revisions *revisions, struct entry *entry, const struct told *told)
+{
+    char *text = copy(told->text, told->text_size);
+    if (!text)
+        return false;
+    if (!weir_revised_hear(&entry->revised, &told->revision)) {
+        free(text);
+        return true;
+    }
+    free(entry->text);
+    entry->text = text;
+    entry->size = told->text_size;
+    memset(entry->node, 0, sizeof(entry->node));
+    memcpy(entry->node, told->node, told->node_size);
+    atomic_fetch_add(&revisions->generation, 1);
+    return true;
+}
+
+static enum weir_revision_say hear(struct weir_revisions *revisions, struct entry *entry, const uint8_t *bytes,
+                                   size_t size, bool whole, uint64_t wall_ns)
+{
+    struct told told = { 0 };
+    if (size > 0 && (!read_head(bytes, size, &told) || (whole && !read_whole(revisions, bytes, size, &told))))
+        return WEIR_REVISION_CORRUPT;
+    if (size > 0 && weir_revision_newer(&told.revision, &entry->revised.newest)) {
+        if (whole && is_of_another(revisions, entry, &told))
+            return WEIR_REVISION_CORRUPT;
+        if (!whole || !adopt(revisions, entry, &told))
+            return WEIR_REVISION_NEWER;
+    } else {
+        (void)weir_revised_hear(&entry->revised, NULL); /* nothing that is new here */
+    }
+    settle(revisions, entry, wall_ns);
+    if (weir_revision_newer(&entry->revised.newest, &told.revision))
+        return WEIR_REVISION_OLDER;
+    return WEIR_REVISION_SAME;
+}
+
+enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, const uint64_t id[2], const void *bytes,
+                                           size_t size, bool whole, uint64_t wall_ns)
+{
+    pthread_mutex_lock(&revisions->lock);
+    struct entry *entry = find(revisions, id);
+    enum weir_revision_say say = entry ? hear(revisions, entry, bytes, size, whole, wall_ns) : WEIR_REVISION_SAME;
+    if (entry && say == WEIR_REVISION_SAME && size > 0 && entry->revised.newest.checksum == entry->revised.own)
+        entry->revised.wanted = false;
+    pthread_mutex_unlock(&revisions->lock);
+    return say;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Takes the place of the postgres engine (postgres.c) where libpq was missing at build time: to open it fails. Only
+ * tests link it, because the server finds postgres in a module (modules/late.c). */
+#include <stdio.h>
+
+#include "locks/open.h"
+
+/* What a build without postgres says. */
+int weir_lock_postgres_open(const struct weir_lock_postgres_options *options, struct weir_lock_engine **ret_engine,
+                            struct weir_fault *ret_fault)
+{
+    (void)options, (void)ret_engine;
+    if (ret_fault) {
+        *ret_fault = (struct weir_fault){ .field = "engine" };
+        snprintf(ret_fault->text, sizeof ret_fault->text, "this weir was built without postgres");
+    }
+    return WEIR_EINVAL;
+}

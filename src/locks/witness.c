@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads and replaces the file. What was read is accepted if weir would write the same bytes for its numbers. A new line
+ * is written to PATH.next, which then replaces the file. Called by the lock engines when they open and when they raise
+ * the incarnation; whether the store has gone back behind it is decided in core/lease/incarnation.c. */
+#include "locks/witness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/siphash.h"
+
+#define LINE_MAX_SIZE 160
+
+static const char HEAD[] = "weir-witness 1";
+
+/* "weir-witness 1 SYSTEM TIMELINE POSITION INCARNATION CHECKSUM\n"; the checksum is against accidents, not against
+ * people, so its key may be known. */
+static size_t format(const struct weir_witness *witness, char line[LINE_MAX_SIZE])
+{
+    static const struct weir_sip_key KEY = { 0x776974, 0x6e657373 };
+    int size = snprintf(line, LINE_MAX_SIZE, "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, HEAD, witness->system,
+                        witness->timeline, witness->position, witness->incarnation);
+    uint64_t sum = weir_siphash(&KEY, line, (size_t)size);
+    size_t used = (size_t)size;
+    return used + (size_t)snprintf(line + used, LINE_MAX_SIZE - used, " %016" PRIx64 "\n", sum);
+}
+
+static ssize_t read_whole(int fd, char *buffer, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = read(fd, buffer + done, size - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+int weir_witness_load(const char *path, struct weir_witness *ret_witness)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is not waited for: it holds no line of ours */
+    if (fd < 0)
+        return errno == ENOENT ? WEIR_ENOENT : WEIR_EIO;
+    char line[LINE_MAX_SIZE], again[LINE_MAX_SIZE];
+    ssize_t size = read_whole(fd, line, sizeof line - 1);
+    close(fd);
+    if (size < 0)
+        return WEIR_EIO;
+    line[size] = 0;
+    struct weir_witness witness = { 0 };
+    uint64_t *const fields[] = { &witness.system, &witness.timeline, &witness.position, &witness.incarnation };
+    char *at = line + (strncmp(line, HEAD, strlen(HEAD)) == 0 ? strlen(HEAD) : 0);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        *fields[i] = strtoull(at, &at, 10);
+    /* Only what we would have written ourselves is ours: spaces, signs, overflow and the checksum, all in one. */
+    if (format(&witness, again) != (size_t)size || memcmp(line, again, (size_t)size) != 0)
+        return WEIR_ECORRUPT;
+    *ret_witness = witness;
+    return 0;
+}
+
+static int write_synced(const char *path, const char *line, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (fd < 0)
+        return WEIR_EIO;
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = write(fd, line + done, size - done);
+        if (n < 0 && errno != EINTR)
+            break;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    int failed = done < size || fsync(fd) != 0;
+    failed |= close(fd) != 0;
+    return failed ? WEIR_EIO : 0;
+}
+
+static int sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t size = slash ? (size_t)(slash - path) : 0;
+    if (size >= sizeof folder)
+        return WEIR_EIO;
+    memcpy(folder, path, size);
+    folder[size] = 0;
+    const char *name = size ? folder : slash ? "/" : ".";
+    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return WEIR_EIO;
+    int failed = fsync(fd) != 0;
+    close(fd);
+    return failed ? WEIR_EIO : 0;
+}
+
+int weir_witness_save(const char *path, const struct weir_witness *witness)
+{
+    char line[LINE_MAX_SIZE], next[PATH_MAX];
+    size_t size = format(witness, line);
+    int length = snprintf(next, sizeof next, "%s.next", path);
+    if (length < 0 || (size_t)length >= sizeof next)
+        return WEIR_EIO;
+    if (write_synced(next, line, size) != 0 || rename(next, path) != 0) {
+        unlink(next);
+        return WEIR_EIO;
+    }
+    return sync_folder_of(path);
+}
