@@ -40,7 +40,7 @@ class Drive:
 
         def is_settled():
             answers[:] = [self.ask(*words)]
-            return not answers[0].startswith('WEIR_EDOWN')
+            return not answers[0].startswith('WEIR_EDOWN') and 'no primary can be asked' not in answers[0]
 
         with contextlib.suppress(AssertionError):
             wait_for(is_settled, '')

@@ -367,8 +367,8 @@ class Faults(WithReplicas):
         """Reads go on at the replicas; who writes, or accepts, is told that nobody is there, as soon as that is seen."""
         with contextlib.closing(Client(weir.http)) as client:
             wait_for(lambda: client.post('route', user=user, want='write', wait_ms=50)[0] == 503, 'it is not seen')
-            self.assertEqual(client.post('route', token='', wait_ms=1000)[0], 200)
-            self.assertEqual(client.post('route', user=user, wait_ms=1000)[0], 200)
+            for who in {'token': ''}, {'user': user}:  # on a busy machine replicas do not always answer in time
+                wait_for(lambda who=who: client.post('route', wait_ms=1000, **who)[0] == 200, 'no replica is read')
             status, problem = client.post('accept', user=user)
             self.assertEqual((status, problem['verdict']), (503, 'down'))
 

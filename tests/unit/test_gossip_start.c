@@ -30,6 +30,15 @@ static uint64_t remaining(struct net *net, uint32_t i, size_t k)
     return verdict.remaining;
 }
 
+/* Units used as the node has it, without fear. */
+static uint64_t used(struct net *net, uint32_t i, size_t k)
+{
+    struct weir_event event = net_event(net, i, 0);
+    struct weir_gossip_word word;
+    weir_gossip_word(&net->node[i].gossip, net_key(net, i, k), &event, &word);
+    return word.used;
+}
+
 static void take(struct net *net, uint32_t i, size_t k, unsigned units)
 {
     for (; units > 0; units -= 10) {
@@ -224,6 +233,35 @@ static void restart(struct net *net, uint32_t i, uint64_t epoch)
     net_pass(net, SECOND);
 }
 
+/* Under demand that takes all that comes back, which leaves no time to make up for what is charged too much: a node that
+ * starts again has as much as the others, each time. A window that opens with its first unit opens at another time at
+ * each node: it is back in the next but one. */
+static void test_a_restart_under_full_demand_takes_over_what_is_used(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec full[] = {
+        { .count = 300, .period_ns = 60 * SECOND },
+        { .algorithm = WEIR_FIXED_WINDOW, .count = 300, .period_ns = 60 * SECOND, .align = WEIR_ALIGN_FIRST },
+    };
+    for (size_t n = 0; n < sizeof full / sizeof full[0]; n++) {
+        struct net *net = net_begin(&the_net, 1, 3, &full[n], 10);
+        unsigned last = 0;
+        net_pass(net, SECOND);
+        for (unsigned tick = 0; tick < 4000; tick++, net_pass(net, test_random_below(&net->random, 200) * MS)) {
+            if (tick == 950 || tick == 1250 || tick == 1900)
+                net_start(net, 2);
+            if (n == 0 && tick % 50 == 49)
+                assert_in_range(used(net, 2, 0), used(net, 0, 0) - 4, used(net, 0, 0) + 4);
+            for (uint32_t i = 0; i < 3; i++) { /* each is the first in turn */
+                const uint32_t node = (tick + i) % 3;
+                if (net_ask(net, node, 0, 1, true) && node == 2)
+                    last = tick;
+            }
+            assert_true(tick < 2000 || tick - last < 1300);
+        }
+    }
+}
+
 /* Its clock was far ahead at one start, and is right again at the next: it is the later one all the same, and knows
  * what that start admitted, also where only the words of others that started since tell of it. */
 static void test_a_clock_that_was_ahead_at_a_start_is_outrun(void **state)
@@ -326,15 +364,6 @@ static void test_refusals_are_counted_by_their_reason(void **state)
 }
 
 /* ---- another starts ---- */
-
-/* Units used as the node has it, without fear. */
-static uint64_t used(struct net *net, uint32_t i, size_t k)
-{
-    struct weir_event event = net_event(net, i, 0);
-    struct weir_gossip_word word;
-    weir_gossip_word(&net->node[i].gossip, net_key(net, i, k), &event, &word);
-    return word.used;
-}
 
 /* Of a request that is refused. */
 static uint64_t retry_ns(struct net *net, uint32_t i, size_t k, uint64_t cost)
@@ -483,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_those_that_start_together_are_fresh_though_asked_before),
         cmocka_unit_test(test_what_was_admitted_in_the_dark_stays_charged),
         cmocka_unit_test(test_forgetting_in_the_dark_forgives_nothing),
+        cmocka_unit_test(test_a_restart_under_full_demand_takes_over_what_is_used),
         cmocka_unit_test(test_a_clock_that_was_ahead_at_a_start_is_outrun),
         cmocka_unit_test(test_twins_do_not_outrun_each_other_for_ever),
         cmocka_unit_test(test_refusals_are_counted_by_their_reason),

@@ -433,6 +433,21 @@ static void hear_ack(struct weir_gossip *node, struct weir_gossip_key *key, uint
         about->ack = weir_max_u64(about->ack, said->count);
 }
 
+/* The sender knows all that is known here, so its bucket bounds what is used as well as ours does: the lower of the two
+ * holds. Else a node that once took a part of a unit too many got nothing as long as others ask for all that comes back.
+ * Where a loss is charged here, the sender may not have heard of it. */
+static void level(const struct weir_gossip_key *key, struct weir_state *state, uint64_t used, uint64_t now_ns)
+{
+    const struct weir_gossip_limit *limit = key->limit;
+    const uint64_t last = limit->losses_count - 1;
+    if (!is_bucket(key) || used > limit->limit.capacity ||
+        (limit->losses_count > 0 && now_ns - limit->losses[last % WEIR_GOSSIP_LOSSES].at_ns < limit->fill_ns))
+        return;
+    const uint64_t now = weir_ticks_at(now_ns, limit->limit.shift), most = used * limit->limit.emission;
+    if (weir_ticks_until(state->fresh_at, now) > most)
+        state->fresh_at = weir_ticks_add(now, most);
+}
+
 bool weir_gossip_hear_word(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_gossip_head *head,
                            const struct weir_gossip_word *word, const struct weir_event *event)
 {
@@ -440,7 +455,8 @@ bool weir_gossip_hear_word(struct weir_gossip *node, struct weir_gossip_key *key
     if (key->limit->limit.calendar && word->window > key->window)
         return false;
     bool old = key->limit->limit.calendar && word->window < key->window, changed = false;
-    uint64_t ahead = ahead_of_sender(node, key, word), units = 0;
+    uint64_t ahead = ahead_of_sender(node, key, word), used = weir_limit_used(&key->limit->limit, &key->state, event),
+             units = 0;
     for (uint32_t j = 0; j < node->nodes; j++) {
         const struct weir_gossip_entry *said = word->entries[j];
         if (!said || said->epoch == 0)
@@ -454,11 +470,11 @@ bool weir_gossip_hear_word(struct weir_gossip *node, struct weir_gossip_key *key
         if (said->epoch < node->epoch)
             units = weir_add_sat(units, learn(&key->former, said, old, &changed));
     }
+    if (!node->synced && head->synced && !old) /* it knows how much of what was counted has come back since */
+        units = weir_sub_sat(weir_add_sat(word->used, ahead), used);
     charge(key, event, units);
-    if (!node->synced && head->synced && !old) { /* it knows what earlier starts admitted, too */
-        uint64_t used = weir_limit_used(&key->limit->limit, &key->state, event);
-        add(key, &key->state, event, weir_sub_sat(weir_add_sat(word->used, ahead), used));
-    }
+    if (head->synced && ahead == 0)
+        level(key, &key->state, word->used, event->now_ns);
     hear_ack(node, key, head->from, word->entries[node->self]);
     if (head->echo_epoch == node->epoch)
         key->about[head->from].known_ns = weir_max_u64(key->about[head->from].known_ns, head->echo_ns);
