@@ -44,7 +44,7 @@ struct weir_sessions_server {
     uint64_t lag_ns;
     bool lag_known, usable, primary;
     const char *role;
-    char warning[256]; /* what is wrong though it is usable; "" */
+    char fault[256]; /* why it is not usable, or what is wrong though it is; "" */
 };
 
 struct weir_sessions_view {

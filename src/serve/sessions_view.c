@@ -57,8 +57,7 @@ void weir_session_service_view(struct weir_session_service *service, struct weir
             .primary = primary,
             .role = role_of(server, &snapshot->states[i]),
         };
-        if (server->usable)
-            (void)snprintf(told->warning, sizeof(told->warning), "%s", snapshot->states[i].fault);
+        (void)snprintf(told->fault, sizeof(told->fault), "%s", snapshot->states[i].fault);
     }
     weir_servers_release(service->servers, snapshot);
     ret_view->waiting = atomic_load(&service->waiting);

@@ -249,10 +249,10 @@ static void look_at_locks(struct weir_watch *watch, const struct weir_nodes_lock
 /* What a server that is read lacks: a right, the branch table. */
 static void look_at_session_warning(struct weir_watch *watch, const struct weir_sessions_server *server)
 {
-    bool warns = server->warning[0];
-    weir_watch_state(watch, (struct weir_subject){ "session_server_warning", server->name }, state_of(server->warning),
+    bool warns = server->fault[0];
+    weir_watch_state(watch, (struct weir_subject){ "session_server_warning", server->name }, state_of(server->fault),
                      !warns, warns ? WEIR_LOG_WARN : WEIR_LOG_INFO, "session_server_warning", "sessions: %s: %s",
-                     server->name, warns ? server->warning : "mended");
+                     server->name, warns ? server->fault : "mended");
 }
 
 static void look_at_session_users(struct weir_watch *watch, const struct weir_sessions_view *view)
@@ -283,9 +283,9 @@ static void look_at_sessions(struct weir_watch *watch, struct weir_session_servi
             weir_watch_state(watch, (struct weir_subject){ "session_server", server->name }, server->usable,
                              server->usable, server->usable ? WEIR_LOG_INFO : WEIR_LOG_WARN,
                              server->usable ? "session_server_back" : "session_server_gone",
-                             server->usable ? "sessions: %s may be read again"
-                                            : "sessions: %s is not read; GET /v1/sessions/servers says why",
-                             server->name);
+                             server->usable ? "sessions: %s may be read again%s%s" : "sessions: %s is not read%s%s",
+                             server->name, !server->usable && server->fault[0] ? ": " : "",
+                             server->usable ? "" : server->fault);
         if (server->usable)
             look_at_session_warning(watch, server);
     }

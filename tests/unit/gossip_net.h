@@ -254,6 +254,37 @@ static inline void net_pass(struct net *net, uint64_t ns)
     }
 }
 
+static inline uint64_t net_remaining(struct net *net, uint32_t i, size_t k)
+{
+    struct weir_event event = net_event(net, i, 0);
+    struct weir_verdict verdict;
+    weir_gossip_reserve(&net->node[i].gossip, net_key(net, i, k), &event, true, &verdict);
+    return verdict.remaining;
+}
+
+/* Units used as the node has it, without fear. */
+static inline uint64_t net_used(struct net *net, uint32_t i, size_t k)
+{
+    struct weir_event event = net_event(net, i, 0);
+    struct weir_gossip_word word;
+    weir_gossip_word(&net->node[i].gossip, net_key(net, i, k), &event, &word);
+    return word.used;
+}
+
+static inline void net_take(struct net *net, uint32_t i, size_t k, unsigned units)
+{
+    for (; units > 0; units -= 10) {
+        assert_true(net_ask(net, i, k, 10, true));
+        net_pass(net, 250 * MS);
+    }
+}
+
+static inline void net_part(struct net *net, uint32_t node, bool parted)
+{
+    for (uint32_t j = 0; j < net->nodes; j++)
+        net->parted[j][node] = net->parted[node][j] = parted;
+}
+
 /* The most, over every [s,t], of what was admitted of key k less n*(t-s)/p, in units * p. */
 static inline weir_u128 net_excess(const struct net *net, size_t k)
 {

@@ -2,7 +2,6 @@
  *
  * core/share/gossip: what a node that starts admits before it knows what the others know, what it admits after, and why
  * it refuses; and what the start of another costs. */
-#include "core/share/gossip_parts.h"
 #include "gossip_net.h"
 
 static struct net the_net; /* too large for a stack */
@@ -22,46 +21,21 @@ static struct net *begin(const struct weir_limit_spec *spec)
     return net;
 }
 
-static uint64_t remaining(struct net *net, uint32_t i, size_t k)
-{
-    struct weir_event event = net_event(net, i, 0);
-    struct weir_verdict verdict;
-    weir_gossip_reserve(&net->node[i].gossip, net_key(net, i, k), &event, true, &verdict);
-    return verdict.remaining;
-}
-
-/* Units used as the node has it, without fear. */
-static uint64_t used(struct net *net, uint32_t i, size_t k)
-{
-    struct weir_event event = net_event(net, i, 0);
-    struct weir_gossip_word word;
-    weir_gossip_word(&net->node[i].gossip, net_key(net, i, k), &event, &word);
-    return word.used;
-}
-
-static void take(struct net *net, uint32_t i, size_t k, unsigned units)
-{
-    for (; units > 0; units -= 10) {
-        assert_true(net_ask(net, i, k, 10, true));
-        net_pass(net, 250 * MS);
-    }
-}
-
 /* A start with requests before anything was heard: afterwards the key has what the others say, not less. */
 static void test_fear_gives_way_to_what_is_learned(void **state)
 {
     (void)state;
     for (size_t n = 0; n < sizeof specs / sizeof specs[0]; n++) {
         struct net *net = begin(&specs[n]);
-        take(net, 0, 0, 1000);
-        take(net, 2, 0, 500);
+        net_take(net, 0, 0, 1000);
+        net_take(net, 2, 0, 500);
         net_start(net, 2);
         assert_false(net_ask(net, 2, 0, 1, true)); /* in the dark: as if it were empty */
         assert_false(net_ask(net, 2, 1, 1, true)); /* nor does it know that nobody asked for this one */
         net_pass(net, SECOND);
         assert_true(net->node[2].gossip.synced);
-        assert_in_range(remaining(net, 2, 0), 28000, 28600);
-        assert_in_range(remaining(net, 2, 1), 29400, 30000);
+        assert_in_range(net_remaining(net, 2, 0), 28000, 28600);
+        assert_in_range(net_remaining(net, 2, 1), 29400, 30000);
         assert_true(net_ask(net, 2, 0, 1, true));
     }
 }
@@ -72,12 +46,12 @@ static void test_who_is_cut_off_fears_the_others_shares(void **state)
     (void)state;
     for (size_t n = 1; n < sizeof specs / sizeof specs[0]; n++) {
         struct net *net = begin(&specs[n]);
-        take(net, 0, 0, 10);
+        net_take(net, 0, 0, 10);
         for (uint32_t i = 1; i < 3; i++)
             net->parted[0][i] = net->parted[i][0] = true;
         net_pass(net, 60 * SECOND);
-        assert_in_range(remaining(net, 0, 0), 29640, 29680); /* 30000 less 10, and two thirds of 500 */
-        assert_in_range(remaining(net, 1, 0), 29810, 29850); /* who is cut off from one: one third */
+        assert_in_range(net_remaining(net, 0, 0), 29640, 29680); /* 30000 less 10, and two thirds of 500 */
+        assert_in_range(net_remaining(net, 1, 0), 29810, 29850); /* who is cut off from one: one third */
     }
 }
 
@@ -91,7 +65,7 @@ static void test_a_reload_charges_starts_by_the_limit_that_is_left(void **state)
         const struct weir_limit_spec *to = &specs[n % 4];
         struct net *net = begin(&specs[n / 4]);
         struct weir_gossip *node = &net->node[0].gossip;
-        take(net, 0, 0, 1000);
+        net_take(net, 0, 0, 1000);
         net->words_max = 0; /* nobody speaks of the key from now on */
         net_start(net, 2);
         net_pass(net, SECOND);
@@ -134,38 +108,19 @@ static void test_who_knows_nothing_teaches_nothing(void **state)
     assert_true(node->synced);
 }
 
-/* Node after node, each asked at once: none of them is left with nothing. */
-static void test_a_rolling_restart_blocks_nobody(void **state)
-{
-    (void)state;
-    struct net *net = begin(&daily);
-    take(net, 0, 0, 1000);
-    for (unsigned round = 0; round < 4; round++) {
-        for (uint32_t i = 0; i < 3; i++) {
-            net_start(net, i);
-            assert_false(net_ask(net, i, 0, 1, true));
-            net_pass(net, SECOND);
-        }
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        assert_true(remaining(net, i, 0) > 26000);
-        assert_true(net_ask(net, i, 0, 1, true));
-    }
-}
-
 /* All at once, asked at once: nobody knows anything, which is a loss of state, not a day of nothing. */
 static void test_those_that_start_together_are_fresh_though_asked_before(void **state)
 {
     (void)state;
     struct net *net = begin(&daily);
-    take(net, 0, 0, 1000);
+    net_take(net, 0, 0, 1000);
     for (uint32_t i = 0; i < 3; i++)
         net_start(net, i);
     for (uint32_t i = 0; i < 3; i++)
         assert_false(net_ask(net, i, 0, 1, true));
     net_pass(net, SECOND);
     for (uint32_t i = 0; i < 3; i++)
-        assert_in_range(remaining(net, i, 0), 29900, 30000);
+        assert_in_range(net_remaining(net, i, 0), 29900, 30000);
 }
 
 /* Units admitted in the dark, by what refilled since the start, stay charged when the node has synced. */
@@ -190,7 +145,7 @@ static void test_what_was_admitted_in_the_dark_stays_charged(void **state)
     uint64_t before = word.used;
     net_pass(net, 300 * MS);
     assert_true(net->node[2].gossip.synced);
-    assert_true(remaining(net, 2, 0) <= 100 - before + 3);
+    assert_true(net_remaining(net, 2, 0) <= 100 - before + 3);
 }
 
 /* A node in the dark that forgets a key does not forgive what it admitted of it. */
@@ -218,110 +173,6 @@ static void test_forgetting_in_the_dark_forgives_nothing(void **state)
         assert_true(admitted == 0 || admitted + 400 <= (net->now_ns - start_ns) / (3 * SECOND / 10) + 1);
     }
     assert_true(admitted > 0);
-}
-
-static void part(struct net *net, uint32_t node, bool parted)
-{
-    for (uint32_t j = 0; j < net->nodes; j++)
-        net->parted[j][node] = net->parted[node][j] = parted;
-}
-
-static void restart(struct net *net, uint32_t i, uint64_t epoch)
-{
-    net->starts = epoch - 1;
-    net_start(net, i);
-    net_pass(net, SECOND);
-}
-
-/* Under demand that takes all that comes back, which leaves no time to make up for what is charged too much: a node that
- * starts again has as much as the others, each time. A window that opens with its first unit opens at another time at
- * each node: it is back in the next but one. */
-static void test_a_restart_under_full_demand_takes_over_what_is_used(void **state)
-{
-    (void)state;
-    static const struct weir_limit_spec full[] = {
-        { .count = 300, .period_ns = 60 * SECOND },
-        { .algorithm = WEIR_FIXED_WINDOW, .count = 300, .period_ns = 60 * SECOND, .align = WEIR_ALIGN_FIRST },
-    };
-    for (size_t n = 0; n < sizeof full / sizeof full[0]; n++) {
-        struct net *net = net_begin(&the_net, 1, 3, &full[n], 10);
-        unsigned last = 0;
-        net_pass(net, SECOND);
-        for (unsigned tick = 0; tick < 4000; tick++, net_pass(net, test_random_below(&net->random, 200) * MS)) {
-            if (tick == 950 || tick == 1250 || tick == 1900)
-                net_start(net, 2);
-            if (n == 0 && tick % 50 == 49)
-                assert_in_range(used(net, 2, 0), used(net, 0, 0) - 4, used(net, 0, 0) + 4);
-            for (uint32_t i = 0; i < 3; i++) { /* each is the first in turn */
-                const uint32_t node = (tick + i) % 3;
-                if (net_ask(net, node, 0, 1, true) && node == 2)
-                    last = tick;
-            }
-            assert_true(tick < 2000 || tick - last < 1300);
-        }
-    }
-}
-
-/* Its clock was far ahead at one start, and is right again at the next: it is the later one all the same, and knows
- * what that start admitted, also where only the words of others that started since tell of it. */
-static void test_a_clock_that_was_ahead_at_a_start_is_outrun(void **state)
-{
-    (void)state;
-    const uint64_t far = 1000000;
-    for (size_t n = 0; n < 2 * sizeof specs / sizeof specs[0]; n++) {
-        struct net *net = begin(&specs[n / 2]);
-        restart(net, 2, far);
-        take(net, 2, 0, 1000);
-        if (n % 2) {
-            part(net, 2, true); /* until who starts knows that epoch by words alone */
-            restart(net, 0, 10);
-            restart(net, 1, 11);
-            net->node[2].gossip.synced = false;
-        }
-        net->starts = 11;
-        net_start(net, 2);
-        part(net, 2, false);
-        net_pass(net, SECOND);
-        const struct weir_gossip *node = &net->node[2].gossip;
-        assert_true(node->synced && !node->superseded && node->epoch == far + 1);
-        assert_int_equal(node->twins, 0);
-        assert_in_range(remaining(net, 2, 0), 27000, 29100);
-        take(net, 2, 0, 1000);
-        assert_in_range(remaining(net, 0, 0), 26000, 28200);
-        take(net, 0, 0, 100);
-    }
-}
-
-/* Two processes that always learn of each other before the others answer: each goes one further, once. */
-static void test_twins_do_not_outrun_each_other_for_ever(void **state)
-{
-    (void)state;
-    struct net *net = begin(&daily);
-    net_start(net, 2);
-    struct weir_gossip *node = &net->node[2].gossip;
-    struct weir_gossip_peer *peer = &node->peers[1];
-    struct weir_gossip_head head = { .nodes = 3, .from = 1, .to = 2, .epoch = 100, .seq = 1 };
-    head.echo_epoch = node->epoch;
-    head.have = 1;
-    weir_gossip_touch(node, net_key(net, 2, 0));
-    weir_gossip_hear(node, &head, net_clock(net, 2));
-    assert_true(peer->met && peer->acked == 1 && !peer->news);
-    const uint64_t generation = peer->generation;
-    head.seq = 2;
-    head.echo_epoch = node->epoch + 5;
-    weir_gossip_hear(node, &head, net_clock(net, 2));
-    assert_true(!node->superseded && node->epoch == head.echo_epoch + 1);
-    assert_true(!peer->met && peer->acked == 0 && peer->news); /* they have heard nothing of this start */
-    assert_true(peer->generation > generation);
-    head.seq = 3;
-    head.echo_epoch = node->epoch + 5;
-    weir_gossip_hear(node, &head, net_clock(net, 2));
-    assert_true(node->superseded && node->twins == 1);
-    net_start(net, 2);
-    head.seq = 4;
-    head.echo_epoch = UINT64_MAX; /* there is nothing beyond */
-    weir_gossip_hear(node, &head, net_clock(net, 2));
-    assert_true(node->superseded && node->epoch < head.echo_epoch);
 }
 
 static void expect_refused(struct net *net, uint64_t unsynced, uint64_t unheard, uint64_t slack, uint64_t superseded)
@@ -381,7 +232,7 @@ static void test_in_the_dark_every_wait_is_short(void **state)
     (void)state;
     const uint64_t costs[] = { 1, 2, 50 };
     struct net *net = begin(&daily);
-    part(net, 2, true);
+    net_part(net, 2, true);
     net_start(net, 2);
     for (int i = 0; i < 20; i++, net_pass(net, SECOND))
         for (size_t c = 0; c < 3; c++)
@@ -422,15 +273,15 @@ static void test_a_crash_costs_a_share_of_the_window(void **state)
     (void)state;
     for (size_t n = 1; n < sizeof specs / sizeof specs[0]; n++) {
         struct net *net = begin(&specs[n]);
-        take(net, 0, 0, 10);
+        net_take(net, 0, 0, 10);
         net_pass(net, SECOND);
-        part(net, 1, true);
+        net_part(net, 1, true);
         net_pass(net, 600 * SECOND);
-        assert_int_equal(used(net, 0, 0), 10);
+        assert_int_equal(net_used(net, 0, 0), 10);
         net_start(net, 1);
-        part(net, 1, false);
+        net_part(net, 1, false);
         net_pass(net, SECOND);
-        assert_in_range(used(net, 0, 0), 10 + 1665, 10 + 1675); /* a third of 30000 an hour */
+        assert_in_range(net_used(net, 0, 0), 10 + 1665, 10 + 1675); /* a third of 30000 an hour */
     }
 }
 
@@ -440,12 +291,12 @@ static void test_a_new_key_shares_in_a_crash(void **state)
     (void)state;
     const struct weir_limit_spec spec = { .count = 100, .period_ns = 100 * SECOND };
     struct net *net = begin(&spec);
-    part(net, 1, true);
+    net_part(net, 1, true);
     net_pass(net, 30 * SECOND);
     net_start(net, 1);
-    part(net, 1, false);
+    net_part(net, 1, false);
     net_pass(net, 8 * SECOND);
-    assert_in_range(used(net, 0, 0), 2, 3); /* a third of 30, less 8 */
+    assert_in_range(net_used(net, 0, 0), 2, 3); /* a third of 30, less 8 */
 }
 
 /* Meanwhile another is unheard for longer than the limit takes to fill: its part of the refill does not count. */
@@ -454,15 +305,15 @@ static void test_a_new_key_refills_without_the_part_of_who_is_unheard(void **sta
     (void)state;
     const struct weir_limit_spec spec = { .count = 100, .period_ns = 100 * SECOND };
     struct net *net = begin(&spec);
-    part(net, 2, true);
+    net_part(net, 2, true);
     net_pass(net, 50 * SECOND);
-    part(net, 1, true);
+    net_part(net, 1, true);
     net_pass(net, 100 * SECOND);
     net_start(net, 1);
-    part(net, 1, false);
-    part(net, 2, true);
+    net_part(net, 1, false);
+    net_part(net, 2, true);
     net_pass(net, 30 * SECOND);
-    assert_in_range(used(net, 0, 0), 13, 15); /* a third of 100, less two thirds of 30 */
+    assert_in_range(net_used(net, 0, 0), 13, 15); /* a third of 100, less two thirds of 30 */
 }
 
 /* Who starts after a long time is charged for what counts still, not for all that was ever admitted. */
@@ -476,7 +327,7 @@ static void test_what_was_admitted_long_ago_is_not_charged_again(void **state)
     net_start(net, 2);
     net_pass(net, 30 * SECOND);
     assert_true(net->node[2].gossip.synced);
-    assert_in_range(remaining(net, 2, 0), 90, 100);
+    assert_in_range(net_remaining(net, 2, 0), 90, 100);
 }
 
 /* How much more losses than are remembered cost nobody can tell: all that there is. */
@@ -487,15 +338,15 @@ static void start__who_missed_more_losses_than_are_remembered_has_nothing_left(v
         for (unsigned missed = WEIR_GOSSIP_LOSSES; missed <= WEIR_GOSSIP_LOSSES + 1; missed++) {
             struct net *net = begin(&specs[i]);
             struct weir_gossip_limit *limit = &net->node[0].limit;
-            take(net, 0, 0, 10);
-            uint64_t before = remaining(net, 0, 0);
+            net_take(net, 0, 0, 10);
+            uint64_t before = net_remaining(net, 0, 0);
             assert_true(before > 0);
             for (unsigned k = 0; k < missed; k++) { /* in no time, so that none costs anything by itself */
                 uint64_t at_ns = net_clock(net, 0);
                 limit->losses[limit->losses_count++ % WEIR_GOSSIP_LOSSES] = (struct weir_gossip_loss){ at_ns, at_ns,
                                                                                                        0 };
             }
-            assert_int_equal(remaining(net, 0, 0), missed > WEIR_GOSSIP_LOSSES ? 0 : before);
+            assert_int_equal(net_remaining(net, 0, 0), missed > WEIR_GOSSIP_LOSSES ? 0 : before);
         }
     }
 }
@@ -508,13 +359,9 @@ int main(void)
         cmocka_unit_test(test_who_is_cut_off_fears_the_others_shares),
         cmocka_unit_test(test_a_reload_charges_starts_by_the_limit_that_is_left),
         cmocka_unit_test(test_who_knows_nothing_teaches_nothing),
-        cmocka_unit_test(test_a_rolling_restart_blocks_nobody),
         cmocka_unit_test(test_those_that_start_together_are_fresh_though_asked_before),
         cmocka_unit_test(test_what_was_admitted_in_the_dark_stays_charged),
         cmocka_unit_test(test_forgetting_in_the_dark_forgives_nothing),
-        cmocka_unit_test(test_a_restart_under_full_demand_takes_over_what_is_used),
-        cmocka_unit_test(test_a_clock_that_was_ahead_at_a_start_is_outrun),
-        cmocka_unit_test(test_twins_do_not_outrun_each_other_for_ever),
         cmocka_unit_test(test_refusals_are_counted_by_their_reason),
         cmocka_unit_test(test_in_the_dark_every_wait_is_short),
         cmocka_unit_test(test_what_costs_more_than_the_slack_never_passes),

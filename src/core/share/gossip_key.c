@@ -434,8 +434,8 @@ static void hear_ack(struct weir_gossip *node, struct weir_gossip_key *key, uint
 }
 
 /* The sender knows all that is known here, so its bucket bounds what is used as well as ours does: the lower of the two
- * holds. Else a node that once took a part of a unit too many got nothing as long as others ask for all that comes back.
- * Where a loss is charged here, the sender may not have heard of it. */
+ * holds. Else a node that once counted a part of a unit too many got nothing as long as others ask for all that comes
+ * back. Where a loss is charged here, the sender may not have heard of it. */
 static void level(const struct weir_gossip_key *key, struct weir_state *state, uint64_t used, uint64_t now_ns)
 {
     const struct weir_gossip_limit *limit = key->limit;

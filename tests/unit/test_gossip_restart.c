@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core/share/gossip: nodes that start again, in turn, under full demand, with a clock that was wrong, or twice. */
+#include "core/share/gossip_parts.h"
+#include "gossip_net.h"
+
+static struct net the_net; /* too large for a stack */
+
+static const struct weir_limit_spec daily = { .count = 30000, .period_ns = 24 * HOUR };
+static const struct weir_limit_spec specs[] = {
+    { .count = 30000, .period_ns = 24 * HOUR },
+    { .algorithm = WEIR_FIXED_WINDOW, .count = 30000, .period_ns = HOUR },
+    { .algorithm = WEIR_FIXED_WINDOW, .count = 30000, .period_ns = HOUR, .align = WEIR_ALIGN_FIRST },
+    { .algorithm = WEIR_SLIDING_COUNTER, .count = 30000, .period_ns = HOUR },
+};
+
+static struct net *begin(const struct weir_limit_spec *spec)
+{
+    struct net *net = net_begin(&the_net, 1, 3, spec, 100);
+    net_pass(net, SECOND);
+    return net;
+}
+
+/* Node after node, each asked at once: none of them is left with nothing. */
+static void test_a_rolling_restart_blocks_nobody(void **state)
+{
+    (void)state;
+    struct net *net = begin(&daily);
+    net_take(net, 0, 0, 1000);
+    for (unsigned round = 0; round < 4; round++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            net_start(net, i);
+            assert_false(net_ask(net, i, 0, 1, true));
+            net_pass(net, SECOND);
+        }
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(net_remaining(net, i, 0) > 26000);
+        assert_true(net_ask(net, i, 0, 1, true));
+    }
+}
+
+static void restart(struct net *net, uint32_t i, uint64_t epoch)
+{
+    net->starts = epoch - 1;
+    net_start(net, i);
+    net_pass(net, SECOND);
+}
+
+/* Under demand that takes all that comes back there is no time to make up for what was charged too much. So a node that
+ * starts again has as much as the others, each time. A window that opens with its first unit opens at another time at
+ * each node: it is back in the next but one. */
+static void test_a_restart_under_full_demand_takes_over_what_is_used(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec full[] = {
+        { .count = 300, .period_ns = 60 * SECOND },
+        { .algorithm = WEIR_FIXED_WINDOW, .count = 300, .period_ns = 60 * SECOND, .align = WEIR_ALIGN_FIRST },
+    };
+    for (size_t n = 0; n < sizeof full / sizeof full[0]; n++) {
+        struct net *net = net_begin(&the_net, 1, 3, &full[n], 10);
+        unsigned last = 0;
+        net_pass(net, SECOND);
+        for (unsigned tick = 0; tick < 4000; tick++, net_pass(net, test_random_below(&net->random, 200) * MS)) {
+            if (tick == 950 || tick == 1250 || tick == 1900)
+                net_start(net, 2);
+            if (n == 0 && tick % 50 == 49)
+                assert_in_range(net_used(net, 2, 0), net_used(net, 0, 0) - 4, net_used(net, 0, 0) + 4);
+            for (uint32_t i = 0; i < 3; i++) { /* each is the first in turn */
+                const uint32_t node = (tick + i) % 3;
+                if (net_ask(net, node, 0, 1, true) && node == 2)
+                    last = tick;
+            }
+            assert_true(tick < 2000 || tick - last < 1300);
+        }
+    }
+}
+
+/* Its clock was far ahead at one start, and is right again at the next: it is the later one all the same, and knows
+ * what that start admitted, also where only the words of others that started since tell of it. */
+static void test_a_clock_that_was_ahead_at_a_start_is_outrun(void **state)
+{
+    (void)state;
+    const uint64_t far = 1000000;
+    for (size_t n = 0; n < 2 * sizeof specs / sizeof specs[0]; n++) {
+        struct net *net = begin(&specs[n / 2]);
+        restart(net, 2, far);
+        net_take(net, 2, 0, 1000);
+        if (n % 2) {
+            net_part(net, 2, true); /* until who starts knows that epoch by words alone */
+            restart(net, 0, 10);
+            restart(net, 1, 11);
+            net->node[2].gossip.synced = false;
+        }
+        net->starts = 11;
+        net_start(net, 2);
+        net_part(net, 2, false);
+        net_pass(net, SECOND);
+        const struct weir_gossip *node = &net->node[2].gossip;
+        assert_true(node->synced && !node->superseded && node->epoch == far + 1);
+        assert_int_equal(node->twins, 0);
+        assert_in_range(net_remaining(net, 2, 0), 27000, 29100);
+        net_take(net, 2, 0, 1000);
+        assert_in_range(net_remaining(net, 0, 0), 26000, 28200);
+        net_take(net, 0, 0, 100);
+    }
+}
+
+/* Two processes that always learn of each other before the others answer: each goes one further, once. */
+static void test_twins_do_not_outrun_each_other_for_ever(void **state)
+{
+    (void)state;
+    struct net *net = begin(&daily);
+    net_start(net, 2);
+    struct weir_gossip *node = &net->node[2].gossip;
+    struct weir_gossip_peer *peer = &node->peers[1];
+    struct weir_gossip_head head = { .nodes = 3, .from = 1, .to = 2, .epoch = 100, .seq = 1 };
+    head.echo_epoch = node->epoch;
+    head.have = 1;
+    weir_gossip_touch(node, net_key(net, 2, 0));
+    weir_gossip_hear(node, &head, net_clock(net, 2));
+    assert_true(peer->met && peer->acked == 1 && !peer->news);
+    const uint64_t generation = peer->generation;
+    head.seq = 2;
+    head.echo_epoch = node->epoch + 5;
+    weir_gossip_hear(node, &head, net_clock(net, 2));
+    assert_true(!node->superseded && node->epoch == head.echo_epoch + 1);
+    assert_true(!peer->met && peer->acked == 0 && peer->news); /* they have heard nothing of this start */
+    assert_true(peer->generation > generation);
+    head.seq = 3;
+    head.echo_epoch = node->epoch + 5;
+    weir_gossip_hear(node, &head, net_clock(net, 2));
+    assert_true(node->superseded && node->twins == 1);
+    net_start(net, 2);
+    head.seq = 4;
+    head.echo_epoch = UINT64_MAX; /* there is nothing beyond */
+    weir_gossip_hear(node, &head, net_clock(net, 2));
+    assert_true(node->superseded && node->epoch < head.echo_epoch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_rolling_restart_blocks_nobody),
+        cmocka_unit_test(test_a_restart_under_full_demand_takes_over_what_is_used),
+        cmocka_unit_test(test_a_clock_that_was_ahead_at_a_start_is_outrun),
+        cmocka_unit_test(test_twins_do_not_outrun_each_other_for_ever),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
