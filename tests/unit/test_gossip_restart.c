@@ -62,8 +62,10 @@ static void test_a_restart_under_full_demand_takes_over_what_is_used(void **stat
         unsigned last = 0;
         net_pass(net, SECOND);
         for (unsigned tick = 0; tick < 4000; tick++, net_pass(net, test_random_below(&net->random, 200) * MS)) {
-            if (tick == 950 || tick == 1250 || tick == 1900)
+            if (tick == 950 || tick == 1250 || tick == 1900 || tick == 2200)
                 net_start(net, 2);
+            if (tick == 2200) /* both, so that neither is the first to hear of it from one that knows */
+                net_start(net, 1);
             if (n == 0 && tick % 50 == 49)
                 assert_in_range(net_used(net, 2, 0), net_used(net, 0, 0) - 4, net_used(net, 0, 0) + 4);
             for (uint32_t i = 0; i < 3; i++) { /* each is the first in turn */
@@ -138,11 +140,55 @@ static void test_twins_do_not_outrun_each_other_for_ever(void **state)
     assert_true(node->superseded && node->epoch < head.echo_epoch);
 }
 
+/* What node 1 has as used once node 0 has told it that so much is. */
+static uint64_t used_if_told(struct net *net, uint64_t told, bool synced, const struct weir_gossip_entry *of_node_1)
+{
+    const struct weir_event event = net_event(net, 1, 0), event_0 = net_event(net, 0, 0);
+    const struct weir_gossip_head head = { .nodes = 3, .from = 0, .to = 1, .synced = synced };
+    struct weir_gossip_word word;
+    weir_gossip_word(&net->node[0].gossip, net_key(net, 0, 0), &event_0, &word);
+    word.used = told;
+    if (of_node_1)
+        word.entries[1] = of_node_1;
+    assert_true(weir_gossip_hear_word(&net->node[1].gossip, net_key(net, 1, 0), &head, &word, &event));
+    return net_used(net, 1, 0);
+}
+
+/* A part of a unit that a node counted too many would stay for as long as all that comes back is taken. */
+static void test_the_lower_of_two_buckets_that_know_the_same_holds(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .count = 300, .period_ns = HOUR };
+    struct net *net = net_begin(&the_net, 1, 3, &spec, 10);
+    net_pass(net, SECOND);
+    net_take(net, 0, 0, 100);
+    net_take(net, 1, 0, 10);
+    net_pass(net, SECOND);
+    const uint64_t used = net_used(net, 1, 0);
+    struct weir_gossip_entry less = net_key(net, 1, 0)->about[1].entry;
+    less.count--;
+    assert_in_range(used, 106, 110);
+    assert_int_equal(used_if_told(net, used - 5, false, NULL), used); /* it does not know what was before its start */
+    assert_int_equal(used_if_told(net, used - 5, true, &less), used); /* nor all that was admitted here */
+    assert_int_equal(used_if_told(net, used + 5, true, NULL), used);
+    assert_int_equal(used_if_told(net, used - 5, true, NULL), used - 5);
+    assert_int_equal(used_if_told(net, 0, true, NULL), 0);
+    net_start(net, 2);
+    net_pass(net, SECOND); /* what it may have admitted is charged, by each node when it hears of the start */
+    net_take(net, 0, 0, 100);
+    const uint64_t with_loss = net_used(net, 1, 0);
+    assert_int_equal(used_if_told(net, with_loss - 5, true, NULL), with_loss);
+    net_pass(net, HOUR + SECOND); /* that has come back */
+    net_take(net, 0, 0, 100);
+    assert_int_equal(used_if_told(net, 50, true, NULL), 50);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rolling_restart_blocks_nobody),
         cmocka_unit_test(test_a_restart_under_full_demand_takes_over_what_is_used),
+        cmocka_unit_test(test_the_lower_of_two_buckets_that_know_the_same_holds),
         cmocka_unit_test(test_a_clock_that_was_ahead_at_a_start_is_outrun),
         cmocka_unit_test(test_twins_do_not_outrun_each_other_for_ever),
     };
