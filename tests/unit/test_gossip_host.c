@@ -235,6 +235,26 @@ static void test_old_datagrams_do_not_tell_a_new_start(void **state)
     }
 }
 
+/* Of each limit by its own time to fill. */
+static void test_losses_are_told_by_limit(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/1s", 10);
+    struct weir_limit_spec slow = spec_of("60/3600s");
+    assert_int_equal(weir_remote_limit_init(&net->other, "slow", &slow, NULL), 0);
+    net->with_other = true;
+    start_all(net);
+    pass(net, 2 * SECOND);
+    weir_gossip_host_destroy(net->hosts[2]);
+    start(net, 2, 2, NODES);
+    pass(net, 500 * MS);
+    assert_int_equal(weir_gossip_host_losses(net->hosts[0], &net->limit, net->now_ns), 1);
+    pass(net, 5 * SECOND);
+    assert_int_equal(weir_gossip_host_losses(net->hosts[0], &net->limit, net->now_ns), 0);
+    assert_int_equal(weir_gossip_host_losses(net->hosts[0], &net->other, net->now_ns), 1);
+    net_destroy(net);
+}
+
 /* No more than keys_max; a place is made by a fresh key only. Bytes stay within what is allowed. */
 static void test_memory_and_bandwidth_are_bounded(void **state)
 {
@@ -283,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_keys_that_are_only_heard_of_follow_a_reload),
         cmocka_unit_test(test_old_datagrams_do_not_tell_a_new_start),
         cmocka_unit_test(test_a_restart_is_no_fresh_allowance),
+        cmocka_unit_test(test_losses_are_told_by_limit),
         cmocka_unit_test(test_memory_and_bandwidth_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

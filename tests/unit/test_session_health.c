@@ -91,6 +91,21 @@ static void health__follows_what_the_servers_answer(void **state)
     expect(A, WEIR_HEALTH_DOWN);
 }
 
+/* Two addresses of one server, of which one is out: nothing has taken its place. */
+static void health__a_server_that_is_reached_elsewhere_is_not_replaced(void **state)
+{
+    (void)state;
+    hear(A, primary(1, 104));
+    hear(B, primary(1, 104));
+    weir_health_miss(&servers[A]);
+    expect(A, WEIR_HEALTH_DOWN);
+    assert_false(weir_health_is_former(&health, &servers[A]));
+    struct weir_shown next = primary(1, 112);
+    next.started = 2; /* restarted */
+    hear(B, next);
+    assert_true(weir_health_is_former(&health, &servers[A]));
+}
+
 static void health__of_a_failover(void **state)
 {
     (void)state;
@@ -171,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(health__follows_what_the_servers_answer, begin),
+        cmocka_unit_test_setup(health__a_server_that_is_reached_elsewhere_is_not_replaced, begin),
         cmocka_unit_test_setup(health__of_a_failover, begin),
         cmocka_unit_test_setup(health__of_one_that_stands_still, begin),
         cmocka_unit_test_setup(a_branch__is_none_on_the_first_timeline, begin),

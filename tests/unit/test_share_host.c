@@ -153,6 +153,9 @@ static void a_newcomer_is_refused_while_all_are_busy(void **state)
     assert_int_equal(
         weir_share_host_reserve(w.hosts[0].host, &w.terms, &key, 1, false, w.remote.now_ns, &say, &verdict),
         WEIR_ELIMIT);
+    struct weir_share_host_stats stats;
+    weir_share_host_stats(w.hosts[0].host, &stats);
+    assert_int_equal(stats.refused_full, 1);
     world_run(&w, 5 * MS);
     assert_true(waiting->told);
     assert_int_equal(

@@ -328,10 +328,27 @@ static void whoever_goes_was_dead_or_the_cheapest_and_all_others_are_found_as_th
     assert_true(world.full > 0 && world.full_of_kept > 0 && world.cheapest > 0 && world.widened > 0);
 }
 
+/* One at a time: who comes while another grows it has nothing to do. */
+static void only_one_grows_it(void **state)
+{
+    (void)state;
+    struct weir_table *table = &world.table;
+    assert_int_equal(weir_table_init(table, 300 * sizeof(struct weir_line), SKEW, NOW, on_forgotten, NULL), 0);
+    const uint64_t count = table->count;
+    table->growing = 1;
+    assert_int_equal(weir_table_grow(table, 4, NOW), 0);
+    assert_true(table->count == count && table->growing == 1);
+    table->growing = 0;
+    assert_int_equal(weir_table_grow(table, 4, NOW), 4);
+    assert_true(table->count == count + 4 && table->growing == 0);
+    weir_table_deinit(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_goes_was_dead_or_the_cheapest_and_all_others_are_found_as_they_were),
+        cmocka_unit_test(only_one_grows_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,6 +140,20 @@ static void witness__that_cannot_be_written_leaves_the_old_one(void **state)
     assert_int_equal(weir_witness_load(folder, &read), WEIR_EIO);
 }
 
+static void witness__lies_in_the_working_folder_if_its_path_names_none(void **state)
+{
+    (void)state;
+    struct weir_witness witness = { 1, 2, 3, 4 }, read;
+    char before[4096];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(weir_witness_save("alone", &witness), 0);
+    assert_int_equal(weir_witness_load("alone", &read), 0);
+    assert_int_equal(unlink("alone"), 0);
+    assert_int_equal(chdir(before), 0);
+    assert_same(&read, &witness);
+}
+
 /* Where somebody has made one by mistake: the service must not stand until somebody writes to it, or reads from it. */
 static void witness__a_fifo_is_not_waited_for(void **state)
 {
@@ -178,6 +192,7 @@ int main(void)
         CASE(witness__is_read_as_it_was_written),
         CASE(witness__any_other_bytes_are_not_ours),
         CASE(witness__that_cannot_be_written_leaves_the_old_one),
+        CASE(witness__lies_in_the_working_folder_if_its_path_names_none),
         CASE(witness__is_whole_though_it_goes_in_pieces),
         CASE(witness__a_fifo_is_not_waited_for),
     };
