@@ -336,7 +336,7 @@ void weir_sim_locks_run(uint64_t seed, enum weir_sim_locks_plant plant, struct w
            !ret_result->broken)
         event_happens(locks, &event);
     for (uint32_t i = 0; i < locks->weirs_count && !ret_result->broken; i++)
-        if (locks->weirs[i].keeper)
+        if (locks->weirs[i].manager)
             locks_broken(locks, "a weir that was to stop has not answered everybody");
     world_end(locks);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Locks in virtual time: clients; one to three weirs, each with the lock manager that weir serve runs (the keeper of
+ * Locks in virtual time: clients; one to three weirs, each with the lock manager that weir serve runs (the manager of
  * src/locks, with its queues, its batches and its timers); a store, embedded in one weir or shared by all of
  * them; a resource of 1 to 5 replicas by core/lease/quorum.h. Clients pause, in the middle of a write too, wait for
  * the lock, come again over a new connection, go away, hold too long, and look; messages are late and get lost;
@@ -20,7 +20,7 @@
  *     who was told that it was not granted is not granted later, and does not hold the lock
  *     within one weir the store is asked for those who wait in order of their arrival
  *     after the last fault nobody waits for a lock that is free
- *     the lists and counts of a keeper fit, and nothing is left in one that has answered everybody */
+ *     the lists and counts of a manager fit, and nothing is left in one that has answered everybody */
 #ifndef WEIR_SIM_LOCKS_H
 #define WEIR_SIM_LOCKS_H
 

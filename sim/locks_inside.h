@@ -10,7 +10,7 @@
 #include "core/lease/incarnation.h"
 #include "core/lease/permits.h"
 #include "core/lease/quorum.h"
-#include "locks/keeper_inside.h"
+#include "locks/manager_inside.h"
 #include "sim/locks.h"
 #include "sim/queue.h"
 #include "sim/random.h"
@@ -102,7 +102,7 @@ struct locks_store {
     uint32_t snapshots_count;
 };
 
-/* What a keeper asked the store for. It outlives the keeper, and the deadline: the store may decide it late. */
+/* What a manager asked the store for. It outlives the manager, and the deadline: the store may decide it late. */
 struct locks_asked {
     struct weir_lock_op op;
     uint32_t request;
@@ -122,7 +122,7 @@ struct locks_batch {
 
 /* One request of a client, or of a visitor. */
 struct locks_request {
-    struct weir_keeper_request request; /* first */
+    struct weir_lock_manager_request request; /* first */
     struct locks *locks;
     struct locks_request *next;
     uint32_t id, weir, name;
@@ -148,8 +148,8 @@ struct locks_engine {
 
 struct locks_weir {
     struct locks_engine engine;
-    struct weir_keeper_options options;
-    struct weir_keeper *keeper; /* NULL: it is down */
+    struct weir_lock_manager_options options;
+    struct weir_lock_manager *manager; /* NULL: it is down */
     struct locks_clock clock;
     bool busy;   /* a batch is with the store */
     bool doomed; /* to be killed before it hears what the store decided next */
@@ -160,7 +160,7 @@ struct locks_weir {
     bool needs_raise;
     uint64_t raise_due_ns;
     uint32_t turns; /* since the last look */
-    struct weir_keeper_state told;
+    struct weir_lock_manager_state told;
     uint64_t failed_ns;         /* the last answer of the store that was none */
     struct locks_request *past; /* answered; kept, so that one that is answered twice is seen */
 };
@@ -274,7 +274,8 @@ void locks_weir_kill(struct locks *locks, uint32_t weir);
 void locks_weir_hear(struct locks *locks, const struct locks_message *message);
 void locks_weir_step(struct locks *locks, const struct weir_sim_event *event);
 /* A visitor asks. False: it was refused at once. Only verb, wait, ttl and seen of the op count. */
-bool locks_weir_visit(struct locks *locks, uint32_t visitor, uint64_t owner, const struct weir_keeper_request *wish);
+bool locks_weir_visit(struct locks *locks, uint32_t visitor, uint64_t owner,
+                      const struct weir_lock_manager_request *wish);
 void locks_weir_leave(struct locks *locks, uint32_t request);
 
 /* locks_visitor.c */

@@ -288,7 +288,7 @@ void locks_store_fail_over(struct locks *locks)
     struct locks_store *store = &locks->store;
     if (store->snapshots_count == 0)
         return;
-    if (!store->shared && locks->weirs[0].keeper)
+    if (!store->shared && locks->weirs[0].manager)
         locks_weir_kill(locks, 0);
     uint64_t timeline = store->durable.timeline + 1;
     uint64_t back = weir_sim_random_below(&locks->random, store->snapshots_count);

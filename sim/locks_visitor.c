@@ -31,8 +31,8 @@ static void go_away(struct locks *locks, uint32_t at, uint64_t for_ns)
 
 static bool ask(struct locks *locks, uint32_t at, enum weir_lock_verb verb, uint64_t wait_ns, uint64_t seen)
 {
-    struct weir_keeper_request wish = { .op = { .verb = verb, .ttl_ns = locks->ttl_ns, .seen = seen },
-                                        .wait_ns = wait_ns };
+    struct weir_lock_manager_request wish = { .op = { .verb = verb, .ttl_ns = locks->ttl_ns, .seen = seen },
+                                              .wait_ns = wait_ns };
     if (weir_sim_random_below(&locks->random, 8) == 0)
         wish.op.ttl_ns = weir_sim_random_in(&locks->random, 300 * MILLISECOND, 2 * locks->ttl_ns);
     locks->visitors[at].asked = locks->waits.count + 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is checked of the lock manager's requests: each is answered once, in time, and truly; nobody passes who came
- * earlier to the same weir; no wait is forgotten, and nothing is left in a keeper that has answered everybody. What the
- * keeper keeps is read here, to compare it with what happened; nothing is decided by it. */
+ * earlier to the same weir; no wait is forgotten, and nothing is left in a manager that has answered everybody.
+ * What the manager keeps is read here, to compare it with what happened; nothing is decided by it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@
 #include "weir/error.h"
 
 #define MILLISECOND (LOCKS_SECOND / 1000)
-#define TURNS_MAX 3000                /* between two looks: no keeper has so much to do */
+#define TURNS_MAX 3000                /* between two looks: no manager has so much to do */
 #define SETTLED_NS (7 * LOCKS_SECOND) /* so long after the last fault nothing of it is left */
 #define PATIENCE_NS (4 * LOCKS_SECOND)
-#define MEMORY_NS (6 * LOCKS_SECOND) /* what a keeper says of a holder may be as old as that */
+#define MEMORY_NS (6 * LOCKS_SECOND) /* what a manager says of a holder may be as old as that */
 
 static bool is_acquire(const struct locks_request *request)
 {
@@ -62,7 +62,7 @@ void locks_waits_refused(struct locks *locks, struct locks_request *request)
 {
     const struct locks_weir *weir = &locks->weirs[request->weir];
     locks->waits.records[request->id] = (struct locks_record){ .told = LOCKS_DENIED };
-    if (!weir->keeper->stopping && open_count(weir, false) < weir->options.pending_max)
+    if (!weir->manager->stopping && open_count(weir, false) < weir->options.pending_max)
         locks_broken(locks, "a request was refused though there is room");
 }
 
@@ -76,7 +76,7 @@ void locks_waits_quick(struct locks *locks, const struct locks_request *request)
 /* ---- the order in which they are asked for ---- */
 
 static void check_order(struct locks *locks, const struct locks_weir *weir, const struct locks_request *request,
-                        enum weir_keeper_role role)
+                        enum weir_lock_manager_role role)
 {
     for (const struct locks_request *other = weir->open; other; other = other->next) {
         if (other->name != request->name || other->id >= request->place || other->owner == request->owner)
@@ -84,44 +84,45 @@ static void check_order(struct locks *locks, const struct locks_weir *weir, cons
         if (is_unread(other) && other->request.op.verb != WEIR_LOCK_RAISE)
             locks_broken(locks, "what came later of a name was asked first");
         bool excused = other->left || other->was_put_off || other->was_probed || !other->request.own.queue;
-        if (role == WEIR_KEEPER_FIRST && is_acquire(other) && !excused)
+        if (role == WEIR_LOCK_MANAGER_FIRST && is_acquire(other) && !excused)
             locks_broken(locks, "one who waits was passed by one who came later");
     }
 }
 
 void locks_waits_asked(struct locks *locks, const struct locks_weir *weir)
 {
-    const struct weir_keeper *keeper = weir->keeper;
-    for (size_t i = 0; i < keeper->count; i++) {
-        struct locks_request *request = keeper->asked[i]->context;
-        request->was_probed |= keeper->roles[i] == WEIR_KEEPER_PROBE;
+    const struct weir_lock_manager *manager = weir->manager;
+    for (size_t i = 0; i < manager->count; i++) {
+        struct locks_request *request = manager->asked[i]->context;
+        request->was_probed |= manager->roles[i] == WEIR_LOCK_MANAGER_PROBE;
     }
-    for (size_t i = 0; i < keeper->count; i++) {
-        struct locks_request *request = keeper->asked[i]->context;
+    for (size_t i = 0; i < manager->count; i++) {
+        struct locks_request *request = manager->asked[i]->context;
         if (locks->waits.records[request->id].told != LOCKS_OPEN)
             locks_broken(locks, "the store is asked for one who has been answered");
         if (request->request.op.verb != WEIR_LOCK_RAISE &&
-            (keeper->roles[i] == WEIR_KEEPER_PLAIN || keeper->roles[i] == WEIR_KEEPER_FIRST))
-            check_order(locks, weir, request, keeper->roles[i]);
+            (manager->roles[i] == WEIR_LOCK_MANAGER_PLAIN || manager->roles[i] == WEIR_LOCK_MANAGER_FIRST))
+            check_order(locks, weir, request, manager->roles[i]);
         request->asked = true;
     }
 }
 
 void locks_waits_decided(struct locks *locks, struct locks_weir *weir)
 {
-    const struct weir_keeper *keeper = weir->keeper;
-    for (size_t i = 0; i < keeper->count; i++) {
-        const struct weir_lock_op *op = &keeper->ops[i];
-        struct locks_request *request = keeper->asked[i]->context;
-        bool first = keeper->roles[i] == WEIR_KEEPER_FIRST;
+    const struct weir_lock_manager *manager = weir->manager;
+    for (size_t i = 0; i < manager->count; i++) {
+        const struct weir_lock_op *op = &manager->ops[i];
+        struct locks_request *request = manager->asked[i]->context;
+        bool first = manager->roles[i] == WEIR_LOCK_MANAGER_FIRST;
         uint64_t holder = 0;
         if (op->holder_size == sizeof(holder))
             memcpy(&holder, op->holder, sizeof(holder));
         request->was_held |= first && op->status == 0 && op->said == WEIR_LOCK_HELD && holder != request->owner;
-        request->was_unknown |= op->status == WEIR_EUNKNOWN || (op->status && keeper->roles[i] == WEIR_KEEPER_BACK);
+        request->was_unknown |= op->status == WEIR_EUNKNOWN ||
+                                (op->status && manager->roles[i] == WEIR_LOCK_MANAGER_BACK);
         request->was_put_off |= op->due_ns > 0;
-        request->given_back |= keeper->roles[i] == WEIR_KEEPER_BACK && op->status == 0;
-        weir->told.forgone += keeper->roles[i] == WEIR_KEEPER_BACK && op->status == 0;
+        request->given_back |= manager->roles[i] == WEIR_LOCK_MANAGER_BACK && op->status == 0;
+        weir->told.forgone += manager->roles[i] == WEIR_LOCK_MANAGER_BACK && op->status == 0;
         if (op->status == WEIR_EDOWN || op->status == WEIR_EUNKNOWN)
             weir->failed_ns = locks->now_ns;
     }
@@ -201,7 +202,7 @@ static void check_denial(struct locks *locks, const struct locks_request *reques
     bool out = lock->permits.count > 0 && locks_clock_ns(locks, &locks->store.clock) < lock->out[0].end_ns;
     if (out && lock->request == request->id && !request->given_back)
         locks_broken(locks, "one who was told that it was not granted holds the lock");
-    if (op->status != 0 || request->left || locks->weirs[request->weir].keeper->stop)
+    if (op->status != 0 || request->left || locks->weirs[request->weir].manager->stop)
         return;
     if (op->holder_size == sizeof(holder))
         memcpy(&holder, op->holder, sizeof(holder));
@@ -238,7 +239,7 @@ static void check_status(struct locks *locks, const struct locks_request *reques
     }
 }
 
-static void count(struct weir_keeper_state *told, const struct locks_request *request)
+static void count(struct weir_lock_manager_state *told, const struct locks_request *request)
 {
     const struct weir_lock_op *op = &request->request.op;
     bool good = op->status == 0, granted = good && op->said == WEIR_LOCK_GRANTED;
@@ -278,14 +279,14 @@ void locks_waits_forget(struct locks *locks, const struct locks_request *request
     locks->result->unanswered++;
 }
 
-/* ---- what a keeper keeps ---- */
+/* ---- what a manager keeps ---- */
 
-static const char *queue_fault(const struct locks *locks, const struct weir_keeper_queue *queue)
+static const char *queue_fault(const struct locks *locks, const struct weir_lock_manager_queue *queue)
 {
     const char *fault = weir_waiting_fault(&queue->waiting);
     for (struct weir_waiter *at = fault ? NULL : queue->waiting.first; at; at = at->next) {
-        const struct weir_keeper_own *own = &weir_keeper_request_of(at)->own;
-        const struct locks_request *request = weir_keeper_request_of(at)->context;
+        const struct weir_lock_manager_own *own = &weir_lock_manager_request_of(at)->own;
+        const struct locks_request *request = weir_lock_manager_request_of(at)->context;
         if (own->queue != queue)
             return "the list of those who wait is broken";
         if (locks->waits.records[request->id].told != LOCKS_OPEN)
@@ -301,28 +302,28 @@ static const char *queue_fault(const struct locks *locks, const struct weir_keep
 
 void locks_waits_turned(struct locks *locks, const struct locks_weir *weir)
 {
-    const struct weir_keeper *keeper = weir->keeper;
+    const struct weir_lock_manager *manager = weir->manager;
     size_t members = 0, queued = 0, timed = 0, undecided = 0, many = 0;
     const char *fault = NULL;
-    for (size_t cursor = 0; cursor <= keeper->queues.mask && !fault; cursor++)
-        for (const struct weir_hash_node *node = weir_hash_chain(&keeper->queues, cursor); node && !fault;
+    for (size_t cursor = 0; cursor <= manager->queues.mask && !fault; cursor++)
+        for (const struct weir_hash_node *node = weir_hash_chain(&manager->queues, cursor); node && !fault;
              node = weir_hash_next(node)) {
-            const struct weir_keeper_queue *queue = (const struct weir_keeper_queue *)(const void *)node;
+            const struct weir_lock_manager_queue *queue = (const struct weir_lock_manager_queue *)(const void *)node;
             fault = queue_fault(locks, queue);
             members += queue->waiting.count;
         }
     for (const struct locks_request *request = weir->open; request; request = request->next) {
-        const struct weir_keeper_own *own = &request->request.own;
+        const struct weir_lock_manager_own *own = &request->request.own;
         queued += own->queue != NULL;
         timed += own->due.place > 0;
-        many += own->due.place > 0 && own->waiter.until_ns > keeper->now_ns;
+        many += own->due.place > 0 && own->waiter.until_ns > manager->now_ns;
         undecided += !own->decided;
     }
-    if (!fault && (members != queued || members != keeper->owners.count || timed != keeper->waits_due.count))
+    if (!fault && (members != queued || members != manager->owners.count || timed != manager->waits_due.count))
         fault = "the list of those who wait is broken";
     if (!fault && many > weir->options.waiters_max)
         fault = "more wait than may";
-    if (!fault && undecided != keeper->pending)
+    if (!fault && undecided != manager->pending)
         fault = "the count of requests that are not decided is wrong";
     if (fault)
         locks_broken(locks, fault);
@@ -330,17 +331,17 @@ void locks_waits_turned(struct locks *locks, const struct locks_weir *weir)
 
 void locks_waits_stopped(struct locks *locks, const struct locks_weir *weir)
 {
-    const struct weir_keeper *keeper = weir->keeper;
-    const struct weir_keeper_state *state = &keeper->state, *told = &weir->told;
+    const struct weir_lock_manager *manager = weir->manager;
+    const struct weir_lock_manager_state *state = &manager->state, *told = &weir->told;
     size_t under_way = 0;
-    for (size_t i = 0; i < WEIR_KEEPER_BUCKETS; i++)
-        under_way += keeper->under_way[i];
+    for (size_t i = 0; i < WEIR_LOCK_MANAGER_BUCKETS; i++)
+        under_way += manager->under_way[i];
     if (weir->open)
         locks_broken(locks, "a weir ended with requests that it did not answer");
-    else if (under_way + keeper->pending + keeper->queues.count + keeper->owners.count + keeper->claims.count +
-                 keeper->waits_due.count + keeper->queues_due.count >
+    else if (under_way + manager->pending + manager->queues.count + manager->owners.count + manager->claims.count +
+                 manager->waits_due.count + manager->queues_due.count >
              0)
-        locks_broken(locks, "something is left in a keeper that has answered everybody");
+        locks_broken(locks, "something is left in a manager that has answered everybody");
     if (state->granted != told->granted || state->held != told->held || state->lost != told->lost ||
         state->unknown != told->unknown || state->released != told->released || state->forgone != told->forgone)
         locks_broken(locks, "a weir's counts of its answers are wrong");
@@ -365,7 +366,7 @@ static void look_at_request(struct locks *locks, const struct locks_weir *weir, 
     free_ns = weir_min_u64(free_ns, locks->now_ns - locks->waits.changed_ns[request->name]);
     free_ns = weir_min_u64(free_ns, locks->now_ns - request->came_ns);
     uint64_t most_ns = weir->engine.ops.poll_ns + 1500 * MILLISECOND; /* a raise waits for a second */
-    bool settled = locks->now_ns >= locks->calm_ns + SETTLED_NS && !weir->keeper->stopping;
+    bool settled = locks->now_ns >= locks->calm_ns + SETTLED_NS && !weir->manager->stopping;
     if (settled && is_acquire(request) && !request->left && free_ns > most_ns)
         locks_broken(locks, "nobody gets a lock that is free, and somebody waits");
 }
@@ -374,15 +375,15 @@ void locks_waits_look(struct locks *locks)
 {
     for (uint32_t i = 0; i < locks->weirs_count; i++) {
         struct locks_weir *weir = &locks->weirs[i];
-        if (!weir->keeper)
+        if (!weir->manager)
             continue;
         for (const struct locks_request *request = weir->open; request; request = request->next)
             look_at_request(locks, weir, request);
         if (weir->turns > TURNS_MAX)
-            locks_broken(locks, "a keeper turns without end");
+            locks_broken(locks, "a manager turns without end");
         weir->turns = 0;
     }
-    locks->waits.dirty = locks->store.dirty && locks->weirs[0].keeper ? locks->waits.dirty + 1 : 0;
+    locks->waits.dirty = locks->store.dirty && locks->weirs[0].manager ? locks->waits.dirty + 1 : 0;
     if (locks->now_ns >= locks->calm_ns + SETTLED_NS && locks->waits.dirty * LOCKS_LOOK_NS > 4 * LOCKS_SECOND)
         locks_broken(locks, "a release is not written, though nothing else is to do");
 }

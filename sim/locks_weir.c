@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A weir with locks: the keeper of src/locks, as it is, whose turns are taken here in virtual time. Between a
- * turn's two halves the batch is with the store, and requests come and go; it may be lost on its way, late, or decided
- * when nobody waits for it any more. What serve/locks.c does around the keeper (quick first, who is superseded, a grant
- * that nobody took) is done here too. */
+ * A weir with locks: the manager of src/locks, as it is, whose turns are taken here in virtual time. Between a
+ * turn's two halves the batch is with the store, and requests come and go; it may be lost on its way, late, or
+ * decided when nobody waits for it any more. What serve/locks.c does around the manager (quick first, who is
+ * superseded, a grant that nobody took) is done here too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,19 +29,19 @@ static uint32_t index_of(const struct locks *locks, const struct locks_weir *wei
  * and again. */
 static void schedule(struct locks *locks, struct locks_weir *weir)
 {
-    if (weir->busy || !weir->keeper)
+    if (weir->busy || !weir->manager)
         return;
-    uint64_t now_ns = weir_now(locks, weir), due_ns = weir_keeper_due_ns(weir->keeper, now_ns), left_ns = 0;
+    uint64_t now_ns = weir_now(locks, weir), due_ns = weir_lock_manager_due_ns(weir->manager, now_ns), left_ns = 0;
     weir->timer++;
-    if (due_ns == UINT64_MAX && !weir_keeper_called(weir->keeper))
+    if (due_ns == UINT64_MAX && !weir_lock_manager_called(weir->manager))
         return;
-    if (!weir_keeper_called(weir->keeper))
+    if (!weir_lock_manager_called(weir->manager))
         left_ns = weir_sub_sat(due_ns, now_ns);
     left_ns -= left_ns / 100;
     locks_batch_event(locks, LOCKS_TURN, index_of(locks, weir), 0, locks->now_ns + left_ns + 10 * MICROSECOND);
 }
 
-/* ---- the engine, as far as the keeper calls it ---- */
+/* ---- the engine, as far as the manager calls it ---- */
 
 static void engine_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
 {
@@ -112,7 +112,7 @@ static void forget_past(struct locks_weir *weir)
     }
 }
 
-static void on_done(struct weir_keeper_request *keeper_request);
+static void on_done(struct weir_lock_manager_request *manager_request);
 
 /* False: it was refused at once, and is gone. */
 static bool submit(struct locks *locks, struct locks_request *request)
@@ -121,10 +121,10 @@ static bool submit(struct locks *locks, struct locks_request *request)
     struct weir_lock_op *op = &request->request.op;
     request->request.done = on_done;
     locks_waits_came(locks, request);
-    bool quick = weir_keeper_quick(weir->keeper, &request->request);
+    bool quick = weir_lock_manager_quick(weir->manager, &request->request);
     if (quick)
         locks_waits_quick(locks, request);
-    else if (weir_keeper_submit(weir->keeper, &request->request) != 0) {
+    else if (weir_lock_manager_submit(weir->manager, &request->request) != 0) {
         locks_waits_refused(locks, request);
         free(request);
         return false;
@@ -141,18 +141,18 @@ static bool submit(struct locks *locks, struct locks_request *request)
     return true;
 }
 
-static void on_done(struct weir_keeper_request *keeper_request)
+static void on_done(struct weir_lock_manager_request *manager_request)
 {
-    struct locks_request *request = keeper_request->context;
+    struct locks_request *request = manager_request->context;
     struct locks *locks = request->locks;
-    struct weir_keeper *keeper = locks->weirs[request->weir].keeper;
+    struct weir_lock_manager *manager = locks->weirs[request->weir].manager;
     if (!locks_waits_answered(locks, request))
         return;
     request_unlink(locks, request);
     reply(locks, request);
-    if (request->left && weir_keeper_untold(keeper, keeper_request))
+    if (request->left && weir_lock_manager_untold(manager, manager_request))
         locks_broken(locks, "what one who left was granted is given back only after it was answered");
-    weir_keeper_told(keeper, keeper_request);
+    weir_lock_manager_told(manager, manager_request);
     request->next = locks->weirs[request->weir].past;
     locks->weirs[request->weir].past = request;
 }
@@ -163,7 +163,7 @@ void locks_weir_hear(struct locks *locks, const struct locks_message *message)
         [LOCKS_ACQUIRE] = WEIR_LOCK_ACQUIRE, [LOCKS_RENEW] = WEIR_LOCK_RENEW, [LOCKS_RELEASE] = WEIR_LOCK_RELEASE
     };
     struct locks_weir *weir = &locks->weirs[message->replica];
-    if (!weir->keeper)
+    if (!weir->manager)
         return;
     /* It asks over a new connection: weir hears soon that the old one is gone, or never. */
     for (struct locks_request *other = weir->open; other && message->verb == LOCKS_ACQUIRE; other = other->next)
@@ -178,10 +178,10 @@ void locks_weir_hear(struct locks *locks, const struct locks_message *message)
     (void)submit(locks, request);
 }
 
-bool locks_weir_visit(struct locks *locks, uint32_t at, uint64_t owner, const struct weir_keeper_request *wish)
+bool locks_weir_visit(struct locks *locks, uint32_t at, uint64_t owner, const struct weir_lock_manager_request *wish)
 {
     struct locks_visitor *visitor = &locks->visitors[at];
-    if (!locks->weirs[visitor->weir].keeper)
+    if (!locks->weirs[visitor->weir].manager)
         return false;
     struct locks_request *request = request_make(locks, visitor->weir, wish->op.verb, visitor->name, owner);
     request->visitor = at;
@@ -200,7 +200,7 @@ void locks_weir_leave(struct locks *locks, uint32_t id)
     request->left = true;
     request->left_ns = locks->now_ns;
     locks->result->gone++;
-    weir_keeper_leave(locks->weirs[request->weir].keeper, &request->request);
+    weir_lock_manager_leave(locks->weirs[request->weir].manager, &request->request);
     schedule(locks, &locks->weirs[request->weir]);
 }
 
@@ -232,7 +232,7 @@ static void fail_all(struct locks_batch *batch, int status)
         batch->asked[i].op.status = status;
 }
 
-/* When, and whether at all, the store decides the batch, and when the keeper hears of it. */
+/* When, and whether at all, the store decides the batch, and when the manager hears of it. */
 static void send_batch(struct locks *locks, uint32_t slot)
 {
     struct weir_sim_random *random = &locks->random;
@@ -265,14 +265,14 @@ static void send_batch(struct locks *locks, uint32_t slot)
 
 static void ask_store(struct locks *locks, struct locks_weir *weir)
 {
-    const struct weir_keeper *keeper = weir->keeper;
+    const struct weir_lock_manager *manager = weir->manager;
     uint32_t slot = batch_slot(locks);
-    struct locks_batch *batch = locks_grown(NULL, sizeof(*batch) + keeper->count * sizeof(batch->asked[0]));
-    *batch = (struct locks_batch){ .weir = index_of(locks, weir), .life = weir->life, .count = keeper->count };
+    struct locks_batch *batch = locks_grown(NULL, sizeof(*batch) + manager->count * sizeof(batch->asked[0]));
+    *batch = (struct locks_batch){ .weir = index_of(locks, weir), .life = weir->life, .count = manager->count };
     weir->syncing = 0;
-    for (size_t i = 0; i < keeper->count; i++) {
-        const struct locks_request *request = keeper->asked[i]->context;
-        batch->asked[i] = (struct locks_asked){ .op = keeper->ops[i], .request = request->id };
+    for (size_t i = 0; i < manager->count; i++) {
+        const struct locks_request *request = manager->asked[i]->context;
+        batch->asked[i] = (struct locks_asked){ .op = manager->ops[i], .request = request->id };
         batch->asked[i].name = request->name;
         batch->asked[i].owner = request->owner;
         weir->syncing |= 1U << request->name;
@@ -286,8 +286,8 @@ static void ask_store(struct locks *locks, struct locks_weir *weir)
 static void stopped(struct locks *locks, struct locks_weir *weir)
 {
     locks_waits_stopped(locks, weir);
-    weir_keeper_destroy_still(weir->keeper);
-    weir->keeper = NULL;
+    weir_lock_manager_destroy_still(weir->manager);
+    weir->manager = NULL;
     forget_past(weir);
     weir->life++;
     locks_weir_ended(locks, index_of(locks, weir));
@@ -297,7 +297,7 @@ static void turn_end(struct locks *locks, struct locks_weir *weir)
 {
     weir->busy = false;
     weir->syncing = 0;
-    weir_keeper_end(weir->keeper, weir_now(locks, weir));
+    weir_lock_manager_end(weir->manager, weir_now(locks, weir));
     locks_waits_turned(locks, weir);
     schedule(locks, weir);
 }
@@ -306,15 +306,15 @@ static void turn_begin(struct locks *locks, struct locks_weir *weir)
 {
     uint64_t now_ns = weir_now(locks, weir);
     weir->turns++;
-    if (!weir_keeper_called(weir->keeper) && weir_keeper_due_ns(weir->keeper, now_ns) > now_ns) {
+    if (!weir_lock_manager_called(weir->manager) && weir_lock_manager_due_ns(weir->manager, now_ns) > now_ns) {
         schedule(locks, weir);
         return;
     }
-    if (!weir_keeper_begin(weir->keeper, now_ns)) {
+    if (!weir_lock_manager_begin(weir->manager, now_ns)) {
         stopped(locks, weir);
         return;
     }
-    if (weir->keeper->count == 0) {
+    if (weir->manager->count == 0) {
         turn_end(locks, weir);
         return;
     }
@@ -325,7 +325,7 @@ static void turn_begin(struct locks *locks, struct locks_weir *weir)
 static void batch_ends(struct locks *locks, struct locks_weir *weir, uint32_t slot)
 {
     struct locks_batch *batch = locks->batches[slot];
-    if (!weir->keeper || weir->life != batch->life)
+    if (!weir->manager || weir->life != batch->life)
         return;
     if (!locks->store.shared)
         locks_store_synced(locks);
@@ -336,7 +336,7 @@ static void batch_ends(struct locks *locks, struct locks_weir *weir, uint32_t sl
     if (batch->unheard)
         fail_all(batch, WEIR_EUNKNOWN);
     for (size_t i = 0; i < batch->count; i++)
-        weir->keeper->ops[i] = batch->asked[i].op;
+        weir->manager->ops[i] = batch->asked[i].op;
     locks_waits_decided(locks, weir);
     turn_end(locks, weir);
 }
@@ -346,7 +346,7 @@ void locks_weir_step(struct locks *locks, const struct weir_sim_event *event)
     struct locks_weir *weir = &locks->weirs[event->place];
     switch ((enum locks_step)event->number) {
     case LOCKS_TURN:
-        if (weir->keeper && !weir->busy && weir->timer == event->life)
+        if (weir->manager && !weir->busy && weir->timer == event->life)
             turn_begin(locks, weir);
         break;
     case LOCKS_DECIDE:
@@ -391,25 +391,25 @@ void locks_weir_start(struct locks *locks, uint32_t at)
     uint8_t secret[16] = { (uint8_t)at };
     locks_store_started(locks, at);
     weir->busy = weir->doomed = false;
-    weir->told = (struct weir_keeper_state){ 0 };
-    if (weir_keeper_create_still(&weir->engine.base, &weir->options, &weir->keeper) != 0)
+    weir->told = (struct weir_lock_manager_state){ 0 };
+    if (weir_lock_manager_create_still(&weir->engine.base, &weir->options, &weir->manager) != 0)
         abort(); /* a simulation cannot go on without */
-    weir->keeper->key = weir_sip_key_load(secret);
+    weir->manager->key = weir_sip_key_load(secret);
 }
 
 void locks_weir_stop(struct locks *locks, uint32_t at)
 {
     struct locks_weir *weir = &locks->weirs[at];
-    if (!weir->keeper)
+    if (!weir->manager)
         return;
-    weir->keeper->stopping = true;
+    weir->manager->stopping = true;
     schedule(locks, weir);
 }
 
 void locks_weir_kill(struct locks *locks, uint32_t at)
 {
     struct locks_weir *weir = &locks->weirs[at];
-    if (!weir->keeper)
+    if (!weir->manager)
         return;
     locks->result->restarts++;
     for (struct locks_request *request; (request = weir->open);) {
@@ -417,8 +417,8 @@ void locks_weir_kill(struct locks *locks, uint32_t at)
         locks_waits_forget(locks, request);
         free(request);
     }
-    weir_keeper_destroy_still(weir->keeper);
-    weir->keeper = NULL;
+    weir_lock_manager_destroy_still(weir->manager);
+    weir->manager = NULL;
     forget_past(weir);
     weir->busy = false;
     weir->life++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A binary heap in an array that begins at 1. Each member knows its place in it, so that its moment can be changed or
- * removed without a search. Called by the event loop's timers (serve/timer.c), by the lock keeper
- * (locks/keeper*.c) and by the keys of shared limits (limits/share_keys.c). */
+ * removed without a search. Called by the event loop's timers (serve/timer.c), by the lock manager
+ * (locks/manager*.c) and by the keys of shared limits (limits/share_keys.c). */
 #include "base/due.h"
 
 #include "base/assert.h"

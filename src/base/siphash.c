@@ -2,7 +2,7 @@
  *
  * One round for each word of 8 bytes, the last of which has the length in it, and three more at the end. Bytes that
  * fill no word wait in `tail` for the next add. Called for each key by the limiter (limits/limiter.c), by hash tables
- * (rules/map.c, locks/keeper_queue.c), and by wire/permit.c, which authenticates permits with it. */
+ * (rules/map.c, locks/manager_queue.c), and by wire/permit.c, which authenticates permits with it. */
 #include "base/siphash.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  * The small interface behind which each lock engine stands: sqlite (embedded), postgres, etcd. Synchronous and in
  * batches: `apply` decides all ops it is handed, makes them durable together, and returns. One thread calls it (the
- * keeper's, keeper.h), so that while one batch is being made durable the next one gathers: group commit by itself. Only
- * `quick` may be called from others, at any time between opening and destroy.
+ * manager's, manager.h), so that while one batch is being made durable the next one gathers: group commit by itself.
+ * Only `quick` may be called from others, at any time between opening and destroy.
  *
  * Every engine: tokens of a name strictly increase (semantics.md, "Locks"); a grant is durable before apply returns; an
  * op of which it cannot say whether it was done is WEIR_EUNKNOWN, never granted nor denied; one that was certainly not
@@ -77,7 +77,7 @@ struct weir_lock_engine_ops {
     void (*apply)(struct weir_lock_engine *engine, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns);
     void (*state)(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state);
     void (*destroy)(struct weir_lock_engine *engine);
-    /* Optional: the keeper has had nothing to do for a second. What was put off is done now. */
+    /* Optional: the manager has had nothing to do for a second. What was put off is done now. */
     void (*idle)(struct weir_lock_engine *engine);
     /* Optional: decides one op from memory, if that needs no store and waits for nothing, not even for the batch that
      * is being made durable. False: ask apply; nothing was done. Never RAISE. */

@@ -3,7 +3,7 @@
  * The HTTP calls run on one libcurl multi handle, which weir_etcd_http_next drives. This file decides what a failure
  * means: a call was certainly not done if no byte of it was sent, if etcd does not know its lease, or if etcd does not
  * let the user in; after any other failure it may have been done. Called by etcd.c and etcd_op.c, which say what to
- * ask, on the keeper's thread. */
+ * ask, on the manager's thread. */
 #include "locks/etcd_http.h"
 
 #include <stdio.h>

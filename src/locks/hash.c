@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The table is an array of buckets with chains. It has 64 buckets at first, doubles when there are more members than
- * buckets, and never shrinks. A node keeps its member's hash, so growing needs no key. Used by the keeper (keeper.c,
- * keeper_queue.c, keeper_claim.c) and by the sqlite engine (sqlite_index.c). */
+ * buckets, and never shrinks. A node keeps its member's hash, so growing needs no key. Used by the manager (manager.c,
+ * manager_queue.c, manager_claim.c) and by the sqlite engine (sqlite_index.c). */
 #include "locks/hash.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * database is not trusted from then on: it is opened anew and written anew from memory, and the incarnation is raised,
  * before the next grant. Renewals of the same length, releases and looks need no store and go on meanwhile.
  *
- * `memory` guards all but the store, which is the keeper's thread's alone: that thread holds it, but for the time of a
+ * `memory` guards all but the store, which is the manager's thread's alone: that thread holds it, but for the time of a
  * commit, and what is being committed is dirty until then and left alone by `quick`. */
 #include <pthread.h>
 #include <stdio.h>
@@ -340,7 +340,7 @@ static bool is_quick(const struct weir_sqlite *engine, const struct weir_lock_op
     return op->verb != WEIR_LOCK_RENEW || op->ttl_ns <= entry->ttl_ns;
 }
 
-/* A mutex that is taken is no reason to wait: the keeper's thread may be writing all anew. */
+/* A mutex that is taken is no reason to wait: the manager's thread may be writing all anew. */
 static bool quick(struct weir_lock_engine *base, struct weir_lock_op *op)
 {
     struct weir_sqlite *engine = (struct weir_sqlite *)base;

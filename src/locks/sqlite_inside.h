@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside the sqlite engine: its state, and what its batches (sqlite.c) ask of the part that raises the incarnation
- * (sqlite_raise.c). Thread rule: the keeper's thread, but for what `memory` guards (sqlite.c). */
+ * (sqlite_raise.c). Thread rule: the manager's thread, but for what `memory` guards (sqlite.c). */
 #ifndef WEIR_LOCKS_SQLITE_INSIDE_H
 #define WEIR_LOCKS_SQLITE_INSIDE_H
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "locks/keeper.h"
+#include "locks/manager.h"
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
 #include "serve/bound.h"
@@ -128,7 +128,7 @@ static bool engine_whole(const struct weir_shared *shared)
 /* As it was when it was asked last. One that has never been asked is not known to be out. */
 static bool locks_out(struct weir_lock_service *locks)
 {
-    struct weir_keeper_state state;
+    struct weir_lock_manager_state state;
     if (!locks)
         return false;
     weir_lock_service_state(locks, &state);

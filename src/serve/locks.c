@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of an ask: it is submitted to the keeper; the keeper's thread puts it into the inbox of its loop and wakes
- * the loop (uv_async); the loop calls `then`. What the keeper can answer at once skips the inbox. One mutex guards all
- * inboxes and asks. Called by resp_later.c, http_locks.c, loop.c and server.c; locks/keeper.c decides who gets a
+ * The way of an ask: it is submitted to the manager; the manager's thread puts it into the inbox of its loop and wakes
+ * the loop (uv_async); the loop calls `then`. What the manager can answer at once skips the inbox. One mutex guards all
+ * inboxes and asks. Called by resp_later.c, http_locks.c, loop.c and server.c; locks/manager.c decides who gets a
  * lock. */
 #include "serve/locks.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "core/lease/incarnation.h"
-#include "locks/keeper.h"
+#include "locks/manager.h"
 #include "serve/loop.h"
 
 /* An answer that has come is in its inbox until the loop takes it. */
@@ -21,7 +21,7 @@ enum stage {
 };
 
 struct weir_lock_ask {
-    struct weir_keeper_request request;
+    struct weir_lock_manager_request request;
     struct weir_lock_service *service;
     struct weir_loop *loop;
     void (*then)(struct weir_lock_ask *ask, void *context);
@@ -44,9 +44,9 @@ struct inbox {
 };
 
 struct weir_lock_service {
-    struct weir_keeper *keeper;
-    /* Of everything below and of all asks. It is held while an ask is handed to the keeper or withdrawn from it, so
-     * that what the keeper's thread answers is not freed in between; the keeper calls `done` without locks held. */
+    struct weir_lock_manager *manager;
+    /* Of everything below and of all asks. It is held while an ask is handed to the manager or withdrawn from it, so
+     * that what the manager's thread answers is not freed in between; the manager calls `done` without locks held. */
     pthread_mutex_t lock;
     size_t inbox_count;
     struct inbox inboxes[];
@@ -128,8 +128,8 @@ static void on_arrived(uv_async_t *async)
     }
 }
 
-/* The keeper's thread. */
-static void on_done(struct weir_keeper_request *request)
+/* The manager's thread. */
+static void on_done(struct weir_lock_manager_request *request)
 {
     struct weir_lock_ask *ask = request->context;
     struct weir_lock_service *service = ask->service;
@@ -138,7 +138,7 @@ static void on_done(struct weir_keeper_request *request)
     if (!abandoned)
         arrive(ask);
     pthread_mutex_unlock(&service->lock);
-    if (abandoned && !weir_keeper_untold(service->keeper, &ask->request))
+    if (abandoned && !weir_lock_manager_untold(service->manager, &ask->request))
         free(ask);
 }
 
@@ -151,7 +151,7 @@ void weir_lock_ask_end(struct weir_lock_ask *ask)
     weir_assert(ask->stage == STAGE_TOLD);
     asks_remove(ask);
     pthread_mutex_unlock(&service->lock);
-    weir_keeper_told(service->keeper, &ask->request);
+    weir_lock_manager_told(service->manager, &ask->request);
     free(ask);
 }
 
@@ -165,9 +165,9 @@ void weir_lock_ask_abandon(struct weir_lock_ask *ask)
         unarrive(ask);
     bool kept = ask->stage == STAGE_ASKED;
     if (kept)
-        weir_keeper_leave(service->keeper, &ask->request);
+        weir_lock_manager_leave(service->manager, &ask->request);
     else
-        kept = weir_keeper_untold(service->keeper, &ask->request);
+        kept = weir_lock_manager_untold(service->manager, &ask->request);
     pthread_mutex_unlock(&service->lock);
     if (!kept)
         free(ask);
@@ -186,7 +186,7 @@ static struct weir_lock_ask *ask_alloc(struct weir_loop *loop, const struct weir
         memcpy(ask->bytes, wish->name.data, wish->name.size);
     if (wish->owner.size)
         memcpy(owner, wish->owner.data, wish->owner.size);
-    ask->request = (struct weir_keeper_request){
+    ask->request = (struct weir_lock_manager_request){
         .op = { .verb = wish->verb,
                 .name = { ask->bytes, wish->name.size },
                 .owner = { owner, wish->owner.size },
@@ -202,11 +202,11 @@ static struct weir_lock_ask *ask_alloc(struct weir_loop *loop, const struct weir
 /* Whoever may hold locks may not burn the incarnations of all of them. */
 static bool seen_allowed(const struct weir_lock_service *service, const struct weir_lock_wish *wish)
 {
-    struct weir_keeper_state state;
+    struct weir_lock_manager_state state;
     uint64_t wall_s = weir_time_read().wall_ns / WEIR_NS_PER_SECOND;
     if (wish->seen == 0 || wish->may_restore || weir_incarnation_near(0, wall_s, wish->seen))
         return true;
-    weir_keeper_state(service->keeper, &state);
+    weir_lock_manager_state(service->manager, &state);
     return weir_incarnation_near(state.engine.incarnation, wall_s, wish->seen);
 }
 
@@ -227,8 +227,8 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
     pthread_mutex_lock(&service->lock);
     if (service->inboxes[loop->number].draining)
         ask->request.wait_ns = 0;
-    bool quick = weir_keeper_quick(service->keeper, &ask->request);
-    int error = quick ? 0 : weir_keeper_submit(service->keeper, &ask->request);
+    bool quick = weir_lock_manager_quick(service->manager, &ask->request);
+    int error = quick ? 0 : weir_lock_manager_submit(service->manager, &ask->request);
     if (!error)
         asks_add(ask);
     ask->told = quick;
@@ -286,7 +286,7 @@ void weir_lock_inbox_drain(struct weir_loop *loop)
     inbox->draining = true;
     for (struct weir_lock_ask *ask = inbox->asks; ask; ask = ask->next)
         if (ask->stage == STAGE_ASKED && weir_lock_ask_waits(ask))
-            weir_keeper_leave(service->keeper, &ask->request);
+            weir_lock_manager_leave(service->manager, &ask->request);
     pthread_mutex_unlock(&service->lock);
 }
 
@@ -305,14 +305,14 @@ void weir_lock_inbox_close(struct weir_loop *loop)
 
 int weir_lock_service_create(const struct weir_lock_service_options *options, struct weir_lock_service **ret_service)
 {
-    const struct weir_keeper_options keeper = { .waiters_max = options->waiters_max,
-                                                .timeout_ns = options->timeout_ns };
+    const struct weir_lock_manager_options manager = { .waiters_max = options->waiters_max,
+                                                       .timeout_ns = options->timeout_ns };
     struct weir_lock_service *service = calloc(1, sizeof(*service) + options->loops * sizeof(service->inboxes[0]));
     if (!service) {
         options->engine->ops->destroy(options->engine);
         return WEIR_ENOMEM;
     }
-    int error = weir_keeper_create(options->engine, &keeper, &service->keeper);
+    int error = weir_lock_manager_create(options->engine, &manager, &service->manager);
     if (error) {
         free(service);
         return error;
@@ -327,12 +327,12 @@ void weir_lock_service_destroy(struct weir_lock_service *service)
 {
     if (!service)
         return;
-    weir_keeper_destroy(service->keeper);
+    weir_lock_manager_destroy(service->manager);
     pthread_mutex_destroy(&service->lock);
     free(service);
 }
 
-void weir_lock_service_state(struct weir_lock_service *service, struct weir_keeper_state *ret_state)
+void weir_lock_service_state(struct weir_lock_service *service, struct weir_lock_manager_state *ret_state)
 {
-    weir_keeper_state(service->keeper, ret_state);
+    weir_lock_manager_state(service->manager, ret_state);
 }

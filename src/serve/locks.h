@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the loops and the keeper of locks (locks/keeper.h): a loop asks, the keeper's thread answers, and the
+ * Between the loops and the manager of locks (locks/manager.h): a loop asks, the manager's thread answers, and the
  * answer comes back to the loop that asked, through its inbox.
  *
  * An ask belongs to a connection. If that goes before it has its answer, the ask leaves the queue, and a grant that
- * comes all the same is given back, by the rule of weir_keeper_untold.
+ * comes all the same is given back, by the rule of weir_lock_manager_untold.
  *
  * Thread rule: an ask is of one loop's thread; the service and its state are of any. */
 #ifndef WEIR_SERVE_LOCKS_H
@@ -13,21 +13,21 @@
 #include "locks/engine.h"
 
 struct weir_loop;
-struct weir_keeper_state;
+struct weir_lock_manager_state;
 struct weir_lock_service;
 struct weir_lock_ask;
 
 struct weir_lock_service_options {
     struct weir_lock_engine *engine;
     size_t loops;
-    size_t waiters_max;  /* 0 = the keeper's default */
-    uint64_t timeout_ns; /* 0 = the keeper's default */
+    size_t waiters_max;  /* 0 = the manager's default */
+    uint64_t timeout_ns; /* 0 = the manager's default */
 };
 
 /* Takes over the engine, also on failure. WEIR_ENOMEM, WEIR_EIO. */
 int weir_lock_service_create(const struct weir_lock_service_options *options, struct weir_lock_service **ret_service);
 void weir_lock_service_destroy(struct weir_lock_service *service); /* after the loops have ended; NULL is allowed */
-void weir_lock_service_state(struct weir_lock_service *service, struct weir_keeper_state *ret_state);
+void weir_lock_service_state(struct weir_lock_service *service, struct weir_lock_manager_state *ret_state);
 
 /* ---- of a loop; where there are no locks (shared->locks is NULL), nothing ---- */
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fills one struct weir_nodes from the counters and pictures of all loops (sharer.c), the gossip host and the keeper of
- * locks. Counters of the loops are added up; of what every loop sees alike, such as losses of the engine's state, the
- * largest counts. Called by http_nodes.c, http_metrics.c and watch_look.c; wire/nodes.c writes it as JSON. */
+ * Fills one struct weir_nodes from the counters and pictures of all loops (sharer.c), the gossip host and the
+ * manager of locks. Counters of the loops are added up; of what every loop sees alike, such as losses of the
+ * engine's state, the largest counts. Called by http_nodes.c, http_metrics.c and watch_look.c; wire/nodes.c writes
+ * it as JSON. */
 #include "serve/nodes.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include "base/checked.h"
 #include "limits/gossip_host.h"
-#include "locks/keeper.h"
+#include "locks/manager.h"
 #include "serve/locks.h"
 
 struct weir_nodes_view {
@@ -24,8 +25,8 @@ struct weir_nodes_view {
     struct weir_gossip_member seen[WEIR_NODES_MAX];
     struct weir_nodes_member members[WEIR_NODES_MAX];
     struct weir_nodes_locks locks;
-    struct weir_keeper_state keeper;    /* what `locks` points to */
-    struct weir_sharer_picture picture; /* of the loop being added */
+    struct weir_lock_manager_state manager; /* what `locks` points to */
+    struct weir_sharer_picture picture;     /* of the loop being added */
 };
 
 static uint64_t since(uint64_t now_ns, uint64_t then_ns)
@@ -154,23 +155,23 @@ static void add_gossip(struct weir_nodes_view *view, struct weir_gossip_host *ho
 
 static void add_locks(struct weir_nodes_view *view, struct weir_lock_service *service)
 {
-    const struct weir_keeper_state *keeper = &view->keeper;
-    weir_lock_service_state(service, &view->keeper);
+    const struct weir_lock_manager_state *manager = &view->manager;
+    weir_lock_service_state(service, &view->manager);
     view->locks = (struct weir_nodes_locks){
-        .name = keeper->engine.name,
-        .up = keeper->engine.up,
-        .fault = keeper->engine.fault[0] ? keeper->engine.fault : NULL,
-        .granted = keeper->granted,
-        .refused = keeper->held,
-        .lost = keeper->lost,
-        .unknown = keeper->unknown,
-        .released = keeper->released,
-        .forgone = keeper->forgone,
-        .waiters = keeper->waiting,
-        .batches = keeper->engine.batches,
-        .failures = keeper->engine.failures,
-        .raised = keeper->engine.raised,
-        .incarnation = keeper->engine.incarnation,
+        .name = manager->engine.name,
+        .up = manager->engine.up,
+        .fault = manager->engine.fault[0] ? manager->engine.fault : NULL,
+        .granted = manager->granted,
+        .refused = manager->held,
+        .lost = manager->lost,
+        .unknown = manager->unknown,
+        .released = manager->released,
+        .forgone = manager->forgone,
+        .waiters = manager->waiting,
+        .batches = manager->engine.batches,
+        .failures = manager->engine.failures,
+        .raised = manager->engine.raised,
+        .incarnation = manager->engine.incarnation,
     };
     view->nodes.locks = &view->locks;
 }

@@ -156,7 +156,7 @@ struct weir_lock_wish;
 
 /* The answer of this call comes when `ask` is done. */
 void weir_resp_later_ask(const struct weir_resp_call *call, struct weir_ask *ask);
-/* Asks the keeper of locks; the answer of this call comes when that has answered. Errors: as weir_lock_ask_create,
+/* Asks the manager of locks; the answer of this call comes when that has answered. Errors: as weir_lock_ask_create,
  * and then the caller answers. */
 int weir_resp_later_lock(const struct weir_resp_call *call, const struct weir_lock_wish *wish);
 /* Whether a lock command may be under way together with those before it. Those that acquire may, unless one of them may

@@ -266,12 +266,12 @@ auth:
   required: always
   tokens:
     - { name: locker, secret: locker-0123456789, rights: [lock] }
-    - { name: keeper, secret: keeper-0123456789, rights: [reset] }
+    - { name: manager, secret: manager-0123456789, rights: [reset] }
 limits: []
 '''
         with serving(config) as weir:
             for token, acquire, restored in ((None, 401, 401), ('nobody-0123456789', 401, 401),
-                                             ('locker-0123456789', 200, 403), ('keeper-0123456789', 403, 200)):
+                                             ('locker-0123456789', 200, 403), ('manager-0123456789', 403, 200)):
                 with contextlib.closing(Client(weir.http, token)) as client:
                     self.assertEqual(client.post('a', 'acquire', owner='x', ttl_ms=TTL)[0], acquire)
                     self.assertEqual(client.show('a')[0], acquire)
@@ -285,12 +285,12 @@ auth:
   required: always
   tokens:
     - { name: locker, secret: locker-0123456789, rights: [lock] }
-    - { name: both, secret: keeper-both-0123456789, rights: [lock, reset] }
+    - { name: both, secret: manager-both-0123456789, rights: [lock, reset] }
 limits: []
 '''
         now = int(time.time())
         with serving(config) as weir, contextlib.closing(Client(weir.http, 'locker-0123456789')) as locker, \
-                contextlib.closing(Client(weir.http, 'keeper-both-0123456789')) as both, Resp(weir.resp) as resp:
+                contextlib.closing(Client(weir.http, 'manager-both-0123456789')) as both, Resp(weir.resp) as resp:
             for far in (now + 2 * 86400, 2**60):
                 status, problem = locker.post('a', 'acquire', owner='x', ttl_ms=TTL, seen=far)
                 self.assertEqual(status, 400, problem)
@@ -303,7 +303,7 @@ limits: []
             self.assertEqual(far, 2**40 + 1)
             self.assertEqual(locker.post('c', 'acquire', owner='x', ttl_ms=TTL, seen=far)[1]['incarnation'], far)
             self.assertEqual(locker.post('c', 'acquire', owner='y', ttl_ms=TTL, seen=far + 1)[0], 400)
-            self.assertEqual(resp.ask('AUTH', 'keeper-both-0123456789'), 'OK')
+            self.assertEqual(resp.ask('AUTH', 'manager-both-0123456789'), 'OK')
             self.assertEqual(resp.ask('WEIR.LOCK', 'd', 'x', TTL, 'SEEN', 2**41)[1], 2**41 + 1)
 
     def test_without_locks(self):

@@ -96,7 +96,7 @@ static bool batch(struct weir_lock_engine *engine, char *line, uint64_t timeout_
             return false;
     uint64_t began_ns = now_ns();
     engine->ops->apply(engine, ops, count, began_ns + timeout_ns);
-    for (size_t i = 0; i < count; i++) /* as a keeper: what is put off is asked again */
+    for (size_t i = 0; i < count; i++) /* as a manager: what is put off is asked again */
         while (ops[i].due_ns > 0 && ops[i].due_ns < began_ns + timeout_ns) {
             while (now_ns() < ops[i].due_ns)
                 usleep(1000);

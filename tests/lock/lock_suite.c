@@ -62,7 +62,7 @@ int main(int count, char **words)
         fprintf(stderr, "usage: lock_suite sqlite|postgres|etcd STORE WITNESS [--fast] [--waiters N]\n");
         return 2;
     }
-    int failed = lock_engine_cases() + lock_keeper_cases();
+    int failed = lock_engine_cases() + lock_manager_cases();
     if (lock_world.arguments == own)
         remove_own();
     return failed > 0;

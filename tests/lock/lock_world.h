@@ -46,7 +46,7 @@ struct weir_lock_op world_acquire(const char *name, const char *owner, uint64_t 
 struct weir_lock_op world_renew(const char *name, const char *owner, uint64_t ttl_ns);
 struct weir_lock_op world_release(const char *name, const char *owner);
 struct weir_lock_op world_show(const char *name);
-void world_apply(struct weir_lock_op *ops, size_t count);      /* as a keeper: what is put off is asked again */
+void world_apply(struct weir_lock_op *ops, size_t count);      /* as a manager: what is put off is asked again */
 void world_apply_once(struct weir_lock_op *ops, size_t count); /* what is put off has a due_ns */
 
 /* Asserts. */
@@ -59,6 +59,6 @@ void world_sleep(uint64_t ns);
 uint64_t world_now_ns(void);
 
 int lock_engine_cases(void);
-int lock_keeper_cases(void);
+int lock_manager_cases(void);
 
 #endif

@@ -23,7 +23,7 @@ TARGETS = {
     'core': ('src/core/*/*.c',),
     'table': ('src/table/*.c',),
     'hosts': ('src/limits/fallback.c', 'src/limits/gossip_host.c', 'src/limits/gossip_talk.c', 'src/base/due.c',
-              'src/locks/keeper*.c', 'src/locks/witness.c', 'src/sessions/pool.c',
+              'src/locks/manager*.c', 'src/locks/witness.c', 'src/sessions/pool.c',
               'src/sessions/session_[clr]*.c', 'src/limits/share_*.c'),
     'script': ('src/limits/redis/*.lua',),
     'servers': ('src/sessions/poller*.c', 'src/sessions/servers*.c'),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between a loop and the keeper: what becomes of a grant whose asker has gone, which no client can time. */
+ * Between a loop and the manager: what becomes of a grant whose asker has gone, which no client can time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "locks/keeper.h"
+#include "locks/manager.h"
 #include "serve/locks.h"
 #include "serve/loop.h"
 
@@ -162,9 +162,9 @@ static struct weir_lock_op asked_for(enum weir_lock_verb verb, const char *owner
     return answered(ask(verb, owner, 0));
 }
 
-static struct weir_keeper_state seen(void)
+static struct weir_lock_manager_state seen(void)
 {
-    struct weir_keeper_state state;
+    struct weir_lock_manager_state state;
     weir_lock_service_state(shared.locks, &state);
     return state;
 }

@@ -186,7 +186,7 @@ static void leave(unsigned at)
     model_leaves(at);
     if (model.count > 0)
         return;
-    waiting = (struct weir_waiting){ .poll_ns = model.poll_ns }; /* as the keeper does: the next one makes it anew */
+    waiting = (struct weir_waiting){ .poll_ns = model.poll_ns }; /* as the manager does: the next one makes it anew */
     model.logged = 0;
     model.ask_ns = 0;
     model.first_asked = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of moves, and questions about a phase as masks of phases. Called by waiting.c and by the lock keeper
- * (locks/keeper*.c). The order of those who wait is waiting.c. */
+ * The table of moves, and questions about a phase as masks of phases. Called by waiting.c and by the lock manager
+ * (locks/manager*.c). The order of those who wait is waiting.c. */
 #include "core/lease/waiter.h"
 
 #define MAY(phase) WEIR_PHASE(WEIR_WAITER_##phase)

@@ -2,7 +2,7 @@
  *
  * A doubly linked list through the waiters, and beside it what the store said last of the lock. An answer that names a
  * holder is kept by learn(); ask_later() computes when the first is asked for again: when the lease ends or at the next
- * poll, within the bounds of waiting.h. Called by locks/keeper_queue.c and keeper_round.c. */
+ * poll, within the bounds of waiting.h. Called by locks/manager_queue.c and manager_round.c. */
 #include "core/lease/waiting.h"
 
 #include "base/assert.h"

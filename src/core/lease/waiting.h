@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The wait queue of one lock: who is next, who is asked for, who has gone. Pure: links live in the waiters, which the
- * host owns; time is an argument. The host is the keeper (locks/keeper.h), on its thread or in the simulator: it
+ * host owns; time is an argument. The host is the manager (locks/manager.h), on its thread or in the simulator: it
  * asks the store, brings the answers here, and does what is decided.
  *
  * The store is asked for the first alone, at `ask_ns`, so nobody passes those who wait. The one exception grants

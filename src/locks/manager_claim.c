@@ -4,15 +4,15 @@
  * called with the mutex held. */
 #include <string.h>
 
-#include "locks/keeper_inside.h"
+#include "locks/manager_inside.h"
 
-static struct weir_keeper_request *request_of(struct weir_hash_node *node)
+static struct weir_lock_manager_request *request_of(struct weir_hash_node *node)
 {
-    char *own = (char *)node - offsetof(struct weir_keeper_own, claim);
-    return (struct weir_keeper_request *)(void *)(own - offsetof(struct weir_keeper_request, own));
+    char *own = (char *)node - offsetof(struct weir_lock_manager_own, claim);
+    return (struct weir_lock_manager_request *)(void *)(own - offsetof(struct weir_lock_manager_request, own));
 }
 
-static bool is_same(const struct weir_keeper_request *a, const struct weir_keeper_request *b)
+static bool is_same(const struct weir_lock_manager_request *a, const struct weir_lock_manager_request *b)
 {
     struct weir_slice left = a->op.name, right = b->op.name;
     return left.size == right.size && memcmp(left.data, right.data, left.size) == 0 &&
@@ -20,11 +20,11 @@ static bool is_same(const struct weir_keeper_request *a, const struct weir_keepe
 }
 
 /* Its owner counts on what those before it are granted; or does so no longer, once and for all. */
-static void rely(struct weir_keeper *keeper, struct weir_keeper_request *request, bool relies)
+static void rely(struct weir_lock_manager *manager, struct weir_lock_manager_request *request, bool relies)
 {
-    struct weir_hash_node *node = weir_hash_first(&keeper->claims, request->own.claim.hash);
+    struct weir_hash_node *node = weir_hash_first(&manager->claims, request->own.claim.hash);
     for (; node; node = weir_hash_next(node)) {
-        struct weir_keeper_request *other = request_of(node);
+        struct weir_lock_manager_request *other = request_of(node);
         if (other->own.order >= request->own.order || !is_same(other, request))
             continue;
         weir_assert(relies || other->own.relied_on > 0);
@@ -36,50 +36,50 @@ static void rely(struct weir_keeper *keeper, struct weir_keeper_request *request
     request->own.order = relies ? request->own.order : 0;
 }
 
-static bool is_granted(const struct weir_keeper_request *request)
+static bool is_granted(const struct weir_lock_manager_request *request)
 {
     return request->op.status == 0 && request->op.said == WEIR_LOCK_GRANTED;
 }
 
-void weir_keeper_claim(struct weir_keeper *keeper, struct weir_keeper_request *request)
+void weir_lock_manager_claim(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
-    struct weir_keeper_own *own = &request->own;
+    struct weir_lock_manager_own *own = &request->own;
     if (request->op.verb != WEIR_LOCK_ACQUIRE && request->op.verb != WEIR_LOCK_RENEW)
         return;
     weir_assert(own->order == 0);
-    own->order = ++keeper->orders;
-    rely(keeper, request, true);
+    own->order = ++manager->orders;
+    rely(manager, request, true);
     own->claims = request->op.verb == WEIR_LOCK_ACQUIRE && !own->finished;
     if (own->claims)
-        weir_hash_add(&keeper->claims, &own->claim, own->claim.hash);
+        weir_hash_add(&manager->claims, &own->claim, own->claim.hash);
 }
 
-void weir_keeper_unclaim(struct weir_keeper *keeper, struct weir_keeper_request *request)
+void weir_lock_manager_unclaim(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     if (request->own.claims)
-        weir_hash_remove(&keeper->claims, &request->own.claim);
+        weir_hash_remove(&manager->claims, &request->own.claim);
     request->own.claims = false;
 }
 
-void weir_keeper_decided(struct weir_keeper *keeper, struct weir_keeper_request *request)
+void weir_lock_manager_decided(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     bool granted = is_granted(request);
     if (!granted && request->op.status != WEIR_EUNKNOWN)
-        rely(keeper, request, false);
+        rely(manager, request, false);
     if (!granted || !request->waited)
-        weir_keeper_unclaim(keeper, request);
+        weir_lock_manager_unclaim(manager, request);
 }
 
 /* A grant that nobody knows of keeps others waiting for a whole lease. One that was given without a wait may be the
  * owner's from before, and is no claim any more; and what the owner has asked for since, it may have. */
-bool weir_keeper_forgoes(const struct weir_keeper_request *request)
+bool weir_lock_manager_forgoes(const struct weir_lock_manager_request *request)
 {
     return request->own.claims && request->own.relied_on == 0;
 }
 
-void weir_keeper_forget(struct weir_keeper *keeper, struct weir_keeper_request *request)
+void weir_lock_manager_forget(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     if (is_granted(request))
-        rely(keeper, request, false);
-    weir_keeper_unclaim(keeper, request);
+        rely(manager, request, false);
+    weir_lock_manager_unclaim(manager, request);
 }

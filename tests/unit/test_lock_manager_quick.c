@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the keeper answers at once, beside a batch that is being made durable; and what it must not. */
+ * What the manager answers at once, beside a batch that is being made durable; and what it must not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "locks/keeper.h"
+#include "locks/manager.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -74,33 +74,33 @@ static const struct weir_lock_engine_ops OPS = {
     .apply = apply, .state = show_state, .destroy = destroy, .idle = idle, .quick = quick
 };
 static struct weir_lock_engine engine = { &OPS };
-static struct weir_keeper *keeper;
+static struct weir_lock_manager *manager;
 
 static int begin(void **state)
 {
     (void)state;
     fake.shut = false;
     fake.batches = fake.quick = fake.idles = 0;
-    return weir_keeper_create(&engine, &(struct weir_keeper_options){ 0 }, &keeper);
+    return weir_lock_manager_create(&engine, &(struct weir_lock_manager_options){ 0 }, &manager);
 }
 
 static int end(void **state)
 {
     (void)state;
-    weir_keeper_destroy(keeper);
+    weir_lock_manager_destroy(manager);
     return 0;
 }
 
 /* ---- requests ---- */
 
 struct sent {
-    struct weir_keeper_request request;
+    struct weir_lock_manager_request request;
     bool done; /* atomic */
 };
 
-static void on_done(struct weir_keeper_request *request)
+static void on_done(struct weir_lock_manager_request *request)
 {
-    weir_keeper_told(keeper, request);
+    weir_lock_manager_told(manager, request);
     __atomic_store_n(&((struct sent *)request->context)->done, true, __ATOMIC_RELEASE);
 }
 
@@ -118,13 +118,13 @@ static bool is_quick(enum weir_lock_verb verb, const char *name, const char *own
 {
     struct sent sent;
     prepare(&sent, verb, name, owner);
-    return weir_keeper_quick(keeper, &sent.request);
+    return weir_lock_manager_quick(manager, &sent.request);
 }
 
 static void submit(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner)
 {
     prepare(sent, verb, name, owner);
-    assert_int_equal(weir_keeper_submit(keeper, &sent->request), 0);
+    assert_int_equal(weir_lock_manager_submit(manager, &sent->request), 0);
 }
 
 static void hear(const struct sent *sent)
@@ -151,7 +151,7 @@ static void gate(bool shut)
 
 /* ---- the cases ---- */
 
-static void keeper__a_release_does_not_wait_for_a_batch_of_others(void **state)
+static void manager__a_release_does_not_wait_for_a_batch_of_others(void **state)
 {
     (void)state;
     struct sent first, acquire;
@@ -163,18 +163,18 @@ static void keeper__a_release_does_not_wait_for_a_batch_of_others(void **state)
     assert_true(is_quick(WEIR_LOCK_RENEW, "held", "A"));
     assert_true(is_quick(WEIR_LOCK_SHOW, "held", "A"));
     assert_true(is_quick(WEIR_LOCK_RELEASE, "held", "A"));
-    struct weir_keeper_state shown;
-    weir_keeper_state(keeper, &shown);
+    struct weir_lock_manager_state shown;
+    weir_lock_manager_state(manager, &shown);
     assert_int_equal(shown.released, 1);
     assert_int_equal(shown.granted, 1);
     gate(false);
     hear(&acquire);
-    weir_keeper_state(keeper, &shown);
+    weir_lock_manager_state(manager, &shown);
     assert_int_equal(shown.released, 1);
     assert_int_equal(shown.granted, 2);
 }
 
-static void keeper__nothing_quick_passes_what_was_asked_of_its_name_before(void **state)
+static void manager__nothing_quick_passes_what_was_asked_of_its_name_before(void **state)
 {
     (void)state;
     struct sent first, acquire, release;
@@ -195,7 +195,7 @@ static void keeper__nothing_quick_passes_what_was_asked_of_its_name_before(void 
     assert_true(is_quick(WEIR_LOCK_SHOW, "asked", "A"));
 }
 
-static void keeper__one_who_would_wait_is_not_refused_at_once(void **state)
+static void manager__one_who_would_wait_is_not_refused_at_once(void **state)
 {
     (void)state;
     struct sent first, waits;
@@ -204,11 +204,11 @@ static void keeper__one_who_would_wait_is_not_refused_at_once(void **state)
     assert_true(is_quick(WEIR_LOCK_ACQUIRE, "held", "A"));
     prepare(&waits, WEIR_LOCK_ACQUIRE, "held", "A");
     waits.request.wait_ns = 1;
-    assert_false(weir_keeper_quick(keeper, &waits.request));
+    assert_false(weir_lock_manager_quick(manager, &waits.request));
 }
 
 /* What a quick answer left unwritten is written by an idle engine, however often it was idle before. */
-static void keeper__a_quick_answer_is_followed_by_an_idle_engine(void **state)
+static void manager__a_quick_answer_is_followed_by_an_idle_engine(void **state)
 {
     (void)state;
     struct sent first;
@@ -227,11 +227,11 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        CASE(keeper__a_release_does_not_wait_for_a_batch_of_others),
-        CASE(keeper__nothing_quick_passes_what_was_asked_of_its_name_before),
-        CASE(keeper__one_who_would_wait_is_not_refused_at_once),
-        CASE(keeper__a_quick_answer_is_followed_by_an_idle_engine),
+        CASE(manager__a_release_does_not_wait_for_a_batch_of_others),
+        CASE(manager__nothing_quick_passes_what_was_asked_of_its_name_before),
+        CASE(manager__one_who_would_wait_is_not_refused_at_once),
+        CASE(manager__a_quick_answer_is_followed_by_an_idle_engine),
     };
 #undef CASE
-    return cmocka_run_group_tests_name("keeper, quick", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("manager, quick", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keeper: the thread that owns a lock engine. It gathers what the loops submit into batches, keeps those who wait
+ * The manager: the thread that owns a lock engine. It gathers what the loops submit into batches, keeps those who wait
  * in order of arrival per name (core/lease/waiting.h), asks again for the first of them when a lease ends or is
  * released, and lets nobody who does not wait pass those who do.
  *
@@ -9,97 +9,97 @@
  * at once, of those who ask for raises themselves (`seen`, RAISE), one more than a batch holds.
  *
  * Thread rule: submit, leave and state from any thread, also from within `done`. Requests of one name are decided in
- * the order in which they were submitted, unless they wait. `done` is called on the keeper's thread, once per request
- * (but see weir_keeper_untold), soon and without locks held: hand it over to your own thread there.
+ * the order in which they were submitted, unless they wait. `done` is called on the manager's thread, once per request
+ * (but see weir_lock_manager_untold), soon and without locks held: hand it over to your own thread there.
  *
  * A wait survives an engine that is down for a moment: it asks again. If a wait ends while the engine cannot say, the
  * answer is WEIR_EDOWN, or WEIR_EUNKNOWN if this request itself may have been granted.
  *
  * Bounds: `waiters_max` requests wait, `pending_max` are submitted and not decided; one more is answered WEIR_ELIMIT.
  * */
-#ifndef WEIR_LOCKS_KEEPER_H
-#define WEIR_LOCKS_KEEPER_H
+#ifndef WEIR_LOCKS_MANAGER_H
+#define WEIR_LOCKS_MANAGER_H
 
 #include "base/due.h"
 #include "core/lease/waiting.h"
 #include "locks/engine.h"
 #include "locks/hash.h"
 
-struct weir_keeper;
-struct weir_keeper_queue;
+struct weir_lock_manager;
+struct weir_lock_manager_queue;
 
-/* What the keeper keeps in a request; zeroed by submit. */
-struct weir_keeper_own {
-    struct weir_waiter waiter; /* its phase, and its place in the queue of its name: the keeper's thread's */
+/* What the manager keeps in a request; zeroed by submit. */
+struct weir_lock_manager_own {
+    struct weir_waiter waiter; /* its phase, and its place in the queue of its name: the manager's thread's */
     struct weir_hash_node by_owner;
     struct weir_due due; /* when its wait ends */
-    struct weir_keeper_queue *queue;
-    struct weir_keeper_request *next, *next_left;
-    bool left, finished;         /* under the keeper's mutex: the client went away; done is about to be called */
+    struct weir_lock_manager_queue *queue;
+    struct weir_lock_manager_request *next, *next_left;
+    bool left, finished;         /* under the manager's mutex: the client went away; done is about to be called */
     bool decided;                /* no longer pending */
     struct weir_hash_node claim; /* mutex: by name and owner */
-    bool claims;                 /* mutex: it is among the keeper's claims */
+    bool claims;                 /* mutex: it is among the manager's claims */
     uint32_t relied_on;          /* mutex: so many of its owner's later requests for the lock may have it */
     uint64_t order;              /* mutex: of those who ask for a lease */
     bool unknown;                /* the engine once could not say whether it was granted: that may yet come to pass */
-    uint16_t bucket;             /* of its name in the keeper's under_way */
+    uint16_t bucket;             /* of its name in the manager's under_way */
     uint64_t put_off_until_ns;   /* it is asked again no later; 0: it was not put off yet */
 };
 
-struct weir_keeper_options {
+struct weir_lock_manager_options {
     size_t waiters_max;  /* 0 = 65,536 */
     size_t pending_max;  /* 0 = 65,536 */
     uint64_t timeout_ns; /* for one batch of the engine; 0 = 2 s */
 };
 
 /* One request. The caller owns it and leaves it alone from submit until done. */
-struct weir_keeper_request {
+struct weir_lock_manager_request {
     struct weir_lock_op op;
     uint64_t wait_ns; /* ACQUIRE: how long it may wait */
-    void (*done)(struct weir_keeper_request *request);
+    void (*done)(struct weir_lock_manager_request *request);
     void *context;
     size_t waiters; /* SHOW, afterwards: how many wait for it here */
     bool waited;    /* ACQUIRE, afterwards: another held it first, so a grant is new, not its owner's from before */
-    struct weir_keeper_own own;
+    struct weir_lock_manager_own own;
 };
 
 /* Takes over the engine, also on failure. WEIR_ENOMEM, WEIR_EIO (no thread). */
-int weir_keeper_create(struct weir_lock_engine *engine, const struct weir_keeper_options *options,
-                       struct weir_keeper **ret_keeper);
+int weir_lock_manager_create(struct weir_lock_engine *engine, const struct weir_lock_manager_options *options,
+                             struct weir_lock_manager **ret_manager);
 
 /* WEIR_ELIMIT: not taken, done will not be called. */
-int weir_keeper_submit(struct weir_keeper *keeper, struct weir_keeper_request *request);
+int weir_lock_manager_submit(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 /* Answers at once, here, what needs no store: a release, a look, a renewal of the same length, a refusal of one who
  * does not wait. So none of them waits for a batch that is being made durable. True: the request is answered, and
  * `done` will not be called. False: nothing was done, because the store is needed, or because something asked of this
  * name before has no answer yet: submit it. */
-bool weir_keeper_quick(struct weir_keeper *keeper, struct weir_keeper_request *request);
+bool weir_lock_manager_quick(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 /* The client went away: done comes soon, whatever it says (HELD where it waited). What it was granted is given back
- * first, by the rule of weir_keeper_untold. May be called while done is about to be called. */
-void weir_keeper_leave(struct weir_keeper *keeper, struct weir_keeper_request *request);
+ * first, by the rule of weir_lock_manager_untold. May be called while done is about to be called. */
+void weir_lock_manager_leave(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 /* After `done`, one of these two ends the request. */
 
 /* The client has its answer. */
-void weir_keeper_told(struct weir_keeper *keeper, struct weir_keeper_request *request);
+void weir_lock_manager_told(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 /* The client went away before it had its answer. True: what it was granted is given back, and `done` is called once
  * more, after which this is not. So it is if it `waited`; a grant without a wait may be the lease that its owner has
  * from before. And unless the same owner has asked for the lock since, by ACQUIRE or RENEW, and was not refused: then
  * that one counts on it. */
-bool weir_keeper_untold(struct weir_keeper *keeper, struct weir_keeper_request *request);
+bool weir_lock_manager_untold(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
-struct weir_keeper_state {
+struct weir_lock_manager_state {
     struct weir_lock_engine_state engine;
     size_t waiting;
     uint64_t granted, held, lost, unknown, released; /* answers since the start */
     uint64_t forgone;                                /* grants after a wait whose client had gone: given back */
 };
-void weir_keeper_state(struct weir_keeper *keeper, struct weir_keeper_state *ret_state);
+void weir_lock_manager_state(struct weir_lock_manager *manager, struct weir_lock_manager_state *ret_state);
 
 /* Every request is done first (those who wait as HELD); then the engine is destroyed. NULL is allowed. */
-void weir_keeper_destroy(struct weir_keeper *keeper);
+void weir_lock_manager_destroy(struct weir_lock_manager *manager);
 
 #endif

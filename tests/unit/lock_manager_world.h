@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An engine for tests of the keeper: in memory, with a gate before it, and failures on demand. */
-#ifndef WEIR_TESTS_KEEPER_WORLD_H
-#define WEIR_TESTS_KEEPER_WORLD_H
+ * An engine for tests of the manager: in memory, with a gate before it, and failures on demand. */
+#ifndef WEIR_TESTS_LOCK_MANAGER_WORLD_H
+#define WEIR_TESTS_LOCK_MANAGER_WORLD_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include <pthread.h>
 
 #include "core/lease/permits.h"
-#include "locks/keeper.h"
+#include "locks/manager.h"
 #include "random.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -49,7 +49,7 @@ struct fake {
 };
 
 static struct fake fake;
-static struct weir_keeper *keeper;
+static struct weir_lock_manager *manager;
 
 static uint64_t now_ns(void)
 {
@@ -153,7 +153,7 @@ static void fake_idle(struct weir_lock_engine *engine)
 
 /* ---- what tests do to it ---- */
 
-static void begin(const struct weir_keeper_options *options, uint64_t poll_ns)
+static void begin(const struct weir_lock_manager_options *options, uint64_t poll_ns)
 {
     fake = (struct fake){ .ops = { .apply = fake_apply,
                                    .state = fake_state,
@@ -165,12 +165,12 @@ static void begin(const struct weir_keeper_options *options, uint64_t poll_ns)
     pthread_cond_init(&fake.changed, NULL);
     for (size_t i = 0; i < LOCKS; i++)
         fake.locks[i].permits = (struct weir_permits){ .out = &fake.locks[i].permit, .max = 1 };
-    assert_int_equal(weir_keeper_create(&fake.base, options, &keeper), 0);
+    assert_int_equal(weir_lock_manager_create(&fake.base, options, &manager), 0);
 }
 
 static void end(void)
 {
-    weir_keeper_destroy(keeper);
+    weir_lock_manager_destroy(manager);
     assert_int_equal(fake.destroyed, 1);
     pthread_cond_destroy(&fake.changed);
     pthread_mutex_destroy(&fake.mutex);
@@ -185,7 +185,7 @@ static inline void gate(bool shut)
     pthread_mutex_unlock(&fake.mutex);
 }
 
-/* Until the keeper stands before the shut gate with a batch: the one after those that passed. */
+/* Until the manager stands before the shut gate with a batch: the one after those that passed. */
 static void await_at_gate(void)
 {
     pthread_mutex_lock(&fake.mutex);
@@ -244,7 +244,7 @@ static inline struct weir_lock_op elsewhere(enum weir_lock_verb verb, const char
 /* ---- requests ---- */
 
 struct sent {
-    struct weir_keeper_request request;
+    struct weir_lock_manager_request request;
     char owner[32];
     unsigned done; /* how often; atomic */
     bool untold;   /* its client does not hear of it */
@@ -254,11 +254,11 @@ struct sent {
 static uint64_t answers;
 static bool is_untold; /* of what is sent from now on */
 
-static void on_done(struct weir_keeper_request *request)
+static void on_done(struct weir_lock_manager_request *request)
 {
     struct sent *sent = request->context;
     if (!sent->untold)
-        weir_keeper_told(keeper, request);
+        weir_lock_manager_told(manager, request);
     sent->order = __atomic_add_fetch(&answers, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&sent->done, 1, __ATOMIC_RELEASE);
 }
@@ -274,7 +274,7 @@ static int try_send(struct sent *sent, enum weir_lock_verb verb, const char *nam
     sent->request.wait_ns = wait_ns;
     sent->request.done = on_done;
     sent->request.context = sent;
-    return weir_keeper_submit(keeper, &sent->request);
+    return weir_lock_manager_submit(manager, &sent->request);
 }
 
 static void send(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner, uint64_t wait_ns)
@@ -336,10 +336,10 @@ static void release(const char *name, const char *owner)
     assert_granted(&sent);
 }
 
-static struct weir_keeper_state shown(void)
+static struct weir_lock_manager_state shown(void)
 {
-    struct weir_keeper_state state;
-    weir_keeper_state(keeper, &state);
+    struct weir_lock_manager_state state;
+    weir_lock_manager_state(manager, &state);
     return state;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "keeper_world.h"
+#include "lock_manager_world.h"
 
-static const struct weir_keeper_options usual = { 0 };
+static const struct weir_lock_manager_options usual = { 0 };
 
 /* ---- batches ---- */
 
-static void keeper__batches_are_bounded_and_gather_while_one_is_decided(void **state)
+static void manager__batches_are_bounded_and_gather_while_one_is_decided(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -23,7 +23,7 @@ static void keeper__batches_are_bounded_and_gather_while_one_is_decided(void **s
     end();
 }
 
-static void keeper__requests_of_one_name_are_decided_in_order(void **state)
+static void manager__requests_of_one_name_are_decided_in_order(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -47,10 +47,10 @@ static void keeper__requests_of_one_name_are_decided_in_order(void **state)
     end();
 }
 
-static void keeper__bounds_are_kept(void **state)
+static void manager__bounds_are_kept(void **state)
 {
     (void)state;
-    begin(&(struct weir_keeper_options){ .waiters_max = 2, .pending_max = 4 }, 0);
+    begin(&(struct weir_lock_manager_options){ .waiters_max = 2, .pending_max = 4 }, 0);
     struct sent holder, waiters[2], third, tries[5];
     acquire(&holder, "a", "A");
     assert_granted(&holder);
@@ -78,7 +78,7 @@ static void keeper__bounds_are_kept(void **state)
 
 /* ---- order ---- */
 
-static void keeper__ten_thousand_wait_in_order_and_are_asked_for_once_each(void **state)
+static void manager__ten_thousand_wait_in_order_and_are_asked_for_once_each(void **state)
 {
     (void)state;
     enum { COUNT = 10000 };
@@ -96,7 +96,7 @@ static void keeper__ten_thousand_wait_in_order_and_are_asked_for_once_each(void 
     size_t asked = fake.asked;
     assert_true(asked < 10);
     for (int i = 1; i < COUNT; i += 2) { /* half of them leave */
-        weir_keeper_leave(keeper, &sent[i].request);
+        weir_lock_manager_leave(manager, &sent[i].request);
         assert_held(&sent[i], NULL);
     }
     release("a", "H");
@@ -111,7 +111,7 @@ static void keeper__ten_thousand_wait_in_order_and_are_asked_for_once_each(void 
     end();
 }
 
-static void keeper__nobody_passes_those_who_wait(void **state)
+static void manager__nobody_passes_those_who_wait(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -135,7 +135,7 @@ static void keeper__nobody_passes_those_who_wait(void **state)
     end();
 }
 
-static void keeper__a_wait_ends_when_it_should_and_not_before(void **state)
+static void manager__a_wait_ends_when_it_should_and_not_before(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -159,7 +159,7 @@ static void keeper__a_wait_ends_when_it_should_and_not_before(void **state)
     end();
 }
 
-static void keeper__the_first_is_asked_for_when_the_lease_ends(void **state)
+static void manager__the_first_is_asked_for_when_the_lease_ends(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -176,7 +176,7 @@ static void keeper__the_first_is_asked_for_when_the_lease_ends(void **state)
 
 /* ---- owners that come again ---- */
 
-static void keeper__who_holds_it_does_not_wait_for_it(void **state)
+static void manager__who_holds_it_does_not_wait_for_it(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -192,7 +192,7 @@ static void keeper__who_holds_it_does_not_wait_for_it(void **state)
     end();
 }
 
-static void keeper__who_holds_it_is_not_refused_behind_one_who_is(void **state)
+static void manager__who_holds_it_is_not_refused_behind_one_who_is(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -212,7 +212,7 @@ static void keeper__who_holds_it_is_not_refused_behind_one_who_is(void **state)
     end();
 }
 
-static void keeper__a_reconnected_owner_keeps_its_earlier_place(void **state)
+static void manager__a_reconnected_owner_keeps_its_earlier_place(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -224,7 +224,7 @@ static void keeper__a_reconnected_owner_keeps_its_earlier_place(void **state)
     await_waiting(2);
     queue_up(&fresh, "a", "A");
     await_waiting(3);
-    weir_keeper_leave(keeper, &old.request);
+    weir_lock_manager_leave(manager, &old.request);
     assert_held(&old, NULL);
     release("a", "H");
     assert_granted(&fresh);
@@ -236,7 +236,7 @@ static void keeper__a_reconnected_owner_keeps_its_earlier_place(void **state)
     end();
 }
 
-static void keeper__two_requests_of_one_owner_get_one_grant(void **state)
+static void manager__two_requests_of_one_owner_get_one_grant(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -253,7 +253,7 @@ static void keeper__two_requests_of_one_owner_get_one_grant(void **state)
     end();
 }
 
-static void keeper__a_waiter_found_to_hold_it_is_told(void **state)
+static void manager__a_waiter_found_to_hold_it_is_told(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -275,7 +275,7 @@ static void keeper__a_waiter_found_to_hold_it_is_told(void **state)
 
 /* ---- clients that leave ---- */
 
-static void keeper__a_grant_to_one_who_left_is_given_back(void **state)
+static void manager__a_grant_to_one_who_left_is_given_back(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -289,17 +289,17 @@ static void keeper__a_grant_to_one_who_left_is_given_back(void **state)
     send(&freeing, WEIR_LOCK_RELEASE, "a", "H", 0);
     await_at_gate();
     pass_one(); /* the release; now the question for the first who waits stands there */
-    weir_keeper_leave(keeper, &gone.request);
-    weir_keeper_leave(keeper, &gone.request); /* twice is once */
+    weir_lock_manager_leave(manager, &gone.request);
+    weir_lock_manager_leave(manager, &gone.request); /* twice is once */
     gate(false);
     assert_held(&gone, NULL);
     assert_granted(&next);
     assert_int_equal(shown().forgone, 1);
-    weir_keeper_leave(keeper, &gone.request); /* too late: nothing */
+    weir_lock_manager_leave(manager, &gone.request); /* too late: nothing */
     end();
 }
 
-static void keeper__a_grant_is_not_taken_from_the_same_owner_elsewhere(void **state)
+static void manager__a_grant_is_not_taken_from_the_same_owner_elsewhere(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -313,7 +313,7 @@ static void keeper__a_grant_is_not_taken_from_the_same_owner_elsewhere(void **st
     send(&freeing, WEIR_LOCK_RELEASE, "a", "H", 0);
     await_at_gate();
     pass_one();
-    weir_keeper_leave(keeper, &gone.request);
+    weir_lock_manager_leave(manager, &gone.request);
     gate(false);
     assert_granted(&back);
     hear(&gone);
@@ -326,7 +326,7 @@ static void keeper__a_grant_is_not_taken_from_the_same_owner_elsewhere(void **st
 
 /* ---- an engine that fails ---- */
 
-static void keeper__newcomers_are_told_at_once_and_waiters_go_on(void **state)
+static void manager__newcomers_are_told_at_once_and_waiters_go_on(void **state)
 {
     (void)state;
     begin(&usual, SECOND / 50);
@@ -340,7 +340,7 @@ static void keeper__newcomers_are_told_at_once_and_waiters_go_on(void **state)
     queue_up(&newcomer, "b", "D");
     assert_status(&newcomer, WEIR_EUNKNOWN);
     assert_status(&brief, WEIR_EDOWN); /* it was never asked for */
-    weir_keeper_leave(keeper, &waiter.request);
+    weir_lock_manager_leave(manager, &waiter.request);
     assert_status(&waiter, WEIR_EUNKNOWN); /* it was: who knows */
     queue_up(&waiter, "a", "B");
     assert_status(&waiter, WEIR_EUNKNOWN);
@@ -364,7 +364,7 @@ static void keeper__newcomers_are_told_at_once_and_waiters_go_on(void **state)
     end();
 }
 
-static void keeper__looks_again_where_others_change_the_store(void **state)
+static void manager__looks_again_where_others_change_the_store(void **state)
 {
     (void)state;
     begin(&usual, SECOND / 100);
@@ -379,7 +379,7 @@ static void keeper__looks_again_where_others_change_the_store(void **state)
 
 /* ---- ends ---- */
 
-static void keeper__destroy_answers_everybody_first(void **state)
+static void manager__destroy_answers_everybody_first(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -406,7 +406,7 @@ static void keeper__destroy_answers_everybody_first(void **state)
         assert_granted(&plain[i]);
 }
 
-static void keeper__an_idle_engine_does_what_was_put_off(void **state)
+static void manager__an_idle_engine_does_what_was_put_off(void **state)
 {
     (void)state;
     begin(&usual, 0);
@@ -440,7 +440,7 @@ static void *storm(void *context)
         send(&sent[i], VERBS[test_random_below(&random, 7)], NAMES[test_random_below(&random, 3)],
              OWNERS[test_random_below(&random, 4)], test_random_below(&random, 20) * SECOND / 1000);
         if (test_random_below(&random, 4) == 0)
-            weir_keeper_leave(keeper, &sent[test_random_below(&random, (uint64_t)i + 1)].request);
+            weir_lock_manager_leave(manager, &sent[test_random_below(&random, (uint64_t)i + 1)].request);
         if (test_random_below(&random, 50) == 0)
             set_fault(test_random_below(&random, 2) ? WEIR_EUNKNOWN : WEIR_EDOWN);
         else if (test_random_below(&random, 10) == 0)
@@ -454,12 +454,12 @@ static void *storm(void *context)
     return NULL;
 }
 
-static void keeper__every_request_is_answered_once_whatever_happens(void **state)
+static void manager__every_request_is_answered_once_whatever_happens(void **state)
 {
     (void)state;
     uint64_t seed = test_random_seed();
     for (uint64_t poll_ns = 0; poll_ns <= SECOND / 500; poll_ns += SECOND / 500) {
-        begin(&(struct weir_keeper_options){ .waiters_max = 100 }, poll_ns);
+        begin(&(struct weir_lock_manager_options){ .waiters_max = 100 }, poll_ns);
         pthread_t threads[THREADS];
         uint64_t seeds[THREADS];
         for (int i = 0; i < THREADS; i++) {
@@ -476,25 +476,25 @@ static void keeper__every_request_is_answered_once_whatever_happens(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeper__batches_are_bounded_and_gather_while_one_is_decided),
-        cmocka_unit_test(keeper__requests_of_one_name_are_decided_in_order),
-        cmocka_unit_test(keeper__bounds_are_kept),
-        cmocka_unit_test(keeper__ten_thousand_wait_in_order_and_are_asked_for_once_each),
-        cmocka_unit_test(keeper__nobody_passes_those_who_wait),
-        cmocka_unit_test(keeper__a_wait_ends_when_it_should_and_not_before),
-        cmocka_unit_test(keeper__the_first_is_asked_for_when_the_lease_ends),
-        cmocka_unit_test(keeper__who_holds_it_does_not_wait_for_it),
-        cmocka_unit_test(keeper__who_holds_it_is_not_refused_behind_one_who_is),
-        cmocka_unit_test(keeper__a_reconnected_owner_keeps_its_earlier_place),
-        cmocka_unit_test(keeper__two_requests_of_one_owner_get_one_grant),
-        cmocka_unit_test(keeper__a_waiter_found_to_hold_it_is_told),
-        cmocka_unit_test(keeper__a_grant_to_one_who_left_is_given_back),
-        cmocka_unit_test(keeper__a_grant_is_not_taken_from_the_same_owner_elsewhere),
-        cmocka_unit_test(keeper__newcomers_are_told_at_once_and_waiters_go_on),
-        cmocka_unit_test(keeper__looks_again_where_others_change_the_store),
-        cmocka_unit_test(keeper__destroy_answers_everybody_first),
-        cmocka_unit_test(keeper__an_idle_engine_does_what_was_put_off),
-        cmocka_unit_test(keeper__every_request_is_answered_once_whatever_happens),
+        cmocka_unit_test(manager__batches_are_bounded_and_gather_while_one_is_decided),
+        cmocka_unit_test(manager__requests_of_one_name_are_decided_in_order),
+        cmocka_unit_test(manager__bounds_are_kept),
+        cmocka_unit_test(manager__ten_thousand_wait_in_order_and_are_asked_for_once_each),
+        cmocka_unit_test(manager__nobody_passes_those_who_wait),
+        cmocka_unit_test(manager__a_wait_ends_when_it_should_and_not_before),
+        cmocka_unit_test(manager__the_first_is_asked_for_when_the_lease_ends),
+        cmocka_unit_test(manager__who_holds_it_does_not_wait_for_it),
+        cmocka_unit_test(manager__who_holds_it_is_not_refused_behind_one_who_is),
+        cmocka_unit_test(manager__a_reconnected_owner_keeps_its_earlier_place),
+        cmocka_unit_test(manager__two_requests_of_one_owner_get_one_grant),
+        cmocka_unit_test(manager__a_waiter_found_to_hold_it_is_told),
+        cmocka_unit_test(manager__a_grant_to_one_who_left_is_given_back),
+        cmocka_unit_test(manager__a_grant_is_not_taken_from_the_same_owner_elsewhere),
+        cmocka_unit_test(manager__newcomers_are_told_at_once_and_waiters_go_on),
+        cmocka_unit_test(manager__looks_again_where_others_change_the_store),
+        cmocka_unit_test(manager__destroy_answers_everybody_first),
+        cmocka_unit_test(manager__an_idle_engine_does_what_was_put_off),
+        cmocka_unit_test(manager__every_request_is_answered_once_whatever_happens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests whose raise of the incarnation waits for the clock: they wait alone, and are asked again when it is due. */
-#include "keeper_world.h"
+#include "lock_manager_world.h"
 
 static void send_seen(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner)
 {
@@ -14,7 +14,7 @@ static void send_seen(struct sent *sent, enum weir_lock_verb verb, const char *n
                                               .seen = FAKE_SEEN };
     sent->request.done = on_done;
     sent->request.context = sent;
-    assert_int_equal(weir_keeper_submit(keeper, &sent->request), 0);
+    assert_int_equal(weir_lock_manager_submit(manager, &sent->request), 0);
 }
 
 /* Until an op that was put off was asked so often. */
@@ -27,10 +27,10 @@ static void await_asked_again(size_t count)
     }
 }
 
-static void keeper__who_is_put_off_waits_alone(void **state)
+static void manager__who_is_put_off_waits_alone(void **state)
 {
     (void)state;
-    begin(&(struct weir_keeper_options){ .timeout_ns = 600 * SECOND }, 0);
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
     struct sent held, seen, raise, other, after;
     acquire(&held, "a", "A");
     assert_granted(&held);
@@ -54,10 +54,10 @@ static void keeper__who_is_put_off_waits_alone(void **state)
     end();
 }
 
-static void keeper__who_is_put_off_for_too_long_is_told(void **state)
+static void manager__who_is_put_off_for_too_long_is_told(void **state)
 {
     (void)state;
-    begin(&(struct weir_keeper_options){ .timeout_ns = SECOND / 20 }, 0);
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = SECOND / 20 }, 0);
     struct sent seen, raise;
     set_raises_due(SECOND / 1000, false);
     send_seen(&seen, WEIR_LOCK_ACQUIRE, "b", "B");
@@ -67,11 +67,11 @@ static void keeper__who_is_put_off_for_too_long_is_told(void **state)
     end();
 }
 
-static void keeper__no_more_than_a_batch_is_put_off(void **state)
+static void manager__no_more_than_a_batch_is_put_off(void **state)
 {
     (void)state;
     enum { COUNT = WEIR_LOCK_BATCH_MAX + 1 };
-    begin(&(struct weir_keeper_options){ .timeout_ns = 600 * SECOND }, 0);
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
     struct sent *seen = test_calloc(COUNT, sizeof *seen);
     size_t refused = 0, done = 0;
     set_raises_due(300 * SECOND, false);
@@ -89,17 +89,17 @@ static void keeper__no_more_than_a_batch_is_put_off(void **state)
     test_free(seen);
 }
 
-static void keeper__who_is_put_off_and_goes_or_sees_the_end_is_answered(void **state)
+static void manager__who_is_put_off_and_goes_or_sees_the_end_is_answered(void **state)
 {
     (void)state;
-    begin(&(struct weir_keeper_options){ .timeout_ns = 600 * SECOND }, 0);
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
     struct sent gone, stays, raise;
     set_raises_due(SECOND / 1000, false);
     send_seen(&gone, WEIR_LOCK_ACQUIRE, "b", "B");
     send_seen(&stays, WEIR_LOCK_ACQUIRE, "d", "B");
     send_seen(&raise, WEIR_LOCK_RAISE, "c", "");
     await_asked_again(6);
-    weir_keeper_leave(keeper, &gone.request);
+    weir_lock_manager_leave(manager, &gone.request);
     assert_status(&gone, WEIR_EDOWN);
     assert_false(is_done(&stays) || is_done(&raise));
     end();
@@ -108,11 +108,11 @@ static void keeper__who_is_put_off_and_goes_or_sees_the_end_is_answered(void **s
 }
 
 /* Nor are they refused for being many: it is not they who ask for it. */
-static void keeper__while_the_store_raises_new_tokens_wait_alone_and_in_order(void **state)
+static void manager__while_the_store_raises_new_tokens_wait_alone_and_in_order(void **state)
 {
     (void)state;
     enum { COUNT = WEIR_LOCK_BATCH_MAX + 10 };
-    begin(&(struct weir_keeper_options){ .timeout_ns = 600 * SECOND }, 0);
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
     struct sent *new = test_calloc(COUNT, sizeof *new), held, again, other;
     acquire(&held, "a", "A");
     struct weir_token token = assert_granted(&held);
@@ -141,10 +141,10 @@ static void keeper__while_the_store_raises_new_tokens_wait_alone_and_in_order(vo
 }
 
 /* The token of whoever holds it would be below what he has seen: no renewal will do, he asks in his turn. */
-static void keeper__who_has_seen_more_than_his_own_token_is_not_renewed(void **state)
+static void manager__who_has_seen_more_than_his_own_token_is_not_renewed(void **state)
 {
     (void)state;
-    begin(&(struct weir_keeper_options){ 0 }, 0);
+    begin(&(struct weir_lock_manager_options){ 0 }, 0);
     struct sent held, waiting, seen, again;
     acquire(&held, "a", "A");
     assert_granted(&held);
@@ -161,12 +161,12 @@ static void keeper__who_has_seen_more_than_his_own_token_is_not_renewed(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeper__who_is_put_off_waits_alone),
-        cmocka_unit_test(keeper__who_is_put_off_for_too_long_is_told),
-        cmocka_unit_test(keeper__no_more_than_a_batch_is_put_off),
-        cmocka_unit_test(keeper__who_is_put_off_and_goes_or_sees_the_end_is_answered),
-        cmocka_unit_test(keeper__while_the_store_raises_new_tokens_wait_alone_and_in_order),
-        cmocka_unit_test(keeper__who_has_seen_more_than_his_own_token_is_not_renewed),
+        cmocka_unit_test(manager__who_is_put_off_waits_alone),
+        cmocka_unit_test(manager__who_is_put_off_for_too_long_is_told),
+        cmocka_unit_test(manager__no_more_than_a_batch_is_put_off),
+        cmocka_unit_test(manager__who_is_put_off_and_goes_or_sees_the_end_is_answered),
+        cmocka_unit_test(manager__while_the_store_raises_new_tokens_wait_alone_and_in_order),
+        cmocka_unit_test(manager__who_has_seen_more_than_his_own_token_is_not_renewed),
     };
-    return cmocka_run_group_tests_name("keeper, put off", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("manager, put off", tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a client that left was granted: one rule, for both ways in which a client leaves: before it was answered
- * (weir_keeper_leave), and after that, before it was told (weir_keeper_untold). */
-#include "keeper_world.h"
+ * (weir_lock_manager_leave), and after that, before it was told (weir_lock_manager_untold). */
+#include "lock_manager_world.h"
 
-static const struct weir_keeper_options usual = { .timeout_ns = 10 * SECOND };
+static const struct weir_lock_manager_options usual = { .timeout_ns = 10 * SECOND };
 
 enum way { LEFT, UNTOLD, WAYS };
 
@@ -30,7 +30,7 @@ static void grant_and_go(enum way way, struct sent *gone, struct sent *again, en
         assert_granted(gone);
         if (again)
             send(again, verb, "a", "A", 0);
-        bool back = weir_keeper_untold(keeper, &gone->request);
+        bool back = weir_lock_manager_untold(manager, &gone->request);
         assert_int_equal(back, !again);
         while (back && __atomic_load_n(&gone->done, __ATOMIC_ACQUIRE) < 2)
             nap(50000);
@@ -42,10 +42,10 @@ static void grant_and_go(enum way way, struct sent *gone, struct sent *again, en
     pass_one(); /* the release; now the question for A stands there */
     if (again)
         send(again, verb, "a", "A", 0);
-    weir_keeper_leave(keeper, &gone->request);
+    weir_lock_manager_leave(manager, &gone->request);
     gate(false);
     (void)hear(gone);
-    assert_false(weir_keeper_untold(keeper, &gone->request));
+    assert_false(weir_lock_manager_untold(manager, &gone->request));
 }
 
 static void claims__what_nobody_hears_of_is_given_back(void **state)
@@ -59,7 +59,7 @@ static void claims__what_nobody_hears_of_is_given_back(void **state)
         grant_and_go(way, &gone, NULL, WEIR_LOCK_SHOW);
         assert_granted(&next);
         assert_true(next.request.waited);
-        struct weir_keeper_state state_now = shown();
+        struct weir_lock_manager_state state_now = shown();
         assert_int_equal(state_now.forgone, 1);
         assert_int_equal(state_now.granted, way == LEFT ? 2 : 3); /* H, B, and A, who was not yet known to be gone */
         assert_int_equal(state_now.released, 1);
@@ -115,8 +115,8 @@ static void claims__of_two_who_go_the_first_does_not_count_on_it(void **state)
     acquire(&again, "a", "A");
     is_untold = false;
     assert_granted(&again);
-    assert_false(weir_keeper_untold(keeper, &again.request)); /* it did not wait */
-    assert_true(weir_keeper_untold(keeper, &gone.request));
+    assert_false(weir_lock_manager_untold(manager, &again.request)); /* it did not wait */
+    assert_true(weir_lock_manager_untold(manager, &gone.request));
     while (__atomic_load_n(&gone.done, __ATOMIC_ACQUIRE) < 2)
         nap(50000);
     assert_int_equal(elsewhere(WEIR_LOCK_SHOW, "a", "", 0).said, WEIR_LOCK_FREE);
@@ -130,14 +130,14 @@ static void claims__what_was_told_is_the_clients(void **state)
     begin_waiting(&gone);
     release("a", "H");
     assert_granted(&gone);
-    weir_keeper_told(keeper, &gone.request);
-    assert_false(weir_keeper_untold(keeper, &gone.request));
+    weir_lock_manager_told(manager, &gone.request);
+    assert_false(weir_lock_manager_untold(manager, &gone.request));
     struct sent before; /* a lease from before */
     is_untold = true;
     acquire(&before, "a", "A");
     is_untold = false;
     assert_granted(&before);
-    assert_false(weir_keeper_untold(keeper, &before.request));
+    assert_false(weir_lock_manager_untold(manager, &before.request));
     assert_int_equal(elsewhere(WEIR_LOCK_RENEW, "a", "A", SECOND).said, WEIR_LOCK_GRANTED);
     end();
 }

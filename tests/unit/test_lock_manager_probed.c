@@ -2,7 +2,7 @@
  *
  * One who waits and is asked for as the holder, while there is no room for those who wait: answered once, by what the
  * engine says. */
-#include "keeper_world.h"
+#include "lock_manager_world.h"
 
 static struct sent holder, waiter, shower, asker, probed;
 
@@ -10,7 +10,7 @@ static struct sent holder, waiter, shower, asker, probed;
  * question for B stands at the gate, B's and A's waits not begun. */
 static void begin_with_room_for(size_t waiters)
 {
-    begin(&(struct weir_keeper_options){ .waiters_max = waiters }, 0);
+    begin(&(struct weir_lock_manager_options){ .waiters_max = waiters }, 0);
     elsewhere(WEIR_LOCK_ACQUIRE, "a", "A", 60 * SECOND);
     acquire(&holder, "b", "H");
     assert_granted(&holder);
@@ -77,7 +77,7 @@ static void probed__who_is_not_the_holder_waits_if_there_is_room(void **state)
 static void probed__who_lost_it_elsewhere_is_not_told_that_it_holds_it(void **state)
 {
     (void)state;
-    begin(&(struct weir_keeper_options){ 0 }, 600 * SECOND);
+    begin(&(struct weir_lock_manager_options){ 0 }, 600 * SECOND);
     acquire(&holder, "a", "A");
     assert_granted(&holder);
     queue_up(&waiter, "a", "B");
@@ -103,5 +103,5 @@ int main(void)
         cmocka_unit_test(probed__who_is_not_the_holder_waits_if_there_is_room),
         cmocka_unit_test(probed__who_lost_it_elsewhere_is_not_told_that_it_holds_it),
     };
-    return cmocka_run_group_tests_name("keeper, probed", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("manager, probed", tests, NULL, NULL);
 }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Through keeper.h: waiting, in order, for real leases of a real engine. tests/unit/test_keeper.c has the corners. */
+ * Through manager.h: waiting, in order, for real leases of a real engine. tests/unit/test_lock_manager.c has the
+ * corners. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lock_world.h"
-#include "locks/keeper.h"
+#include "locks/manager.h"
 
-static struct weir_keeper *keeper;
+static struct weir_lock_manager *manager;
 
 /* A client: one request at a time. */
 struct client {
-    struct weir_keeper_request request;
+    struct weir_lock_manager_request request;
     char owner[24];
     struct weir_slice name;
     pthread_mutex_t mutex;
@@ -23,10 +24,10 @@ struct client {
 
 static uint64_t answers;
 
-static void on_done(struct weir_keeper_request *request)
+static void on_done(struct weir_lock_manager_request *request)
 {
     struct client *client = request->context;
-    weir_keeper_told(keeper, request);
+    weir_lock_manager_told(manager, request);
     pthread_mutex_lock(&client->mutex);
     client->order = __atomic_add_fetch(&answers, 1, __ATOMIC_RELAXED);
     client->done = true;
@@ -58,7 +59,7 @@ static void client_send(struct client *client, enum weir_lock_verb verb, uint64_
     client->request.wait_ns = wait_ns;
     client->request.done = on_done;
     client->request.context = client;
-    assert_int_equal(weir_keeper_submit(keeper, &client->request), 0);
+    assert_int_equal(weir_lock_manager_submit(manager, &client->request), 0);
 }
 
 static struct weir_lock_op client_hear(struct client *client)
@@ -79,10 +80,10 @@ static struct weir_lock_op client_ask(struct client *client, enum weir_lock_verb
 /* Until so many wait. */
 static void await_waiting(size_t count)
 {
-    struct weir_keeper_state state;
+    struct weir_lock_manager_state state;
     do {
         world_sleep(SECOND / 1000);
-        weir_keeper_state(keeper, &state);
+        weir_lock_manager_state(manager, &state);
     } while (state.waiting != count);
 }
 
@@ -92,20 +93,20 @@ static int open_case(void **state)
     world_open();
     struct weir_lock_engine *engine = lock_world.engine;
     lock_world.engine = NULL;
-    return weir_keeper_create(engine, &(struct weir_keeper_options){ .timeout_ns = 10 * SECOND }, &keeper);
+    return weir_lock_manager_create(engine, &(struct weir_lock_manager_options){ .timeout_ns = 10 * SECOND }, &manager);
 }
 
 static int close_case(void **state)
 {
     (void)state;
-    weir_keeper_destroy(keeper);
-    keeper = NULL;
+    weir_lock_manager_destroy(manager);
+    manager = NULL;
     return 0;
 }
 
 /* ---- cases ---- */
 
-static void keeper__grants_in_order_of_arrival_whoever_else_comes(void **state)
+static void manager__grants_in_order_of_arrival_whoever_else_comes(void **state)
 {
     (void)state;
     struct weir_slice name = world_name("queue");
@@ -142,7 +143,7 @@ static void keeper__grants_in_order_of_arrival_whoever_else_comes(void **state)
     test_free(clients);
 }
 
-static void keeper__a_wait_ends_in_time_and_the_next_moves_up(void **state)
+static void manager__a_wait_ends_in_time_and_the_next_moves_up(void **state)
 {
     (void)state;
     struct weir_slice name = world_name("patience");
@@ -158,7 +159,7 @@ static void keeper__a_wait_ends_in_time_and_the_next_moves_up(void **state)
     client_send(&patient, WEIR_LOCK_ACQUIRE, TTL, 600 * SECOND);
     world_held_by(client_hear(&brief), "holder");
     assert_true(world_now_ns() - start_ns >= SECOND / 5);
-    weir_keeper_leave(keeper, &leaver.request);
+    weir_lock_manager_leave(manager, &leaver.request);
     assert_int_equal(client_hear(&leaver).said, WEIR_LOCK_HELD);
     world_granted(client_ask(&holder, WEIR_LOCK_RELEASE, 0));
     world_granted(client_hear(&patient));
@@ -169,7 +170,7 @@ static void keeper__a_wait_ends_in_time_and_the_next_moves_up(void **state)
     client_deinit(&patient);
 }
 
-static void keeper__a_waiter_has_it_when_the_lease_ends(void **state)
+static void manager__a_waiter_has_it_when_the_lease_ends(void **state)
 {
     (void)state;
     struct weir_slice name = world_name("dead");
@@ -227,7 +228,7 @@ static void *contend(void *context)
     return NULL;
 }
 
-static void keeper__threads_exclude_each_other_with_growing_tokens(void **state)
+static void manager__threads_exclude_each_other_with_growing_tokens(void **state)
 {
     (void)state;
     struct contest contest = { .name = world_name("contest") };
@@ -243,16 +244,16 @@ static void keeper__threads_exclude_each_other_with_growing_tokens(void **state)
     assert_true(contest.mark.number > 0);
 }
 
-int lock_keeper_cases(void)
+int lock_manager_cases(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_case, close_case)
     const struct CMUnitTest quick[] = {
-        CASE(keeper__grants_in_order_of_arrival_whoever_else_comes),
-        CASE(keeper__a_wait_ends_in_time_and_the_next_moves_up),
-        CASE(keeper__threads_exclude_each_other_with_growing_tokens),
+        CASE(manager__grants_in_order_of_arrival_whoever_else_comes),
+        CASE(manager__a_wait_ends_in_time_and_the_next_moves_up),
+        CASE(manager__threads_exclude_each_other_with_growing_tokens),
     };
-    const struct CMUnitTest slow[] = { CASE(keeper__a_waiter_has_it_when_the_lease_ends) };
+    const struct CMUnitTest slow[] = { CASE(manager__a_waiter_has_it_when_the_lease_ends) };
 #undef CASE
-    int failed = cmocka_run_group_tests_name("keeper", quick, NULL, NULL);
-    return lock_world.fast ? failed : failed + cmocka_run_group_tests_name("keeper, slow", slow, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("manager", quick, NULL, NULL);
+    return lock_world.fast ? failed : failed + cmocka_run_group_tests_name("manager, slow", slow, NULL, NULL);
 }
