@@ -30,7 +30,7 @@ HARD = ('incarnation', 'zombie', 'witness', 'timeline', 'shadow', 'peek', 'slack
 # What is no prose: code, headings, generated parts, comments.
 NO_PROSE = re.compile(r'^```.*?^```|^<!-- (\w+): begin -->.*?<!-- \1: end -->|<!--.*?-->|^#.*?$|^ {4}.*?$|`[^`\n]*`',
                       re.M | re.S)
-FOR_ENGINEERS = ('glossary.md', 'semantics-tests.md', 'soak.md', 'mutants.md')  # lists of tests and of runs
+FOR_ENGINEERS = ('glossary.md', 'semantics-tests.md', 'soak.md', 'mutants.md', 'walk.md')  # lists of tests, runs, files
 
 
 def uses(page, word):
@@ -76,6 +76,19 @@ class Pages(unittest.TestCase):
                 with self.subTest(page=page.name, word=word):
                     linked = list(uses(page, word))
                     self.assertTrue(not linked or any(linked), 'link its first use to glossary.md')
+
+    def test_the_walk_names_files_and_functions_that_are_there(self):
+        text, missing = (ROOT / 'docs' / 'walk.md').read_text(encoding='utf-8'), []
+        code = '\n'.join(path.read_text(encoding='utf-8') for path in (ROOT / 'src').rglob('*.[ch]'))
+        for name in re.findall(r'`([\w./*-]+\.(?:c|h|lua)|\w+\(\))`', text):
+            if name.endswith('()'):
+                there = re.search(rf'^\w.*\b{name[:-2]}\(.*[^;]$', code, re.M)
+            elif '/' in name:
+                there = list(ROOT.glob(name)) or list((ROOT / 'include').glob(name)) or list((ROOT / 'src').glob(name))
+            else:
+                there = list((ROOT / 'src').rglob(name))
+            missing += [] if there else [name]
+        self.assertEqual(missing, [])
 
     def test_the_glossary_has_the_hard_words_in_order(self):
         text = (ROOT / 'docs' / 'glossary.md').read_text(encoding='utf-8')
