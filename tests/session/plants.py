@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ARCHIVES = ('sessions/libweir_session_engine.a', 'sessions/libweir_session_text.a',
+ARCHIVES = ('sessions/libweir_session_engine.a', 'net/libweir_net_postgres.a', 'sessions/libweir_session_text.a',
             'sessions/libweir_session_signer.a', 'core/libweir_core.a', 'base/libweir_base.a')
 
 PLACE, TOKEN, POSITION = (f'core/session/{name}.c' for name in ('place', 'token', 'position'))

@@ -154,33 +154,58 @@ static uint64_t used_if_told(struct net *net, uint64_t told, bool synced, const 
     return net_used(net, 1, 0);
 }
 
-/* A part of a unit that a node counted too many would stay for as long as all that comes back is taken. */
+static struct net *lately_synced(void)
+{
+    static const struct weir_limit_spec spec = { .count = 300, .period_ns = HOUR };
+    struct net *net = net_begin(&the_net, 1, 3, &spec, 200);
+    net_pass(net, 300 * MS);
+    assert_true(net_ask(net, 0, 0, 100, true) && net_ask(net, 1, 0, 10, true));
+    net_pass(net, 300 * MS);
+    assert_in_range(net_used(net, 1, 0), 109, 110);
+    return net;
+}
+
+/* Of a node that has synced a moment ago: what it took over is rounded up. */
 static void test_the_lower_of_two_buckets_that_know_the_same_holds(void **state)
 {
     (void)state;
-    const struct weir_limit_spec spec = { .count = 300, .period_ns = HOUR };
-    struct net *net = net_begin(&the_net, 1, 3, &spec, 10);
-    net_pass(net, SECOND);
-    net_take(net, 0, 0, 100);
-    net_take(net, 1, 0, 10);
-    net_pass(net, SECOND);
+    struct net *net = lately_synced();
     const uint64_t used = net_used(net, 1, 0);
     struct weir_gossip_entry less = net_key(net, 1, 0)->about[1].entry;
     less.count--;
-    assert_in_range(used, 106, 110);
     assert_int_equal(used_if_told(net, used - 5, false, NULL), used); /* it does not know what was before its start */
     assert_int_equal(used_if_told(net, used - 5, true, &less), used); /* nor all that was admitted here */
     assert_int_equal(used_if_told(net, used + 5, true, NULL), used);
+    net->node[1].gossip.synced = false; /* this one is told how much by what it had before */
+    assert_int_equal(used_if_told(net, used - 5, true, NULL), used);
+    net->node[1].gossip.synced = true;
     assert_int_equal(used_if_told(net, used - 5, true, NULL), used - 5);
     assert_int_equal(used_if_told(net, 0, true, NULL), 0);
+}
+
+/* Later it may count by another definition, or not have heard of a loss yet. */
+static void test_a_node_that_has_been_there_for_long_keeps_its_own(void **state)
+{
+    (void)state;
+    struct net *net = lately_synced();
+    net_pass(net, SECOND);
+    uint64_t used = net_used(net, 1, 0);
+    assert_int_equal(used_if_told(net, used - 5, true, NULL), used);
+
+    net = lately_synced();
     net_start(net, 2);
-    net_pass(net, SECOND); /* what it may have admitted is charged, by each node when it hears of the start */
-    net_take(net, 0, 0, 100);
-    const uint64_t with_loss = net_used(net, 1, 0);
-    assert_int_equal(used_if_told(net, with_loss - 5, true, NULL), with_loss);
-    net_pass(net, HOUR + SECOND); /* that has come back */
-    net_take(net, 0, 0, 100);
-    assert_int_equal(used_if_told(net, 50, true, NULL), 50);
+    net_pass(net, 300 * MS); /* what it may have admitted is charged, by each node when it hears of the start */
+    used = net_used(net, 1, 0);
+    assert_int_equal(used_if_told(net, used - 5, true, NULL), used);
+
+    net = lately_synced();
+    static struct weir_gossip_limit next;
+    const struct weir_event event = net_event(net, 1, 0);
+    assert_int_equal(weir_gossip_limit_init(&next, 2, &net->spec, 200, NULL), 0);
+    weir_gossip_limit_add(&net->node[1].gossip, &next);
+    weir_gossip_key_follow(&net->node[1].gossip, net_key(net, 1, 0), &next, &event, &event);
+    used = net_used(net, 1, 0);
+    assert_int_equal(used_if_told(net, used - 5, true, NULL), used);
 }
 
 int main(void)
@@ -189,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_a_rolling_restart_blocks_nobody),
         cmocka_unit_test(test_a_restart_under_full_demand_takes_over_what_is_used),
         cmocka_unit_test(test_the_lower_of_two_buckets_that_know_the_same_holds),
+        cmocka_unit_test(test_a_node_that_has_been_there_for_long_keeps_its_own),
         cmocka_unit_test(test_a_clock_that_was_ahead_at_a_start_is_outrun),
         cmocka_unit_test(test_twins_do_not_outrun_each_other_for_ever),
     };

@@ -328,6 +328,8 @@ void weir_gossip_hear_end(struct weir_gossip *node, const struct weir_gossip_hea
         return;
     if (head->echo_ns > 0)
         know(node, peer, head->echo_ns, now_ns);
-    if (!node->synced)
-        node->synced = head->synced || start_together(node);
+    if (!node->synced && (head->synced || start_together(node))) {
+        node->synced = true;
+        node->synced_ns = now_ns;
+    }
 }

@@ -98,7 +98,7 @@ struct weir_gossip_refusals {
 struct weir_gossip {
     uint32_t nodes, self; /* N, and which one this is */
     uint64_t epoch;       /* of this start: grows from start to start */
-    uint64_t started_ns;
+    uint64_t started_ns, synced_ns;
     bool synced;     /* knows what the others know, or started together with all of them: new keys are fresh */
     bool outran;     /* the epoch was raised above one of before that was heard of */
     bool superseded; /* a later start of our name was heard of: nothing more is admitted here */
@@ -149,6 +149,7 @@ struct weir_gossip_key {
     uint64_t unheard_ns, losses;     /* of the limit's, what is accounted for */
     struct weir_gossip_entry former; /* what an earlier start of this node admitted */
     uint64_t charged;                /* units, since the key is known here */
+    bool followed;                   /* another limit, since it is known here */
     bool is_hot;
     uint64_t change;                 /* its place in the log; 0: not in it */
     struct weir_gossip_about *about; /* one per node; about[self].entry is what was admitted here */

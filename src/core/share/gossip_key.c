@@ -8,6 +8,8 @@
 #include "core/share/gossip.h"
 #include "core/share/gossip_parts.h"
 
+#define LEVEL_NS WEIR_NS_PER_SECOND /* of a node that has synced: ten words of each other node */
+
 /* `units` of the key were admitted, here or elsewhere. */
 static void charge(struct weir_gossip_key *key, const struct weir_event *event, uint64_t units)
 {
@@ -165,6 +167,7 @@ void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *ke
     weir_limit_convert(&from->limit, &limit->limit, WEIR_ON_CHANGE_KEEP, &key->state, event);
     weir_u128 old = unit(node, key), units = key->spent / old + (key->spent % old != 0);
     key->limit = limit;
+    key->followed = true;
     key->spent = units * unit(node, key);
     key->unheard_ns = weir_gossip_unheard(node, limit, event->now_ns);
     key->losses = limit->losses_count;
@@ -433,14 +436,17 @@ static void hear_ack(struct weir_gossip *node, struct weir_gossip_key *key, uint
         about->ack = weir_max_u64(about->ack, said->count);
 }
 
-/* The sender knows all that is known here, so its bucket bounds what is used as well as ours does: the lower of the two
- * holds. Else a node that once counted a part of a unit too many got nothing as long as others ask for all that comes
- * back. Where a loss is charged here, the sender may not have heard of it. */
-static void level(const struct weir_gossip_key *key, struct weir_state *state, uint64_t used, uint64_t now_ns)
+/* The sender knows all that is known here, so its bucket bounds what is used as well as ours does: the lower of the
+  * two holds. What a node took over when it started is rounded up, and older than the word. With the least of
+  * several words it has as much as the others; else it got nothing as long as these ask for all that comes back.
+  * Where a loss is charged here, the sender may not have heard of it; and after a reload it may count by another
+  * definition. */
+static void level(const struct weir_gossip *node, const struct weir_gossip_key *key, struct weir_state *state,
+                  uint64_t used, uint64_t now_ns)
 {
     const struct weir_gossip_limit *limit = key->limit;
     const uint64_t last = limit->losses_count - 1;
-    if (!is_bucket(key) || used > limit->limit.capacity ||
+    if (!is_bucket(key) || key->followed || now_ns - node->synced_ns >= LEVEL_NS || used > limit->limit.capacity ||
         (limit->losses_count > 0 && now_ns - limit->losses[last % WEIR_GOSSIP_LOSSES].at_ns < limit->fill_ns))
         return;
     const uint64_t now = weir_ticks_at(now_ns, limit->limit.shift), most = used * limit->limit.emission;
@@ -473,8 +479,8 @@ bool weir_gossip_hear_word(struct weir_gossip *node, struct weir_gossip_key *key
     if (!node->synced && head->synced && !old) /* it knows how much of what was counted has come back since */
         units = weir_sub_sat(weir_add_sat(word->used, ahead), used);
     charge(key, event, units);
-    if (head->synced && ahead == 0)
-        level(key, &key->state, word->used, event->now_ns);
+    if (node->synced && head->synced && ahead == 0)
+        level(node, key, &key->state, word->used, event->now_ns);
     hear_ack(node, key, head->from, word->entries[node->self]);
     if (head->echo_epoch == node->epoch)
         key->about[head->from].known_ns = weir_max_u64(key->about[head->from].known_ns, head->echo_ns);
