@@ -43,6 +43,13 @@ enum weir_error {
 #undef WEIR_ERROR_ENUM
 };
 
+/* Of a function whose answer must be looked at: who drops it goes on as if it had been yes. */
+#if defined(__GNUC__)
+#define WEIR_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define WEIR_MUST_CHECK
+#endif
+
 /* What was wrong and where, for people: `field` names the argument at fault ("burst"), `text` says what it must be
  * ("must be 1 to 1000000000000"). Both are empty on success. Filled only where a function takes it; NULL is allowed. */
 struct weir_fault {

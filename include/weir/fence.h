@@ -63,7 +63,7 @@ static inline int weir_token_valid(struct weir_token token)
 }
 
 /* WEIR_EPROTO: it is not exactly that. */
-int weir_token_parse(const void *text, size_t size, struct weir_token *ret_token);
+WEIR_MUST_CHECK int weir_token_parse(const void *text, size_t size, struct weir_token *ret_token);
 /* WEIR_ERANGE: not a valid one. */
 int weir_token_format(struct weir_token token, char ret_text[WEIR_TOKEN_TEXT_SIZE]);
 
@@ -73,10 +73,10 @@ int weir_token_format(struct weir_token token, char ret_text[WEIR_TOKEN_TEXT_SIZ
  * protect (a transaction, a mutex). Each returns 0 or an error and leaves the mark alone on error. */
 
 /* Raises the mark. WEIR_EFENCED: a later token is installed. The same token again is 0. */
-int weir_mark_install(struct weir_token *mark, struct weir_token token);
+WEIR_MUST_CHECK int weir_mark_install(struct weir_token *mark, struct weir_token token);
 
 /* May a write with this token go on? WEIR_EFENCED: a later token is installed. WEIR_ENOTINSTALLED: this one is not. */
-int weir_mark_check(const struct weir_token *mark, struct weir_token token);
+WEIR_MUST_CHECK int weir_mark_check(const struct weir_token *mark, struct weir_token token);
 
 /* ---- marks by name, for people who write their own store ----
  *
@@ -94,21 +94,22 @@ struct weir_fence_options {
 
 /* WEIR_EIO (the file cannot be opened, locked, read), WEIR_ECORRUPT (it is not ours; a torn last record is dropped),
  * WEIR_EBUSY (another process has it open), WEIR_ENOMEM. */
-int weir_fence_open(const struct weir_fence_options *options, struct weir_fence **ret_fence,
-                    struct weir_fault *ret_fault);
+WEIR_MUST_CHECK int weir_fence_open(const struct weir_fence_options *options, struct weir_fence **ret_fence,
+                                    struct weir_fault *ret_fault);
 void weir_fence_close(struct weir_fence *fence); /* NULL is allowed */
 
 /* Durable before it returns 0, where there is a path. WEIR_EFENCED, WEIR_ERANGE (the name, or no valid token),
  * WEIR_ELIMIT, WEIR_ENOMEM, WEIR_EIO: then the mark may or may not be durable, and nothing may be read under this
  * token. */
-int weir_fence_install(struct weir_fence *fence, const void *name, size_t name_size, struct weir_token token);
+WEIR_MUST_CHECK int weir_fence_install(struct weir_fence *fence, const void *name, size_t name_size,
+                                       struct weir_token token);
 
 /* Runs `write(context)` under the name's mark if the token is the one installed: no other token of this name can be
  * installed meanwhile, and no other write of this name runs. `write` must not call back for the same name. Returns what
  * `write` returned (0 or a negative error), WEIR_EFENCED, WEIR_ENOTINSTALLED, WEIR_ERANGE. Writes under other names go
  * on beside it. */
-int weir_fence_write(struct weir_fence *fence, const void *name, size_t name_size, struct weir_token token,
-                     int (*write)(void *context), void *context);
+WEIR_MUST_CHECK int weir_fence_write(struct weir_fence *fence, const void *name, size_t name_size,
+                                     struct weir_token token, int (*write)(void *context), void *context);
 
 /* The name's mark; {0, 0} where there is none. What a client reports to the service when it was fenced. */
 struct weir_token weir_fence_mark(struct weir_fence *fence, const void *name, size_t name_size);

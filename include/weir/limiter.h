@@ -88,8 +88,8 @@ struct weir_limiter_options {
     const uint8_t *cluster_secret; /* 16 bytes for what must agree across nodes (spread); NULL = zeros */
 };
 
-int weir_limiter_create(const struct weir_limiter_options *options, struct weir_limiter **ret_limiter,
-                        struct weir_fault *ret_fault);
+WEIR_MUST_CHECK int weir_limiter_create(const struct weir_limiter_options *options, struct weir_limiter **ret_limiter,
+                                        struct weir_fault *ret_fault);
 void weir_limiter_destroy(struct weir_limiter *limiter); /* NULL is allowed */
 
 /* ---- limits ---- */
@@ -119,8 +119,9 @@ struct weir_limit_def {
  * decide_many, which may have charged some by then, refuses the rest, with a retry_after of 1 ns.)
  * Errors: WEIR_ERANGE, WEIR_EINVAL (a bad spec, an unknown time zone), WEIR_EEXIST (twice the same name and variant),
  * WEIR_ELIMIT (more than WEIR_LIMITS_MAX), WEIR_ENOMEM. */
-int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
-                        const struct weir_time *time, weir_limit_id *ret_ids, struct weir_fault *ret_fault);
+WEIR_MUST_CHECK int weir_limiter_define(struct weir_limiter *limiter, const struct weir_limit_def *defs, size_t count,
+                                        const struct weir_time *time, weir_limit_id *ret_ids,
+                                        struct weir_fault *ret_fault);
 
 /* Does up to `lines_max` 64-byte lines of what is due in the background (converting keys after define, forgetting keys
  * that have long been fresh). Returns true while more is due. Call it from a timer (every 10 ms with 4096 is plenty);
@@ -170,15 +171,21 @@ struct weir_decision {
  * Errors: WEIR_ERANGE (more than WEIR_CHARGES_MAX charges, a cost above WEIR_COST_MAX), WEIR_ENOENT (no id
  * of a limit), WEIR_ESTALE (one of a set that is gone), WEIR_EDUP (two charges on one counter: add the costs
  * instead). */
-int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
-                        const struct weir_time *time, unsigned flags, struct weir_decision *ret_decision,
-                        struct weir_verdict *ret_verdicts);
+WEIR_MUST_CHECK int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
+                                        const struct weir_time *time, unsigned flags,
+                                        struct weir_decision *ret_decision, struct weir_verdict *ret_verdicts);
+
+/* The common case: one limit, yes or no. Yes only if the charge was admitted and is charged. No too where an
+ * argument is wrong, for which weir_limiter_decide has an error; and no numbers. */
+WEIR_MUST_CHECK bool weir_limiter_admit(struct weir_limiter *limiter, const struct weir_charge *charge,
+                                        const struct weir_time *time);
 
 /* Decides `count` independent charges, in order; verdict i is of charge i alone. Much faster than one by one on keys
  * that are not in the cache: all lines are prefetched before the first is needed. Errors as weir_limiter_decide (the
  * same counter any number of times is fine here), found before anything is charged. */
-int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
-                             const struct weir_time *time, unsigned flags, struct weir_verdict *ret_verdicts);
+WEIR_MUST_CHECK int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_charge *charges,
+                                             size_t count, const struct weir_time *time, unsigned flags,
+                                             struct weir_verdict *ret_verdicts);
 
 /* Gives up to `units` back, never more than is used; returns how many through ret_units. A concurrency limit gives none
  * back: what is out there is somebody's, who gives it back by its number (weir_limiter_release). */
@@ -210,8 +217,8 @@ int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *ke
  * them ends; none ends sooner than it would have. 0: under one of them it has ended, so it is lost: the holder must
  * stop what it needed it for, and may give back the rest. Leave out keys of limits in shadow, or renew those by
  * themselves: they refuse nobody. Errors as above. */
-int weir_limiter_renew(struct weir_limiter *limiter, const struct weir_key *keys, size_t count, uint64_t permit,
-                       const struct weir_time *time, uint64_t *ret_lease_ns);
+WEIR_MUST_CHECK int weir_limiter_renew(struct weir_limiter *limiter, const struct weir_key *keys, size_t count,
+                                       uint64_t permit, const struct weir_time *time, uint64_t *ret_lease_ns);
 
 /* Forgets a key: it is fresh, permits that are out have ended. ret_found says whether it had state. */
 int weir_limiter_forget(struct weir_limiter *limiter, const struct weir_charge *charge, bool *ret_found);
@@ -235,14 +242,15 @@ int weir_bucket_init(struct weir_bucket *bucket, const struct weir_limit_spec *s
 int weir_limiter_bucket_key(const struct weir_limiter *limiter, struct weir_slice value, struct weir_key *ret_key);
 
 /* One bucket decision; with other parameters than last time the time at which the bucket is full is kept. */
-int weir_limiter_bucket_decide(struct weir_limiter *limiter, const struct weir_bucket *bucket,
-                               const struct weir_key *key, uint64_t cost, const struct weir_time *time, unsigned flags,
-                               struct weir_verdict *ret_verdict);
+WEIR_MUST_CHECK int weir_limiter_bucket_decide(struct weir_limiter *limiter, const struct weir_bucket *bucket,
+                                               const struct weir_key *key, uint64_t cost, const struct weir_time *time,
+                                               unsigned flags, struct weir_verdict *ret_verdict);
 
 /* `count` of them, in order, prefetched together; bucket[i], key[i], cost[i] belong together. */
-int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct weir_bucket *buckets,
-                                    const struct weir_key *keys, const uint64_t *costs, size_t count,
-                                    const struct weir_time *time, unsigned flags, struct weir_verdict *ret_verdicts);
+WEIR_MUST_CHECK int weir_limiter_bucket_decide_many(struct weir_limiter *limiter, const struct weir_bucket *buckets,
+                                                    const struct weir_key *keys, const uint64_t *costs, size_t count,
+                                                    const struct weir_time *time, unsigned flags,
+                                                    struct weir_verdict *ret_verdicts);
 
 int weir_limiter_bucket_forget(struct weir_limiter *limiter, const struct weir_key *key, bool *ret_found);
 

@@ -63,8 +63,8 @@ struct weir_locks_options {
 
 /* WEIR_EINVAL (the address), WEIR_EIO (nobody answers there, or not as weir does), WEIR_ENOMEM. Connections are made
  * anew when they break. */
-int weir_locks_connect(const struct weir_locks_options *options, struct weir_locks **ret_locks,
-                       struct weir_fault *ret_fault);
+WEIR_MUST_CHECK int weir_locks_connect(const struct weir_locks_options *options, struct weir_locks **ret_locks,
+                                       struct weir_fault *ret_fault);
 void weir_locks_disconnect(struct weir_locks *locks); /* NULL is allowed; after its locks were released */
 
 /* What was wrong last, of all calls for this server and its locks, for people: "connection refused", what the server
@@ -90,21 +90,21 @@ struct weir_lock_options {
 /* 0; WEIR_EHELD (by another, after the wait); WEIR_EUNKNOWN; WEIR_EDOWN (the server was not asked, or says that its
  * store fails and nothing was granted); WEIR_ERANGE, WEIR_EINVAL (an argument); WEIR_ELIMIT (too many wait);
  * WEIR_ENOMEM. */
-int weir_lock_acquire(struct weir_locks *locks, const void *name, size_t name_size,
-                      const struct weir_lock_options *options, struct weir_lock **ret_lock);
+WEIR_MUST_CHECK int weir_lock_acquire(struct weir_locks *locks, const void *name, size_t name_size,
+                                      const struct weir_lock_options *options, struct weir_lock **ret_lock);
 
 /* What to install at the resource and to send with each write. It stays the same as long as the lock is held. */
 struct weir_token weir_lock_token(const struct weir_lock *lock);
 
 /* Still mine, by my own clock? No network. Once false it stays false. */
-bool weir_lock_mine(const struct weir_lock *lock);
+WEIR_MUST_CHECK bool weir_lock_mine(const struct weir_lock *lock);
 
 /* ns until my own deadline; 0 when it has passed or the lock is lost. */
 uint64_t weir_lock_left_ns(const struct weir_lock *lock);
 
 /* Renews now. 0; WEIR_ELOST: it is not ours any more, nothing may be written; WEIR_EUNKNOWN, WEIR_EDOWN: the deadline
  * stays where it was. */
-int weir_lock_renew(struct weir_lock *lock);
+WEIR_MUST_CHECK int weir_lock_renew(struct weir_lock *lock);
 
 /* The work says that it advances (see progress_ms). */
 void weir_lock_advance(struct weir_lock *lock);

@@ -97,8 +97,8 @@ struct weir_replicas_options {
 
 /* WEIR_EINVAL, WEIR_ERANGE, WEIR_EEXIST (a name twice): an argument, named by the fault; WEIR_ENOMEM. Does not wait for
  * the servers. */
-int weir_replicas_open(const struct weir_replicas_options *options, struct weir_replicas **ret_replicas,
-                       struct weir_fault *ret_fault);
+WEIR_MUST_CHECK int weir_replicas_open(const struct weir_replicas_options *options, struct weir_replicas **ret_replicas,
+                                       struct weir_fault *ret_fault);
 void weir_replicas_close(struct weir_replicas *replicas); /* NULL is allowed; after its sessions */
 
 /* While in use. WEIR_EEXIST, WEIR_ELIMIT, WEIR_ENOENT. Sessions at a removed server move with their next read. */
@@ -140,14 +140,14 @@ struct weir_session_options {
     bool reads_do_not_move; /* only read your writes: what a read has seen does not move the token */
 };
 
-int weir_session_open(struct weir_replicas *replicas, const struct weir_session_options *options,
-                      struct weir_session **ret_session);
+WEIR_MUST_CHECK int weir_session_open(struct weir_replicas *replicas, const struct weir_session_options *options,
+                                      struct weir_session **ret_session);
 void weir_session_close(
     struct weir_session *session); /* NULL is allowed. What it saw since its last token is forgotten */
 
 /* Adds what another token has seen: of the cookie, of the other device. In any order, as often as you like: it never
  * goes back. 0; WEIR_EPROTO: not a token; WEIR_EFORGED: not signed by one of the keys; WEIR_ELIMIT. */
-int weir_session_join(struct weir_session *session, const char *token, size_t size);
+WEIR_MUST_CHECK int weir_session_join(struct weir_session *session, const char *token, size_t size);
 
 struct weir_read {
     /* The session's, until its next call. Leave no transaction open on it; never PQfinish or PQreset it: where it
@@ -163,7 +163,7 @@ struct weir_read {
  * ever will; WEIR_EFOREIGN: the token is of another system; WEIR_EDOWN: no server answers, or for writing: no primary;
  * WEIR_EBUSY: a transaction is open on the connection that was handed out last (an answer not read, a COMMIT not sent);
  * WEIR_ELIMIT: connections_max; WEIR_ENOMEM. */
-int weir_session_read(struct weir_session *session, struct weir_read *ret_read);
+WEIR_MUST_CHECK int weir_session_read(struct weir_session *session, struct weir_read *ret_read);
 
 /* One read with its place, in one round trip: for those who take the token after each. Like weir_session_read,
  * PQexecParams on its connection, and the question that weir_session_token would have to ask. One statement that only
@@ -183,8 +183,8 @@ struct weir_query {
 
 /* *ret_result: libpq's; PQclear it. 0 also where the server refused the statement: see PQresultStatus. ret_read may be
  * NULL. Errors as weir_session_read; WEIR_EIO: the connection broke before the answer: ask again. */
-int weir_session_query(struct weir_session *session, const struct weir_query *query, struct pg_result **ret_result,
-                       struct weir_read *ret_read);
+WEIR_MUST_CHECK int weir_session_query(struct weir_session *session, const struct weir_query *query,
+                                       struct pg_result **ret_result, struct weir_read *ret_read);
 
 /* The primary, for writes and for reads that want it. What is committed there moves the token. Errors as above.
  * A standby may show a commit a moment before its primary does (with synchronous replication for as long as the standby
@@ -195,7 +195,7 @@ int weir_session_query(struct weir_session *session, const struct weir_query *qu
  * A primary that was replaced and does not know takes writes until a server is asked that knows better, at the latest
  * after poll_ms. They are lost with it, and the session is told: WEIR_ECUTOFF. To keep it from writing is fencing, the
  * failover's business. */
-int weir_session_write(struct weir_session *session, struct pg_conn **ret_conn);
+WEIR_MUST_CHECK int weir_session_write(struct weir_session *session, struct pg_conn **ret_conn);
 
 /* The session's token now: asks the connections that were used since how far they are. token: WEIR_SESSION_TOKEN_MAX
  * bytes. Errors as weir_session_read.
@@ -212,7 +212,7 @@ int weir_session_rest(struct weir_session *session);
 
 /* After WEIR_ECUTOFF: forget what was lost and go on from what the primary shows now. Where it fails (WEIR_EDOWN)
  * nothing is forgotten. */
-int weir_session_accept(struct weir_session *session);
+WEIR_MUST_CHECK int weir_session_accept(struct weir_session *session);
 
 /* What was wrong last, for people: which server is how far behind. Empty where nothing was. */
 void weir_session_fault(const struct weir_session *session, struct weir_fault *ret_fault);

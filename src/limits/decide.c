@@ -438,6 +438,13 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
     return 0;
 }
 
+bool weir_limiter_admit(struct weir_limiter *limiter, const struct weir_charge *charge, const struct weir_time *time)
+{
+    struct weir_decision decision;
+    struct weir_verdict verdict;
+    return weir_limiter_decide(limiter, charge, 1, time, 0, &decision, &verdict) == 0 && decision.admitted;
+}
+
 int weir_limiter_decide_many(struct weir_limiter *limiter, const struct weir_charge *charges, size_t count,
                              const struct weir_time *time, unsigned flags, struct weir_verdict *ret_verdicts)
 {

@@ -38,8 +38,9 @@ uint64_t weir_permit_begin(const struct weir_loop *loop, const struct weir_permi
         (weir_limiter_renew(loop->limiter, id->keys, id->counting, id->number, time, &lease_ns) || lease_ns == 0))
         return 0;
     for (size_t i = id->counting; i < id->count; i++) { /* each by itself: they refuse nobody */
-        uint64_t left_ns = 0;
-        (void)weir_limiter_renew(loop->limiter, &id->keys[i], 1, id->number, time, &left_ns);
+        uint64_t left_ns;
+        if (weir_limiter_renew(loop->limiter, &id->keys[i], 1, id->number, time, &left_ns))
+            continue;
         shadow_ns = left_ns > 0 && (shadow_ns == 0 || left_ns < shadow_ns) ? left_ns : shadow_ns;
     }
     return id->counting > 0 ? lease_ns : shadow_ns;

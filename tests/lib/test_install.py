@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is installed: the headers and nothing private, a library that exports what they declare and nothing else, and
 that needs nothing but libc; a weir.pc that finds both."""
+import ctypes
 import os
 import pathlib
 import re
@@ -81,6 +82,12 @@ class Install(unittest.TestCase):
         text = (ROOT / 'include/weir/version.h').read_text(encoding='utf-8')
         version = re.search(r'WEIR_VERSION "(.*)"', text)[1]
         self.assertEqual(self.installed.pkg_config('--modversion'), [version])
+        numbers = [int(re.search(rf'WEIR_VERSION_{part} (\d+)', text)[1]) for part in ('MAJOR', 'MINOR', 'PATCH')]
+        self.assertEqual('.'.join(map(str, numbers)), version)
+        library = ctypes.CDLL(str(self.installed.library))
+        library.weir_version.restype = ctypes.c_char_p
+        self.assertEqual(library.weir_version().decode(), version)
+        self.assertEqual(library.weir_version_number(), 10000 * numbers[0] + 100 * numbers[1] + numbers[2])
 
     def test_program(self):
         programs = list(self.installed.root.rglob('bin/weir'))

@@ -45,7 +45,13 @@ class Client:
         return self.call('POST', f'/v1/locks/{urllib.parse.quote(name, safe="")}/{verb}', members)
 
     def show(self, name):
-        return self.call('GET', '/v1/locks/' + urllib.parse.quote(name, safe=''))
+        """Asked again where the connection was ended as idle before the question came: the machine is busy."""
+        path = '/v1/locks/' + urllib.parse.quote(name, safe='')
+        try:
+            return self.call('GET', path)
+        except http.client.RemoteDisconnected:
+            self.used = 0
+            return self.call('GET', path)
 
     def close(self):
         self.connection.close()

@@ -86,7 +86,8 @@ static void *work(void *argument)
             (void)weir_limiter_release(limiter, permit->keys, permit->count, permit->number, &time, &told);
             permit->count = 0;
         } else if (what < 36) {
-            (void)weir_limiter_renew(limiter, permit->keys, permit->count, permit->number, &time, &told);
+            assert_int_equal(weir_limiter_renew(limiter, permit->keys, permit->count, permit->number, &time, &told),
+                             permit->count ? 0 : WEIR_ERANGE);
         } else if (what < 37 && charge_make(w, test_random_below(&w->random, LIMITS),
                                             test_random_below(&w->random, KEYS), &charge)) {
             (void)weir_limiter_forget(limiter, &charge, &found);

@@ -255,6 +255,27 @@ static void refund__gives_back_exactly_what_was_taken(void **state)
     }
 }
 
+/* One answer, which is yes only if the charge was admitted and is charged: a wrong argument is a no, too. */
+static void admit__says_yes_only_if_it_was_charged(void **state)
+{
+    (void)state;
+    struct fixture f = one_limit(WEIR_TOKEN_BUCKET, 3, SECOND, 3);
+    const struct weir_time time = at(T0);
+    struct weir_charge charge = charge_of(&f, 0, "k", 1);
+    for (uint64_t left = 3; left > 0; left--) {
+        assert_int_equal(peek(&f, 0, T0).remaining, left);
+        assert_true(weir_limiter_admit(f.limiter, &charge, &time));
+    }
+    assert_false(weir_limiter_admit(f.limiter, &charge, &time));
+    charge.cost = UINT64_MAX;
+    assert_false(weir_limiter_admit(f.limiter, &charge, &time));
+    charge.cost = 1;
+    charge.limit += 1000;
+    assert_false(weir_limiter_admit(f.limiter, &charge, &time));
+    assert_int_equal(peek(&f, 0, T0).remaining, 0);
+    fixture_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +291,7 @@ int main(void)
         cmocka_unit_test(reset_after__is_when_the_state_equals_a_fresh_one),
         cmocka_unit_test(next_after__is_when_remaining_grows),
         cmocka_unit_test(refund__gives_back_exactly_what_was_taken),
+        cmocka_unit_test(admit__says_yes_only_if_it_was_charged),
     };
     return cmocka_run_group_tests_name("semantics: requests", tests, NULL, NULL);
 }
