@@ -20,6 +20,12 @@ LIMITS = PAGE.partition('```yaml\n')[2].partition('```')[0].replace('rate: 50', 
 JOB = PAGE.partition('A job in the shell')[2].partition('```sh\n')[2].partition('```')[0]
 
 
+def hear_signals():
+    """As a shell in a terminal does; who starts the tests may ignore them, and what sh finds ignored it cannot trap."""
+    for number in signal.SIGHUP, signal.SIGINT, signal.SIGTERM:
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Job(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -32,7 +38,8 @@ class Job(unittest.TestCase):
         self.assertNotEqual(text, job)
         path = self.folder / 'job.sh'
         path.write_text(text + rest, encoding='utf-8')
-        return subprocess.Popen(['/bin/sh', path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding='utf-8')
+        return subprocess.Popen(['/bin/sh', path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, encoding='utf-8', preexec_fn=hear_signals)
 
     @staticmethod
     def out(weir):
