@@ -440,7 +440,7 @@ int weir_limiter_decide(struct weir_limiter *limiter, const struct weir_charge *
 
 bool weir_limiter_admit(struct weir_limiter *limiter, const struct weir_charge *charge, const struct weir_time *time)
 {
-    struct weir_decision decision;
+    struct weir_decision decision = { 0 };
     struct weir_verdict verdict;
     return weir_limiter_decide(limiter, charge, 1, time, 0, &decision, &verdict) == 0 && decision.admitted;
 }
