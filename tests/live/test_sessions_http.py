@@ -359,7 +359,7 @@ class Faults(WithReplicas):
                         calls += 2
                     for future in asked:
                         future.result()
-                self.assertGreater(calls, 100)
+                self.assertGreater(calls, 10)  # of the one thread, while eight hang on the database
             finally:
                 self.servers['a'].thaw()
 
