@@ -4,6 +4,7 @@
  * prints what is served, and runs the server (serve/server.c) until a signal ends it. The server calls reload() back,
  * for SIGHUP and when other nodes have newer definitions of limits (`again`): it makes the next setup and says what
  * changed. How flags and file become a configuration is in serve_config.c. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,6 +339,15 @@ static void print_auth(const struct weir_config *config)
                weir_forwarded_source_name(config->http_rules.forwarded));
 }
 
+/* A SIGHUP that comes before the server hears it would end the process: it waits until then. */
+static void hold_hangups(int how)
+{
+    sigset_t hangup;
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    pthread_sigmask(how, &hangup, NULL);
+}
+
 static int run(struct serving *serving, struct weir_setup *setup)
 {
     const struct weir_config *config = setup->config;
@@ -366,6 +376,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         weir_setup_destroy(setup);
         return WEIR_EXIT_ERROR;
     }
+    hold_hangups(SIG_UNBLOCK);
     for (size_t i = 0; i < options.listen_count; i++) {
         const char *where = weir_server_listens_on(server, i);
         if (where)
@@ -401,6 +412,7 @@ int weir_cli_serve(int argc, char **argv)
     if (serving.flags.check_file)
         return check(&serving.flags);
 
+    hold_hangups(SIG_BLOCK);
     struct weir_config *config = load_or_print(&serving.flags);
     if (!config)
         return WEIR_EXIT_ERROR;

@@ -67,7 +67,7 @@ static void on_turn(uv_timer_t *timer)
 
 /* ---- life ---- */
 
-static bool any_gossiped(const struct weir_rules *rules)
+bool weir_gossip_is_used(const struct weir_rules *rules)
 {
     for (size_t i = 0; i < weir_rules_count(rules); i++)
         if (weir_rules_limit(rules, i)->sharing == WEIR_SHARING_GOSSIP)
@@ -81,7 +81,7 @@ static bool takes_part(const struct weir_config *config, const struct weir_rules
     bool could = config->nodes_count > 0 && config->nodes_count <= WEIR_GOSSIP_NODES_MAX && config->cluster_secret_set;
     for (size_t j = 0; could && j < config->nodes_count; j++)
         could = config->nodes[j].gossip.kind == WEIR_ADDRESS_TCP;
-    return could || any_gossiped(rules);
+    return could || weir_gossip_is_used(rules);
 }
 
 static int open_talk(struct weir_gossip_server *gossip, const struct weir_config *config,
@@ -184,7 +184,7 @@ struct weir_gossip_host *weir_gossip_server_host(struct weir_gossip_server *goss
 
 bool weir_gossip_server_synced(struct weir_gossip_host *host, const struct weir_rules *rules)
 {
-    return !host || !any_gossiped(rules) || weir_gossip_host_synced(host);
+    return !host || !weir_gossip_is_used(rules) || weir_gossip_host_synced(host);
 }
 
 void weir_gossip_server_limits(struct weir_gossip_server *gossip, const struct weir_rules *rules)

@@ -23,6 +23,9 @@ int weir_gossip_server_create(const struct weir_config *config, const struct wei
 
 struct weir_gossip_host *weir_gossip_server_host(struct weir_gossip_server *gossip); /* NULL: NULL */
 
+/* Whether any limit is gossiped. */
+bool weir_gossip_is_used(const struct weir_rules *rules);
+
 /* This node knows what the others know, or no limit of `rules` is gossiped. `host` may be NULL. Any thread. */
 bool weir_gossip_server_synced(struct weir_gossip_host *host, const struct weir_rules *rules);
 

@@ -203,7 +203,8 @@ void weir_http_readyz(struct weir_http_call *call)
     if (verbose) {
         const struct weir_limits limits = in_force(loop->shared, loop->setup, said, sizeof(said));
         add_configuration(&text, &limits);
-        add_gossip(&text, loop->shared->gossip);
+        if (weir_gossip_is_used(loop->setup->rules))
+            add_gossip(&text, loop->shared->gossip);
     }
     weir_http_reply_body(call, draining ? 503 : 200, WEIR_HTTP_PLAIN, "", &text);
 }
