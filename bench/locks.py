@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Locks acquired and released per second, durable before the answer: weir's embedded engine beside etcd and Zookeeper,
+"""Locks acquired and released per second, durable before the answer: weir's embedded engine beside etcd and ZooKeeper,
 each with the same number of clients, one lock per client, all on one disk, in turn. etcd is asked in two ways: one lease
 per client, kept for all its locks, and a lease per lock, which is what a lock with a ttl of its own takes there."""
 import argparse
@@ -75,7 +75,7 @@ def commands(options, log):
         found['zookeeper'] = (start_zookeeper, lambda port, n: [bench / 'bench_lock_zookeeper', f'127.0.0.1:{port}', n,
                                                                 milliseconds])
     else:
-        print('without Zookeeper: its client was not there when this was built', file=sys.stderr)
+        print('without ZooKeeper: its client was not there when this was built', file=sys.stderr)
     return found
 
 

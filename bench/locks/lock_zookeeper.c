@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Zookeeper by its C client: an acquire creates an ephemeral node, a release deletes it. The session is kept. */
+ * ZooKeeper by its C client: an acquire creates an ephemeral node, a release deletes it. The session is kept. */
 #include "lock_load.h"
 
 #include <stdio.h>

@@ -436,11 +436,10 @@ static void hear_ack(struct weir_gossip *node, struct weir_gossip_key *key, uint
         about->ack = weir_max_u64(about->ack, said->count);
 }
 
-/* The sender knows all that is known here, so its bucket bounds what is used as well as ours does: the lower of the
-  * two holds. What a node took over when it started is rounded up, and older than the word. With the least of
-  * several words it has as much as the others; else it got nothing as long as these ask for all that comes back.
-  * Where a loss is charged here, the sender may not have heard of it; and after a reload it may count by another
-  * definition. */
+/* The sender knows all that is known here, so its bucket bounds what is used as well as ours does: the lower of the two
+ * holds. What a node took over when it started is rounded up, and older than the word. With the least of several words
+ * it has as much as the others; without, it would get nothing as long as these ask for all that comes back. Where a
+ * loss is charged here, the sender may not have heard of it; after a reload it may count by another definition. */
 static void level(const struct weir_gossip *node, const struct weir_gossip_key *key, struct weir_state *state,
                   uint64_t used, uint64_t now_ns)
 {
