@@ -86,6 +86,11 @@ static int promises_check(const struct sharing *sharing)
                       "throttle: delay, or sharing: split");
     if (sharing->limit->sharing == WEIR_SHARING_GOSSIP && spec->algorithm == WEIR_SLIDING_LOG)
         return refuse(sharing, "sharing", "does not carry the times of a sliding_log: must be one of the other four");
+    if (sharing->limit->sharing == WEIR_SHARING_GOSSIP && spec->algorithm == WEIR_FIXED_WINDOW &&
+        spec->align == WEIR_ALIGN_FIRST)
+        return refuse(sharing, "align",
+                      "does not carry when a window began, and each node would fill its own: must be align: calendar, "
+                      "where spread lets the windows of keys begin at different times");
     if (sharing->ahead && spec->count_mode == WEIR_COUNT_ATTEMPTS)
         return refuse(sharing, "count",
                       "cannot charge refused attempts, which only the node that refused knows of: must be exact or "

@@ -32,13 +32,6 @@ static uint64_t split_added(const struct weir_loop *loop, const struct weir_limi
     return weir_sub_sat(now_ns, loop->shared->started_ns) < fill_ns ? capacity : 0;
 }
 
-/* Each node opens the window when it hears of the key. After a restart they are out of phase; each fills its own. */
-static bool is_out_of_phase(const struct weir_rule *rule)
-{
-    return rule->sharing == WEIR_SHARING_GOSSIP && rule->whole.algorithm == WEIR_FIXED_WINDOW &&
-           rule->whole.align == WEIR_ALIGN_FIRST;
-}
-
 uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *rule, uint32_t slot, uint64_t now_ns)
 {
     const struct weir_limit_spec *whole = &rule->whole;
@@ -46,8 +39,6 @@ uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *
         return split_added(loop, &rule->share, now_ns);
     if (!rule->remote || whole->count == 0)
         return 0;
-    if (is_out_of_phase(rule))
-        return WEIR_NEVER;
     uint64_t fill_ns = weir_mul_div_ceil(weir_limit_capacity(whole), whole->period_ns, whole->count);
     uint64_t added = weir_fallback_overshoot(loop->shared->fallback, slot, whole, now_ns);
     added = weir_add_sat(added, lost(loop, rule, fill_ns, now_ns));

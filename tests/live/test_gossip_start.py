@@ -94,11 +94,6 @@ class Start(unittest.TestCase):
                 wait_for(lambda crashes=crashes: self.bound(nodes['a']) == calm + crashes * SLACK,
                          text=f'{self.bound(nodes["a"])} is told')
 
-    def test_windows_that_each_node_opens_have_no_bound(self):
-        text = config(LIMIT.replace('/day,', '/day, algorithm: fixed_window, align: first,'))
-        with Nodes(text) as nodes:
-            self.assertIsNone(self.bound(nodes['a']))
-
     def test_the_log_tells_that_another_has_started_anew(self):
         with Nodes(config(LIMIT)) as nodes:
             for _ in range(5):  # a start that nobody had looked at is not known to be another one

@@ -112,6 +112,8 @@ static const struct bad bad_sharing[] = {
       "cannot keep the turns of a leaky_bucket" },
     { LIMIT "    sharing: gossip\n    algorithm: sliding_log\n" GOSSIP SECRET, 4, 14, WEIR_EINVAL,
       "sharing: gossip does not carry the times of a sliding_log" },
+    { LIMIT "    sharing: gossip\n    algorithm: fixed_window\n    align: first\n" GOSSIP SECRET, 6, 12, WEIR_EINVAL,
+      "sharing: gossip does not carry when a window began, and each node would fill its own: must be align: calendar" },
     { LIMIT "    algorithm: leaky_bucket\n    throttle: hold\n" ENGINE, 5, 15, WEIR_EINVAL,
       "sharing: exact at an engine cannot hold answers" },
     { LIMIT "    sharing: leased\n    count: attempts\n" ENGINE, 5, 12, WEIR_EINVAL, "cannot charge refused attempts" },

@@ -446,14 +446,21 @@ static void test_forgotten_news_are_charged(void **state)
     assert_in_range(used(net, 1, 0), 99, 101);
 }
 
-static void test_sliding_log_is_refused(void **state)
+static void test_what_no_word_carries_is_refused(void **state)
 {
     (void)state;
-    const struct weir_limit_spec spec = { .algorithm = WEIR_SLIDING_LOG, .count = 10, .period_ns = SECOND };
-    struct weir_gossip_limit limit;
-    struct weir_fault fault;
-    assert_int_equal(weir_gossip_limit_init(&limit, 1, &spec, 1, &fault), WEIR_EINVAL);
-    assert_string_equal(fault.field, "sharing");
+    static const struct weir_limit_spec refused[] = {
+        { .algorithm = WEIR_SLIDING_LOG, .count = 10, .period_ns = SECOND },
+        { .algorithm = WEIR_CONCURRENCY, .count = 10, .period_ns = SECOND },
+        { .algorithm = WEIR_FIXED_WINDOW, .count = 10, .period_ns = SECOND, .align = WEIR_ALIGN_FIRST },
+    };
+    static const char *const words[] = { "times of a sliding_log", "permits of concurrency", "align: first" };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct weir_gossip_limit limit;
+        struct weir_fault fault = { "", "" };
+        assert_int_equal(weir_gossip_limit_init(&limit, 1, &refused[i], 1, &fault), WEIR_EINVAL);
+        assert_non_null(strstr(fault.text, words[i]));
+    }
 }
 
 /* What was charged in a window counts in the next one too. */
@@ -484,7 +491,7 @@ int main(void)
         cmocka_unit_test(test_a_reload_gives_no_slack_back),
         cmocka_unit_test(test_a_forgotten_key_does_not_count_from_zero),
         cmocka_unit_test(test_forgotten_news_are_charged),
-        cmocka_unit_test(test_sliding_log_is_refused),
+        cmocka_unit_test(test_what_no_word_carries_is_refused),
         cmocka_unit_test(test_bound_of_a_bucket),
         cmocka_unit_test(test_bound_of_a_window),
     };

@@ -9,6 +9,20 @@
 #include "core/limit/ticks.h"
 #include "core/share/gossip_parts.h"
 
+/* NULL: it can be gossiped. Windows that begin with a key's first hit begin at another time on each node: each would
+ * fill its own. */
+static const struct weir_fault *why_not(const struct weir_limit *limit)
+{
+    static const struct weir_fault no_permits = { "sharing", "gossip does not carry the permits of concurrency" };
+    static const struct weir_fault no_log = { "sharing", "gossip does not carry the times of a sliding_log" };
+    static const struct weir_fault no_start = { "sharing", "gossip does not carry when a window began: align: first" };
+    if (limit->algorithm == WEIR_CONCURRENCY)
+        return &no_permits;
+    if (limit->algorithm == WEIR_SLIDING_LOG)
+        return &no_log;
+    return limit->algorithm == WEIR_FIXED_WINDOW && !limit->calendar ? &no_start : NULL;
+}
+
 int weir_gossip_limit_init(struct weir_gossip_limit *limit, uint64_t id, const struct weir_limit_spec *spec,
                            uint64_t slack, struct weir_fault *ret_fault)
 {
@@ -16,13 +30,11 @@ int weir_gossip_limit_init(struct weir_gossip_limit *limit, uint64_t id, const s
     int error = weir_limit_init(&made.limit, spec, 0, ret_fault);
     if (error)
         return error;
-    if (weir_limit_keeps_log(&made.limit)) {
-        static const struct weir_fault no_log = { "sharing", "gossip does not carry the times of a sliding_log" };
-        static const struct weir_fault no_permits = { "sharing", "gossip does not carry the permits of concurrency" };
-        if (ret_fault)
-            *ret_fault = spec->algorithm == WEIR_CONCURRENCY ? no_permits : no_log;
+    const struct weir_fault *why = why_not(&made.limit);
+    if (why && ret_fault)
+        *ret_fault = *why;
+    if (why)
         return WEIR_EINVAL;
-    }
     weir_assert(made.period_ns > 0 && made.limit.emission > 0);
     made.limit.ahead_max = UINT64_MAX; /* debts are real, and the clock does not go back */
     made.fill_ns = weir_ticks_wait_ns(made.limit.span, 0, made.limit.shift);

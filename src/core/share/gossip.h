@@ -25,7 +25,8 @@
  * receiver says how far it has it without a gap. Order, loss and repetition of messages do not matter.
  *
  * Thread rule: a node and all its keys belong together; one thread at a time. Times are of this node's own clock, which
- * does not go back (monotonic, and on through a pause). sliding_log and concurrency are not gossiped: WEIR_EINVAL. */
+ * does not go back (monotonic, and on through a pause). sliding_log, concurrency and fixed_window with
+ * align: first are not gossiped: WEIR_EINVAL. */
 #ifndef WEIR_CORE_SHARE_GOSSIP_H
 #define WEIR_CORE_SHARE_GOSSIP_H
 
@@ -59,7 +60,7 @@ struct weir_gossip_limit {
     struct weir_gossip_limit *next;
 };
 
-/* Errors: as weir_limit_check; WEIR_EINVAL for sliding_log and concurrency. */
+/* Errors: as weir_limit_check; WEIR_EINVAL for what is not gossiped. */
 int weir_gossip_limit_init(struct weir_gossip_limit *limit, uint64_t id, const struct weir_limit_spec *spec,
                            uint64_t slack, struct weir_fault *ret_fault);
 

@@ -61,20 +61,15 @@ static void age_bucket(const struct weir_gossip *node, struct weir_gossip_key *k
     key->state.fresh_at = weir_ticks_add(weir_ticks_at(now_ns, shift), ahead);
 }
 
-/* When the window that the event falls into began here, at the earliest; now, if none is open. Real calendar windows
- * are up to a twelfth longer than the period, and clocks differ. */
+/* When the window that the event falls into began here, at the earliest. Real calendar windows are up to a twelfth
+ * longer than the period, and clocks differ. */
 static uint64_t window_start(const struct weir_gossip_key *key, const struct weir_event *event)
 {
     const struct weir_limit *limit = &key->limit->limit;
     uint64_t now_ns = event->now_ns, period_ns = limit->period_ns;
     if (limit->calendar)
         return weir_sub_sat(weir_add_sat(now_ns, event->window.end_after_ns), period_ns + period_ns / 12 + 1);
-    if (limit->algorithm == WEIR_SLIDING_COUNTER)
-        return now_ns - now_ns % period_ns;
-    uint64_t ahead = weir_ticks_until(key->state.fresh_at, weir_ticks_at(now_ns, limit->shift));
-    if (key->state.count == 0 || ahead == 0)
-        return now_ns;
-    return weir_sub_sat(now_ns + weir_ticks_wait_ns(ahead, now_ns, limit->shift), period_ns);
+    return now_ns - now_ns % period_ns;
 }
 
 static void age_window(const struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
