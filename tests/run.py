@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ PROGRAM_TIMEOUT_S = 1800
 LINT_TIMEOUT_S = 3600  # clang-tidy takes two minutes of a free core
 UNIT_TIMEOUT_MULTIPLIER = 10  # of 30 s
 SANITIZED_TIMEOUT_MULTIPLIER = 40
-SLOWEST_SHOWN = 10
+SLOWEST_SHOWN = 15
 # What strangers can send, and when; the longest first.
 LIVE_UNDER_ASAN = ('test_sharing', 'test_locks_http', 'test_locks_resp', 'test_serve_resp', 'test_http', 'test_bad_http',
                    'test_bad_resp')
@@ -59,10 +60,10 @@ class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.failures = []
-        self.times = []  # (seconds, name)
+        self.times = []  # (seconds, of processors, name)
         self.lock = threading.Lock()
 
-    def add(self, name, passed, failed, skipped, seconds, output=''):
+    def add(self, name, passed, failed, skipped, seconds, output='', cpu_s=0):
         word = 'FAIL' if failed else 'ok' if passed else 'skip'
         hole = f', {skipped} skipped' if skipped else ''
         lines = [f'{word:4} {name}: {passed} passed, {failed} failed{hole} ({seconds:.1f} s)']
@@ -73,19 +74,22 @@ class Tally:
             self.failed += failed
             self.skipped += skipped
             self.failures += [name] * bool(failed)
-            self.times.append((seconds, name))
+            self.times.append((seconds, cpu_s, name))
             print('\n'.join(lines), flush=True)
 
     def add_step(self, name, process, seconds):
-        """A build step: says nothing unless it failed."""
+        """A step that is no test: says nothing unless it failed."""
         if process.returncode != 0:
             self.add(name, 0, 1, 0, seconds, process.stdout)
+        else:
+            self.times.append((seconds, process.cpu_s, name))
         return process.returncode == 0
 
     def close(self):
-        print('the slowest:')
-        for seconds, name in sorted(self.times, reverse=True)[:SLOWEST_SHOWN]:
-            print(f'{seconds:8.1f} s  {name}')
+        for by, text in ((0, 'the slowest'), (1, 'what took most of the processors')):
+            print(f'{text}:')
+            for measured in sorted(self.times, key=lambda one, by=by: one[by], reverse=True)[:SLOWEST_SHOWN]:
+                print(f'{measured[by]:8.1f} s  {measured[2]}')
         if self.failures:
             print('failed: ' + ', '.join(self.failures))
         skipped = f', {self.skipped} skipped' if self.skipped else ''
@@ -94,14 +98,24 @@ class Tally:
 
 
 def run(arguments, timeout_s=None, env=None):
-    """Runs to the end, output in one piece; a timeout is returncode 124."""
-    try:
-        return subprocess.run([str(a) for a in arguments], cwd=ROOT, env=dict(os.environ, **(env or {})),
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=timeout_s, encoding='utf-8', errors='replace', check=False)
-    except subprocess.TimeoutExpired as expired:
-        output = (expired.stdout or b'').decode('utf-8', 'replace')
-        return subprocess.CompletedProcess(arguments, 124, f'{output}\nno end within {timeout_s} s\n')
+    """Runs to the end, output in one piece; a timeout is returncode 124. Says what it took of the processors: `cpu_s`."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen([str(a) for a in arguments], cwd=ROOT, env=dict(os.environ, **(env or {})),
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        late = threading.Event()
+        killer = threading.Timer(timeout_s or threading.TIMEOUT_MAX,
+                                 lambda: (late.set(), os.kill(process.pid, signal.SIGKILL)))
+        killer.start()
+        _, status, used = os.wait4(process.pid, 0)
+        killer.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode('utf-8', 'replace')
+    done = subprocess.CompletedProcess(arguments, process.returncode, text)
+    if late.is_set():
+        done = subprocess.CompletedProcess(arguments, 124, f'{text}\nno end within {timeout_s} s\n')
+    done.cpu_s = used.ru_utime + used.ru_stime
+    return done
 
 
 def build(tally, folder, *options, wanted=lambda folder: [], env=None):
@@ -161,6 +175,7 @@ def meson_test(tally, stage, folder, suites, env=None, multiplier=1):
     if not log.exists():
         tally.add(f'{stage}: no test', 0, 1, 0, 0, process.stdout)
         return
+    tally.times.append((0, process.cpu_s, f'{stage}: all of it'))
     for line in log.read_text(encoding='utf-8', errors='replace').splitlines():
         test = json.loads(line)
         output = test.get('stdout', '') + test.get('stderr', '')
@@ -181,7 +196,7 @@ def programs(tally, stage, names, env, timeout_s=PROGRAM_TIMEOUT_S, workers=1):
     def one(name):
         process, seconds = program(ROOT / 'tests' / ('lint' if stage == 'lint' else 'live') / f'{name}.py', timeout_s, env)
         counts = count_cases('ok' if process.returncode == 0 else 'fail', process.stdout)
-        tally.add(f'{stage} {name}', *counts, seconds, process.stdout)
+        tally.add(f'{stage} {name}', *counts, seconds, process.stdout, process.cpu_s)
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=workers) as pool:
         list(pool.map(one, names))
@@ -243,7 +258,7 @@ def stage_fuzz(tally, options):
         done = pool.map(lambda target: fuzz_one(target, options.fuzz_seconds), targets)
         for target, (process, seconds) in zip(targets, done):
             failed = int(process.returncode != 0)
-            tally.add(target.name, 1 - failed, failed, 0, seconds, process.stdout)
+            tally.add(target.name, 1 - failed, failed, 0, seconds, process.stdout, process.cpu_s)
 
 
 def stage_live(tally, options):

@@ -17,6 +17,7 @@ import time
 import unittest
 
 from ports import free_port
+from redis_server import stand_still
 from weir_server import ROOT, Weir
 
 BURST = 20          # of api-per-user on every page
@@ -186,7 +187,7 @@ class ClientsThatLeave:
     def test_a_client_that_leaves_while_weir_is_stopped_gives_its_permit_back(self):
         users = [f'gone-{i}' for i in range(20)]
         self.backend.free.set()
-        self.weir.process.send_signal(signal.SIGSTOP)
+        stand_still(self.weir.process.pid)
         clients = [self.send('/export/x', {'X-Api-Key': user}) for user in users]
         time.sleep(0.3)  # each question is on its way
         for i, client in enumerate(clients):

@@ -14,7 +14,7 @@ import unittest
 
 import recipe_case
 import recipe_operator
-from redis_server import Redis
+from redis_server import Redis, stand_still
 from weir_server import Weir
 
 
@@ -36,7 +36,7 @@ class Haproxy(recipe_case.ClientsThatLeave, recipe_case.PermitsOfTheProxy, recip
 
     def test_what_weir_says_too_late_gives_its_permits_back(self):
         users = [f'late-{i}' for i in range(10)]
-        self.weir.process.send_signal(signal.SIGSTOP)
+        stand_still(self.weir.process.pid)
         clients = [self.send('/export/x', {'X-Api-Key': user}) for user in users]
         for client in clients:
             self.assertEqual(client.getresponse().status, 503)
