@@ -47,8 +47,8 @@ static void agreement_check(const struct weir_rules *rules, const struct weir_at
         }
         weir_assert(matched == (explanation.reason == WEIR_REASON_APPLIES));
         weir_assert(!matched || match.rules[at] == explanation.rule);
-        remote += matched && match.rules[at]->remote;
-        weir_assert(!matched || !match.rules[at]->remote == (match.charges[at].limit != 0));
+        remote += matched && match.rules[at]->limit.remote;
+        weir_assert(!matched || !match.rules[at]->limit.remote == (match.charges[at].limit != 0));
         at += matched;
     }
     weir_assert(at == match.count && remote == match.remote_count);

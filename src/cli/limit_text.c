@@ -49,7 +49,7 @@ static const char *node_of(const struct weir_config *config)
 static void add_share(struct line *line, const struct weir_rule *rule, const struct weir_config *config)
 {
     char rate[64];
-    weir_rate_format(&rule->share, rate, sizeof(rate));
+    weir_rate_format(&rule->limit.share, rate, sizeof(rate));
     if (rule->terms.nodes > 1)
         add(line, "the share of node %s, ", node_of(config));
     add(line, "%s capacity %" PRIu64, rate, rule->terms.share);
@@ -58,7 +58,7 @@ static void add_share(struct line *line, const struct weir_rule *rule, const str
 static void add_local(struct line *line, const struct weir_rule *rule, const struct weir_config *config)
 {
     char rate[64];
-    weir_rate_format(&rule->share, rate, sizeof(rate));
+    weir_rate_format(&rule->limit.share, rate, sizeof(rate));
     if (rule->terms.nodes > 1)
         add(line, "each node decides by its share (node %s: ", node_of(config));
     else
@@ -73,11 +73,11 @@ static void add_local(struct line *line, const struct weir_rule *rule, const str
 static void add_failure(struct line *line, const struct weir_rule *rule, const struct weir_config *config)
 {
     add(line, "; if the engine does not answer within ");
-    add_time(line, rule->deadline_ns);
+    add_time(line, rule->limit.deadline_ns);
     add(line, ": ");
-    if (rule->on_failure == WEIR_ON_FAILURE_OPEN)
+    if (rule->limit.on_failure == WEIR_ON_FAILURE_OPEN)
         add(line, "admitted, without any bound");
-    else if (rule->on_failure == WEIR_ON_FAILURE_CLOSED)
+    else if (rule->limit.on_failure == WEIR_ON_FAILURE_CLOSED)
         add(line, "refused");
     else
         add_local(line, rule, config);
@@ -103,18 +103,18 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
                 weir_config_nodes(config));
         return;
     }
-    switch (rule->sharing) {
+    switch (rule->limit.sharing) {
     case WEIR_SHARING_EXACT:
         add(&line, "exact at the engine: overshoot 0");
         break;
     case WEIR_SHARING_LEASED:
         add(&line, "leased in chunks for ");
-        add_time(&line, rule->chunk_ttl_ns);
+        add_time(&line, rule->limit.chunk_ttl_ns);
         add(&line, ": overshoot 0. What one node holds and does not use, the others lack");
         break;
     case WEIR_SHARING_BATCHED:
         add(&line, "batched every ");
-        add_time(&line, rule->interval_ns);
+        add_time(&line, rule->limit.interval_ns);
         add(&line, " over %" PRIu64 " node%s, ", terms->nodes, weir_s(terms->nodes));
         add_slack(&line, terms);
         break;
@@ -123,7 +123,7 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
         add(&line,
             "split: %s over %" PRIu64 " node%s: overshoot 0, and a share more for each node that restarted while %s; ",
             rate, terms->nodes, weir_s(terms->nodes),
-            rule->spec.algorithm == WEIR_CONCURRENCY ? "a lease lasts" : "the limit refilled once");
+            rule->limit.spec.algorithm == WEIR_CONCURRENCY ? "a lease lasts" : "the limit refilled once");
         add_share(&line, rule, config);
         return;
     case WEIR_SHARING_GOSSIP:
@@ -136,15 +136,16 @@ void weir_sharing_format(const struct weir_rule *rule, const struct weir_config 
 
 static bool at_engine(const struct weir_rule *rule)
 {
-    return rule->remote && rule->sharing != WEIR_SHARING_GOSSIP;
+    return rule->limit.remote && rule->limit.sharing != WEIR_SHARING_GOSSIP;
 }
 
 /* What one outage adds to the bound, besides what comes back meanwhile; null: no bound. */
 static json_t *outage_json(const struct weir_rule *rule)
 {
-    if (rule->on_failure == WEIR_ON_FAILURE_OPEN)
+    if (rule->limit.on_failure == WEIR_ON_FAILURE_OPEN)
         return json_null();
-    return json_integer(rule->on_failure == WEIR_ON_FAILURE_CLOSED ? 0 : (json_int_t)weir_limit_capacity(&rule->whole));
+    return json_integer(
+        rule->limit.on_failure == WEIR_ON_FAILURE_CLOSED ? 0 : (json_int_t)weir_limit_capacity(&rule->whole));
 }
 
 json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config *config)
@@ -152,24 +153,24 @@ json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config
     const struct weir_told_sharing *terms = &rule->terms;
     uint32_t nodes = weir_config_nodes(config);
     char rate[64];
-    weir_rate_format(&rule->share, rate, sizeof(rate));
-    json_t *object = json_pack("{s:s,s:I,s:s?,s:I}", "mode", weir_sharing_words[rule->sharing], "nodes",
-                               (json_int_t)nodes, "node", node_of(config), "slack", (json_int_t)rule->slack);
+    weir_rate_format(&rule->limit.share, rate, sizeof(rate));
+    json_t *object = json_pack("{s:s,s:I,s:s?,s:I}", "mode", weir_sharing_words[rule->limit.sharing], "nodes",
+                               (json_int_t)nodes, "node", node_of(config), "slack", (json_int_t)rule->limit.slack);
     if (terms->shares)
         (void)json_object_set_new(
             object, "share",
-            json_pack("{s:s,s:I}", "rate", rate, "capacity", (json_int_t)weir_limit_capacity(&rule->share)));
+            json_pack("{s:s,s:I}", "rate", rate, "capacity", (json_int_t)weir_limit_capacity(&rule->limit.share)));
     bool bounded = terms->mode || nodes == 1;
     (void)json_object_set_new(object, "overshoot_max",
                               bounded ? json_integer((json_int_t)terms->overshoot_max) : json_null());
-    if (rule->sharing == WEIR_SHARING_BATCHED)
-        (void)json_object_set_new(object, "interval_ms", json_integer((json_int_t)(rule->interval_ns / MS_NS)));
-    if (rule->sharing == WEIR_SHARING_LEASED)
-        (void)json_object_set_new(object, "chunk_ttl_ms", json_integer((json_int_t)(rule->chunk_ttl_ns / MS_NS)));
+    if (rule->limit.sharing == WEIR_SHARING_BATCHED)
+        (void)json_object_set_new(object, "interval_ms", json_integer((json_int_t)(rule->limit.interval_ns / MS_NS)));
+    if (rule->limit.sharing == WEIR_SHARING_LEASED)
+        (void)json_object_set_new(object, "chunk_ttl_ms", json_integer((json_int_t)(rule->limit.chunk_ttl_ns / MS_NS)));
     if (at_engine(rule)) {
-        (void)json_object_set_new(object, "on_failure", json_string(weir_on_failure_words[rule->on_failure]));
+        (void)json_object_set_new(object, "on_failure", json_string(weir_on_failure_words[rule->limit.on_failure]));
         (void)json_object_set_new(object, "outage_adds_max", outage_json(rule));
-        (void)json_object_set_new(object, "deadline_ms", json_integer((json_int_t)(rule->deadline_ns / MS_NS)));
+        (void)json_object_set_new(object, "deadline_ms", json_integer((json_int_t)(rule->limit.deadline_ns / MS_NS)));
     }
     return object;
 }
@@ -183,7 +184,7 @@ static uint64_t overshoot_of(const struct weir_rule *rule)
 
 static uint64_t outage_of(const struct weir_rule *rule)
 {
-    return at_engine(rule) && rule->on_failure == WEIR_ON_FAILURE_LOCAL ? weir_limit_capacity(&rule->whole) : 0;
+    return at_engine(rule) && rule->limit.on_failure == WEIR_ON_FAILURE_LOCAL ? weir_limit_capacity(&rule->whole) : 0;
 }
 
 /* The override with the largest number, and its line; 0 if none is above the limit's own. */

@@ -2,6 +2,7 @@
  *
  * Decisions. A bucket that is there and has its number right is judged and charged in one swap. Everything else goes
  * the long way: hold every slot, in ascending order of hash; judge all; charge all or none; let go. */
+#include "limits/combine.h"
 #include "limits/one_step.h"
 
 /* How many lines are on their way to the cache at once. */
@@ -119,26 +120,12 @@ static bool look_together(struct weir_limiter *limiter, struct job *jobs, const 
     return same_instant;
 }
 
-/* Whether every limit that counts admits; and which one decides. */
 static void combine(const struct job *jobs, size_t count, struct weir_decision *d)
 {
-    *d = (struct weir_decision){ .admitted = true, .deciding = count };
-    for (size_t i = 0; i < count; i++) {
-        const struct weir_verdict *v = jobs[i].verdict;
-        const struct weir_verdict *chosen = d->deciding < count ? jobs[d->deciding].verdict : NULL;
-        if (v->shadow)
-            continue;
-        bool worse = !v->admitted && (!chosen || d->admitted || v->retry_after_ns > chosen->retry_after_ns);
-        bool scarcer = d->admitted && v->admitted && (!chosen || v->remaining < chosen->remaining);
-        if (worse || scarcer)
-            d->deciding = i;
-        d->admitted = d->admitted && v->admitted;
-        d->delay_ns = weir_max_u64(d->delay_ns, v->delay_ns);
-        /* Those that admit wait too, if the refused attempt was charged to them. */
-        d->retry_after_ns = weir_max_u64(d->retry_after_ns, v->retry_after_ns);
-    }
-    if (!d->admitted)
-        d->delay_ns = 0;
+    struct weir_combining combining = weir_combine_begin(count);
+    for (size_t i = 0; i < count; i++)
+        weir_combine(&combining, i, jobs[i].verdict);
+    *d = weir_combine_end(&combining);
 }
 
 /* False: a limit is of a set that is gone; as below. */

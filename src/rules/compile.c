@@ -208,27 +208,28 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
     uint32_t nodes = weir_config_nodes(config);
     const char *node = limit->revision_node ? limit->revision_node : "";
     bool slack = limit->sharing == WEIR_SHARING_BATCHED || limit->sharing == WEIR_SHARING_GOSSIP;
-    rule->sharing = limit->sharing;
-    rule->interval_ns = limit->interval_ns;
-    rule->chunk_ttl_ns = limit->chunk_ttl_ns;
-    rule->deadline_ns = limit->deadline_ns;
-    rule->on_failure = limit->on_failure;
-    rule->undecidable = limit->undecidable;
-    rule->whole = rule->spec;
-    rule->share = nodes > 1 ? weir_split_spec(&rule->spec, nodes, (uint32_t)config->node) : rule->spec;
+    rule->limit.sharing = limit->sharing;
+    rule->limit.interval_ns = limit->interval_ns;
+    rule->limit.chunk_ttl_ns = limit->chunk_ttl_ns;
+    rule->limit.deadline_ns = limit->deadline_ns;
+    rule->limit.on_failure = limit->on_failure;
+    rule->limit.undecidable = limit->undecidable;
+    rule->whole = rule->limit.spec;
+    rule->limit.share = nodes > 1 ? weir_split_spec(&rule->limit.spec, nodes, (uint32_t)config->node)
+                                  : rule->limit.spec;
     if (slack)
-        rule->slack = limit->slack ? limit->slack : weir_split_slack(rule->spec.count, nodes);
+        rule->limit.slack = limit->slack ? limit->slack : weir_split_slack(rule->limit.spec.count, nodes);
     if (limit->sharing == WEIR_SHARING_SPLIT)
-        rule->spec = rule->share;
+        rule->limit.spec = rule->limit.share;
     if (is_remote(config, limit->sharing) || limit->sharing == WEIR_SHARING_SPLIT)
         rule->terms = (struct weir_told_sharing){
             .mode = weir_sharing_words[limit->sharing],
             .nodes = nodes,
             .shares = limit->sharing == WEIR_SHARING_SPLIT || limit->sharing == WEIR_SHARING_GOSSIP ||
                       limit->on_failure == WEIR_ON_FAILURE_LOCAL,
-            .share = weir_limit_capacity(&rule->share),
-            .slack = rule->slack,
-            .overshoot_max = rule->slack * nodes, /* at most 10^12 * 256 */
+            .share = weir_limit_capacity(&rule->limit.share),
+            .slack = rule->limit.slack,
+            .overshoot_max = rule->limit.slack * nodes, /* at most 10^12 * 256 */
             .revision = limit->revision,
             .revision_node = weir_arena_copy(compiler->rules->arena, node, strlen(node)),
         };
@@ -238,7 +239,8 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
         return 0;
     uint32_t revision = limit->owned ? limit->revision : WEIR_REVISION_FIRST;
     struct weir_fault fault = { "", "" };
-    int error = weir_remote_limit_create(rule->name, variant_of(rule), revision, &rule->spec, &rule->remote, &fault);
+    int error = weir_remote_limit_create(rule->name, variant_of(rule), revision, &rule->limit.spec, &rule->limit.remote,
+                                         &fault);
     if (error == WEIR_ENOMEM)
         return weir_compile_nomem(compiler);
     return error ? weir_config_fail(compiler->fault, error, limit->mark_rate, "%s.%s %s", rule->name, fault.field,
@@ -254,13 +256,13 @@ static int rule_make(struct weir_compiler *compiler, const struct weir_config_li
     rule->index = (uint32_t)compiler->rules->limits_count;
     rule->name = weir_arena_copy(arena, limit->name, strlen(limit->name));
     rule->variant = weir_arena_copy(arena, variant, strlen(variant));
-    rule->spec = override ? override->spec : limit->spec;
+    rule->limit.spec = override ? override->spec : limit->spec;
     rule->throttle = limit->throttle;
     rule->hold_max = limit->hold_max;
     rule->hold_timeout_ns = limit->hold_timeout_ns;
-    if (rule->spec.tz)
-        rule->spec.tz = weir_arena_copy(arena, limit->spec.tz, strlen(limit->spec.tz));
-    if (!rule->name || !rule->variant || (!rule->spec.tz && limit->spec.tz))
+    if (rule->limit.spec.tz)
+        rule->limit.spec.tz = weir_arena_copy(arena, limit->spec.tz, strlen(limit->spec.tz));
+    if (!rule->name || !rule->variant || (!rule->limit.spec.tz && limit->spec.tz))
         return weir_compile_nomem(compiler);
     return rule_share(compiler, limit, rule);
 }

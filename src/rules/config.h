@@ -11,6 +11,7 @@
 #ifndef WEIR_RULES_CONFIG_H
 #define WEIR_RULES_CONFIG_H
 
+#include "limits/shared_limit.h"
 #include "observe/logger.h"
 #include "rules/block.h"
 #include "weir/limiter.h"
@@ -135,20 +136,6 @@ enum weir_throttle {
 };
 
 /* How nodes share a limit (core/share). */
-enum weir_sharing {
-    WEIR_SHARING_EXACT,   /* one atomic step at the engine; without an engine: in this process's memory */
-    WEIR_SHARING_LEASED,  /* units taken in chunks in advance */
-    WEIR_SHARING_BATCHED, /* decided here, settled every interval */
-    WEIR_SHARING_SPLIT,   /* n / N for each node */
-    WEIR_SHARING_GOSSIP,  /* nodes tell each other */
-};
-
-enum weir_on_failure {
-    WEIR_ON_FAILURE_LOCAL,  /* by this node's share of the limit */
-    WEIR_ON_FAILURE_OPEN,   /* admitted */
-    WEIR_ON_FAILURE_CLOSED, /* refused */
-};
-
 /* cl_throttle: where the counters of CL.THROTTLE are. */
 struct weir_config_throttle {
     enum weir_sharing sharing; /* exact */

@@ -34,8 +34,8 @@ static void key_explain(const struct weir_rules *rules, const struct weir_reques
 {
     const struct weir_compiled_limit *limit = &rules->limits[entry->rule.index];
     uint32_t lack = weir_request_lack(request, limit);
-    bool shadow = entry->rule.spec.mode == WEIR_MODE_SHADOW;
-    if (entry->rule.spec.mode == WEIR_MODE_OFF) {
+    bool shadow = entry->rule.limit.spec.mode == WEIR_MODE_SHADOW;
+    if (entry->rule.limit.spec.mode == WEIR_MODE_OFF) {
         explanation->reason = WEIR_REASON_OFF;
     } else if (lack) {
         explanation->attribute = rules->attributes[lack].name;

@@ -140,7 +140,7 @@ static bool is_skipped(struct matcher *matcher, const struct weir_compiled_entry
     const struct weir_compiled_limit *limit = &matcher->rules->limits[entry->rule.index];
     if (limit->missing != WEIR_MISSING_SKIP || !weir_request_lack(matcher->request, limit))
         return false;
-    if (entry == &matcher->rules->entries[limit->first_entry] && entry->rule.spec.mode != WEIR_MODE_OFF)
+    if (entry == &matcher->rules->entries[limit->first_entry] && entry->rule.limit.spec.mode != WEIR_MODE_OFF)
         lack_note(matcher->match, &entry->rule, WEIR_LACK_SKIPPED);
     return true;
 }
@@ -271,10 +271,10 @@ static int key_of(const struct weir_compiled_limit *limit, const struct weir_rul
         if (value && value->six && limit->ipv6_prefix < 128)
             values[i] = (struct weir_slice){ cut[i], weir_literal_cut(&value->literal, limit->ipv6_prefix, cut[i]) };
     }
-    int error = rule->remote ? weir_remote_key_init(rules->secret, rule->name, values, limit->key_count,
-                                                    &match->remote_keys[match->count])
-                             : weir_limiter_key(rules->limiter, rule->id, values, limit->key_count,
-                                                &match->charges[match->count].key);
+    int error = rule->limit.remote ? weir_remote_key_init(rules->secret, rule->name, values, limit->key_count,
+                                                          &match->remote_keys[match->count])
+                                   : weir_limiter_key(rules->limiter, rule->id, values, limit->key_count,
+                                                      &match->charges[match->count].key);
     if (error == WEIR_ERANGE)
         return weir_rules_fail(fault, error, "key", "the values of the key of limit \"%.64s\" must be at most %d bytes",
                                rule->name, WEIR_KEY_BYTES_MAX);
@@ -288,7 +288,7 @@ static bool lack_judge(const struct weir_rules *rules, const struct weir_rule *r
     bool shares = rules->limits[rule->index].missing == WEIR_MISSING_SHARE;
     if (!shares && cost == 0)
         return false; /* what costs nothing is never refused */
-    bool shadow = rule->spec.mode == WEIR_MODE_SHADOW;
+    bool shadow = rule->limit.spec.mode == WEIR_MODE_SHADOW;
     lack_note(match, rule, shares ? WEIR_LACK_SHARED : shadow ? WEIR_LACK_SHADOWED : WEIR_LACK_REFUSED);
     if (!shares && !shadow && !match->refused_by) {
         match->refused_by = rule;
@@ -305,7 +305,7 @@ static int charges_make(const struct matcher *matcher, const struct weir_request
         const struct weir_rule *rule = &rules->entries[matcher->candidates[i]].rule;
         const struct weir_compiled_limit *limit = &rules->limits[rule->index];
         struct weir_charge *charge = &match->charges[match->count];
-        if (rule->spec.mode == WEIR_MODE_OFF)
+        if (rule->limit.spec.mode == WEIR_MODE_OFF)
             continue;
         if (match->count == WEIR_CHARGES_MAX)
             return weir_rules_fail(fault, WEIR_ELIMIT, "limits", "at most %d may match one request", WEIR_CHARGES_MAX);
@@ -320,7 +320,7 @@ static int charges_make(const struct matcher *matcher, const struct weir_request
             return error;
         charge->limit = rule->id;
         charge->delay_max_ns = 0; /* the match may be one that was used before */
-        match->remote_count += rule->remote != NULL;
+        match->remote_count += rule->limit.remote != NULL;
         match->rules[match->count++] = rule;
     }
     return 0;

@@ -42,14 +42,14 @@ static int define(struct weir_rules *rules, const struct weir_config *config, st
     int error = defs && ids ? 0 : WEIR_ENOMEM;
     for (size_t i = 1; i <= rules->entries_count && !error; i++) {
         const struct weir_rule *rule = &rules->entries[i].rule;
-        if (!rule->remote)
-            defs[count++] = (struct weir_limit_def){ rule->name, rule->variant, rule->spec };
+        if (!rule->limit.remote)
+            defs[count++] = (struct weir_limit_def){ rule->name, rule->variant, rule->limit.spec };
     }
     if (!error)
         error = weir_limiter_define(rules->limiter, defs, count, NULL, ids, &fault);
     count = 0;
     for (size_t i = 1; i <= rules->entries_count && !error; i++)
-        if (!rules->entries[i].rule.remote)
+        if (!rules->entries[i].rule.limit.remote)
             rules->entries[i].rule.id = ids[count++];
     free(defs);
     free(ids);
@@ -94,7 +94,7 @@ void weir_rules_destroy(struct weir_rules *rules)
     if (!rules)
         return;
     for (size_t i = 1; i <= rules->entries_count; i++)
-        weir_remote_limit_drop(rules->entries[i].rule.remote);
+        weir_remote_limit_drop(rules->entries[i].rule.limit.remote);
     weir_paths_deinit(&rules->paths);
     weir_map_deinit(&rules->names);
     weir_map_deinit(&rules->exacts);

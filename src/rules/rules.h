@@ -24,7 +24,6 @@
 #ifndef WEIR_RULES_RULES_H
 #define WEIR_RULES_RULES_H
 
-#include "limits/remote.h"
 #include "observe/metrics.h"
 #include "rules/config.h"
 #include "wire/ratelimit.h"
@@ -48,22 +47,20 @@ struct weir_rule {
     uint32_t index;      /* of the limit, 0 to weir_rules_count() - 1 in the order of the file; overrides share it */
     const char *name;    /* of the limit */
     const char *variant; /* of the override; "" for the limit itself */
-    /* How nodes share it. `remote` is NULL where the limiter keeps it; else (exact at an engine elsewhere, leased,
-     * batched, gossip) `id` is 0, and the set holds `remote`. split: `spec` is this node's share. */
-    const struct weir_remote_limit *remote;
-    struct weir_limit_spec spec;
-    enum weir_sharing sharing;
-    enum weir_on_failure on_failure;
-    bool undecidable;             /* its newest definition is not understood here: on_failure decides */
-    struct weir_limit_spec whole; /* of all nodes together, as configured */
-    struct weir_limit_spec share; /* this node's, by which on_failure: local decides; `whole` where N is 1 */
-    uint64_t slack;               /* batched, gossip: units of this node; else 0 */
-    uint64_t interval_ns, chunk_ttl_ns, deadline_ns;
+    /* `remote` is NULL where the limiter keeps it; else (exact at an engine elsewhere, leased, batched, gossip) `id` is
+     * 0, and the set holds `remote`. */
+    struct weir_shared_limit limit;
+    struct weir_limit_spec whole;   /* of all nodes together, as configured */
     struct weir_told_sharing terms; /* for those who ask; mode NULL: this process alone keeps it */
     enum weir_throttle throttle;
     uint32_t hold_max;
     uint64_t hold_timeout_ns;
 };
+
+static inline const struct weir_rule *weir_rule_of(const struct weir_shared_limit *limit)
+{
+    return (const struct weir_rule *)((const uint8_t *)limit - offsetof(struct weir_rule, limit));
+}
 
 #define WEIR_MATCH_LACKS_MAX 64 /* of one request; more are not told */
 

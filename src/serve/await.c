@@ -14,7 +14,7 @@
 static bool engine_answers(const struct weir_shared *shared)
 {
     for (size_t i = 0; i < shared->loop_count; i++) {
-        struct weir_remote *remote = shared->loops[i].sharer.remote;
+        struct weir_remote *remote = shared->loops[i].sharer.transactions.remote;
         if (remote && !remote->ops->ready(remote))
             return false;
     }

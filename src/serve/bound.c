@@ -13,10 +13,10 @@
 /* Each loss of the engine's state may have admitted one capacity more; each crash of a node that gossips, one slack. */
 static uint64_t lost(const struct weir_loop *loop, const struct weir_rule *rule, uint64_t fill_ns, uint64_t now_ns)
 {
-    if (rule->sharing == WEIR_SHARING_GOSSIP) {
+    if (rule->limit.sharing == WEIR_SHARING_GOSSIP) {
         struct weir_gossip_host *gossip = loop->shared->gossip;
-        size_t crashes = gossip ? weir_gossip_host_losses(gossip, rule->remote, now_ns) : 0;
-        return crashes == WEIR_GOSSIP_LOSSES ? WEIR_NEVER : crashes * rule->slack;
+        size_t crashes = gossip ? weir_gossip_host_losses(gossip, rule->limit.remote, now_ns) : 0;
+        return crashes == WEIR_GOSSIP_LOSSES ? WEIR_NEVER : crashes * rule->limit.slack;
     }
     size_t losses = weir_sharer_losses(&loop->sharer, fill_ns, now_ns);
     return losses == WEIR_SHARER_LOSSES ? WEIR_NEVER : losses * weir_limit_capacity(&rule->whole);
@@ -35,15 +35,15 @@ static uint64_t split_added(const struct weir_loop *loop, const struct weir_limi
 uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *rule, uint32_t slot, uint64_t now_ns)
 {
     const struct weir_limit_spec *whole = &rule->whole;
-    if (rule->sharing == WEIR_SHARING_SPLIT)
-        return split_added(loop, &rule->share, now_ns);
-    if (!rule->remote || whole->count == 0)
+    if (rule->limit.sharing == WEIR_SHARING_SPLIT)
+        return split_added(loop, &rule->limit.share, now_ns);
+    if (!rule->limit.remote || whole->count == 0)
         return 0;
     uint64_t fill_ns = weir_mul_div_ceil(weir_limit_capacity(whole), whole->period_ns, whole->count);
     uint64_t added = weir_fallback_overshoot(loop->shared->fallback, slot, whole, now_ns);
     added = weir_add_sat(added, lost(loop, rule, fill_ns, now_ns));
     if (weir_sub_sat(now_ns, loop->shared->started_ns) < fill_ns) /* of what may have been a crash */
-        added = weir_add_sat(added, rule->slack);
+        added = weir_add_sat(added, rule->limit.slack);
     return added;
 }
 

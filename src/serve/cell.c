@@ -2,7 +2,7 @@
  *
  * Fills in a struct weir_rule by hand, as src/rules compiles one for a limit of the configuration: `sharing: exact`,
  * with on_failure and the deadline of cl_throttle, and this node's share for `on_failure: local`. Called by
- * resp_cell.c, which has the commands; where the reply comes later, ask.c destroys the rule. */
+ * resp_cell.c, which has the commands; where the reply comes later, shared.c destroys the rule. */
 #include "serve/cell.h"
 
 #include <stdlib.h>
@@ -28,13 +28,13 @@ int weir_cell_create(const struct weir_config *config, const struct weir_limit_s
         .index = WEIR_RULE_THROTTLE,
         .name = "CL.THROTTLE",
         .variant = "",
-        .remote = &cell->limit,
-        .spec = *spec,
-        .sharing = WEIR_SHARING_EXACT,
-        .on_failure = config->cl_throttle.on_failure,
+        .limit = { .remote = &cell->limit,
+                   .spec = *spec,
+                   .share = nodes > 1 ? weir_split_spec(spec, nodes, (uint32_t)config->node) : *spec,
+                   .sharing = WEIR_SHARING_EXACT,
+                   .on_failure = config->cl_throttle.on_failure,
+                   .deadline_ns = config->cl_throttle.deadline_ns },
         .whole = *spec,
-        .share = nodes > 1 ? weir_split_spec(spec, nodes, (uint32_t)config->node) : *spec,
-        .deadline_ns = config->cl_throttle.deadline_ns,
     };
     *ret_cell = cell;
     return 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The order of a decision: match the rules, or find the match of the last request (recent.c); refuse for a missing
- * attribute; apply `unmatched` where no limit applies. Then ask.c decides where any limit is shared, else the limiter
- * in one step, with hold.c before and after it. Called by http_check.c and resp_check.c; CL.THROTTLE has a way of its
- * own (resp_throttle.c). */
+ * attribute; apply `unmatched` where no limit applies. Then shared.c decides where any limit is shared, else the
+ * limiter in one step, with hold.c before and after it. Called by http_check.c and resp_check.c; CL.THROTTLE has a way
+ * of its own (resp_throttle.c). */
 #include "serve/decide.h"
 
-#include "serve/ask.h"
 #include "serve/hold.h"
+#include "serve/shared.h"
 
 static void count_decisions(const struct weir_loop *loop, const struct weir_outcome *outcome)
 {
@@ -36,7 +36,7 @@ static void refuse(const struct weir_loop *loop, bool peek, struct weir_outcome 
     outcome->match.count = 1;
     outcome->match.rules[0] = rule;
     outcome->match.charges[0] = (struct weir_charge){ .limit = rule->id };
-    outcome->verdicts[0] = (struct weir_verdict){ .capacity = weir_limit_capacity(&rule->spec),
+    outcome->verdicts[0] = (struct weir_verdict){ .capacity = weir_limit_capacity(&rule->limit.spec),
                                                   .retry_after_ns = WEIR_NEVER };
     outcome->decision = (struct weir_decision){ .admitted = false, .deciding = 0, .retry_after_ns = WEIR_NEVER };
     if (!peek)
@@ -65,10 +65,10 @@ static int match(struct weir_loop *loop, const struct weir_question *question, s
 }
 
 int weir_decide(struct weir_loop *loop, const struct weir_question *question, const struct weir_time *time,
-                struct weir_outcome *ret_outcome, struct weir_fault *ret_fault, struct weir_ask **ret_ask)
+                struct weir_outcome *ret_outcome, struct weir_fault *ret_fault, struct weir_transaction **ret_pending)
 {
     *ret_fault = (struct weir_fault){ 0 };
-    *ret_ask = NULL;
+    *ret_pending = NULL;
     ret_outcome->waiter = NULL;
     ret_outcome->wait_ns = 0;
     int error = match(loop, question, &ret_outcome->match, ret_fault);
@@ -85,7 +85,7 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
         return 0;
     }
     if (ret_outcome->match.remote_count > 0)
-        return weir_ask_decide(loop, question, time, ret_outcome, ret_ask);
+        return weir_shared_decide(loop, question, time, ret_outcome, ret_pending);
     if (question->can_wait)
         weir_hold_prepare(loop, question->peek, ret_outcome);
     error = weir_limiter_decide(loop->limiter, ret_outcome->match.charges, ret_outcome->match.count, time,
@@ -103,11 +103,11 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
 }
 
 void weir_refund(struct weir_loop *loop, const struct weir_match *match, const struct weir_time *time,
-                 uint64_t *ret_units, struct weir_ask **ret_ask)
+                 uint64_t *ret_units, struct weir_transaction **ret_pending)
 {
-    *ret_ask = NULL;
+    *ret_pending = NULL;
     if (match->remote_count > 0) {
-        weir_ask_refund(loop, match, time, ret_units, ret_ask);
+        weir_shared_refund(loop, match, time, ret_units, ret_pending);
         return;
     }
     for (size_t i = 0; i < match->count; i++) {

@@ -17,7 +17,7 @@ struct weir_question {
 };
 
 struct weir_hold_waiter;
-struct weir_ask;
+struct weir_transaction;
 
 /* About 8 KiB: keep one per loop, not one per request. The rules it points to live as long as loop->setup: look at
  * them within the turn only. */
@@ -33,14 +33,15 @@ struct weir_outcome {
 };
 
 /* Errors: of weir_rules_match and weir_limiter_decide; nothing is charged then.
- * *ret_ask is NULL, or the request meets limits shared with other nodes and the outcome comes later (serve/ask.h); such
- * a request is never held: `throttle: hold` is `delay` for it. */
+ * *ret_pending is NULL, or the request meets limits shared with other nodes and the outcome comes later
+ * (limits/transaction.h, serve/shared.h); such a request is never held: `throttle: hold` is `delay` for it. */
 int weir_decide(struct weir_loop *loop, const struct weir_question *question, const struct weir_time *time,
-                struct weir_outcome *ret_outcome, struct weir_fault *ret_fault, struct weir_ask **ret_ask);
+                struct weir_outcome *ret_outcome, struct weir_fault *ret_fault, struct weir_transaction **ret_pending);
 
-/* Gives back up to each charge's cost; ret_units[i] is of charge i. *ret_ask as above, and then that has the units. */
+/* Gives back up to each charge's cost; ret_units[i] is of charge i. *ret_pending as above, and then that has the
+ * units. */
 void weir_refund(struct weir_loop *loop, const struct weir_match *match, const struct weir_time *time,
-                 uint64_t *ret_units, struct weir_ask **ret_ask);
+                 uint64_t *ret_units, struct weir_transaction **ret_pending);
 
 /* The rule that decided; NULL when none applies. */
 static inline const struct weir_rule *weir_outcome_rule(const struct weir_outcome *outcome)

@@ -70,7 +70,7 @@ static void on_turn(uv_timer_t *timer)
 bool weir_gossip_is_used(const struct weir_rules *rules)
 {
     for (size_t i = 0; i < weir_rules_count(rules); i++)
-        if (weir_rules_limit(rules, i)->sharing == WEIR_SHARING_GOSSIP)
+        if (weir_rules_limit(rules, i)->limit.sharing == WEIR_SHARING_GOSSIP)
             return true;
     return false;
 }
@@ -197,10 +197,10 @@ void weir_gossip_server_limits(struct weir_gossip_server *gossip, const struct w
     uint64_t *slacks = calloc(count + 1, sizeof *slacks);
     for (size_t i = 0; limits && slacks && i < count; i++) {
         const struct weir_rule *rule = weir_rules_variant(rules, i);
-        if (rule->sharing != WEIR_SHARING_GOSSIP || !rule->remote)
+        if (rule->limit.sharing != WEIR_SHARING_GOSSIP || !rule->limit.remote)
             continue;
-        limits[kept] = rule->remote;
-        slacks[kept++] = rule->slack;
+        limits[kept] = rule->limit.remote;
+        slacks[kept++] = rule->limit.slack;
     }
     /* Without memory the former ones decide until the next reload, and limits that are new are met when asked for. */
     if (limits && slacks)

@@ -48,14 +48,14 @@ size_t weir_holds_bytes(struct weir_holds *holds)
 static bool is_shaped(const struct weir_outcome *outcome, size_t i)
 {
     const struct weir_rule *rule = outcome->match.rules[i];
-    return rule->throttle == WEIR_THROTTLE_HOLD && rule->spec.algorithm == WEIR_LEAKY_BUCKET &&
+    return rule->throttle == WEIR_THROTTLE_HOLD && rule->limit.spec.algorithm == WEIR_LEAKY_BUCKET &&
            outcome->match.charges[i].cost > 0;
 }
 
 /* Limits in shadow hold nobody: they only say that they would have. */
 static bool holds_here(const struct weir_outcome *outcome, size_t i)
 {
-    return is_shaped(outcome, i) && outcome->match.rules[i]->spec.mode == WEIR_MODE_ENFORCE;
+    return is_shaped(outcome, i) && outcome->match.rules[i]->limit.spec.mode == WEIR_MODE_ENFORCE;
 }
 
 /* How long the answer may be held: for every hold_timeout, and while the leases of its permits last. WEIR_NEVER: no
@@ -67,8 +67,8 @@ static uint64_t patience_of(const struct weir_outcome *outcome)
         const struct weir_rule *rule = outcome->match.rules[i];
         if (holds_here(outcome, i))
             timeout_ns = weir_min_u64(timeout_ns, rule->hold_timeout_ns);
-        if (rule->spec.algorithm == WEIR_CONCURRENCY && rule->spec.mode == WEIR_MODE_ENFORCE)
-            lease_ns = weir_min_u64(lease_ns, rule->spec.period_ns - 1);
+        if (rule->limit.spec.algorithm == WEIR_CONCURRENCY && rule->limit.spec.mode == WEIR_MODE_ENFORCE)
+            lease_ns = weir_min_u64(lease_ns, rule->limit.spec.period_ns - 1);
     }
     return timeout_ns == WEIR_NEVER ? WEIR_NEVER : weir_min_u64(timeout_ns, lease_ns);
 }
@@ -86,7 +86,7 @@ static struct weir_hold_waiter *make_waiter(struct weir_loop *loop, const struct
         waiter->parts[i] = (struct weir_hold_part){ .charge = outcome->match.charges[i],
                                                     .waiter = waiter,
                                                     .slot = weir_loop_slot(loop, outcome->match.rules[i]->index),
-                                                    .algorithm = outcome->match.rules[i]->spec.algorithm };
+                                                    .algorithm = outcome->match.rules[i]->limit.spec.algorithm };
     return waiter;
 }
 
@@ -145,7 +145,7 @@ void weir_hold_prepare(struct weir_loop *loop, bool peek, struct weir_outcome *o
  * about one cost from now. */
 static uint64_t retry_for_place(const struct weir_outcome *outcome, size_t i)
 {
-    const struct weir_limit_spec *spec = &outcome->match.rules[i]->spec;
+    const struct weir_limit_spec *spec = &outcome->match.rules[i]->limit.spec;
     uint64_t gap_ns = weir_mul_div_ceil(outcome->match.charges[i].cost, spec->period_ns, weir_max_u64(spec->count, 1));
     uint64_t delay_ns = outcome->verdicts[i].retry_after_ns;
     return weir_max_u64(weir_sub_sat(delay_ns, patience_of(outcome)), weir_min_u64(delay_ns, gap_ns));

@@ -26,7 +26,8 @@ struct weir_http_session {
     bool rest_closes;                  /* the connection ends with it */
     struct weir_lock_ask *lock;        /* the lock being asked for; NULL = none */
     struct weir_session_ask *sessions; /* what is being asked about a session; NULL = nothing */
-    struct weir_ask *ask;              /* the request being decided (serve/ask.h); NULL = none. The answer of either: */
+    struct weir_transaction
+        *pending; /* the request being decided (limits/transaction.h); NULL = none. The answer of either: */
     int refused;
     bool with_body, keep_alive, version_10;
     enum weir_http_method method;

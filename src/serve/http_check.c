@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * POST /v1/check and GET /v1/auth: from attributes to the answer. */
-#include "serve/ask.h"
 #include "serve/bound.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
+#include "serve/shared.h"
 
 /* Of a refusal. 403 may have been asked for, by a proxy that passes nothing else on. Of what no waiting mends, a
  * proxy's client is told what no client tries again; who asks with /v1/check himself knows 429 as the one refusal. */
@@ -25,10 +25,10 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
         const enum weir_fallback_policy fallback = weir_outcome_fallback(outcome, i);
         work->told[i] = (struct weir_told){
             .name = rule->name,
-            .spec = &rule->spec,
+            .spec = &rule->limit.spec,
             .verdict = &outcome->verdicts[i],
             .sharing = rule->terms.mode ? &rule->terms : NULL,
-            .overshoot_added = weir_bound_added(call->conn->loop, rule, rule->remote ? outcome->slots[i] : 0,
+            .overshoot_added = weir_bound_added(call->conn->loop, rule, rule->limit.remote ? outcome->slots[i] : 0,
                                                 call->time->now_ns),
             .fallback = fallback ? weir_fallback_policy_name(fallback) : NULL,
         };
@@ -48,35 +48,35 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
         weir_hold_begin(outcome->waiter, call->conn, pending);
 }
 
-static void on_done(struct weir_ask *ask, void *context)
+static void on_done(struct weir_transaction *pending, void *context)
 {
     const struct weir_time time = weir_time_read();
     struct weir_http_call call = weir_http_call_resume(context, &time);
-    call.session->ask = NULL;
-    int error = weir_ask_outcome(ask, &call.work->outcome);
+    call.session->pending = NULL;
+    int error = weir_shared_outcome(pending, &call.work->outcome);
     if (error)
         weir_http_reply_fault(&call, error, &(struct weir_fault){ 0 });
     else
         reply(&call, call.session->refused, call.session->with_body);
-    weir_ask_end(ask);
+    weir_transaction_end(pending);
     weir_http_call_end(&call, false);
 }
 
-static void reply_later(struct weir_http_call *call, struct weir_ask *ask, int refused, bool with_body)
+static void reply_later(struct weir_http_call *call, struct weir_transaction *pending, int refused, bool with_body)
 {
     struct weir_http_session *session = call->session;
-    session->ask = ask;
+    session->pending = pending;
     session->refused = refused;
     session->with_body = with_body;
-    weir_ask_then(ask, on_done, call->conn);
+    weir_transaction_then(pending, on_done, call->conn);
     weir_http_call_leave(call, false);
 }
 
 void weir_http_check_drop(struct weir_http_session *session)
 {
-    if (session->ask)
-        weir_ask_abandon(session->ask);
-    session->ask = NULL;
+    if (session->pending)
+        weir_transaction_abandon(session->pending);
+    session->pending = NULL;
 }
 
 /* Decides on the first `count` of work->attributes and answers: 200, or `refused` where a limit refuses. */
@@ -87,12 +87,12 @@ static void decide(struct weir_http_call *call, size_t count, uint64_t cost, boo
         .attributes = work->attributes, .count = count, .cost = cost, .peek = peek, .can_wait = true
     };
     struct weir_fault fault = { 0 };
-    struct weir_ask *ask = NULL;
-    int error = weir_decide(call->conn->loop, &question, call->time, &work->outcome, &fault, &ask);
+    struct weir_transaction *pending = NULL;
+    int error = weir_decide(call->conn->loop, &question, call->time, &work->outcome, &fault, &pending);
     if (error)
         weir_http_reply_fault(call, error, &fault);
-    else if (ask)
-        reply_later(call, ask, refused, with_body);
+    else if (pending)
+        reply_later(call, pending, refused, with_body);
     else
         reply(call, refused, with_body);
 }

@@ -59,7 +59,7 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
 {
     const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, index);
     const struct weir_config_limit *config = &loop->setup->config->limits[index];
-    bool at_engine = rule->remote && rule->sharing != WEIR_SHARING_GOSSIP;
+    bool at_engine = rule->limit.remote && rule->limit.sharing != WEIR_SHARING_GOSSIP;
     weir_rate_format(&rule->whole, rate, RATE_MAX);
     return (struct weir_limits_limit){
         .name = rule->name,
@@ -73,7 +73,7 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
         .replaced = config->replaced,
         .undecidable = config->undecidable,
         .sharing = rule->terms.mode ? &rule->terms : NULL,
-        .on_failure = at_engine ? weir_on_failure_words[rule->on_failure] : NULL,
+        .on_failure = at_engine ? weir_on_failure_words[rule->limit.on_failure] : NULL,
         .fallbacks = at_engine ? fallbacks_of(loop, rule) : 0,
     };
 }

@@ -264,7 +264,7 @@ static void write_revisions(struct weir_prometheus *out, const struct weir_loop 
         const struct weir_rule *rule = weir_rules_limit(rules, i);
         if (rule->terms.mode)
             weir_prometheus_sample(out, "weir_limit_undecidable", (struct weir_label){ "limit", rule->name }, no_label,
-                                   rule->undecidable);
+                                   rule->limit.undecidable);
     }
     one(out, "weir_revisions_corrupt_total", "counter", "Definitions at the engine that were not ours: left alone.",
         atomic_load_explicit(&loop->shared->revisor.corrupt, memory_order_relaxed));
@@ -280,7 +280,7 @@ static void write_limits(struct weir_prometheus *out, const struct weir_loop *lo
         const struct weir_rule *rule = weir_rules_limit(rules, i);
         struct weir_limit_stats stats;
         uint64_t value;
-        if ((permits && rule->spec.algorithm != WEIR_CONCURRENCY) ||
+        if ((permits && rule->limit.spec.algorithm != WEIR_CONCURRENCY) ||
             weir_limiter_limit_stats(loop->limiter, rule->id, &stats))
             continue;
         memcpy(&value, (const uint8_t *)&stats + offset, sizeof(value));

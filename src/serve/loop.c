@@ -214,12 +214,12 @@ static void map_slots(struct weir_loop *loop)
 void weir_loop_moved(struct weir_loop *loop)
 {
     struct weir_shared *shared = loop->shared;
-    if (loop->moving && loop->sharer.asks_of[(loop->setup_number - 1) % 2] == 0) {
+    if (loop->moving && loop->sharer.transactions.under_way_of[(loop->setup_number - 1) % 2] == 0) {
         loop->moving = false;
         if (atomic_fetch_sub(&shared->setup_pending, 1) == 1)
             uv_async_send(shared->moved);
     }
-    if (loop->sharer.closing && loop->sharer.asks == 0)
+    if (loop->sharer.closing && loop->sharer.transactions.under_way == 0)
         weir_sharer_close(loop);
 }
 

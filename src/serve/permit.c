@@ -16,7 +16,7 @@ int weir_permit_secret_init(struct weir_permit_secret *secret)
 
 static bool is_permits(const struct weir_outcome *outcome, size_t i)
 {
-    return outcome->match.rules[i]->spec.algorithm == WEIR_CONCURRENCY;
+    return outcome->match.rules[i]->limit.spec.algorithm == WEIR_CONCURRENCY;
 }
 
 /* Those limits in shadow, or the others, that took a permit. */
@@ -88,14 +88,4 @@ uint64_t weir_permit_renew(const struct weir_loop *loop, struct weir_slice text,
 {
     struct weir_permit_id id;
     return weir_permit_read(&loop->shared->permit_secret, text, &id) ? weir_permit_begin(loop, &id, time) : 0;
-}
-
-void weir_charge_undo(struct weir_limiter *limiter, enum weir_algorithm algorithm, const struct weir_charge *charge,
-                      uint64_t ticket, const struct weir_time *time)
-{
-    uint64_t units = 0;
-    if (algorithm == WEIR_CONCURRENCY)
-        (void)weir_limiter_release(limiter, &charge->key, 1, ticket, time, &units);
-    else
-        (void)weir_limiter_refund(limiter, charge, charge->cost, time, &units);
 }

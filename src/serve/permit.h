@@ -30,10 +30,6 @@ bool weir_permit_release(struct weir_loop *loop, struct weir_slice text, const s
 /* The new lease; 0: as above, or lost under one of its limits. */
 uint64_t weir_permit_renew(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time);
 
-/* Gives back what a charge took, whose answer will never be heard. */
-void weir_charge_undo(struct weir_limiter *limiter, enum weir_algorithm algorithm, const struct weir_charge *charge,
-                      uint64_t ticket, const struct weir_time *time);
-
 /* ns as whole ms: a lease is never shown longer than it is. */
 static inline int64_t weir_permit_told_ms(uint64_t ns)
 {

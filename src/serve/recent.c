@@ -34,7 +34,7 @@ bool weir_recent_match(const struct weir_recent *recent, uint64_t setup_number, 
     match->steps = 0;
     match->charges[0] = recent->charge;
     match->rules[0] = recent->rule;
-    match->remote_count = recent->rule->remote != NULL;
+    match->remote_count = recent->rule->limit.remote != NULL;
     match->remote_keys[0] = recent->remote_key;
     return true;
 }
@@ -63,6 +63,6 @@ void weir_recent_remember(struct weir_recent *recent, uint64_t setup_number, con
         recent->lacking[i] = match->lacking[i];
     recent->charge = match->charges[0];
     recent->rule = match->rules[0];
-    recent->remote_key = match->rules[0]->remote ? match->remote_keys[0] : (struct weir_remote_key){ 0 };
+    recent->remote_key = match->rules[0]->limit.remote ? match->remote_keys[0] : (struct weir_remote_key){ 0 };
     recent->known = true;
 }

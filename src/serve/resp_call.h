@@ -122,8 +122,8 @@ void weir_resp_reply_throttle(const struct weir_resp_call *call, const struct we
 bool weir_resp_cell_is_shared(const struct weir_resp_call *call);
 bool weir_resp_cell_throttle(const struct weir_resp_call *call, const struct weir_limit_spec *spec, uint64_t quantity);
 bool weir_resp_cell_del(const struct weir_resp_call *call);
-struct weir_ask;
-void weir_resp_reply_cell(const struct weir_resp_call *call, const struct weir_ask *ask);
+struct weir_transaction;
+void weir_resp_reply_cell(const struct weir_resp_call *call, const struct weir_transaction *pending);
 
 void weir_resp_check(const struct weir_resp_call *call);
 void weir_resp_peek(const struct weir_resp_call *call);
@@ -150,12 +150,12 @@ void weir_resp_reset(const struct weir_resp_call *call);
 
 /* ---- answers that come later: resp_later.c ---- */
 
-struct weir_ask;
+struct weir_transaction;
 struct weir_lock_ask;
 struct weir_lock_wish;
 
-/* The answer of this call comes when `ask` is done. */
-void weir_resp_later_ask(const struct weir_resp_call *call, struct weir_ask *ask);
+/* The answer of this call comes when `pending` is done. */
+void weir_resp_later_transaction(const struct weir_resp_call *call, struct weir_transaction *pending);
 /* Asks the manager of locks; the answer of this call comes when that has answered. Errors: as weir_lock_ask_create,
  * and then the caller answers. */
 int weir_resp_later_lock(const struct weir_resp_call *call, const struct weir_lock_wish *wish);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CL.THROTTLE and DEL where the counters are at the engine: asked there, answered later. */
-#include "serve/ask.h"
 #include "serve/cell.h"
 #include "serve/loop.h"
 #include "serve/resp_call.h"
+#include "serve/shared.h"
 
 bool weir_resp_cell_is_shared(const struct weir_resp_call *call)
 {
@@ -45,7 +45,7 @@ bool weir_resp_cell_throttle(const struct weir_resp_call *call, const struct wei
     const struct weir_question question = { .cost = quantity };
     struct weir_remote_key key;
     struct weir_cell *cell;
-    struct weir_ask *ask = NULL;
+    struct weir_transaction *pending = NULL;
     if (weir_cell_key(call->conn->loop->setup->config, call->args[1], &key)) {
         weir_resp_reply_error(call, "ERR key must be at most 4096 bytes long");
         return false;
@@ -58,10 +58,10 @@ bool weir_resp_cell_throttle(const struct weir_resp_call *call, const struct wei
         return false;
     match_one(&outcome->match, cell);
     add(&outcome->match, cell, &key, quantity);
-    int error = weir_ask_decide(call->conn->loop, &question, call->time, outcome, &ask);
-    if (ask) {
-        ask->cell = cell;
-        weir_resp_later_ask(call, ask);
+    int error = weir_shared_decide(call->conn->loop, &question, call->time, outcome, &pending);
+    if (pending) {
+        pending->attached = cell;
+        weir_resp_later_transaction(call, pending);
         return true;
     }
     if (error)
@@ -115,14 +115,14 @@ bool weir_resp_cell_del(const struct weir_resp_call *call)
     struct weir_match *match = &call->work->outcome.match;
     uint64_t forgotten[WEIR_CHARGES_MAX] = { 0 };
     struct weir_cell *cell;
-    struct weir_ask *ask = NULL;
+    struct weir_transaction *pending = NULL;
     if (make_cell(call, &any, &cell))
         return false;
     if (match_keys(call, cell, match)) {
-        int error = weir_ask_forget(call->conn->loop, match, call->time, forgotten, &ask);
-        if (ask) {
-            ask->cell = cell;
-            weir_resp_later_ask(call, ask);
+        int error = weir_shared_forget(call->conn->loop, match, call->time, forgotten, &pending);
+        if (pending) {
+            pending->attached = cell;
+            weir_resp_later_transaction(call, pending);
             return true;
         }
         reply_forgotten(call, error, forgotten, match->count);
@@ -131,15 +131,15 @@ bool weir_resp_cell_del(const struct weir_resp_call *call)
     return false;
 }
 
-void weir_resp_reply_cell(const struct weir_resp_call *call, const struct weir_ask *ask)
+void weir_resp_reply_cell(const struct weir_resp_call *call, const struct weir_transaction *pending)
 {
     uint64_t forgotten[WEIR_CHARGES_MAX];
-    for (size_t i = 0; i < ask->count; i++)
-        forgotten[i] = ask->parts[i].refunded;
-    if (ask->forget)
-        reply_forgotten(call, ask->error, forgotten, ask->count);
-    else if (ask->error)
-        weir_resp_reply_fault(call, ask->error, NULL);
+    for (size_t i = 0; i < pending->count; i++)
+        forgotten[i] = pending->parts[i].refunded;
+    if (pending->verb == WEIR_TRANSACTION_FORGET)
+        reply_forgotten(call, pending->error, forgotten, pending->count);
+    else if (pending->error)
+        weir_resp_reply_fault(call, pending->error, NULL);
     else
-        weir_resp_reply_throttle(call, &ask->parts[0].verdict);
+        weir_resp_reply_throttle(call, &pending->parts[0].verdict);
 }

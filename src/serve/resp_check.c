@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serve/ask.h"
 #include "serve/hold.h"
 #include "serve/resp_call.h"
+#include "serve/shared.h"
 #include "wire/resp_write.h"
 
 static void reply_misuse(const struct weir_resp_call *call, const char *number, const char *begin, const char *end)
@@ -83,16 +83,16 @@ static void decide(const struct weir_resp_call *call, bool peek)
     struct weir_question question;
     struct weir_fault fault;
     struct weir_outcome *outcome = &call->work->outcome;
-    struct weir_ask *ask = NULL;
+    struct weir_transaction *transaction = NULL;
     size_t pending = weir_conn_pending(call->conn);
     int error = 0;
     outcome->waiter = NULL;
     if (read_question(call, "cost", &question)) {
         question.peek = peek;
         question.can_wait = !call->in_exec;
-        error = weir_decide(call->conn->loop, &question, call->time, outcome, &fault, &ask);
-        if (ask) {
-            weir_resp_later_ask(call, ask);
+        error = weir_decide(call->conn->loop, &question, call->time, outcome, &fault, &transaction);
+        if (transaction) {
+            weir_resp_later_transaction(call, transaction);
             return;
         }
         if (error)
@@ -139,13 +139,13 @@ void weir_resp_reply_refunds(const struct weir_resp_call *call, const struct wei
 }
 
 /* Answers unless the engine has to be asked. */
-static struct weir_ask *refund(const struct weir_resp_call *call)
+static struct weir_transaction *refund(const struct weir_resp_call *call)
 {
     struct weir_question question;
     struct weir_fault fault = { 0 };
     struct weir_loop *loop = call->conn->loop;
     struct weir_match *match = &call->work->outcome.match;
-    struct weir_ask *ask = NULL;
+    struct weir_transaction *pending = NULL;
     uint64_t units[WEIR_CHARGES_MAX] = { 0 };
     if (!read_question(call, "units", &question))
         return NULL;
@@ -154,18 +154,18 @@ static struct weir_ask *refund(const struct weir_resp_call *call)
         weir_resp_reply_fault(call, error, &fault);
         return NULL;
     }
-    weir_refund(loop, match, call->time, units, &ask);
-    if (!ask)
+    weir_refund(loop, match, call->time, units, &pending);
+    if (!pending)
         weir_resp_reply_refunds(call, match, units);
-    return ask;
+    return pending;
 }
 
 void weir_resp_refund(const struct weir_resp_call *call)
 {
     size_t pending = weir_conn_pending(call->conn);
-    struct weir_ask *ask = refund(call);
-    if (ask)
-        weir_resp_later_ask(call, ask);
+    struct weir_transaction *transaction = refund(call);
+    if (transaction)
+        weir_resp_later_transaction(call, transaction);
     else if (call->session->later_count > 0)
         weir_resp_later_written(call, pending, NULL);
 }

@@ -4,16 +4,16 @@
  * WEIR_RESP_LATER_MAX of one connection, and are answered in the order in which they came. */
 #include <stdlib.h>
 
-#include "serve/ask.h"
 #include "serve/hold.h"
 #include "serve/locks.h"
 #include "serve/loop.h"
 #include "serve/resp_call.h"
+#include "serve/shared.h"
 
 struct weir_resp_later {
     struct weir_resp_later *next;
     struct weir_conn *conn;
-    struct weir_ask *ask; /* one of these two; both NULL: `bytes` is the answer */
+    struct weir_transaction *pending; /* one of these two; both NULL: `bytes` is the answer */
     struct weir_lock_ask *lock;
     bool acquires, waits; /* the lock; and maybe for other clients */
     bool ready;
@@ -44,24 +44,24 @@ static struct weir_resp_later *add(const struct weir_resp_call *call, size_t siz
     return later;
 }
 
-static void on_done(struct weir_ask *ask, void *context)
+static void on_done(struct weir_transaction *pending, void *context)
 {
     struct weir_resp_later *later = context;
-    (void)ask;
+    (void)pending;
     later->ready = true;
     weir_resp_later_flush(later->conn);
 }
 
-void weir_resp_later_ask(const struct weir_resp_call *call, struct weir_ask *ask)
+void weir_resp_later_transaction(const struct weir_resp_call *call, struct weir_transaction *pending)
 {
     struct weir_resp_later *later = add(call, 0);
     if (!later) {
-        weir_ask_abandon(ask);
+        weir_transaction_abandon(pending);
         weir_conn_abort(call->conn); /* memory is out */
         return;
     }
-    later->ask = ask;
-    weir_ask_then(ask, on_done, later);
+    later->pending = pending;
+    weir_transaction_then(pending, on_done, later);
 }
 
 static void on_lock(struct weir_lock_ask *ask, void *context)
@@ -133,25 +133,25 @@ void weir_resp_later_written(const struct weir_resp_call *call, size_t pending_b
     later->ready = true;
 }
 
-static void write_ask(const struct weir_resp_call *call, struct weir_ask *ask)
+static void write_verdict(const struct weir_resp_call *call, struct weir_transaction *pending)
 {
     struct weir_outcome *outcome = &call->work->outcome;
     uint64_t units[WEIR_CHARGES_MAX];
-    if (ask->cell) {
-        weir_resp_reply_cell(call, ask);
-        weir_ask_end(ask);
+    if (pending->attached) {
+        weir_resp_reply_cell(call, pending);
+        weir_transaction_end(pending);
         return;
     }
-    int error = weir_ask_outcome(ask, outcome);
-    for (size_t i = 0; i < ask->count; i++)
-        units[i] = ask->parts[i].refunded;
+    int error = weir_shared_outcome(pending, outcome);
+    for (size_t i = 0; i < pending->count; i++)
+        units[i] = pending->parts[i].refunded;
     if (error)
         weir_resp_reply_fault(call, error, NULL);
-    else if (ask->refund)
+    else if (pending->verb == WEIR_TRANSACTION_REFUND)
         weir_resp_reply_refunds(call, &outcome->match, units);
     else
         weir_resp_reply_outcome(call, outcome);
-    weir_ask_end(ask);
+    weir_transaction_end(pending);
 }
 
 static struct weir_resp_later *take_first(struct weir_resp_session *session)
@@ -180,8 +180,8 @@ void weir_resp_later_flush(struct weir_conn *conn)
     while (!conn->held && session->later_first && session->later_first->ready) {
         struct weir_resp_later *later = take_first(session);
         size_t pending = weir_conn_pending(conn);
-        if (later->ask)
-            write_ask(&call, later->ask);
+        if (later->pending)
+            write_verdict(&call, later->pending);
         else if (later->lock)
             write_lock(&call, later->lock);
         else
@@ -198,10 +198,10 @@ void weir_resp_later_drop(struct weir_conn *conn)
     struct weir_resp_session *session = weir_conn_state(conn);
     while (session->later_first) {
         struct weir_resp_later *later = take_first(session);
-        if (later->ask && later->ready)
-            weir_ask_end(later->ask);
-        else if (later->ask)
-            weir_ask_abandon(later->ask);
+        if (later->pending && later->ready)
+            weir_transaction_end(later->pending);
+        else if (later->pending)
+            weir_transaction_abandon(later->pending);
         else if (later->lock)
             weir_lock_ask_abandon(later->lock);
         weir_hold_drop(later->waiter);

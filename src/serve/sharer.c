@@ -3,7 +3,7 @@
  * A timer copies, every 100 ms, the state of the engine and of the host into the picture, under a lock, for other
  * threads; in the first loop it also runs the revisor (limits/revisor.c). At the end this waits until no request is
  * under way, lets the host settle for up to 2 s, and closes the connection to the engine. Called by loop.c; how a
- * request uses the engine and the host is in ask.c. */
+ * request uses the engine and the host is in limits/transaction.c. */
 #include "serve/sharer.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "limits/redis/redis.h"
-#include "serve/ask.h"
 #include "serve/loop.h"
+#include "serve/shared.h"
 
 #define PICTURE_PERIOD_MS 100
 #define SETTLE_MAX_NS (2 * WEIR_NS_PER_SECOND) /* at the end: what is not settled by then decays at the engine */
@@ -23,20 +23,20 @@
 
 void weir_sharer_draw(struct weir_sharer *sharer)
 {
-    if (!sharer->host)
+    if (!sharer->transactions.host)
         return;
     struct weir_sharer_picture *picture = sharer->picture;
-    const struct weir_remote_ops *ops = sharer->remote->ops;
+    const struct weir_remote_ops *ops = sharer->transactions.remote->ops;
     pthread_mutex_lock(&sharer->lock);
-    picture->ready = ops->ready(sharer->remote);
-    ops->stats(sharer->remote, &picture->remote);
-    picture->servers_count = ops->servers(sharer->remote, picture->servers, WEIR_SHARER_SERVERS_MAX);
+    picture->ready = ops->ready(sharer->transactions.remote);
+    ops->stats(sharer->transactions.remote, &picture->remote);
+    picture->servers_count = ops->servers(sharer->transactions.remote, picture->servers, WEIR_SHARER_SERVERS_MAX);
     bool alone = !picture->ready;
     for (size_t i = 0; i < picture->servers_count; i++)
         alone = alone || picture->servers[i].denied;
     atomic_store_explicit(&sharer->alone, alone, memory_order_relaxed);
-    weir_share_host_stats(sharer->host, &picture->host);
-    picture->host.waiting = sharer->asks;
+    weir_share_host_stats(sharer->transactions.host, &picture->host);
+    picture->host.waiting = sharer->transactions.under_way;
     pthread_mutex_unlock(&sharer->lock);
     sharer->losses = weir_max_u64(sharer->losses, weir_sub_sat(picture->remote.losses, WEIR_SHARER_LOSSES));
     while (sharer->losses < picture->remote.losses)
@@ -57,7 +57,7 @@ static void on_picture(uv_timer_t *timer)
     struct weir_loop *loop = (struct weir_loop *)((uint8_t *)sharer - offsetof(struct weir_loop, sharer));
     weir_sharer_draw(sharer);
     if (loop->number == 0)
-        weir_revisor_turn(&loop->shared->revisor, sharer->remote, uv_hrtime());
+        weir_revisor_turn(&loop->shared->revisor, sharer->transactions.remote, uv_hrtime());
 }
 
 bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture)
@@ -93,7 +93,7 @@ static struct weir_sharer *of_turn(struct weir_timer *timer)
 
 static void on_turn(struct weir_timer *timer, const struct weir_time *time)
 {
-    weir_share_host_turn(of_turn(timer)->host, time->now_ns);
+    weir_share_host_turn(of_turn(timer)->transactions.host, time->now_ns);
 }
 
 static void wake(void *context, uint64_t at_ns)
@@ -141,7 +141,7 @@ static int create_remote(struct weir_loop *loop, const struct weir_config_redis 
         .connect_timeout_ns = redis->connect_timeout_ns,
         .seed = seed,
     };
-    return weir_redis_create(&loop->uv, &options, &loop->sharer.remote, ret_fault);
+    return weir_redis_create(&loop->uv, &options, &loop->sharer.transactions.remote, ret_fault);
 }
 
 #else
@@ -157,20 +157,26 @@ static int create_remote(struct weir_loop *loop, const struct weir_config_redis 
 static int create_host(struct weir_loop *loop)
 {
     struct weir_sharer *sharer = &loop->sharer;
-    const struct weir_share_host_options options = { .remote = sharer->remote, .wake = wake, .context = loop };
+    const struct weir_share_host_options options = { .remote = sharer->transactions.remote,
+                                                     .wake = wake,
+                                                     .context = loop };
     sharer->picture = calloc(1, sizeof(*sharer->picture));
     if (!sharer->picture)
         return WEIR_ENOMEM;
     sharer->turn.on_due = on_turn;
-    return weir_share_host_create(&options, &sharer->host);
+    return weir_share_host_create(&options, &sharer->transactions.host);
 }
 
 int weir_sharer_init(struct weir_loop *loop, const struct weir_config *config, struct weir_fault *ret_fault)
 {
     struct weir_sharer *sharer = &loop->sharer;
     pthread_mutex_init(&sharer->lock, NULL);
-    sharer->scratch = malloc(sizeof(*sharer->scratch) + WEIR_CHARGES_MAX * sizeof(sharer->scratch->parts[0]));
-    if (!sharer->scratch)
+    sharer->transactions = (struct weir_transactions){ .limiter = loop->limiter,
+                                                       .fallback = loop->shared->fallback,
+                                                       .loop = (uint32_t)loop->number,
+                                                       .ops = &weir_shared_ops,
+                                                       .context = loop };
+    if (weir_transactions_init(&sharer->transactions))
         return WEIR_ENOMEM;
     if (config->redis.servers_count == 0)
         return 0;
@@ -187,17 +193,17 @@ int weir_sharer_init(struct weir_loop *loop, const struct weir_config *config, s
 
 void weir_sharer_retire(struct weir_loop *loop)
 {
-    if (!loop->sharer.host)
+    if (!loop->sharer.transactions.host)
         return;
     size_t count = weir_rules_count(loop->setup->rules), kept = 0;
     const char **names = malloc((count + 1) * sizeof(names[0]));
     for (size_t i = 0; names && i < count; i++) {
         const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, i);
-        if (rule->remote)
+        if (rule->limit.remote)
             names[kept++] = rule->name;
     }
     if (names) /* else they stay until they are idle */
-        (void)weir_share_host_retire(loop->sharer.host, names, kept);
+        (void)weir_share_host_retire(loop->sharer.transactions.host, names, kept);
     free(names);
 }
 
@@ -208,11 +214,11 @@ static void on_settled(void *context)
     struct weir_loop *loop = context;
     struct weir_sharer *sharer = &loop->sharer;
     weir_sharer_draw(sharer);
-    sharer->host = NULL;
+    sharer->transactions.host = NULL;
     weir_timer_stop(&loop->timers, &sharer->turn);
     uv_close((uv_handle_t *)&sharer->picture_timer, NULL);
-    sharer->remote->ops->close(sharer->remote);
-    sharer->remote = NULL;
+    sharer->transactions.remote->ops->close(sharer->transactions.remote);
+    sharer->transactions.remote = NULL;
     weir_loop_shared_closed(loop);
 }
 
@@ -221,24 +227,24 @@ void weir_sharer_close(struct weir_loop *loop)
     struct weir_sharer *sharer = &loop->sharer;
     bool again = sharer->settling;
     sharer->closing = true;
-    if (again || sharer->asks > 0)
+    if (again || sharer->transactions.under_way > 0)
         return;
     sharer->settling = true;
-    if (sharer->host) {
-        weir_share_host_close(sharer->host, SETTLE_MAX_NS, on_settled, loop);
+    if (sharer->transactions.host) {
+        weir_share_host_close(sharer->transactions.host, SETTLE_MAX_NS, on_settled, loop);
         return;
     }
-    if (sharer->remote)
-        sharer->remote->ops->close(sharer->remote);
-    sharer->remote = NULL;
+    if (sharer->transactions.remote)
+        sharer->transactions.remote->ops->close(sharer->transactions.remote);
+    sharer->transactions.remote = NULL;
     weir_loop_shared_closed(loop);
 }
 
 void weir_sharer_deinit(struct weir_loop *loop)
 {
     struct weir_sharer *sharer = &loop->sharer;
-    weir_assert(!sharer->host && !sharer->remote && sharer->asks == 0);
+    weir_assert(!sharer->transactions.host && !sharer->transactions.remote && sharer->transactions.under_way == 0);
     pthread_mutex_destroy(&sharer->lock);
     free(sharer->picture);
-    free(sharer->scratch);
+    weir_transactions_deinit(&sharer->transactions);
 }

@@ -9,15 +9,12 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "limits/fallback.h"
-#include "limits/remote.h"
-#include "limits/share_host.h"
+#include "limits/transaction.h"
 #include "rules/config.h"
 #include "serve/timer.h"
 
 struct weir_loop;
 struct weir_shared;
-struct weir_ask;
 
 #define WEIR_SHARER_SERVERS_MAX 256
 #define WEIR_SHARER_LOSSES 16
@@ -33,16 +30,12 @@ struct weir_sharer_picture {
 
 /* Of one loop. */
 struct weir_sharer {
-    struct weir_remote *remote; /* NULL: no engine */
-    struct weir_share_host *host;
-    struct weir_timer turn; /* of the host */
+    struct weir_transactions transactions; /* and what they need: the engine, the host */
+    struct weir_timer turn;                /* of the host */
     uv_timer_t picture_timer;
-    struct weir_ask *scratch; /* for requests that need not wait */
-    size_t asks;              /* under way */
-    size_t asks_of[2];        /* by their setup's number: even, odd */
-    bool closing;             /* as soon as no request is under way */
-    bool settling;            /* the host gives back what it holds */
-    pthread_mutex_t lock;     /* of the picture */
+    bool closing;         /* as soon as no request is under way */
+    bool settling;        /* the host gives back what it holds */
+    pthread_mutex_t lock; /* of the picture */
     struct weir_sharer_picture *picture;
     _Atomic bool alone;                   /* as the picture has it */
     uint64_t losses;                      /* of state, that were seen */

@@ -9,14 +9,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/due.h"
-#include "weir/limiter.h"
-
-/* Zero-initialise; embed it in what is waiting. */
-struct weir_timer {
-    struct weir_due due;                                                    /* CLOCK_MONOTONIC */
-    void (*on_due)(struct weir_timer *timer, const struct weir_time *time); /* it is stopped by then */
-};
+#include "limits/timer.h"
 
 struct weir_timers {
     uv_poll_t poll;

@@ -324,7 +324,7 @@ static void look_at_revisions(struct weir_watch *watch, const struct weir_shared
                          "that limit until its key is deleted");
     for (size_t i = 0; i < weir_rules_count(rules); i++) {
         const struct weir_rule *rule = weir_rules_limit(rules, i);
-        bool undecidable = rule->undecidable;
+        bool undecidable = rule->limit.undecidable;
         if (rule->terms.mode)
             weir_watch_state(watch, (struct weir_subject){ "limit", rule->name }, undecidable, !undecidable,
                              undecidable ? WEIR_LOG_ERROR : WEIR_LOG_INFO,

@@ -113,11 +113,11 @@ static void test_an_override_changes_what_it_names_and_shares_the_counter(void *
     request = REQUEST("u", "y");
     assert_int_equal(fixture_match(&f, &request, 1, &y), 0);
     fixture_expect(&f, REQUEST("u", "z"), ""); /* off but for those two */
-    assert_int_equal(x.rules[0]->spec.mode, WEIR_MODE_ENFORCE);
-    assert_int_equal(x.rules[0]->spec.count, 10);
-    assert_int_equal(y.rules[0]->spec.mode, WEIR_MODE_SHADOW);
-    assert_int_equal(y.rules[0]->spec.count, 20);
-    assert_int_equal(y.rules[0]->spec.burst, 5);
+    assert_int_equal(x.rules[0]->limit.spec.mode, WEIR_MODE_ENFORCE);
+    assert_int_equal(x.rules[0]->limit.spec.count, 10);
+    assert_int_equal(y.rules[0]->limit.spec.mode, WEIR_MODE_SHADOW);
+    assert_int_equal(y.rules[0]->limit.spec.count, 20);
+    assert_int_equal(y.rules[0]->limit.spec.burst, 5);
     assert_int_equal(x.rules[0]->index, y.rules[0]->index);
     assert_ptr_not_equal(x.rules[0], y.rules[0]);
     assert_int_not_equal(x.charges[0].limit, y.charges[0].limit);

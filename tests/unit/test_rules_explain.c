@@ -49,7 +49,7 @@ static void test_the_override_that_applies_is_named(void **state)
     struct weir_explanation e = explain(&f, 0, REQUEST("route", "/api/x", "method", "GET", "user", "ada"));
     assert_int_equal(e.reason, WEIR_REASON_APPLIES);
     assert_memory_equal(e.rule->variant, "user=ada#", 9);
-    assert_int_equal(e.rule->spec.burst, 9);
+    assert_int_equal(e.rule->limit.spec.burst, 9);
     assert_int_equal(e.mark.line, 4);
     e = explain(&f, 0, REQUEST("route", "/api/x", "method", "GET", "user", "official"));
     assert_int_equal(e.reason, WEIR_REASON_OFF);

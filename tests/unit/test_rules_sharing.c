@@ -31,29 +31,29 @@ static void test_what_each_mode_becomes(void **state)
     (void)state;
     struct fixture f = fixture_make(FIVE ENGINE SECRET NODES("b"));
     for (size_t i = 0; i < MODES; i++) {
-        assert_int_equal(rule(&f, i)->sharing, i);
+        assert_int_equal(rule(&f, i)->limit.sharing, i);
         assert_int_equal(rule(&f, i)->whole.count, 1000);
-        assert_int_equal(rule(&f, i)->share.count, 333); /* the remainder goes to node a */
+        assert_int_equal(rule(&f, i)->limit.share.count, 333); /* the remainder goes to node a */
         if (i == SPLIT) {
             assert_int_not_equal(rule(&f, i)->id, 0);
-            assert_null(rule(&f, i)->remote);
-            assert_int_equal(rule(&f, i)->spec.count, 333);
-            assert_int_equal(rule(&f, i)->spec.burst, 3);
+            assert_null(rule(&f, i)->limit.remote);
+            assert_int_equal(rule(&f, i)->limit.spec.count, 333);
+            assert_int_equal(rule(&f, i)->limit.spec.burst, 3);
         } else {
             assert_int_equal(rule(&f, i)->id, 0);
-            assert_string_equal(rule(&f, i)->remote->name, rule(&f, i)->name);
-            assert_int_equal(rule(&f, i)->remote->spec.count, 1000);
-            assert_int_equal(rule(&f, i)->spec.count, 1000);
+            assert_string_equal(rule(&f, i)->limit.remote->name, rule(&f, i)->name);
+            assert_int_equal(rule(&f, i)->limit.remote->spec.count, 1000);
+            assert_int_equal(rule(&f, i)->limit.spec.count, 1000);
         }
     }
-    assert_int_equal(rule(&f, EXACT)->deadline_ns, 30000000);
-    assert_int_equal(rule(&f, EXACT)->on_failure, WEIR_ON_FAILURE_CLOSED);
-    assert_int_equal(rule(&f, LEASED)->chunk_ttl_ns, 3000000000);
-    assert_int_equal(rule(&f, LEASED)->on_failure, WEIR_ON_FAILURE_OPEN);
-    assert_int_equal(rule(&f, BATCHED)->interval_ns, 50000000);
-    assert_int_equal(rule(&f, BATCHED)->slack, 33); /* 1000 / (10 * 3) */
-    assert_int_equal(rule(&f, GOSSIP)->slack, 9);
-    assert_int_equal(rule(&f, LEASED)->slack, 0);
+    assert_int_equal(rule(&f, EXACT)->limit.deadline_ns, 30000000);
+    assert_int_equal(rule(&f, EXACT)->limit.on_failure, WEIR_ON_FAILURE_CLOSED);
+    assert_int_equal(rule(&f, LEASED)->limit.chunk_ttl_ns, 3000000000);
+    assert_int_equal(rule(&f, LEASED)->limit.on_failure, WEIR_ON_FAILURE_OPEN);
+    assert_int_equal(rule(&f, BATCHED)->limit.interval_ns, 50000000);
+    assert_int_equal(rule(&f, BATCHED)->limit.slack, 33); /* 1000 / (10 * 3) */
+    assert_int_equal(rule(&f, GOSSIP)->limit.slack, 9);
+    assert_int_equal(rule(&f, LEASED)->limit.slack, 0);
     fixture_free(&f);
 }
 
@@ -65,8 +65,8 @@ static void test_exact_without_an_engine_stays_in_memory(void **state)
     struct weir_match match;
     struct fixture_request request = REQUEST("u", "x");
     assert_int_not_equal(rule(&f, 0)->id, 0);
-    assert_null(rule(&f, 0)->remote);
-    assert_int_equal(rule(&f, 0)->spec.count, 9);
+    assert_null(rule(&f, 0)->limit.remote);
+    assert_int_equal(rule(&f, 0)->limit.spec.count, 9);
     assert_int_equal(fixture_match(&f, &request, 1, &match), 0);
     assert_int_equal(match.count, 1);
     assert_int_equal(match.remote_count, 0);
@@ -121,14 +121,14 @@ static void test_an_override_shares_the_counter_and_has_its_own_share(void **sta
     struct weir_match match;
     assert_int_equal(fixture_match(&f, &x, 1, &match), 0);
     assert_int_equal(match.count, 3);
-    assert_int_equal(match.rules[0]->remote->spec.count, 9);
-    assert_string_equal(match.rules[0]->remote->name, "e");
-    assert_int_equal(match.rules[0]->share.count, 3);
+    assert_int_equal(match.rules[0]->limit.remote->spec.count, 9);
+    assert_string_equal(match.rules[0]->limit.remote->name, "e");
+    assert_int_equal(match.rules[0]->limit.share.count, 3);
     assert_int_equal(weir_remote_key_init(f.config->cluster_secret, "e", &value, 1, &key), 0);
     assert_memory_equal(&match.remote_keys[0], &key, sizeof(key));
-    assert_int_equal(match.rules[1]->slack, 3);
-    assert_int_equal(rule(&f, 1)->slack, 2);
-    assert_int_equal(match.rules[2]->spec.count, 4); /* 10 over 3: 4, 3, 3 */
+    assert_int_equal(match.rules[1]->limit.slack, 3);
+    assert_int_equal(rule(&f, 1)->limit.slack, 2);
+    assert_int_equal(match.rules[2]->limit.spec.count, 4); /* 10 over 3: 4, 3, 3 */
     assert_int_equal(match.rules[2]->whole.count, 10);
     assert_int_equal(fixture_match(&f, &y, 1, &match), 0);
     assert_int_equal(match.count, 2); /* off for y */
@@ -175,7 +175,7 @@ static void test_a_reload_moves_a_limit_between_here_and_elsewhere(void **state)
     struct weir_rules *elsewhere = reload(&f, "limits: [{ name: e, key: [u], rate: 9/min }]\n" ENGINE NODES("a"));
     const struct weir_rule *moved = weir_rules_limit(elsewhere, 0);
     assert_int_equal(moved->id, 0);
-    const struct weir_remote_limit *held = weir_remote_limit_hold(moved->remote);
+    const struct weir_remote_limit *held = weir_remote_limit_hold(moved->limit.remote);
     struct weir_rules *back = reload(&f, "limits: [{ name: e, key: [u], rate: 8/min, sharing: split }]\n" NODES("a"));
     assert_int_equal(held->holders, 2);
     weir_rules_destroy(elsewhere);
@@ -184,7 +184,7 @@ static void test_a_reload_moves_a_limit_between_here_and_elsewhere(void **state)
     assert_int_equal(held->spec.count, 9);
     weir_remote_limit_drop(held);
     assert_int_not_equal(weir_rules_limit(back, 0)->id, 0);
-    assert_int_equal(weir_rules_limit(back, 0)->spec.count, 3);
+    assert_int_equal(weir_rules_limit(back, 0)->limit.spec.count, 3);
     weir_rules_destroy(back);
     fixture_free(&f);
 }
@@ -242,16 +242,18 @@ static void rule_check(const struct weir_rule *rule, const struct drawn *drawn, 
     bool slack = drawn->mode == BATCHED || drawn->mode == GOSSIP;
     bool remote = drawn->mode == EXACT ? engine : drawn->mode != SPLIT;
     struct weir_limit_spec share = weir_split_spec(&rule->whole, nodes, node);
-    assert_int_equal(rule->sharing, drawn->mode);
+    assert_int_equal(rule->limit.sharing, drawn->mode);
     assert_int_equal(rule->whole.count, drawn->count);
-    assert_int_equal(rule->share.count, share.count);
-    assert_int_equal(rule->share.burst, share.burst);
-    assert_int_equal(rule->spec.count, drawn->mode == SPLIT ? share.count : drawn->count);
-    assert_int_equal(rule->remote != NULL, remote);
+    assert_int_equal(rule->limit.share.count, share.count);
+    assert_int_equal(rule->limit.share.burst, share.burst);
+    assert_int_equal(rule->limit.spec.count, drawn->mode == SPLIT ? share.count : drawn->count);
+    assert_int_equal(rule->limit.remote != NULL, remote);
     assert_int_equal(rule->id != 0, !remote);
-    assert_int_equal(rule->slack, !slack ? 0 : drawn->slack ? drawn->slack : weir_split_slack(drawn->count, nodes));
+    assert_int_equal(rule->limit.slack, !slack         ? 0
+                                        : drawn->slack ? drawn->slack
+                                                       : weir_split_slack(drawn->count, nodes));
     if (remote)
-        assert_int_equal(rule->remote->limit.capacity, drawn->count ? drawn->burst : 0);
+        assert_int_equal(rule->limit.remote->limit.capacity, drawn->count ? drawn->burst : 0);
 }
 
 /* Any mix of modes, any number of nodes, whichever of them this is. */
@@ -279,7 +281,7 @@ static void test_random_sets(void **state)
         assert_int_equal(fixture_match(&f, &request, 1, &match), 0);
         assert_int_equal(match.count, RANDOM_LIMITS);
         for (size_t i = 0; i < match.count; i++)
-            remote += match.rules[i]->remote != NULL;
+            remote += match.rules[i]->limit.remote != NULL;
         assert_int_equal(match.remote_count, remote);
         fixture_free(&f);
     }
