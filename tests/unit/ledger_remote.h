@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An engine elsewhere for tests, in this process and in virtual time: ledgers (core/share/ledger.h) behind
- * limits/remote.h, over a network that delays, loses and repeats as it is told. */
+ * limits/remote.h, over a network that delays, loses and repeats as it is told. Several operations of one request are
+ * done in one step: decisions all or none. */
 #ifndef WEIR_TESTS_LEDGER_REMOTE_H
 #define WEIR_TESTS_LEDGER_REMOTE_H
 
@@ -23,6 +24,7 @@
 #define T0 (1000 * SECOND)
 #define LEDGERS_MAX 64
 #define FLIGHTS_MAX 256
+#define FLIGHT_OPS_MAX 8
 
 struct ledger_key {
     uint64_t id[2];
@@ -33,7 +35,10 @@ struct ledger_key {
 /* One request on its way: the engine runs it at arrive_ns (and again at repeat_ns), its caller hears at answer_ns. */
 struct ledger_flight {
     struct weir_remote_request *request;
-    struct weir_remote_op op; /* as it was sent: a repeat comes when the caller has forgotten it */
+    enum weir_remote_verb verb; /* and the rest as it was sent: a repeat comes when the caller has forgotten it */
+    size_t count;
+    struct weir_remote_op ops[FLIGHT_OPS_MAX];
+    bool admitted;
     uint64_t arrive_ns, repeat_ns, answer_ns;
 };
 
@@ -69,14 +74,20 @@ static inline int ledger_remote_submit(struct weir_remote *remote, struct weir_r
     if (r->down)
         return WEIR_EDOWN;
     assert_true(r->flights_count < FLIGHTS_MAX);
-    assert_int_equal(request->count, 1);
+    assert_in_range(request->count, 1, request->verb == WEIR_REMOTE_ASK ? 1 : FLIGHT_OPS_MAX);
     struct ledger_flight *flight = &r->flights[r->flights_count++];
-    *flight = (struct ledger_flight){ request, request->ops[0], WEIR_NEVER, WEIR_NEVER, WEIR_NEVER };
+    *flight = (struct ledger_flight){ .request = request,
+                                      .verb = request->verb,
+                                      .count = request->count,
+                                      .arrive_ns = WEIR_NEVER,
+                                      .repeat_ns = WEIR_NEVER,
+                                      .answer_ns = WEIR_NEVER };
+    memcpy(flight->ops, request->ops, request->count * sizeof(request->ops[0]));
     r->asks++;
     if (ledger_remote_chance(r, r->lost))
         return 0;
     flight->arrive_ns = r->now_ns + ledger_remote_delay(r);
-    if (ledger_remote_chance(r, r->repeated))
+    if (request->verb == WEIR_REMOTE_ASK && ledger_remote_chance(r, r->repeated)) /* nothing else is sent twice */
         flight->repeat_ns = flight->arrive_ns + ledger_remote_delay(r);
     if (!ledger_remote_chance(r, r->lost))
         flight->answer_ns = flight->arrive_ns + ledger_remote_delay(r);
@@ -114,11 +125,43 @@ static inline struct weir_ledger *ledger_remote_of(struct ledger_remote *r, cons
     return &made->ledger;
 }
 
-static inline void ledger_remote_run_op(struct ledger_remote *r, struct weir_remote_op *op)
+static inline void ledger_remote_run_op(struct ledger_remote *r, enum weir_remote_verb verb, struct weir_remote_op *op)
 {
     const struct weir_limit *limit = &op->limit->limit;
-    const struct weir_event event = { .now_ns = r->now_ns };
-    weir_ledger_ask(limit, ledger_remote_of(r, limit, &op->key), &event, &op->ask, &op->answer);
+    const struct weir_event event = { .now_ns = r->now_ns, .cost = op->units };
+    struct weir_ledger *ledger = ledger_remote_of(r, limit, &op->key);
+    switch (verb) {
+    case WEIR_REMOTE_ASK:
+        weir_ledger_ask(limit, ledger, &(const struct weir_event){ .now_ns = r->now_ns }, &op->ask, &op->answer);
+        break;
+    case WEIR_REMOTE_DECIDE:
+    case WEIR_REMOTE_PEEK:
+        (void)weir_limit_judge(limit, &ledger->state, &event, &op->verdict);
+        break;
+    case WEIR_REMOTE_REFUND:
+        op->units = weir_limit_refund(limit, &ledger->state, &event, op->units);
+        break;
+    case WEIR_REMOTE_FORGET:
+        op->units = weir_limit_used(limit, &ledger->state, &event) > 0;
+        ledger->state = weir_state_fresh(limit, r->now_ns);
+        break;
+    }
+}
+
+static inline void ledger_remote_run(struct ledger_remote *r, struct ledger_flight *f)
+{
+    f->admitted = f->verb == WEIR_REMOTE_DECIDE || f->verb == WEIR_REMOTE_PEEK;
+    for (size_t i = 0; i < f->count; i++) {
+        ledger_remote_run_op(r, f->verb, &f->ops[i]);
+        f->admitted = f->admitted && (f->ops[i].verdict.admitted || f->ops[i].limit->spec.mode == WEIR_MODE_SHADOW);
+    }
+    for (size_t i = 0; i < f->count && f->admitted && f->verb == WEIR_REMOTE_DECIDE; i++) {
+        struct weir_remote_op *op = &f->ops[i];
+        const struct weir_event event = { .now_ns = r->now_ns, .cost = op->units };
+        struct weir_ledger *ledger = ledger_remote_of(r, &op->limit->limit, &op->key);
+        if (op->verdict.admitted)
+            weir_limit_charge(&op->limit->limit, &ledger->state, &event, &op->verdict);
+    }
 }
 
 /* What happens next to flight `f`, and when. */
@@ -134,18 +177,19 @@ static inline uint64_t ledger_remote_next_of(const struct ledger_flight *f)
 static inline void ledger_remote_step(struct ledger_remote *r, struct ledger_flight *f)
 {
     if (f->arrive_ns <= r->now_ns) {
-        ledger_remote_run_op(r, &f->op);
+        ledger_remote_run(r, f);
         f->arrive_ns = WEIR_NEVER;
     } else if (f->repeat_ns <= r->now_ns) {
-        struct weir_remote_op again = f->op;
-        ledger_remote_run_op(r, &again);
+        struct ledger_flight again = *f;
+        ledger_remote_run(r, &again);
         f->repeat_ns = WEIR_NEVER;
     } else {
         struct weir_remote_request *request = f->request;
         f->request = NULL;
         request->status = f->answer_ns <= r->now_ns ? 0 : WEIR_EUNKNOWN;
+        request->decision.admitted = f->admitted;
         if (!request->status)
-            request->ops[0].answer = f->op.answer;
+            memcpy(request->ops, f->ops, f->count * sizeof(f->ops[0]));
         request->done(request);
     }
 }

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * limits/transaction: one request under several limits, in memory, with a host, by gossip and at an engine, is admitted
+ * under all of them or charged under none; whatever the engine does, and whoever leaves. */
+#include "transaction_world.h"
+
+static struct world the_world; /* too large for a stack */
+
+/* What came of one that was told. */
+struct told {
+    size_t count;
+    bool admitted;
+    struct weir_verdict verdicts[LIMITS];
+    bool fell_back[LIMITS];
+};
+
+static void note(struct told *told, const struct weir_transaction *transaction)
+{
+    told->count++;
+    told->admitted = weir_transaction_decision(transaction).admitted;
+    for (size_t i = 0; i < transaction->count; i++) {
+        told->verdicts[i] = transaction->parts[i].verdict;
+        told->fell_back[i] = transaction->parts[i].fell_back;
+    }
+}
+
+static void on_done(struct weir_transaction *transaction, void *context)
+{
+    note(context, transaction);
+    weir_transaction_end(transaction);
+}
+
+/* One unit of each of `limits`, key a, and all the time that takes. */
+static struct told decide(struct world *w, const size_t *limits, size_t count)
+{
+    struct told told = { 0 };
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    for (size_t i = 0; i < count; i++)
+        add(w, transaction, limits[i], 0, 1);
+    struct weir_transaction *pending = run(w, transaction);
+    if (pending)
+        weir_transaction_then(pending, on_done, &told);
+    else
+        note(&told, transaction);
+    world_run(w, SECOND);
+    assert_int_equal(told.count, 1);
+    assert_int_equal(w->of.under_way, 0);
+    return told;
+}
+
+#define DECIDE(w, ...)                                                                                                 \
+    decide((w), (const size_t[]){ __VA_ARGS__ }, sizeof((const size_t[]){ __VA_ARGS__ }) / sizeof(size_t))
+
+static struct world *world(uint64_t capacity, enum weir_on_failure on_failure)
+{
+    world_init(&the_world, 1, capacity, on_failure);
+    return &the_world;
+}
+
+static void test_all_that_admit_are_charged(void **state)
+{
+    (void)state;
+    struct world *w = world(10, WEIR_ON_FAILURE_CLOSED);
+    const struct told told = DECIDE(w, HERE, EXACT, LEASED, BATCHED, GOSSIPED, SECOND_EXACT);
+    assert_true(told.admitted);
+    world_close(w);
+    for (size_t limit = HERE; limit <= BATCHED; limit++)
+        assert_int_equal(world_used(w, limit, 0), 1);
+    assert_int_equal(world_used(w, GOSSIPED, 0), 1);
+    assert_int_equal(w->settled, 3); /* and the two looks */
+    world_deinit(w);
+}
+
+/* Each of them in turn is used up, and is the one that refuses. */
+static void test_who_refuses_undoes_the_others(void **state)
+{
+    (void)state;
+    for (size_t full = HERE; full <= GOSSIPED; full++) {
+        struct world *w = world(1, WEIR_ON_FAILURE_CLOSED);
+        assert_true(DECIDE(w, full).admitted);
+        const struct told told = DECIDE(w, HERE, EXACT, SECOND_EXACT, LEASED, BATCHED, GOSSIPED);
+        assert_false(told.admitted);
+        for (size_t i = HERE; i <= GOSSIPED; i++) {
+            assert_int_equal(told.verdicts[i].admitted, i != full);
+            if (i != LEASED && i != BATCHED) /* their unit may be on the way back, and is told when it is there */
+                assert_int_equal(told.verdicts[i].remaining, i != full);
+        }
+        world_close(w);
+        for (size_t i = HERE; i <= GOSSIPED; i++)
+            assert_int_equal(world_used(w, i, 0), i == full);
+        world_deinit(w);
+    }
+}
+
+static void test_a_shadow_refuses_nobody_and_attempts_are_charged_for_a_refusal(void **state)
+{
+    (void)state;
+    struct world *w = world(3, WEIR_ON_FAILURE_CLOSED);
+    for (unsigned i = 0; i < 3; i++)
+        assert_true(DECIDE(w, SHADOW).admitted);
+    const struct told told = DECIDE(w, SHADOW, EXACT);
+    assert_true(told.admitted && !told.verdicts[0].admitted && told.verdicts[0].shadow);
+    assert_true(DECIDE(w, EXACT).admitted && DECIDE(w, EXACT).admitted);
+    assert_false(DECIDE(w, ATTEMPTS, EXACT).admitted);
+    assert_int_equal(world_used(w, ATTEMPTS, 0), 1);
+    assert_int_equal(world_used(w, EXACT, 0), 3);
+    world_deinit(w);
+}
+
+/* The engine is down, silent, or slower than the deadline: on_failure decides, and nothing else does. */
+static void test_where_the_engine_fails_on_failure_decides(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < 3 * 3 * 3; n++) {
+        const enum weir_on_failure on_failure = (enum weir_on_failure)(n % 3);
+        const size_t limit = (const size_t[]){ EXACT, LEASED, BATCHED }[n / 3 % 3];
+        struct world *w = world(10, on_failure);
+        w->remote.down = n / 9 == 0;
+        w->remote.lost = n / 9 == 1 ? 1000 : 0;
+        w->remote.delay_ns = n / 9 == 2 ? 15 * MS : MS;
+        const struct told told = DECIDE(w, HERE, limit);
+        assert_true(told.fell_back[1]);
+        assert_int_equal(told.admitted, on_failure != WEIR_ON_FAILURE_CLOSED);
+        assert_int_equal(world_used(w, HERE, 0), told.admitted);
+        if (limit == EXACT)
+            assert_int_equal(w->unknown, n / 9 != 0);
+        if (on_failure == WEIR_ON_FAILURE_LOCAL) /* its share holds one */
+            assert_false(DECIDE(w, HERE, limit).admitted);
+        world_deinit(w);
+    }
+}
+
+/* What waits for the engine is told nothing any more, and keeps nothing that is only set aside. */
+static void test_who_leaves_is_charged_by_what_the_engine_decides_alone(void **state)
+{
+    (void)state;
+    struct world *w = world(10, WEIR_ON_FAILURE_CLOSED);
+    struct told told = { 0 };
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, HERE, 0, 1);
+    add(w, transaction, LEASED, 0, 1); /* waits for its first chunk, before the others are decided */
+    struct weir_transaction *pending = run(w, transaction);
+    assert_non_null(pending);
+    weir_transaction_then(pending, on_done, &told);
+    weir_transaction_abandon(pending);
+    assert_int_equal(w->of.under_way, 0);
+    world_run(w, SECOND);
+    assert_int_equal(world_used(w, HERE, 0), 0);
+    transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, HERE, 1, 1);
+    add(w, transaction, EXACT, 1, 1);
+    pending = run(w, transaction);
+    assert_non_null(pending);
+    weir_transaction_then(pending, on_done, &told);
+    weir_transaction_abandon(pending);
+    assert_int_equal(w->of.under_way, 1); /* it is heard, and then ends */
+    world_run(w, SECOND);
+    assert_int_equal(w->of.under_way, 0);
+    assert_int_equal(world_used(w, HERE, 1), 1);
+    assert_int_equal(world_used(w, EXACT, 1), 1);
+    assert_int_equal(told.count, 0);
+    world_deinit(w);
+}
+
+/* One more than may be under way is not lost: its on_failure answers at once. */
+static void test_too_many_under_way_fall_back(void **state)
+{
+    (void)state;
+    struct world *w = world(10, WEIR_ON_FAILURE_OPEN);
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, HERE, 0, 1);
+    add(w, transaction, EXACT, 0, 1);
+    w->of.under_way = WEIR_TRANSACTIONS_MAX;
+    assert_null(run(w, transaction));
+    w->of.under_way = 0;
+    assert_true(weir_transaction_decision(transaction).admitted && transaction->parts[1].fell_back);
+    assert_int_equal(world_used(w, HERE, 0), 1);
+    world_deinit(w);
+}
+
+static void test_a_refund_and_a_forget_go_where_the_units_are(void **state)
+{
+    (void)state;
+    struct world *w = world(10, WEIR_ON_FAILURE_CLOSED);
+    assert_true(DECIDE(w, HERE, EXACT, GOSSIPED).admitted && DECIDE(w, HERE, EXACT, GOSSIPED).admitted);
+    for (unsigned n = 0; n < 2; n++) {
+        struct told told = { 0 };
+        struct weir_transaction *transaction = begin(w, n ? WEIR_TRANSACTION_FORGET : WEIR_TRANSACTION_REFUND);
+        add(w, transaction, EXACT, 0, 1);
+        if (n == 0) {
+            add(w, transaction, HERE, 0, 5);
+            add(w, transaction, GOSSIPED, 0, 1);
+        }
+        struct weir_transaction *pending = run(w, transaction);
+        assert_non_null(pending);
+        weir_transaction_then(pending, on_done, &told);
+        world_run(w, SECOND);
+        assert_int_equal(told.count, 1);
+        assert_int_equal(world_used(w, EXACT, 0), n ? 0 : 1);
+        assert_int_equal(world_used(w, HERE, 0), 0);
+        assert_int_equal(world_used(w, GOSSIPED, 0), 2);
+    }
+    world_deinit(w);
+}
+
+/* ---- at random ---- */
+
+#define ASKERS 8
+
+struct asker {
+    struct world *w;
+    struct weir_transaction *pending;
+    uint64_t cost[LIMITS], charged[LIMITS][KEYS], unsure[LIMITS][KEYS];
+    size_t key;
+    bool decides;
+};
+
+/* What of it stands: all where it was admitted, nothing where not; but of what was not heard nobody knows. */
+static void count(struct asker *asker, const struct weir_transaction *transaction)
+{
+    const bool admitted = weir_transaction_decision(transaction).admitted;
+    for (size_t i = 0; i < transaction->count && asker->decides; i++) {
+        const struct weir_part *part = &transaction->parts[i];
+        if (transaction->unknown && part->kind == WEIR_PART_ENGINE)
+            asker->unsure[part->number][asker->key] += part->charge.cost;
+        else if (admitted && part->verdict.admitted && !part->fell_back)
+            asker->charged[part->number][asker->key] += part->charge.cost;
+    }
+}
+
+static void on_asker(struct weir_transaction *transaction, void *context)
+{
+    struct asker *asker = context;
+    count(asker, transaction);
+    asker->pending = NULL;
+    weir_transaction_end(transaction);
+}
+
+static void leave(struct asker *asker)
+{
+    for (size_t i = 0; i < asker->pending->count && asker->decides; i++)
+        asker->unsure[asker->pending->parts[i].number][asker->key] += asker->pending->parts[i].charge.cost;
+    weir_transaction_abandon(asker->pending);
+    asker->pending = NULL;
+}
+
+static void random_ask(struct world *w, struct asker *asker, struct test_random *random)
+{
+    asker->key = test_random_below(random, KEYS);
+    asker->decides = test_random_below(random, 8) > 0;
+    struct weir_transaction *transaction = begin(w, asker->decides ? WEIR_TRANSACTION_DECIDE : WEIR_TRANSACTION_PEEK);
+    for (size_t limit = 0; limit <= GOSSIPED; limit++)
+        if (test_random_below(random, 2) || (limit == GOSSIPED && transaction->count == 0))
+            add(w, transaction, limit, asker->key, test_random_below(random, 4));
+    asker->pending = run(w, transaction);
+    if (asker->pending)
+        weir_transaction_then(asker->pending, on_asker, asker);
+    else
+        count(asker, transaction);
+}
+
+/* The sum of it all, when nobody is under way and all that was held has gone back. */
+static void expect_charged(struct world *w, const struct asker *askers)
+{
+    for (size_t limit = 0; limit <= GOSSIPED; limit++) {
+        for (size_t key = 0; key < KEYS; key++) {
+            uint64_t least = 0, unsure = 0;
+            for (size_t i = 0; i < ASKERS; i++) {
+                least += askers[i].charged[limit][key];
+                unsure += askers[i].unsure[limit][key];
+            }
+            const uint64_t used = world_used(w, limit, key), capacity = w->limits[limit].spec.burst;
+            const uint64_t most = limit == BATCHED ? capacity + w->limits[BATCHED].slack : capacity;
+            const bool asked = limit == LEASED || limit == BATCHED; /* an answer that was lost keeps units */
+            assert_in_range(used, weir_min_u64(least, capacity), asked ? capacity : least + unsure);
+            assert_true(least <= most);
+        }
+    }
+}
+
+static void test_at_random_all_or_nothing_is_charged(void **state)
+{
+    (void)state;
+    const uint64_t seed = test_random_seed();
+    for (unsigned round = 0; round < 60; round++) {
+        struct test_random random = { seed + round };
+        struct asker askers[ASKERS] = { 0 };
+        struct world *w = &the_world;
+        world_init(w, seed + round, 40, WEIR_ON_FAILURE_CLOSED);
+        w->remote.jitter_ns = test_random_below(&random, 12) * MS + 1;
+        w->remote.lost = test_random_below(&random, 3) ? 0 : 100;
+        for (unsigned i = 0; i < 400; i++) {
+            struct asker *asker = &askers[test_random_below(&random, ASKERS)];
+            w->remote.down = w->remote.lost > 0 && i % 100 > 80;
+            if (!asker->pending)
+                random_ask(w, asker, &random);
+            else if (test_random_below(&random, 4) == 0)
+                leave(asker);
+            world_run(w, test_random_below(&random, 6) * MS);
+        }
+        w->remote.down = false;
+        w->remote.lost = 0;
+        world_run(w, 10 * SECOND);
+        assert_int_equal(w->of.under_way, 0);
+        assert_int_equal(w->of.under_way_of[0] + w->of.under_way_of[1], 0);
+        assert_int_equal(w->timers_count, 0);
+        world_close(w);
+        expect_charged(w, askers);
+        world_deinit(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_that_admit_are_charged),
+        cmocka_unit_test(test_who_refuses_undoes_the_others),
+        cmocka_unit_test(test_a_shadow_refuses_nobody_and_attempts_are_charged_for_a_refusal),
+        cmocka_unit_test(test_where_the_engine_fails_on_failure_decides),
+        cmocka_unit_test(test_who_leaves_is_charged_by_what_the_engine_decides_alone),
+        cmocka_unit_test(test_too_many_under_way_fall_back),
+        cmocka_unit_test(test_a_refund_and_a_forget_go_where_the_units_are),
+        cmocka_unit_test(test_at_random_all_or_nothing_is_charged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
