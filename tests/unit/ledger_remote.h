@@ -38,7 +38,7 @@ struct ledger_flight {
     enum weir_remote_verb verb; /* and the rest as it was sent: a repeat comes when the caller has forgotten it */
     size_t count;
     struct weir_remote_op ops[FLIGHT_OPS_MAX];
-    bool admitted;
+    bool admitted, busy;
     uint64_t arrive_ns, repeat_ns, answer_ns;
 };
 
@@ -48,6 +48,7 @@ struct ledger_remote {
     uint64_t delay_ns;       /* one way */
     uint64_t jitter_ns;      /* up to so much more */
     unsigned lost, repeated; /* of 1000, each way */
+    uint64_t busy;           /* so many of the next decisions fail because others change the key */
     bool down;               /* submit refuses */
     struct test_random random;
     struct ledger_key *keys;
@@ -150,6 +151,10 @@ static inline void ledger_remote_run_op(struct ledger_remote *r, enum weir_remot
 
 static inline void ledger_remote_run(struct ledger_remote *r, struct ledger_flight *f)
 {
+    f->busy = f->verb == WEIR_REMOTE_DECIDE && r->busy > 0;
+    r->busy -= f->busy;
+    if (f->busy)
+        return;
     f->admitted = f->verb == WEIR_REMOTE_DECIDE || f->verb == WEIR_REMOTE_PEEK;
     for (size_t i = 0; i < f->count; i++) {
         ledger_remote_run_op(r, f->verb, &f->ops[i]);
@@ -186,7 +191,7 @@ static inline void ledger_remote_step(struct ledger_remote *r, struct ledger_fli
     } else {
         struct weir_remote_request *request = f->request;
         f->request = NULL;
-        request->status = f->answer_ns <= r->now_ns ? 0 : WEIR_EUNKNOWN;
+        request->status = f->answer_ns > r->now_ns ? WEIR_EUNKNOWN : f->busy ? WEIR_EBUSY : 0;
         request->decision.admitted = f->admitted;
         if (!request->status)
             memcpy(request->ops, f->ops, f->count * sizeof(f->ops[0]));

@@ -92,6 +92,27 @@ static void test_who_refuses_undoes_the_others(void **state)
     }
 }
 
+/* At once, not when the rest has been looked at. */
+static void test_what_a_refusal_gives_back_is_there_for_others(void **state)
+{
+    (void)state;
+    struct world *w = world(1, WEIR_ON_FAILURE_CLOSED);
+    struct told told = { 0 };
+    assert_true(DECIDE(w, HERE).admitted);
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, GOSSIPED, 0, 1);
+    add(w, transaction, HERE, 0, 1);
+    add(w, transaction, EXACT, 0, 1);
+    weir_transaction_then(run(w, transaction), on_done, &told);
+    transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, GOSSIPED, 0, 1);
+    assert_null(run(w, transaction));
+    assert_true(weir_transaction_decision(transaction).admitted);
+    world_run(w, SECOND);
+    assert_true(told.count == 1 && !told.admitted);
+    world_deinit(w);
+}
+
 static void test_a_shadow_refuses_nobody_and_attempts_are_charged_for_a_refusal(void **state)
 {
     (void)state;
@@ -159,6 +180,104 @@ static void test_who_leaves_is_charged_by_what_the_engine_decides_alone(void **s
     assert_int_equal(world_used(w, HERE, 1), 1);
     assert_int_equal(world_used(w, EXACT, 1), 1);
     assert_int_equal(told.count, 0);
+    world_deinit(w);
+}
+
+/* Others change the key all the time: no failure. It is asked again while there is time, and then refused. */
+static void test_an_engine_that_is_busy_is_asked_again(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < 2; n++) {
+        struct world *w = world(10, WEIR_ON_FAILURE_OPEN);
+        w->remote.busy = 2;
+        w->remote.delay_ns = n ? 10 * MS : MS; /* there and back: the deadline */
+        const struct told told = DECIDE(w, HERE, EXACT);
+        assert_int_equal(told.admitted, n == 0);
+        assert_false(told.fell_back[1]);
+        assert_int_equal(w->remote.asks, n ? 1 : 3);
+        assert_int_equal(world_used(w, HERE, 0), n == 0);
+        assert_int_equal(world_used(w, EXACT, 0), n == 0);
+        if (n)
+            assert_in_range(told.verdicts[1].retry_after_ns, 1, SECOND);
+        world_deinit(w);
+    }
+}
+
+/* What is set aside runs out while the engine is asked about another limit: it must not be spent, nor the rest. */
+static void test_a_commit_that_comes_too_late_refuses(void **state)
+{
+    (void)state;
+    struct world *w = world(10, WEIR_ON_FAILURE_CLOSED);
+    w->limits[LEASED].chunk_ttl_ns = 30 * MS;
+    w->limits[EXACT].deadline_ns = w->limits[LEASED].deadline_ns = 200 * MS;
+    struct told told = { 0 };
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, LEASED, 0, 1);
+    add(w, transaction, HERE, 0, 1);
+    add(w, transaction, EXACT, 0, 1);
+    weir_transaction_then(run(w, transaction), on_done, &told);
+    world_run(w, MS + MS / 2); /* the chunk is on its way */
+    w->remote.delay_ns = 40 * MS;
+    world_run(w, 60 * MS);
+    assert_int_equal(world_used(w, HERE, 0), 1);
+    world_run(w, 60 * MS);
+    assert_true(told.count == 1 && !told.admitted && !told.fell_back[0] && !told.fell_back[2]);
+    assert_int_equal(world_used(w, HERE, 0), 0);
+    world_deinit(w);
+}
+
+/* A refusal gives back what the share was charged, and only that; what is open has no bound from then on. */
+static void test_a_refusal_gives_the_share_back(void **state)
+{
+    (void)state;
+    struct world *w = world(10, WEIR_ON_FAILURE_LOCAL);
+    w->limits[SECOND_EXACT].share.count = w->limits[SECOND_EXACT].spec.count = 0; /* never */
+    w->remote.down = true;
+    assert_false(DECIDE(w, EXACT, SECOND_EXACT).admitted);
+    assert_true(DECIDE(w, EXACT).admitted);
+    assert_false(DECIDE(w, EXACT).admitted);
+    const uint64_t now_ns = w->remote.now_ns;
+    assert_true(weir_fallback_overshoot(w->of.fallback, EXACT, &w->limits[EXACT].spec, now_ns) < WEIR_NEVER);
+    w->limits[EXACT].on_failure = WEIR_ON_FAILURE_OPEN;
+    assert_true(DECIDE(w, EXACT).admitted);
+    assert_int_equal(weir_fallback_overshoot(w->of.fallback, EXACT, &w->limits[EXACT].spec, now_ns), WEIR_NEVER);
+    world_deinit(w);
+}
+
+/* Never before the longest wait; of those that admit, the one with the least; a shadow is none of them. */
+static void test_the_limit_that_decides(void **state)
+{
+    (void)state;
+    struct world *w = world(10, WEIR_ON_FAILURE_CLOSED);
+    static const struct {
+        struct weir_verdict verdicts[3];
+        struct weir_decision decision;
+    } cases[] = {
+        { { { .admitted = true, .remaining = 5 },
+            { .admitted = true, .remaining = 3, .delay_ns = 7 },
+            { .admitted = true, .remaining = 4 } },
+          { .admitted = true, .deciding = 1, .delay_ns = 7 } },
+        { { { .retry_after_ns = 5 }, { .retry_after_ns = 9 }, { .admitted = true, .remaining = 1, .delay_ns = 7 } },
+          { .deciding = 1, .retry_after_ns = 9 } },
+        { { { .retry_after_ns = 5 }, { .retry_after_ns = WEIR_NEVER }, { .retry_after_ns = 9 } },
+          { .deciding = 1, .retry_after_ns = WEIR_NEVER } },
+        { { { .shadow = true, .retry_after_ns = 5 },
+            { .admitted = true, .remaining = 6 },
+            { .admitted = true, .remaining = 7 } },
+          { .admitted = true, .deciding = 1 } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_PEEK);
+        for (size_t k = 0; k < 3; k++) {
+            add(w, transaction, HERE, k, 1);
+            transaction->parts[k].verdict = cases[i].verdicts[k];
+        }
+        const struct weir_decision decision = weir_transaction_decision(transaction);
+        assert_int_equal(decision.admitted, cases[i].decision.admitted);
+        assert_int_equal(decision.deciding, cases[i].decision.deciding);
+        assert_int_equal(decision.delay_ns, cases[i].decision.delay_ns);
+        assert_int_equal(decision.retry_after_ns, cases[i].decision.retry_after_ns);
+    }
     world_deinit(w);
 }
 
@@ -315,9 +434,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_that_admit_are_charged),
         cmocka_unit_test(test_who_refuses_undoes_the_others),
+        cmocka_unit_test(test_what_a_refusal_gives_back_is_there_for_others),
         cmocka_unit_test(test_a_shadow_refuses_nobody_and_attempts_are_charged_for_a_refusal),
         cmocka_unit_test(test_where_the_engine_fails_on_failure_decides),
         cmocka_unit_test(test_who_leaves_is_charged_by_what_the_engine_decides_alone),
+        cmocka_unit_test(test_an_engine_that_is_busy_is_asked_again),
+        cmocka_unit_test(test_a_commit_that_comes_too_late_refuses),
+        cmocka_unit_test(test_a_refusal_gives_the_share_back),
+        cmocka_unit_test(test_the_limit_that_decides),
         cmocka_unit_test(test_too_many_under_way_fall_back),
         cmocka_unit_test(test_a_refund_and_a_forget_go_where_the_units_are),
         cmocka_unit_test(test_at_random_all_or_nothing_is_charged),
