@@ -46,6 +46,7 @@ LIVE_LONGEST = ('test_redis_sentinel_window', 'test_revisions', 'test_cli_lock',
                 'test_restart', 'test_session_users_postgres', 'test_session_faults', 'test_session_branches',
                 'test_permits', 'test_postgres_replicas')
 FUZZ_INPUT_TIMEOUT_S = 60
+LINES = ('-Ddebug=false', '-Dc_args=-g1')  # all that a report needs of -g
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:detect_leaks=1:strict_string_checks=1',
     'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1',
@@ -222,7 +223,7 @@ def stage_asan(tally, options):
     """With -Og: the tests take up to twice as long as with -O2, but compiling, most of this stage, less than half. What it
     warns of that the other builds do not is no matter: it follows values less far."""
     folder = options.build.with_name(options.build.name + '-asan')
-    if build(tally, folder, '-Doptimization=g', '-Ddebug=true', '-Db_sanitize=address,undefined', '-Dwerror=false',
+    if build(tally, folder, '-Doptimization=g', *LINES, '-Db_sanitize=address,undefined', '-Dwerror=false',
              '-Dwasm=disabled', wanted=lambda folder: ['weir', *tests_of('unit')(folder)]):
         meson_test(tally, 'asan', folder, ['unit'], SANITIZER_ENV, SANITIZED_TIMEOUT_MULTIPLIER)
         programs(tally, 'asan live', LIVE_UNDER_ASAN, dict(SANITIZER_ENV, WEIR_BUILD=str(folder)),
@@ -231,7 +232,7 @@ def stage_asan(tally, options):
 
 def stage_tsan(tally, options):
     folder = options.build.with_name(options.build.name + '-tsan')
-    if build(tally, folder, '-Dbuildtype=debugoptimized', '-Db_sanitize=thread', '-Dwasm=disabled',
+    if build(tally, folder, '-Doptimization=2', *LINES, '-Db_sanitize=thread', '-Dwasm=disabled',
              wanted=tests_of('threads')):
         meson_test(tally, 'tsan', folder, ['threads'], SANITIZER_ENV, SANITIZED_TIMEOUT_MULTIPLIER)
 
@@ -249,7 +250,7 @@ def fuzz_one(target, seconds):
 
 def stage_fuzz(tally, options):
     folder = options.build.with_name(options.build.name + '-fuzz')
-    if not build(tally, folder, '-Dbuildtype=debugoptimized', '-Dfuzz=true', '-Db_lundef=false', '-Dwasm=disabled',
+    if not build(tally, folder, '-Doptimization=1', *LINES, '-Dfuzz=true', '-Db_lundef=false', '-Dwasm=disabled',
                  wanted=lambda _: [f'fuzz/{path.stem}' for path in (ROOT / 'fuzz').glob('fuzz_*.c')],
                  env={'CC': 'clang-14'}):
         return
@@ -287,7 +288,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--build', default='build', type=pathlib.Path, help='build folder (default: build)')
     parser.add_argument('--only', default=','.join(STAGES), help='stages, with commas')
-    parser.add_argument('--fuzz-seconds', default=5, type=int, help='for each fuzz target (default: 5)')
+    parser.add_argument('--fuzz-seconds', default=4, type=int, help='for each fuzz target (default: 4)')
     parser.add_argument('--soak', action='store_true', help='unit tests with their full counts, without a time limit')
     options = parser.parse_args()
     options.build = (ROOT / options.build).resolve()

@@ -104,7 +104,8 @@ static void runs_repeat(void **state)
     }
 }
 
-/* The check finds each mistake within 1,000 runs of fixed seeds, and what is left of the plan still shows it. */
+/* The check finds each mistake within 1,000 runs of fixed seeds, and what is left of the plan still shows it. A
+ * sanitizer sees no more in many runs than in few: under one the first will do. */
 static void plant_is_found_under(const struct weir_sim_fixed *fixed, const struct weir_sim_mode *mode,
                                  enum weir_sim_plant plant)
 {
@@ -138,6 +139,8 @@ static void plants_are_found(void **state)
         .limit = { .algorithm = WEIR_SLIDING_COUNTER, .count = 150, .period_ns = WEIR_NS_PER_SECOND }
     };
     plant_is_found(&weir_sim_leased, WEIR_SIM_PLANT_SEQUENCE);
+    if (test_effort(0, 1, 1) == 0)
+        return;
     plant_is_found(&weir_sim_leased, WEIR_SIM_PLANT_EPOCH);
     plant_is_found(&weir_sim_leased, WEIR_SIM_PLANT_RETURN);
     plant_is_found(&weir_sim_batched, WEIR_SIM_PLANT_SEQUENCE);

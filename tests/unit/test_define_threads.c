@@ -159,7 +159,7 @@ static void replace(struct world *world, uint64_t turn)
 
 static uint64_t replacements(void)
 {
-    return test_effort(40, 150, 20000);
+    return test_effort(25, 150, 20000);
 }
 
 /* More keys than one, so that a walk takes its time. */
