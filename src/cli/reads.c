@@ -59,24 +59,6 @@ static const char help[] =
     "      --replica 'host=db3 dbname=shop' --duration 10min --plot reads.svg\n"
     "  weir reads check ... --strategies plain,tracked --json | jq '.strategies[] | {name, went_back, on_primary}'\n";
 
-static const char *const mode_names[WEIR_READS_MODES] = {
-    [WEIR_READS_PLAIN] = "plain",       [WEIR_READS_STICKY] = "sticky",   [WEIR_READS_WINDOW] = "window",
-    [WEIR_READS_PHYSICAL] = "physical", [WEIR_READS_LAMPORT] = "lamport", [WEIR_READS_TRACKED] = "tracked",
-};
-
-const char *weir_reads_mode_name(enum weir_reads_mode mode)
-{
-    return mode_names[mode];
-}
-
-unsigned weir_reads_mode_count(const struct weir_reads_plan *plan)
-{
-    unsigned count = 0;
-    for (int mode = 0; mode < WEIR_READS_MODES; mode++)
-        count += plan->modes[mode];
-    return count;
-}
-
 static int complain(const char *option, const char *text)
 {
     fprintf(stderr, "weir: %s %s\n", option, text);
@@ -119,7 +101,7 @@ static int strategies_read(struct weir_reads_plan *plan, const char *value)
         size_t size = strcspn(at, ",");
         int mode = 0;
         while (mode < WEIR_READS_MODES &&
-               (strlen(mode_names[mode]) != size || strncmp(mode_names[mode], at, size) != 0))
+               (strlen(weir_reads_mode_name(mode)) != size || strncmp(weir_reads_mode_name(mode), at, size) != 0))
             mode++;
         if (mode == WEIR_READS_MODES)
             return complain("--strategies", "are some of plain,sticky,window,physical,lamport,tracked");

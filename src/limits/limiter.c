@@ -6,27 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "limits/one_step.h"
 #include "limits/remote.h"
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
-}
-
-struct weir_time weir_time_read(void)
-{
-    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME) };
-}
-
-struct weir_time weir_time_read_monotonic(void)
-{
-    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), 0 };
-}
 
 static int fault(struct weir_fault *ret_fault, int error, const char *field, const char *text)
 {

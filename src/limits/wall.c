@@ -2,8 +2,30 @@
  *
  * The highest time is one word, which threads raise by compare-and-swap, and only by more than a millisecond. A fall is
  * written under the mutex, the new highest time last: whoever reads that time sees the rest of the fall. Called by
- * entry.c for limits in memory and by gossip_host.c for gossiped ones. The windows are in calendar.c. */
+ * entry.c for limits in memory and by gossip_host.c for gossiped ones. The windows are in calendar.c.
+ * Also the clock itself, which callers read. */
 #include "limits/wall.h"
+
+#include <time.h>
+
+#include "limits/memory.h"
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
+}
+
+struct weir_time weir_time_read(void)
+{
+    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME) };
+}
+
+struct weir_time weir_time_read_monotonic(void)
+{
+    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), 0 };
+}
 
 /* The highest is written at most so often: every key's own window id guards the rest. */
 #define WALL_STEP_NS UINT64_C(1000000)

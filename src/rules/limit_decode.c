@@ -18,7 +18,6 @@
 #define HOLD_MAX 1000000
 #define COST_MAX UINT64_C(1000000000000)
 
-const char *const weir_mode_words[] = { "enforce", "shadow", "off", NULL };
 static const char *const algorithm_words[] = {
     "token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_counter", "concurrency", NULL
 };
@@ -28,28 +27,6 @@ static const char *const on_full_words[] = { "evict", "refuse", NULL };
 static const char *const on_change_words[] = { "keep", "proportional", "reset", NULL };
 const char *const weir_missing_words[] = { "skip", "share", "refuse", NULL };
 static const char *const throttle_words[] = { "delay", "hold", NULL };
-
-int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                     void *target)
-{
-    struct weir_fault fault;
-    struct weir_limit_spec *spec = target;
-    const char *at = value->text.data;
-    uint64_t count = 0;
-    if (value->kind != WEIR_YAML_SCALAR)
-        return weir_config_fail(decode->fault, WEIR_EPROTO, value->mark,
-                                "rate must be COUNT/PERIOD, such as 100/min, or for concurrency a COUNT, not %s",
-                                weir_yaml_kind_name(value->kind));
-    if (weir_number_scan(&at, &count) == 0 && *at == '\0') {
-        spec->count = count;
-        spec->period_ns = 0;
-        return 0;
-    }
-    int error = weir_rate_parse(value->text.data, target, &fault);
-    if (error)
-        return weir_config_fail(decode->fault, error, value->mark, "%s %s", field->name, fault.text);
-    return 0;
-}
 
 /* Names go into headers (RFC 9651 strings), metrics and RESP: what is plain in all of them. */
 static int name_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -165,15 +142,6 @@ static const struct weir_field limit_fields[] = {
 };
 
 /* Which keys make sense only with which settings. */
-static int key_needs(struct weir_decode *decode, const struct weir_yaml_node *node, const char *name, bool fits,
-                     const char *needs)
-{
-    const struct weir_yaml_node *key = weir_yaml_find(node, name);
-    if (!key || fits)
-        return 0;
-    return weir_config_fail(decode->fault, WEIR_EINVAL, key->mark, "\"%s\" is only for %s", name, needs);
-}
-
 static int keys_check(struct weir_decode *decode, const struct weir_yaml_node *node,
                       const struct weir_config_limit *limit)
 {
@@ -181,75 +149,23 @@ static int keys_check(struct weir_decode *decode, const struct weir_yaml_node *n
     bool calendar = window && limit->spec.align == WEIR_ALIGN_CALENDAR;
     bool leaky = limit->spec.algorithm == WEIR_LEAKY_BUCKET;
     bool hold = leaky && limit->throttle == WEIR_THROTTLE_HOLD;
-    int error = key_needs(decode, node, "missing", limit->key_count > 0, "limits that have a key");
+    int error = weir_key_needs(decode, node, "missing", limit->key_count > 0, "limits that have a key");
     if (!error)
-        error = key_needs(decode, node, "align", window, "algorithm: fixed_window");
+        error = weir_key_needs(decode, node, "align", window, "algorithm: fixed_window");
     if (!error)
-        error = key_needs(decode, node, "tz", calendar, "algorithm: fixed_window with align: calendar");
+        error = weir_key_needs(decode, node, "tz", calendar, "algorithm: fixed_window with align: calendar");
     if (!error)
-        error = key_needs(decode, node, "spread", calendar, "algorithm: fixed_window with align: calendar");
+        error = weir_key_needs(decode, node, "spread", calendar, "algorithm: fixed_window with align: calendar");
     if (!error)
-        error = key_needs(decode, node, "throttle", leaky, "algorithm: leaky_bucket");
+        error = weir_key_needs(decode, node, "throttle", leaky, "algorithm: leaky_bucket");
     if (!error)
-        error = key_needs(decode, node, "lease", limit->spec.algorithm == WEIR_CONCURRENCY, "algorithm: concurrency");
+        error = weir_key_needs(decode, node, "lease", limit->spec.algorithm == WEIR_CONCURRENCY,
+                               "algorithm: concurrency");
     if (!error)
-        error = key_needs(decode, node, "hold_max", hold, "algorithm: leaky_bucket with throttle: hold");
+        error = weir_key_needs(decode, node, "hold_max", hold, "algorithm: leaky_bucket with throttle: hold");
     if (!error)
-        error = key_needs(decode, node, "hold_timeout", hold, "algorithm: leaky_bucket with throttle: hold");
+        error = weir_key_needs(decode, node, "hold_timeout", hold, "algorithm: leaky_bucket with throttle: hold");
     return error;
-}
-
-/* The key that a field of weir_limit_check is written as. */
-static const char *key_of_field(const char *field)
-{
-    static const char *const pairs[][2] = {
-        { "burst", "burst" }, { "spread_ns", "spread" },   { "algorithm", "algorithm" }, { "align", "align" },
-        { "tz", "tz" },       { "mode", "mode" },          { "spread", "spread" },       { "count_mode", "count" },
-        { "lease", "lease" }, { "on_change", "on_change" }
-    };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
-        if (strcmp(pairs[i][0], field) == 0)
-            return pairs[i][1];
-    return "rate"; /* count, period_ns, calendar, calendar_count */
-}
-
-/* A rate has a period; how many at once has none. */
-static int period_check(struct weir_decode *decode, const struct weir_yaml_node *node,
-                        const struct weir_limit_spec *spec)
-{
-    const struct weir_yaml_node *rate = weir_yaml_find(node, "rate");
-    bool concurrency = spec->algorithm == WEIR_CONCURRENCY;
-    if (!rate || (spec->period_ns == 0) == concurrency)
-        return 0;
-    const char *text = rate->value->text.data;
-    if (concurrency)
-        return weir_config_fail(decode->fault, WEIR_EINVAL, rate->value->mark,
-                                "rate \"%.40s\" must be a COUNT, such as 50: how many at once has no period", text);
-    return weir_config_fail(decode->fault, WEIR_EINVAL, rate->value->mark,
-                            "rate \"%.40s\" must be COUNT/PERIOD, such as 100/min, 100/90s or 5/250ms", text);
-}
-
-int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_node *node, uint64_t lease_ns,
-                            struct weir_limit_spec *spec)
-{
-    struct weir_fault fault = { "", "" };
-    bool bucket = spec->algorithm == WEIR_TOKEN_BUCKET || spec->algorithm == WEIR_LEAKY_BUCKET;
-    if (spec->algorithm != WEIR_FIXED_WINDOW || spec->align != WEIR_ALIGN_CALENDAR) {
-        spec->calendar = WEIR_CALENDAR_FIXED;
-        spec->calendar_count = 0;
-    }
-    int error = period_check(decode, node, spec);
-    if (spec->algorithm == WEIR_CONCURRENCY)
-        spec->period_ns = lease_ns;
-    if (!error)
-        error = key_needs(decode, node, "burst", bucket, "token_bucket and leaky_bucket");
-    if (!error)
-        error = weir_limit_check(spec, &fault);
-    if (!error || fault.field[0] == '\0')
-        return error;
-    const char *name = key_of_field(fault.field);
-    const struct weir_yaml_node *key = weir_yaml_find(node, name);
-    return weir_config_fail(decode->fault, error, key ? key->value->mark : node->mark, "%s %s", name, fault.text);
 }
 
 static struct weir_mark key_mark(const struct weir_yaml_node *node, const char *name)

@@ -34,6 +34,10 @@ int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_n
 int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                      void *target); /* struct weir_limit_spec */
 
+/* A key that makes sense with some settings only: it is refused where it is written and these do not fit. */
+int weir_key_needs(struct weir_decode *decode, const struct weir_yaml_node *node, const char *name, bool fits,
+                   const char *needs);
+
 extern const char *const weir_mode_words[];
 extern const char *const weir_missing_words[];
 

@@ -7,6 +7,26 @@
 
 #include "wire/http.h"
 
+bool weir_http_is(struct weir_slice slice, const char *literal)
+{
+    const uint8_t *at = slice.data;
+    for (size_t i = 0; i < slice.size; i++) {
+        uint8_t lower = (uint8_t)(at[i] >= 'A' && at[i] <= 'Z' ? at[i] | 0x20 : at[i]);
+        if (literal[i] == '\0' || lower != (uint8_t)literal[i])
+            return false;
+    }
+    return literal[slice.size] == '\0';
+}
+
+const struct weir_http_header *weir_http_find(const struct weir_http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->header_count; i++) {
+        if (weir_http_is(request->headers[i].name, name))
+            return &request->headers[i];
+    }
+    return NULL;
+}
+
 /* What the callbacks of llhttp fill. */
 struct head {
     struct weir_http_request *request;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No built object reaches upward, and none has a global that can be written. Each is broken once on purpose."""
+"""No built object reaches upward, files call each other in a circle only where it is said why, and none has a global
+that can be written. Each is broken once on purpose."""
 import os
 import pathlib
 import subprocess
@@ -46,6 +47,13 @@ class Planted(unittest.TestCase):
         self.compiled('limits', 'limiter', 'int weir_limiter(void) { return 1; }')
         self.compiled('observe', 'counts', 'extern int weir_limiter(void); int weir_counts(void) { return weir_limiter(); }')
         self.assertEqual(len(objects.check(self.root)), 1)
+
+    def test_files_that_call_each_other(self):
+        self.compiled('wire', 'one', 'extern int weir_two(void); int weir_one(void) { return weir_two(); }')
+        self.compiled('wire', 'two', 'extern int weir_three(void); int weir_two(void) { return weir_three(); }')
+        self.compiled('wire', 'three', 'extern int weir_one(void); int weir_three(void) { return weir_one(); }')
+        self.compiled('wire', 'four', 'extern int weir_one(void); int weir_four(void) { return weir_one(); }')
+        self.assertEqual(objects.check(self.root), ['wire: one three two: call each other, and nobody says why'])
 
     def test_globals_that_can_be_written(self):
         self.compiled('core', 'globals', 'int weir_shared; static int hidden = 7;\n'
