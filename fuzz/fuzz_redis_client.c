@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "limits/redis/cluster.h"
-#include "limits/redis/give_back.h"
+#include "limits/redis/roll_back.h"
 #include "limits/redis/sentinel.h"
 
 #define LINKS_MAX 8
@@ -107,7 +107,7 @@ static void hear(struct weir_redis_engine *engine, const uint8_t **data, size_t 
         weir_redis_cluster_tick(engine, later_ns);
     else if (engine->settings.topology == WEIR_REDIS_SENTINEL)
         weir_redis_sentinel_tick(engine, later_ns);
-    weir_redis_give_back_tick(engine, later_ns);
+    weir_redis_roll_back_tick(engine, later_ns);
     uv_run(engine->loop, UV_RUN_NOWAIT);
 }
 

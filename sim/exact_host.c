@@ -2,8 +2,9 @@
  *
  * exact as a server runs it: the bytes of the script's calls and what becomes of its replies (limits/redis/script.h),
  * the breaker, the fallback (limits/fallback.h), and the newest definitions of limits through the engine. What
- * serve/ask.c and limits/redis/request.c do between them is here in short: one key, or two limits at once, in one slot.
- * A quarter of the runs refuse while the engine is away (on_failure: closed), the others decide by their shares. */
+ * limits/transaction.c and limits/redis/request.c do between them is here in short: one key, or two limits at once, in
+ * one slot. A quarter of the runs refuse while the engine is away (on_failure: closed), the others decide by their
+ * shares. */
 #include <stdlib.h>
 
 #include "base/assert.h"

@@ -19,7 +19,7 @@ extern const struct weir_sim_mode weir_sim_exact_host;
 
 /* By its name; NULL if there is none. */
 const struct weir_sim_mode *weir_sim_mode_find(const char *name);
-/* All of them, in the order of the table in semantics.md, then the hosts; NULL beyond the last. */
+/* All of them, in the order of the table in docs/sharing.md, then the hosts; NULL beyond the last. */
 const struct weir_sim_mode *weir_sim_mode_at(size_t index);
 
 #endif

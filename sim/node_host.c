@@ -175,8 +175,8 @@ static uint32_t calm_ppm(const struct weir_sim_plan *plan)
     return (uint32_t)weir_mul_div(600000, weir_min_u64(4 * fill_ns, wait_ns), wait_ns);
 }
 
-/* What nodes hold when a fixed window closes is not spent, and so not used (semantics.md: under-use is at most what is
- * unspent and forfeited). A chunk is what a node is asked for in a third of the ttl T; of that it can spend what it is
+/* What nodes hold when a fixed window closes is not spent, and so not used (under-use is at most what is unspent and
+ * forfeited). A chunk is what a node is asked for in a third of the ttl T; of that it can spend what it is
  * asked for in nine tenths of the period p (the last tenth of a hold is its margin): 2.7 p / T of it, if that is less
  * than all. For example 131 per 0.5 s, 38 nodes, T 1.84 s: 21 requests a second and node, chunks of 13 units, so that
  * ten nodes hold all, and each spends at most 9 of its 13. The ledger had all 131 given out at every close, and 43 to

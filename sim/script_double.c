@@ -11,7 +11,7 @@
 #include "core/limit/ticks.h"
 #include "limits/redis/value.h"
 
-#define MARGIN_NS WEIR_NS_PER_SECOND /* as plain.lua has it */
+#define MARGIN_NS WEIR_NS_PER_SECOND /* as limits/redis/plain.lua has it */
 
 struct op {
     struct weir_sim_script_value *stored;

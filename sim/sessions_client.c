@@ -76,7 +76,7 @@ static void again(struct sessions *sessions, struct sessions_client *client)
 {
     sessions->result->retries++;
     if (client->library && client->saw_count > 0)
-        forget(client); /* it asks the primary, or is told LOST (session_lead.c): it begins anew here */
+        forget(client); /* it asks the primary, or is told LOST (sessions/session_lead.c): it begins anew here */
     client->saw_count = 0;
     client->server = SESSIONS_NOBODY;
     client->checked = false;

@@ -3,7 +3,7 @@
  * The state of the fallbacks, in two arrays: one has each limit's outages, the other the keys that have used some of
  * their share, each with the time at which its bucket is full again. Keys lie in sets of eight places, found by the
  * key's hash, and a newcomer takes the place of its set that is free soonest. The bucket's arithmetic is in core/limit.
- * Called by requests (src/serve/ask.c and ask_part.c), and by src/serve/bound.c, which shows the overshoot. */
+ * Called by requests (transaction.c and transaction_part.c), and by serve/bound.c, which shows the overshoot. */
 #include "limits/fallback.h"
 
 #include <pthread.h>

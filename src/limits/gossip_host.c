@@ -3,7 +3,7 @@
  * The keys and the decisions of the gossip host; its datagrams are in gossip_talk.c, the arithmetic in
  * core/share/gossip.c. A hash table finds a key; an array of all keys is searched, a part at a time, for a fresh one to
  * evict. A reload moves each key to the limit that replaces its own: the same override, else the limit of the same
- * name. Called by requests (src/serve/ask_part.c) and by src/serve/gossip.c, which has the socket. */
+ * name. Called by requests (transaction_part.c) and by serve/gossip.c, which has the socket. */
 #include "limits/gossip_host.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Each event of a key (a reservation, its end, a reply, a time that has come) is a step of the key's state machine
- * (share_key.c). The host then does what the step asks for: it sends an ask, and sets when the key is woken. A reply
- * wakes the requests that wait for the key. How many asks may be under way follows the engine: one more for each prompt
- * reply, one less for a slow one, half as many after a failure. A key that leaves the table is settled outside of it,
- * for about ten seconds at most. Called by serve/sharer.c, ask.c and ask_part.c. */
+ * (share_step.c). The host then does what the step asks for: it sends an ask, and sets when the key is woken. A reply
+ * wakes the requests that wait for the key. How many asks may be under way follows the engine: one more for each
+ * prompt reply, one less for a slow one, half as many after a failure. A key that leaves the table is settled outside
+ * of it, for about ten seconds at most. Called by serve/sharer.c and, for requests, by transaction.c and
+ * transaction_part.c. */
 #include "limits/share_host.h"
 
 #include <stdlib.h>

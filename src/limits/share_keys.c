@@ -3,7 +3,7 @@
  * A hash table with chains. The keys in it are in one of two lists by last use, idle or active. Keys that left it are
  * in a third list and stay in their chains, so that they can return as they are. In the heap of wake-up times a key's
  * time may be too early, never too late; when it has come, it is corrected. Called by share_host.c. The steps of a key
- * are in share_key.c. */
+ * are in share_step.c. */
 #include "limits/share_keys.h"
 
 #include <stdlib.h>

@@ -5,9 +5,10 @@
  * manager's, manager.h), so that while one batch is being made durable the next one gathers: group commit by itself.
  * Only `quick` may be called from others, at any time between opening and destroy.
  *
- * Every engine: tokens of a name strictly increase (semantics.md, "Locks"); a grant is durable before apply returns; an
- * op of which it cannot say whether it was done is WEIR_EUNKNOWN, never granted nor denied; one that was certainly not
- * done is WEIR_EDOWN. A renewal is accepted only while the lease has not ended, by the engine's own clock. */
+ * Every engine: tokens of a name strictly increase (docs/semantics-tests.md, "Locks"); a grant is durable before apply
+ * returns; an op of which it cannot say whether it was done is WEIR_EUNKNOWN, never granted nor denied; one that was
+ * certainly not done is WEIR_EDOWN. A renewal is accepted only while the lease has not ended, by the engine's own
+ * clock. */
 #ifndef WEIR_LOCKS_ENGINE_H
 #define WEIR_LOCKS_ENGINE_H
 

@@ -2,7 +2,7 @@
  *
  * The SQL, the writer of a batch and the reader of its answers. The statement weir_acquire reads, decides and writes in
  * one step, under the row's lock and by the server's clock. Called by postgres.c for batches, and by postgres_run.c and
- * postgres_table.c for new connections and raises; the text is sent by postgres_link.c. */
+ * postgres_table.c for new connections and raises; the text is sent by net/postgres_link.c. */
 #include "locks/postgres_text.h"
 
 #include <inttypes.h>

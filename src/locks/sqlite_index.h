@@ -56,7 +56,7 @@ void weir_sqlite_index_return(struct weir_sqlite_index *index, struct weir_sqlit
 /* Of those on the dirty list, none written, the ones held by nobody are freed. */
 void weir_sqlite_index_forget(struct weir_sqlite_index *index);
 
-/* The number of `owner` for permits.h: equal to the holder's exactly if the bytes are. */
+/* The number of `owner` for core/lease/permits.h: equal to the holder's exactly if the bytes are. */
 uint64_t weir_sqlite_entry_holder(const struct weir_sqlite_entry *entry, struct weir_slice owner);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A statement is sent by libpq's asynchronous calls; then poll() waits for the connection's socket until the deadline.
- * A connection that blocks is made non-blocking for that time. Called in sessions/ by
- * shown.c, settle.c, branch_table.c, link.c and poller.c, and by cli/reads_link.c, which have the statements. An
- * application's own query is sent in sessions/link_query.c. */
+ * A connection that blocks is made non-blocking for that time. Called by sessions/shown.c, settle.c, branch_table.c,
+ * link.c and poller.c, and by cli/reads_link.c, which have the statements. An application's own query is sent in
+ * sessions/link_query.c. */
 #include "net/postgres_ask.h"
 
 #include <errno.h>

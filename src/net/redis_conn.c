@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replies come in the order of the commands, so each reply is the oldest call's. Calls are written only while less than
- * 64 KiB wait for the socket; one that is not written can be taken back. When the connection closes, the count of bytes
- * that the socket took tells which calls the server cannot have had whole. Called by server.c and
- * request.c of limits/redis; the socket is in redis_link.c, the parser in redis_reply.c. */
+ * Replies come in the order of the commands, so each reply is the oldest call's. Calls are written only while less
+ * than 64 KiB wait for the socket; one that is not written can be taken back. When the connection closes, the count of
+ * bytes that the socket took tells which calls the server cannot have had whole. Called by limits/redis/server.c and
+ * request.c; the socket is in redis_link.c, the parser in redis_reply.c. */
 #include "net/redis_conn.h"
 
 #include <errno.h>

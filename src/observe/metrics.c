@@ -2,7 +2,7 @@
  *
  * Each loop has its counters in pages of 256 slots, which it makes when it needs the first slot of one; a reader adds
  * the loops up. Names have a hash table under a mutex, and are looked up when rules are loaded. Counted by
- * serve/decide.c, ask.c and resp_throttle.c; read by serve/http_metrics.c, http_limits.c and watch_look.c. */
+ * serve/decide.c, shared.c and resp_throttle.c; read by serve/http_metrics.c, http_limits.c and watch_look.c. */
 #include "observe/metrics.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * Goes through the keys of a mapping and calls the reader of each key's field with the place in the struct that it
  * sets. A fault is written to the current place in a list, and weir_decode_goes_on moves on to the next place, so that
  * several faults of one file are reported. Sizes and durations are parsed in units.c, addresses in address.c. Called by
- * config.c and by the files that end in _decode.c. */
+ * config.c and by the files whose names end in "_decode". */
 #include "rules/decode.h"
 
 #include <inttypes.h>

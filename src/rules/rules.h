@@ -39,9 +39,9 @@ struct weir_attribute {
     struct weir_slice value;
 };
 
-/* A limit, or an override of it, as compiled; lives as long as its set. */
 #define WEIR_RULE_THROTTLE UINT32_MAX /* as an index: CL.THROTTLE, which no file defines */
 
+/* A limit, or an override of it, as compiled; lives as long as its set. */
 struct weir_rule {
     weir_limit_id id;
     uint32_t index;      /* of the limit, 0 to weir_rules_count() - 1 in the order of the file; overrides share it */
@@ -80,8 +80,9 @@ struct weir_match {
     size_t steps; /* look-ups and comparisons it took */
     struct weir_charge charges[WEIR_CHARGES_MAX];
     const struct weir_rule *rules[WEIR_CHARGES_MAX];
-    size_t remote_count; /* of them, those with rules[i]->remote: charges[i] has a cost, but no `limit` and no `key` */
-    struct weir_remote_key remote_keys[WEIR_CHARGES_MAX]; /* [i] of charge i, only where rules[i]->remote */
+    /* Of them, those with rules[i]->limit.remote: charges[i] has a cost, but no `limit` and no `key`. */
+    size_t remote_count;
+    struct weir_remote_key remote_keys[WEIR_CHARGES_MAX]; /* [i] of charge i, only where rules[i]->limit.remote */
 };
 
 /* Compiles the limits of `config` and defines them in `limiter`, all or nothing. `config` may be destroyed afterwards,

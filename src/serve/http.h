@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTTP/1.1 on the frame: POST /v1/check, GET /v1/auth, /healthz, /readyz, /metrics. docs/http.md says what they do. */
+ * HTTP/1.1 on the frame: checks, locks, sessions, and what operators look at. docs/http.md says what each path does. */
 #ifndef WEIR_SERVE_HTTP_H
 #define WEIR_SERVE_HTTP_H
 

@@ -2,7 +2,7 @@
  *
  * One text stands for all permits that a request took: they have the same number, and those of limits in shadow come
  * last. The server keeps no list of them: the text (wire/permit.c) has the keys, and the limiter has the leases. Called
- * by http_check.c, http_permit.c and resp_check.c, and by hold_wait.c and ask_part.c, which also undo charges here. */
+ * by http_check.c, http_permit.c and resp_check.c, and by hold_wait.c, when a held request is answered. */
 #include "serve/permit.h"
 
 #include <sys/random.h>

@@ -9,7 +9,7 @@
 #include "serve/permit.h"
 #include "wire/resp.h"
 
-#define WEIR_RESP_BATCH 64       /* CL.THROTTLE commands decided together; more adds nothing (performance.md) */
+#define WEIR_RESP_BATCH 64       /* CL.THROTTLE commands decided together; more adds nothing */
 #define WEIR_RESP_QUEUE_MAX 1024 /* commands between MULTI and EXEC */
 #define WEIR_RESP_QUEUE_BYTES_MAX ((size_t)256 << 10)
 #define WEIR_RESP_NAME_MAX 64 /* CLIENT SETNAME */

@@ -101,7 +101,7 @@ void weir_session_work_decide(struct weir_session_ask *ask, const struct weir_sn
 /* Its answer is final: counts it. */
 void weir_session_work_count(struct weir_session_ask *ask);
 
-/* For users.h: what the primary shows now. context: the service. */
+/* For sessions/users.h: what the primary shows now. context: the service. */
 int weir_session_newest(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token,
                         uint64_t *ret_changes);
 

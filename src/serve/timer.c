@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The timerfd is armed, with an absolute time, for the first timer of the heap (base/due.c). Stopping that timer leaves
- * it armed: it may fire once with nothing due. Called by ask.c, hold_wait.c and sharer.c; timeouts of connections are
- * not here but in conn.c. */
+ * The timerfd is armed, with an absolute time, for the first timer of the heap (base/due.c). Stopping that timer
+ * leaves it armed: it may fire once with nothing due. Called by shared.c, hold_wait.c and sharer.c; timeouts of
+ * connections are not here but in conn.c. */
 #include "serve/timer.h"
 
 #include <errno.h>

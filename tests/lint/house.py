@@ -34,6 +34,8 @@ C_NAMES = ('.c', '.h', '.cc', '.cpp')
 TEXT_NAMES = C_NAMES + ('.py', '.sh', '.js', '.mjs', '.cjs', '.go', '.rs', '.lua')
 HEAD = re.compile(r'/\* SPDX-License-Identifier: [\w.-]+\n \*\n \* \S')
 TAG = re.compile(r'^struct (weir_\w+) \{', re.M)
+COMMENT = re.compile(r'/\*.*?\*/', re.S)
+FILE_NAME = re.compile(r'(?<![\w./<-])((?:[\w-]+/)*[\w-]+\.(?:c|h|lua|md))\b(?![\w(]|\.\w)')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # Opens a block at the start of a line, but is no function: a type, data, an extern block, a macro.
 NO_FUNCTION = re.compile(r'^(?:\s|#|//|/\*|\*|\}|(?:typedef\s+)?(?:struct|enum|union)\s*\w*\s*\{|extern\s+"C"|.*=)')
@@ -178,6 +180,26 @@ def check_marks(relative, text):
     return found
 
 
+def check_named(texts, paths):
+    """Files that comments name and that are not there. A name without a folder is of the comment's own, of the one
+    above or below, or of a folder that stands before it in the same comment. `texts`: {path: text}, `paths`: all."""
+    found, by_name = [], {}
+    for path in paths:
+        by_name.setdefault(path.rsplit('/', 1)[-1], []).append(path.rsplit('/', 1)[0])
+    for path, text in texts.items():
+        own = path.rsplit('/', 1)[0]
+        for comment in COMMENT.finditer(text):
+            near = {own, own.rsplit('/', 1)[0]}
+            for match in FILE_NAME.finditer(comment[0]):
+                folder, _, name = match[1].rpartition('/')
+                there = [at for at in by_name.get(name, []) if not folder or at == folder or at.endswith(f'/{folder}')]
+                near |= set(there) if folder else set()
+                if not any(folder or at in near or at.startswith(f'{own}/') for at in there):
+                    line = text.count('\n', 0, comment.start() + match.start()) + 1
+                    found.append(f'{path}:{line}: names {match[1]}, which is not there')
+    return found
+
+
 def check_tags(defined):
     """A struct's name means one thing in the whole house. `defined`: (tag, path:line) of each definition."""
     found, first = [], {}
@@ -226,6 +248,7 @@ def check(root):
     found = []
     graph = {}
     tags = []
+    texts = {}
     for path, relative in files(root):
         text = path.read_text(encoding='utf-8')
         found += check_sizes(relative, text) + check_marks(relative, text)
@@ -233,6 +256,7 @@ def check(root):
             continue
         found += check_includes(relative, text)
         if relative.startswith(('src/', 'include/', 'sim/')):
+            texts[relative] = text
             tags += [(match[1], f'{relative}:{text.count(chr(10), 0, match.start()) + 1}')
                      for match in TAG.finditer(text)]
         if relative.startswith(('src/', 'include/')):
@@ -240,7 +264,9 @@ def check(root):
                                if (root / base / name).is_file()]
     for node, below in graph.items():
         graph[node] = [b for b in below if b in graph]
-    return found + check_cycles(graph) + check_tags(tags)
+    paths = [str(path.relative_to(root)) for folder in (*FOLDERS, 'docs', 'deploy', 'proofs')
+             for path in (root / folder).rglob('*.*')]
+    return found + check_cycles(graph) + check_tags(tags) + check_named(texts, paths)
 
 
 def main():

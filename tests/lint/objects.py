@@ -21,7 +21,7 @@ EXPLAINED = {
         'limit.c asks the algorithm, and an algorithm that keeps times asks limit.c whether the clock has jumped',
     'core: session_health session_health_branch':
         "a standby is on the branch of the primary whose timeline it receives; who that is, all servers' states say",
-    'limits: cluster give_back inspect mark note redis request sentinel server':
+    'limits: cluster inspect mark note redis request roll_back sentinel server':
         'callbacks of one event loop: a server that answers moves requests, and requests find out about servers',
     'locks: etcd etcd_op': 'each answer to an operation tells how far the store is, and may mean that it has gone back',
     'serve: conn conn_socket hold_wait loop permit shared sharer':

@@ -119,6 +119,18 @@ class Planted(unittest.TestCase):
         self.expect('src/wire/twice.h', 'struct weir_limit_spec is another one in include/weir/limit.h',
                     'struct weir_limit_spec {\n    int x;\n};\n')
 
+    def test_a_file_that_is_not_there(self):
+        self.plant('src/serve/planted_there.c', SPDX)
+        self.plant('src/client/planted_other.c', SPDX)
+        named = '/* Called by %s. */\n'
+        for i, name in enumerate(('planted_there.c', 'serve/planted_there.c', 'src/client/planted_other.c')):
+            self.nothing(f'src/serve/planted_{i}.c', named % name)
+        for i, name in enumerate(('planted_gone.c', 'planted_other.c', 'wire/planted_there.c')):
+            path = f'src/serve/planted_bad_{i}.c'
+            self.plant(path, SPDX + named % name)
+            self.assertEqual([line for line in self.found() if line.startswith(path)],
+                             [f'{path}:4: names {name}, which is not there'])
+
     def test_cycle(self):
         self.plant('src/wire/planted_c.h', SPDX + '#include "wire/planted_a.h"\n')
         self.plant('src/wire/planted_a.h', SPDX + '#include "wire/planted_b.h"\n')

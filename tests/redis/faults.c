@@ -224,7 +224,7 @@ static void request_ids(struct server *server)
         weir_script_call_init(&back, &request, "faults", NOW_NS);
         memcpy(back.id, id, sizeof id);
         weir_script_call_add(&back, 0);
-        weir_script_call_give_back(&back, server->sha1, false);
+        weir_script_call_roll_back(&back, server->sha1, false);
         server_run(server, &calls, 1, &status);
         weir_script_call_deinit(&back);
         op.units = 0;
@@ -241,7 +241,7 @@ static void request_ids(struct server *server)
     weir_script_call_init(&back, &request, "faults", NOW_NS);
     memcpy(back.id, late, sizeof late);
     weir_script_call_add(&back, 0);
-    weir_script_call_give_back(&back, server->sha1, false);
+    weir_script_call_roll_back(&back, server->sha1, false);
     server_run(server, &calls, 1, &status);
     weir_script_call_deinit(&back);
     check(status == 0, "a give back that overtook its charge");

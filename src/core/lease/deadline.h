@@ -6,7 +6,7 @@
  * 10, 500 ms), covers clocks that run at different rates. Times are of the holder's own monotonic clock, which counts
  * while the machine sleeps (CLOCK_BOOTTIME).
  *
- * Source: semantics.md, "Locks"; Gray and Cheriton, "Leases", SOSP 1989, section 5. */
+ * Source: docs/semantics-tests.md, "Locks"; Gray and Cheriton, "Leases", SOSP 1989, section 5. */
 #ifndef WEIR_CORE_LEASE_DEADLINE_H
 #define WEIR_CORE_LEASE_DEADLINE_H
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * core/lease: permits with leases. At most n permits of one name are out at once; each has a holder, a number and an
- * end. A lock is n = 1; a concurrency limit is n > 1. Whoever crashes gives its permit back by letting the lease end.
+ * Who holds what until when: what decides the locks of the embedded engine. At most n permits of one name are out at
+ * once; each has a holder, a number and an end. A lock is n = 1. Whoever crashes gives its permit back by letting the
+ * lease end.
  *
  * Pure: state, what happened and the time go in; the state moves forward or is left; no clock, no memory of its own.
- * The same lines decide the embedded lock engine and the simulator. Concurrency limits, in slots of a table, are
- * decided by core/limit/concurrency.c, which a test holds against these.
+ * The same lines decide locks over SQLite (locks/sqlite.c) and in the simulator. The permits of concurrency limits are
+ * decided elsewhere, in slots of a table (core/limit/concurrency.c), which a test holds against these with n > 1.
  *
  *     weir_permits_take     granted (a new number, or the same one for a holder that asks again), or held
  *     weir_permits_renew    a longer lease for one who holds it still; the number stays. Never after its end.

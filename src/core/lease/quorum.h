@@ -6,9 +6,9 @@
  * fenced) and R + W > N (a read meets the last acknowledged write). Each read carries the token and raises the mark at
  * the replica that it reads, as each write does: else an older holder's write is completed at replicas that were read
  * before it came and that the install did not reach, though both sums hold (proofs/quorum.pml, PLAIN_READ). A replica
- * refuses (WEIR_EFENCED) what carries a token below its mark. Values are ordered by (token, sequence); the new
- * holder writes back what it read under its own token before its first write, else an older holder's unacknowledged
- * value can come back later. Source: semantics.md, "Locks"; Attiya, Bar-Noy and Dolev, "Sharing memory robustly in
+ * refuses (WEIR_EFENCED) what carries a token below its mark. Values are ordered by (token, sequence); the new holder
+ * writes back what it read under its own token before its first write, else an older holder's unacknowledged value can
+ * come back later. Source: docs/semantics-tests.md, "Locks"; Attiya, Bar-Noy and Dolev, "Sharing memory robustly in
  * message-passing systems", 1995; BookKeeper's ledger recovery. */
 #ifndef WEIR_CORE_LEASE_QUORUM_H
 #define WEIR_CORE_LEASE_QUORUM_H

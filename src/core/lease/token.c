@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokens as text: weir/fence.h. */
+ * Tokens as text: weir/fence.h. How a token comes to be is in permits.c (the number) and incarnation.c. */
 #include "base/assert.h"
 #include "weir/fence.h"
 

@@ -9,8 +9,8 @@
  * standby has received another position than it counts as replayed, what was seen there is its replay position with
  * that bit.
  *
- * Source: semantics.md, "Sessions"; Terry et al., "Session Guarantees for Weakly Consistent Replicated Data", 1994;
- * docs/reads.md on what of PostgreSQL this rests. */
+ * Source: docs/semantics-tests.md, "Sessions"; Terry et al., "Session Guarantees for Weakly Consistent Replicated
+ * Data", 1994; docs/reads.md on what of PostgreSQL this rests. */
 #ifndef WEIR_CORE_SESSION_PLACE_H
 #define WEIR_CORE_SESSION_PLACE_H
 

@@ -2,7 +2,7 @@
  *
  * Units are counted by where they stand: spent or set aside ahead of the engine, granted by it (`pocket`), set aside of
  * that (`reserved`). A step lets time pass, handles one event, and says whether an ask is due. Called by
- * limits/share_key.c and sim/node_host.c; the engine's side is ledger.c. */
+ * limits/share_step.c and sim/node_host.c; the engine's side is ledger.c. */
 #include "core/share/batched.h"
 
 #include "base/checked.h"

@@ -2,7 +2,7 @@
  *
  * A step lets time pass, handles one event, and says what is to be asked, as in batched.c. Units go from the grant to
  * `pocket`, to `reserved`, to `spent`; at the deadline a new stint begins if anything is held or owed. Called by
- * limits/share_key.c and sim/node_host.c; the engine's side is ledger.c. */
+ * limits/share_step.c and sim/node_host.c; the engine's side is ledger.c. */
 #include "core/share/leased.h"
 
 #include "base/checked.h"
@@ -101,8 +101,8 @@ static void pass_time(struct weir_leased *key, const struct weir_leased_options 
 
 /* ---- asking ---- */
 
-/* How much to have: what is spent in a third of the ttl, but of what remains no more than a quarter, so that one node
- * does not take all. A burst is followed as it grows. */
+/* How much to have: what is spent in a third of the ttl, but of what remains no more than a quarter, so that one loop
+ * of one node does not take all. A burst is followed as it grows. */
 static uint64_t chunk_of(const struct weir_leased *key, const struct weir_leased_options *options)
 {
     uint64_t remaining = options->capacity;

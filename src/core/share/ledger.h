@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ledger: the engine's side of one shared key. Every engine that stores keys for many nodes does exactly this (the
- * redis engine as a script, tested against this code operation by operation); the simulator uses it as it is.
+ * The ledger: the engine's side of one shared key. Every engine that stores keys for many nodes does exactly this. In
+ * Redis a script decides what is plain, tested against this code operation by operation. Asks, and keys of which
+ * somebody holds units, are computed by this code on the node that asked, and stored if nobody was faster
+ * (limits/redis/script_core.c). The simulator uses it as it is.
  *
  * A ledger is a key's state (core/limit) plus what nodes hold: chunks of units taken in advance. What is held counts as
  * used. Only a node's own word returns units. What is held beyond its time is forfeited: it is charged as of its

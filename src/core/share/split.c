@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Divides, and gives the first `units % nodes` nodes one more. Called when rules are compiled (rules/compile.c,
- * sharing_decode.c), for CL.THROTTLE (serve/cell.c), and by serve/ask_part.c, which divides a node's slack among its
- * event loops. */
+ * sharing_decode.c), for CL.THROTTLE (serve/cell.c), and by limits/transaction_part.c, which divides a node's slack
+ * among its event loops. */
 #include "core/share/split.h"
 
 #include "base/assert.h"

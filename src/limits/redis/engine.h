@@ -4,7 +4,7 @@
  *
  *     redis.c      the engine behind remote.h; one turn of the loop, one tick
  *     request.c    a request: split by slots, sent, answered or timed out; redirects
- *     give_back.c  slots that charged for a request that was not admitted
+ *     roll_back.c  slots that charged for a request that was not admitted
  *     server.c     one server: connect, greet, breathe, back off; its breaker, its in-flight window
  *     mark.c       whether a server has lost what it had said
  *     inspect.c    what should be mended there: rights, evictions
@@ -113,7 +113,7 @@ uint64_t weir_redis_random(struct weir_redis_engine *engine);
 /* A time from ns / 2 to ns. */
 uint64_t weir_redis_jitter(struct weir_redis_engine *engine, uint64_t ns);
 
-/* "HOST:PORT: text", kept for operators. `where` and `code`'s owner may be NULL. */
+/* "HOST:PORT: text", kept for operators. `server` may be NULL: then the text alone. */
 void weir_redis_error(struct weir_redis_engine *engine, const struct weir_redis_server *server, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "limits/redis/cluster.h"
-#include "limits/redis/give_back.h"
 #include "limits/redis/inspect.h"
 #include "limits/redis/note.h"
 #include "limits/redis/request.h"
+#include "limits/redis/roll_back.h"
 #include "limits/redis/sentinel.h"
 #include "net/redis_tls.h"
 
@@ -83,7 +83,7 @@ static void on_tick(uv_timer_t *tick)
         weir_redis_cluster_tick(engine, now_ns);
     else if (engine->settings.topology == WEIR_REDIS_SENTINEL)
         weir_redis_sentinel_tick(engine, now_ns);
-    weir_redis_give_back_tick(engine, now_ns);
+    weir_redis_roll_back_tick(engine, now_ns);
 }
 
 /* ---- what operators see ---- */
@@ -157,7 +157,7 @@ static void close_engine(struct weir_remote *remote)
         if (engine->servers[i])
             weir_redis_server_destroy(engine->servers[i]);
     }
-    weir_redis_give_back_end(engine);
+    weir_redis_roll_back_end(engine);
     weir_redis_tell_finished(engine);
     uv_close((uv_handle_t *)&engine->turn, on_closed);
     uv_close((uv_handle_t *)&engine->tick, on_closed);

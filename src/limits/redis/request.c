@@ -2,7 +2,7 @@
  *
  * Requests under way lie in a list by deadline, and one timer is set for the first. At the deadline a group that was
  * not written is taken back (WEIR_EDOWN); one that was written is WEIR_EUNKNOWN, and stays until its late reply.
- * Called through the engine's operations (redis.c) by src/serve/ask.c and limits/share_host.c; net/redis_conn.c
+ * Called through the engine's operations (redis.c) by limits/transaction.c and share_host.c; net/redis_conn.c
  * brings the replies, and script.c writes what is asked. */
 #include "limits/redis/request.h"
 
@@ -12,8 +12,8 @@
 
 #include "base/assert.h"
 #include "limits/redis/cluster.h"
-#include "limits/redis/give_back.h"
 #include "limits/redis/mark.h"
+#include "limits/redis/roll_back.h"
 #include "limits/redis/slot.h"
 
 #define HOPS_MAX 5
@@ -140,7 +140,7 @@ static void settle(struct weir_redis_work *work, int status)
     for (struct weir_redis_group *group = work->groups; refused && group; group = group->next) {
         bool charged = group->status == 0 && weir_script_call_admits(&group->script);
         if (charged || group->status == WEIR_EUNKNOWN)
-            weir_redis_give_back(group, never);
+            weir_redis_roll_back(group, never);
     }
 }
 

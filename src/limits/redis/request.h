@@ -2,7 +2,7 @@
  *
  * Requests under way. Each is split into groups, one for each cluster slot that its keys lie in (without a cluster:
  * one), and each group is one call of the script. A DECIDE of several groups is all or nothing by its request id: what
- * a group charged while another refused or failed is given back (give_back.h).
+ * a group charged while another refused or failed is given back (roll_back.h).
  *
  * A group waits here until the server's in-flight window (core/breaker/flight.h) has room, and is not sent at all if it
  * could only be answered after its deadline. */

@@ -2,7 +2,7 @@
  *
  * Writes the arguments of EVALSHA into one piece of memory: the keys, then ARGV[1] as in layout.h. If a call only
  * decides or peeks at plain buckets, it is marked, so that the short part of the script (plain.lua) may decide it.
- * Called by request.c and give_back.c, and by the simulator. The reply is read in script_decode.c, the rare cases are
+ * Called by request.c and roll_back.c, and by the simulator. The reply is read in script_decode.c, the rare cases are
  * computed in script_core.c, and the script itself is in the .lua files. */
 #include "limits/redis/script.h"
 
@@ -226,7 +226,7 @@ int weir_script_call_encode(struct weir_script_call *call, const char *sha1)
     return error;
 }
 
-int weir_script_call_give_back(struct weir_script_call *call, const char *sha1, bool never)
+int weir_script_call_roll_back(struct weir_script_call *call, const char *sha1, bool never)
 {
     bool kept[WEIR_CHARGES_MAX];
     weir_assert(call->id[0] != 0 || call->id[1] != 0);

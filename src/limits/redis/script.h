@@ -18,7 +18,7 @@
  * takes two rounds: the first brings the state, core computes, the second writes it if nobody was faster.
  *
  * Requests over several slots: one call per slot, each with the request's id. A slot whose call charged while another
- * refused gets weir_script_call_give_back: it refunds once, however often it comes, and a charge that comes after it
+ * refused gets weir_script_call_roll_back: it refunds once, however often it comes, and a charge that comes after it
  * (from a connection that was slow) is refused.
  *
  * Every key has an expiry, set in the same step: no kill leaves an immortal key. The keys of a call lie in one slot:
@@ -67,7 +67,7 @@ struct weir_script_call {
     bool whole, charges; /* what is to be written makes the request done, and charged */
     bool answered, gives_back;
 
-    /* What to send; valid until the next encode, give_back or deinit. */
+    /* What to send; valid until the next encode, roll_back or deinit. */
     int argc;
     const char *argv[WEIR_SCRIPT_ARGS_MAX];
     size_t sizes[WEIR_SCRIPT_ARGS_MAX];
@@ -106,7 +106,7 @@ bool weir_script_call_admits(const struct weir_script_call *call);
  * does, and needs neither the request nor its ops afterwards, so the call may be kept and sent until a reply comes.
  * The verdicts become those from before the charge. Limits that count attempts keep what was charged unless `never`
  * (the refusing slot says a wait without end). */
-int weir_script_call_give_back(struct weir_script_call *call, const char *sha1, bool never);
+int weir_script_call_roll_back(struct weir_script_call *call, const char *sha1, bool never);
 
 /* Fills request->decision from the verdicts of all ops (DECIDE and PEEK). */
 void weir_script_finish(struct weir_remote_request *request);

@@ -3,7 +3,7 @@
  * A give-back is a group (request.h) without a request. It takes over the script's call of the group that charged,
  * because that group may still wait for its late reply. It is sent again on the engine's tick until the server
  * confirms, or for as long as a server remembers a request's id. Begun by request.c; redis.c calls the tick. */
-#include "limits/redis/give_back.h"
+#include "limits/redis/roll_back.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,12 +64,12 @@ static struct weir_redis_group *successor(struct weir_redis_group *group)
     return made;
 }
 
-void weir_redis_give_back(struct weir_redis_group *group, bool never)
+void weir_redis_roll_back(struct weir_redis_group *group, bool never)
 {
     struct weir_redis_engine *engine = group->engine;
     uint64_t now_ns = uv_hrtime();
     bool room = engine->givings < WEIR_REDIS_GIVE_BACKS_MAX;
-    if (weir_script_call_give_back(&group->script, engine->sha1, never) || !room || !(group = successor(group))) {
+    if (weir_script_call_roll_back(&group->script, engine->sha1, never) || !room || !(group = successor(group))) {
         engine->stats.given_back_lost++;
         return;
     }
@@ -83,7 +83,7 @@ void weir_redis_give_back(struct weir_redis_group *group, bool never)
         later(group);
 }
 
-void weir_redis_give_back_tick(struct weir_redis_engine *engine, uint64_t now_ns)
+void weir_redis_roll_back_tick(struct weir_redis_engine *engine, uint64_t now_ns)
 {
     struct weir_redis_group *group = engine->giving;
     engine->giving = NULL;
@@ -104,7 +104,7 @@ void weir_redis_give_back_tick(struct weir_redis_engine *engine, uint64_t now_ns
     }
 }
 
-void weir_redis_give_back_end(struct weir_redis_engine *engine)
+void weir_redis_roll_back_end(struct weir_redis_engine *engine)
 {
     while (engine->giving) {
         struct weir_redis_group *group = engine->giving;

@@ -2,15 +2,15 @@
  *
  * What one slot charged for a request that another slot refused, or that was not answered in time, is given back by the
  * request's id: again and again until the server confirms, or no longer remembers the id. */
-#ifndef WEIR_LIMITS_REDIS_GIVE_BACK_H
-#define WEIR_LIMITS_REDIS_GIVE_BACK_H
+#ifndef WEIR_LIMITS_REDIS_ROLL_BACK_H
+#define WEIR_LIMITS_REDIS_ROLL_BACK_H
 
 #include "limits/redis/request.h"
 
 /* The group's charge, if there was one or will be, is to be undone; before the request is done. `never`: see
- * weir_script_call_give_back. */
-void weir_redis_give_back(struct weir_redis_group *group, bool never);
-void weir_redis_give_back_tick(struct weir_redis_engine *engine, uint64_t now_ns);
-void weir_redis_give_back_end(struct weir_redis_engine *engine); /* those that wait are lost */
+ * weir_script_call_roll_back. */
+void weir_redis_roll_back(struct weir_redis_group *group, bool never);
+void weir_redis_roll_back_tick(struct weir_redis_engine *engine, uint64_t now_ns);
+void weir_redis_roll_back_end(struct weir_redis_engine *engine); /* those that wait are lost */
 
 #endif
