@@ -211,7 +211,7 @@ static void map_slots(struct weir_loop *loop)
 }
 
 /* Tells the server once no request of the old setup is under way here. */
-void weir_loop_moved(struct weir_loop *loop)
+void weir_loop_request_ended(struct weir_loop *loop)
 {
     struct weir_shared *shared = loop->shared;
     if (loop->moving && loop->sharer.transactions.under_way_of[(loop->setup_number - 1) % 2] == 0) {
@@ -234,7 +234,7 @@ static void on_wake(uv_async_t *wake)
         map_slots(loop);
         weir_sharer_retire(loop);
         loop->moving = true;
-        weir_loop_moved(loop);
+        weir_loop_request_ended(loop);
     }
     if (atomic_load(&shared->hurry))
         loop->drain_until_ns = 0;

@@ -158,7 +158,7 @@ void weir_loop_ready_remove(struct weir_loop *loop, struct weir_conn *conn);
 void weir_loop_conn_closed(struct weir_loop *loop);
 
 /* A request under way has ended: the last of an old setup lets it go, the last of all lets the loop drain. */
-void weir_loop_moved(struct weir_loop *loop);
+void weir_loop_request_ended(struct weir_loop *loop);
 void weir_loop_shared_closed(
     struct weir_loop *loop); /* what was shared with other nodes is settled: the loop may end */
 

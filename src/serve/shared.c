@@ -60,7 +60,7 @@ static void settled(void *context, const struct weir_transaction *transaction)
 static void ended(void *context, struct weir_transaction *transaction)
 {
     weir_cell_destroy(transaction->attached);
-    weir_loop_moved(context);
+    weir_loop_request_ended(context);
 }
 
 const struct weir_transactions_ops weir_shared_ops = { now, timer_start, timer_stop, settled, ended };

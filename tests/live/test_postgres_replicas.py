@@ -61,7 +61,7 @@ class Replaying(Case):
         two.resume()
         self.write(group.primary, 1)
         self.assertFalse(one.streams() or two.streams())
-        self.assertEqual(group.primary.value('SELECT count(*) FROM pg_stat_replication'), 0)
+        wait_for(lambda: group.primary.value('SELECT count(*) FROM pg_stat_replication') == 0, 'the primary still sends')
         self.assertEqual(self.seen(one, two), [0, 0])
         two.attach()
         group.wait_caught_up(two)

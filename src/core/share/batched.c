@@ -30,8 +30,9 @@ static uint64_t own_units(const struct weir_batched *key)
     return weir_add_sat(key->unsettled, key->ahead);
 }
 
-/* What the engine holds for the stint, spent here or not: it is charged when the hold ends, told or not. */
-static uint64_t held(const struct weir_batched *key)
+/* What the engine holds for the stint and counts as used (ledger.c, available()), spent here or not. It is charged when
+ * the hold ends, told or not. */
+static uint64_t held_at_engine(const struct weir_batched *key)
 {
     weir_assert(key->unsettled <= key->spent - key->known);
     return weir_add_sat(weir_add_sat(key->pocket, key->reserved), key->spent - key->known - key->unsettled);
@@ -136,7 +137,7 @@ static void lose(struct weir_batched *key, const struct weir_batched_options *op
 
 static void pass_time(struct weir_batched *key, const struct weir_batched_options *options, uint64_t now_ns)
 {
-    if (held(key) > 0 && now_ns >= key->deadline_ns)
+    if (held_at_engine(key) > 0 && now_ns >= key->deadline_ns)
         begin_stint(key);
     if (key->sent_ns > 0 && now_ns >= weir_add_sat(key->sent_ns, options->lost_ns))
         lose(key, options, now_ns);
@@ -281,7 +282,7 @@ static void hear(struct weir_batched *key, const struct weir_batched_options *op
     key->sent_ns = 0;
     key->again = key->waiting; /* who waits asks again, one after the other */
     key->waiting = key->least = 0;
-    if (held(key) > 0 && now_ns >= key->deadline_ns)
+    if (held_at_engine(key) > 0 && now_ns >= key->deadline_ns)
         begin_stint(key);
 }
 
@@ -297,7 +298,7 @@ static void speak(struct weir_batched *key, const struct weir_batched_options *o
         key->settle_ns = 0;
     else if (key->settle_ns == 0)
         key->settle_ns = weir_add_sat(now_ns, weir_max_u64(options->interval_ns, 1));
-    if (owing && held(key) > 0) {
+    if (owing && held_at_engine(key) > 0) {
         uint64_t hold_ns = weir_sub_sat(key->deadline_ns, key->heard_ns);
         key->settle_ns = weir_min_u64(key->settle_ns, weir_add_sat(key->heard_ns, hold_ns / 2));
     }
@@ -318,7 +319,7 @@ static uint64_t wake_of(const struct weir_batched *key, const struct weir_batche
         wake_ns = weir_add_sat(key->sent_ns, options->lost_ns);
     else if (key->retry_ns > 0)
         wake_ns = key->retry_ns;
-    return held(key) > 0 && (wake_ns == 0 || key->deadline_ns < wake_ns) ? key->deadline_ns : wake_ns;
+    return held_at_engine(key) > 0 && (wake_ns == 0 || key->deadline_ns < wake_ns) ? key->deadline_ns : wake_ns;
 }
 
 void weir_batched_step(struct weir_batched *key, const struct weir_batched_options *options,
