@@ -53,7 +53,8 @@ struct weir_transactions {
     size_t under_way_of[2]; /* begun after an even and an odd number of reloads */
 };
 
-/* The caller has filled in the rest. WEIR_ENOMEM. */
+/* The caller has filled in the rest, and sees to it that `gossip`, `loops` and `reloads` are right whenever one begins.
+ * WEIR_ENOMEM. */
 int weir_transactions_init(struct weir_transactions *transactions);
 void weir_transactions_deinit(struct weir_transactions *transactions); /* none is under way */
 
