@@ -46,7 +46,8 @@ LIVE_LONGEST = ('test_redis_sentinel_window', 'test_revisions', 'test_cli_lock',
                 'test_restart', 'test_session_users_postgres', 'test_session_faults', 'test_session_branches',
                 'test_permits', 'test_postgres_replicas')
 FUZZ_INPUT_TIMEOUT_S = 60
-LINES = ('-Ddebug=false', '-Dc_args=-g1')  # all that a report needs of -g
+# Debug builds assert more (WEIR_DEBUG); of -g, lines are all that a report needs.
+DEBUG = ('-Ddebug=true', '-Dc_args=-g1')
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:detect_leaks=1:strict_string_checks=1',
     'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1',
@@ -106,9 +107,15 @@ def run(arguments, timeout_s=None, env=None):
         late = threading.Event()
         killer = threading.Timer(timeout_s or threading.TIMEOUT_MAX,
                                  lambda: (late.set(), os.kill(process.pid, signal.SIGKILL)))
+        killer.daemon = True  # who is interrupted does not wait for it
         killer.start()
-        _, status, used = os.wait4(process.pid, 0)
-        killer.cancel()
+        try:
+            _, status, used = os.wait4(process.pid, 0)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            killer.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         text = output.read().decode('utf-8', 'replace')
@@ -223,7 +230,7 @@ def stage_asan(tally, options):
     """With -Og: the tests take up to twice as long as with -O2, but compiling, most of this stage, less than half. What it
     warns of that the other builds do not is no matter: it follows values less far."""
     folder = options.build.with_name(options.build.name + '-asan')
-    if build(tally, folder, '-Doptimization=g', *LINES, '-Db_sanitize=address,undefined', '-Dwerror=false',
+    if build(tally, folder, '-Doptimization=g', *DEBUG, '-Db_sanitize=address,undefined', '-Dwerror=false',
              '-Dwasm=disabled', wanted=lambda folder: ['weir', *tests_of('unit')(folder)]):
         meson_test(tally, 'asan', folder, ['unit'], SANITIZER_ENV, SANITIZED_TIMEOUT_MULTIPLIER)
         programs(tally, 'asan live', LIVE_UNDER_ASAN, dict(SANITIZER_ENV, WEIR_BUILD=str(folder)),
@@ -232,7 +239,7 @@ def stage_asan(tally, options):
 
 def stage_tsan(tally, options):
     folder = options.build.with_name(options.build.name + '-tsan')
-    if build(tally, folder, '-Doptimization=2', *LINES, '-Db_sanitize=thread', '-Dwasm=disabled',
+    if build(tally, folder, '-Doptimization=2', *DEBUG, '-Db_sanitize=thread', '-Dwasm=disabled',
              wanted=tests_of('threads')):
         meson_test(tally, 'tsan', folder, ['threads'], SANITIZER_ENV, SANITIZED_TIMEOUT_MULTIPLIER)
 
@@ -250,7 +257,7 @@ def fuzz_one(target, seconds):
 
 def stage_fuzz(tally, options):
     folder = options.build.with_name(options.build.name + '-fuzz')
-    if not build(tally, folder, '-Doptimization=1', *LINES, '-Dfuzz=true', '-Db_lundef=false', '-Dwasm=disabled',
+    if not build(tally, folder, '-Doptimization=1', *DEBUG, '-Dfuzz=true', '-Db_lundef=false', '-Dwasm=disabled',
                  wanted=lambda _: [f'fuzz/{path.stem}' for path in (ROOT / 'fuzz').glob('fuzz_*.c')],
                  env={'CC': 'clang-14'}):
         return

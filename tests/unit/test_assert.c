@@ -57,6 +57,24 @@ static void two_and_two(void)
     weir_assert(two + two == 5);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static void debug_two_and_two(void)
+{
+    int two = 2;
+    weir_debug_assert(two + two == 5);
+    (void)two;
+}
+#endif
+
+/* Who builds with a sanitizer wants all that can be seen: tests/run.py passes -Ddebug=true. */
+static void under_a_sanitizer_debug_assertions_stand(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    stops(debug_two_and_two, "two + two == 5");
+#endif
+}
+
 static void an_assertion_says_what_and_where(void **state)
 {
     char place[200];
@@ -238,6 +256,7 @@ static void the_side_memory_is_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(under_a_sanitizer_debug_assertions_stand),
         cmocka_unit_test(an_assertion_says_what_and_where),
         cmocka_unit_test(a_move_that_no_table_has_is_named),
         cmocka_unit_test(the_table_is_checked),
