@@ -10,6 +10,8 @@ import sys
 from ctypes import POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_uint64, \
     c_void_p
 
+RESERVED = 4 * c_uint64  # 0, for later releases
+
 
 class Fault(Structure):
     _fields_ = [('field', c_char * 32), ('text', c_char * 160)]
@@ -19,7 +21,7 @@ class Spec(Structure):
     _fields_ = [('algorithm', c_int), ('count', c_uint64), ('period_ns', c_uint64), ('burst', c_uint64),
                 ('align', c_int), ('calendar', c_int), ('calendar_count', c_uint32), ('tz', c_char_p),
                 ('spread_ns', c_uint64), ('count_mode', c_int), ('mode', c_int), ('on_full', c_int),
-                ('on_change', c_int)]
+                ('on_change', c_int), ('reserved', RESERVED)]
 
 
 class LimitDef(Structure):
@@ -35,12 +37,12 @@ class Key(Structure):
 
 
 class Charge(Structure):
-    _fields_ = [('limit', c_uint32), ('key', Key), ('cost', c_uint64)]
+    _fields_ = [('limit', c_uint64), ('key', Key), ('cost', c_uint64), ('delay_max_ns', c_uint64)]
 
 
 class Verdict(Structure):
-    _fields_ = [('admitted', c_bool), ('shadow', c_bool), ('full', c_bool), ('capacity', c_uint64),
-                ('remaining', c_uint64), ('retry_after_ns', c_uint64), ('reset_after_ns', c_uint64),
+    _fields_ = [('admitted', c_bool), ('shadow', c_bool), ('full', c_bool), ('late', c_bool),
+                ('capacity', c_uint64), ('remaining', c_uint64), ('retry_after_ns', c_uint64), ('reset_after_ns', c_uint64),
                 ('next_after_ns', c_uint64), ('delay_ns', c_uint64), ('ticket', c_uint64)]
 
 
@@ -53,9 +55,9 @@ def load(path):
     weir.weir_error_text.restype = c_char_p
     weir.weir_limiter_create.argtypes = [c_void_p, POINTER(c_void_p), POINTER(Fault)]
     weir.weir_limiter_destroy.argtypes = [c_void_p]
-    weir.weir_limiter_define.argtypes = [c_void_p, POINTER(LimitDef), c_size_t, c_void_p, POINTER(c_uint32),
+    weir.weir_limiter_define.argtypes = [c_void_p, POINTER(LimitDef), c_size_t, c_void_p, POINTER(c_uint64),
                                          POINTER(Fault)]
-    weir.weir_limiter_key.argtypes = [c_void_p, c_uint32, POINTER(Slice), c_size_t, POINTER(Key)]
+    weir.weir_limiter_key.argtypes = [c_void_p, c_uint64, POINTER(Slice), c_size_t, POINTER(Key)]
     weir.weir_limiter_decide.argtypes = [c_void_p, POINTER(Charge), c_size_t, c_void_p, c_uint, POINTER(Decision),
                                          POINTER(Verdict)]
     return weir
@@ -67,7 +69,7 @@ class Limiter:
     def __init__(self, weir, count, period_s, burst):
         self.weir = weir
         self.limiter = c_void_p()
-        self.limit = c_uint32()
+        self.limit = c_uint64()
         self.fault = Fault()
         self.check(weir.weir_limiter_create(None, byref(self.limiter), byref(self.fault)))
         spec = Spec(count=count, period_ns=int(period_s * 10**9), burst=burst)

@@ -7,6 +7,8 @@
 #ifndef WEIR_ERROR_H
 #define WEIR_ERROR_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -49,6 +51,11 @@ enum weir_error {
 #else
 #define WEIR_MUST_CHECK
 #endif
+
+/* Words at the end of each struct that may grow (docs/abi.md). In what a program hands over they must be 0, as they are
+ * where it zero-initialises: a later release gives them a meaning of which 0 is the default. Anything else is
+ * WEIR_EINVAL, for it was written for a later weir. In what weir hands out they are 0. */
+#define WEIR_RESERVED 4
 
 /* What was wrong and where, for people: `field` names the argument at fault ("burst"), `text` says what it must be
  * ("must be 1 to 1000000000000"). Both are empty on success. Filled only where a function takes it; NULL is allowed. */

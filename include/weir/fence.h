@@ -87,6 +87,7 @@ struct weir_fence_options {
     const char *path; /* marks are kept in this file and survive restarts; NULL = in memory only. Beside it PATH.lock
                          is made, and PATH.new for a moment. A symbolic link is followed; do not use hard links. */
     size_t names_max; /* 0 = WEIR_FENCE_NAMES_DEFAULT */
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
 #define WEIR_FENCE_NAMES_DEFAULT 65536

@@ -86,6 +86,7 @@ struct weir_limiter_options {
     bool skew_none;                /* callers' clocks never disagree: skew_max_ns is 0 */
     const uint8_t *secret;         /* 16 bytes that place keys in the table; NULL = random */
     const uint8_t *cluster_secret; /* 16 bytes for what must agree across nodes (spread); NULL = zeros */
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
 WEIR_MUST_CHECK int weir_limiter_create(const struct weir_limiter_options *options, struct weir_limiter **ret_limiter,
@@ -257,17 +258,18 @@ int weir_limiter_bucket_forget(struct weir_limiter *limiter, const struct weir_k
 /* ---- counters ---- */
 
 struct weir_limiter_stats {
-    uint64_t memory_max;   /* bytes, as asked */
-    uint64_t memory_used;  /* bytes of the table and the logs in use now */
-    uint64_t keys;         /* keys that have state */
-    uint64_t slots_used;   /* a bucket's key takes one slot of 16 bytes, a window's two */
-    uint64_t slots;        /* how many the table has now; it grows to memory_max */
-    uint64_t inserted;     /* newcomers since create */
-    uint64_t evicted;      /* residents that lost their place while not yet fresh */
-    uint64_t refused_full; /* newcomers refused for want of a place */
-    uint64_t converted;    /* keys converted after a change of their limit */
-    uint64_t clock_jumps;  /* keys found too far ahead and set to empty */
-    uint64_t clock_falls;  /* times that the callers' clock was seen to have come back, see "Time" above */
+    uint64_t memory_max;              /* bytes, as asked */
+    uint64_t memory_used;             /* bytes of the table and the logs in use now */
+    uint64_t keys;                    /* keys that have state */
+    uint64_t slots_used;              /* a bucket's key takes one slot of 16 bytes, a window's two */
+    uint64_t slots;                   /* how many the table has now; it grows to memory_max */
+    uint64_t inserted;                /* newcomers since create */
+    uint64_t evicted;                 /* residents that lost their place while not yet fresh */
+    uint64_t refused_full;            /* newcomers refused for want of a place */
+    uint64_t converted;               /* keys converted after a change of their limit */
+    uint64_t clock_jumps;             /* keys found too far ahead and set to empty */
+    uint64_t clock_falls;             /* times that the callers' clock was seen to have come back, see "Time" above */
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 void weir_limiter_stats(const struct weir_limiter *limiter, struct weir_limiter_stats *ret_stats);
 
@@ -281,6 +283,7 @@ struct weir_limit_stats {
     uint64_t permits_ended;    /* by their lease, or with their key or limit (a reset, forget). Counted when that is
                                   noticed: when the key is charged next, its place is needed, or maintain comes by */
     uint64_t permits_out;      /* neither; those too whose end has not been noticed yet */
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 int weir_limiter_limit_stats(const struct weir_limiter *limiter, weir_limit_id limit,
                              struct weir_limit_stats *ret_stats);

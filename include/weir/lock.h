@@ -56,9 +56,10 @@ extern "C" {
 struct weir_locks;
 
 struct weir_locks_options {
-    const char *address; /* of RESP: "127.0.0.1:6380", "[::1]:6380" or "unix:/path"; NULL = the first */
-    const char *token;   /* AUTH, where the server asks for one; NULL = none */
-    unsigned timeout_ms; /* to connect, and for an answer beyond the wait; 0 = 5000 */
+    const char *address;              /* of RESP: "127.0.0.1:6380", "[::1]:6380" or "unix:/path"; NULL = the first */
+    const char *token;                /* AUTH, where the server asks for one; NULL = none */
+    unsigned timeout_ms;              /* to connect, and for an answer beyond the wait; 0 = 5000 */
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
 /* WEIR_EINVAL (the address), WEIR_EIO (nobody answers there, or not as weir does), WEIR_ENOMEM. Connections are made
@@ -85,6 +86,7 @@ struct weir_lock_options {
                              0 = always renew */
     uint64_t seen_incarnation; /* of a mark that fenced you; the service raises its incarnation above it. 0 = none.
                                   More than a day (86400) above the clock takes a token with the right reset */
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
 /* 0; WEIR_EHELD (by another, after the wait); WEIR_EUNKNOWN; WEIR_EDOWN (the server was not asked, or says that its
@@ -99,8 +101,8 @@ struct weir_token weir_lock_token(const struct weir_lock *lock);
 /* Still mine, by my own clock? No network. Once false it stays false. */
 WEIR_MUST_CHECK bool weir_lock_mine(const struct weir_lock *lock);
 
-/* ns until my own deadline; 0 when it has passed or the lock is lost. */
-uint64_t weir_lock_left_ns(const struct weir_lock *lock);
+/* ms until my own deadline, rounded down; 0 when it has passed or the lock is lost. */
+uint64_t weir_lock_left_ms(const struct weir_lock *lock);
 
 /* Renews now. 0; WEIR_ELOST: it is not ours any more, nothing may be written; WEIR_EUNKNOWN, WEIR_EDOWN: the deadline
  * stays where it was. */

@@ -93,6 +93,7 @@ struct weir_replicas_options {
     /* "schema.table", made by deploy/reads/branches.sql, in the database of the conninfos: proves which promotion a
      * timeline comes from where nobody saw it (docs/reads-postgres.md, Branches). NULL = none. Else WEIR_EINVAL. */
     const char *branch_table;
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
 /* WEIR_EINVAL, WEIR_ERANGE, WEIR_EEXIST (a name twice): an argument, named by the fault; WEIR_ENOMEM. Does not wait for
@@ -135,9 +136,10 @@ struct weir_session_options {
     size_t id_size; /* up to WEIR_SESSION_ID_MAX */
     enum weir_session_strategy strategy;
     enum weir_session_behind behind;
-    unsigned wait_ms;       /* up to WEIR_SESSION_WAIT_MAX_MS; 0 = 500 */
-    unsigned window_ms;     /* of WINDOW; 0 = 1000 */
-    bool reads_do_not_move; /* only read your writes: what a read has seen does not move the token */
+    unsigned wait_ms;                 /* up to WEIR_SESSION_WAIT_MAX_MS; 0 = 500 */
+    unsigned window_ms;               /* of WINDOW; 0 = 1000 */
+    bool reads_do_not_move;           /* only read your writes: what a read has seen does not move the token */
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
 WEIR_MUST_CHECK int weir_session_open(struct weir_replicas *replicas, const struct weir_session_options *options,
@@ -154,9 +156,10 @@ struct weir_read {
      * breaks, call again. Others get it later as it is: what you SET, LISTEN or prepare on it stays. */
     struct pg_conn *conn;
     const char *server; /* its name, for logs; as long as conn */
-    uint64_t waited_ns; /* for a server to catch up; 0 = one was far enough at once */
+    uint64_t waited_ms; /* for a server to catch up, rounded up; 0 = one was far enough at once */
     bool leader;
-    bool stale; /* older than what was seen, by WEIR_BEHIND_STALE; it does not move the token */
+    bool stale;                       /* older than what was seen, by WEIR_BEHIND_STALE; it does not move the token */
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
 /* A connection for reads. Blocks up to wait_ms and timeout_ms. WEIR_EBEHIND: none shows enough yet; WEIR_ECUTOFF: none
@@ -179,6 +182,7 @@ struct weir_query {
     const int *lengths;
     const int *formats;
     int result_format;
+    uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
 /* *ret_result: libpq's; PQclear it. 0 also where the server refused the statement: see PQresultStatus. ret_read may be

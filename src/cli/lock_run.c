@@ -196,7 +196,7 @@ static void guard_keep(struct run *run, uint64_t end_ns)
 static uint64_t deadline_keep(struct run *run)
 {
     uint64_t now_ns = weir_clock_now_ns(); /* first, so that the sum is early rather than late */
-    uint64_t left_ns = weir_lock_left_ns(run->lock);
+    uint64_t left_ns = weir_lock_left_ms(run->lock) * WEIR_NS_PER_MS;
     uint64_t warn_ns = run->given->ttl_ns / 4;
     weir_guard_extend(&run->guard, left_ns ? now_ns + left_ns : 0);
     if (left_ns > 0)
@@ -308,7 +308,7 @@ static int begin(struct run *run)
     if (!environment_make(run))
         return complain("environment");
     uint64_t now_ns = weir_clock_now_ns();
-    if (weir_guard_start(&run->guard, now_ns + weir_lock_left_ns(run->lock)) != 0)
+    if (weir_guard_start(&run->guard, now_ns + weir_lock_left_ms(run->lock) * WEIR_NS_PER_MS) != 0)
         return complain("guard");
     int code = command_start(run);
     if (code)

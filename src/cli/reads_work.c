@@ -200,7 +200,7 @@ static int session_conn(struct worker *worker, struct weir_session *session, str
     if (error)
         return error;
     op->server = (uint8_t)server_index(worker->work->plan, read.server);
-    op->waited_us = (uint32_t)weir_min_u64(weir_div_ceil(read.waited_ns, 1000), UINT32_MAX);
+    op->waited_us = (uint32_t)weir_min_u64(read.waited_ms * 1000, UINT32_MAX);
     op->stale = read.stale;
     *ret_conn = read.conn;
     return 0;

@@ -11,8 +11,8 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/fault_format.h"
 #include "client/clock.h"
-#include "client/fault.h"
 #include "client/link.h"
 #include "wire/resp_write.h"
 
@@ -84,12 +84,12 @@ static int answer_decode(const struct weir_link_answer *answer, struct weir_said
     const struct weir_resp_value *values = first + (array ? 1 : 0);
     size_t count = answer->count - (array ? 1 : 0);
     if (first->type == WEIR_RESP_ERROR)
-        return weir_client_fail(ret_fault, error_of(first->text), "server", "%.*s", (int)first->text.size,
-                                (const char *)first->text.data);
+        return weir_fault_format(ret_fault, error_of(first->text), "server", "%.*s", (int)first->text.size,
+                                 (const char *)first->text.data);
     struct weir_said said = { .sent_ns = answer->sent_ns };
     bool legal = all_integers(values, count);
     if (legal && values[0].integer == -2)
-        return weir_client_fail(ret_fault, WEIR_EUNKNOWN, "server", "does not know whether its store did it");
+        return weir_fault_format(ret_fault, WEIR_EUNKNOWN, "server", "does not know whether its store did it");
     if (legal && values[0].integer == 1 && count == 4 && values[1].integer >= 0 && values[2].integer >= 0 &&
         values[3].integer >= 0) {
         said.granted = true;
@@ -98,7 +98,7 @@ static int answer_decode(const struct weir_link_answer *answer, struct weir_said
     } else if (legal && values[0].integer == 1 && !array) {
         said.granted = true;
     } else if (!legal || values[0].integer != 0) {
-        return weir_client_fail(ret_fault, WEIR_EUNKNOWN, "server", "answered what no lock service would");
+        return weir_fault_format(ret_fault, WEIR_EUNKNOWN, "server", "answered what no lock service would");
     }
     *ret_said = said;
     return 0;

@@ -9,8 +9,7 @@
 #include <time.h>
 
 #include "base/assert.h"
-
-#define WEIR_NS_PER_MS UINT64_C(1000000)
+#include "base/units.h"
 
 static inline uint64_t weir_clock_now_ns(void)
 {

@@ -16,12 +16,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fault_format.h"
 #include "client/clock.h"
-#include "client/fault.h"
 
 static int bad(struct weir_fault *ret_fault, const char *text)
 {
-    return weir_client_fail(ret_fault, WEIR_EINVAL, "address", "%s", text);
+    return weir_fault_format(ret_fault, WEIR_EINVAL, "address", "%s", text);
 }
 
 int weir_dial_parse(const char *text, struct weir_dial_address *ret_address, struct weir_fault *ret_fault)
@@ -51,7 +51,7 @@ int weir_dial_parse(const char *text, struct weir_dial_address *ret_address, str
 
 static int down(struct weir_fault *ret_fault, const char *text)
 {
-    return weir_client_fail(ret_fault, WEIR_EDOWN, "address", "%s", text);
+    return weir_fault_format(ret_fault, WEIR_EDOWN, "address", "%s", text);
 }
 
 /* Waits for a connect under way; 0 or an errno. */

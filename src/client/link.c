@@ -16,9 +16,10 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/fault_format.h"
+#include "base/reserved.h"
 #include "client/clock.h"
 #include "client/dial.h"
-#include "client/fault.h"
 #include "wire/resp_write.h"
 
 #define TOKEN_MAX 512 /* bytes, as the server's */
@@ -79,7 +80,7 @@ static int send_all(int fd, const uint8_t *data, size_t size, uint64_t deadline_
             sent += (size_t)step;
         else if ((errno != EAGAIN && errno != EINTR) || !wait_for(fd, POLLOUT, deadline_ns))
             /* The server never runs a command whose last byte it has not seen. */
-            return weir_client_fail(ret_fault, WEIR_EDOWN, "server", "%s", strerror(errno));
+            return weir_fault_format(ret_fault, WEIR_EDOWN, "server", "%s", strerror(errno));
     }
     return 0;
 }
@@ -92,16 +93,16 @@ static int answer_read(int fd, uint64_t deadline_ns, struct weir_link_answer *an
     while (error == WEIR_EAGAIN && have < sizeof(answer->data)) {
         ssize_t step = recv(fd, answer->data + have, sizeof(answer->data) - have, 0);
         if (step == 0)
-            return weir_client_fail(ret_fault, WEIR_EUNKNOWN, "server", "closed the connection before it answered");
+            return weir_fault_format(ret_fault, WEIR_EUNKNOWN, "server", "closed the connection before it answered");
         if (step < 0 && errno != EAGAIN && errno != EINTR)
-            return weir_client_fail(ret_fault, WEIR_EUNKNOWN, "server", "%s", strerror(errno));
+            return weir_fault_format(ret_fault, WEIR_EUNKNOWN, "server", "%s", strerror(errno));
         if (step < 0 && !wait_for(fd, POLLIN, deadline_ns))
-            return weir_client_fail(ret_fault, WEIR_EUNKNOWN, "server", "no answer in time");
+            return weir_fault_format(ret_fault, WEIR_EUNKNOWN, "server", "no answer in time");
         have += step > 0 ? (size_t)step : 0;
         error = weir_resp_answer_parse(answer->data, have, answer->values, WEIR_LINK_VALUES_MAX, &answer->count, &used);
     }
     if (error || used != have)
-        return weir_client_fail(ret_fault, WEIR_EUNKNOWN, "server", "what answers there does not speak RESP");
+        return weir_fault_format(ret_fault, WEIR_EUNKNOWN, "server", "what answers there does not speak RESP");
     return 0;
 }
 
@@ -126,13 +127,13 @@ static int hello_check(const struct weir_link_answer *answer, struct weir_fault 
 {
     const struct weir_resp_value *first = &answer->values[0];
     if (first->type == WEIR_RESP_ERROR)
-        return weir_client_fail(ret_fault, WEIR_EDOWN, "server", "%.*s", (int)first->text.size,
-                                (const char *)first->text.data);
+        return weir_fault_format(ret_fault, WEIR_EDOWN, "server", "%.*s", (int)first->text.size,
+                                 (const char *)first->text.data);
     for (size_t i = 0; i + 1 < answer->count; i++) {
         if (text_is(&answer->values[i], "server") && text_is(&answer->values[i + 1], "weir"))
             return 0;
     }
-    return weir_client_fail(ret_fault, WEIR_EDOWN, "server", "what answers there is not weir");
+    return weir_fault_format(ret_fault, WEIR_EDOWN, "server", "what answers there is not weir");
 }
 
 /* Whatever fails here, nothing has been asked of the locks. */
@@ -221,15 +222,17 @@ int weir_locks_connect(const struct weir_locks_options *options, struct weir_loc
 {
     struct weir_link_answer answer;
     struct weir_dial_address address;
+    if (weir_reserved_used(options->reserved, sizeof options->reserved))
+        return weir_fault_format(ret_fault, WEIR_EINVAL, "reserved", WEIR_RESERVED_TEXT);
     int error = weir_dial_parse(options->address ? options->address : "127.0.0.1:6380", &address, ret_fault);
     if (error)
         return error;
     if (options->token && (!*options->token || strlen(options->token) > TOKEN_MAX))
-        return weir_client_fail(ret_fault, WEIR_EINVAL, "token", "must be 1 to %d bytes", TOKEN_MAX);
+        return weir_fault_format(ret_fault, WEIR_EINVAL, "token", "must be 1 to %d bytes", TOKEN_MAX);
     struct weir_locks *locks = calloc(1, sizeof(*locks));
     if (!locks || pthread_mutex_init(&locks->mutex, NULL) != 0) {
         free(locks);
-        return weir_client_fail(ret_fault, WEIR_ENOMEM, "", "out of memory");
+        return weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
     }
     locks->address = address;
     locks->timeout_ns = (options->timeout_ms ? options->timeout_ms : 5000) * WEIR_NS_PER_MS;

@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/fault_format.h"
 #include "base/hex.h"
+#include "base/reserved.h"
 #include "client/ask.h"
 #include "client/clock.h"
-#include "client/fault.h"
 #include "client/link.h"
 #include "core/lease/deadline.h"
 #include "core/lease/incarnation.h"
@@ -65,19 +66,24 @@ struct weir_token weir_lock_token(const struct weir_lock *lock)
     return lock->token;
 }
 
-uint64_t weir_lock_left_ns(const struct weir_lock *lock)
+static uint64_t left_ns(const struct weir_lock *lock)
 {
     struct weir_lock *self = lock->self;
     (void)pthread_mutex_lock(&self->mutex);
     uint64_t now_ns = weir_clock_now_ns(); /* with the mutex held: waiting for it is no reason to be optimistic */
-    uint64_t left_ns = mine(self, now_ns) ? weir_deadline_left_ns(&self->deadline, now_ns) : 0;
+    uint64_t left = mine(self, now_ns) ? weir_deadline_left_ns(&self->deadline, now_ns) : 0;
     (void)pthread_mutex_unlock(&self->mutex);
-    return left_ns;
+    return left;
+}
+
+uint64_t weir_lock_left_ms(const struct weir_lock *lock)
+{
+    return left_ns(lock) / WEIR_NS_PER_MS;
 }
 
 bool weir_lock_mine(const struct weir_lock *lock)
 {
-    return weir_lock_left_ns(lock) > 0;
+    return left_ns(lock) > 0;
 }
 
 void weir_lock_advance(struct weir_lock *lock)
@@ -95,7 +101,7 @@ static int lose(struct weir_lock *lock, const char *why)
     (void)pthread_mutex_lock(&lock->mutex);
     weir_deadline_lose(&lock->deadline);
     (void)pthread_mutex_unlock(&lock->mutex);
-    int error = weir_client_fail(&fault, WEIR_ELOST, "lock", "%s", why);
+    int error = weir_fault_format(&fault, WEIR_ELOST, "lock", "%s", why);
     weir_locks_fail(lock->locks, &fault);
     return error;
 }
@@ -202,7 +208,7 @@ static void thread_stop(struct weir_lock *lock)
 static int wrong(struct weir_locks *locks, int error, const char *field, const char *text)
 {
     struct weir_fault fault;
-    (void)weir_client_fail(&fault, error, field, "%s", text);
+    (void)weir_fault_format(&fault, error, field, "%s", text);
     weir_locks_fail(locks, &fault);
     return error;
 }
@@ -210,6 +216,8 @@ static int wrong(struct weir_locks *locks, int error, const char *field, const c
 static int options_check(struct weir_locks *locks, size_t name_size, const struct weir_lock_options *options)
 {
     bool owned = options->owner != NULL;
+    if (weir_reserved_used(options->reserved, sizeof options->reserved))
+        return wrong(locks, WEIR_EINVAL, "reserved", WEIR_RESERVED_TEXT);
     if (name_size < 1 || name_size > WEIR_LOCK_NAME_MAX)
         return wrong(locks, WEIR_ERANGE, "name", "must be 1 to 1024 bytes");
     if (owned ? options->owner_size < 1 || options->owner_size > WEIR_LOCK_OWNER_MAX : options->owner_size != 0)
@@ -356,13 +364,13 @@ int weir_lock_release(struct weir_lock *lock)
     /* A renewal may be under way beside it. Whichever comes first, a renewal of what was released is refused. After the
      * lease there is little to give back (a server that was restarted holds it longer): so for a server that says
      * nothing, nobody waits much longer than that. */
-    uint64_t left_ns = weir_lock_left_ns(lock);
-    uint64_t timeout_ns = weir_min_u64(weir_locks_timeout_ns(lock->locks), weir_max_u64(left_ns, GIVE_BACK_MIN_NS));
+    uint64_t rest_ns = left_ns(lock);
+    uint64_t timeout_ns = weir_min_u64(weir_locks_timeout_ns(lock->locks), weir_max_u64(rest_ns, GIVE_BACK_MIN_NS));
     struct weir_lock_call ask = ask_of(lock, "WEIR.UNLOCK", timeout_ns);
     int error = weir_lock_ask(lock->locks, &ask, &said);
     if (error)
         error = error == WEIR_EUNKNOWN ? error : WEIR_EDOWN;
-    else if (left_ns == 0 || (!said.granted && !said.repeated))
+    else if (rest_ns == 0 || (!said.granted && !said.repeated))
         error = WEIR_ELOST;
     else if (!said.granted) /* free now, by the first of two questions or before it */
         error = WEIR_EUNKNOWN;

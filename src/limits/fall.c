@@ -12,6 +12,11 @@ void weir_fall_init(struct weir_fall *fall)
     pthread_mutex_init(&fall->mutex, NULL);
 }
 
+void weir_fall_deinit(struct weir_fall *fall)
+{
+    pthread_mutex_destroy(&fall->mutex);
+}
+
 static uint64_t load(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);

@@ -20,6 +20,7 @@ struct weir_fall {
 };
 
 void weir_fall_init(struct weir_fall *fall);
+void weir_fall_deinit(struct weir_fall *fall);
 
 /* Until when a newcomer may be a key that was forgotten, and is used up, of a limit whose keys are fresh fill_ns after
  * they were; 0: it may not. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "limits/gossip_inside.h"
 
 #define INTERVAL_NS (100 * WEIR_NS_PER_SECOND / 1000)
@@ -20,16 +21,6 @@
 #define SUSPECT_NS (5 * WEIR_NS_PER_SECOND)
 
 /* ---- life ---- */
-
-static int refuse(struct weir_fault *ret_fault, const char *field, const char *text)
-{
-    if (ret_fault) {
-        *ret_fault = (struct weir_fault){ 0 };
-        memcpy(ret_fault->field, field, strlen(field));
-        memcpy(ret_fault->text, text, strlen(text));
-    }
-    return WEIR_ERANGE;
-}
 
 static void read_options(struct weir_gossip_host *host, const struct weir_gossip_host_options *options)
 {
@@ -50,7 +41,7 @@ int weir_gossip_host_create(const struct weir_gossip_host_options *options, stru
                             struct weir_fault *ret_fault)
 {
     if (options->nodes == 0 || options->nodes > WEIR_GOSSIP_NODES_MAX || options->node >= options->nodes)
-        return refuse(ret_fault, "nodes", "must be 1 to 64 where a limit is gossiped");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "nodes", "must be 1 to 64 where a limit is gossiped");
     struct weir_gossip_host *host = calloc(1, sizeof *host);
     if (!host)
         return WEIR_ENOMEM;
@@ -105,7 +96,7 @@ void weir_gossip_host_destroy(struct weir_gossip_host *host)
         remove_key(host, host->keys[0]);
     while (host->limits)
         remove_limit(host, &host->limits);
-    pthread_mutex_destroy(&host->wall.mutex);
+    weir_wall_deinit(&host->wall);
     pthread_mutex_destroy(&host->mutex);
     free(host->buckets);
     free(host->keys);

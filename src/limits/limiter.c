@@ -7,27 +7,22 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/fault.h"
+#include "base/reserved.h"
 #include "limits/one_step.h"
 #include "limits/remote.h"
-
-static int fault(struct weir_fault *ret_fault, int error, const char *field, const char *text)
-{
-    if (ret_fault) {
-        snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
-        snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
-    }
-    return error;
-}
 
 static int check_options(const struct weir_limiter_options *o, struct weir_fault *ret_fault)
 {
     size_t memory = o->memory_max ? o->memory_max : WEIR_MEMORY_DEFAULT;
+    if (weir_reserved_used(o->reserved, sizeof o->reserved))
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "reserved", WEIR_RESERVED_TEXT);
     if (memory < WEIR_MEMORY_MIN || memory > (size_t)1 << 46)
-        return fault(ret_fault, WEIR_ERANGE, "memory_max", "must be 65536 to 2^46 bytes");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "memory_max", "must be 65536 to 2^46 bytes");
     if (o->log_memory_max > memory / 2)
-        return fault(ret_fault, WEIR_ERANGE, "log_memory_max", "must be at most half of memory_max");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "log_memory_max", "must be at most half of memory_max");
     if (o->skew_max_ns > 3600 * WEIR_NS_PER_SECOND || (o->skew_none && o->skew_max_ns > 0))
-        return fault(ret_fault, WEIR_ERANGE, "skew_max_ns", "must be at most 1 hour, and 0 with skew_none");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "skew_max_ns", "must be at most 1 hour, and 0 with skew_none");
     return 0;
 }
 
@@ -87,12 +82,12 @@ int weir_limiter_create(const struct weir_limiter_options *options, struct weir_
         return error;
     struct weir_limiter *limiter = aligned_alloc(64, (sizeof *limiter + 63) / 64 * 64);
     if (!limiter)
-        return fault(ret_fault, WEIR_ENOMEM, "", "out of memory");
+        return weir_fault_set(ret_fault, WEIR_ENOMEM, "", "out of memory");
     memset(limiter, 0, sizeof *limiter);
     error = init(limiter, o);
     if (error) {
         weir_limiter_destroy(limiter);
-        return fault(ret_fault, error, "memory_max", weir_error_text(error));
+        return weir_fault_set(ret_fault, error, "memory_max", weir_error_text(error));
     }
     *ret_limiter = limiter;
     return 0;
@@ -109,6 +104,9 @@ void weir_limiter_destroy(struct weir_limiter *limiter)
         free(limiter->refused[i]);
         free(limiter->permit_counts[i]);
     }
+    weir_fall_deinit(&limiter->fall);
+    weir_wall_deinit(&limiter->wall);
+    pthread_mutex_destroy(&limiter->background);
     free(limiter->owners);
     free(limiter->records);
     free(limiter);

@@ -101,7 +101,6 @@ struct weir_remote_request {
     int status;                    /* afterwards: 0, WEIR_EDOWN, WEIR_EUNKNOWN, WEIR_EBUSY, WEIR_ECORRUPT, WEIR_EDUP */
     struct weir_decision decision; /* DECIDE, PEEK */
     uint64_t engine_now_ns;        /* the engine's time of the decision, ns since 1970 */
-    uint64_t losses;               /* losses of state that this engine has seen so far */
 
     void (*done)(struct weir_remote_request *request);
     void *context;

@@ -3,9 +3,9 @@
  * Each event of a key (a reservation, its end, a reply, a time that has come) is a step of the key's state machine
  * (share_step.c). The host then does what the step asks for: it sends an ask, and sets when the key is woken. A reply
  * wakes the requests that wait for the key. How many asks may be under way follows the engine: one more for each
- * prompt reply, one less for a slow one, half as many after a failure. A key that leaves the table is settled outside
- * of it, for about ten seconds at most. Called by serve/sharer.c and, for requests, by transaction.c and
- * transaction_part.c. */
+ * prompt reply, one less for a slow one, half as many after a failure. A key that leaves the table, for want of room,
+ * is out of its lists and goes on until it has told what it owes, for about ten seconds at most. Called by
+ * serve/sharer.c and, for requests, by transaction.c and transaction_part.c. */
 #include "limits/share_host.h"
 
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/siphash.h"
+#include "base/units.h"
 #include "limits/share_keys.h"
 
 #define KEYS_MAX_DEFAULT ((size_t)100000)
@@ -22,7 +23,7 @@
 #define GONE_MAX_NS (10 * WEIR_NS_PER_SECOND) /* how long one tries to */
 #define TURN_MAX 1024                         /* keys per turn; the rest in the next */
 #define ROOM_MAX ((size_t)1024)               /* asks under way beyond which keys do not speak unasked */
-#define QUIET_NS (25 * UINT64_C(1000000))     /* nor for so long after one failed */
+#define QUIET_NS (25 * WEIR_NS_PER_MS)        /* nor for so long after one failed */
 
 struct weir_share_host {
     struct weir_share_host_options options;

@@ -3,7 +3,7 @@
  * Hosts the leased and batched keys of one event loop: a bounded table of their state machines (core/share), their
  * asks on the way to the engine elsewhere (limits/remote.h), and the requests that wait for an answer.
  *
- * Thread rule: one loop's thread. Each loop of a server is a sharer of its own: leased chunks are its own, and of a
+ * Thread rule: one loop's thread. Each loop of a server has a host of its own: leased chunks are its own, and of a
  * node's slack it has its part (weir_split_units), so that the node's bound holds.
  *
  * Bounds: `keys_max` keys; when full, an idle key goes first, then the one longest unused, which settles on its way

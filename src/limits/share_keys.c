@@ -49,6 +49,7 @@ int weir_share_keys_init(struct weir_share_keys *keys, size_t count_max, size_t 
     size_t buckets = 64;
     while (buckets < count_max)
         buckets *= 2;
+    weir_assert((buckets & (buckets - 1)) == 0); /* a power of two, so one less is a mask */
     /* Both are touched only as far as they are used. */
     *keys = (struct weir_share_keys){ .count_max = count_max, .due.max = count_max + gone_max };
     keys->buckets_mask = buckets - 1;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One key of a share host: which machine it is, and by which terms. */
+ * One key of a share host: which machine it is (leased or batched), by which terms, and one step of it. Called by
+ * share_host.c. */
+#include "base/units.h"
 #include "limits/share_keys.h"
 
 #define LOST_SPARE_NS WEIR_NS_PER_SECOND    /* the remote says so before the machine has to guess */
-#define REFUSED_NS (50 * UINT64_C(1000000)) /* leased: as core/share/leased.h suggests */
+#define REFUSED_NS (50 * WEIR_NS_PER_MS)    /* leased: as core/share/leased.h suggests */
 #define MEMORY_NS (60 * WEIR_NS_PER_SECOND) /* batched: how long the engine remembers a stint */
 
 /* The host's sums follow what a step changed in one key. */

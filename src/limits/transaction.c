@@ -3,7 +3,7 @@
  * The steps of one request that meets shared limits. It runs in the loop's scratch memory and is copied to the heap
  * only when it must wait: for the host of a leased or batched key, or for the engine. Every reply, failure and deadline
  * leads back to proceed(), which goes on until each limit has answered, then commits or undoes. The work on one limit
- * is in transaction_part.c. Called by serve/decide.c. */
+ * is in transaction_part.c. Called by serve/shared.c. */
 #include "limits/transaction.h"
 
 #include <stdlib.h>
@@ -133,7 +133,7 @@ static enum stage give_up(struct weir_transaction *transaction, enum stage stage
 /* ---- the end ---- */
 
 /* All parts have answered: what is reserved is charged, or goes back. A commit may come too late, and refuses. */
-static void settle(struct weir_transaction *transaction, const struct weir_time *time)
+static void conclude(struct weir_transaction *transaction, const struct weir_time *time)
 {
     if (gives_back(transaction))
         return;
@@ -169,7 +169,7 @@ void weir_transaction_end(struct weir_transaction *transaction)
 
 static void finish(struct weir_transaction *transaction, const struct weir_time *time)
 {
-    settle(transaction, time);
+    conclude(transaction, time);
     if (transaction->done)
         transaction->done(transaction, transaction->context);
     else
@@ -429,6 +429,6 @@ struct weir_transaction *weir_transaction_run(struct weir_transaction *transacti
             weir_transaction_end(kept);
         (void)give_up(transaction, stage, time);
     }
-    settle(transaction, time);
+    conclude(transaction, time);
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One limit of a request that meets shared ones. */
+ * One limit of a request that meets shared ones: reserving its units where they are (memory, host, engine), then
+ * committing or undoing that, and what on_failure says where the engine did not answer. Called by transaction.c. */
 #include "base/checked.h"
 #include "core/share/split.h"
 #include "limits/transaction.h"

@@ -36,6 +36,11 @@ void weir_wall_init(struct weir_wall *wall, uint64_t skew_max_ns)
     pthread_mutex_init(&wall->mutex, NULL);
 }
 
+void weir_wall_deinit(struct weir_wall *wall)
+{
+    pthread_mutex_destroy(&wall->mutex);
+}
+
 static uint64_t load(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);

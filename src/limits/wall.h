@@ -21,6 +21,7 @@ struct weir_wall {
 };
 
 void weir_wall_init(struct weir_wall *wall, uint64_t skew_max_ns);
+void weir_wall_deinit(struct weir_wall *wall);
 
 /* The window of a limit with `rule` and `period_ns` that now falls into, for a key of phase `phase_ns`. */
 struct weir_window weir_wall_window(struct weir_wall *wall, const struct weir_calendar_rule *rule, uint64_t period_ns,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/fault.h"
 #include "locks/etcd_inside.h"
 #include "locks/witness.h"
 
@@ -339,29 +340,20 @@ static const struct weir_lock_engine_ops etcd_ops = {
     .apply = apply, .state = state, .destroy = destroy, .poll_ns = POLL_NS
 };
 
-static int refuse(struct weir_fault *ret_fault, int error, const char *field, const char *text)
-{
-    if (ret_fault) {
-        snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
-        snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
-    }
-    return error;
-}
-
 static int set_up(struct weir_etcd *etcd, const struct weir_lock_etcd_options *options, struct weir_fault *ret_fault)
 {
     const char *prefix = options->prefix ? options->prefix : "weir/locks/";
     if (strlen(prefix) > WEIR_ETCD_PREFIX_MAX)
-        return refuse(ret_fault, WEIR_ERANGE, "prefix", "must be at most 128 bytes");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "prefix", "must be at most 128 bytes");
     if (!options->witness)
-        return refuse(ret_fault, WEIR_EINVAL, "witness", "is required: a file outside the store");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "witness", "is required: a file outside the store");
     memcpy(etcd->prefix, prefix, strlen(prefix) + 1);
     etcd->witness_path = strdup(options->witness);
     if (!etcd->witness_path)
         return WEIR_ENOMEM;
     int error = weir_witness_load(options->witness, &etcd->witness);
     if (error != 0 && error != WEIR_ENOENT)
-        return refuse(ret_fault, error, "witness", "cannot be read, or is not a witness of ours");
+        return weir_fault_set(ret_fault, error, "witness", "cannot be read, or is not a witness of ours");
     return weir_etcd_http_create(options, &etcd->http, ret_fault);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "base/assert.h"
+#include "base/reserved.h"
 #include "base/siphash.h"
 #include "locks/fence_log.h"
 
@@ -119,10 +120,13 @@ static int fault(struct weir_fault *ret_fault, int error)
 {
     if (ret_fault) {
         *ret_fault = (struct weir_fault){ .field = "path" };
+        if (error == WEIR_EINVAL)
+            *ret_fault = (struct weir_fault){ .field = "reserved" };
         (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "%s",
                        error == WEIR_EBUSY      ? "another process has it open"
                        : error == WEIR_ECORRUPT ? "is not a file of marks, or is damaged before its last record"
                        : error == WEIR_ELIMIT   ? "holds more names than names_max"
+                       : error == WEIR_EINVAL   ? WEIR_RESERVED_TEXT
                                                 : weir_error_text(error));
     }
     return error;
@@ -134,20 +138,22 @@ static int fence_init(struct weir_fence *fence, size_t names_max)
     size_t buckets = 64;
     while (buckets < names_max && buckets < (size_t)1 << 24)
         buckets *= 2;
+    pthread_mutex_init(&fence->table, NULL);
+    pthread_mutex_init(&fence->log_turn, NULL);
     if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
         return WEIR_EIO;
     fence->buckets = calloc(buckets, sizeof(*fence->buckets));
     fence->bucket_mask = buckets - 1;
     fence->names_max = names_max;
     fence->key = weir_sip_key_load(secret);
-    pthread_mutex_init(&fence->table, NULL);
-    pthread_mutex_init(&fence->log_turn, NULL);
     return fence->buckets ? 0 : WEIR_ENOMEM;
 }
 
 int weir_fence_open(const struct weir_fence_options *options, struct weir_fence **ret_fence,
                     struct weir_fault *ret_fault)
 {
+    if (options && weir_reserved_used(options->reserved, sizeof options->reserved))
+        return fault(ret_fault, WEIR_EINVAL);
     struct weir_fence *fence = calloc(1, sizeof(*fence));
     if (!fence)
         return fault(ret_fault, WEIR_ENOMEM);
@@ -177,6 +183,8 @@ void weir_fence_close(struct weir_fence *fence)
     }
     if (fence->durable)
         weir_fence_log_close(&fence->log);
+    pthread_mutex_destroy(&fence->log_turn);
+    pthread_mutex_destroy(&fence->table);
     free(fence->buckets);
     free(fence);
 }

@@ -8,7 +8,7 @@
  * when it is due: nobody else waits for it, and others may pass it. After `timeout_ns` it is answered WEIR_EDOWN; so is
  * at once, of those who ask for raises themselves (`seen`, RAISE), one more than a batch holds.
  *
- * Thread rule: submit, leave and state from any thread, also from within `done`. Requests of one name are decided in
+ * Thread rule: all but create and destroy from any thread, also from within `done`. Requests of one name are decided in
  * the order in which they were submitted, unless they wait. `done` is called on the manager's thread, once per request
  * (but see weir_lock_manager_untold), soon and without locks held: hand it over to your own thread there.
  *

@@ -133,7 +133,7 @@ void weir_lock_manager_queue_say(const struct weir_lock_manager *manager, const 
 /* ---- manager_round.c ---- */
 
 void weir_lock_manager_gather(struct weir_lock_manager *manager); /* puts the batch together */
-void weir_lock_manager_settle(struct weir_lock_manager *manager); /* takes the engine's answers */
+void weir_lock_manager_hear(struct weir_lock_manager *manager);   /* takes the engine's answers */
 void weir_lock_manager_overdue(struct weir_lock_manager *manager);
 void weir_lock_manager_gone(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 

@@ -339,7 +339,7 @@ static void take_plain(struct weir_lock_manager *manager, struct weir_lock_manag
         finish(manager, request);
 }
 
-void weir_lock_manager_settle(struct weir_lock_manager *manager)
+void weir_lock_manager_hear(struct weir_lock_manager *manager)
 {
     static void (*const TAKE[])(struct weir_lock_manager *, struct weir_lock_manager_request *) = {
         [WEIR_LOCK_MANAGER_PLAIN] = take_plain,

@@ -148,7 +148,7 @@ static void take_in(struct weir_lock_manager *manager, uint64_t now_ns)
         measure(manager, now_ns - manager->now_ns);
         manager->now_ns = now_ns;
         manager->idle_ns = now_ns + IDLE_NS;
-        weir_lock_manager_settle(manager);
+        weir_lock_manager_hear(manager);
         ops->state(manager->engine, &manager->counts.engine);
         return;
     }

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/fault.h"
 #include "locks/open.h"
 #include "locks/postgres_inside.h"
 
@@ -278,15 +279,6 @@ static const struct weir_lock_engine_ops postgres_ops = {
 
 /* ---- opening ---- */
 
-static int refuse(int error, const char *field, const char *text, struct weir_fault *ret_fault)
-{
-    if (ret_fault) {
-        (void)snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
-        (void)snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
-    }
-    return error;
-}
-
 static int fill(struct weir_postgres *postgres, const struct weir_lock_postgres_options *options, const char *table,
                 struct weir_fault *ret_fault)
 {
@@ -297,10 +289,10 @@ static int fill(struct weir_postgres *postgres, const struct weir_lock_postgres_
     int error = weir_witness_load(options->witness, &postgres->witness);
     postgres->witnessed = error == 0;
     if (error != 0 && error != WEIR_ENOENT)
-        return refuse(error, "witness", "cannot be read, or is no witness file", ret_fault);
+        return weir_fault_set(ret_fault, error, "witness", "cannot be read, or is no witness file");
     error = weir_pg_link_init(&postgres->link, options->conninfo);
     if (error == WEIR_EINVAL)
-        return refuse(error, "conninfo", "must be as libpq takes it: \"host=… dbname=…\" or a URI", ret_fault);
+        return weir_fault_set(ret_fault, error, "conninfo", "must be as libpq takes it: \"host=… dbname=…\" or a URI");
     return error;
 }
 
@@ -309,12 +301,12 @@ int weir_lock_postgres_open(const struct weir_lock_postgres_options *options, st
 {
     const char *table = options->table ? options->table : "weir_locks";
     if (!options->conninfo)
-        return refuse(WEIR_EINVAL, "conninfo", "is required", ret_fault);
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "conninfo", "is required");
     if (!options->witness)
-        return refuse(WEIR_EINVAL, "witness", "is required: a file outside the database", ret_fault);
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "witness", "is required: a file outside the database");
     if (!weir_pg_table_valid(table))
-        return refuse(WEIR_EINVAL, "table", "must be NAME or SCHEMA.NAME of a-z, 0-9 and _, each at most 50 bytes",
-                      ret_fault);
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "table",
+                              "must be NAME or SCHEMA.NAME of a-z, 0-9 and _, each at most 50 bytes");
     struct weir_postgres *postgres = calloc(1, sizeof(*postgres));
     if (!postgres)
         return WEIR_ENOMEM;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads and replaces the file. What was read is accepted if weir would write the same bytes for its numbers. A new line
- * is written to PATH.next, which then replaces the file. Called by the lock engines when they open and when they raise
- * the incarnation; whether the store has gone back behind it is decided in core/lease/incarnation.c. */
+ * Reads and replaces the file. What was read is accepted if weir would write the same bytes for its numbers. A new
+ * line is written to PATH.next, which then replaces the file. Called by the lock engines when they open and when they
+ * raise the incarnation. Whether the store has gone back is decided elsewhere: for etcd by the witness, in
+ * core/lease/incarnation.c; SQLite and PostgreSQL have marks of their own (sqlite_store.c, postgres_run.c). */
 #include "locks/witness.h"
 
 #include <errno.h>

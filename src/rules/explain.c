@@ -3,6 +3,7 @@
  * Implements weir_rules_explain of rules.h. It checks the conditions of one limit one by one (condition.c), and the
  * first that does not hold is the reason; if all hold, it looks for the override that applies. It reads the same
  * entries as match.c, but neither the paths nor the look-ups by value. Called by cli/explain.c. */
+#include "base/fault_format.h"
 #include "rules/compiled.h"
 #include "rules/condition.h"
 #include "rules/request.h"
@@ -63,7 +64,7 @@ int weir_rules_explain(const struct weir_rules *rules, size_t index, const struc
 {
     struct weir_request request;
     if (index >= rules->limits_count)
-        return weir_rules_fail(ret_fault, WEIR_ENOENT, "index", "must be below %zu", rules->limits_count);
+        return weir_fault_format(ret_fault, WEIR_ENOENT, "index", "must be below %zu", rules->limits_count);
     int error = weir_request_init(&request, rules, attributes, count, ret_fault);
     if (error)
         return error;

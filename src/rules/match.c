@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/fault_format.h"
 #include "rules/compiled.h"
 #include "rules/number.h"
 #include "rules/request.h"
@@ -231,14 +232,14 @@ static int units_of(const struct weir_compiled_limit *limit, const struct weir_r
     const char *name = rules->attributes[limit->cost_attribute].name;
     const struct weir_request_value *value = weir_request_find(request, limit->cost_attribute);
     if (!value)
-        return weir_rules_fail(fault, WEIR_EINVAL, name, "must be there: limit \"%.64s\" takes its cost from it",
-                               rule->name);
+        return weir_fault_format(fault, WEIR_EINVAL, name, "must be there: limit \"%.64s\" takes its cost from it",
+                                 rule->name);
     int error = weir_number_parse(value->value.data, value->value.size, ret_units);
     if (error)
-        return weir_rules_fail(fault, error, name,
-                               "must be a whole number, 0 to %" PRId64 ": it is the cost of limit "
-                               "\"%.64s\"",
-                               WEIR_COST_MAX, rule->name);
+        return weir_fault_format(fault, error, name,
+                                 "must be a whole number, 0 to %" PRId64 ": it is the cost of limit "
+                                 "\"%.64s\"",
+                                 WEIR_COST_MAX, rule->name);
     return 0;
 }
 
@@ -252,9 +253,9 @@ static int cost_of(const struct weir_compiled_limit *limit, const struct weir_ru
     if (error)
         return error;
     if (__builtin_mul_overflow(units, cost, &total) || total > (uint64_t)WEIR_COST_MAX)
-        return weir_rules_fail(fault, WEIR_ERANGE, "cost",
-                               "must be 0 to %" PRId64 " (limit \"%.64s\" charges %" PRIu64 " times %" PRIu64 ")",
-                               WEIR_COST_MAX, rule->name, cost, units);
+        return weir_fault_format(fault, WEIR_ERANGE, "cost",
+                                 "must be 0 to %" PRId64 " (limit \"%.64s\" charges %" PRIu64 " times %" PRIu64 ")",
+                                 WEIR_COST_MAX, rule->name, cost, units);
     *ret_cost = total;
     return 0;
 }
@@ -276,9 +277,10 @@ static int key_of(const struct weir_compiled_limit *limit, const struct weir_rul
                                    : weir_limiter_key(rules->limiter, rule->id, values, limit->key_count,
                                                       &match->charges[match->count].key);
     if (error == WEIR_ERANGE)
-        return weir_rules_fail(fault, error, "key", "the values of the key of limit \"%.64s\" must be at most %d bytes",
-                               rule->name, WEIR_KEY_BYTES_MAX);
-    return error ? weir_rules_fail(fault, error, "key", "%s", weir_error_text(error)) : 0;
+        return weir_fault_format(fault, error, "key",
+                                 "the values of the key of limit \"%.64s\" must be at most %d bytes", rule->name,
+                                 WEIR_KEY_BYTES_MAX);
+    return error ? weir_fault_format(fault, error, "key", "%s", weir_error_text(error)) : 0;
 }
 
 /* What `missing` says to a request that is to pay `cost` and lacks `lack`: whether the limit charges it. */
@@ -308,7 +310,8 @@ static int charges_make(const struct matcher *matcher, const struct weir_request
         if (rule->limit.spec.mode == WEIR_MODE_OFF)
             continue;
         if (match->count == WEIR_CHARGES_MAX)
-            return weir_rules_fail(fault, WEIR_ELIMIT, "limits", "at most %d may match one request", WEIR_CHARGES_MAX);
+            return weir_fault_format(fault, WEIR_ELIMIT, "limits", "at most %d may match one request",
+                                     WEIR_CHARGES_MAX);
         int error = cost_of(limit, rule, rules, request, cost, &charge->cost, fault);
         if (error)
             return error;
@@ -356,9 +359,9 @@ int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute
         error = paths_walk(&matcher);
     if (error) {
         match_empty(ret_match);
-        return weir_rules_fail(ret_fault, error, "limits",
-                               "too many conditions match this request (bounds: %d conditions, %d limits, %d steps)",
-                               SATISFIED_MAX, CANDIDATES_MAX, WEIR_MATCH_STEPS_MAX);
+        return weir_fault_format(ret_fault, error, "limits",
+                                 "too many conditions match this request (bounds: %d conditions, %d limits, %d steps)",
+                                 SATISFIED_MAX, CANDIDATES_MAX, WEIR_MATCH_STEPS_MAX);
     }
     candidates_sort(&matcher);
     ret_match->steps = matcher.steps;

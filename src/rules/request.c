@@ -2,24 +2,13 @@
  *
  * Looks each attribute of a request up once by its name, drops those that no limit looks at, and keeps an array of
  * indexes sorted by attribute, in which a value is found by binary search. match.c and explain.c make one for each
- * call. weir_rules_fail is here too, which also units.c uses. */
+ * call. weir_fault_format is here too, which also units.c uses. */
 #include "rules/request.h"
+#include "base/fault_format.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-int weir_rules_fail(struct weir_fault *fault, int error, const char *field, const char *format, ...)
-{
-    if (!fault)
-        return error;
-    va_list list;
-    va_start(list, format);
-    (void)snprintf(fault->field, sizeof(fault->field), "%s", field);
-    (void)vsnprintf(fault->text, sizeof(fault->text), format, list);
-    va_end(list);
-    return error;
-}
 
 /* Insertion by attribute; false if it is there already. */
 static bool place(struct weir_request *request)
@@ -41,7 +30,7 @@ int weir_request_init(struct weir_request *request, const struct weir_rules *rul
     request->count = 0;
     request->steps = 0;
     if (count > WEIR_ATTRIBUTES_MAX)
-        return weir_rules_fail(ret_fault, WEIR_ELIMIT, "attributes", "must be at most %d", WEIR_ATTRIBUTES_MAX);
+        return weir_fault_format(ret_fault, WEIR_ELIMIT, "attributes", "must be at most %d", WEIR_ATTRIBUTES_MAX);
     for (size_t i = 0; i < count; i++) {
         uint32_t attribute = weir_map_find(&rules->names, 0, attributes[i].name);
         request->steps++;
@@ -56,8 +45,8 @@ int weir_request_init(struct weir_request *request, const struct weir_rules *rul
             value->value = (struct weir_slice){ value->literal.text, strlen(value->literal.text) };
         }
         if (!place(request))
-            return weir_rules_fail(ret_fault, WEIR_EDUP, rules->attributes[attribute].name,
-                                   "the attribute is there twice");
+            return weir_fault_format(ret_fault, WEIR_EDUP, rules->attributes[attribute].name,
+                                     "the attribute is there twice");
     }
     return 0;
 }

@@ -32,8 +32,4 @@ const struct weir_request_value *weir_request_find(const struct weir_request *re
 /* The first attribute of the limit's key that the request lacks; 0: it has them all. */
 uint32_t weir_request_lack(const struct weir_request *request, const struct weir_compiled_limit *limit);
 
-/* Sets the fault (NULL is allowed) and returns `error`. */
-__attribute__((format(printf, 4, 5))) int weir_rules_fail(struct weir_fault *fault, int error, const char *field,
-                                                          const char *format, ...);
-
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fault_format.h"
 #include "rules/config.h"
 #include "rules/number.h"
 #include "rules/request.h"
@@ -35,23 +36,23 @@ static int period_parse(const char *text, bool bare_unit, const char *field, uin
     const char *at = text;
     int error = weir_number_scan(&at, &number);
     if (error == WEIR_ERANGE)
-        return weir_rules_fail(fault, error, field, "\"%.40s\" is too long: must be at most 3650day", text);
+        return weir_fault_format(fault, error, field, "\"%.40s\" is too long: must be at most 3650day", text);
     if (error && !bare_unit)
-        return weir_rules_fail(fault, error, field, "\"%.40s\" must be a number and one of " UNIT_NAMES ", such as 10s",
-                               text);
+        return weir_fault_format(fault, error, field,
+                                 "\"%.40s\" must be a number and one of " UNIT_NAMES ", such as 10s", text);
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcmp(units[i].name, at) != 0)
             continue;
         uint64_t ns;
         if (__builtin_mul_overflow(number, units[i].ns, &ns) || ns > WEIR_FILL_MAX_NS)
-            return weir_rules_fail(fault, WEIR_ERANGE, field, "\"%.40s\" is too long: must be at most 3650day", text);
+            return weir_fault_format(fault, WEIR_ERANGE, field, "\"%.40s\" is too long: must be at most 3650day", text);
         *ret_ns = ns;
         *ret_units = number;
         *ret_calendar = units[i].calendar;
         return 0;
     }
-    return weir_rules_fail(fault, WEIR_EINVAL, field, "\"%.40s\" has no unit that is known: must be one of " UNIT_NAMES,
-                           text);
+    return weir_fault_format(fault, WEIR_EINVAL, field,
+                             "\"%.40s\" has no unit that is known: must be one of " UNIT_NAMES, text);
 }
 
 int weir_duration_parse(const char *text, uint64_t *ret_ns, struct weir_fault *ret_fault)
@@ -90,19 +91,20 @@ int weir_rate_parse(const char *text, struct weir_limit_spec *ret_spec, struct w
     const char *at = text;
     int error = weir_number_scan(&at, &count);
     if (error == WEIR_ERANGE)
-        return weir_rules_fail(ret_fault, error, "rate", "the count of \"%.40s\" must be 0 to 18446744073709551615",
-                               text);
+        return weir_fault_format(ret_fault, error, "rate", "the count of \"%.40s\" must be 0 to 18446744073709551615",
+                                 text);
     if (!error && *at == ',')
-        return weir_rules_fail(ret_fault, WEIR_EINVAL, "rate",
-                               "\"%.40s\": a number has no commas, 1,000 is written 1000", text);
+        return weir_fault_format(ret_fault, WEIR_EINVAL, "rate",
+                                 "\"%.40s\": a number has no commas, 1,000 is written 1000", text);
     if (error || *at != '/')
-        return weir_rules_fail(ret_fault, WEIR_EINVAL, "rate",
-                               "\"%.40s\" must be COUNT/PERIOD, such as 100/min, 100/90s or 5/250ms", text);
+        return weir_fault_format(ret_fault, WEIR_EINVAL, "rate",
+                                 "\"%.40s\" must be COUNT/PERIOD, such as 100/min, 100/90s or 5/250ms", text);
     error = period_parse(at + 1, true, "rate", &period_ns, &number, &calendar, ret_fault);
     if (error)
         return error;
     if (period_ns == 0)
-        return weir_rules_fail(ret_fault, WEIR_ERANGE, "rate", "the period of \"%.40s\" must be 1ms to 3650day", text);
+        return weir_fault_format(ret_fault, WEIR_ERANGE, "rate", "the period of \"%.40s\" must be 1ms to 3650day",
+                                 text);
     ret_spec->count = count;
     ret_spec->period_ns = period_ns;
     ret_spec->calendar = calendar;
@@ -118,8 +120,8 @@ int weir_size_parse(const char *text, uint64_t *ret_bytes, struct weir_fault *re
     const char *at = text;
     int error = weir_number_scan(&at, &number);
     if (error == WEIR_EINVAL)
-        return weir_rules_fail(ret_fault, error, "size",
-                               "\"%.40s\" must be a number and B, KiB, MiB, GiB or TiB, such as 256MiB", text);
+        return weir_fault_format(ret_fault, error, "size",
+                                 "\"%.40s\" must be a number and B, KiB, MiB, GiB or TiB, such as 256MiB", text);
     unsigned shift = 0;
     bool known = *at == '\0';
     for (unsigned i = 0; !error && i < 5 && !known; i++) {
@@ -127,10 +129,10 @@ int weir_size_parse(const char *text, uint64_t *ret_bytes, struct weir_fault *re
         shift = 10 * i;
     }
     if (!error && !known)
-        return weir_rules_fail(ret_fault, WEIR_EINVAL, "size",
-                               "\"%.40s\" has no unit that is known: must be B, KiB, MiB, GiB or TiB", text);
+        return weir_fault_format(ret_fault, WEIR_EINVAL, "size",
+                                 "\"%.40s\" has no unit that is known: must be B, KiB, MiB, GiB or TiB", text);
     if (error || number > (UINT64_MAX >> shift))
-        return weir_rules_fail(ret_fault, WEIR_ERANGE, "size", "\"%.40s\" must be below 16777216TiB", text);
+        return weir_fault_format(ret_fault, WEIR_ERANGE, "size", "\"%.40s\" must be below 16777216TiB", text);
     *ret_bytes = number << shift;
     return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The turns of a connection: receive bytes, let the protocol take the requests that are whole (on_input), send what it
- * wrote, and last settle(), which says what to wait for next. Rights and timeouts are here too; sending and the end are
- * in conn_socket.c. Called by the event loop (loop.c) and by the protocols (resp*.c, http*.c). */
+ * wrote, and last end_turn(), which says what to wait for next. When the server stops, a connection that is idle ends
+ * with its turn (has_grace). Rights and timeouts are here too; sending and the end are in conn_socket.c. Called by the
+ * event loop (loop.c) and by the protocols (resp*.c, http*.c). */
 #include "serve/conn.h"
 
 #include <errno.h>
@@ -254,7 +255,7 @@ static void count_buffers(struct weir_conn *conn)
 }
 
 /* At the end of each turn: what to wait for. Costs a system call only when it changes. */
-static void settle(struct weir_conn *conn)
+static void end_turn(struct weir_conn *conn)
 {
     if (conn->phase == WEIR_CONN_CLOSED)
         return;
@@ -298,7 +299,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         receive(conn);
     if (conn->phase != WEIR_CONN_CLOSED && (weir_conn_pending(conn) > 0 || conn->phase != WEIR_CONN_OPEN))
         weir_conn_flush(conn);
-    settle(conn);
+    end_turn(conn);
 }
 
 void weir_conn_go_on(struct weir_conn *conn)
@@ -311,7 +312,7 @@ void weir_conn_go_on(struct weir_conn *conn)
     }
     if (conn->phase != WEIR_CONN_CLOSED)
         weir_conn_flush(conn);
-    settle(conn);
+    end_turn(conn);
 }
 
 void weir_conn_hold(struct weir_conn *conn)
@@ -381,7 +382,7 @@ int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener,
     weir_count(&loop->counters.connections_opened, 1);
     if (conn->protocol->on_open)
         conn->protocol->on_open(conn);
-    settle(conn);
+    end_turn(conn);
     return 0;
 }
 
@@ -421,5 +422,5 @@ void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns)
     else
         weir_conn_close_after_flush(conn);
     weir_conn_flush(conn);
-    settle(conn);
+    end_turn(conn);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /v1/locks: acquire, renew, release, show, and what an operator says who restored the store. */
+ * /v1/locks: acquire, renew, release, show; and restored, by which an operator says that the store was
+ * put back from a copy. Called by http.c. */
 #include "serve/http_call.h"
 #include "serve/locks.h"
 #include "serve/loop.h"

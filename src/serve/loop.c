@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The handles of one libuv loop: a poll for each listener, an idle handle that runs while connections are ready, a
- * timer that finds overdue ones, and an async handle by which the server wakes it. Woken, it moves to the newest setup,
- * or drains: no more connections, those it has come to their end, sharer.c settles, all handles close. Called by
- * server.c; what a connection does is in conn.c. */
+ * timer that finds overdue ones, and an async handle by which the server wakes it. Woken, it moves to the newest
+ * setup, or drains: it takes no more connections, those that it has end when they are idle, sharer.c gives back what
+ * it holds, and all handles close. Called by server.c; what a connection does is in conn.c. */
 #include "serve/loop.h"
 
 #include <errno.h>

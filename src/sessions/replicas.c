@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
+#include "base/reserved.h"
+#include "base/units.h"
 #include "sessions/session_inside.h"
 
-#define MS UINT64_C(1000000)
 #define POLL_MS 50
 #define FREEZE_MS 1000
 #define TIMEOUT_MS 1000
@@ -18,31 +20,24 @@
 #define TIME_MAX_MS 3600000
 #define CONNECTIONS_MAX 10000
 
-static int refuse(struct weir_fault *ret_fault, int error, const char *field, const char *text)
-{
-    if (ret_fault) {
-        (void)snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
-        (void)snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
-    }
-    return error;
-}
-
 static int check(const struct weir_replicas_options *options, struct weir_fault *ret_fault)
 {
     if (!options)
-        return refuse(ret_fault, WEIR_EINVAL, "options", "must be given");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "options", "must be given");
+    if (weir_reserved_used(options->reserved, sizeof options->reserved))
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "reserved", WEIR_RESERVED_TEXT);
     if (!options->servers || options->server_count < 1 || options->server_count > WEIR_ROUTE_SERVERS_MAX)
-        return refuse(ret_fault, WEIR_ERANGE, "server_count", "must be 1 to 64");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "server_count", "must be 1 to 64");
     if (options->poll_ms != 0 && (options->poll_ms < 10 || options->poll_ms > 10000))
-        return refuse(ret_fault, WEIR_ERANGE, "poll_ms", "must be 10 to 10000, or 0 for 50");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "poll_ms", "must be 10 to 10000, or 0 for 50");
     if (options->freeze_ms > TIME_MAX_MS)
-        return refuse(ret_fault, WEIR_ERANGE, "freeze_ms", "must be at most 3600000, or 0 for 1000");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "freeze_ms", "must be at most 3600000, or 0 for 1000");
     if (options->timeout_ms > TIME_MAX_MS)
-        return refuse(ret_fault, WEIR_ERANGE, "timeout_ms", "must be at most 3600000, or 0 for 1000");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "timeout_ms", "must be at most 3600000, or 0 for 1000");
     if (options->connections_max > CONNECTIONS_MAX)
-        return refuse(ret_fault, WEIR_ERANGE, "connections_max", "must be at most 10000, or 0 for 32");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "connections_max", "must be at most 10000, or 0 for 32");
     if (options->key_count > 0 && !options->keys)
-        return refuse(ret_fault, WEIR_EINVAL, "keys", "must be given, so many as key_count says");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "keys", "must be given, so many as key_count says");
     return 0;
 }
 
@@ -52,8 +47,8 @@ static int open_parts(struct weir_replicas *replicas, const struct weir_replicas
     const struct weir_servers_options servers = {
         .servers = options->servers,
         .server_count = options->server_count,
-        .poll_ns = (options->poll_ms ? options->poll_ms : POLL_MS) * MS,
-        .freeze_ns = (options->freeze_ms ? options->freeze_ms : FREEZE_MS) * MS,
+        .poll_ns = (options->poll_ms ? options->poll_ms : POLL_MS) * WEIR_NS_PER_MS,
+        .freeze_ns = (options->freeze_ms ? options->freeze_ms : FREEZE_MS) * WEIR_NS_PER_MS,
         .timeout_ns = replicas->timeout_ns,
         .clock_query = options->clock_query,
         .branch_table = options->branch_table,
@@ -77,13 +72,13 @@ int weir_replicas_open(const struct weir_replicas_options *options, struct weir_
         ret_fault = &fault;
     *ret_fault = fault;
     int error = ret_replicas ? check(options, ret_fault)
-                             : refuse(ret_fault, WEIR_EINVAL, "ret_replicas", "must be given");
+                             : weir_fault_set(ret_fault, WEIR_EINVAL, "ret_replicas", "must be given");
     if (error != 0)
         return error;
     struct weir_replicas *replicas = calloc(1, sizeof *replicas);
     if (!replicas)
         return WEIR_ENOMEM;
-    replicas->timeout_ns = (options->timeout_ms ? options->timeout_ms : TIMEOUT_MS) * MS;
+    replicas->timeout_ns = (options->timeout_ms ? options->timeout_ms : TIMEOUT_MS) * WEIR_NS_PER_MS;
     error = open_parts(replicas, options, ret_fault);
     if (error != 0) {
         weir_replicas_close(replicas);
@@ -113,7 +108,7 @@ int weir_replicas_add(struct weir_replicas *replicas, const struct weir_replicas
         ret_fault = &fault;
     *ret_fault = fault;
     if (!server)
-        return refuse(ret_fault, WEIR_EINVAL, "server", "must be given");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "server", "must be given");
     return weir_servers_add(replicas->servers, server, ret_fault);
 }
 

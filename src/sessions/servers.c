@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/fault.h"
 #include "base/siphash.h"
 #include "sessions/servers_inside.h"
 #include "weir/error.h"
@@ -23,15 +24,6 @@
 #define NAME_MAX_SIZE 63
 #define POLL_MIN_NS UINT64_C(1000000)
 #define TIME_MAX_NS UINT64_C(86400000000000)
-
-static int refuse(struct weir_fault *ret_fault, int error, const char *field, const char *text)
-{
-    if (ret_fault) {
-        (void)snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
-        (void)snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
-    }
-    return error;
-}
 
 /* The same in every process: it is for choosing, not for keeping strangers out. Never 0. */
 static uint64_t id_of(const char *name)
@@ -57,11 +49,12 @@ static int check_server(const struct weir_replicas_server *server, struct weir_f
 {
     char *message = NULL; /* may quote the conninfo: not for showing */
     if (!server->name || !server->name[0] || strlen(server->name) > NAME_MAX_SIZE)
-        return refuse(ret_fault, WEIR_EINVAL, "name", "must be 1 to 63 bytes");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "name", "must be 1 to 63 bytes");
     PQconninfoOption *options = server->conninfo ? PQconninfoParse(server->conninfo, &message) : NULL;
     PQfreemem(message);
     if (!options)
-        return refuse(ret_fault, WEIR_EINVAL, "conninfo", "must be what libpq takes: \"host=… dbname=…\" or a URL");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "conninfo",
+                              "must be what libpq takes: \"host=… dbname=…\" or a URL");
     PQconninfoFree(options);
     return 0;
 }
@@ -120,9 +113,9 @@ static int add(struct weir_servers *servers, const struct weir_replicas_server *
 {
     unsigned index;
     if (servers->count == WEIR_ROUTE_SERVERS_MAX)
-        return refuse(ret_fault, WEIR_ELIMIT, "servers", "must be 64 at most");
+        return weir_fault_set(ret_fault, WEIR_ELIMIT, "servers", "must be 64 at most");
     if (find(servers, id_of(server->name), &index))
-        return refuse(ret_fault, WEIR_EEXIST, "name", "must be another one for each server");
+        return weir_fault_set(ret_fault, WEIR_EEXIST, "name", "must be another one for each server");
     struct weir_poller *poller = poller_create(servers, server);
     if (!poller)
         return WEIR_ENOMEM;
@@ -132,7 +125,7 @@ static int add(struct weir_servers *servers, const struct weir_replicas_server *
     if (error) {
         atomic_store(&servers->read_counters[poller->counter].id, 0);
         poller_destroy(poller);
-        return refuse(ret_fault, error, "servers", "no thread could be started");
+        return weir_fault_set(ret_fault, error, "servers", "no thread could be started");
     }
     servers->count++;
     weir_health_add(&servers->health, &poller->health);
@@ -183,15 +176,15 @@ int weir_servers_remove(struct weir_servers *servers, const char *name)
 static int check_options(const struct weir_servers_options *options, struct weir_fault *ret_fault)
 {
     if (options->server_count == 0 || options->server_count > WEIR_ROUTE_SERVERS_MAX)
-        return refuse(ret_fault, WEIR_ERANGE, "server_count", "must be 1 to 64");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "server_count", "must be 1 to 64");
     if (options->poll_ns < POLL_MIN_NS || options->poll_ns > TIME_MAX_NS)
-        return refuse(ret_fault, WEIR_ERANGE, "poll", "must be 1 ms to a day");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "poll", "must be 1 ms to a day");
     if (options->freeze_ns == 0 || options->freeze_ns > TIME_MAX_NS)
-        return refuse(ret_fault, WEIR_ERANGE, "freeze", "must be up to a day");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "freeze", "must be up to a day");
     if (options->timeout_ns < POLL_MIN_NS || options->timeout_ns > TIME_MAX_NS)
-        return refuse(ret_fault, WEIR_ERANGE, "timeout", "must be 1 ms to a day");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "timeout", "must be 1 ms to a day");
     if (options->branch_table && !weir_branches_is_name(options->branch_table, strlen(options->branch_table)))
-        return refuse(ret_fault, WEIR_EINVAL, "branch_table", WEIR_BRANCH_NAME_RULE);
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "branch_table", WEIR_BRANCH_NAME_RULE);
     for (unsigned i = 0; i < options->server_count; i++) {
         int error = check_server(&options->servers[i], ret_fault);
         if (error)

@@ -9,11 +9,12 @@
 #include <sys/random.h>
 
 #include "base/checked.h"
+#include "base/reserved.h"
 #include "base/siphash.h"
+#include "base/units.h"
 #include "net/postgres_ask.h"
 #include "sessions/session_inside.h"
 
-#define MS UINT64_C(1000000)
 #define WAIT_MS 500
 #define WINDOW_MS 1000
 
@@ -33,7 +34,8 @@ int weir_session_open(struct weir_replicas *replicas, const struct weir_session_
     uint64_t id;
     if (!replicas || !options || (unsigned)options->strategy > WEIR_SESSION_LAMPORT ||
         (unsigned)options->behind > WEIR_BEHIND_ERROR ||
-        (options->strategy == WEIR_SESSION_LAMPORT && !replicas->clock_query))
+        (options->strategy == WEIR_SESSION_LAMPORT && !replicas->clock_query) ||
+        weir_reserved_used(options->reserved, sizeof options->reserved))
         return WEIR_EINVAL;
     if (options->id_size > WEIR_SESSION_ID_MAX || options->wait_ms > WEIR_SESSION_WAIT_MAX_MS)
         return WEIR_ERANGE;
@@ -45,8 +47,8 @@ int weir_session_open(struct weir_replicas *replicas, const struct weir_session_
     session->id = id;
     session->strategy = options->strategy;
     session->behind = options->behind;
-    session->wait_ns = (options->wait_ms ? options->wait_ms : WAIT_MS) * MS;
-    session->window_ns = (options->window_ms ? options->window_ms : WINDOW_MS) * MS;
+    session->wait_ns = (options->wait_ms ? options->wait_ms : WAIT_MS) * WEIR_NS_PER_MS;
+    session->window_ns = (options->window_ms ? options->window_ms : WINDOW_MS) * WEIR_NS_PER_MS;
     session->reads_do_not_move = options->reads_do_not_move;
     session->version = 1;
     session->gained_ns = weir_ask_now_ns();

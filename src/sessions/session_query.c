@@ -3,6 +3,7 @@
  * weir_session_query of weir/session.h: session_read.c finds the connection, link_query.c sends the query, and the
  * place that came with its result is added to the token here. A place that did not come is left to weir_session_token,
  * which asks for it. Called by applications. */
+#include "base/reserved.h"
 #include "sessions/session_inside.h"
 
 /* What came with the answer spares weir_session_token its question. Where it says too little, that asks. */
@@ -25,7 +26,7 @@ int weir_session_query(struct weir_session *session, const struct weir_query *qu
 {
     struct weir_read read;
     bool placed;
-    if (!query || !query->text || !ret_result)
+    if (!query || !query->text || !ret_result || weir_reserved_used(query->reserved, sizeof query->reserved))
         return WEIR_EINVAL;
     int error = weir_session_read(session, &read);
     if (error != 0)

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/fault.h"
 #include "sessions/users_inside.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -15,19 +16,19 @@
 static int check(struct weir_users_options *options, struct weir_fault *ret_fault)
 {
     if (!options->newest)
-        return weir_users_fault(ret_fault, WEIR_EINVAL, "newest", "is required");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "newest", "is required");
     if (options->users_max == 0)
         options->users_max = 1000000;
     if (options->users_max > WEIR_USERS_MAX)
-        return weir_users_fault(ret_fault, WEIR_ERANGE, "users_max", "must be 1 to 100000000");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "users_max", "must be 1 to 100000000");
     if (options->ttl_ns == 0)
         options->ttl_ns = DAY_NS;
     if (options->ttl_ns < SECOND_NS || options->ttl_ns > 366 * DAY_NS)
-        return weir_users_fault(ret_fault, WEIR_ERANGE, "ttl", "must be 1 s to 366 days");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "ttl", "must be 1 s to 366 days");
     if (options->timeout_ns == 0)
         options->timeout_ns = SECOND_NS;
     if (options->timeout_ns < SECOND_NS / 1000 || options->timeout_ns > 60 * SECOND_NS)
-        return weir_users_fault(ret_fault, WEIR_ERANGE, "timeout", "must be 1 ms to 60 s");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "timeout", "must be 1 ms to 60 s");
     return 0;
 }
 
@@ -51,7 +52,7 @@ int weir_users_open(const struct weir_users_options *options, struct weir_users 
         return weir_users_redis_open(&filled, ret_users, ret_fault);
     if (begins(filled.url, "postgresql://") || begins(filled.url, "postgres://"))
         return weir_users_postgres_open(&filled, ret_users, ret_fault);
-    return weir_users_fault(ret_fault, WEIR_EINVAL, "url", "must begin with redis:// or postgresql://");
+    return weir_fault_set(ret_fault, WEIR_EINVAL, "url", "must begin with redis:// or postgresql://");
 }
 
 void weir_users_close(struct weir_users *users)

@@ -1,19 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the stores of users share, wherever each of them is: a store may be in a module that has no other. */
-#include <stdio.h>
-
+#include "base/fault.h"
 #include "sessions/users_inside.h"
-
-int weir_users_fault(struct weir_fault *ret_fault, int error, const char *field, const char *text)
-{
-    if (ret_fault) {
-        *ret_fault = (struct weir_fault){ 0 };
-        snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
-        snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
-    }
-    return error;
-}
 
 int weir_users_init(struct weir_users *users, const struct weir_users_ops *ops,
                     const struct weir_users_options *options)

@@ -51,8 +51,6 @@ int weir_users_init(struct weir_users *users, const struct weir_users_ops *ops,
                     const struct weir_users_options *options);
 void weir_users_deinit(struct weir_users *users);
 
-int weir_users_fault(struct weir_fault *ret_fault, int error, const char *field, const char *text); /* error */
-
 /* Is each place of `part` one of `whole`, and nothing else newer? Then nothing was added to it since it was `whole`. */
 bool weir_users_within(const struct weir_session_token *part, const struct weir_session_token *whole);
 

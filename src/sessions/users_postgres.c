@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/fault.h"
 #include "base/hex.h"
 #include "net/postgres_link.h"
 #include "sessions/users_remote.h"
@@ -463,7 +464,7 @@ int weir_users_postgres_open(const struct weir_users_options *options, struct we
     struct weir_pg_link probe;
     int error = weir_pg_link_init(&probe, options->url);
     if (error)
-        return error == WEIR_EINVAL ? weir_users_fault(ret_fault, error, "url", "is no conninfo of libpq") : error;
+        return error == WEIR_EINVAL ? weir_fault_set(ret_fault, error, "url", "is no conninfo of libpq") : error;
     weir_pg_link_deinit(&probe);
     struct postgres *postgres = calloc(1, sizeof(*postgres));
     if (!postgres)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/fault.h"
 #include "sessions/users_redis_link.h"
 #include "sessions/users_remote.h"
 
@@ -262,7 +263,7 @@ int weir_users_redis_open(const struct weir_users_options *options, struct weir_
         return WEIR_ENOMEM;
     int error = weir_users_redis_url_read(options->url, &redis->url, &why);
     if (error) {
-        weir_users_fault(ret_fault, error, "url", why);
+        weir_fault_set(ret_fault, error, "url", why);
     } else {
         snprintf(redis->ttl_ms, sizeof redis->ttl_ms, "%" PRIu64, weir_div_ceil(options->ttl_ns, 1000000));
         error = weir_users_remote_init(&redis->remote, &redis_ops, options);

@@ -2,6 +2,7 @@
  *
  * Stands in for the redis store (users_redis.c) where hiredis was missing at build time: to open it fails. Called by
  * users.c. */
+#include "base/fault.h"
 #include "sessions/users_inside.h"
 
 /* What a build without redis says. */
@@ -9,5 +10,5 @@ int weir_users_redis_open(const struct weir_users_options *options, struct weir_
                           struct weir_fault *ret_fault)
 {
     (void)options, (void)ret_users;
-    return weir_users_fault(ret_fault, WEIR_EINVAL, "url", "this weir was built without redis");
+    return weir_fault_set(ret_fault, WEIR_EINVAL, "url", "this weir was built without redis");
 }

@@ -80,6 +80,7 @@ int weir_logs_init(struct weir_logs *logs, size_t bytes)
         memset(logs->states, LOGS_INSIDE, blocks);
     }
     pthread_mutex_init(&logs->mutex, NULL);
+    logs->begun = true;
     /* The largest aligned rings that fit, from the front. */
     for (uint32_t block = 0; block < logs->blocks;) {
         unsigned order = WEIR_LOGS_ORDERS - 1;
@@ -104,6 +105,9 @@ void weir_logs_deinit(struct weir_logs *logs)
     free(logs->owners);
     free(logs->kept_by);
     free(logs->shares);
+    if (logs->begun)
+        pthread_mutex_destroy(&logs->mutex);
+    logs->begun = false;
     logs->memory = NULL;
     logs->states = NULL;
     logs->owners = NULL;

@@ -30,6 +30,7 @@ struct weir_logs {
     uint64_t floor;       /* blocks */
     uint64_t floors_open; /* the sum, over those that have a floor, of what is missing to it */
     pthread_mutex_t mutex;
+    bool begun; /* the mutex is */
 };
 
 /* Kept rings: nobody may be made to give them up. Together they take at most half of the memory. Each of the n owners

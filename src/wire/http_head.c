@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A whole head, read by llhttp, then judged by what llhttp lets pass (it accepts a missing Host, two Hosts, and any
- * target that has no control characters). */
+ * target that has no control characters). Framing is judged here too: Content-Length, Transfer-Encoding, and both.
+ * Called by http.c. */
 #include <llhttp.h>
 #include <string.h>
 

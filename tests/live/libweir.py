@@ -5,14 +5,18 @@ import ctypes
 from weir_server import BUILD
 
 
+RESERVED = 4 * ctypes.c_uint64  # 0, for later releases
+
+
 class LocksOptions(ctypes.Structure):
-    _fields_ = [('address', ctypes.c_char_p), ('token', ctypes.c_char_p), ('timeout_ms', ctypes.c_uint)]
+    _fields_ = [('address', ctypes.c_char_p), ('token', ctypes.c_char_p), ('timeout_ms', ctypes.c_uint),
+                ('reserved', RESERVED)]
 
 
 class LockOptions(ctypes.Structure):
     _fields_ = [('owner', ctypes.c_char_p), ('owner_size', ctypes.c_size_t), ('ttl_ms', ctypes.c_uint64),
                 ('wait_ms', ctypes.c_uint64), ('renew', ctypes.c_bool), ('progress_ms', ctypes.c_uint64),
-                ('seen_incarnation', ctypes.c_uint64)]
+                ('seen_incarnation', ctypes.c_uint64), ('reserved', RESERVED)]
 
 
 class Token(ctypes.Structure):

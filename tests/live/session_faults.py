@@ -233,7 +233,7 @@ class Run:
             if op['op'] == 'read' and op['server'] != 'token':
                 counted['reads'] += 1
                 counted['at the primary'] += op['leader']
-                counted['waited'] += op['waited_ns'] > 1_000_000
+                counted['waited'] += op['waited_ms'] > 1
             elif op['op'] == 'refused':
                 counted['behind'] += op['error'] == 'WEIR_EBEHIND'
                 counted['down'] += op['error'] == 'WEIR_EDOWN'

@@ -140,7 +140,7 @@ static void remember(struct actor *actor, unsigned key, uint64_t version, const 
 struct where {
     PGconn *conn;
     const char *server;
-    uint64_t waited_ns;
+    uint64_t waited_ms;
     bool leader, stale;
     const char *more; /* of each read */
 };
@@ -150,8 +150,8 @@ static void record_value(struct actor *actor, const char *op, const struct where
 {
     drive_record(actor->drive, op, start_ns,
                  "\"session\":\"%s\",\"key\":\"%u\",\"version\":%" PRIu64
-                 ",\"tag\":\"%s\",\"server\":\"%s\",\"leader\":%s,\"waited_ns\":%" PRIu64,
-                 actor->name, key, version, tag, where->server, where->leader ? "true" : "false", where->waited_ns);
+                 ",\"tag\":\"%s\",\"server\":\"%s\",\"leader\":%s,\"waited_ms\":%" PRIu64,
+                 actor->name, key, version, tag, where->server, where->leader ? "true" : "false", where->waited_ms);
 }
 
 /* Was it one? */
@@ -212,7 +212,7 @@ static void do_read(struct actor *actor)
         failed(actor, "read", error, start_ns);
         return;
     }
-    struct where where = { read.conn, read.server, read.waited_ns, read.leader, read.stale, "" };
+    struct where where = { read.conn, read.server, read.waited_ms, read.leader, read.stale, "" };
     read_keys(actor, &where);
     end_transaction(&where);
 }
@@ -236,7 +236,7 @@ static void do_query(struct actor *actor)
         failed(actor, "query", error, start_ns);
         return;
     }
-    struct where where = { read.conn, read.server, read.waited_ns, read.leader, read.stale, "" };
+    struct where where = { read.conn, read.server, read.waited_ms, read.leader, read.stale, "" };
     (void)take_value(actor, &where, key, result, start_ns);
     PQclear(result);
     end_transaction(&where);

@@ -39,7 +39,7 @@ struct plan {
 };
 
 struct totals {
-    uint64_t reads, older, leader, failed, waited_ns;
+    uint64_t reads, older, leader, failed, waited_ms;
     char fault[200];
 };
 
@@ -133,7 +133,7 @@ static void read_one(struct lane *lane, uint32_t user, struct message *message)
     uint64_t value = number_ask(lane, read.conn, false, user);
     lane->totals.reads++;
     lane->totals.leader += read.leader;
-    lane->totals.waited_ns += read.waited_ns;
+    lane->totals.waited_ms += read.waited_ms;
     lane->totals.older += value < lane->newest[user];
     if (value > lane->newest[user])
         lane->newest[user] = value;
@@ -215,7 +215,7 @@ static void totals_add(struct totals *totals, const struct totals *more)
     totals->older += more->older;
     totals->leader += more->leader;
     totals->failed += more->failed;
-    totals->waited_ns += more->waited_ns;
+    totals->waited_ms += more->waited_ms;
     if (more->fault[0])
         memcpy(totals->fault, more->fault, sizeof(totals->fault));
 }
@@ -316,7 +316,7 @@ static int report(const struct totals *totals, double seconds)
            ", \"at_primary_percent\": %.2f, \"failed\": %" PRIu64
            ", \"mean_wait_ms\": %.1f, \"seconds\": %.1f, \"fault\": \"",
            totals->reads, totals->older, totals->leader, 100 * (double)totals->leader / reads, totals->failed,
-           (double)totals->waited_ns / reads / 1e6, seconds);
+           (double)totals->waited_ms / reads, seconds);
     for (const char *at = totals->fault; *at; at++)
         putchar(*at < ' ' || *at == '"' || *at == '\\' ? ' ' : *at);
     puts("\"}");

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/assert.h"
+#include "base/checked.h"
 #include "net/postgres_ask.h"
 #include "sessions/session_inside.h"
 
@@ -146,7 +147,7 @@ static inline void expect_read(const char *server, bool leader, uint64_t waited_
     assert_int_equal(weir_session_read(session, &read), 0);
     assert_string_equal(read.server, server);
     assert_int_equal(read.leader, leader);
-    assert_int_equal(read.waited_ns, waited_ns);
+    assert_int_equal(read.waited_ms, weir_div_ceil(waited_ns, 1000000));
     assert_false(read.stale);
 }
 

@@ -8,16 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-
-static int refuse(struct weir_fault *ret_fault, int error, const char *field, const char *text)
-{
-    if (ret_fault) {
-        *ret_fault = (struct weir_fault){ 0 };
-        memcpy(ret_fault->field, field, strlen(field));
-        memcpy(ret_fault->text, text, strlen(text));
-    }
-    return error;
-}
+#include "base/fault.h"
 
 static bool counts(unsigned value, unsigned replicas)
 {
@@ -28,20 +19,20 @@ int weir_quorum_check(const struct weir_quorum *quorum, struct weir_fault *ret_f
 {
     unsigned n = quorum->replicas;
     if (!counts(n, WEIR_QUORUM_REPLICAS_MAX))
-        return refuse(ret_fault, WEIR_ERANGE, "replicas", "must be 1 to 64");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "replicas", "must be 1 to 64");
     if (!counts(quorum->install, n))
-        return refuse(ret_fault, WEIR_ERANGE, "install", "must be 1 to the number of replicas");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "install", "must be 1 to the number of replicas");
     if (!counts(quorum->read, n))
-        return refuse(ret_fault, WEIR_ERANGE, "read", "must be 1 to the number of replicas");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "read", "must be 1 to the number of replicas");
     if (!counts(quorum->write, n))
-        return refuse(ret_fault, WEIR_ERANGE, "write", "must be 1 to the number of replicas");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "write", "must be 1 to the number of replicas");
     if (quorum->install + quorum->write <= n)
-        return refuse(
+        return weir_fault_set(
             ret_fault, WEIR_EINVAL, "install",
             "install + write must be above the number of replicas: an older holder's write could miss the fence");
     if (quorum->read + quorum->write <= n)
-        return refuse(ret_fault, WEIR_EINVAL, "read",
-                      "read + write must be above the number of replicas: a read could miss the last write");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "read",
+                              "read + write must be above the number of replicas: a read could miss the last write");
     return 0;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The wait queue of one lock: who is next, who is asked for, who has gone. Pure: links live in the waiters, which the
- * host owns; time is an argument. The host is the manager (locks/manager.h), on its thread or in the simulator: it
- * asks the store, brings the answers here, and does what is decided.
+ * The wait queue of one lock: who is next, on whose behalf the store is asked, who has gone. Pure: links live in the
+ * waiters, which the host owns; time is an argument. The host is the manager (locks/manager.h), on its thread or in
+ * the simulator: it asks the store, brings the answers here, and does what is decided.
  *
- * The store is asked for the first alone, at `ask_ns`, so nobody passes those who wait. The one exception grants
- * nothing anew: who may hold the lock already is asked for as its holder, by a renewal. */
+ * The store is asked on behalf of the first alone, at `ask_ns`, so nobody passes those who wait. The one exception
+ * grants nothing anew: of who may hold the lock already the store is asked as of its holder, by a renewal. */
 #ifndef WEIR_CORE_LEASE_WAITING_H
 #define WEIR_CORE_LEASE_WAITING_H
 

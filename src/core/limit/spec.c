@@ -5,20 +5,10 @@
  * defined, by rules/limit_decode.c, limits/record.c, limits/remote.c and others. Reading YAML is rules/. */
 #include <string.h>
 
+#include "base/fault.h"
+#include "base/reserved.h"
 #include "core/limit/limit.h"
 #include "core/limit/ticks.h"
-
-static int fault(struct weir_fault *ret_fault, int error, const char *field, const char *text)
-{
-    if (ret_fault) {
-        memset(ret_fault, 0, sizeof *ret_fault);
-        for (size_t i = 0; field[i] && i + 1 < sizeof ret_fault->field; i++)
-            ret_fault->field[i] = field[i];
-        for (size_t i = 0; text[i] && i + 1 < sizeof ret_fault->text; i++)
-            ret_fault->text[i] = text[i];
-    }
-    return error;
-}
 
 static bool is_bucket(enum weir_algorithm algorithm)
 {
@@ -34,52 +24,53 @@ static bool on_calendar(const struct weir_limit_spec *spec)
 static int check_enums(const struct weir_limit_spec *s, struct weir_fault *f)
 {
     if ((unsigned)s->algorithm > WEIR_CONCURRENCY)
-        return fault(f, WEIR_EINVAL, "algorithm", "must be one of enum weir_algorithm");
+        return weir_fault_set(f, WEIR_EINVAL, "algorithm", "must be one of enum weir_algorithm");
     if ((unsigned)s->align > WEIR_ALIGN_FIRST || (s->align != WEIR_ALIGN_CALENDAR && s->algorithm != WEIR_FIXED_WINDOW))
-        return fault(f, WEIR_EINVAL, "align", "must be calendar or first, and only for fixed_window");
+        return weir_fault_set(f, WEIR_EINVAL, "align", "must be calendar or first, and only for fixed_window");
     if ((unsigned)s->calendar > WEIR_CALENDAR_YEAR || (s->calendar != WEIR_CALENDAR_FIXED && !on_calendar(s)))
-        return fault(f, WEIR_EINVAL, "calendar", "is only for fixed_window aligned to the calendar");
+        return weir_fault_set(f, WEIR_EINVAL, "calendar", "is only for fixed_window aligned to the calendar");
     if ((unsigned)s->count_mode > WEIR_COUNT_ATTEMPTS)
-        return fault(f, WEIR_EINVAL, "count_mode", "must be admitted or attempts");
+        return weir_fault_set(f, WEIR_EINVAL, "count_mode", "must be admitted or attempts");
     if ((unsigned)s->mode > WEIR_MODE_OFF)
-        return fault(f, WEIR_EINVAL, "mode", "must be enforce, shadow or off");
+        return weir_fault_set(f, WEIR_EINVAL, "mode", "must be enforce, shadow or off");
     if ((unsigned)s->on_full > WEIR_ON_FULL_REFUSE)
-        return fault(f, WEIR_EINVAL, "on_full", "must be evict or refuse");
+        return weir_fault_set(f, WEIR_EINVAL, "on_full", "must be evict or refuse");
     if ((unsigned)s->on_change > WEIR_ON_CHANGE_RESET)
-        return fault(f, WEIR_EINVAL, "on_change", "must be keep, proportional or reset");
+        return weir_fault_set(f, WEIR_EINVAL, "on_change", "must be keep, proportional or reset");
     return 0;
 }
 
 static int check_window(const struct weir_limit_spec *s, struct weir_fault *f)
 {
     if (s->period_ns > WEIR_FILL_MAX_NS)
-        return fault(f, WEIR_ERANGE, "period", "must be 1 ns to 3650 days for a window");
+        return weir_fault_set(f, WEIR_ERANGE, "period", "must be 1 ns to 3650 days for a window");
     if (s->algorithm == WEIR_SLIDING_LOG && s->count > WEIR_LOG_MAX)
-        return fault(f, WEIR_ERANGE, "count", "must be 0 to 65536 for sliding_log");
+        return weir_fault_set(f, WEIR_ERANGE, "count", "must be 0 to 65536 for sliding_log");
     if (s->burst != 0)
-        return fault(f, WEIR_EINVAL, "burst", "is only for token_bucket and leaky_bucket");
+        return weir_fault_set(f, WEIR_EINVAL, "burst", "is only for token_bucket and leaky_bucket");
     if (s->spread_ns > 0 && (!on_calendar(s) || s->spread_ns > s->period_ns / 2))
-        return fault(f, WEIR_ERANGE, "spread", "must be 0 to half the period, and only for calendar windows");
+        return weir_fault_set(f, WEIR_ERANGE, "spread", "must be 0 to half the period, and only for calendar windows");
     if (s->calendar_count > 3650)
-        return fault(f, WEIR_ERANGE, "calendar_count", "must be 1 to 3650");
+        return weir_fault_set(f, WEIR_ERANGE, "calendar_count", "must be 1 to 3650");
     return 0;
 }
 
 static int check_permits(const struct weir_limit_spec *s, struct weir_fault *f)
 {
     if (s->count > WEIR_PERMITS_MAX)
-        return fault(f, WEIR_ERANGE, "count", "must be 0 to 32768 for concurrency");
+        return weir_fault_set(f, WEIR_ERANGE, "count", "must be 0 to 32768 for concurrency");
     if (s->period_ns < WEIR_LEASE_MIN_NS || s->period_ns > WEIR_EMISSION_MAX_NS)
-        return fault(f, WEIR_ERANGE, "lease", "must be 1 s to 366 days");
+        return weir_fault_set(f, WEIR_ERANGE, "lease", "must be 1 s to 366 days");
     if (s->burst != 0)
-        return fault(f, WEIR_EINVAL, "burst", "is only for token_bucket and leaky_bucket");
+        return weir_fault_set(f, WEIR_EINVAL, "burst", "is only for token_bucket and leaky_bucket");
     if (s->spread_ns > 0 || s->calendar_count > 0)
-        return fault(f, WEIR_EINVAL, "spread", "is only for calendar windows");
+        return weir_fault_set(f, WEIR_EINVAL, "spread", "is only for calendar windows");
     if (s->count_mode != WEIR_COUNT_ADMITTED)
-        return fault(f, WEIR_EINVAL, "count_mode", "must be admitted for concurrency: a refused request holds nothing");
+        return weir_fault_set(f, WEIR_EINVAL, "count_mode",
+                              "must be admitted for concurrency: a refused request holds nothing");
     if (s->on_change == WEIR_ON_CHANGE_PROPORTIONAL)
-        return fault(f, WEIR_EINVAL, "on_change",
-                     "must be keep or reset for concurrency: permits that are out stay out");
+        return weir_fault_set(f, WEIR_EINVAL, "on_change",
+                              "must be keep or reset for concurrency: permits that are out stay out");
     return 0;
 }
 
@@ -87,11 +78,13 @@ static int check_bucket(const struct weir_limit_spec *s, struct weir_fault *f)
 {
     uint64_t burst = s->burst ? s->burst : s->count;
     if (s->spread_ns > 0 || s->calendar_count > 0)
-        return fault(f, WEIR_EINVAL, "spread", "is only for calendar windows");
+        return weir_fault_set(f, WEIR_EINVAL, "spread", "is only for calendar windows");
     if (burst > WEIR_BURST_MAX)
-        return fault(f, WEIR_ERANGE, "burst", "must be 1 to 1000000000000 (the default is the count of the rate)");
+        return weir_fault_set(f, WEIR_ERANGE, "burst",
+                              "must be 1 to 1000000000000 (the default is the count of the rate)");
     if (s->count > 0 && (weir_u128)burst * s->period_ns > (weir_u128)s->count * WEIR_FILL_MAX_NS)
-        return fault(f, WEIR_ERANGE, "burst", "burst * period / count, the time to fill, must be at most 3650 days");
+        return weir_fault_set(f, WEIR_ERANGE, "burst",
+                              "burst * period / count, the time to fill, must be at most 3650 days");
     return 0;
 }
 
@@ -100,8 +93,10 @@ int weir_limit_check(const struct weir_limit_spec *spec, struct weir_fault *ret_
     int error = check_enums(spec, ret_fault);
     if (error)
         return error;
+    if (weir_reserved_used(spec->reserved, sizeof spec->reserved))
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "reserved", WEIR_RESERVED_TEXT);
     if (spec->period_ns == 0)
-        return fault(ret_fault, WEIR_ERANGE, "period", "must be more than 0");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "period", "must be more than 0");
     if (spec->algorithm == WEIR_CONCURRENCY) {
         error = check_permits(spec, ret_fault);
         if (!error && ret_fault)
@@ -110,10 +105,10 @@ int weir_limit_check(const struct weir_limit_spec *spec, struct weir_fault *ret_
     }
     /* n <= p in ns is n/p <= 10^9 per second. */
     if (spec->count > spec->period_ns)
-        return fault(ret_fault, WEIR_ERANGE, "rate", "must be at most 1000000000 per second");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "rate", "must be at most 1000000000 per second");
     if (spec->count > 0 && spec->period_ns / spec->count >= WEIR_EMISSION_MAX_NS &&
         (weir_u128)spec->count * WEIR_EMISSION_MAX_NS < spec->period_ns)
-        return fault(ret_fault, WEIR_ERANGE, "rate", "must be at least 1 per 366 days (0 blocks)");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "rate", "must be at least 1 per 366 days (0 blocks)");
     error = is_bucket(spec->algorithm) ? check_bucket(spec, ret_fault) : check_window(spec, ret_fault);
     if (!error && ret_fault)
         memset(ret_fault, 0, sizeof *ret_fault);

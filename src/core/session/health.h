@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The health of a system's servers: what the answers of its pollers make known, and which servers may be read. Pure:
- * the answers come with their times, nobody is asked from here.
+ * The health of a system's servers: what the answers of its pollers make known, and which servers are usable (one that
+ * is frozen may still be read with `behind: stale`). Pure: the answers come with their times, nobody is asked from
+ * here.
  *
  * Each server is in one phase, which follows from what all of them answered last. A standby is usable while it follows
  * the history of the true primary and moves when the primary does. A primary is usable while nobody was on a higher

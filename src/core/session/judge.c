@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A hash table in the caller's slots. For each session and key it keeps, of reads and of writes, the highest version of
- * what ended before the last start, and the operations that may overlap still. A violation is a suspect until no LOST
- * can overlap it any more. Called by cli/reads_count.c (`weir reads`) and by tests/session/recorded.c. */
+ * It judges a recording of reads and writes afterwards; it does not choose servers (that is route.c). A hash table in
+ * the caller's slots. For each session and key it keeps, of reads and of writes, the highest version of what ended
+ * before the last start, and the operations that may overlap still. A violation is a suspect until no LOST can overlap
+ * it any more. Called by cli/reads_count.c (`weir reads`) and by tests/session/recorded.c. */
 #include "core/session/judge.h"
 
 #include "base/checked.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An array of samples, ascending, searched by halves. When it is full every second sample of the older half goes, so
- * that old ones lie further and further apart. Called by health.c alone. */
+ * Measures how far a standby is behind, in time; nothing is limited by it. An array of samples, ascending, searched by
+ * halves. When it is full every second sample of the older half goes, so that old ones lie further and further apart.
+ * Called by health.c alone. */
 #include "core/session/lag.h"
 
 #include "base/assert.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parses the text of TIMELINE_HISTORY, and keeps what is known of a system in sorted arrays of fixed size. `same` leads
- * from each number of a branch to its first one; a number is a SipHash of system, timeline and start. Called by
- * health.c, health_branch.c and branches.c; the text comes from sessions/poller.c. */
+ * Parses the text of TIMELINE_HISTORY, and keeps what is known of a system in sorted arrays of fixed size. `same`
+ * leads from each number of a branch to its first one; a number is a SipHash of system, timeline and start. Called by
+ * health.c, health_branch.c, branches.c, place.c and route.c; the text comes from sessions/poller.c. Which branch goes
+ * on with which is decided in place.c. */
 #include "core/session/timeline.h"
 
 #include <string.h>

@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "limits/redis/mark.h"
 
 #define ASK_EVERY_NS (30 * WEIR_NS_PER_SECOND) /* nothing seems wrong */
-#define ASK_AGAIN_NS (250 * 1000000ull)        /* something is */
-#define ASK_LEAST_NS (100 * 1000000ull)
+#define ASK_AGAIN_NS (250 * WEIR_NS_PER_MS)    /* something is */
+#define ASK_LEAST_NS (100 * WEIR_NS_PER_MS)
 
 void weir_redis_cluster_ask_soon(struct weir_redis_engine *engine, uint64_t in_ns)
 {

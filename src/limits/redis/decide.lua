@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The fourth part: stored values, and the call.
+-- The fourth part of the script, which begins in plain.lua: stored values, and the call.
 
 -- ---- values ----
 

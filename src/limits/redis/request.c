@@ -11,20 +11,20 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "base/units.h"
 #include "limits/redis/cluster.h"
 #include "limits/redis/mark.h"
 #include "limits/redis/roll_back.h"
 #include "limits/redis/slot.h"
 
 #define HOPS_MAX 5
-#define NS_PER_MS 1000000ull
 
 /* ---- deadlines ---- */
 
 /* libuv counts milliseconds: the timer goes off within the one in which the deadline lies. */
 static void arm(struct weir_redis_engine *engine)
 {
-    uint64_t due_ms = engine->first ? engine->first->request->deadline_ns / NS_PER_MS : 0;
+    uint64_t due_ms = engine->first ? engine->first->request->deadline_ns / WEIR_NS_PER_MS : 0;
     if (due_ms == 0 || (engine->armed_ms != 0 && engine->armed_ms <= due_ms))
         return; /* one that goes off early is armed anew then */
     uv_update_time(engine->loop);
@@ -79,7 +79,6 @@ static void finish(struct weir_redis_work *work, int status)
         weir_script_finish(request);
     let_go(work);
     request->status = status;
-    request->losses = engine->stats.losses;
     engine->stats.answered += status == 0;
     engine->stats.refused += status == WEIR_EDOWN;
     engine->stats.unknown += status == WEIR_EUNKNOWN;
@@ -384,7 +383,7 @@ void weir_redis_on_deadline(uv_timer_t *timer)
     struct weir_redis_engine *engine = timer->data;
     uint64_t now_ms = uv_now(engine->loop);
     engine->armed_ms = 0;
-    while (engine->first && engine->first->request->deadline_ns / NS_PER_MS <= now_ms)
+    while (engine->first && engine->first->request->deadline_ns / WEIR_NS_PER_MS <= now_ms)
         overdue(engine->first);
     arm(engine);
 }

@@ -4,11 +4,12 @@
  * because that group may still wait for its late reply. It is sent again on the engine's tick until the server
  * confirms, or for as long as a server remembers a request's id. Begun by request.c; redis.c calls the tick. */
 #include "limits/redis/roll_back.h"
+#include "base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRY_NS (100 * 1000000ull)
+#define RETRY_NS (100 * WEIR_NS_PER_MS)
 
 static void end(struct weir_redis_group *group, bool confirmed)
 {
@@ -76,7 +77,7 @@ void weir_redis_roll_back(struct weir_redis_group *group, bool never)
     group->call.write = give_back_write;
     group->call.answered = give_back_answered;
     group->gives_back = true;
-    group->end_ns = now_ns + WEIR_SCRIPT_REQUEST_TTL_MS * 1000000ull;
+    group->end_ns = now_ns + WEIR_SCRIPT_REQUEST_TTL_MS * WEIR_NS_PER_MS;
     group->call.patience_ns = now_ns + WEIR_REDIS_PATIENCE_NS;
     engine->givings++;
     if (engine->closing || !weir_redis_group_send(group))

@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "limits/redis/mark.h"
 
-#define ASK_EVERY_NS (500 * 1000000ull)
-#define ASK_LEAST_NS (50 * 1000000ull) /* between two rounds, however often something fails */
-#define FIRST_NS (300 * 1000000ull)
+#define ASK_EVERY_NS (500 * WEIR_NS_PER_MS)
+#define ASK_LEAST_NS (50 * WEIR_NS_PER_MS) /* between two rounds, however often something fails */
+#define FIRST_NS (300 * WEIR_NS_PER_MS)
 #define FRESH_NS (2 * WEIR_NS_PER_SECOND)
 #define UNBACKED_NS (5 * WEIR_NS_PER_SECOND) /* a sentinel tells the others every 2 s */
 

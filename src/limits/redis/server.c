@@ -12,15 +12,16 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/units.h"
 #include "limits/redis/cluster.h"
 #include "limits/redis/inspect.h"
 #include "limits/redis/mark.h"
 #include "limits/redis/sentinel.h"
 
-#define WAIT_MIN_NS (50 * 1000000ull)
+#define WAIT_MIN_NS (50 * WEIR_NS_PER_MS)
 #define WAIT_MAX_NS (2 * WEIR_NS_PER_SECOND)
 #define BREATH_NS WEIR_NS_PER_SECOND
-#define PROBE_WITHIN_NS (100 * 1000000ull)
+#define PROBE_WITHIN_NS (100 * WEIR_NS_PER_MS)
 
 /* ---- commands of our own ---- */
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "limits/redis/engine.h"
 
 #define CONNECT_TIMEOUT_NS WEIR_NS_PER_SECOND
@@ -20,15 +21,6 @@ static const struct weir_breaker_options breaker_defaults = {
     .probes = 3,
     .ramp_ns = WEIR_NS_PER_SECOND / 2,
 };
-
-static int fault(struct weir_fault *ret_fault, int error, const char *field, const char *text)
-{
-    if (ret_fault) {
-        snprintf(ret_fault->field, sizeof ret_fault->field, "%s", field);
-        snprintf(ret_fault->text, sizeof ret_fault->text, "%s", text);
-    }
-    return error;
-}
 
 /* Copies a text that may be absent into `size_max` bytes and a NUL; false: it is too long. */
 static bool copy(char *to, size_t size_max, const char *from)
@@ -46,15 +38,15 @@ static int take_servers(struct weir_redis_settings *settings, const struct weir_
 {
     if (options->servers_count < 1 || options->servers_count > WEIR_REDIS_SEEDS_MAX ||
         (options->topology == WEIR_REDIS_SINGLE && options->servers_count > 1))
-        return fault(ret_fault, WEIR_ERANGE, "servers", "must be 1 to 64 (one, without Sentinel and Cluster)");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "servers", "must be 1 to 64 (one, without Sentinel and Cluster)");
     for (size_t i = 0; i < options->servers_count; i++) {
         const struct weir_redis_address *server = &options->servers[i];
         struct weir_redis_seed *seed = &settings->seeds[i];
         if (!copy(seed->host, sizeof seed->host - 1, server->path ? "" : server->host) ||
             !copy(seed->path, sizeof seed->path - 1, server->path))
-            return fault(ret_fault, WEIR_ERANGE, "servers", "a host is at most 127 bytes, a path 107");
+            return weir_fault_set(ret_fault, WEIR_ERANGE, "servers", "a host is at most 127 bytes, a path 107");
         if (!seed->path[0] && (!seed->host[0] || server->port == 0))
-            return fault(ret_fault, WEIR_EINVAL, "servers", "must have a host and a port, or a path");
+            return weir_fault_set(ret_fault, WEIR_EINVAL, "servers", "must have a host and a port, or a path");
         seed->port = server->path ? 0 : server->port;
     }
     settings->seeds_count = options->servers_count;
@@ -65,9 +57,9 @@ static int take_secrets(struct weir_redis_settings *settings, const struct weir_
                         struct weir_fault *ret_fault)
 {
     if (options->password.size > WEIR_REDIS_SECRET_MAX || options->sentinel_password.size > WEIR_REDIS_SECRET_MAX)
-        return fault(ret_fault, WEIR_ERANGE, "password", "must be at most 512 bytes");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "password", "must be at most 512 bytes");
     if (!copy(settings->username, sizeof settings->username - 1, options->username))
-        return fault(ret_fault, WEIR_ERANGE, "username", "must be at most 512 bytes");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "username", "must be at most 512 bytes");
     settings->password_size = options->password.size;
     settings->sentinel_password_size = options->sentinel_password.size;
     if (options->password.size > 0)
@@ -93,13 +85,13 @@ int weir_redis_settings_init(struct weir_redis_settings *settings, const struct 
         return error;
     if (!copy(settings->sentinel_name, sizeof settings->sentinel_name - 1, options->sentinel_name) ||
         (options->topology == WEIR_REDIS_SENTINEL && !settings->sentinel_name[0]))
-        return fault(ret_fault, WEIR_EINVAL, "sentinel_name", "must be 1 to 512 bytes");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "sentinel_name", "must be 1 to 512 bytes");
     if (!copy(settings->prefix, sizeof settings->prefix - 1, options->prefix ? options->prefix : "weir") ||
         !settings->prefix[0] || settings->prefix[strspn(settings->prefix, PREFIX_CHARACTERS)])
-        return fault(ret_fault, WEIR_EINVAL, "prefix", "must be 1 to 32 of A-Z a-z 0-9 _ - . :");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "prefix", "must be 1 to 32 of A-Z a-z 0-9 _ - . :");
     if (!copy(settings->tls_name, sizeof settings->tls_name - 1, options->tls_name))
-        return fault(ret_fault, WEIR_ERANGE, "tls_name", "must be at most 127 bytes");
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "tls_name", "must be at most 127 bytes");
     if (options->seed == 0)
-        return fault(ret_fault, WEIR_EINVAL, "seed", "must not be 0");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "seed", "must not be 0");
     return 0;
 }
