@@ -137,6 +137,7 @@ static inline bool net_ask(struct net *net, uint32_t i, size_t k, uint64_t cost,
     enum weir_share_say say = weir_gossip_reserve(&node->gossip, key, &event, false, &verdict);
     assert_int_equal(peek, say);
     assert_true(verdict.remaining <= verdict.capacity);
+    assert_int_equal(verdict.admitted, say == WEIR_SHARE_YES);
     if (say == WEIR_SHARE_NO) {
         assert_true(verdict.retry_after_ns > 0);
         net->refused++;

@@ -45,6 +45,7 @@ struct fake {
     size_t put_off_times;
     uint64_t number;
     size_t asked, asked_most, idles, destroyed;
+    bool down; /* as it says */
     struct fake_lock locks[LOCKS];
 };
 
@@ -134,7 +135,9 @@ static void fake_apply(struct weir_lock_engine *engine, struct weir_lock_op *ops
 static void fake_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
 {
     (void)engine;
-    *ret_state = (struct weir_lock_engine_state){ .name = "fake", .up = true };
+    pthread_mutex_lock(&fake.mutex);
+    *ret_state = (struct weir_lock_engine_state){ .name = "fake", .up = !fake.down };
+    pthread_mutex_unlock(&fake.mutex);
 }
 
 static void fake_destroy(struct weir_lock_engine *engine)

@@ -260,6 +260,56 @@ static void breaker__moves_only_as_the_list_says(void **state)
     assert_moves(weir_breaker_phases, WEIR_BREAKER_STATES, may);
 }
 
+/* However young the clock is. */
+static void breaker__that_never_opened_lets_all_through(void **state)
+{
+    (void)state;
+    now_ns = 1;
+    weir_breaker_init(&breaker, now_ns);
+    assert_true(allow(UINT64_MAX));
+}
+
+/* What failed before it opened counts no more once it has closed. */
+static void breaker__begins_to_count_anew(void **state)
+{
+    (void)state;
+    begin();
+    open_it();
+    wait_half_open();
+    assert_true(ask(true) && ask(true) && ask(true));
+    assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+    assert_true(breaker.failures == 0 && breaker.window_asked == 0 && breaker.window_failed == 0);
+    for (int i = 0; i < 4; i++)
+        assert_true(ask(false));
+    assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
+    assert_true(ask(false));
+    assert_int_equal(breaker.state, WEIR_BREAKER_OPEN);
+}
+
+/* However short the first wait. */
+static void breaker__waits_twice_as_long_each_time(void **state)
+{
+    (void)state;
+    struct weir_breaker_options shortest = options;
+    uint64_t generation;
+    shortest.wait_min_ns = 1;
+    begin();
+    open_it();
+    breaker.wait_ns = 0;
+    breaker.state = WEIR_BREAKER_CLOSED;
+    for (uint64_t wait_ns = 1; wait_ns < 64; wait_ns *= 2) {
+        if (breaker.state == WEIR_BREAKER_CLOSED) {
+            for (int i = 0; i < 5; i++)
+                weir_breaker_told(&breaker, &shortest, now_ns, HALF, breaker.generation, false);
+        } else {
+            now_ns = breaker.until_ns;
+            assert_true(weir_breaker_allow(&breaker, &shortest, now_ns, HALF, &generation));
+            weir_breaker_told(&breaker, &shortest, now_ns, HALF, generation, false);
+        }
+        assert_int_equal(breaker.wait_ns, wait_ns);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +321,9 @@ int main(void)
         cmocka_unit_test(breaker__a_probe_that_is_never_told_has_failed),
         cmocka_unit_test(breaker__a_probe_that_was_not_sent_says_nothing),
         cmocka_unit_test(breaker__closes_after_probes_in_a_row),
+        cmocka_unit_test(breaker__that_never_opened_lets_all_through),
+        cmocka_unit_test(breaker__begins_to_count_anew),
+        cmocka_unit_test(breaker__waits_twice_as_long_each_time),
         cmocka_unit_test(breaker__what_waited_does_not_come_at_once),
         cmocka_unit_test(breaker__an_answer_to_an_older_ask_says_nothing),
         cmocka_unit_test(breaker__after_it_held_the_next_opening_is_a_first_one),

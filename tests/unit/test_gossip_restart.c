@@ -201,6 +201,47 @@ static void test_a_node_that_has_been_there_for_long_keeps_its_own(void **state)
     assert_int_equal(used_if_told(net, used - 5, true, NULL), used);
 }
 
+/* Of two, one has admitted units that the other knows of; then the other speaks of the key. */
+static struct net *begin_acknowledged(const struct weir_limit_spec *spec, unsigned units)
+{
+    struct net *net = net_begin(&the_net, 1, 2, spec, 10);
+    net_pass(net, SECOND);
+    assert_true(net_ask(net, 0, 0, units, true));
+    net_pass(net, SECOND);
+    assert_int_equal(weir_gossip_unacked(&net->node[0].gossip, &net->node[0].keys[0]), 0);
+    return net;
+}
+
+static void hear_of(struct net *net, const struct weir_gossip_entry *own)
+{
+    struct net_node *node = &net->node[0];
+    struct weir_gossip_head head = { .nodes = 2, .from = 1, .epoch = net->node[1].gossip.epoch };
+    struct weir_gossip_word word = { .id = { 1, 0 }, .limit = 1, .entries = { own } };
+    struct weir_event event = net_event(net, 0, 0);
+    (void)weir_gossip_hear_word(&node->gossip, &node->keys[0], &head, &word, &event);
+}
+
+/* Who started again and speaks of a key without its counts has none of them. */
+static void test_a_new_start_has_acknowledged_nothing(void **state)
+{
+    (void)state;
+    struct net *net = begin_acknowledged(&daily, 5);
+    net->node[0].gossip.peers[1].generation++;
+    hear_of(net, NULL);
+    assert_int_equal(weir_gossip_unacked(&net->node[0].gossip, &net->node[0].keys[0]), 5);
+}
+
+/* More than was counted here, of this start: another process counts in this node's name. */
+static void test_a_count_above_its_own_is_a_twins(void **state)
+{
+    (void)state;
+    struct net *net = begin_acknowledged(&daily, 5);
+    for (uint64_t count = 5; count <= 7; count++) {
+        hear_of(net, &(struct weir_gossip_entry){ .epoch = net->node[0].gossip.epoch, .count = count });
+        assert_int_equal(net->node[0].gossip.twins, count - 5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +251,8 @@ int main(void)
         cmocka_unit_test(test_a_node_that_has_been_there_for_long_keeps_its_own),
         cmocka_unit_test(test_a_clock_that_was_ahead_at_a_start_is_outrun),
         cmocka_unit_test(test_twins_do_not_outrun_each_other_for_ever),
+        cmocka_unit_test(test_a_new_start_has_acknowledged_nothing),
+        cmocka_unit_test(test_a_count_above_its_own_is_a_twins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

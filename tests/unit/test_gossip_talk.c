@@ -3,6 +3,7 @@
  * limits/gossip_host: what it sends and to whom, which limits it keeps, and what it refuses. Linked with --wrap, so
  * that memory can run out. */
 #include "gossip_host_net.h"
+#include "limits/gossip_inside.h"
 
 #define NEVER (-1L)
 
@@ -203,11 +204,72 @@ static void test_memory_that_runs_out_refuses(void **state)
     net_destroy(net);
 }
 
+/* Where not all fit, a key with half its slack used is not held up by those that came before it. */
+static void test_hot_keys_go_first(void **state)
+{
+    (void)state;
+    struct net *net = net_create("6000/60s", 10);
+    net->bytes_per_s = 20000;
+    start_all(net);
+    pass(net, 2 * SECOND);
+    for (unsigned k = 0; k < 2000; k++)
+        assert_int_equal(take(net, 0, k, 1), 1);
+    assert_int_equal(take(net, 0, 5000, 5), 5);
+    pass(net, 500 * MS);
+    struct weir_remote_key hot = key_of(5000), last = key_of(1999);
+    for (uint32_t i = 1; i < NODES; i++) {
+        assert_non_null(weir_gossip_host_find(net->hosts[i], hot.id));
+        assert_null(weir_gossip_host_find(net->hosts[i], last.id));
+    }
+    net_destroy(net);
+}
+
+/* What all have heard is not told again. */
+static void test_what_is_known_to_all_is_not_told_on(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    start_all(net);
+    pass(net, 5 * SECOND);
+    uint64_t at = stats_of(net, 0).bytes_sent;
+    pass(net, 2 * SECOND);
+    uint64_t calm = stats_of(net, 0).bytes_sent - at;
+    for (unsigned k = 0; k < 100; k++)
+        assert_int_equal(take(net, k % NODES, k, 1), 1);
+    pass(net, 2 * SECOND);
+    at = stats_of(net, 0).bytes_sent;
+    pass(net, 2 * SECOND);
+    assert_in_range(stats_of(net, 0).bytes_sent - at, 1, calm + calm / 10);
+    net_destroy(net);
+}
+
+/* A newcomer learns of more keys than one datagram holds, and then it knows all there is. */
+static void test_a_newcomer_learns_from_many_datagrams(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    for (unsigned k = 0; k < 1000; k++)
+        assert_int_equal(take(net, 0, k, 1), 1);
+    pass(net, SECOND);
+    weir_gossip_host_destroy(net->hosts[2]);
+    start(net, 2, 2, NODES);
+    assert_false(stats_of(net, 2).synced);
+    pass(net, 2 * SECOND);
+    assert_true(stats_of(net, 2).synced);
+    assert_int_equal(stats_of(net, 2).keys, 1000);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_news_that_fill_many_datagrams_go_in_one_turn),
         cmocka_unit_test(test_bytes_are_what_is_allowed),
+        cmocka_unit_test(test_hot_keys_go_first),
+        cmocka_unit_test(test_what_is_known_to_all_is_not_told_on),
+        cmocka_unit_test(test_a_newcomer_learns_from_many_datagrams),
         cmocka_unit_test(test_a_third_node_tells_who_is_alive),
         cmocka_unit_test(test_a_limit_that_is_no_more_is_let_go),
         cmocka_unit_test(test_a_key_follows_its_override_through_a_reload),

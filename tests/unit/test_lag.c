@@ -15,6 +15,7 @@ static void lag__is_the_time_since_the_primary_was_there_last(void **state)
     assert_int_equal(weir_lag_of(&lag, 5, 100), UINT64_MAX);
     weir_lag_add(&lag, 10, 100);
     weir_lag_add(&lag, 10, 150); /* it stood */
+    assert_int_equal(lag.count, 1);
     weir_lag_add(&lag, 20, 200);
     weir_lag_add(&lag, 40, 300);
     assert_int_equal(weir_lag_of(&lag, 9, 310), UINT64_MAX);

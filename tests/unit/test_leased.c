@@ -366,6 +366,21 @@ static void leased__a_return_that_is_lost_is_counted(void **state)
     assert_int_equal(key.forfeited, 10);
 }
 
+/* What an idle key gave back has come back: the ask after it is in doubt for itself alone. */
+static void leased__what_came_back_is_in_doubt_no_more(void **state)
+{
+    (void)state;
+    begin_with(10);
+    struct weir_share_effects effects = step(WEIR_SHARE_TICK, 0, 2 * SECOND);
+    assert_true(effects.send && effects.ask.hold == 0);
+    hear(key.seq, 0, 2 * SECOND, 0, 2 * SECOND + MS);
+    effects = step(WEIR_SHARE_RESERVE, 1, 2 * SECOND + 2 * MS);
+    assert_true(effects.send);
+    step(WEIR_SHARE_LOST, 0, 2 * SECOND + 3 * MS);
+    assert_int_equal(key.doubt, effects.ask.want);
+    assert_int_equal(key.forfeited, 0);
+}
+
 static void leased__what_is_committed_or_cancelled_too_late_is_counted(void **state)
 {
     (void)state;
@@ -443,6 +458,7 @@ int main(void)
         cmocka_unit_test(leased__is_told_again_while_the_engine_still_holds_it),
         cmocka_unit_test(leased__what_is_granted_too_late_to_spend_is_given_back),
         cmocka_unit_test(leased__a_return_that_is_lost_is_counted),
+        cmocka_unit_test(leased__what_came_back_is_in_doubt_no_more),
         cmocka_unit_test(leased__what_is_committed_or_cancelled_too_late_is_counted),
         cmocka_unit_test(leased__what_is_granted_while_an_old_hold_ends_is_kept),
         cmocka_unit_test(leased__a_return_that_may_have_come_too_late_is_counted),

@@ -406,24 +406,6 @@ static void manager__destroy_answers_everybody_first(void **state)
         assert_granted(&plain[i]);
 }
 
-static void manager__an_idle_engine_does_what_was_put_off(void **state)
-{
-    (void)state;
-    begin(&usual, 0);
-    struct sent holder;
-    acquire(&holder, "a", "A");
-    assert_granted(&holder);
-    size_t idles = 0;
-    while (idles == 0) {
-        nap(SECOND / 100);
-        pthread_mutex_lock(&fake.mutex);
-        idles = fake.idles;
-        pthread_mutex_unlock(&fake.mutex);
-    }
-    assert_int_equal(idles, 1);
-    end();
-}
-
 /* ---- all at once ---- */
 
 enum { STORM = 400, THREADS = 3 };
@@ -493,7 +475,6 @@ int main(void)
         cmocka_unit_test(manager__newcomers_are_told_at_once_and_waiters_go_on),
         cmocka_unit_test(manager__looks_again_where_others_change_the_store),
         cmocka_unit_test(manager__destroy_answers_everybody_first),
-        cmocka_unit_test(manager__an_idle_engine_does_what_was_put_off),
         cmocka_unit_test(manager__every_request_is_answered_once_whatever_happens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests whose raise of the incarnation waits for the clock: they wait alone, and are asked again when it is due. */
+ * Requests whose raise of the incarnation waits for the clock: they wait alone, and are asked again when it is due. And
+ * what an engine does when nobody asks. */
 #include "lock_manager_world.h"
 
 static void send_seen(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner)
@@ -158,6 +159,58 @@ static void manager__who_has_seen_more_than_his_own_token_is_not_renewed(void **
     assert_held(&waiting, "A");
 }
 
+/* So many times an idle engine has been called. */
+static void await_idles(size_t count)
+{
+    size_t idles = 0;
+    while (idles < count) {
+        nap(SECOND / 100);
+        pthread_mutex_lock(&fake.mutex);
+        idles = fake.idles;
+        pthread_mutex_unlock(&fake.mutex);
+    }
+    assert_int_equal(idles, count);
+}
+
+static void manager__an_idle_engine_does_what_was_put_off(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ 0 }, 0);
+    struct sent holder;
+    acquire(&holder, "a", "A");
+    assert_granted(&holder);
+    await_idles(1);
+    end();
+}
+
+/* One that is down is called each second, so that it may come back though nobody asks. */
+static void manager__an_engine_that_is_down_is_called_again(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ 0 }, 0);
+    pthread_mutex_lock(&fake.mutex);
+    fake.down = true;
+    pthread_mutex_unlock(&fake.mutex);
+    struct sent holder;
+    acquire(&holder, "a", "A");
+    assert_granted(&holder);
+    await_idles(1);
+    await_idles(2);
+    end();
+}
+
+/* There is nothing yet that could have been put off. */
+static void manager__an_engine_that_was_not_asked_is_not_idle(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ 0 }, 0);
+    nap(SECOND / 20);
+    pthread_mutex_lock(&fake.mutex);
+    assert_int_equal(fake.idles, 0);
+    pthread_mutex_unlock(&fake.mutex);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +220,9 @@ int main(void)
         cmocka_unit_test(manager__who_is_put_off_and_goes_or_sees_the_end_is_answered),
         cmocka_unit_test(manager__while_the_store_raises_new_tokens_wait_alone_and_in_order),
         cmocka_unit_test(manager__who_has_seen_more_than_his_own_token_is_not_renewed),
+        cmocka_unit_test(manager__an_idle_engine_does_what_was_put_off),
+        cmocka_unit_test(manager__an_engine_that_is_down_is_called_again),
+        cmocka_unit_test(manager__an_engine_that_was_not_asked_is_not_idle),
     };
     return cmocka_run_group_tests_name("manager, put off", tests, NULL, NULL);
 }

@@ -83,6 +83,30 @@ static void test_who_asked_is_told_once_and_not_late(void **state)
     weir_membership_told(&members, 99, T0);
 }
 
+/* Whom it asks for help it asks once, however few there are. */
+static void test_a_helper_is_asked_once(void **state)
+{
+    (void)state;
+    struct weir_membership_send sends[WEIR_MEMBERSHIP_SENDS];
+    for (uint32_t nodes = 2; nodes < 8; nodes++) {
+        const uint32_t silent = nodes - 1;
+        init(nodes);
+        for (uint32_t j = 1; j < silent; j++)
+            weir_membership_heard(&members, j, T0 + SECOND);
+        tick(T0 + SECOND, sends);
+        for (uint32_t j = 1; j < silent; j++)
+            weir_membership_heard(&members, j, T0 + 3 * SECOND / 2);
+        size_t count = tick(T0 + 3 * SECOND / 2, sends), asked = 0, seen = 0;
+        for (size_t i = 0; i < count; i++)
+            if (sends[i].ask == silent) {
+                assert_false(seen >> sends[i].to & 1);
+                seen |= (size_t)1 << sends[i].to;
+                asked++;
+            }
+        assert_int_equal(asked, nodes - 2 < WEIR_MEMBERSHIP_HELPERS ? nodes - 2 : WEIR_MEMBERSHIP_HELPERS);
+    }
+}
+
 /* However many are silent, a tick sends a bounded number, and every node's turn comes. */
 static void test_a_tick_is_bounded(void **state)
 {
@@ -107,6 +131,7 @@ int main(void)
         cmocka_unit_test(test_what_others_hear_refutes_a_suspicion),
         cmocka_unit_test(test_who_answered_a_ping_is_pinged_anew),
         cmocka_unit_test(test_who_asked_is_told_once_and_not_late),
+        cmocka_unit_test(test_a_helper_is_asked_once),
         cmocka_unit_test(test_a_tick_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

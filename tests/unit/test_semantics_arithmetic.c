@@ -10,7 +10,7 @@ static int check(const struct weir_limit_spec *spec, const char *field)
     assert_true((error == 0) == (fault.field[0] == '\0'));
     if (error != 0 && field) {
         assert_non_null(strstr(fault.field, field));
-        assert_true(strlen(fault.text) > 0);
+        assert_true(!strchr(fault.field, ' ') && strchr(fault.text, ' ')); /* a name, and a sentence */
     }
     return error;
 }
@@ -166,6 +166,20 @@ static void arithmetic__a_fault_names_its_field(void **state)
     (void)state;
     struct weir_limit_spec specs[5];
     static const char *const fields[] = { "count_mode", "mode", "on_full", "on_change", "calendar_count" };
+    struct weir_limit_spec none = limit_of(WEIR_FIXED_WINDOW, 1, DAY, 0);
+    none.burst = 2;
+    assert_int_equal(check(&none, "burst"), WEIR_EINVAL);
+    none = limit_of(WEIR_CONCURRENCY, 1, DAY, 2);
+    assert_int_equal(check(&none, "burst"), WEIR_EINVAL);
+    none = limit_of(WEIR_TOKEN_BUCKET, 1, DAY, 1);
+    none.algorithm = (enum weir_algorithm)99;
+    assert_int_equal(check(&none, "algorithm"), WEIR_EINVAL);
+    none = limit_of(WEIR_TOKEN_BUCKET, 1, DAY, 1);
+    none.align = WEIR_ALIGN_FIRST;
+    assert_int_equal(check(&none, "align"), WEIR_EINVAL);
+    none.reserved[WEIR_RESERVED - 1] = 1;
+    none.align = WEIR_ALIGN_CALENDAR;
+    assert_int_equal(check(&none, "reserved"), WEIR_EINVAL);
     for (size_t i = 0; i < 5; i++)
         specs[i] = limit_of(WEIR_FIXED_WINDOW, 1, DAY, 0);
     specs[0].count_mode = (enum weir_count)99;

@@ -212,6 +212,8 @@ static void write__goes_to_a_primary_that_its_poller_knows_as_it_is(void **state
         world.servers[0].late = other < 4 ? 2 : 0;
         assert_int_equal(weir_session_write(session, &conn), 0);
         assert_int_equal(world.waits, other < 4 ? 3 : 0);
+        if (other == 4)
+            assert_int_equal(world.servers[0].asked, 1);
         assert_int_equal(world.servers[0].taken, 1);
         assert_true(world.told > 0);
         end();
@@ -393,6 +395,28 @@ static void read__that_nobody_can_serve_says_why(void **state)
     end();
 }
 
+static void write__says_that_none_answers_where_its_connections_fail(void **state)
+{
+    struct pg_conn *conn;
+    (void)state;
+    begin(1);
+    stand(0, primary(1, 5, 400));
+    world.servers[0].refuses = WEIR_EDOWN;
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_ERROR, (struct weir_place){ 0 });
+    assert_int_equal(weir_session_write(session, &conn), WEIR_EDOWN);
+    assert_true(world.servers[0].tried > 1); /* again, when its poller has heard from it */
+    world.servers[0].refuses = 0;
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    world.servers[0].breaks++; /* and again where the connection that it kept is broken */
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    assert_int_equal(weir_session_rest(session), 0);
+    world.servers[0].refuses = WEIR_EDOWN;
+    unsigned tried = world.servers[0].tried;
+    assert_int_equal(weir_session_accept(session), WEIR_EDOWN);
+    assert_true(world.servers[0].tried > tried + 1);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +429,7 @@ int main(void)
         cmocka_unit_test(write__goes_to_a_primary_that_its_poller_knows_as_it_is),
         cmocka_unit_test(write__goes_to_no_primary_that_says_it_is_none),
         cmocka_unit_test(write__waits_for_a_primary),
+        cmocka_unit_test(write__says_that_none_answers_where_its_connections_fail),
         cmocka_unit_test(write__is_checked_where_the_session_is_tracked),
         cmocka_unit_test(write__is_read_at_the_primary_for_the_window),
         cmocka_unit_test(read__at_a_replica_has_it_asked_before_it_leaves),

@@ -182,6 +182,66 @@ static void a_branch__is_none_on_the_first_timeline(void **state)
     assert_int_equal(weir_health_branch(&servers[A], &shown), weir_branch_of(shown.system, 2, 77));
 }
 
+/* It stands where it stood or further, and its history says what it said: the same branch under a new number. */
+static void a_primary_that_begins_anew__is_on_its_branch(void **state)
+{
+    static const struct {
+        uint64_t position, end;
+        unsigned ancestors; /* 0: it tells no history this time */
+        bool same;
+    } rows[] = {
+        { 200, 104, 1, true },  { 240, 104, 1, true },
+        { 200, 0, 0, true },    { 199, 104, 1, false }, /* it has lost what was flushed */
+        { 200, 112, 1, false }, /* it left its ancestor elsewhere: another was put in its place */
+        { 200, 104, 2, false },
+    };
+    const uint32_t before = weir_branch_of(SYSTEM, 2, 2), after = weir_branch_of(SYSTEM, 2, 5);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        begin(state);
+        hear(A, primary(2, 200));
+        assert_int_equal(servers[A].last.shown.branch, before);
+        struct weir_health_reply reply = { .shown = primary(2, rows[i].position),
+                                           .begun_ns = now_ns += MS,
+                                           .page_size = 8192 };
+        reply.shown.system = SYSTEM;
+        reply.shown.started = 5;
+        reply.with_history = rows[i].ancestors > 0;
+        reply.history = (struct weir_history){ .timeline = 2,
+                                               .count = rows[i].ancestors,
+                                               .ancestors = { { 1, rows[i].end, 0 }, { 7, 160, 0 } } };
+        weir_health_hear(&health, &servers[A], &reply);
+        assert_int_equal(servers[A].last.shown.branch, after);
+        assert_int_equal(weir_known_is_same(&health.known, 2, after, before), rows[i].same);
+    }
+}
+
+static void a_history_that_was_not_told__is_not_known(void **state)
+{
+    (void)state;
+    struct weir_health_reply reply = { .shown = primary(2, 200), .begun_ns = now_ns += MS, .page_size = 8192 };
+    reply.shown.system = SYSTEM;
+    weir_health_hear(&health, &servers[A], &reply);
+    assert_int_equal(health.known.history_count, 0);
+}
+
+/* A row of the branch table tells a run, and the run stays told though the table is not looked at again. */
+static void a_run_that_the_table_told__stays_told(void **state)
+{
+    (void)state;
+    struct weir_health_reply reply = { .shown = primary(2, 200), .page_size = 8192, .looked = true };
+    reply.shown.system = SYSTEM;
+    assert_int_equal(weir_branches_add(&reply.branches, 2, "2", 1), 0);
+    for (uint64_t started = 2; started <= 3; started++)
+        for (int again = 0; again < 2; again++) {
+            reply.begun_ns = now_ns += MS;
+            reply.shown.started = started;
+            weir_health_hear(&health, &servers[A], &reply);
+            assert_int_equal(servers[A].last.shown.told, started == 2);
+            reply.looked = false;
+            reply.branches = (struct weir_branches){ 0 };
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +250,9 @@ int main(void)
         cmocka_unit_test_setup(health__of_a_failover, begin),
         cmocka_unit_test_setup(health__of_one_that_stands_still, begin),
         cmocka_unit_test_setup(a_branch__is_none_on_the_first_timeline, begin),
+        cmocka_unit_test_setup(a_primary_that_begins_anew__is_on_its_branch, begin),
+        cmocka_unit_test_setup(a_history_that_was_not_told__is_not_known, begin),
+        cmocka_unit_test_setup(a_run_that_the_table_told__stays_told, begin),
         cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,6 +129,7 @@ static void session_pool__lends_what_came_back_last_and_no_more_than_its_bound(v
     assert_ptr_equal(take(pool, 1, "x"), two);
     weir_pool_give(pool, two);
     assert_int_equal(open_count, 3);
+    weir_pool_destroy(NULL);
     weir_pool_destroy(pool);
     assert_int_equal(open_count, 0);
 }

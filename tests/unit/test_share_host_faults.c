@@ -220,6 +220,31 @@ static void a_key_that_left_tells_when_the_engine_is_back(void **state)
     world_deinit(&w);
 }
 
+/* Each ask that is not answered halves how many may be under way. */
+static void silence_brings_asks_one_by_one(void **state)
+{
+    (void)state;
+    struct world w;
+    char names[60][8];
+    world_init(&w, 1, 0, 1000, false, 1);
+    for (int i = 0; i < 60; i++) {
+        snprintf(names[i], sizeof(names[i]), "%d", i);
+        warm_up(&w, names[i]);
+    }
+    world_run(&w, SECOND);
+    for (int i = 0; i < 60; i++)
+        assert_int_equal(ask(&w, 0, names[i], 1), WEIR_SHARE_YES);
+    w.remote.lost = 1000;
+    world_run(&w, SECOND);
+    assert_true(stats_of(&w).lost > 6);
+    for (int i = 0; i < 200; i++) {
+        assert_true(w.remote.flights_count <= 1);
+        world_run(&w, MS);
+    }
+    w.remote.lost = 0;
+    world_deinit(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +252,7 @@ int main(void)
         cmocka_unit_test(what_a_key_that_left_never_told_is_counted),
         cmocka_unit_test(a_key_that_left_tells_when_the_engine_is_back),
         cmocka_unit_test(slow_answers_bring_no_more_asks),
+        cmocka_unit_test(silence_brings_asks_one_by_one),
         cmocka_unit_test(what_a_reload_could_not_send_home_goes_later),
         cmocka_unit_test(an_ask_may_be_longer_than_a_reload_allows),
         cmocka_unit_test(another_way_of_sharing_begins_when_the_old_one_is_settled),

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Objects that are made while memory runs out: at the first allocation, the second, and so on until all were granted.
+ * Each time it is WEIR_ENOMEM, and what was made is freed; so it is when the whole object is destroyed. Linked with
+ * --wrap, so that our calls of the allocator come here first and are counted. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "limits/fallback.h"
+#include "limits/gossip_host.h"
+#include "limits/memory.h"
+#include "limits/revisions.h"
+#include "limits/share_host.h"
+#include "locks/manager_inside.h"
+#include "weir/fence.h"
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void __wrap_free(void *memory);
+int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
+int __real_pthread_mutex_destroy(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
+
+enum { LIVE_MAX = 4096 };
+static void *live[LIVE_MAX];
+static size_t live_count;
+static long granted; /* until there is no more */
+static bool counts;
+static int mutexes; /* begun and not ended */
+
+static bool denied(void)
+{
+    return counts && granted-- <= 0;
+}
+
+static void *note(void *memory)
+{
+    if (counts && memory) {
+        assert_true(live_count < LIVE_MAX);
+        live[live_count++] = memory;
+    }
+    return memory;
+}
+
+static void forget(const void *memory)
+{
+    for (size_t i = live_count; memory && i-- > 0;)
+        if (live[i] == memory) {
+            live[i] = live[--live_count];
+            return;
+        }
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return denied() ? NULL : note(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return denied() ? NULL : note(__real_calloc(count, size));
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    if (denied())
+        return NULL;
+    forget(old);
+    return note(__real_realloc(old, size));
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return denied() ? NULL : note(__real_aligned_alloc(alignment, size));
+}
+
+void __wrap_free(void *memory)
+{
+    forget(memory);
+    __real_free(memory);
+}
+
+int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
+{
+    mutexes++;
+    return __real_pthread_mutex_init(mutex, attributes);
+}
+
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
+{
+    mutexes--;
+    return __real_pthread_mutex_destroy(mutex);
+}
+
+/* `make` makes something and unmakes it again; `least` allocations are needed for that. */
+static void each_in_turn(int (*make)(void), long least)
+{
+    long most = 0;
+    for (int error = WEIR_ENOMEM; error; most++) {
+        assert_true(most < 1000);
+        granted = most;
+        counts = true;
+        error = make();
+        counts = false;
+        assert_true(error == 0 || error == WEIR_ENOMEM);
+        assert_int_equal(live_count, 0);
+        assert_int_equal(mutexes, 0);
+    }
+    assert_true(most > least);
+}
+
+static const uint8_t secret[16] = "0123456789abcdef";
+
+/* ---- limits in memory ---- */
+
+static int make_limiter(void)
+{
+    const struct weir_limiter_options options = { .memory_max = 1 << 20, .secret = secret };
+    const struct weir_limit_def defs[] = {
+        { .name = "a", .spec = { .count = 10, .period_ns = WEIR_NS_PER_SECOND } },
+        { .name = "a", .variant = "v", .spec = { .count = 20, .period_ns = WEIR_NS_PER_SECOND } },
+        { .name = "daily",
+          .spec = { .algorithm = WEIR_FIXED_WINDOW,
+                    .count = 5,
+                    .period_ns = 86400 * WEIR_NS_PER_SECOND,
+                    .calendar = WEIR_CALENDAR_DAY,
+                    .tz = "Europe/Berlin" } },
+        { .name = "few", .spec = { .algorithm = WEIR_CONCURRENCY, .count = 3, .period_ns = 10 * WEIR_NS_PER_SECOND } },
+    };
+    struct weir_limiter *limiter;
+    weir_limit_id ids[4];
+    struct weir_fault fault = { .field = "" };
+    int error = weir_limiter_create(&options, &limiter, &fault);
+    if (error)
+        return error;
+    error = weir_limiter_define(limiter, defs, 4, NULL, ids, &fault);
+    if (!error) /* and some are gone, and one changed, by the next set */
+        error = weir_limiter_define(limiter, &defs[1], 2, NULL, ids, &fault);
+    weir_limiter_destroy(limiter);
+    return error;
+}
+
+static void a_limiter(void **state)
+{
+    (void)state;
+    each_in_turn(make_limiter, 20);
+}
+
+/* ---- shared limits ---- */
+
+static int make_fallback(void)
+{
+    struct weir_fallback *fallback;
+    int error = weir_fallback_create(2, 16, 1, &fallback);
+    if (!error)
+        weir_fallback_destroy(fallback);
+    return error;
+}
+
+static void a_fallback(void **state)
+{
+    (void)state;
+    each_in_turn(make_fallback, 3);
+    weir_fallback_destroy(NULL);
+}
+
+static void send_nothing(void *context, uint32_t node, const void *datagram, size_t size)
+{
+    (void)context, (void)node, (void)datagram, (void)size;
+}
+
+static int make_gossip_host(void)
+{
+    const char *const names[] = { "a", "b" };
+    const struct weir_gossip_host_options options = {
+        .secret = secret, .nodes = 2, .names = names, .keys_max = 8, .now_ns = 1, .epoch = 1, .send = send_nothing
+    };
+    const struct weir_limit_spec spec = { .count = 10, .period_ns = WEIR_NS_PER_SECOND };
+    const struct weir_remote_key key = { .id = { 1, 2 } };
+    const struct weir_time time = { .now_ns = WEIR_NS_PER_SECOND, .wall_ns = 1 };
+    const struct weir_remote_limit *limit;
+    struct weir_gossip_host *host;
+    struct weir_verdict verdict;
+    enum weir_share_say say;
+    const uint64_t slack = 4;
+    int error = weir_gossip_host_create(&options, &host, NULL);
+    if (error)
+        return error;
+    error = weir_remote_limit_create("api", 0, 0, &spec, &limit, NULL);
+    if (!error) {
+        weir_gossip_host_limits(host, &limit, &slack, 1, &time);
+        error = weir_gossip_host_reserve(host, limit, slack, &key, 1, false, &time, &say, &verdict);
+        weir_remote_limit_drop(limit);
+    }
+    weir_gossip_host_destroy(host);
+    return error;
+}
+
+static void a_gossip_host(void **state)
+{
+    (void)state;
+    each_in_turn(make_gossip_host, 5);
+}
+
+static void wake_nobody(void *context, uint64_t at_ns)
+{
+    (void)context, (void)at_ns;
+}
+
+static void note_done(void *context)
+{
+    *(bool *)context = true;
+}
+
+static int make_share_host(void)
+{
+    struct weir_remote remote = { NULL };
+    struct weir_share_host *host;
+    bool done = false;
+    int error = weir_share_host_create(
+        &(struct weir_share_host_options){ .remote = &remote, .keys_max = 8, .wake = wake_nobody, .secret = secret },
+        &host);
+    if (error)
+        return error;
+    error = weir_share_host_retire(host, NULL, 0);
+    weir_share_host_close(host, 1, note_done, &done);
+    weir_share_host_turn(host, UINT64_C(1) << 62);
+    assert_true(done);
+    return error;
+}
+
+static void a_share_host(void **state)
+{
+    (void)state;
+    each_in_turn(make_share_host, 4);
+}
+
+static int make_revisions(void)
+{
+    const struct weir_revision_own own[] = { { .name = "a", .text = { "one", 3 } },
+                                             { .name = "b", .text = { "two", 3 } } };
+    struct weir_revision_found found;
+    struct weir_revisions *revisions;
+    int error = weir_revisions_create(secret, "node", &revisions);
+    if (error)
+        return error;
+    error = weir_revisions_own(revisions, own, 2, 1);
+    if (!error)
+        error = weir_revisions_find(revisions, own, 1, &found);
+    if (!error)
+        free(found.text);
+    weir_revisions_destroy(revisions);
+    return error;
+}
+
+static void revisions(void **state)
+{
+    (void)state;
+    each_in_turn(make_revisions, 5);
+    weir_revisions_destroy(NULL);
+}
+
+/* ---- locks ---- */
+
+static size_t engines_destroyed;
+
+static void engine_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
+{
+    (void)engine;
+    *ret_state = (struct weir_lock_engine_state){ .name = "none", .up = true };
+}
+
+static void engine_destroy(struct weir_lock_engine *engine)
+{
+    (void)engine;
+    engines_destroyed++;
+}
+
+static int answered;
+
+static void on_answered(struct weir_lock_manager_request *request)
+{
+    answered = request->op.status;
+}
+
+/* One who asks, and stands in the queue of his name when the process ends: or is told that there was no room. */
+static int ask_manager(struct weir_lock_manager *manager)
+{
+    static struct weir_lock_manager_request request;
+    request = (struct weir_lock_manager_request){
+        .op = { .verb = WEIR_LOCK_ACQUIRE, .name = { "name", 4 }, .owner = { "ada", 3 }, .ttl_ns = 1 << 30 },
+        .done = on_answered,
+    };
+    answered = 0;
+    assert_int_equal(weir_lock_manager_submit(manager, &request), 0);
+    assert_true(weir_lock_manager_begin(manager, 1));
+    if (manager->count > 0) /* the engine is never asked */
+        return 0;
+    weir_lock_manager_end(manager, 2);
+    assert_int_equal(answered, WEIR_ELIMIT);
+    return WEIR_ENOMEM;
+}
+
+static int make_manager(void)
+{
+    static const struct weir_lock_engine_ops ops = { .state = engine_state, .destroy = engine_destroy };
+    struct weir_lock_engine engine = { .ops = &ops };
+    struct weir_lock_manager *manager;
+    engines_destroyed = 0;
+    int error = weir_lock_manager_create_still(
+        &engine, &(struct weir_lock_manager_options){ .waiters_max = 8, .pending_max = 8 }, &manager);
+    if (!error) {
+        error = ask_manager(manager);
+        weir_lock_manager_destroy_still(manager);
+    }
+    assert_int_equal(engines_destroyed, 1); /* it is the manager's from the beginning */
+    return error;
+}
+
+static void a_lock_manager(void **state)
+{
+    (void)state;
+    each_in_turn(make_manager, 5);
+    weir_lock_manager_destroy(NULL);
+}
+
+static int make_fence(void)
+{
+    struct weir_fence *fence;
+    int error = weir_fence_open(&(struct weir_fence_options){ .names_max = 4 }, &fence, NULL);
+    if (error)
+        return error;
+    error = weir_fence_install(fence, "name", 4, (struct weir_token){ 1, 1 });
+    weir_fence_close(fence);
+    return error;
+}
+
+static void a_fence(void **state)
+{
+    (void)state;
+    each_in_turn(make_fence, 3);
+    weir_fence_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_limiter),    cmocka_unit_test(a_fallback), cmocka_unit_test(a_gossip_host),
+        cmocka_unit_test(a_share_host), cmocka_unit_test(revisions),  cmocka_unit_test(a_lock_manager),
+        cmocka_unit_test(a_fence),
+    };
+    return cmocka_run_group_tests_name("no memory", tests, NULL, NULL);
+}
