@@ -113,6 +113,7 @@ class Crowd:
 
     USERS = 20
     ENOUGH = 400
+    LOSSES = 2
 
     def __init__(self, drives, random, faults, fault_every=40):
         self.drives, self.random, self.faults, self.every = drives, random, faults, fault_every
@@ -142,10 +143,14 @@ class Crowd:
         if shown < self.seen.get(user, 0):
             self.wrong.append((user, shown, self.seen[user], answer))
 
+    def losses(self):
+        return sum(drive.stats()['losses'] for drive in self.drives)
+
     def run(self, seconds):
-        """And for as long as a busy machine takes to do enough."""
+        """And for as long as a busy machine takes to do enough, and chance to lose something often enough."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline or (self.done < self.ENOUGH and time.monotonic() < deadline + 300):
+        while time.monotonic() < deadline or (time.monotonic() < deadline + 300 and
+                                              (self.done < self.ENOUGH or self.losses() <= self.LOSSES)):
             if self.random.randrange(self.every) == 0:
                 self.random.choice(self.faults)()
             self.step()
