@@ -283,6 +283,22 @@ static void batched__is_held_units_no_longer_than_it_needs_to_fetch_them(void **
     assert_int_equal(effects.ask.ttl_ns, 60 * SECOND);
 }
 
+/* What was granted and is not spent when it settles goes back. */
+static void batched__what_is_left_goes_back_with_the_next_ask(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    hear(30, 31, SECOND + 3 * MS);
+    assert_true(take(20, SECOND + 3 * MS, &effects));
+    assert_int_equal(key.pocket, 10);
+    effects = step(WEIR_SHARE_TICK, 0, SECOND + 110 * MS);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.hold, 0);
+    assert_int_equal(key.pocket, 0);
+}
+
 static void batched__a_bucket_refills_here_too(void **state)
 {
     (void)state;
@@ -472,6 +488,7 @@ int main(void)
         cmocka_unit_test(batched__a_word_that_nothing_is_left_holds_until_the_engine_said_there_may_be_more),
         cmocka_unit_test(batched__is_held_units_no_longer_than_it_needs_to_fetch_them),
         cmocka_unit_test(batched__a_bucket_refills_here_too),
+        cmocka_unit_test(batched__what_is_left_goes_back_with_the_next_ask),
         cmocka_unit_test(batched__after_a_loss_units_stay_unsettled_and_are_told_again),
         cmocka_unit_test(batched__after_its_deadline_tells_again_what_was_not_confirmed),
         cmocka_unit_test(batched__knows_nothing_of_a_window_that_may_have_begun),

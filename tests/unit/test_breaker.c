@@ -279,6 +279,7 @@ static void breaker__begins_to_count_anew(void **state)
     assert_true(ask(true) && ask(true) && ask(true));
     assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);
     assert_true(breaker.failures == 0 && breaker.window_asked == 0 && breaker.window_failed == 0);
+    assert_int_equal(breaker.window_start_ns, now_ns);
     for (int i = 0; i < 4; i++)
         assert_true(ask(false));
     assert_int_equal(breaker.state, WEIR_BREAKER_CLOSED);

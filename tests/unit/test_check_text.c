@@ -273,7 +273,7 @@ static void what_was_not_flushed__is_of_its_run(void **state)
 static void a_promoted_server__is_judged_by_history(void **state)
 {
     (void)state;
-    const struct weir_history history = { .timeline = 2, .count = 1, .ancestors = { { 1, 1000 } } };
+    const struct weir_history history = { .timeline = 2, .count = 1, .ancestors = { { 1, 1000, 0 } } };
     struct weir_place seen = { .system = SYSTEM, .position = 1000, .timeline = 1 };
     const struct weir_shown primary = { .system = SYSTEM, .position = 5000, .run = 5, .timeline = 2, .primary = true };
     const struct weir_shown standby = { .system = SYSTEM, .position = 5000, .received = 5000, .timeline = 2 };
@@ -372,7 +372,7 @@ static void the_longest__fits(void **state)
     for (uint32_t i = 0; i < WEIR_HISTORIES_MAX; i++) {
         struct weir_history history = { .timeline = UINT32_MAX - i,
                                         .count = 1,
-                                        .ancestors = { { UINT32_MAX - 100, UINT64_MAX - 7 } } };
+                                        .ancestors = { { UINT32_MAX - 100, UINT64_MAX - 7, 0 } } };
         weir_known_history(&known, SYSTEM, &history);
     }
     const struct weir_session_token token = token_of((struct weir_place){ .system = SYSTEM,

@@ -308,6 +308,25 @@ static void flight__forgets_a_stall_when_it_is_over(void **state)
     assert_int_equal(flight.shortest_ns, MS);
 }
 
+/* Once its end is found it takes a window of good answers to grow by one, and another to grow again. */
+static void flight__each_window_grows_by_one(void **state)
+{
+    (void)state;
+    begin();
+    round_of(64, 1 * MS);
+    round_of(flight.size, 15 * MS); /* cuts */
+    for (int i = 0; i < 5; i++) {
+        uint32_t size = flight.size;
+        for (uint32_t good = 0; good < size; good++) {
+            assert_int_equal(flight.size, size);
+            for (uint32_t k = flight.under_way; k < size; k++)
+                weir_flight_sent(&flight);
+            weir_flight_answered(&flight, now_ns, now_ns + 1 * MS);
+        }
+        assert_int_equal(flight.size, size + 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +346,7 @@ int main(void)
         cmocka_unit_test(flight__short_times_to_answer_rule_soon_and_long_ones_later),
         cmocka_unit_test(flight__overload_is_answered_at_the_servers_rate_and_in_time),
         cmocka_unit_test(flight__a_cut_window_counts_from_nothing),
+        cmocka_unit_test(flight__each_window_grows_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,6 +231,45 @@ static void test_a_new_start_has_acknowledged_nothing(void **state)
     assert_int_equal(weir_gossip_unacked(&net->node[0].gossip, &net->node[0].keys[0]), 5);
 }
 
+/* A message of its own that comes back is no twin's; one of another start is. */
+static void test_its_own_message_is_no_twins(void **state)
+{
+    (void)state;
+    struct net *net = begin_acknowledged(&daily, 5);
+    struct weir_gossip *node = &net->node[0].gossip;
+    struct weir_gossip_head head = { .nodes = 2, .from = 0, .to = 1, .epoch = node->epoch, .seq = 1 };
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_REPLAYED);
+    assert_int_equal(node->twins, 0);
+    head.epoch--;
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_TWIN);
+    assert_true(node->twins == 1 && !node->superseded);
+    head.epoch += 2;
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_TWIN);
+    assert_true(node->twins == 2 && node->superseded);
+}
+
+/* What is known already, or was of a former start, charges nothing. */
+static void test_old_counts_charge_nothing(void **state)
+{
+    (void)state;
+    struct net *net = begin_acknowledged(&daily, 5);
+    assert_true(net_ask(net, 1, 0, 7, true));
+    net_pass(net, SECOND);
+    struct net_node *node = &net->node[0];
+    struct weir_event event = net_event(net, 0, 0);
+    uint64_t used = weir_limit_used(&node->limit.limit, &node->keys[0].state, &event);
+    const struct weir_gossip_entry *known = &node->about[0][1].entry;
+    assert_int_equal(known->count, 7);
+    for (uint64_t back = 0; back < 2; back++)
+        for (uint64_t count = 6; count <= (back ? 100 : 7); count++) {
+            struct weir_gossip_entry said = { .epoch = known->epoch - back, .count = count };
+            struct weir_gossip_head head = { .nodes = 2, .from = 1, .epoch = known->epoch };
+            struct weir_gossip_word word = { .id = { 1, 0 }, .limit = 1, .entries = { NULL, &said } };
+            (void)weir_gossip_hear_word(&node->gossip, &node->keys[0], &head, &word, &event);
+            assert_int_equal(weir_limit_used(&node->limit.limit, &node->keys[0].state, &event), used);
+        }
+}
+
 /* More than was counted here, of this start: another process counts in this node's name. */
 static void test_a_count_above_its_own_is_a_twins(void **state)
 {
@@ -253,6 +292,8 @@ int main(void)
         cmocka_unit_test(test_twins_do_not_outrun_each_other_for_ever),
         cmocka_unit_test(test_a_new_start_has_acknowledged_nothing),
         cmocka_unit_test(test_a_count_above_its_own_is_a_twins),
+        cmocka_unit_test(test_its_own_message_is_no_twins),
+        cmocka_unit_test(test_old_counts_charge_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

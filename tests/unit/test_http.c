@@ -239,8 +239,8 @@ static void ambiguous_requests_are_refused(void **state)
         "GET / HTTP/1.1\r\nHost: a\r\nX Y: b\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a\r\nX: a\x01"
-        "b\r\n\r\n",
+        ("GET / HTTP/1.1\r\nHost: a\r\nX: a\x01"
+         "b\r\n\r\n"),
         "GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET / x HTTP/1.1\r\nHost: a\r\n\r\n",

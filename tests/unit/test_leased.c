@@ -421,18 +421,46 @@ static void leased__a_return_that_may_have_come_too_late_is_counted(void **state
 }
 
 /* The engine may have charged what is set aside with what it granted late: it is told of under another stint. */
-static void leased__what_is_set_aside_when_an_answer_is_too_late_is_given_up(void **state)
+static void give_up_late(uint64_t units)
 {
-    (void)state;
     begin_with(10);
-    assert_int_equal(step(WEIR_SHARE_RESERVE, 4, SECOND + 2 * MS).say, WEIR_SHARE_YES);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, units, SECOND + 2 * MS).say, WEIR_SHARE_YES);
     assert_true(step(WEIR_SHARE_RESERVE, 50, SECOND + 10 * MS).send);
     uint64_t stint = key.stint;
     hear_patiently(50, SECOND, 2 * SECOND);
     assert_int_equal(key.stint, stint + 1);
     assert_int_equal(key.reserved, 0);
-    assert_int_equal(key.dead, 4);
-    assert_int_equal(step(WEIR_SHARE_COMMIT, 4, 2 * SECOND).say, WEIR_SHARE_NO);
+    assert_int_equal(key.dead, units);
+    assert_int_equal(step(WEIR_SHARE_COMMIT, units, 2 * SECOND).say, WEIR_SHARE_NO);
+}
+
+/* Ten units in each third of a ttl, one at a time: a chunk is for about as many, however long that has gone on. */
+static void leased__steady_demand_is_asked_for_as_it_is(void **state)
+{
+    (void)state;
+    const uint64_t gap_ns = options.ttl_ns / 30;
+    begin_with(10);
+    uint64_t now_ns = SECOND + 2 * MS, most = 0, asks = 0;
+    for (int i = 0; i < 600; i++, now_ns += gap_ns) {
+        struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, now_ns);
+        if (effects.say == WEIR_SHARE_YES)
+            (void)step(WEIR_SHARE_COMMIT, 1, now_ns);
+        if (!effects.send)
+            continue;
+        asks++;
+        most = effects.ask.want > most ? effects.ask.want : most;
+        hear(key.seq, effects.ask.want, 2 * SECOND, 20, now_ns);
+    }
+    assert_true(asks > 10);
+    assert_in_range(most, 4, 9);
+    assert_in_range(key.rate, 8, 11);
+}
+
+static void leased__what_is_set_aside_when_an_answer_is_too_late_is_given_up(void **state)
+{
+    (void)state;
+    give_up_late(4);
+    give_up_late(1);
 }
 
 int main(void)
@@ -443,6 +471,7 @@ int main(void)
         cmocka_unit_test(leased__the_next_ask_tells_what_the_last_could_not),
         cmocka_unit_test(leased__above_the_capacity_is_never_and_the_engine_is_not_asked),
         cmocka_unit_test(leased__demand_of_long_ago_is_not_asked_for),
+        cmocka_unit_test(leased__steady_demand_is_asked_for_as_it_is),
         cmocka_unit_test(leased__one_ask_is_under_way_and_what_waits_goes_into_the_next),
         cmocka_unit_test(leased__a_cost_may_be_met_from_pocket_and_engine_together),
         cmocka_unit_test(leased__all_who_wait_are_asked_for_when_little_is_left),

@@ -13,10 +13,10 @@
 static struct weir_known family(void)
 {
     struct weir_known known = { 0 };
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 104 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 104, 0 } } });
     weir_known_history(&known, 9,
                        &(struct weir_history){ .timeline = 3, .count = 2, .ancestors = { { 1, 104 }, { 2, 200 } } });
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 4, .count = 1, .ancestors = { { 1, 152 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 4, .count = 1, .ancestors = { { 1, 152, 0 } } });
     return known;
 }
 
@@ -88,8 +88,8 @@ static void place__has_nothing_in_common_with_a_stranger_to_its_history(void **s
     struct weir_known known = { 0 };
     const struct weir_shown standby = STANDBY(5, 400);
     (void)state;
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 4, .count = 1, .ancestors = { { 1, 104 } } });
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5, .count = 1, .ancestors = { { 2, 104 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 4, .count = 1, .ancestors = { { 1, 104, 0 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5, .count = 1, .ancestors = { { 2, 104, 0 } } });
     expect(1, &(struct weir_place)SEEN(4, 80), &standby, &known, WEIR_PLACE_LOST);
     expect(2, &(struct weir_place)SEEN(4, 1), &standby, &known, WEIR_PLACE_LOST);
 }
@@ -115,7 +115,7 @@ static void place__is_cut_off_by_an_end_that_falls(void **state)
     expect(5, &(struct weir_place)SEEN(1, 112), &on_2, &known, WEIR_PLACE_LOST);
     expect(6, &(struct weir_place)SEEN(3, 64), &on_2, &known, WEIR_PLACE_DIVERGED);
     /* A sibling of all of them: what it has in common with 3 ends where 3 left. */
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5, .count = 1, .ancestors = { { 1, 152 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5, .count = 1, .ancestors = { { 1, 152, 0 } } });
     expect(7, &(struct weir_place)SEEN(5, 56), &standby, &known, WEIR_PLACE_OK);
     expect(8, &(struct weir_place)SEEN(5, 64), &standby, &known, WEIR_PLACE_DIVERGED);
 }
@@ -139,8 +139,8 @@ static void place__is_proven_by_a_descendants_history(void **state)
 static void place__of_before_the_kept_ancestors_is_lost(void **state)
 {
     struct weir_known known = { 0 };
-    struct weir_history cut = { .timeline = 90, .count = 1, .cut = true, .ancestors = { { 80, 800 } } };
-    struct weir_history old = { .timeline = 70, .count = 1, .ancestors = { { 1, 8 } } };
+    struct weir_history cut = { .timeline = 90, .count = 1, .cut = true, .ancestors = { { 80, 800, 0 } } };
+    struct weir_history old = { .timeline = 70, .count = 1, .ancestors = { { 1, 8, 0 } } };
     const struct weir_shown now = STANDBY(90, 4000), then = STANDBY(70, 80), primary = PRIMARY(70, 80);
     (void)state;
     weir_known_history(&known, 9, &cut);

@@ -192,6 +192,12 @@ static void read__after_a_write_is_on_the_connection_that_read(void **state)
     expect_read("b", false, 0);
     assert_int_equal(world.servers[0].taken, 1);
     assert_int_equal(world.servers[1].taken, 1);
+    assert_int_equal(weir_session_write(session, &conn), 0);
+    world.servers[1].breaks++; /* the one that is kept, while another is in use */
+    struct weir_read read;
+    assert_int_equal(weir_session_read(session, &read), 0);
+    assert_int_equal(weir_link_state(&read.conn->link), WEIR_LINK_IDLE);
+    expect_read("b", false, 0);
     world.servers[1].busy = true;
     expect_refused(WEIR_EBUSY, "b", "a transaction is open");
     world.servers[1].busy = false;

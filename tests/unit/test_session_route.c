@@ -36,7 +36,7 @@
 static struct weir_known family(void)
 {
     struct weir_known known = { 0 };
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 104 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 104, 0 } } });
     return known;
 }
 

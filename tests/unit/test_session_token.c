@@ -321,8 +321,8 @@ static void token__is_as_good_as_its_worst_place(void **state)
     struct weir_shown standby = { .system = 9, .timeline = 5, .position = 80, .received = 80 };
     struct weir_known known = { 0 };
     (void)state;
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5, .count = 1, .ancestors = { { 3, 40 } } });
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 6, .count = 1, .ancestors = { { 5, 72 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5, .count = 1, .ancestors = { { 3, 40, 0 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 6, .count = 1, .ancestors = { { 5, 72, 0 } } });
     assert_int_equal(weir_session_token_compare(&token, &standby, &known), WEIR_PLACE_OK);
     const struct {
         struct weir_place place;
@@ -348,7 +348,7 @@ static void token__accepts_a_loss_and_goes_on_from_what_there_is(void **state)
     };
     struct weir_known known = { 0 };
     (void)state;
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 40 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 40, 0 } } });
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(9, 1, 48), &known), 0);
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(9, 7, 8), &known), 0);
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(9, 2, 56), &known), 0);
@@ -367,7 +367,7 @@ static void token__of_another_system_than_what_is_known_is_not_merged_by_it(void
     struct weir_session_token token = { 0 };
     struct weir_known known = { 0 };
     (void)state;
-    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 40 } } });
+    weir_known_history(&known, 9, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 40, 0 } } });
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(8, 1, 40), &known), 0);
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(8, 2, 48), &known), 0);
     assert_int_equal(token.count, 2);

@@ -25,7 +25,36 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t size);
 ssize_t __real_read(int fd, void *bytes, size_t size);
 ssize_t __wrap_read(int fd, void *bytes, size_t size);
 
-static size_t piece; /* bytes at most; 0: as it is */
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+
+static size_t piece;       /* bytes at most; 0: as it is */
+static char steps[8];      /* what was made durable, and when it took its place */
+static int fsync_fails_at; /* the first, or the second; 0: none */
+
+static void note_step(char step)
+{
+    size_t count = strlen(steps);
+    if (count + 1 < sizeof steps)
+        steps[count] = step;
+}
+
+int __wrap_fsync(int fd)
+{
+    struct stat status;
+    assert_int_equal(fstat(fd, &status), 0);
+    note_step(S_ISDIR(status.st_mode) ? 'd' : 'f');
+    return --fsync_fails_at == 0 ? -1 : __real_fsync(fd);
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    note_step('r');
+    return __real_rename(from, to);
+}
+
 static unsigned calls;
 
 static bool is_interrupted(void)
@@ -185,11 +214,26 @@ static void witness__is_whole_though_it_goes_in_pieces(void **state)
     piece = 0;
 }
 
+/* The file first, then its name. Where the disk does not take one of the two, it is not saved. */
+static void witness__is_durable_before_it_is_saved(void **state)
+{
+    static const struct weir_witness witness = { .system = 1, .timeline = 2, .position = 3, .incarnation = 4 };
+    static const char *const done[] = { "frd", "f", "frd" };
+    (void)state;
+    for (int fails = 0; fails < 3; fails++) {
+        memset(steps, 0, sizeof steps);
+        fsync_fails_at = fails;
+        assert_int_equal(weir_witness_save(path, &witness), fails ? WEIR_EIO : 0);
+        assert_string_equal(steps, done[fails]);
+    }
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CASE(witness__is_read_as_it_was_written),
+        CASE(witness__is_durable_before_it_is_saved),
         CASE(witness__any_other_bytes_are_not_ours),
         CASE(witness__that_cannot_be_written_leaves_the_old_one),
         CASE(witness__lies_in_the_working_folder_if_its_path_names_none),
