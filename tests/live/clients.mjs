@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 const require = createRequire(import.meta.url)
 const [port, library, token] = process.argv.slice(2)
 const key = (name) => `${library}:${name}`
-const bucket = ['3', '10', '60']
+const bucket = ['3', '10', '6000'] // a unit every 600 s
 
 async function withIoredis(Redis) {
   const redis = new Redis({ host: '127.0.0.1', port: Number(port), password: token, connectionName: 'live', retryStrategy: null })

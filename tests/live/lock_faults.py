@@ -33,7 +33,7 @@ SECONDS = 5.0
 CLIENTS = 6
 LOCKS = ('a', 'b')
 READY_TIMEOUT_S = 60
-END_TIMEOUT_S = 30
+END_TIMEOUT_S = 120
 TTL_S = 2.0
 HERE = pathlib.Path(__file__).resolve().parent
 

@@ -176,7 +176,7 @@ class Server(Postgres):
         if wait and self.value('SELECT pg_get_wal_replay_pause_state()') == 'not paused':
             wait_for(self.streams, f'{self} does not follow {self.upstream}: {self.log()[-500:]}')
 
-    def wait_replayed(self, position, seconds=20):
+    def wait_replayed(self, position, seconds=60):
         wait_for(lambda: (self.replayed() or 0) >= position, f'{self} does not catch up', seconds)
 
     def wait_settled(self):
@@ -288,7 +288,7 @@ class Replicas:
     def __exit__(self, *_):
         self.stop()
 
-    def wait_caught_up(self, *standbys, seconds=20):
+    def wait_caught_up(self, *standbys, seconds=60):
         """Those, or all, have replayed everything that the primary has written up to now, in open transactions too:
         of those some may be in memory only, which a commit flushes."""
         end = self.primary.end()

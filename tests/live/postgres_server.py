@@ -17,7 +17,7 @@ import unittest
 
 from lock_engine_drive import EngineDrive
 from ports import free_port
-from redis_server import wait_for
+from redis_server import stands_still, wait_for
 
 READY_TIMEOUT_S = 300  # a busy machine may have fifty other things to do
 SETTINGS = """
@@ -163,29 +163,34 @@ class Postgres:
             return [int(word) for word in text.split()]
         return []
 
-    def signal_all(self, number):
-        """The postmaster first, so that it starts no more."""
-        for pid in (self.process.pid, *self.children()):
+    @staticmethod
+    def signal(pids, number):
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+    def halt(self, pids):
+        """Returns when they stand still: until then they would answer."""
+        self.signal(pids, signal.SIGSTOP)
+        wait_for(lambda: all(stands_still(pid) or not alive(pid) for pid in pids), 'they do not stand still')
 
     def kill(self):
         """All processes at once: what lies in shared memory is lost, what was written to files is not."""
         children = self.children()
-        self.signal_all(signal.SIGSTOP)
+        self.freeze()
         children = {*children, *self.children()}
         self.process.kill()
-        for pid in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.signal(children, signal.SIGKILL)
         self.process.wait()
         wait_for(lambda: not any(map(alive, children)), 'they do not die')
 
     def freeze(self):
-        self.signal_all(signal.SIGSTOP)
+        """The postmaster first, so that it starts no more."""
+        self.halt([self.process.pid])
+        self.halt(self.children())
 
     def thaw(self):
-        self.signal_all(signal.SIGCONT)
+        self.signal([self.process.pid, *self.children()], signal.SIGCONT)
 
     def shut(self):
         """In order (fast)."""

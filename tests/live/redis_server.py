@@ -34,8 +34,11 @@ def stand_still(pid):
 
 
 def stands_still(pid):
-    return all(path.read_text(encoding='ascii', errors='replace').rpartition(')')[2].split()[0] == 'T'
-               for path in pathlib.Path('/proc', str(pid), 'task').glob('*/stat'))
+    try:
+        return all(path.read_text(encoding='ascii', errors='replace').rpartition(')')[2].split()[0] == 'T'
+                   for path in pathlib.Path('/proc', str(pid), 'task').glob('*/stat'))
+    except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile
+        return False
 
 
 def rights():

@@ -78,7 +78,7 @@ class BadHttp(unittest.TestCase):
                 sock.sendall(post()[:cut])
 
     def test_one_byte_at_a_time(self):
-        with connect(self.weir.http) as sock:
+        with Weir(CONFIG.replace('1s', '1min')) as weir, connect(weir.http) as sock:
             for byte in post():
                 sock.sendall(bytes([byte]))
             self.assertTrue(read_until(sock, b'\r\n\r\n').startswith(b'HTTP/1.1 200 '))

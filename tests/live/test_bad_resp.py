@@ -61,7 +61,7 @@ class BadResp(unittest.TestCase):
                 sock.sendall(throttle('gone')[:cut])
 
     def test_one_byte_at_a_time(self):
-        with Resp(self.weir.resp) as client:
+        with Weir(CONFIG.replace('1s', '1min')) as weir, Resp(weir.resp) as client:
             for byte in throttle('slow'):
                 client.send(bytes([byte]))
             self.assertEqual(client.read(), FRESH)

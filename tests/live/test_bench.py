@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get('WEIR_BUILD', ROOT / 'build'))
-TIMEOUT_S = 240
+TIMEOUT_S = 900
 
 sys.path.insert(0, str(ROOT / 'bench'))
 import lines  # noqa: E402  (a module of bench/)

@@ -112,10 +112,10 @@ class Check(unittest.TestCase):
 
 class NoServer(unittest.TestCase):
     def test_nobody_listens(self):
-        with socket.socket() as unused:
+        with socket.socket() as unused:  # and nobody else comes to listen there
             unused.bind(('127.0.0.1', 0))
             server = f'127.0.0.1:{unused.getsockname()[1]}'
-        result = weir('check', '--server', server, 'user=a')
+            result = weir('check', '--server', server, 'user=a')
         self.assertEqual(result.returncode, 2)
         self.assertIn(server, result.stderr)
         self.assertIn('Connection refused: does weir serve run', result.stderr)
@@ -154,11 +154,11 @@ class NoServer(unittest.TestCase):
                     else:
                         done.wait(30)
 
-            thread = threading.Thread(target=serve)
+            thread = threading.Thread(target=serve, daemon=True)
             thread.start()
             result = weir('check', '--server', f'127.0.0.1:{listener.getsockname()[1]}', '--timeout', timeout, 'a=b')
             done.set()
-            thread.join()
+            thread.join(60)  # for ever, if the time was over before it could connect
         self.assertEqual(result.returncode, 2)
         return result.stderr
 
@@ -210,7 +210,7 @@ class Tls(unittest.TestCase):
                 os.mkfifo(pipe)
                 late = threading.Timer(0.2, lambda: pipe.write_bytes((path / 'cert.pem').read_bytes()))
                 late.start()
-                result = weir(*ask, good, '--ca', str(pipe))
+                result = weir(*ask, good, '--ca', str(pipe), '--timeout', '60s')
                 late.join()
                 self.assertEqual((result.returncode, result.stderr), (0, ''))
                 result = weir(*ask, good, '--ca', str(pipe), '--timeout', '500ms')  # nobody has it open

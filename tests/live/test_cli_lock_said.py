@@ -41,14 +41,14 @@ class Said(Base):
         os.set_blocking(writes, True)
         self.log = self.folder / 'log'
         with open(self.log, 'wb') as log:
-            process = self.begin('--ttl', '6s', '--', sys.executable, '-c', WORK, stdout=log, stderr=writes)
+            process = self.begin('--ttl', '15s', '--', sys.executable, '-c', WORK, stdout=log, stderr=writes)
         os.close(writes)
         self.until(lambda: self.times('alive') and self.guards(process))
         before = self.guards(process)
         os.kill(before[0], signal.SIGKILL)
         self.until(lambda: (self.guards(process) or before) != before)
         renewed = self.server.count('WEIR.RELOCK')
-        self.until(lambda: self.server.count('WEIR.RELOCK') > renewed + 4)  # another length of the lease
+        self.until(lambda: self.server.count('WEIR.RELOCK') > renewed + 3)  # another length of the lease
         self.assertIsNone(process.poll())
         self.server.mute = True
         self.assertEqual(process.wait(60), 70)

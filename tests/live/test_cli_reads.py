@@ -44,7 +44,7 @@ class Case(unittest.TestCase):
 
     def run_check(self, *more, **servers):
         return subprocess.run(self.words(*more, **servers), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, encoding='utf-8', timeout=60, check=False)
+                              stderr=subprocess.PIPE, encoding='utf-8', timeout=300, check=False)
 
     def begin(self, *more):
         process = subprocess.Popen(self.words(*more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -85,19 +85,28 @@ class Running(Case):
         self.assertIn(name(self.far), done.stdout)
         self.assertFalse(self.table_is_there())
 
-    def test_json_says_the_same_and_the_strategies_that_promise_keep_it(self):
-        done = self.run_check('--duration', '4s', '--rate', '25', '--writes', '25', '--json')
+    def found(self, seconds):
+        done = self.run_check('--duration', f'{seconds}s', '--rate', '25', '--writes', '25', '--json')
         self.assertEqual(done.returncode, 0, done)
         found = json.loads(done.stdout)
         by_name = {one['name']: one for one in found['strategies']}
         self.assertEqual(list(by_name), STRATEGIES)
+        for promised in ('tracked', 'lamport'):
+            self.assertEqual(by_name[promised]['violated'], 0, by_name[promised])
+        return found, by_name
+
+    def test_json_says_the_same_and_the_strategies_that_promise_keep_it(self):
+        """Where a busy machine hardly asked, or kept an answer back for the second that it may take, it asks again."""
+        for seconds in (4, 8, 16) * 3:
+            found, by_name = self.found(seconds)
+            enough = all(one['reads'] > 100 and one['failed'] == 0 for one in by_name.values())
+            if enough and by_name['plain']['violated']:
+                break
         for one in by_name.values():
             self.assertGreater(one['reads'], 100, one)
             self.assertEqual((one['failed'], one['lost']), (0, 0), one)
             self.assertEqual(sum(server['reads'] for server in one['servers'].values()), one['reads'])
             self.assertEqual(list(one['servers']), [name(self.group.primary), name(self.near), name(self.far)])
-        for promised in ('tracked', 'lamport'):
-            self.assertEqual(by_name[promised]['violated'], 0, by_name[promised])
         # Each replica answers half of them, and one of the two is behind for longer than between write and read.
         self.assertGreater(by_name['plain']['went_back'] + by_name['plain']['missed_own_write'], 0)
         self.assertEqual(by_name['plain']['on_primary'], 0)
@@ -140,8 +149,7 @@ class Ending(Case):
         self.assertFalse(self.table_is_there())
 
     def test_nobody_is_left_at_the_servers(self):
-        process = self.begin('--duration', '500ms', '--json')
-        self.assertEqual(process.communicate(timeout=60)[1], '')
+        self.assertEqual(self.run_check('--duration', '500ms', '--json').stderr, '')
         ours = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%weir_reads_check%' AND pid <> pg_backend_pid()"
         for server in (self.group.primary, *self.group.standbys):
             wait_for(lambda server=server: server.value(ours) == 0, f'sessions are left at {server}')

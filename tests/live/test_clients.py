@@ -4,6 +4,7 @@
 import json
 import pathlib
 import subprocess
+import time
 import unittest
 
 import redis
@@ -20,8 +21,9 @@ CONFIG_TOKEN = CONFIG + f'''
 auth: {{ required: always, tokens: [ {{ name: live, secret: {TOKEN}, rights: [all] }} ] }}
 '''
 EXAMPLE = [0, 16, 15, -1, 2]
-# max_burst 3, 10 per 60 s: a unit every 6 s.
-SEQUENCE = [[0, 4, 3, -1, 6], [0, 4, 2, -1, 12], [0, 4, 1, -1, 18], [0, 4, 0, -1, 24], [1, 4, 0, 6, 24]]
+# max_burst 3, 10 per 6000 s: a unit every 600 s.
+BUCKET = 3, 10, 6000
+SEQUENCE = [[0, 4, 3, -1, 600], [0, 4, 2, -1, 1200], [0, 4, 1, -1, 1800], [0, 4, 0, -1, 2400], [1, 4, 0, 600, 2400]]
 
 
 def run(*command, text=None, timeout_s=120):
@@ -45,6 +47,20 @@ class Clients(unittest.TestCase):
         install_node_clients()
         cls.weir, cls.weir_token = (cls.enterClassContext(Weir(config)) for config in (CONFIG, CONFIG_TOKEN))
 
+    def setUp(self):
+        self.begun = time.monotonic()
+
+    def assertTimes(self, times, expected):
+        """Seconds that are left, less those that this test has taken."""
+        took = int(time.monotonic() - self.begun) + 1
+        for left, at_most in zip(times, expected, strict=True):
+            self.assertIn(left, range(at_most - took, at_most + 1) if at_most > 0 else [at_most])
+
+    def assertSequence(self, answers):
+        self.assertEqual([answer[:3] for answer in answers], [answer[:3] for answer in SEQUENCE])
+        for answer, expected in zip(answers, SEQUENCE):
+            self.assertTimes(answer[3:], expected[3:])
+
     # ---- the Redis tools ----
 
     def cli(self, *words, text=None, port=None):
@@ -56,14 +72,16 @@ class Clients(unittest.TestCase):
     def test_redis_cli(self):
         self.assertEqual(self.cli('PING'), 'PONG\n')
         self.assertEqual(self.numbers('CL.THROTTLE', 'user123', 15, 30, 60), EXAMPLE)
-        self.assertEqual([self.numbers('CL.THROTTLE', 'cli', 3, 10, 60) for _ in range(5)], SEQUENCE)
+        self.assertSequence([self.numbers('CL.THROTTLE', 'cli', *BUCKET) for _ in range(5)])
 
     def test_redis_cli_resp3(self):
         self.assertEqual(self.numbers('-3', 'CL.THROTTLE', 'cli3', 15, 30, 60), EXAMPLE)
 
     def test_redis_cli_refuses_the_second(self):
-        self.assertEqual(self.numbers('CL.THROTTLE', 'second', 0, 1, 2, 1), [0, 1, 0, -1, 2])
-        self.assertEqual(self.numbers('CL.THROTTLE', 'second', 0, 1, 2, 1), [1, 1, 0, 2, 2])
+        self.assertEqual(self.numbers('CL.THROTTLE', 'second', 0, 1, 2000, 1), [0, 1, 0, -1, 2000])
+        refused = self.numbers('CL.THROTTLE', 'second', 0, 1, 2000, 1)
+        self.assertEqual(refused[:3], [1, 1, 0])
+        self.assertTimes(refused[3:], [2000, 2000])
 
     def test_redis_cli_fed_by_a_pipe(self):
         output = self.cli(text='CL.THROTTLE piped 15 30 60\nPING\n')
@@ -94,7 +112,7 @@ class Clients(unittest.TestCase):
         self.assertEqual(answers['ping'], 'PONG')
         self.assertEqual(answers['example'], EXAMPLE)
         for how in ('sequence', 'pipeline', 'multi'):
-            self.assertEqual(answers[how], SEQUENCE, how)
+            self.assertSequence(answers[how])
         self.assertEqual((answers['deleted'], answers['again']), (1, SEQUENCE[0]))
         self.assertEqual(answers['check'][:4], [1, 'per-user', 3, 2], name)
         self.assertIn('Zero rates are not supported', answers['error'])
@@ -117,7 +135,7 @@ class Clients(unittest.TestCase):
 
     def redis_py_answers(self, client):
         def throttle(where, key):
-            return where.execute_command('CL.THROTTLE', 'redis-py:' + key, 3, 10, 60)
+            return where.execute_command('CL.THROTTLE', 'redis-py:' + key, *BUCKET)
 
         answers = {'ping': 'PONG' if client.ping() else None,
                    'example': client.execute_command('CL.THROTTLE', 'redis-py:example', 15, 30, 60),
@@ -152,7 +170,7 @@ class Clients(unittest.TestCase):
 
     def curl(self, *words, port=None):
         """(status, {field: value}, body)"""
-        output = run('curl', '-sS', '-i', '--max-time', 10, *words[:-1], f'http://127.0.0.1:{port or self.weir.http}'
+        output = run('curl', '-sS', '-i', '--max-time', 60, *words[:-1], f'http://127.0.0.1:{port or self.weir.http}'
                      + words[-1])
         head, _, body = output.partition('\n\n')
         lines = head.splitlines()
@@ -167,9 +185,10 @@ class Clients(unittest.TestCase):
             self.assertEqual(fields['ratelimit-policy'], '"per-user";q=3;w=3600')
         status, fields, body = self.curl(*data, '/v1/check')
         self.assertEqual((status, fields['content-type']), (429, 'application/problem+json'))
-        self.assertEqual((fields['retry-after'], fields['ratelimit']), ('1200', '"per-user";r=0;t=1200'))
+        policy, told = fields['ratelimit'].rsplit('=', 1)
         legacy = [fields['x-ratelimit-' + name] for name in ('limit', 'remaining', 'reset')]
-        self.assertEqual(legacy, ['3', '0', '3600'])
+        self.assertEqual((policy, legacy[:2]), ('"per-user";r=0;t', ['3', '0']))
+        self.assertTimes(map(int, (fields['retry-after'], told, legacy[2])), [1200, 1200, 3600])
         self.assertFalse(json.loads(body)['admitted'])
 
     def test_curl_auth(self):

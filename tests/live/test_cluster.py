@@ -57,7 +57,7 @@ class Measured:
         def ready():
             seen = [get_json(node.http, '/v1/nodes') for node in self.nodes.nodes.values()]
             alive = [sum(member['state'] in ('self', 'alive') for member in s['gossip']['members']) for s in seen]
-            return all(s['engine']['ready'] for s in seen) and min(alive) == NODES
+            return all(s['engine']['ready'] and s['gossip']['synced'] for s in seen) and min(alive) == NODES
         cluster.wait_for(ready, text='the nodes do not find each other')
 
     def unspent(self):

@@ -136,6 +136,8 @@ class Datagrams(Base):
         nodes.text = text
         nodes.start('c')
         wait_for(lambda: set(self.states(nodes, 'b').values()) <= {'self', 'alive'}, text='c is not heard')
+        wait_for(lambda: all(get_json(node.http, '/v1/nodes')['gossip']['synced'] for node in nodes.nodes.values()),
+                 text='they do not sync')
         return nodes
 
     def end(self, nodes):
@@ -171,7 +173,7 @@ class Datagrams(Base):
             forged.append(datagram[:rng.randrange(len(datagram))])
         self.shower(forged)
         self.assertGreater(self.assert_bound(nodes, 'gossip'), 0)
-        self.assertGreater(self.bad(nodes), 100)
+        wait_for(lambda: self.bad(nodes) > 100, text='they are not counted')
 
     def test_replayed_ones_are_counted_and_give_and_take_nothing(self):
         nodes = self.start()
@@ -182,7 +184,7 @@ class Datagrams(Base):
         total = sum(self.spend(nodes, 'gossip', 'other') for _ in range(3))
         self.assertGreater(total, 0)
         self.assertLessEqual(total, COUNT + len(nodes.nodes) * SLACK)
-        self.assertGreater(self.bad(nodes), 100)
+        wait_for(lambda: self.bad(nodes) > 100, text='they are not counted')
 
     def test_a_member_that_hears_nothing_costs_no_bound(self):
         """c does not learn what the others admit, and they do not learn that it knows: slack is all that is lent."""
@@ -213,19 +215,22 @@ class Engine(Base):
             for key in keys:
                 redis.ask('DEL', key)
                 redis.ask('LPUSH', key, 'not', 'ours')
-            for limit in ('exact', 'leased', 'batched'):
-                for port in nodes.ports():
-                    with Resp(port) as client:
-                        answer = client.ask('WEIR.CHECK', 1, 'what', limit, 'user', 'k')
-                        self.assertTrue(isinstance(answer, Exception) or answer[0] in (0, 1), answer)
-            seen = [get_json(node.http, '/v1/nodes')['engine'] for node in nodes.nodes.values()]
-            self.assertGreater(sum(s['corrupt'] for s in seen) + sum(s['losses'] for s in seen), 0)
+
+            def seen():
+                for limit in ('exact', 'leased', 'batched'):
+                    for port in nodes.ports():
+                        with Resp(port) as client:
+                            answer = client.ask('WEIR.CHECK', 1, 'what', limit, 'user', 'k')
+                            self.assertTrue(isinstance(answer, Exception) or answer[0] in (0, 1), answer)
+                engines = [get_json(node.http, '/v1/nodes')['engine'] for node in nodes.nodes.values()]
+                return sum(engine['corrupt'] + engine['losses'] for engine in engines) > 0
+            wait_for(seen, text='it is not counted')
 
     def refused(self, redis_yaml, words):
         """Nodes start, refuse (on_failure: closed), and say why."""
         with Nodes(cluster.config(ENGINE_LIMITS, redis_yaml), ('a',)) as nodes:
             self.assertEqual(self.spend(nodes, 'exact', times=20), 0)
-            wait_for(lambda: re.search(words, last_error(nodes['a']), re.I), 10,
+            wait_for(lambda: re.search(words, last_error(nodes['a']), re.I), 60,
                      f'the error is {last_error(nodes["a"])!r}')
             state = get_json(nodes['a'].http, '/v1/nodes')
             self.assertFalse(state['engine']['ready'])

@@ -172,19 +172,27 @@ class Drain(unittest.TestCase):
         self.assertEqual(end, b'')
 
     def test_a_held_answer_is_given_and_the_next_request_answered_with_the_end(self):
+        """It comes after five seconds, and within one more the request; where that took longer, all is done again."""
         check = b'GET /v1/sessions/none HTTP/1.1\r\nHost: localhost\r\n\r\n'
         body = b'{"attributes":{"queue":"h"},"cost":5}'
         post = b'POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n' % len(body) + body
-        with connect(self.weir.http) as sock:
-            sock.sendall(post)
-            read_until(sock, b']}')
-            sock.sendall(post)
-            self.terminate()
-            held = read_until(sock, b']}')  # of a request from before
-            self.assertTrue(held.startswith(b'HTTP/1.1 200 OK'))
-            sock.sendall(check)
-            self.assertIn(b'connection: close', (held + read_all(sock)).lower())
-        self.assertEqual(self.weir.process.wait(60), 0)
+        for _ in range(10):
+            with connect(self.weir.http) as sock:
+                begun = time.monotonic()
+                sock.sendall(post)
+                read_until(sock, b']}')
+                sock.sendall(post)
+                self.terminate()
+                held = read_until(sock, b']}')  # of a request from before
+                self.assertTrue(held.startswith(b'HTTP/1.1 200 OK'))
+                sock.sendall(check)
+                took_s = time.monotonic() - begun
+                rest = read_all(sock)
+            self.assertEqual(self.weir.process.wait(60), 0)
+            if took_s < 5.8:
+                break
+            self.setUp()
+        self.assertIn(b'connection: close', (held + rest).lower())
 
 
 class Asked(unittest.TestCase):

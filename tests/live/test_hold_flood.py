@@ -224,6 +224,9 @@ class Flood(unittest.TestCase):
                 beside.ask('WEIR.CHECK', 1, 'door', f'before-{i}')
                 in_time = time.monotonic() < begun + 1
                 second = client.read()  # after 1 s
+                if isinstance(second, Exception) and time.monotonic() > begun + 2:
+                    self.assertIn('permit was over', str(second))  # the server stood still
+                    continue
                 self.assertEqual((second[0], second[8]), (1, 2000))
                 if in_time:
                     break

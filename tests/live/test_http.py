@@ -431,7 +431,8 @@ class ManyLimits(HttpCase):
 
 class Drain(HttpCase):
     config = LIMITS + '''
-  - { name: turn, match: { queue: q }, key: [queue], rate: 1/s, burst: 5, algorithm: leaky_bucket, throttle: hold }
+  - { name: turn, match: { queue: q }, key: [queue], rate: 12/min, burst: 5, algorithm: leaky_bucket, throttle: hold,
+      hold_timeout: 10s }
 '''
 
     def test_not_ready_while_draining(self):
@@ -445,7 +446,7 @@ class Drain(HttpCase):
         self.assertTrue(rest.startswith(b'HTTP/1.1 200'), rest)
         self.assertIn(b'HTTP/1.1 503 Service Unavailable', rest)
         self.assertTrue(rest.endswith(b'draining\n'))
-        self.assertEqual(self.weir.process.wait(10), 0)
+        self.assertEqual(self.weir.process.wait(60), 0)
 
 
 class Tls(unittest.TestCase):

@@ -60,7 +60,7 @@ class Clock(unittest.TestCase):
                  'nobody waits')
         with first.cursor() as cursor:
             cursor.execute('COMMIT')
-        waiter.join(10)
+        waiter.join(60)
         self.assertFalse(waiter.is_alive())
 
     def test_who_may_write_the_table_need_not_be_able_to_move_the_clock_back(self):

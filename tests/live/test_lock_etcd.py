@@ -22,6 +22,7 @@ from redis_server import wait_for
 from weir_server import BUILD, Resp, Weir, resp_encode
 
 TTL_MS = 2000
+HELD_MS = 600000  # where the lease is not to end
 
 
 class Service:
@@ -41,15 +42,15 @@ class Service:
         self.weir.stop()
         self.start()
 
-    def lock(self, name, owner, *more):
+    def lock(self, name, owner, ttl_ms=TTL_MS):
         with Resp(self.weir.resp, timeout_s=60) as client:
-            return client.ask('WEIR.LOCK', name, owner, str(TTL_MS), *more)
+            return client.ask('WEIR.LOCK', name, owner, str(ttl_ms))
 
-    def until_granted(self, name, owner, seconds=60):
+    def until_granted(self, name, owner, ttl_ms=TTL_MS):
         """The token; while the store cannot be asked, that is neither granted nor denied."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + 60
         while True:
-            answer = self.lock(name, owner)
+            answer = self.lock(name, owner, ttl_ms)
             if isinstance(answer, list) and answer[0] == 1:
                 return tuple(answer[1:3])
             assert time.monotonic() < deadline, answer
@@ -105,7 +106,7 @@ class LockEtcd(unittest.TestCase):
     def test_suite(self):
         etcd = self.server()
         run = subprocess.run([BUILD / 'tests/lock/lock_suite', 'etcd', etcd.url, etcd.folder / 'witness'],
-                             capture_output=True, text=True, timeout=120, check=False)
+                             capture_output=True, text=True, timeout=600, check=False)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
     def set_back(self, restart):
@@ -149,7 +150,7 @@ class LockEtcd(unittest.TestCase):
         door = Door(port)
         self.addCleanup(door.close)
         service = self.service(f'http://127.0.0.1:{door.port}', etcd.url)
-        self.assertEqual(service.lock('first', 'a')[0], 1)
+        service.until_granted('first', 'a')
         door.close()
         with Resp(service.weir.resp, timeout_s=60) as client:
             for i in range(4):  # as many at once as there are endpoints
@@ -178,7 +179,7 @@ class LockEtcd(unittest.TestCase):
         """By hand, say: new tokens wait for its correction, what is held goes on."""
         etcd = self.server()
         service = self.service(etcd.url)
-        held = service.until_granted('name', 'A')
+        held = service.until_granted('name', 'A', HELD_MS)
 
         def write(value):
             etcd.ask('/v3/kv/put', key=base64.b64encode(b'weir/locks/incarnation').decode(),
@@ -188,7 +189,7 @@ class LockEtcd(unittest.TestCase):
             with self.subTest(wrong=wrong):
                 write(wrong)
                 self.assertIn('DOWN', str(service.lock(f'new{wrong}', 'B')))
-                self.assertEqual(service.until_granted('name', 'A'), held)
+                self.assertEqual(service.until_granted('name', 'A', HELD_MS), held)
                 wait_for(lambda: 'an incarnation that no weir wrote' in service.weir.output(), 'it is not told')
                 write(held[0])
                 self.assertLess(service.until_granted(f'new{wrong}', 'B')[0], 2**40)
@@ -203,7 +204,7 @@ class LockEtcd(unittest.TestCase):
         password.write_text('wrong-0123456789', encoding='utf-8')
         service.config = service.config.replace(' }', f', username: root, password_file: {password} }}')
         service.restart()
-        self.assertEqual(service.lock('n', 'a')[0], 1)  # etcd does not ask for one yet
+        service.until_granted('n', 'a', HELD_MS)  # etcd does not ask for one yet
         etcd.ask('/v3/auth/enable')
         self.assertIn('DOWN', str(service.lock('n', 'b')))
         with urllib.request.urlopen(f'http://127.0.0.1:{service.weir.http}/v1/nodes', timeout=60) as answer:
@@ -212,17 +213,22 @@ class LockEtcd(unittest.TestCase):
         self.assertNotIn('wrong-0123456789', fault + service.weir.output())
         password.write_text('right', encoding='utf-8')
         service.restart()
-        self.assertEqual(service.lock('n', 'a')[0], 1)
+        service.until_granted('n', 'a')
 
     def test_a_leader_stopped_and_resumed_grants_nothing_twice(self):
         members = cluster_of_three()
         for member in members:
             self.addCleanup(member.stop)
         service = self.service(*(member.url for member in members), timeout='1s')
-        tokens = [service.until_granted('name', 'A')]
+        tokens, leaders = [service.until_granted('name', 'A')], []
+
+        def found():
+            leaders[:] = [member for member in members if member.leads()]
+            return leaders
+
         for number in range(2):
-            wait_for(lambda: any(m.leads() for m in members), 'nobody leads')
-            leader = next(m for m in members if m.leads())
+            wait_for(found, 'nobody leads')
+            leader = leaders[0]
             leader.signal(signal.SIGSTOP)
             tokens.append(service.until_granted('name', f'B{number}'))
             leader.signal(signal.SIGCONT)

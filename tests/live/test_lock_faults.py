@@ -8,7 +8,7 @@ import unittest
 
 import lock_faults
 
-PLANTED_RUNS_MAX = 12
+PLANTED_RUNS_MAX = 60
 
 
 class LockFaults(unittest.TestCase):

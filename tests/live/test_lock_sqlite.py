@@ -11,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get('WEIR_BUILD', ROOT / 'build'))
 SUITE, FAULTS = BUILD / 'tests/lock/lock_suite', BUILD / 'tests/lock/sqlite_faults'
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 
 
 def run(*words):
