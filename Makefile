@@ -7,7 +7,7 @@ ARGS ?=
 # Debian's, for its python3-redis; another may stand before it in PATH.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all run test soak mutants bench algorithms scenarios demo-lock measure-sharing fuzz lint format install clean help
+.PHONY: all run test soak mutants machines bench algorithms scenarios demo-lock measure-sharing fuzz lint format install clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -27,6 +27,10 @@ soak: all ## the full counts of the long suites (scripts/test runs a short slice
 
 mutants: all ## plant mistakes and see what the tests find; ARGS="--seed 7 --write docs/mutants.md" draws others
 	$(PYTHON) tests/mutants/run.py --build $(BUILD) $(ARGS)
+
+machines: ## build and test for other machines: clang, arm64, big-endian, musl
+	scripts/bootstrap machines
+	$(PYTHON) tests/machines/test_machines.py
 
 bench: ## measure against floors and peers; ARGS="--write docs/performance.md" keeps the table
 	scripts/bootstrap bench

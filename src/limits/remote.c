@@ -6,6 +6,7 @@
  * and serve/cell.c make keys; the Redis engine (redis/redis.c) and gossip (gossip_host.c) take them. */
 #include "limits/remote.h"
 
+#include <endian.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,12 @@
 #include "base/assert.h"
 #include "base/siphash.h"
 
+/* The same on every machine: it lies in values that nodes share. */
 static uint64_t hash_calendar(const struct weir_limit_spec *spec)
 {
     static const struct weir_sip_key key = { 0, 0 };
-    const uint32_t words[2] = { (uint32_t)spec->calendar, spec->calendar_count > 0 ? spec->calendar_count : 1 };
+    const uint32_t count = spec->calendar_count > 0 ? spec->calendar_count : 1;
+    const uint32_t words[2] = { htole32((uint32_t)spec->calendar), htole32(count) };
     const char *tz = spec->tz ? spec->tz : "UTC";
     return weir_siphash_joined(&key, words, sizeof words, tz, strlen(tz));
 }

@@ -3,6 +3,7 @@
  * Implements weir_overrides_decode of limit_decode.h. An override begins as a copy of its limit's spec, in which rate,
  * burst and mode are replaced; every other key must be an attribute of the limit's key. Its conditions are made into a
  * name, the variant, which does not depend on their order in the file. Called by limit_decode.c. */
+#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,8 +107,9 @@ static int variant_make(struct weir_decode *decode, const struct weir_config_lim
                        limit->missing == WEIR_MISSING_SKIP;
             if (strcmp(condition->attribute, limit->key[i]) != 0 || any)
                 continue;
-            uint64_t sizes[2] = { strlen(condition->attribute), condition->pattern.size };
-            weir_siphash_add(&hash, sizes, sizeof(sizes));
+            const uint64_t sizes[2] = { strlen(condition->attribute), condition->pattern.size };
+            const uint64_t hashed[2] = { htole64(sizes[0]), htole64(sizes[1]) }; /* the same on every machine */
+            weir_siphash_add(&hash, hashed, sizeof(hashed));
             weir_siphash_add(&hash, condition->attribute, sizes[0]);
             weir_siphash_add(&hash, condition->pattern.data, sizes[1]);
             if (condition->terms)

@@ -14,8 +14,8 @@ static struct weir_known family(void)
 {
     struct weir_known known = { 0 };
     weir_known_history(&known, 9, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 104, 0 } } });
-    weir_known_history(&known, 9,
-                       &(struct weir_history){ .timeline = 3, .count = 2, .ancestors = { { 1, 104 }, { 2, 200 } } });
+    weir_known_history(
+        &known, 9, &(struct weir_history){ .timeline = 3, .count = 2, .ancestors = { { 1, 104, 0 }, { 2, 200, 0 } } });
     weir_known_history(&known, 9, &(struct weir_history){ .timeline = 4, .count = 1, .ancestors = { { 1, 152, 0 } } });
     return known;
 }
@@ -100,11 +100,11 @@ static void place__is_cut_off_by_an_end_that_falls(void **state)
     struct weir_known known = { 0 };
     const struct weir_shown standby = STANDBY(3, 400), on_2 = STANDBY(2, 400), primary = PRIMARY(4, 400);
     (void)state;
-    weir_known_history(&known, 9,
-                       &(struct weir_history){ .timeline = 3, .count = 2, .ancestors = { { 1, 104 }, { 2, 56 } } });
     weir_known_history(
-        &known, 9,
-        &(struct weir_history){ .timeline = 4, .count = 3, .ancestors = { { 1, 104 }, { 2, 56 }, { 3, 200 } } });
+        &known, 9, &(struct weir_history){ .timeline = 3, .count = 2, .ancestors = { { 1, 104, 0 }, { 2, 56, 0 } } });
+    weir_known_history(&known, 9,
+                       &(struct weir_history){
+                           .timeline = 4, .count = 3, .ancestors = { { 1, 104, 0 }, { 2, 56, 0 }, { 3, 200, 0 } } });
     for (uint32_t timeline = 1; timeline <= 2; timeline++) {
         expect(1, &(struct weir_place)SEEN(timeline, 56), &standby, &known, WEIR_PLACE_OK);
         expect(2, &(struct weir_place)SEEN(timeline, 64), &standby, &known, WEIR_PLACE_LOST);
@@ -126,9 +126,9 @@ static void place__is_proven_by_a_descendants_history(void **state)
     struct weir_known known = { 0 };
     const struct weir_shown on_3 = STANDBY(3, 400), on_4 = STANDBY(4, 400);
     (void)state;
-    weir_known_history(
-        &known, 9,
-        &(struct weir_history){ .timeline = 5, .count = 3, .ancestors = { { 1, 104 }, { 3, 200 }, { 4, 304 } } });
+    weir_known_history(&known, 9,
+                       &(struct weir_history){
+                           .timeline = 5, .count = 3, .ancestors = { { 1, 104, 0 }, { 3, 200, 0 }, { 4, 304, 0 } } });
     expect(1, &(struct weir_place)SEEN(1, 104), &on_3, &known, WEIR_PLACE_OK);
     expect(2, &(struct weir_place)SEEN(1, 112), &on_3, &known, WEIR_PLACE_LOST);
     expect(3, &(struct weir_place)SEEN(3, 200), &on_4, &known, WEIR_PLACE_OK);

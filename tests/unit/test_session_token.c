@@ -306,8 +306,8 @@ static void token__holds_several_systems_and_places_that_nobody_can_merge(void *
     assert_memory_equal(&token, &full, sizeof token);
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(9, 12, 16), NULL), 0);
     /* What could not be merged then can be now. */
-    weir_known_history(&known, 9,
-                       &(struct weir_history){ .timeline = 18, .count = 2, .ancestors = { { 11, 8 }, { 12, 8 } } });
+    weir_known_history(
+        &known, 9, &(struct weir_history){ .timeline = 18, .count = 2, .ancestors = { { 11, 8, 0 }, { 12, 8, 0 } } });
     assert_int_equal(weir_session_token_add(&token, &(struct weir_place)PLACE(8, 99, 8), &known), 0);
     assert_int_equal(token.count, WEIR_SESSION_PLACES_MAX - 1);
     assert_true(token.places[0].system == 8);
