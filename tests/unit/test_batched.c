@@ -291,12 +291,9 @@ static void batched__what_is_left_goes_back_with_the_next_ask(void **state)
     begin_with(&hourly, 1);
     step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
     hear(30, 31, SECOND + 3 * MS);
-    assert_true(take(20, SECOND + 3 * MS, &effects));
-    assert_int_equal(key.pocket, 10);
+    assert_true(take(20, SECOND + 3 * MS, &effects) && key.pocket == 10);
     effects = step(WEIR_SHARE_TICK, 0, SECOND + 110 * MS);
-    assert_true(effects.send);
-    assert_int_equal(effects.ask.hold, 0);
-    assert_int_equal(key.pocket, 0);
+    assert_true(effects.send && effects.ask.hold == 0 && key.pocket == 0);
 }
 
 static void batched__a_bucket_refills_here_too(void **state)
