@@ -4,10 +4,9 @@
  *
  * What it decides: FIXED cuts the UTC time line from 1970-01-01T00:00Z into pieces of period_ns. DAY, WEEK, MONTH and
  * YEAR are `count` real units in a time zone: a window starts when the wall first shows (or, where daylight saving
- * jumps
- * over it, has passed) midnight of its first day. A day has 23, 24 or 25 hours, and a date that a zone skipped (Samoa's
- * 2011-12-30) has no window. Multiples are counted from fixed origins in local time: days from 1970-01-01, weeks from
- * Monday 1969-12-29, months and years from January 1970.
+ * jumps over it, has passed) midnight of its first day. A day has 23, 24 or 25 hours, and a date that a zone skipped
+ * (Samoa's 2011-12-30) has no window. Multiples are counted from fixed origins in local time: days from 1970-01-01,
+ * weeks from Monday 1969-12-29, months and years from January 1970.
  *
  * What it does not: remember anything. Weeks from Sunday. Days that start at another hour: that is what phase_ns
  * shifts, by elapsed time.
@@ -16,9 +15,8 @@
  * Ids strictly increase with time. They are comparable only under equal unit, count, period and zone; the phase does
  * not change which window is which.
  *
- * Thread rule: pure. Cost: FIXED one division; else a few binary searches over the zone's changes.
- * Range: any uint64 of nanoseconds (to the year 2554); a start before 1970 is given as 0, an end after 2554 as
- * UINT64_MAX. */
+ * Thread rule: pure. Cost: FIXED one division; else a few binary searches over the zone's changes. Range: any uint64
+ * of nanoseconds (to the year 2554); a start before 1970 is given as 0, an end after 2554 as UINT64_MAX. */
 #ifndef WEIR_LIMITS_CALENDAR_H
 #define WEIR_LIMITS_CALENDAR_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gossip host's datagrams: what is sent to whom and when, and what is done with one that came. */
+ * The gossip host's datagrams: what is sent to whom and when, and what is done with one that came. Called by
+ * serve/gossip.c, which has the socket, and in virtual time by sim/gossip_host.c. */
 #include "limits/gossip_inside.h"
 
 #define ROUND_MAX 256 /* datagrams to one node in one turn */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a client that left was granted, and the one rule for giving it back, before `done` as after it. All of it is
- * called with the mutex held. */
+ * called with the mutex held. Called by manager.c and manager_turn.c. */
 #include <string.h>
 
 #include "locks/manager_inside.h"

@@ -34,11 +34,6 @@ uint64_t weir_lock_manager_due_ns(struct weir_lock_manager *manager, uint64_t no
 
 /* ---- what came ---- */
 
-/* Company for a commit. Clients that were answered together come back together, but not in one instant: the first of
- * them would be made durable alone, and the others would wait for that to end. So an ACQUIRE waits until as many have
- * come as lately, for half a commit at most. Whoever is alone waits for nobody, and nothing else is held back: a
- * release is what lets the next ACQUIRE come. Where a release does not wait for the commit under way (quick), the
- * others come back during it and are company for each other: to wait for more made 32 clients a fifth slower. */
 static void let_go(struct weir_lock_manager *manager)
 {
     for (struct weir_lock_manager_request *request; (request = weir_lock_manager_pop(&manager->gathered));)
@@ -46,6 +41,11 @@ static void let_go(struct weir_lock_manager *manager)
     manager->gathered_count = 0;
 }
 
+/* Company for a commit. Clients that were answered together come back together, but not in one instant: the first of
+ * them would be made durable alone, and the others would wait for that to end. So an ACQUIRE waits until as many have
+ * come as lately, for half a commit at most. Whoever is alone waits for nobody, and nothing else is held back: a
+ * release is what lets the next ACQUIRE come. Where a release does not wait for the commit under way (quick), the
+ * others come back during it and are company for each other: to wait for more made 32 clients a fifth slower. */
 static void hold_back(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     if (!manager->gathered.first)

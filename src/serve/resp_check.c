@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * WEIR.CHECK, WEIR.PEEK, WEIR.REFUND, WEIR.RELEASE and WEIR.RENEW: the limits of the configuration. */
+ * WEIR.CHECK, WEIR.PEEK, WEIR.REFUND, WEIR.RELEASE and WEIR.RENEW: the limits of the configuration. Called by resp.c.
+ */
 #include <stdio.h>
 #include <string.h>
 

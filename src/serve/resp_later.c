@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Answers that come later: checks of limits that nodes share, or lock commands, are under way together, up to
- * WEIR_RESP_LATER_MAX of one connection, and are answered in the order in which they came. */
+ * WEIR_RESP_LATER_MAX of one connection, and are answered in the order in which they came. Called by the commands
+ * (resp_check.c, resp_cell.c, resp_throttle.c, resp_locks.c) and by resp.c. */
 #include <stdlib.h>
 
 #include "serve/hold.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * WEIR.LOCK, WEIR.RELOCK, WEIR.UNLOCK and WEIR.LOCKS: their arguments, and their answers, which come later
- * (resp_later.c). */
+ * (resp_later.c). Called by resp.c. */
 #include <inttypes.h>
 
 #include "core/lease/incarnation.h"

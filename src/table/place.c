@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who goes where: finding, emptying and making places, all under a shard's lock. */
+ * Who goes where: finding, emptying and making places, all under a shard's lock. Called by table.c and grow.c. */
 #include "table/internal.h"
 
 /* Tries at a place that somebody changed under us: slots are only tried here, never waited for. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What happens between the two rounds of a call. The stored values are read as ledgers (value.c, core/share/ledger.c)
- * and carried over to their limits as now defined; where nodes hold units or ask for some, core decides here. script.c
- * then sends the new values, and the script stores them if the old ones are still what was seen. Called by
- * script_decode.c when the script answers with values. */
+ * and carried over to their limits as now defined; where nodes hold units or ask for some, core decides here.
+ * request.c then sends the new values, as script.c writes them, and the script stores them if the old ones are still
+ * what was seen. Called by script_decode.c when the script answers with values. */
 #include "limits/redis/script_core.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The script's reply. Verdicts are core/limit's own, of the states that the script saw; a log's are computed from the
- * few entries of it that they depend on (core/limit/log.c). */
+ * few entries of it that they depend on (core/limit/log.c). Called by request.c. */
 #include "core/limit/ticks.h"
 #include "limits/redis/script_core.h"
 
