@@ -54,7 +54,7 @@ enum weir_error {
 
 /* Words at the end of each struct that may grow (docs/abi.md). In what a program hands over they must be 0, as they are
  * where it zero-initialises: a later release gives them a meaning of which 0 is the default. Anything else is
- * WEIR_EINVAL, for it was written for a later weir. In what weir hands out they are 0. */
+ * WEIR_EINVAL, for it means what only a later weir would do. In what weir hands out they are 0. */
 #define WEIR_RESERVED 4
 
 /* What was wrong and where, for people: `field` names the argument at fault ("burst"), `text` says what it must be

@@ -62,8 +62,8 @@ struct weir_locks_options {
     uint64_t reserved[WEIR_RESERVED]; /* 0 */
 };
 
-/* WEIR_EINVAL (the address), WEIR_EIO (nobody answers there, or not as weir does), WEIR_ENOMEM. Connections are made
- * anew when they break. */
+/* WEIR_EINVAL (the address, the token), WEIR_EIO (nobody answers there, or not as weir does), WEIR_ENOMEM. Connections
+ * are made anew when they break. */
 WEIR_MUST_CHECK int weir_locks_connect(const struct weir_locks_options *options, struct weir_locks **ret_locks,
                                        struct weir_fault *ret_fault);
 void weir_locks_disconnect(struct weir_locks *locks); /* NULL is allowed; after its locks were released */
@@ -101,7 +101,7 @@ struct weir_token weir_lock_token(const struct weir_lock *lock);
 /* Still mine, by my own clock? No network. Once false it stays false. */
 WEIR_MUST_CHECK bool weir_lock_mine(const struct weir_lock *lock);
 
-/* ms until my own deadline, rounded down; 0 when it has passed or the lock is lost. */
+/* ms until my own deadline, rounded down: so 0 in the last one, and when it has passed or the lock is lost. */
 uint64_t weir_lock_left_ms(const struct weir_lock *lock);
 
 /* Renews now. 0; WEIR_ELOST: it is not ours any more, nothing may be written; WEIR_EUNKNOWN, WEIR_EDOWN: the deadline

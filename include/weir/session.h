@@ -156,7 +156,7 @@ struct weir_read {
      * breaks, call again. Others get it later as it is: what you SET, LISTEN or prepare on it stays. */
     struct pg_conn *conn;
     const char *server; /* its name, for logs; as long as conn */
-    uint64_t waited_ms; /* for a server to catch up, rounded up; 0 = one was far enough at once */
+    double waited_ms;   /* for a server to catch up; 0 = one was far enough at once */
     bool leader;
     bool stale;                       /* older than what was seen, by WEIR_BEHIND_STALE; it does not move the token */
     uint64_t reserved[WEIR_RESERVED]; /* 0 */

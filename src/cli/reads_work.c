@@ -200,7 +200,7 @@ static int session_conn(struct worker *worker, struct weir_session *session, str
     if (error)
         return error;
     op->server = (uint8_t)server_index(worker->work->plan, read.server);
-    op->waited_us = (uint32_t)weir_min_u64(read.waited_ms * 1000, UINT32_MAX);
+    op->waited_us = read.waited_ms > 0 ? (uint32_t)weir_min_u64((uint64_t)(read.waited_ms * 1000) + 1, UINT32_MAX) : 0;
     op->stale = read.stale;
     *ret_conn = read.conn;
     return 0;

@@ -3,6 +3,8 @@
  * Token buckets without a definition (CL.THROTTLE): the parameters come with the request, the time at which the bucket
  * is full stays. Their slots carry one of a few limit numbers, which only say how fine their ticks are; so nothing can
  * be told about a clock that came back. */
+#include "base/fault.h"
+#include "base/reserved.h"
 #include "limits/one_step.h"
 
 #define PREFETCH_AHEAD 32
@@ -26,6 +28,8 @@ static uint32_t number_of(int32_t shift)
 int weir_bucket_init(struct weir_bucket *bucket, const struct weir_limit_spec *spec, struct weir_fault *ret_fault)
 {
     struct weir_limit limit;
+    if (weir_reserved_used(spec->reserved, sizeof spec->reserved))
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "reserved", WEIR_RESERVED_TEXT);
     struct weir_limit_spec plain = { .count = spec->count, .period_ns = spec->period_ns, .burst = spec->burst };
     int error = weir_limit_init(&limit, &plain, 0, ret_fault);
     if (error)

@@ -2,13 +2,13 @@
  *
  * Looks each attribute of a request up once by its name, drops those that no limit looks at, and keeps an array of
  * indexes sorted by attribute, in which a value is found by binary search. match.c and explain.c make one for each
- * call. weir_fault_format is here too, which also units.c uses. */
+ * call. */
 #include "rules/request.h"
-#include "base/fault_format.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/fault_format.h"
 
 /* Insertion by attribute; false if it is there already. */
 static bool place(struct weir_request *request)

@@ -26,8 +26,10 @@ int weir_session_query(struct weir_session *session, const struct weir_query *qu
 {
     struct weir_read read;
     bool placed;
-    if (!query || !query->text || !ret_result || weir_reserved_used(query->reserved, sizeof query->reserved))
+    if (!query || !query->text || !ret_result)
         return WEIR_EINVAL;
+    if (weir_reserved_used(query->reserved, sizeof query->reserved))
+        return weir_session_say(session, WEIR_EINVAL, "reserved", WEIR_RESERVED_TEXT);
     int error = weir_session_read(session, &read);
     if (error != 0)
         return error;

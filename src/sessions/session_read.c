@@ -4,7 +4,6 @@
  * there and asks nothing. Otherwise it fills the gaps, has a server chosen (session_route.c), adds the places of its
  * other connections to the token, takes a connection, and compares what that shows with the token. A server that does
  * not pass is shunned, and another is chosen. Called by applications, session_query.c and cli/reads_work.c. */
-#include "base/checked.h"
 #include "base/units.h"
 #include "core/session/policy.h"
 #include "sessions/session_inside.h"
@@ -24,7 +23,7 @@ static int hand_out(struct weir_call *call, struct weir_pinned *pinned, bool sta
     session->fault = (struct weir_fault){ 0 };
     *ret_read = (struct weir_read){ .conn = pinned->link->conn,
                                     .server = pinned->link->name,
-                                    .waited_ms = weir_div_ceil(call->waited_ns, WEIR_NS_PER_MS),
+                                    .waited_ms = (double)call->waited_ns / WEIR_NS_PER_MS,
                                     .leader = pinned == &session->pins[WEIR_PINNED_LEADER],
                                     .stale = stale };
     return 0;

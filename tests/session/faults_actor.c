@@ -140,7 +140,7 @@ static void remember(struct actor *actor, unsigned key, uint64_t version, const 
 struct where {
     PGconn *conn;
     const char *server;
-    uint64_t waited_ms;
+    double waited_ms;
     bool leader, stale;
     const char *more; /* of each read */
 };
@@ -150,7 +150,7 @@ static void record_value(struct actor *actor, const char *op, const struct where
 {
     drive_record(actor->drive, op, start_ns,
                  "\"session\":\"%s\",\"key\":\"%u\",\"version\":%" PRIu64
-                 ",\"tag\":\"%s\",\"server\":\"%s\",\"leader\":%s,\"waited_ms\":%" PRIu64,
+                 ",\"tag\":\"%s\",\"server\":\"%s\",\"leader\":%s,\"waited_ms\":%.3f",
                  actor->name, key, version, tag, where->server, where->leader ? "true" : "false", where->waited_ms);
 }
 

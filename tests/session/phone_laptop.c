@@ -39,7 +39,8 @@ struct plan {
 };
 
 struct totals {
-    uint64_t reads, older, leader, failed, waited_ms;
+    uint64_t reads, older, leader, failed;
+    double waited_ms;
     char fault[200];
 };
 
@@ -316,7 +317,7 @@ static int report(const struct totals *totals, double seconds)
            ", \"at_primary_percent\": %.2f, \"failed\": %" PRIu64
            ", \"mean_wait_ms\": %.1f, \"seconds\": %.1f, \"fault\": \"",
            totals->reads, totals->older, totals->leader, 100 * (double)totals->leader / reads, totals->failed,
-           (double)totals->waited_ms / reads, seconds);
+           totals->waited_ms / reads, seconds);
     for (const char *at = totals->fault; *at; at++)
         putchar(*at < ' ' || *at == '"' || *at == '\\' ? ' ' : *at);
     puts("\"}");

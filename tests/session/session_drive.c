@@ -123,7 +123,7 @@ static void do_read(struct drive *drive, unsigned s, const char *text, bool by_q
     trace(drive, read.conn, read.server);
     drive->last[s] = read.conn;
     printf("ok %s %s %s %" PRIu64 " ", read.server, read.leader ? "leader" : "replica", read.stale ? "stale" : "fresh",
-           read.waited_ms);
+           (uint64_t)read.waited_ms);
     say_value(by_query ? result : PQexec(read.conn, text));
 }
 
