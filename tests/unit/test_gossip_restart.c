@@ -270,6 +270,21 @@ static void test_old_counts_charge_nothing(void **state)
         }
 }
 
+/* Refused for want of slack: what may still be had is told, and no more. */
+static void test_what_the_slack_leaves_is_told(void **state)
+{
+    (void)state;
+    struct net *net = net_begin(&the_net, 1, 2, &daily, 10);
+    net_pass(net, SECOND);
+    net_part(net, 1, true);
+    assert_true(net_ask(net, 0, 0, 8, true));
+    struct weir_event event = net_event(net, 0, 5);
+    struct weir_verdict verdict;
+    assert_int_equal(weir_gossip_reserve(&net->node[0].gossip, &net->node[0].keys[0], &event, true, &verdict),
+                     WEIR_SHARE_NO);
+    assert_int_equal(verdict.remaining, 2);
+}
+
 /* More than was counted here, of this start: another process counts in this node's name. */
 static void test_a_count_above_its_own_is_a_twins(void **state)
 {
@@ -294,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_a_count_above_its_own_is_a_twins),
         cmocka_unit_test(test_its_own_message_is_no_twins),
         cmocka_unit_test(test_old_counts_charge_nothing),
+        cmocka_unit_test(test_what_the_slack_leaves_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,46 +3,7 @@
  * `sharing: leased`, a node's side. */
 #include "share_attack.h"
 
-static const struct weir_leased_options options = {
-    .capacity = 100, .ttl_ns = 2 * SECOND, .lost_ns = 20 * MS, .refused_ns = 50 * MS
-};
-
-/* ---- one machine by hand ---- */
-
-static struct weir_leased key;
-
-static struct weir_share_effects step(enum weir_share_event_kind kind, uint64_t units, uint64_t now_ns)
-{
-    struct weir_share_event event = { .kind = kind, .units = units, .seq = key.seq };
-    struct weir_share_effects effects;
-    weir_leased_step(&key, &options, &event, now_ns, &effects);
-    return effects;
-}
-
-static struct weir_share_effects hear(uint64_t seq, uint64_t granted, uint64_t hold_ns, uint64_t used, uint64_t now_ns)
-{
-    struct weir_share_answer answer = { .stint = key.stint,
-                                        .seq = seq,
-                                        .granted = granted,
-                                        .hold_ns = hold_ns,
-                                        .capacity = 100,
-                                        .used = used,
-                                        .retry_after_ns = 30 * MS,
-                                        .reset_after_ns = SECOND,
-                                        .window = 77 };
-    struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = seq, .answer = &answer };
-    struct weir_share_effects effects;
-    weir_leased_step(&key, &options, &event, now_ns, &effects);
-    return effects;
-}
-
-/* A key that got `units` at SECOND, by an ask sent then. */
-static void begin_with(uint64_t units)
-{
-    weir_leased_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
-    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND).say, WEIR_SHARE_WAIT);
-    hear(1, units, 2 * SECOND, units, SECOND + MS);
-}
+#include "leased_key.h"
 
 static void leased__what_is_held_is_spent_without_asking(void **state)
 {
@@ -125,14 +86,6 @@ static void leased__above_the_capacity_is_never_and_the_engine_is_not_asked(void
     effects = step(WEIR_SHARE_RESERVE, 101, SECOND + 2 * MS);
     assert_int_equal(effects.verdict.remaining, 100);
     assert_int_equal(effects.verdict.next_after_ns, 0); /* more than all there will never be */
-}
-
-static void leased__demand_of_long_ago_is_not_asked_for(void **state)
-{
-    (void)state;
-    begin_with(10);
-    step(WEIR_SHARE_RESERVE, 10, SECOND + 2 * MS);
-    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, 9 * SECOND).ask.want, 1);
 }
 
 static void leased__one_ask_is_under_way_and_what_waits_goes_into_the_next(void **state)
@@ -366,21 +319,6 @@ static void leased__a_return_that_is_lost_is_counted(void **state)
     assert_int_equal(key.forfeited, 10);
 }
 
-/* What an idle key gave back has come back: the ask after it is in doubt for itself alone. */
-static void leased__what_came_back_is_in_doubt_no_more(void **state)
-{
-    (void)state;
-    begin_with(10);
-    struct weir_share_effects effects = step(WEIR_SHARE_TICK, 0, 2 * SECOND);
-    assert_true(effects.send && effects.ask.hold == 0);
-    hear(key.seq, 0, 2 * SECOND, 0, 2 * SECOND + MS);
-    effects = step(WEIR_SHARE_RESERVE, 1, 2 * SECOND + 2 * MS);
-    assert_true(effects.send);
-    step(WEIR_SHARE_LOST, 0, 2 * SECOND + 3 * MS);
-    assert_int_equal(key.doubt, effects.ask.want);
-    assert_int_equal(key.forfeited, 0);
-}
-
 static void leased__what_is_committed_or_cancelled_too_late_is_counted(void **state)
 {
     (void)state;
@@ -434,28 +372,6 @@ static void give_up_late(uint64_t units)
     assert_int_equal(step(WEIR_SHARE_COMMIT, units, 2 * SECOND).say, WEIR_SHARE_NO);
 }
 
-/* Ten units in each third of a ttl, one at a time: a chunk is for about as many, however long that has gone on. */
-static void leased__steady_demand_is_asked_for_as_it_is(void **state)
-{
-    (void)state;
-    const uint64_t gap_ns = options.ttl_ns / 30;
-    begin_with(10);
-    uint64_t now_ns = SECOND + 2 * MS, most = 0, asks = 0;
-    for (int i = 0; i < 600; i++, now_ns += gap_ns) {
-        struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, now_ns);
-        if (effects.say == WEIR_SHARE_YES)
-            (void)step(WEIR_SHARE_COMMIT, 1, now_ns);
-        if (!effects.send)
-            continue;
-        asks++;
-        most = effects.ask.want > most ? effects.ask.want : most;
-        hear(key.seq, effects.ask.want, 2 * SECOND, 20, now_ns);
-    }
-    assert_true(asks > 10);
-    assert_in_range(most, 4, 9);
-    assert_in_range(key.rate, 8, 11);
-}
-
 static void leased__what_is_set_aside_when_an_answer_is_too_late_is_given_up(void **state)
 {
     (void)state;
@@ -470,8 +386,6 @@ int main(void)
         cmocka_unit_test(leased__an_answer_of_a_stint_that_is_over_gives_nothing),
         cmocka_unit_test(leased__the_next_ask_tells_what_the_last_could_not),
         cmocka_unit_test(leased__above_the_capacity_is_never_and_the_engine_is_not_asked),
-        cmocka_unit_test(leased__demand_of_long_ago_is_not_asked_for),
-        cmocka_unit_test(leased__steady_demand_is_asked_for_as_it_is),
         cmocka_unit_test(leased__one_ask_is_under_way_and_what_waits_goes_into_the_next),
         cmocka_unit_test(leased__a_cost_may_be_met_from_pocket_and_engine_together),
         cmocka_unit_test(leased__all_who_wait_are_asked_for_when_little_is_left),
@@ -487,7 +401,6 @@ int main(void)
         cmocka_unit_test(leased__is_told_again_while_the_engine_still_holds_it),
         cmocka_unit_test(leased__what_is_granted_too_late_to_spend_is_given_back),
         cmocka_unit_test(leased__a_return_that_is_lost_is_counted),
-        cmocka_unit_test(leased__what_came_back_is_in_doubt_no_more),
         cmocka_unit_test(leased__what_is_committed_or_cancelled_too_late_is_counted),
         cmocka_unit_test(leased__what_is_granted_while_an_old_hold_ends_is_kept),
         cmocka_unit_test(leased__a_return_that_may_have_come_too_late_is_counted),
