@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- wrk: every request carries one of KEYS keys in turn; counts the answers by key and status, and notes, by key, when
 -- the client first sent and first received something, and a time not later than when it sent the last request that was
--- answered (several are under way at once: an answer is taken for that of the oldest). Prints one line per key:
--- KEY first_sent_ns first_received_ns last_sent_ns admitted refused other
+-- refused (several are under way at once: an answer is taken for that of the oldest). Prints one line per key:
+-- KEY first_sent_ns first_received_ns refused_sent_ns admitted refused other
 local ffi = require('ffi')
 ffi.cdef [[
   struct weir_timespec { long s; long ns; };
@@ -25,7 +25,7 @@ end
 function init(args)
   keys = tonumber(args[1])
   turn = number * 7
-  first_sent, first_received, last_sent = {}, {}, {}
+  first_sent, first_received, refused_sent = {}, {}, {}
   under_way, oldest, newest = {}, {}, {}
   admitted, refused, other = {}, {}, {}
   requests = {}
@@ -50,13 +50,14 @@ function response(status, headers)
   local key = tonumber(string.match(headers['X-Key'] or '', '^key(%d+)$'))
   if not key then key = 0; status = 0 end
   first_received[key] = first_received[key] or now_ns()
-  last_sent[key] = under_way[key][oldest[key]]
+  local sent = under_way[key][oldest[key]]
   under_way[key][oldest[key]] = nil
   oldest[key] = oldest[key] + 1
   if status == 200 then
     admitted[key] = admitted[key] + 1
   elseif status == 429 and headers['Retry-After'] and headers['RateLimit'] then
     refused[key] = refused[key] + 1
+    refused_sent[key] = sent
   else
     other[key] = other[key] + 1
   end
@@ -75,7 +76,7 @@ function done(summary, latency, all)
   local function sum(a, b) return a + b end
   for key = 0, threads[1]:get('keys') - 1 do
     io.write(string.format('key%d %.0f %.0f %.0f %d %d %d\n', key, gather('first_sent', key, math.min),
-      gather('first_received', key, math.min), gather('last_sent', key, math.max), gather('admitted', key, sum, 0),
+      gather('first_received', key, math.min), gather('refused_sent', key, math.max), gather('admitted', key, sum, 0),
       gather('refused', key, sum, 0), gather('other', key, sum, 0)))
   end
   local errors = summary.errors

@@ -6,10 +6,12 @@ import http.client
 import json
 import multiprocessing
 import threading
+import time
 
 import psycopg2
 
 USERS_PER_LANE = 2
+PATIENCE_S = 60
 
 
 class Lane:
@@ -28,11 +30,16 @@ class Lane:
         return self.call('GET', what)
 
     def call(self, method, what, body=None):
-        self.service.request(method, '/v1/sessions/' + what, body)
-        answer = self.service.getresponse()
-        text = answer.read()
-        assert answer.status == 200, (answer.status, text)
-        return json.loads(text)
+        """Again, while servers are too busy to answer in time."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            self.service.request(method, '/v1/sessions/' + what, body)
+            answer = self.service.getresponse()
+            text = answer.read()
+            if answer.status == 200:
+                return json.loads(text)
+            assert answer.status == 503 and time.monotonic() < deadline, (answer.status, text)
+            time.sleep(0.05)
 
     def run(self, server, statement):
         if server not in self.connections:
@@ -92,7 +99,7 @@ def device_run(device, pipes, port, conninfos, rounds, results):
     results.send([sum(getattr(lane, name) for lane in lanes) for name in ('reads', 'older', 'at_primary')])
 
 
-def play(lanes, rounds, port, conninfos, seconds=60):
+def play(lanes, rounds, port, conninfos, seconds=300):
     """(reads, older, at the primary) of both devices. Whoever fails in the middle is missed: fewer reads."""
     spawn = multiprocessing.get_context('spawn')
     pipes = [spawn.Pipe() for _ in range(lanes)]

@@ -321,7 +321,7 @@ class Replicas:
     def promote_cleanly(self, standby):
         """Nothing is lost: the primary is shut, which sends all to those that stream; whoever is promoted replays what it
         has received, be it delayed or paused."""
-        assert standby.streams(), f'{standby} would not get all'
+        wait_for(standby.streams, f'{standby} would not get all')
         self.primary.shut()
         last = self.primary.last_checkpoint()
         wait_for(lambda: standby.received() > last, f'{standby} has not received the last checkpoint')

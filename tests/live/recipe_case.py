@@ -39,12 +39,15 @@ UPGRADE = {'Connection': 'Upgrade', 'Upgrade': 'websocket', 'Sec-WebSocket-Versi
 UPGRADE_ANSWER = {'Connection': 'Upgrade', 'Upgrade': 'websocket', 'Sec-WebSocket-Accept': 's3pPLMBiTxaQ9kYGzzhZRbK+xOo='}
 
 
-def unread(port):
-    """How many connections to this port have brought what is not read yet."""
-    words = [line.split() for line in pathlib.Path('/proc/net/tcp').read_text(encoding='ascii').splitlines()[1:]]
-    established = '01'
-    return sum(word[1].endswith(f':{port:04X}') and word[3] == established and int(word[4].partition(':')[2], 16) > 0
-               for word in words)
+def sockets(port):
+    """Of a server's port: (state, as /proc/net/tcp has it; bytes that it has not read; inode)."""
+    rows = [line.split() for line in pathlib.Path('/proc/net/tcp').read_text(encoding='ascii').splitlines()[1:]]
+    return [(row[3], int(row[4].partition(':')[2], 16), row[9]) for row in rows if row[1].endswith(f':{port:04X}')]
+
+
+def patient(config):
+    """With the page's Redis: a machine on which that is late is busy, and nothing fails."""
+    return config.replace('burst: 5 }', 'burst: 5, deadline: 10s }').replace('"] }', '"], connect_timeout: 30s }')
 
 
 def blocks(page, language):
@@ -166,13 +169,12 @@ class ClientsThatLeave:
     def await_permits(self, users, enough=None):
         """All who were asked about have been admitted, half of them at least, and nobody has a permit any more."""
         asked, since = 0, time.monotonic()
-        while asked < len(users) and time.monotonic() < since + (AWAIT_S if self.asks_of_all else 5):
+        least = len(users) if self.asks_of_all else (len(users) // 2 if enough is None else enough) + 1
+        while asked < len(users) and time.monotonic() < since + (AWAIT_S if asked < least else 5):
             time.sleep(0.05)
             if (now := self.admitted('exports')) > asked:
                 asked, since = now, time.monotonic()
-        if self.asks_of_all:
-            self.assertEqual(asked, len(users))
-        self.assertGreater(asked, len(users) / 2 if enough is None else enough)
+        self.assertGreaterEqual(asked, least)
         deadline = time.monotonic() + AWAIT_S
         for user in users:
             while self.remaining({'route': '/export/x', 'user': user}) != 2:
@@ -199,7 +201,7 @@ class ClientsThatLeave:
         stand_still(self.weir.process.pid)
         clients = [self.send('/export/x', {'X-Api-Key': user}) for user in users]
         deadline = time.monotonic() + (AWAIT_S if self.asks_of_all else 5)
-        while unread(self.weir.http) < len(users) and time.monotonic() < deadline:
+        while self.questions() < len(users) and time.monotonic() < deadline:
             time.sleep(0.02)  # each question is on its way
         for i, client in enumerate(clients):
             if i % 2:  # a reset
@@ -281,6 +283,10 @@ class RecipeCase(unittest.TestCase):
         limits = json.loads(client.getresponse().read())['limits']
         client.close()
         return limits[0]['remaining']
+
+    def questions(self):
+        """On their way to a weir that stands still: what lies there of connections that are open, or half closed."""
+        return sum(state in ('01', '08') and unread > 0 for state, unread, _ in sockets(self.weir.http))
 
     def metrics(self):
         client = http.client.HTTPConnection('127.0.0.1', self.weir.http, timeout=AWAIT_S)

@@ -15,10 +15,11 @@ KEY = 'a key of the tests, sixteen bytes'
 
 
 class Drive:
-    """tests/session/session_drive.c"""
+    """tests/session/session_drive.c. What options do not say is as a busy machine needs it."""
 
     def __init__(self, servers, *options, key=KEY):
         arguments = [f'key={key}'] if key else []
+        options = 'timeout=10000', 'freeze=10000', *options
         for server in servers:
             arguments += ['server', server.name, server.conninfo()]
         self.process = subprocess.Popen([BUILD / 'tests/session/session_drive', *options, *arguments],
@@ -51,7 +52,7 @@ class Drive:
         assert answer.split(' ')[0] == 'ok', f'{words}: {answer}'
         return answer[3:]
 
-    def open(self, session, user='ada', strategy=TRACKED, behind=LEADER, wait_ms=2000):
+    def open(self, session, user='ada', strategy=TRACKED, behind=LEADER, wait_ms=20000):
         self.ok('open', session, user, strategy, behind, wait_ms)
 
     def read(self, session, query='SELECT v FROM t', command='read'):
@@ -81,7 +82,7 @@ class Drive:
     def close(self):
         self.process.stdin.close()
         self.process.stdout.close()
-        return self.process.wait(20)
+        return self.process.wait(60)
 
 
 class Case(unittest.TestCase):

@@ -43,8 +43,14 @@ class ServersDrive:
 
     def wait(self, server, what, text, seconds=60):
         """Until what(the server's state) is true; that state."""
-        wait_for(lambda: what(self.server(server)), f'{server} {text}: {self.server(server)}', seconds)
-        return self.server(server)
+        seen = []
+
+        def is_so():
+            seen[:] = [self.server(server)]
+            return what(seen[0])
+
+        wait_for(is_so, f'{server} {text}: {self.server(server)}', seconds)
+        return seen[0]
 
     def wait_usable(self, *servers):
         for server in servers:
@@ -75,7 +81,7 @@ class ServersDrive:
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

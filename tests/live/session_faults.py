@@ -28,8 +28,8 @@ from postgres_server import fresh
 from weir_server import BUILD
 
 PROCESSES, ACTORS, USERS, KEYS = 3, 4, 5, 3
-ANSWER_TIMEOUT_S = 30
-GOES_ON_TIMEOUT_S = 30
+ANSWER_TIMEOUT_S = 120
+GOES_ON_TIMEOUT_S = 120
 CALL_MAX_NS = 20_000_000_000  # a hang, not a speed
 # What servers do to a session. Everything else it is told would be somebody's mistake.
 USUAL = {'WEIR_EBEHIND', 'WEIR_EDOWN', 'WEIR_EIO', 'WEIR_EUNKNOWN', 'WEIR_ELIMIT'}
@@ -190,6 +190,12 @@ class Run:
         for server in self.group.all() if self.group else ():
             with contextlib.suppress(OSError):
                 shutil.copy(server.folder / 'log', self.folder / f'{server.name}-{server.port}.log')
+
+    def reads_since(self, since_ns):
+        """Those that were told of up to now: (at all servers, at the primary)."""
+        reads = [op for driver in self.drivers for op in lines(driver.history)
+                 if op['op'] == 'read' and op['server'] != 'token' and op['start_ns'] > since_ns]
+        return len(reads), sum(op['leader'] for op in reads)
 
     # ---- after it ----
 

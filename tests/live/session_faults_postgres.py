@@ -254,6 +254,13 @@ def boundary(run):
     run.group.wait_caught_up()
     since_ns = run.now_ns()
     run.sleep(0.6, 0.8)
+
+    def read_elsewhere():
+        """Enough for the judge, also with those under way now."""
+        reads, leader = run.reads_since(since_ns)
+        return reads >= 30 and leader * 4 < reads
+
+    wait_for(read_elsewhere, 'while the primary was idle its standbys were not read')
     run.calms.append((since_ns, run.now_ns()))
     primary.thaw()
     run.tell('busy')

@@ -16,13 +16,14 @@ from weir_server import FORWARDED_NGINX, Weir
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYS = 5
-SECONDS = 4
-WRK_CRASHES_MAX = 3
+SECONDS, SECONDS_MAX = 4, 30
+ATTEMPTS = 5
+REFUSED_MIN = 100  # of each key
 CONFIG_WINDOW = FORWARDED_NGINX + '''
 limits:
   - { name: per-hour, algorithm: fixed_window, align: first, key: [user], rate: 100/hour }
 '''
-RATE, BURST = 20, 100  # which is not full again before a busy machine goes on
+RATE, BURST = 10, 100  # which is not full again before a busy machine goes on
 CONFIG_BUCKET = FORWARDED_NGINX + f'''
 limits:
   - {{ name: per-second, key: [user], rate: {RATE}/s, burst: {BURST} }}
@@ -32,7 +33,7 @@ engine: { redis: { servers: ["127.0.0.1:1"] } }
 limits:
   - { name: closed, key: [user], rate: 100/hour, on_failure: closed }
 '''
-Seen = collections.namedtuple('Seen', 'first_sent first_received last_sent admitted refused other')
+Seen = collections.namedtuple('Seen', 'first_sent first_received refused_sent admitted refused other')
 
 
 class Nginx:
@@ -72,18 +73,18 @@ class Nginx:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGQUIT)
             try:
-                self.process.wait(10)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.terminate()
                 self.process.wait()
         return self.errors()
 
 
-def load(port):
-    """wrk for SECONDS; {key: Seen}, and when it had ended."""
-    output = subprocess.run(['wrk', '-t2', '-c16', f'-d{SECONDS}s', '-s', str(HERE / 'keys.lua'),
+def load(port, seconds):
+    """wrk for so long; {key: Seen}, and when it had ended."""
+    output = subprocess.run(['wrk', '-t2', '-c16', f'-d{seconds}s', '--timeout', '60s', '-s', str(HERE / 'keys.lua'),
                              f'http://127.0.0.1:{port}', '--', str(KEYS)], capture_output=True, text=True, check=True,
-                            timeout=SECONDS + 60).stdout
+                            timeout=seconds + 120).stdout
     ended_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     lines = [line.split() for line in output.splitlines() if line.startswith('key')]
     assert len(lines) == KEYS and 'errors 0\n' in output, output
@@ -92,18 +93,23 @@ def load(port):
 
 class NginxInFront(unittest.TestCase):
     def start_and_load(self, config):
-        """What `load` gives. wrk itself crashes now and then (its LuaJIT): then all of it is begun anew."""
-        for _ in range(WRK_CRASHES_MAX):
+        """What `load` gives. All of it is begun anew where wrk itself crashes (its LuaJIT does now and then), and, for
+        longer, where the machine was too busy for a load."""
+        seconds = SECONDS
+        for _ in range(ATTEMPTS):
             self.start(config)
             try:
-                return load(self.nginx.front)
+                seen, ended_ns = load(self.nginx.front, seconds)
+                if min(s.refused for s in seen.values()) > REFUSED_MIN:
+                    return seen, ended_ns
+                seconds = min(4 * seconds, SECONDS_MAX)
             except subprocess.CalledProcessError as error:
                 if error.returncode != -signal.SIGSEGV:
                     raise
                 print('wrk crashed')
-                self.nginx.stop()
-                self.stop_weir()
-        self.fail('wrk crashes each time')
+            self.nginx.stop()
+            self.stop_weir()
+        self.fail('wrk crashes each time, or the load was no load')
 
     def start(self, config, **options):
         self.weir = Weir(config)
@@ -131,7 +137,6 @@ class NginxInFront(unittest.TestCase):
 
     def test_fixed_window_admits_exactly_its_count(self):
         seen, _ = self.start_and_load(CONFIG_WINDOW)
-        self.assertGreater(min(s.refused for s in seen.values()), 100, 'the load was no load')
         self.refused_answer('key0')
         self.assertEqual(self.finish(seen), {f'key{i}': 100 for i in range(KEYS)})
         self.assertEqual({s.admitted for s in seen.values()}, {100})
@@ -150,13 +155,12 @@ class NginxInFront(unittest.TestCase):
         seen, ended_ns = self.start_and_load(CONFIG_BUCKET)
         admitted = self.finish(seen)
         for key, s in seen.items():
-            inner_ns = s.last_sent - s.first_received
+            inner_ns = s.refused_sent - s.first_received
             outer_ns = ended_ns - s.first_sent
             least = BURST + RATE * inner_ns // 10**9 - 1
             most = BURST + RATE * outer_ns // 10**9
             with self.subTest(key=key):
                 print(f'{key}: {least} <= {admitted[key]} <= {most}, {s.refused} refused')
-                self.assertGreater(s.refused, 100, 'the load was no load')
                 self.assertTrue(least <= admitted[key] <= most)
 
     def test_admitted_answer_carries_the_headers(self):
@@ -171,7 +175,7 @@ class NginxInFront(unittest.TestCase):
         self.start(CONFIG_WINDOW, **options)
         self.assertEqual(self.curl('once')[0], 200)
         self.weir.process.terminate()
-        self.weir.process.wait(15)
+        self.weir.process.wait(60)
         status = self.curl('once')[0]
         self.nginx.stop()
         return status

@@ -79,8 +79,9 @@ class Replaying(Case):
         group.conflict(standby, 't')
         with self.assertRaises(psycopg2.OperationalError):
             reader.execute('TABLE t')
-        self.assertEqual(standby.value("SELECT confl_snapshot FROM pg_stat_database_conflicts "
-                                       "WHERE datname = 'postgres'"), 1)
+        counted = "SELECT confl_snapshot FROM pg_stat_database_conflicts WHERE datname = 'postgres'"
+        wait_for(lambda: standby.value(counted) > 0, 'it is not counted')  # at the end of the reader's process
+        self.assertEqual(standby.value(counted), 1)
         self.assertEqual(self.seen(standby), 0)
 
 
@@ -189,6 +190,7 @@ class Failovers(Case):
         one, two, ahead = group.standbys
         old = group.primary
         self.write(old, 1)
+        group.wait_caught_up()
         survives = []
 
         def lost():

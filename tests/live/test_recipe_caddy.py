@@ -169,8 +169,8 @@ class Several(recipe_case.RecipeCase):
         self.redis = Redis()
         self.addCleanup(self.redis.stop)
         split = re.search(r'with `(sharing: split, rate: 6)`', page_text())[1]
-        config = self.weir_config().replace('rate: 2,', split + ',') + recipe_case.blocks('nginx.md', 'yaml')[2].replace(
-            ':6379', f':{self.redis.port}')
+        config = recipe_case.patient(self.weir_config().replace('rate: 2,', split + ',') + recipe_case.blocks(
+            'nginx.md', 'yaml')[2].replace(':6379', f':{self.redis.port}'))
         self.weirs = [Weir(config, arguments=('--node', name)) for name in 'abc']
         for weir in self.weirs:
             self.addCleanup(weir.stop)

@@ -112,14 +112,14 @@ class Http2(recipe_case.RecipeCase):
         for _ in range(4):
             stand_still(self.weir.process.pid)
             client = self.curl('/export/a')
-            time.sleep(0.5)  # it has asked by then, or else there is nothing to lose
+            wait_for(lambda: self.questions() > 0, 'it does not ask')
             client.kill()
             client.wait()
             client.stdout.close()
             self.weir.process.send_signal(signal.SIGCONT)
         self.assertIn('weir_permits_out', self.metrics())
+        wait_for(lambda: self.admitted('exports') > 0, 'nobody was admitted')
         wait_for(lambda: self.out() == 0, 'a permit is out')
-        self.assertGreater(self.admitted('exports'), 0)
 
 
 class Stopped(recipe_case.RecipeCase):
@@ -159,9 +159,9 @@ class Stopped(recipe_case.RecipeCase):
         self.go_on()
         self.await_answers()
         self.assertGreaterEqual(self.remaining({'route': '/api/x', 'user': 'ada'}), recipe_case.BURST - 9)
-        while self.get('/api/x', self.honest)[0] == 200:
+        while (status := self.get('/api/x', self.honest)[0]) == 200:
             self.assertLess(self.passed(), before + 2 * recipe_case.BURST)
-        self.assertEqual(self.get('/api/x', self.honest)[0], 429)
+        self.assertEqual(status, 429)
 
     def test_what_is_to_be_given_back_meanwhile_comes_back(self):
         """And holds up the connection's next request no longer than the page says."""
@@ -285,7 +285,7 @@ class Several(recipe_case.RecipeCase):
         page = (recipe_case.ROOT / 'docs' / self.page).read_text(encoding='utf-8')
         split = re.search(r'in `exports` `(sharing: split, rate: 6)`', page)[1]
         nodes = recipe_case.blocks(self.page, 'yaml')[2].replace(':6379', f':{self.redis.port}')
-        return super().weir_config().replace('rate: 2,', split + ',') + nodes
+        return recipe_case.patient(super().weir_config().replace('rate: 2,', split + ',') + nodes)
 
     def start_weirs(self):
         config = self.weir_config()

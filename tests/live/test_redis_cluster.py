@@ -135,13 +135,13 @@ class Slots(OnCluster):
         with self.drive() as drive:
             drive.limit('a', 40)
             drive.wait_ready()
-            load = drive.load('a', 20, per_ms=2, ms=1000, deadline_ms=5000, ops=3)
+            load = drive.load('a', 20, per_ms=2, ms=1000, deadline_ms=10000, ops=3)
             self.assertEqual(load['unknown'] + load['down'], 0, load)
             self.assertLessEqual(load['most'], 40)
             self.assertLessEqual(load['admitted'] * 3, 20 * 40)
             self.assertGreater(load['refused'], 0)
             time.sleep(0.5)
-            self.assertEqual(sum(self.used(drive, 40, 20)), load['admitted'] * 3)
+            wait_for(lambda: sum(self.used(drive, 40, 20)) == load['admitted'] * 3, 'it holds something else', 20)
             self.assertEqual(drive.stats()['given_back_lost'], 0)
 
     def test_slots_move_under_load(self):
@@ -168,7 +168,9 @@ class Growth(OnCluster):
         drive.limit('a', 1000)
         drive.wait_ready()
         load = self.load_while(drive, keys, change)
-        if drive.stats()['redirects'] == 0:  # it read the map anew before it asked for what had moved
+        for _ in range(5):
+            if drive.stats()['redirects'] > 0:  # else it read the map anew before it asked for what had moved
+                break
             load.update(self.load_while(drive, keys, self.move))
         self.assertFalse([address for address, *_ in drive.servers() if '?' in address])
         self.assertEqual(load['told'], load['admitted'] + load['down'], load)
@@ -207,8 +209,6 @@ class Growth(OnCluster):
 
 
 class Failovers(OnCluster):
-    NODE_TIMEOUT_MS = 2000
-
     def test_planned(self):
         """CLUSTER FAILOVER: nothing is lost, and no loss is counted."""
         with self.drive() as drive:
@@ -231,11 +231,12 @@ class Failovers(OnCluster):
             drive.wait_ready()
             drive.load('a', 50, per_ms=1, ms=200, deadline_ms=10000)
             victim = self.primaries()[-1]
-            victim.kill()
-            down = drive.load('a', 50, per_ms=1, ms=300, deadline_ms=200)
-            self.assertGreater(down['admitted'], 0, 'the slots of the others are answered')
-            self.assertGreater(down['down'] + down['unknown'], 0)
-            wait_for(lambda: drive.load('a', 50, ms=50, deadline_ms=200)['down'] == 0, 'no failover')
+            with self.cluster.losing():
+                victim.kill()
+                down = drive.load('a', 50, per_ms=1, ms=300, deadline_ms=200)
+                self.assertGreater(down['admitted'], 0, 'the slots of the others are answered')
+                self.assertGreater(down['down'] + down['unknown'], 0)
+                wait_for(lambda: drive.load('a', 50, ms=50, deadline_ms=200)['down'] == 0, 'no failover')
             time.sleep(RAMP_S)
             self.assertEqual(drive.load('a', 50, ms=100, deadline_ms=10000)['admitted'], 100)
             victim.start()

@@ -224,11 +224,12 @@ class RedisFaults(unittest.TestCase):
     # ---- a cluster ----
 
     def test_a_cluster_fails_over_when_primaries_are_killed(self):
-        with Cluster(node_timeout_ms=2000) as group:
+        with Cluster() as group:
             def fault():
-                for server in group.servers[:1]:
-                    server.kill()
-                wait_for(lambda: sum(s.info('role') == 'master' for s in group.servers[3:]) == 1, 90, 'no failover')
+                with group.losing():
+                    for server in group.servers[:1]:
+                        server.kill()
+                    wait_for(lambda: sum(s.info('role') == 'master' for s in group.servers[3:]) == 1, 90, 'no failover')
             self.play(group.yaml(), fault, losses=(0, 2), settle_s=3, servers_min=3)
 
     @long

@@ -34,8 +34,9 @@ def grant(redis, words, keys='~weir:*'):
 
 
 def config(redis, limits):
-    return (f'engine: {{ redis: {{ servers: ["127.0.0.1:{redis.port}"], username: weir, password: secret }} }}\n'
-            f'cluster_secret: {SECRET}\ncl_throttle: {{ engine: redis, deadline: 5s }}\nlimits:\n{limits}')
+    return (f'engine: {{ redis: {{ servers: ["127.0.0.1:{redis.port}"], username: weir, password: secret, '
+            f'connect_timeout: 30s }} }}\ncluster_secret: {SECRET}\n'
+            f'cl_throttle: {{ engine: redis, deadline: 5s }}\nlimits:\n{limits}')
 
 
 def limit(sharing, algorithm, count='admitted', rate='5/year'):

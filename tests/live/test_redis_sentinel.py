@@ -50,7 +50,7 @@ class Failovers(unittest.TestCase):
             drive.wait_ready()
             drive.start_load('a', 1, ms=6000, deadline_ms=20)
             time.sleep(0.5)
-            self.assertEqual(self.group.sentinels[0].ask('SENTINEL', 'FAILOVER', 'main'), 'OK')
+            self.group.fail_over()
             load = drive.end_load()
             self.check_moved(drive)
             stats = drive.stats()
@@ -68,6 +68,8 @@ class Failovers(unittest.TestCase):
             drive.wait_ready()
             drive.ask('decide', 'a:x:60')
             time.sleep(1.5)
+            wait_for(lambda: int(self.group.replica.info('slave_repl_offset')) >=
+                     int(self.group.primary.info('master_repl_offset')), 'the replica does not hear of it')
             with self.group.losing(self.group.primary):
                 self.group.primary.kill()
             self.check_moved(drive)

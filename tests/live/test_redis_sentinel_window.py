@@ -26,6 +26,11 @@ class Window(unittest.TestCase):
         drive.limit('a', CAPACITY)
         return drive
 
+    @staticmethod
+    def one_after_the_other(*seen):
+        ports = [port for some in seen for port in some]
+        return [port for i, port in enumerate(ports) if i == 0 or port != ports[i - 1]]
+
     def primaries(self, drive, seconds):
         """The primaries that are used one after the other, for so long, while requests go on. With them what was
         admitted of one key."""
@@ -64,10 +69,11 @@ class WithReplicas:
         promoted = self.slow_one()
         with self.drive() as drive:
             drive.wait_ready()
+            before, some = self.primaries(drive, 0.2)
             self.group.fail_over()
             seen, admitted = self.primaries(drive, WINDOW_MS / 1000 + 3)
-            self.assertEqual(seen, [self.group.primary.port, promoted.port])
-            self.check_bound(drive, admitted, 1, 1)
+            self.assertEqual(self.one_after_the_other(before, seen), [self.group.primary.port, promoted.port])
+            self.check_bound(drive, some + admitted, 1, 1)
 
     def test_killed_primary_with_a_slow_replica(self):
         promoted = self.slow_one()
@@ -77,7 +83,7 @@ class WithReplicas:
             with self.group.losing(self.group.primary):
                 self.group.primary.kill()
             self.assertEqual(set(self.group.named()), {promoted.port})
-            wait_for(lambda: drive.ask('decide', 'a:x:1', deadline_ms=100)[1], 'not followed', 2)
+            wait_for(lambda: drive.ask('decide', 'a:x:1', deadline_ms=100)[1], 'not followed', 20)
             seen, admitted = self.primaries(drive, WINDOW_MS / 1000)
             self.assertEqual(seen, [promoted.port])
             self.check_bound(drive, admitted + 1, 1, 1)
@@ -88,11 +94,17 @@ class Two(WithReplicas, Window):
         """The leader names the new primary, the old one still says that it is one."""
         promoted = self.slow_one()
         self.group.fail_over()
-        wait_for(lambda: self.group.named()[0] == promoted.port, 'no failover')
-        with self.drive() as drive:
-            seen, admitted = self.primaries(drive, WINDOW_MS / 1000)
-            self.assertEqual(seen, [promoted.port])
-            self.check_bound(drive, admitted, 0, 0)
+        self.assertEqual(self.group.named_by(0), promoted.port)
+        for _ in range(3):  # weir waits 300 ms for the leader's word, which a busy machine may bring later
+            with self.drive() as drive:
+                drive.wait_ready()
+                if self.primaries(drive, 0.1)[0] != [promoted.port] or drive.stats()['primary_changes'] > 0:
+                    continue
+                seen, admitted = self.primaries(drive, WINDOW_MS / 1000)
+                self.assertEqual(seen, [promoted.port])
+                self.check_bound(drive, admitted, 0, 0)
+                return
+        self.fail('it begins with the old one each time')
 
     def test_two_failovers_in_a_row(self):
         first = self.slow_one()
@@ -100,17 +112,17 @@ class Two(WithReplicas, Window):
             server.ask('CONFIG', 'SET', 'masterauth', '', 'masteruser', '')
         with self.drive() as drive:
             drive.wait_ready()
+            told = [self.primaries(drive, 0.2)]
             self.group.fail_over()
-            seen, admitted = self.primaries(drive, 1)
+            told.append(self.primaries(drive, 1))
             wait_for(lambda: set(self.group.named()) == {first.port} and self.group.settled(), 'no failover')
-            more = self.primaries(drive, 1)
+            told.append(self.primaries(drive, 1))
             self.group.fail_over(1)
             wait_for(lambda: first.port not in self.group.named(), 'no second failover')
-            last = self.primaries(drive, 4)
-            seen = [port for i, port in enumerate(seen + more[0] + last[0])
-                    if i == 0 or port != (seen + more[0] + last[0])[i - 1]]
-            self.assertEqual(seen, [self.group.primary.port, first.port, self.group.primary_now().port])
-            self.check_bound(drive, admitted + more[1] + last[1], 2, 2)
+            told.append(self.primaries(drive, 4))
+            self.assertEqual(self.one_after_the_other(*(seen for seen, _ in told)),
+                             [self.group.primary.port, first.port, self.group.primary_now().port])
+            self.check_bound(drive, sum(admitted for _, admitted in told), 2, 2)
 
     def test_one_sentinel_has_not_heard(self):
         """A sentinel that was stopped during the failover wakes up and names the old primary, for a while."""
@@ -119,8 +131,7 @@ class Two(WithReplicas, Window):
             drive.wait_ready()
             self.group.sentinels[2].pause()
             self.group.fail_over()
-            wait_for(lambda: self.group.named_by(0) != self.group.primary.port, 'no failover')
-            self.primaries(drive, 1)
+            wait_for(lambda: self.primaries(drive, 1)[0] == [self.group.replica.port], 'not followed')
             self.group.sentinels[2].resume()
             seen, _ = self.primaries(drive, 3)
             self.assertEqual(seen, [self.group.replica.port], (self.group.named(), drive.servers(), drive.stats()))
@@ -201,8 +212,8 @@ class Words(unittest.TestCase):
                 sentinel.named_at = None
             with self.drive(sentinels) as drive:
                 self.check_stays(drive, self.two, 0.1)
-                changes, heard = drive.stats()['primary_changes'], sorted(s.named_at for s in sentinels)
-            if heard[-1] - heard[0] < 0.2:  # else this machine was slower than weir waits
+                changes, heard = drive.stats()['primary_changes'], [s.named_at for s in sentinels]
+            if all(heard) and max(heard) - min(heard) < 0.2:  # else this machine was slower than weir waits
                 self.assertEqual(changes, 0)
                 judged += 1
             if judged == 5:

@@ -134,11 +134,12 @@ class Cluster:
                  text='not all nodes know what was charged')
 
     def traffic(self, seconds=TRAFFIC_S):
-        """At all nodes in turn; how many were admitted."""
-        end, admitted = time.monotonic() + seconds, 0
-        while time.monotonic() < end:
+        """At all nodes in turn, twice at least; how many were admitted."""
+        end, admitted, rounds = time.monotonic() + seconds, 0, 0
+        while time.monotonic() < end or rounds < 2:
             for name in self.nodes:
                 admitted += self.charge(name)
+            rounds += 1
             time.sleep(0.03)
         return admitted
 
@@ -166,7 +167,8 @@ class Rollout(unittest.TestCase):
     def setUpClass(cls):
         cls.redis = Redis()
         cls.redis.ask('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', *rights())
-        cls.yaml = f'servers: ["{cls.redis.host}:{cls.redis.port}"], username: weir, password: secret'
+        cls.yaml = (f'servers: ["{cls.redis.host}:{cls.redis.port}"], username: weir, password: secret, '
+                    'connect_timeout: 30s')
 
     @classmethod
     def tearDownClass(cls):

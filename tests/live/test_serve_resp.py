@@ -5,6 +5,7 @@ import contextlib
 import os
 import pathlib
 import random
+import select
 import signal
 import socket
 import subprocess
@@ -18,9 +19,8 @@ from weir_server import BUILD, Resp, Weir, read_all, resp_encode
 
 LIMITS = '''
 limits:
-  - { name: wide, key: [user], rate: 1000000/s }
+  - { name: wide, key: [user], rate: 1000000/hour }
 '''
-TIGHT = 'server: { connections_max: 50, idle_timeout: 1s, drain_timeout: 5s }\n' + LIMITS
 CHECK_WIDE = ('WEIR.CHECK', 1, 'user', 'ada')
 
 
@@ -124,7 +124,9 @@ class OneServer(unittest.TestCase):
             self.assertIn('unknown command', str(client.ask('NONSENSE')))
             self.assertIn('EXECABORT', str(client.ask('EXEC')))
             self.assertIn('without MULTI', str(client.ask('EXEC')))
-            self.assertEqual(client.ask('CL.THROTTLE', 'multi', 1, 1, 60, 0), [0, 2, 1, -1, 60])
+            answer = client.ask('CL.THROTTLE', 'multi', 1, 1, 60, 0)
+            self.assertEqual(answer[:4], [0, 2, 1, -1])
+            self.assertIn(answer[4], range(1, 61))
 
     def test_transactions_are_bounded(self):
         with Resp(self.weir.resp) as client:
@@ -167,7 +169,7 @@ class OneServer(unittest.TestCase):
 
 class Bounds(unittest.TestCase):
     def test_connections_max(self):
-        with Weir(TIGHT) as weir, contextlib.ExitStack() as stack:
+        with Weir('server: { connections_max: 50 }\n' + LIMITS) as weir, contextlib.ExitStack() as stack:
             clients = [stack.enter_context(Resp(weir.resp)) for _ in range(50)]
             for client in clients:
                 self.assertEqual(client.ask('PING'), 'PONG')
@@ -183,18 +185,20 @@ class Bounds(unittest.TestCase):
             wait_for(admitted)
 
     def test_idle_clients_are_closed(self):
-        with Weir(TIGHT) as weir, Resp(weir.resp) as idle, Resp(weir.resp) as busy:
-            start = time.monotonic()
-            while time.monotonic() - start < 2.5:
+        """The other one asks every 200 ms, on a busy machine after some seconds."""
+        with Weir('server: { idle_timeout: 6s }\n' + LIMITS) as weir, Resp(weir.resp) as idle, Resp(weir.resp) as busy:
+            deadline = time.monotonic() + 60
+            while not select.select([idle.socket], [], [], 0.2)[0]:
                 self.assertEqual(busy.ask('PING'), 'PONG')
-                time.sleep(0.2)
+                self.assertLess(time.monotonic(), deadline, 'it is not closed')
             self.assertEqual(read_all(idle.socket), b'')
             self.assertEqual(busy.ask('PING'), 'PONG')
 
 
 class DrainAndReload(unittest.TestCase):
     def test_drain_answers_what_has_come(self):
-        with Weir(LIMITS) as weir, Resp(weir.resp) as client, Resp(weir.resp) as idle:
+        patient = 'server: { drain_timeout: 50s }\n' + LIMITS
+        with Weir(patient) as weir, Resp(weir.resp) as client, Resp(weir.resp) as idle:
             self.assertEqual(idle.ask('PING'), 'PONG')
             client.send(b'INFO\r\n' * 8000)  # many turns of work, and all of it there
             self.assertIn(b'loading:0', client.read())
@@ -203,7 +207,7 @@ class DrainAndReload(unittest.TestCase):
                 self.assertIn(b'loading:0', client.read())
             self.assertEqual(read_all(client.socket), b'')
             self.assertEqual(read_all(idle.socket), b'')
-            self.assertEqual(weir.process.wait(10), 0)
+            self.assertEqual(weir.process.wait(60), 0)
 
     def test_reload_under_load(self):
         with Weir(LIMITS) as weir:

@@ -226,7 +226,9 @@ class Steady(Case):
         drive = self.drive('timeout=300', 'freeze=60000')
         drive.open(1, wait_ms=300)
         drive.write(1, 460)
-        here = drive.read(1)[0]
+        reads = []
+        wait_for(lambda: reads.append(drive.read(1)) or not reads[-1][1], 'no standby is read')
+        here = reads[-1][0]
         behind, = (standby for standby in self.group.standbys if standby.name != here)
         behind.pause()
         self.addCleanup(behind.resume)

@@ -117,7 +117,7 @@ class Branches(unittest.TestCase):
 
     def see_first(self, drive, client):
         """What a session of the library, and one of the service, has seen at the first: their tokens."""
-        drive.open(1)
+        drive.open(1, wait_ms=2000)
         drive.write(1, 10)
         self.assertEqual(drive.read(1)[2], '10')
         mine = drive.ok('token', 1)
@@ -156,7 +156,7 @@ class Branches(unittest.TestCase):
         self.assertEqual(drive.read(2)[2], '11', what)
         self.assertEqual(drive.settled('write', 2, 'UPDATE t SET v = v'), 'ok UPDATE 1', what)
         drive.ok('close', 2)
-        route = client.good('route', token=theirs, wait_ms=300)
+        route = client.good('route', token=theirs, wait_ms=20000)
         self.assertEqual(self.first.value(route['check']), 'ok', what)
 
     # ---- the tests ----

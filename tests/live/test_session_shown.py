@@ -13,12 +13,15 @@ from postgres_replicas import PAGE_BYTES, SEGMENT_BYTES
 from redis_server import stand_still, wait_for
 from session_drive import ReplicasCase
 
-DROPPED = (600, 1200, 2400)  # tables whose files a standby removes after it has made the commit visible
+# Tables whose files a standby removes after it has made the commit visible.
+DROPPED = (600, 1200, 2400, 2400, 2400, 2400)
 
 
 class Shown(ReplicasCase):
     def setUp(self):
         super().setUp()
+        self.primary.still()  # what is compared was asked one after the other
+        self.addCleanup(self.primary.thaw)
         self.asked = self.drive()
         for link, server in enumerate((self.primary, self.one, self.two)):
             self.asked.open(link, server)
@@ -78,7 +81,7 @@ class Shown(ReplicasCase):
                 drive.open(link, server, more)
                 for how in ('shown', 'after', 'text'):
                     self.assertEqual(drive.shown(link, how)['timeline'], 1)
-            self.assertEqual(drive.error('settle', 0, 1000), 'OK')
+            self.assertEqual(drive.error('settle', 0, 30000), 'OK')
         self.assertFalse(self.primary.value('SELECT is_called FROM theirs.called'))
 
     def test_a_transaction_that_is_open_refuses_the_question(self):
@@ -147,7 +150,7 @@ class Shown(ReplicasCase):
         self.assertEqual(self.one.replayed(), self.one.received())
         wait_for(lambda: self.asked.shown(1)['received'] == self.one.replayed(), 'its startup process never waits')
         self.assertEqual((self.asked.shown(1)['timeline'], self.asked.shown(3)['received']), (0, 0))
-        self.assertEqual(self.asked.shown(1, 'after')['received'], self.one.replayed())
+        wait_for(lambda: self.asked.shown(1, 'after')['received'] == self.one.replayed(), 'it never waits then')
         self.one.pause()
         self.assertEqual(self.asked.shown(3)['received'], self.one.replayed())
         self.one.resume()
@@ -207,7 +210,7 @@ class Settled(ReplicasCase):
         self.assertEqual(self.asked.verdict(0, 0), 'behind')
         self.assertEqual(self.asked.error('settle', 0, 150), 'EAGAIN')
         self.sync('')
-        self.assertEqual(self.asked.error('settle', 0, 5000), 'OK')
+        self.assertEqual(self.asked.error('settle', 0, 30000), 'OK')
         self.assertEqual(self.value(self.primary), self.value(self.one))
         self.assertEqual(self.asked.verdict(0, 0), 'ok')
         thread.join()
@@ -238,7 +241,7 @@ class Settled(ReplicasCase):
         self.addCleanup(self.roll_back_prepared)
         self.group.wait_caught_up()
         self.assertFalse(self.asked.shown(0)['settled'])
-        self.assertEqual(self.asked.error('settle', 0, 1000), 'OK')
+        self.assertEqual(self.asked.error('settle', 0, 30000), 'OK')
         self.sync('missing')
         self.refused_then_shown(self.hanging("COMMIT PREPARED 'p'"))
 

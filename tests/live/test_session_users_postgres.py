@@ -25,7 +25,7 @@ class PostgresCase(unittest.TestCase):
 
     def drive(self, *servers, user='postgres', newest=1000, **options):
         hosts = ','.join(f'127.0.0.1:{server.port}' for server in servers)
-        drive = UsersDrive(f'postgresql://{user}@{hosts}/postgres', **{'timeout_ms': 2000, **options})
+        drive = UsersDrive(f'postgresql://{user}@{hosts}/postgres', **{'timeout_ms': 10000, **options})
         self.addCleanup(drive.close)
         drive.newest(newest)
         return drive
@@ -186,7 +186,7 @@ class Kept(PostgresCase):
         for i in range(300):
             drive.added(f'user{i}', 1400)
         drive.newest(5000)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while int(server.sql(f"SELECT count(*) FROM {TABLE} WHERE user_id LIKE 'user%'")) > 0:
             for _ in range(130):  # now and then one of them looks through a page
                 drive.added('ada', 1)

@@ -29,7 +29,7 @@ class RedisCase(unittest.TestCase):
 
     def drive(self, *servers, secret='', newest=1000, **options):
         hosts = ','.join(f'127.0.0.1:{server.port}' for server in servers)
-        drive = UsersDrive(f'redis://{secret}{hosts}', **options)
+        drive = UsersDrive(f'redis://{secret}{hosts}', **{'timeout_ms': 10000, **options})
         self.addCleanup(drive.close)
         drive.newest(newest)
         return drive

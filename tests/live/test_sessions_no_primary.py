@@ -15,7 +15,8 @@ LACKING = 'ready, without a primary of the sessions: no writes, and hardly any r
 
 
 class NoPrimary(sessions.WithReplicas):
-    lines = ('freeze: 600s',)  # whatever the primary wrote at its end, they are not frozen while this runs
+    # Whatever the primary wrote at its end, they are not frozen while this runs, and who is late is not gone.
+    lines = ('freeze: 600s', 'timeout: 10s')
 
     def setUp(self):
         super().setUp()

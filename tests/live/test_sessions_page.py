@@ -25,6 +25,8 @@ for line in sys.stdin:
 
 
 class Page(sessions.WithReplicas):
+    lines = ('freeze: 20s', 'timeout: 10s')  # the programs take what they are told the first time
+
     def test_the_page_is_true(self):
         blocks = dict(re.findall(r'^```(sh|python)\n(.*?)^```', PAGE.read_text(encoding='utf-8'), re.M | re.S))
         env = dict(os.environ, WEIR=f'http://127.0.0.1:{self.weir.http}', SERVERS=json.dumps(self.conninfos),

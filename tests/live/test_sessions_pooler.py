@@ -60,7 +60,7 @@ class Pooler(sessions.WithReplicas):
         self.group.wait_caught_up(self.servers['b'])
         place = self.servers['b'].value(self.client.good('route', token='')['place'])
         token = self.client.good('seen', token='', server='b', place=place)['token']
-        route = self.client.good('route', token=token, stay='b', wait_ms=5000)
+        route = self.client.good('route', token=token, stay='b', wait_ms=20000)
         self.assertEqual(route['server'], 'b')
         return route
 
@@ -110,7 +110,7 @@ class Pooler(sessions.WithReplicas):
         pooler, cursor = self.pooler('transaction', 'a')
         place = write(cursor, route, 'UPDATE pooled SET value = 2')
         token = self.client.good('seen', token='', wrote=True, place=place)['token']
-        self.assertEqual(self.client.good('route', token=token, wait_ms=10000)['verdict'], 'ok')
+        self.assertEqual(self.client.good('route', token=token, wait_ms=20000)['verdict'], 'ok')
         moved = Between(cursor, 'COMMIT', lambda: pooler.point(b=self.servers['b']))
         with self.assertRaisesRegex(RuntimeError, 'another server'):
             write(moved, route, 'UPDATE pooled SET value = 3')

@@ -26,19 +26,19 @@ class Settling(sessions.WithReplicas):
         place = self.servers['b'].value(self.client.good('route', token='')['place'])
         return self.client.good('seen', token='', server='b', place=place)['token']
 
-    def ask(self, token):
+    def ask(self, token, wait_ms):
         """At the primary, which a busy machine may keep from answering in time."""
         told = []
 
         def is_up():
-            told[:] = self.client.post('route', token=token, avoid=['b'], wait_ms=100)[:2]
+            told[:] = self.client.post('route', token=token, avoid=['b'], wait_ms=wait_ms)[:2]
             return told[1].get('verdict') != 'down'
         wait_for(is_up, 'the primary does not come back')
         return told
 
     def answered(self, token):
         """At the primary, and its check says so too."""
-        status, route = self.ask(token)
+        status, route = self.ask(token, 20000)
         self.assertEqual((status, route.get('server')), (200, 'a'), route)
         self.assertEqual(self.servers['a'].value(route['check']), 'ok')
 
@@ -52,7 +52,7 @@ class Settling(sessions.WithReplicas):
         wait_for(lambda: self.value('b') == value + 1, 'the replica does not show it')
         token = self.seen_at_replica()
         for _ in range(3):
-            status, problem = self.ask(token)
+            status, problem = self.ask(token, 100)
             self.assertEqual((status, problem.get('verdict')), (503, 'behind'), problem)
         self.assertEqual(self.value('a'), value)
         self.group.primary.synchronous()

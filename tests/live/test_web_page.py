@@ -14,7 +14,7 @@ import unittest
 
 from weir_server import FORWARDED_NGINX, NGINX_FIELDS, Weir
 
-BROWSER_TIMEOUT_S = 120
+BROWSER_TIMEOUT_S = 400
 FLAGS = ('--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
          '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage')
 # What a page can send without being asked first: text/plain, a form, a beacon, an image; and what is asked first.

@@ -170,7 +170,7 @@ class UsersTogether:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join()
         for drive in drives:
             self.assertEqual(drive.got('ada'), 1000 + 8 * 599)
 
