@@ -57,11 +57,24 @@ static void ledger__an_ask_of_nothing_opens_no_window(void **state)
     assert_int_equal(peek(0).reset_after_ns, 5 * SECOND);
 }
 
+/* Whoever stores the value has to know whether it has changed. */
+static void ledger__says_whether_a_clock_had_come_back(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, false);
+    const struct weir_event event = { .now_ns = 1000 * SECOND };
+    struct weir_ledger ledger = { .state = weir_state_fresh(&world.limit, event.now_ns + 360000 * SECOND) };
+    assert_true(weir_ledger_settle(&world.limit, &ledger, &event));
+    assert_int_equal(weir_limit_used(&world.limit, &ledger.state, &event), 20);
+    assert_false(weir_ledger_settle(&world.limit, &ledger, &event));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ledger__who_is_admitted_beside_what_is_held_does_not_wait),
         cmocka_unit_test(ledger__an_ask_of_nothing_opens_no_window),
+        cmocka_unit_test(ledger__says_whether_a_clock_had_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,6 +242,20 @@ static void a_run_that_the_table_told__stays_told(void **state)
         }
 }
 
+/* Of another system: its history says nothing about this one. */
+static void a_strangers_history__is_not_known(void **state)
+{
+    (void)state;
+    hear(A, primary(2, 200));
+    assert_int_equal(health.known.history_count, 1);
+    const struct weir_known before = health.known;
+    struct weir_shown stranger = primary(2, 300);
+    stranger.system = SYSTEM + 1;
+    hear(B, stranger);
+    assert_memory_equal(&health.known, &before, sizeof before);
+    expect(B, WEIR_HEALTH_STRANGER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup(a_branch__is_none_on_the_first_timeline, begin),
         cmocka_unit_test_setup(a_primary_that_begins_anew__is_on_its_branch, begin),
         cmocka_unit_test_setup(a_history_that_was_not_told__is_not_known, begin),
+        cmocka_unit_test_setup(a_strangers_history__is_not_known, begin),
         cmocka_unit_test_setup(a_run_that_the_table_told__stays_told, begin),
         cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
     };

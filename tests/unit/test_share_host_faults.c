@@ -245,6 +245,26 @@ static void silence_brings_asks_one_by_one(void **state)
     world_deinit(&w);
 }
 
+/* Those of one host never meet, and leave room for the machine to count its own. */
+static void each_stint_is_another(void **state)
+{
+    (void)state;
+    struct world w;
+    char names[60][8];
+    uint64_t stints[60];
+    world_init(&w, 1, 0, 1000, true, 1);
+    w.remote.lost = 1000;
+    for (int i = 0; i < 60; i++) {
+        snprintf(names[i], sizeof(names[i]), "%d", i);
+        assert_int_equal(ask(&w, 0, names[i], 1), WEIR_SHARE_WAIT);
+        stints[i] = w.remote.flights[w.remote.flights_count - 1].ops[0].ask.stint;
+        assert_int_equal(stints[i] & ((UINT64_C(1) << WEIR_SHARE_STINT_BITS) - 1), 0);
+        for (int k = 0; k < i; k++)
+            assert_true(stints[k] != stints[i]);
+    }
+    world_deinit(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_key_that_left_tells_when_the_engine_is_back),
         cmocka_unit_test(slow_answers_bring_no_more_asks),
         cmocka_unit_test(silence_brings_asks_one_by_one),
+        cmocka_unit_test(each_stint_is_another),
         cmocka_unit_test(what_a_reload_could_not_send_home_goes_later),
         cmocka_unit_test(an_ask_may_be_longer_than_a_reload_allows),
         cmocka_unit_test(another_way_of_sharing_begins_when_the_old_one_is_settled),
