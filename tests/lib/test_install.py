@@ -27,9 +27,10 @@ def declared(header='weir.h'):
 
 
 def symbols(path, *options):
-    """{name: type letter}"""
+    """{name: type letter}; A, absolute, is a version's name and no symbol."""
     lines = (line.split() for line in run('nm', *options, path).splitlines())
-    return {words[-1].split('@')[0]: words[-2] for words in lines if len(words) >= 2 and len(words[-2]) == 1}
+    return {words[-1].split('@')[0]: words[-2] for words in lines
+            if len(words) >= 2 and len(words[-2]) == 1 and words[-2] != 'A'}
 
 
 class Install(unittest.TestCase):
