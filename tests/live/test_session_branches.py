@@ -300,6 +300,13 @@ class WithoutHistories(unittest.TestCase):
 
     def test_what_weir_had_no_time_to_prove_before_its_end_is_not_called_lost(self):
         """Who waits while it ends is answered at once, and told to ask again: the next one may prove it."""
+        for _ in range(3):  # a primary that is busy in that moment is down
+            if (told := self.told_at_the_end()) != (503, 'down'):
+                break
+        self.assertEqual(told, (503, 'behind'))
+
+    @staticmethod
+    def told_at_the_end():
         with Replicas(1) as group:
             group.primary.execute('CREATE ROLE plain LOGIN; GRANT pg_read_all_stats TO plain')
             group.wait_caught_up()
@@ -315,7 +322,7 @@ class WithoutHistories(unittest.TestCase):
                     wait_for(lambda: other.metric('weir_session_waiting') == 1, 'it does not wait')
                     weir.process.send_signal(signal.SIGTERM)
                     status, answer = asked.result(20)
-                self.assertEqual((status, answer['verdict']), (503, 'behind'))
+                return status, answer['verdict']
 
 
 if __name__ == '__main__':
