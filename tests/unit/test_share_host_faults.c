@@ -32,20 +32,26 @@ static struct weir_share_host_stats stats_of(struct world *w)
     return stats;
 }
 
+/* One node, which asks about 60 keys and was answered. */
+static void world_with_warm_keys(struct world *w, char names[60][8])
+{
+    world_init(w, 1, 0, 1000, false, 1);
+    for (int i = 0; i < 60; i++) {
+        snprintf(names[i], sizeof(names[i]), "%d", i);
+        warm_up(w, names[i]);
+    }
+    world_run(w, SECOND);
+    for (int i = 0; i < 60; i++)
+        assert_int_equal(ask(w, 0, names[i], 1), WEIR_SHARE_YES);
+}
+
 /* After an outage asks go out one by one for as long as each takes most of the time that it has. */
 static void slow_answers_bring_no_more_asks(void **state)
 {
     (void)state;
     struct world w;
     char names[60][8];
-    world_init(&w, 1, 0, 1000, false, 1);
-    for (int i = 0; i < 60; i++) {
-        snprintf(names[i], sizeof(names[i]), "%d", i);
-        warm_up(&w, names[i]);
-    }
-    world_run(&w, SECOND);
-    for (int i = 0; i < 60; i++)
-        assert_int_equal(ask(&w, 0, names[i], 1), WEIR_SHARE_YES);
+    world_with_warm_keys(&w, names);
     w.remote.down = true;
     world_run(&w, SECOND);
     w.remote.down = false;
@@ -226,14 +232,7 @@ static void silence_brings_asks_one_by_one(void **state)
     (void)state;
     struct world w;
     char names[60][8];
-    world_init(&w, 1, 0, 1000, false, 1);
-    for (int i = 0; i < 60; i++) {
-        snprintf(names[i], sizeof(names[i]), "%d", i);
-        warm_up(&w, names[i]);
-    }
-    world_run(&w, SECOND);
-    for (int i = 0; i < 60; i++)
-        assert_int_equal(ask(&w, 0, names[i], 1), WEIR_SHARE_YES);
+    world_with_warm_keys(&w, names);
     w.remote.lost = 1000;
     world_run(&w, SECOND);
     assert_true(stats_of(&w).lost > 6);
