@@ -329,6 +329,7 @@ void reference_settle(struct reference *r, uint64_t now_ns, const struct referen
     r->asked = *window;
     if (has_jumped(r, now_ns)) {
         reference_clear(r);
+        r->level_at = tick_at(r, now_ns); /* empty as of now, also where the capacity is 0 */
         reference_charge(r, now_ns, r->capacity);
     }
 }

@@ -275,6 +275,7 @@ static void step(void)
         break;
     case 2:
         (void)weir_table_grow(&world.table, (unsigned)below(3), world.now_ns);
+        sweep(NULL); /* while it is the time at which they went */
         weir_table_prefault(&world.table);
         break;
     case 3:
