@@ -2,8 +2,7 @@
  *
  * Durations in ns, counted in buckets at most 1/32 of their value wide: percentiles of any number of samples in 16
  * KB. */
-#ifndef BENCH_HISTOGRAM_H
-#define BENCH_HISTOGRAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ void histogram_add(struct histogram *histogram, uint64_t value);
 
 /* The upper end of the bucket in which a share of `permyriad` / 10000 of all samples is reached; 0 if there is none. */
 uint64_t histogram_percentile(const struct histogram *histogram, unsigned permyriad);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What every measuring program shares: a clock, a cheap random sequence, timed threads, and the conversation with
  * bench/run.py, which asks for one sample after the other so that rivals take turns on the same machine. */
-#ifndef BENCH_MEASURE_H
-#define BENCH_MEASURE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ uint64_t measure_resident_bytes(void);
 
 /* The n-th word of the command line as a number from `min` to `max`, or an exit with a message. */
 uint64_t measure_argument(int argc, char **argv, int n, uint64_t min, uint64_t max, const char *name);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Counts RESP replies that all have the same number of lines, about as fast as memory is read: a load generator that
  * parsed each integer would be slower than the server. The shape is learned from one whole reply. */
-#ifndef BENCH_REPLIES_H
-#define BENCH_REPLIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ unsigned replies_lines(const char *data, size_t size);
  * error, or a line too long to carry. */
 bool replies_scan(struct replies *replies, const struct replies_shape *shape, const char *data, size_t size,
                   struct replies_tally *tally);
-
-#endif

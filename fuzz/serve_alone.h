@@ -2,8 +2,7 @@
  *
  * One loop without its thread, and a connection without its socket: a target that feeds bytes to a protocol. Its file
  * says which. */
-#ifndef WEIR_FUZZ_SERVE_ALONE_H
-#define WEIR_FUZZ_SERVE_ALONE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -114,5 +113,3 @@ static inline void serve_alone_run(struct serve_alone *alone, const struct weir_
             serve_alone_run(&alone, &(protocol), data, size);                                                          \
         return 0;                                                                                                      \
     }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * One small SVG: what each way of sharing had admitted by when, beside what it may admit. Steps, not slopes: units are
  * whole. The lines are also in the table that is printed, for those who cannot see the picture. */
-#ifndef WEIR_SIM_CHART_H
-#define WEIR_SIM_CHART_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ struct weir_chart {
 };
 
 void weir_chart_write(const struct weir_chart *chart, FILE *out);
-
-#endif

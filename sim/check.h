@@ -13,8 +13,7 @@
  * What a mode may admit once more per event (a crash, a loss of state) is an allowance. It counts for every [s, t]
  * with s up to `grace` after the event, and for no later one: so an overshoot is excused by what happened in its own
  * time and never by something long ago. */
-#ifndef WEIR_SIM_CHECK_H
-#define WEIR_SIM_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -62,5 +61,3 @@ void weir_sim_check_allow(struct weir_sim_check *check, uint64_t at_ns, uint64_t
 void weir_sim_check_allow_as(struct weir_sim_check *check, const struct weir_sim_check *other);
 /* Allowances that count now. */
 uint64_t weir_sim_check_allowed(const struct weir_sim_check *check);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The world from inside: what world.c (places, clocks, network, requests) and run.c (clients, faults, the loop) share.
  * Nobody else includes it. */
-#ifndef WEIR_SIM_INSIDE_H
-#define WEIR_SIM_INSIDE_H
+#pragma once
 
 #include "sim/check.h"
 #include "sim/pool.h"
@@ -135,5 +134,3 @@ void weir_sim_alone_init(struct weir_sim *sim, const struct weir_limit_spec *lar
 uint64_t weir_sim_window(const struct weir_sim *sim, uint32_t node);
 /* Judges what was admitted as of a time up to this, which is the check's. */
 void weir_sim_late_judge(struct weir_sim *sim, uint64_t until_ns);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The engine in the simulator: core/share's ledger of the one key, and the messages between it and nodes. */
-#ifndef WEIR_SIM_LEDGER_HOST_H
-#define WEIR_SIM_LEDGER_HOST_H
+#pragma once
 
 #include "core/share/ledger.h"
 #include "sim/world.h"
@@ -36,5 +35,3 @@ void weir_sim_ledger_message(struct weir_sim *sim, void *state, uint32_t from, c
 
 /* What the ledger remembers of a stint, or NULL. */
 const struct weir_ledger_stint *weir_sim_ledger_stint(const struct weir_sim_ledger *ledger, uint64_t stint);
-
-#endif

@@ -21,8 +21,7 @@
  *     within one weir the store is asked for those who wait in order of their arrival
  *     after the last fault nobody waits for a lock that is free
  *     the lists and counts of a manager fit, and nothing is left in one that has answered everybody */
-#ifndef WEIR_SIM_LOCKS_H
-#define WEIR_SIM_LOCKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ struct weir_sim_locks_result {
 
 /* The same seed and plant always give the same run. */
 void weir_sim_locks_run(uint64_t seed, enum weir_sim_locks_plant plant, struct weir_sim_locks_result *ret_result);
-
-#endif

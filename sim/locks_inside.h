@@ -3,8 +3,7 @@
  * The world of locks from inside: what locks.c (network, faults, the loop), locks_weir.c (the lock manager),
  * locks_store.c, locks_client.c (and the replicas), locks_visitor.c, and the checks locks_check.c and locks_waits.c
  * share. Nobody else includes it. */
-#ifndef WEIR_SIM_LOCKS_INSIDE_H
-#define WEIR_SIM_LOCKS_INSIDE_H
+#pragma once
 
 #include "core/lease/deadline.h"
 #include "core/lease/incarnation.h"
@@ -313,5 +312,3 @@ void locks_check_installed(struct locks *locks, size_t grant);
 bool locks_check_late(const struct locks *locks, size_t grant);
 void locks_check_shown(struct locks *locks, size_t grant, uint64_t value);
 void locks_check_acknowledged(struct locks *locks, size_t grant, uint64_t value, bool late);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The five ways of sharing, as modes of the simulator: each hosts the code of core/share as a server does. */
-#ifndef WEIR_SIM_MODES_H
-#define WEIR_SIM_MODES_H
+#pragma once
 
 #include "sim/world.h"
 
@@ -21,5 +20,3 @@ extern const struct weir_sim_mode weir_sim_exact_host;
 const struct weir_sim_mode *weir_sim_mode_find(const char *name);
 /* All of them, in the order of the table in docs/sharing.md, then the hosts; NULL beyond the last. */
 const struct weir_sim_mode *weir_sim_mode_at(size_t index);
-
-#endif

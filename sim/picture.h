@@ -2,13 +2,10 @@
  *
  * A run as a picture, SVG: what each node and all together had admitted by when, the line of the limit, and the faults.
  * Readable on light and dark. */
-#ifndef WEIR_SIM_PICTURE_H
-#define WEIR_SIM_PICTURE_H
+#pragma once
 
 #include <stdio.h>
 
 #include "sim/run.h"
 
 void weir_sim_picture_write(const struct weir_sim_plan *plan, const struct weir_sim_trace *trace, FILE *out);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A plan says everything that a run depends on. weir_sim_plan_seeded draws one, adversarial on purpose; a scenario
  * file or a test writes its own. */
-#ifndef WEIR_SIM_PLAN_H
-#define WEIR_SIM_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,5 +122,3 @@ struct weir_sim_reduction {
 };
 
 void weir_sim_plan_reduce(struct weir_sim_plan *plan, const struct weir_sim_reduction *reduction);
-
-#endif

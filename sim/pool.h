@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bytes of messages under way: slots of a few sizes, each with its list of free ones. */
-#ifndef WEIR_SIM_POOL_H
-#define WEIR_SIM_POOL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ uint32_t weir_sim_pool_put(struct weir_sim_pool *pool, const void *data, uint32_
 const uint8_t *weir_sim_pool_get(const struct weir_sim_pool *pool, uint32_t slot, uint32_t size);
 void weir_sim_pool_free(struct weir_sim_pool *pool, uint32_t slot, uint32_t size);
 void weir_sim_pool_deinit(struct weir_sim_pool *pool);
-
-#endif

@@ -3,8 +3,7 @@
  * What is yet to happen, in the order of virtual time; what is due at the same instant, in the order it was pushed.
  * A heap of four children a node, so that a node's children share a cache line, over a pool: no malloc per event once
  * the pool has grown. */
-#ifndef WEIR_SIM_QUEUE_H
-#define WEIR_SIM_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ void weir_sim_queue_deinit(struct weir_sim_queue *queue);
 /* Memory that cannot be had ends the program: a simulation cannot go on without. */
 void weir_sim_queue_push(struct weir_sim_queue *queue, uint64_t at_ns, const struct weir_sim_event *event);
 bool weir_sim_queue_pop(struct weir_sim_queue *queue, uint64_t *ret_at_ns, struct weir_sim_event *ret_event);
-
-#endif

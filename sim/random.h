@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random numbers of a run: SplitMix64 (Steele, Lea and Flood, 2014), the same stream for the same seed everywhere. */
-#ifndef WEIR_SIM_RANDOM_H
-#define WEIR_SIM_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ static inline int weir_sim_random_chance(struct weir_sim_random *random, uint32_
 {
     return weir_sim_random_below(random, 1000000) < ppm;
 }
-
-#endif

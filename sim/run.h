@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One run of a plan, checked after every admission. */
-#ifndef WEIR_SIM_RUN_H
-#define WEIR_SIM_RUN_H
+#pragma once
 
 #include "sim/plan.h"
 #include "sim/world.h"
@@ -55,5 +54,3 @@ struct weir_sim_trace {
 /* 0, or WEIR_ERANGE and the fault: the limit is none, or none of this mode. */
 int weir_sim_run(const struct weir_sim_plan *plan, struct weir_sim_trace *trace, struct weir_sim_result *ret_result,
                  struct weir_fault *ret_fault);
-
-#endif

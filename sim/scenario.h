@@ -20,8 +20,7 @@
  * a mode for each group, joined by +. Without groups there is one key.
  *
  * Everything a run depends on is in the file: it always prints the same. */
-#ifndef WEIR_SIM_SCENARIO_H
-#define WEIR_SIM_SCENARIO_H
+#pragma once
 
 #include <stdio.h>
 
@@ -85,5 +84,3 @@ void weir_scenario_write_plan(const struct weir_sim_plan *plan, const char *titl
 void weir_scenario_print(const struct weir_scenario *scenario, const struct weir_scenario_row *rows, FILE *out);
 /* The picture, SVG. */
 void weir_scenario_draw(const struct weir_scenario *scenario, const struct weir_scenario_row *rows, FILE *out);
-
-#endif

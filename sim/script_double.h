@@ -4,8 +4,7 @@
  * beside them, and what the script answers to the bytes of a call (limits/redis/layout.h). Here core decides in the
  * script's place; tests/redis puts a Redis with the script itself there, under the same plans, and compares the two. Of
  * the script's verbs it knows those that requests and nodes' asks need. State is plain bytes. */
-#ifndef WEIR_SIM_SCRIPT_DOUBLE_H
-#define WEIR_SIM_SCRIPT_DOUBLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ uint32_t weir_sim_script_revision(const struct weir_sim_script_value *value, uin
 
 /* What stands under the name; made empty if there is none, NULL without room. */
 struct weir_sim_script_note *weir_sim_script_note_of(struct weir_sim_script *script, const uint64_t id[2]);
-
-#endif

@@ -3,8 +3,7 @@
  * What the nodes of a mode have in common whose engine runs weir's script (sim/script_double.h): the messages, and the
  * definitions of their limits: a file, of which the check's limit is reloaded; limits/revisions.h, which knows the
  * newest; and limits/revisor.h, which tells the engine, and hears from it. */
-#ifndef WEIR_SIM_SCRIPT_NODE_H
-#define WEIR_SIM_SCRIPT_NODE_H
+#pragma once
 
 #include "limits/redis/script.h"
 #include "limits/revisor.h"
@@ -80,5 +79,3 @@ struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_s
 /* READ, WRITE at the engine. */
 void weir_sim_letter_note(struct weir_sim *sim, struct weir_sim_script *engine, uint32_t from,
                           struct weir_sim_letter *head, const uint8_t *bytes);
-
-#endif

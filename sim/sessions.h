@@ -12,8 +12,7 @@
  *     no request is under way beyond the time that it gave
  *     where nothing can be lost, and in the calm at the end of what was seen there, nobody is told LOST
  *     in the calm at the end who saw what is lost is told so, and all others are served */
-#ifndef WEIR_SIM_SESSIONS_H
-#define WEIR_SIM_SESSIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ struct weir_sim_sessions_result {
 /* The same seed and plant always give the same run. */
 void weir_sim_sessions_run(uint64_t seed, enum weir_sim_sessions_plant plant,
                            struct weir_sim_sessions_result *ret_result);
-
-#endif

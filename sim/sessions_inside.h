@@ -2,8 +2,7 @@
  *
  * The world of sessions from inside: what sessions.c (the seed, faults, the loop), sessions_db.c (the database),
  * sessions_weir.c (pollers), sessions_client.c and sessions_check.c share. Nobody else includes it. */
-#ifndef WEIR_SIM_SESSIONS_INSIDE_H
-#define WEIR_SIM_SESSIONS_INSIDE_H
+#pragma once
 
 #include "core/session/health.h"
 #include "core/session/policy.h"
@@ -186,5 +185,3 @@ void sessions_check_lost(struct sessions *sessions, const struct sessions_client
 void sessions_check_end(struct sessions *sessions);
 /* Adds to what the session saw. */
 void sessions_check_saw(struct sessions *sessions, struct sessions_client *client, uint32_t record);
-
-#endif

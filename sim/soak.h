@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Many runs by seed: what they covered, and what a failing one needs to fail. */
-#ifndef WEIR_SIM_SOAK_H
-#define WEIR_SIM_SOAK_H
+#pragma once
 
 #include "sim/run.h"
 
@@ -26,5 +25,3 @@ void weir_sim_cover_add(struct weir_sim_cover *cover, uint64_t seed, const struc
 /* `plan` breaks something. Drops faults, loads, nodes and the end, one after the other, as long as the run still breaks
  * the same; returns what can go. */
 struct weir_sim_reduction weir_sim_shrink(const struct weir_sim_plan *plan, enum weir_sim_break kind);
-
-#endif

@@ -37,8 +37,7 @@
  * engine's clock is a wall clock, as Redis's: it may step. Nodes' wall clocks (weir_sim_wall) are off by up to
  * skew_ns. Messages are delayed, lost, repeated, and overtake each other; a link may be cut, in one direction or both.
  * A crash loses all of a node's memory and what it was to answer; messages already sent still arrive. */
-#ifndef WEIR_SIM_WORLD_H
-#define WEIR_SIM_WORLD_H
+#pragma once
 
 #include "core/limit/limit.h"
 #include "sim/plan.h"
@@ -164,5 +163,3 @@ struct weir_sim_random *weir_sim_draw(struct weir_sim *sim);
 uint64_t weir_sim_number(struct weir_sim *sim);
 /* The node's state, for checks across nodes and for plants; NULL while it is down. */
 void *weir_sim_state(struct weir_sim *sim, uint32_t place);
-
-#endif

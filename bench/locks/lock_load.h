@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Clients that each acquire and release a lock of their own as fast as they can; lock_load.c runs them. */
-#ifndef WEIR_BENCH_LOCK_LOAD_H
-#define WEIR_BENCH_LOCK_LOAD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -11,5 +10,3 @@ struct lock_client *lock_client_open(const char *address, unsigned number);
 bool lock_client_acquire(struct lock_client *client);
 bool lock_client_release(struct lock_client *client);
 void lock_client_close(struct lock_client *client);
-
-#endif

@@ -3,8 +3,7 @@
  * How limits over many nodes are usually written, to stand beside ours in a scenario. None is a straw man: each is what
  * the first page of a search finds, and each is right on one node. All count requests of cost 1 against plan->limit's
  * n per p, whatever its algorithm. */
-#ifndef WEIR_SIM_NAIVE_H
-#define WEIR_SIM_NAIVE_H
+#pragma once
 
 #include "sim/world.h"
 
@@ -23,5 +22,3 @@ extern const struct weir_sim_mode weir_naive_tell;
 
 /* By its name, "naive-cache" and so on; NULL if there is none. */
 const struct weir_sim_mode *weir_naive_find(const char *name);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The store behind the naive ways: counters, with an expiry that somebody has to set. */
-#ifndef WEIR_SIM_NAIVE_STORE_H
-#define WEIR_SIM_NAIVE_STORE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ struct naive_store {
 
 void weir_naive_store_run(struct naive_store *store, struct naive_command *command, uint64_t period_ns,
                           uint64_t now_ns);
-
-#endif

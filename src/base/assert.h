@@ -5,8 +5,7 @@
  *
  * weir_debug_assert: the same in builds with debug information (sanitizers, fuzzers); in a release it is compiled but
  * never evaluated. It stands on the path of a key that is resident, where each instruction is counted. */
-#ifndef WEIR_BASE_ASSERT_H
-#define WEIR_BASE_ASSERT_H
+#pragma once
 
 #ifdef __wasm__
 #define weir_assert(condition) ((condition) ? (void)0 : __builtin_trap())
@@ -19,6 +18,4 @@ _Noreturn __attribute__((cold)) void weir_assert_failed(const char *expression, 
 #define weir_debug_assert(condition) weir_assert(condition)
 #else
 #define weir_debug_assert(condition) ((void)sizeof((condition) ? 1 : 0))
-#endif
-
 #endif

@@ -6,8 +6,7 @@
  *
  * A program that has rights its user has not (setuid, file capabilities) takes them only from where it was configured
  * to be installed: its user may have made a hard link to it, in a folder of their own. */
-#ifndef WEIR_BASE_BESIDE_H
-#define WEIR_BASE_BESIDE_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ struct weir_beside {
 /* False: it is nowhere, and only `folders` says something. One that is there and may not be used is found: whoever
  * opens it learns why not. */
 bool weir_beside_find(enum weir_beside_kind kind, const char *name, struct weir_beside *ret_beside);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arithmetic that cannot wrap: saturating where a bound is the right answer, 128 bits where a product needs them. */
-#ifndef WEIR_BASE_CHECKED_H
-#define WEIR_BASE_CHECKED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ static inline uint64_t weir_mul_div_ceil(uint64_t a, uint64_t b, uint64_t c)
     weir_u128 q = product / c + (product % c != 0);
     return q > UINT64_MAX ? UINT64_MAX : (uint64_t)q;
 }
-
-#endif

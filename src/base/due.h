@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A heap of moments: which is the next? Its members and its memory are the caller's. Thread rule: one thread. */
-#ifndef WEIR_BASE_DUE_H
-#define WEIR_BASE_DUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ void weir_due_set(struct weir_due_heap *heap, struct weir_due *due, uint64_t at_
 void weir_due_remove(struct weir_due_heap *heap, struct weir_due *due); /* one that is not there: nothing */
 struct weir_due *weir_due_first(const struct weir_due_heap *heap);      /* NULL: empty */
 uint64_t weir_due_next_ns(const struct weir_due_heap *heap);            /* UINT64_MAX: empty */
-
-#endif

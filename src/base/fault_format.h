@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Filling a struct weir_fault with a text as printf makes it. */
-#ifndef WEIR_BASE_FAULT_FORMAT_H
-#define WEIR_BASE_FAULT_FORMAT_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,5 +21,3 @@ __attribute__((format(printf, 4, 5))) static inline int weir_fault_format(struct
     }
     return error;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bytes as hexadecimal digits. */
-#ifndef WEIR_BASE_HEX_H
-#define WEIR_BASE_HEX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ static inline bool weir_hex_read(const char *text, size_t size, void *bytes)
         ((uint8_t *)bytes)[i] = (uint8_t)(weir_hex_digit(text[2 * i]) << 4 | weir_hex_digit(text[2 * i + 1]));
     return true;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * "Did you mean ...?": of the words that are known, the nearest to one that is not. Near is at most two edits away (a
  * letter added, left out, changed, or swapped with its neighbour), and fewer than half as many as the known word has
  * letters. Pure; time and memory are bounded by WEIR_NEAREST_MAX: a longer word is near to nothing. */
-#ifndef WEIR_BASE_NEAREST_H
-#define WEIR_BASE_NEAREST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ struct weir_nearest {
 
 /* Offers a word that is known, which must outlive `nearest`. */
 void weir_nearest_offer(struct weir_nearest *nearest, const char *word);
-
-#endif

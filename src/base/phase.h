@@ -2,8 +2,7 @@
  *
  * A lifecycle as a table: each phase's name, and to which phases it may move. Whoever moves says it here first, so that
  * a move which the table does not have stops the program and names both. */
-#ifndef WEIR_BASE_PHASE_H
-#define WEIR_BASE_PHASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ static inline bool weir_phase_may(const struct weir_phase *phases, unsigned from
 
 /* Stops the program unless the table has this move. */
 void weir_phase_check(const struct weir_phase *phases, unsigned from, unsigned to);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counts in texts for people: "1 limit", "2 limits". */
-#ifndef WEIR_BASE_PLURAL_H
-#define WEIR_BASE_PLURAL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ static inline const char *weir_s(uint64_t count)
 {
     return count == 1 ? "" : "s";
 }
-
-#endif

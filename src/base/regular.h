@@ -2,8 +2,7 @@
  *
  * Files that are read again at each reload. A FIFO waits for whoever writes to it, a terminal for whoever types, and
  * a server that waits there obeys no signal: so only regular files are opened, and /dev/null. */
-#ifndef WEIR_BASE_REGULAR_H
-#define WEIR_BASE_REGULAR_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -22,5 +21,3 @@ static inline const char *weir_regular_fault(const char *path)
     bool null = S_ISCHR(file.st_mode) && file.st_rdev == makedev(1, 3);
     return S_ISREG(file.st_mode) || null ? NULL : WEIR_REGULAR_HINT;
 }
-
-#endif

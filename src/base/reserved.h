@@ -2,8 +2,7 @@
  *
  * The words that public structs keep for later releases (docs/abi.md). A program that sets one was written for a later
  * weir, and means something that this one would not do. Asked by each function that takes such a struct. */
-#ifndef WEIR_BASE_RESERVED_H
-#define WEIR_BASE_RESERVED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ static inline bool weir_reserved_used(const uint64_t *reserved, size_t size)
         any |= reserved[i];
     return any != 0;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * SipHash-1-3 with a 64-bit result, for keys that clients choose: without the 16 secret bytes nobody can aim at a line
  * of the table. Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012; 1-3 is the variant of the
  * hash tables of Rust, Ruby and Python. */
-#ifndef WEIR_BASE_SIPHASH_H
-#define WEIR_BASE_SIPHASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ struct weir_siphash_state {
 void weir_siphash_start(struct weir_siphash_state *state, const struct weir_sip_key *key);
 void weir_siphash_add(struct weir_siphash_state *state, const void *data, size_t size);
 uint64_t weir_siphash_end(struct weir_siphash_state *state);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * WEIR_TSAN: built for ThreadSanitizer, which must be told of reads that the processor does whole anyway. */
-#ifndef WEIR_BASE_TSAN_H
-#define WEIR_BASE_TSAN_H
+#pragma once
 
 #if defined(__SANITIZE_THREAD__)
 #define WEIR_TSAN 1
@@ -10,6 +9,4 @@
 #if __has_feature(thread_sanitizer)
 #define WEIR_TSAN 1
 #endif
-#endif
-
 #endif

@@ -2,10 +2,7 @@
  *
  * Verbs that are programs of their own, so that a server does not carry what they need: `weir sim` is weir-sim. weir
  * becomes that program: same process, same arguments, same exit code. */
-#ifndef WEIR_CLI_APART_H
-#define WEIR_CLI_APART_H
+#pragma once
 
 /* Returns only if it cannot be started: WEIR_EXIT_ERROR, and stderr says why. argv[0] is the verb. */
 int weir_apart_run(const char *program, char **argv);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attributes as arguments: `user=ada route=/api/x`. The first = divides, so values may have more. */
-#ifndef WEIR_CLI_ATTRIBUTES_H
-#define WEIR_CLI_ATTRIBUTES_H
+#pragma once
 
 #include "rules/rules.h"
 
@@ -13,5 +12,3 @@ struct weir_cli_attributes {
 
 /* Points into `argv`. Complains on stderr, and returns WEIR_EINVAL or WEIR_ELIMIT. */
 int weir_cli_attributes_read(int argc, char **argv, struct weir_cli_attributes *ret_attributes);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * One HTTP call to a running server, and its answer: connect, ask, read to the end. Blocking, with one deadline over
  * all of it; over TCP, TLS (the server's certificate is always checked) or a Unix socket. */
-#ifndef WEIR_CLI_CLIENT_H
-#define WEIR_CLI_CLIENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ int weir_client_post(const struct weir_client_options *options, const char *path
                      struct weir_client_answer *ret_answer, char *problem, size_t problem_size);
 int weir_client_get(const struct weir_client_options *options, const char *path, struct weir_client_answer *ret_answer,
                     char *problem, size_t problem_size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Which configuration a running server has in force: asked with GET /v1/limits, so that what is explained is what
  * decides. */
-#ifndef WEIR_CLI_IN_FORCE_H
-#define WEIR_CLI_IN_FORCE_H
+#pragma once
 
 #include <jansson.h>
 #include <limits.h>
@@ -33,5 +32,3 @@ void weir_in_force_note(const struct weir_in_force *in_force, const char *server
 const json_t *weir_in_force_other(const struct weir_in_force *in_force, const char *name);
 
 void weir_in_force_deinit(struct weir_in_force *in_force);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How nodes share a limit, in words and as JSON, with what that is worth in units. */
-#ifndef WEIR_CLI_LIMIT_TEXT_H
-#define WEIR_CLI_LIMIT_TEXT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -20,5 +19,3 @@ json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config
 void weir_limit_format(const struct weir_rules *rules, size_t index, const struct weir_config *config, char *buffer,
                        size_t size);
 json_t *weir_limit_json(const struct weir_rules *rules, size_t index, const struct weir_config *config);
-
-#endif

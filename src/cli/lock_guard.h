@@ -5,8 +5,7 @@
  *
  * The deadline lies in memory that the two share; the command's group comes through a pipe, written by the command
  * itself before it runs anything, so that there is no moment in which it runs unguarded. */
-#ifndef WEIR_CLI_LOCK_GUARD_H
-#define WEIR_CLI_LOCK_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ bool weir_guard_keep(struct weir_guard *guard, pid_t group, uint64_t end_ns, boo
 
 /* Before the command's process is reaped: after that its number may be another's. */
 void weir_guard_stop(struct weir_guard *guard);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A command under a lock: in a process group of its own, with the token in its environment, ended before the lease. */
-#ifndef WEIR_CLI_LOCK_RUN_H
-#define WEIR_CLI_LOCK_RUN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct weir_lock_run {
 
 /* The command's exit code, 128 + the signal that ended it, or one of the above. The lock is released. */
 int weir_lock_run(struct weir_lock *lock, const struct weir_lock_run *given);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is right in a configuration and still surprises: one sentence each, once, no warning. */
-#ifndef WEIR_CLI_NOTES_H
-#define WEIR_CLI_NOTES_H
+#pragma once
 
 #include "rules/config.h"
 
@@ -16,5 +15,3 @@ const char *weir_note_uncounted(const struct weir_config *config);
 
 /* No engine, and no other node: what is counted is this process's alone. */
 const char *weir_note_alone(const struct weir_config *config);
-
-#endif

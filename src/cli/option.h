@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What was typed and is not known: complaints that name what may have been meant. */
-#ifndef WEIR_CLI_OPTION_H
-#define WEIR_CLI_OPTION_H
+#pragma once
 
 #include <getopt.h>
 
@@ -20,5 +19,3 @@ int weir_word_none(const char *verb, const char *typed, const char *const *words
 
 /* "; did you mean 'WORD'?", or "" where none is near. Cut to fit. */
 const char *weir_nearest_format(const struct weir_nearest *nearest, const char *dashes, char *buffer, size_t size);
-
-#endif

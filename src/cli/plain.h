@@ -2,8 +2,7 @@
  *
  * Text from outside (names, owners, what a server says) may be any bytes, and a terminal obeys some of them. All of it
  * that `weir` prints for people goes through here; JSON escapes by itself. */
-#ifndef WEIR_CLI_PLAIN_H
-#define WEIR_CLI_PLAIN_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -21,5 +20,3 @@ const char *weir_plain(const char *text, char *buffer, size_t size);
 
 /* Of a JSON value every string so, in place: before they are printed as text. False without memory. */
 bool weir_plain_json(json_t *value);
-
-#endif

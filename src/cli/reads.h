@@ -2,8 +2,7 @@
  *
  * `weir reads check`: what sessions would see on somebody's own primary and replicas, by strategy. What was asked for,
  * what its sessions did, and what was sampled meanwhile; the files beside fill and show it. */
-#ifndef WEIR_CLI_READS_H
-#define WEIR_CLI_READS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -125,5 +124,3 @@ int weir_reads_plot(const struct weir_reads_report *report);
 
 /* Makes the table, lets the sessions work, drops it and prints; the exit code. */
 int weir_reads_run(const struct weir_reads_plan *plan);
-
-#endif

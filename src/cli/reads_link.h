@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One connection of `weir reads check` to one server, and one value asked of it, each under a deadline. */
-#ifndef WEIR_CLI_READS_LINK_H
-#define WEIR_CLI_READS_LINK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ int weir_reads_connect(const char *conninfo, uint64_t timeout_ns, struct pg_conn
  * SQLSTATE, a blank, and its message; WEIR_EIO: the connection is broken or too slow, and of no use any more. */
 int weir_reads_ask(struct pg_conn *conn, const char *statement, uint64_t timeout_ns,
                    char ret_text[WEIR_READS_VALUE_SIZE]);
-
-#endif

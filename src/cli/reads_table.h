@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The servers of a check, looked at before it begins, and the one table that it makes and drops. */
-#ifndef WEIR_CLI_READS_TABLE_H
-#define WEIR_CLI_READS_TABLE_H
+#pragma once
 
 #include <signal.h>
 
@@ -30,5 +29,3 @@ static inline unsigned weir_reads_row(const struct weir_reads_plan *plan, enum w
 {
     return (unsigned)mode * plan->sessions + session;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The sessions of a check at work: a thread for each, which asks as a stateless application would. With each request
  * comes what the session has seen, in a token, and with the answer it goes. */
-#ifndef WEIR_CLI_READS_WORK_H
-#define WEIR_CLI_READS_WORK_H
+#pragma once
 
 #include "cli/reads_table.h"
 
@@ -25,5 +24,3 @@ struct weir_reads_ops weir_reads_work_ops(const struct weir_reads_work *work, en
 const char *weir_reads_work_fault(const struct weir_reads_work *work, enum weir_reads_mode mode);
 
 void weir_reads_work_destroy(struct weir_reads_work *work); /* after the end; NULL is allowed */
-
-#endif

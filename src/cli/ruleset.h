@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A configuration's rules without a server: loaded, checked and compiled as a server would, on the smallest table. */
-#ifndef WEIR_CLI_RULESET_H
-#define WEIR_CLI_RULESET_H
+#pragma once
 
 #include "rules/rules.h"
 
@@ -17,5 +16,3 @@ struct weir_ruleset {
 int weir_ruleset_init(struct weir_ruleset *ret_ruleset, const char *file, const char *node,
                       struct weir_config_faults *ret_faults);
 void weir_ruleset_deinit(struct weir_ruleset *ruleset); /* zeroed is fine */
-
-#endif

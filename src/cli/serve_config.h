@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * From flags and file to what `weir serve` runs, at the start and at each reload. */
-#ifndef WEIR_CLI_SERVE_CONFIG_H
-#define WEIR_CLI_SERVE_CONFIG_H
+#pragma once
 
 #include "rules/config.h"
 #include "serve/setup.h"
@@ -52,5 +51,3 @@ struct weir_serve_fixed weir_serve_fixed_of(const struct weir_config *config);
 /* "engine.redis, locks": the keys that differ; "" if none does. */
 void weir_serve_fixed_differ(const struct weir_serve_fixed *one, const struct weir_serve_fixed *other, char *buffer,
                              size_t size);
-
-#endif

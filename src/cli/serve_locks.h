@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which locks `weir serve` keeps: what the configuration, --locks or, without either, the state directory says. */
-#ifndef WEIR_CLI_SERVE_LOCKS_H
-#define WEIR_CLI_SERVE_LOCKS_H
+#pragma once
 
 #include "locks/engine.h"
 #include "rules/config.h"
@@ -17,5 +16,3 @@ int weir_cli_locks_open(const struct weir_config *config, bool is_example, struc
 
 /* "weir: locks in sqlite at PATH"; nothing where there are none. Without secrets. */
 void weir_cli_locks_print(const struct weir_config *config, const struct weir_lock_engine *engine);
-
-#endif

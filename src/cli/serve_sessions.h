@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sessions in `weir serve`: what is said of them at the start, and whether a reload has changed them. */
-#ifndef WEIR_CLI_SERVE_SESSIONS_H
-#define WEIR_CLI_SERVE_SESSIONS_H
+#pragma once
 
 #include "base/siphash.h"
 #include "rules/config.h"
@@ -13,5 +12,3 @@ void weir_cli_sessions_print(const struct weir_config *config);
 
 /* What a reload cannot change: all of it. */
 void weir_cli_sessions_add(struct weir_siphash_state *state, const struct weir_config_sessions *sessions);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What `weir sim --locks` and `weir sim --sessions` are asked: a seed or a range of seeds, and a mistake to plant; and
  * numbers for `weir sim` too. */
-#ifndef WEIR_CLI_SIM_FLAGS_H
-#define WEIR_CLI_SIM_FLAGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ bool weir_sim_flags_read(int argc, char **argv, const char *kind, const char *(*
 
 int weir_cli_sim_locks(int argc, char **argv);
 int weir_cli_sim_sessions(int argc, char **argv);
-
-#endif

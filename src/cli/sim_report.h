@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What `weir sim` says about a run and about many. */
-#ifndef WEIR_CLI_SIM_REPORT_H
-#define WEIR_CLI_SIM_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,5 +25,3 @@ bool weir_sim_report_plan(const struct weir_sim_plan *plan, uint64_t seed, const
 /* 0, or WEIR_EXIT_ERROR, and it was said. */
 int weir_sim_file_open(const char *path, FILE **ret_file);
 int weir_sim_file_close(const char *path, FILE *file);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The verbs of `weir VERB ...`. Each gets its own arguments, argv[0] being the verb, and returns the exit code. */
-#ifndef WEIR_CLI_VERBS_H
-#define WEIR_CLI_VERBS_H
+#pragma once
 
 enum weir_exit {
     WEIR_EXIT_OK = 0,
@@ -19,5 +18,3 @@ int weir_cli_reads(int argc, char **argv);
 int weir_cli_rules(int argc, char **argv);
 int weir_cli_sim(int argc, char **argv);
 int weir_cli_version(int argc, char **argv);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * One question about one lock, asked until it is answered: a lost answer is asked for again with the same owner, which
  * changes nothing that was granted (re-entry keeps the token), until the time is up. */
-#ifndef WEIR_CLIENT_ASK_H
-#define WEIR_CLIENT_ASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ struct weir_holder {
 };
 bool weir_lock_look(struct weir_locks *locks, struct weir_slice name, uint64_t timeout_ns,
                     struct weir_holder *ret_holder);
-
-#endif

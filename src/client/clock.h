@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The holder's clock: monotonic, and counting while the machine sleeps, where the system has such a one. */
-#ifndef WEIR_CLIENT_CLOCK_H
-#define WEIR_CLIENT_CLOCK_H
+#pragma once
 
 #include <limits.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ static inline int weir_clock_poll_ms(uint64_t deadline_ns)
     uint64_t left_ms = deadline_ns > now_ns ? (deadline_ns - now_ns - 1) / WEIR_NS_PER_MS + 1 : 0;
     return left_ms > INT_MAX ? INT_MAX : (int)left_ms;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where a server answers RESP, and a connection to it within a deadline. */
-#ifndef WEIR_CLIENT_DIAL_H
-#define WEIR_CLIENT_DIAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ int weir_dial_parse(const char *text, struct weir_dial_address *ret_address, str
 /* A connected socket that does not block, until `deadline_ns` (client/clock.h). A host's name is looked up first, which
  * has the resolver's own time limit. WEIR_EDOWN and the fault: nobody has been told anything. */
 int weir_dial(const struct weir_dial_address *address, uint64_t deadline_ns, int *ret_fd, struct weir_fault *ret_fault);
-
-#endif

@@ -4,8 +4,7 @@
  * own; those that are idle are kept for the next.
  *
  * Thread rule: any thread, but for create and destroy. */
-#ifndef WEIR_CLIENT_LINK_H
-#define WEIR_CLIENT_LINK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ int weir_locks_call(struct weir_locks *locks, const uint8_t *command, size_t siz
 
 uint64_t weir_locks_timeout_ns(const struct weir_locks *locks);
 void weir_locks_fail(struct weir_locks *locks, const struct weir_fault *fault);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Thread rule: pure. Cost: FIXED one division; else a few binary searches over the zone's changes. Range: any uint64
  * of nanoseconds (to the year 2554); a start before 1970 is given as 0, an end after 2554 as UINT64_MAX. */
-#ifndef WEIR_LIMITS_CALENDAR_H
-#define WEIR_LIMITS_CALENDAR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ struct weir_calendar_window {
 /* The window that holds wall_ns, each window shifted later by phase_ns (`spread`; less than half a window's length). */
 struct weir_calendar_window weir_calendar_at(const struct weir_calendar_rule *rule, uint64_t phase_ns,
                                              uint64_t wall_ns);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Years are counted from 1 March, so that the leap day comes last and the months' lengths repeat (31 30 31 30 31 = 153
  * days in five months); 400 years have 146,097 days. Thread rule: pure. Valid for years within +-10^11. */
-#ifndef WEIR_LIMITS_CIVIL_H
-#define WEIR_LIMITS_CIVIL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -60,5 +59,3 @@ static inline struct weir_civil weir_civil_from_days(int64_t days)
         .day = (int)(day_of_year - (153 * march_month + 2) / 5 + 1),
     };
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * One decision of several verdicts: whether every limit that counts admits, and which one decides. Never comes first,
  * then the longest wait; or, where all admit, the least that remains. */
-#ifndef WEIR_LIMITS_COMBINE_H
-#define WEIR_LIMITS_COMBINE_H
+#pragma once
 
 #include "base/checked.h"
 #include "weir/limiter.h"
@@ -43,5 +42,3 @@ static inline struct weir_decision weir_combine_end(const struct weir_combining 
         decision.delay_ns = 0;
     return decision;
 }
-
-#endif

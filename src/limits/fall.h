@@ -4,8 +4,7 @@
  * there it is forgotten. When it has come back, a key that has no entry may be one of those. So a newcomer more than
  * skew_max behind the latest time at which something was forgotten is taken for a key that was used up when the fall
  * was first seen: until that time has come again, or until such a key would be fresh. */
-#ifndef WEIR_LIMITS_FALL_H
-#define WEIR_LIMITS_FALL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ void weir_fall_deinit(struct weir_fall *fall);
 /* Until when a newcomer may be a key that was forgotten, and is used up, of a limit whose keys are fresh fill_ns after
  * they were; 0: it may not. */
 uint64_t weir_fall_until(struct weir_fall *fall, struct weir_table *table, uint64_t now_ns, uint64_t fill_ns);
-
-#endif

@@ -15,8 +15,7 @@
  *
  * Bounds: `keys_max` keys; where a newcomer finds no place, the key that is fresh soonest of its set goes, which
  * forgives at most one share. Thread rule: any thread. */
-#ifndef WEIR_LIMITS_FALLBACK_H
-#define WEIR_LIMITS_FALLBACK_H
+#pragma once
 
 #include <stddef.h>
 
@@ -51,5 +50,3 @@ uint64_t weir_fallback_overshoot(struct weir_fallback *fallback, size_t limit, c
 /* Gives back what was charged for a request that was refused after all. */
 void weir_fallback_refund(struct weir_fallback *fallback, const struct weir_limit_spec *share, uint64_t reloads,
                           const struct weir_remote_key *key, uint64_t units, uint64_t now_ns);
-
-#endif

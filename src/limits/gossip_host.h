@@ -9,8 +9,7 @@
  * WEIR_ELIMIT); bytes_per_s of datagrams, in turn to each node, keys with half their slack used first when not all fit.
  * News that cannot be taken here (a limit that is not defined here, no place for the key) holds up the log of
  * its sender, which then counts as stale, never as fresh. */
-#ifndef WEIR_LIMITS_GOSSIP_HOST_H
-#define WEIR_LIMITS_GOSSIP_HOST_H
+#pragma once
 
 #include "core/share/share.h"
 #include "limits/remote.h"
@@ -78,5 +77,3 @@ bool weir_gossip_host_synced(struct weir_gossip_host *host);
 /* How often, within the last time in which the limit fills, another node started again or forgot what it had not told;
  * WEIR_GOSSIP_LOSSES: so often, or more. */
 size_t weir_gossip_host_losses(struct weir_gossip_host *host, const struct weir_remote_limit *limit, uint64_t now_ns);
-
-#endif

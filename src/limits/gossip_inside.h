@@ -2,8 +2,7 @@
  *
  * What the parts of the gossip host share: gossip_host.c (keys and decisions) and gossip_talk.c (datagrams). All under
  * the host's lock. */
-#ifndef WEIR_LIMITS_GOSSIP_INSIDE_H
-#define WEIR_LIMITS_GOSSIP_INSIDE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -73,5 +72,3 @@ struct weir_gossip_hosted_key *weir_gossip_host_find(const struct weir_gossip_ho
 /* A newcomer. WEIR_ELIMIT, WEIR_ENOMEM. */
 int weir_gossip_host_add(struct weir_gossip_host *host, struct weir_gossip_hosted_limit *limit, const uint64_t id[2],
                          uint64_t phase, const struct weir_time *time, struct weir_gossip_hosted_key **ret_key);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside the memory engine: what a limiter is made of. Between the files of limits/ only. */
-#ifndef WEIR_LIMITS_MEMORY_H
-#define WEIR_LIMITS_MEMORY_H
+#pragma once
 
 #include <pthread.h>
 
@@ -304,5 +303,3 @@ uint16_t weir_lock_manager_of(struct weir_limiter *limiter, uint64_t uid);
 /* Brings the table within reach of a time far from all before. */
 void weir_limiter_reach(struct weir_limiter *limiter, uint64_t now_ns);
 void weir_limiter_undefine_all(struct weir_limiter *limiter);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The hot path: a bucket that has its slot is judged and charged by one swap of 16 bytes, which fails if the slot was
  * given to another key meanwhile. A refusal writes nothing. */
-#ifndef WEIR_LIMITS_ONE_STEP_H
-#define WEIR_LIMITS_ONE_STEP_H
+#pragma once
 
 #include "core/limit/bucket.h"
 #include "limits/memory.h"
@@ -77,5 +76,3 @@ static inline __attribute__((always_inline)) enum weir_step weir_one_step(
         }
     }
 }
-
-#endif

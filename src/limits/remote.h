@@ -14,8 +14,7 @@
  * server refused to run it: loading, read only, out of memory, cluster down); WEIR_EBUSY, nothing was charged, and the
  * engine has not failed: ask again; WEIR_EUNKNOWN, sent and not answered in time. Units reserved in one slot while
  * another refused are given back by request id, in the background. */
-#ifndef WEIR_LIMITS_REMOTE_H
-#define WEIR_LIMITS_REMOTE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -166,5 +165,3 @@ struct weir_remote_ops {
 struct weir_remote {
     const struct weir_remote_ops *ops;
 };
-
-#endif

@@ -9,8 +9,7 @@
  * they know of nothing, is taken for unknown to all.
  *
  * Thread rule: one thread. Bounds: one definition at a time is put together of parts. */
-#ifndef WEIR_LIMITS_REVISION_TALK_H
-#define WEIR_LIMITS_REVISION_TALK_H
+#pragma once
 
 #include "limits/revisions.h"
 
@@ -41,5 +40,3 @@ uint64_t weir_revision_talk_turn(struct weir_revision_talk *talk, const struct w
 /* False: it is no datagram of this kind. A forged or broken one is, and changes nothing. */
 bool weir_revision_talk_heard(struct weir_revision_talk *talk, const void *datagram, size_t size,
                               const struct weir_time *time);
-
-#endif

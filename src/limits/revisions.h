@@ -10,8 +10,7 @@
  * Thread rule: any thread. Bounds: as many limits as were given with weir_revisions_own last, and
  * WEIR_REVISIONS_GONE_MAX that were given before: should one come back, what others know of it is known here.
  * WEIR_REVISION_TEXT_MAX bytes of a definition: of a limit whose definition is longer a node goes by its own file. */
-#ifndef WEIR_LIMITS_REVISIONS_H
-#define WEIR_LIMITS_REVISIONS_H
+#pragma once
 
 #include "core/share/revision.h"
 #include "weir/limiter.h"
@@ -94,5 +93,3 @@ int weir_revisions_bytes(struct weir_revisions *revisions, const uint64_t id[2],
 
 /* The others have been told of revision `number`. */
 void weir_revisions_told(struct weir_revisions *revisions, const uint64_t id[2], uint64_t number);
-
-#endif

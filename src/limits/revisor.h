@@ -5,8 +5,7 @@
  * writes what is newer here. So up to 2,000 limits are looked at within a second; of more, each 2,000 take another.
  *
  * Thread rule: turn on the thread of the loop whose connection it uses; the counter from any. */
-#ifndef WEIR_LIMITS_REVISOR_H
-#define WEIR_LIMITS_REVISOR_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -28,5 +27,3 @@ struct weir_revisor {
 
 /* What is due is done. */
 void weir_revisor_turn(struct weir_revisor *revisor, struct weir_remote *remote, uint64_t now_ns);
-
-#endif

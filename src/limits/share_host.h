@@ -8,8 +8,7 @@
  *
  * Bounds: `keys_max` keys; when full, an idle key goes first, then the one longest unused, which settles on its way
  * out; when all have requests under way, a newcomer is refused with WEIR_ELIMIT. Waiting requests are the caller's. */
-#ifndef WEIR_LIMITS_SHARE_HOST_H
-#define WEIR_LIMITS_SHARE_HOST_H
+#pragma once
 
 #include "core/share/share.h"
 #include "limits/remote.h"
@@ -83,5 +82,3 @@ struct weir_share_host_stats {
     uint64_t waiting;
 };
 void weir_share_host_stats(const struct weir_share_host *host, struct weir_share_host_stats *ret_stats);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The keys of a share host: a bounded table of them, who goes first when it is full, and who wants to be woken when.
  * Only share_host.c looks at it. One thread. */
-#ifndef WEIR_LIMITS_SHARE_KEYS_H
-#define WEIR_LIMITS_SHARE_KEYS_H
+#pragma once
 
 #include "base/due.h"
 #include "core/share/batched.h"
@@ -98,5 +97,3 @@ void weir_share_keys_wake(struct weir_share_keys *keys, struct weir_share_key *k
 /* One whose time has come, out of the heap; NULL. */
 struct weir_share_key *weir_share_keys_due(struct weir_share_keys *keys, uint64_t now_ns);
 uint64_t weir_share_keys_next_ns(const struct weir_share_keys *keys); /* WEIR_NEVER */
-
-#endif

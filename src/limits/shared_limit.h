@@ -2,8 +2,7 @@
  *
  * How a node keeps or shares one limit: what a request that meets it goes by (transaction.h). Compiled from a
  * configuration by rules/, or made for one request (CL.THROTTLE). */
-#ifndef WEIR_LIMITS_SHARED_LIMIT_H
-#define WEIR_LIMITS_SHARED_LIMIT_H
+#pragma once
 
 #include "limits/remote.h"
 
@@ -32,5 +31,3 @@ struct weir_shared_limit {
     uint64_t slack;   /* batched, gossip: units of this node; else 0 */
     uint64_t interval_ns, chunk_ttl_ns, deadline_ns;
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Somebody who is to be called at a nanosecond. Who keeps such timers starts and stops them (serve/timer.h). */
-#ifndef WEIR_LIMITS_TIMER_H
-#define WEIR_LIMITS_TIMER_H
+#pragma once
 
 #include "base/due.h"
 #include "weir/limiter.h"
@@ -12,5 +11,3 @@ struct weir_timer {
     struct weir_due due;                                                    /* CLOCK_MONOTONIC */
     void (*on_due)(struct weir_timer *timer, const struct weir_time *time); /* it is stopped by then */
 };
-
-#endif

@@ -11,8 +11,7 @@
  * When the engine fails a limit, that limit's on_failure decides: never because the engine said no.
  *
  * Thread rule: one loop's thread only, for all of its transactions. */
-#ifndef WEIR_LIMITS_TRANSACTION_H
-#define WEIR_LIMITS_TRANSACTION_H
+#pragma once
 
 #include "limits/fallback.h"
 #include "limits/gossip_host.h"
@@ -164,5 +163,3 @@ void weir_part_commit(struct weir_transaction *transaction, struct weir_part *pa
 void weir_part_undo(struct weir_transaction *transaction, struct weir_part *part, const struct weir_time *time);
 /* All limits of this process that are not yet answered. */
 void weir_parts_decide_here(struct weir_transaction *transaction, const struct weir_time *time);
-
-#endif

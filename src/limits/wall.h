@@ -2,8 +2,7 @@
  *
  * Wall time for calendar windows: judged by the highest seen. If it falls back by more than skew_max, every open window
  * counts as full until it has caught up, or for one period of the limit: no window is opened twice. */
-#ifndef WEIR_LIMITS_WALL_H
-#define WEIR_LIMITS_WALL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ void weir_wall_deinit(struct weir_wall *wall);
 /* The window of a limit with `rule` and `period_ns` that now falls into, for a key of phase `phase_ns`. */
 struct weir_window weir_wall_window(struct weir_wall *wall, const struct weir_calendar_rule *rule, uint64_t period_ns,
                                     uint64_t phase_ns, uint64_t now_ns, uint64_t wall_ns);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Thread rule: a zone is immutable; read it from any thread. About 20 KB each. O(log transitions) a call.
  * Source: RFC 9636 (TZif), POSIX.1-2017 chapter 8 (TZ). */
-#ifndef WEIR_LIMITS_ZONE_H
-#define WEIR_LIMITS_ZONE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ uint64_t weir_zone_back_ns(const struct weir_zone *zone);
 /* The first instant at which the wall shows `local_s` or later: in a gap (spring) the first instant after it, in an
  * overlap (autumn) the first of the two. Never falls while local_s rises. */
 int64_t weir_zone_first_s(const struct weir_zone *zone, int64_t local_s);
-
-#endif

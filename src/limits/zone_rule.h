@@ -4,8 +4,7 @@
  *
  * What it does not: rules without dates ("EST5EDT"), which POSIX leaves to the implementation: refused.
  * Thread rule: plain values. Source: POSIX.1-2017 section 8.3, with the hours -167 to 167 of RFC 9636 section 3.3.1. */
-#ifndef WEIR_LIMITS_ZONE_RULE_H
-#define WEIR_LIMITS_ZONE_RULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ struct weir_zone_change {
 
 /* The two changes of a year, earlier one first. Only for a rule with has_dst. */
 void weir_zone_rule_year(const struct weir_zone_rule *rule, int64_t year, struct weir_zone_change ret_changes[2]);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * The footer's rule is written out into changes up to WEIR_ZONE_YEAR_MAX when the zone is read, so that a look-up is
  * one binary search: uint64 nanoseconds end in 2554. */
-#ifndef WEIR_LIMITS_ZONE_TZIF_H
-#define WEIR_LIMITS_ZONE_TZIF_H
+#pragma once
 
 #include "limits/zone.h"
 #include "limits/zone_rule.h"
@@ -21,5 +20,3 @@ struct weir_zone {
 
 /* As weir_zone_create_from. */
 int weir_zone_tzif_parse(const void *tzif, size_t size, struct weir_zone **ret_zone);
-
-#endif

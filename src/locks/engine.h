@@ -9,8 +9,7 @@
  * returns; an op of which it cannot say whether it was done is WEIR_EUNKNOWN, never granted nor denied; one that was
  * certainly not done is WEIR_EDOWN. A renewal is accepted only while the lease has not ended, by the engine's own
  * clock. */
-#ifndef WEIR_LOCKS_ENGINE_H
-#define WEIR_LOCKS_ENGINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,5 +85,3 @@ struct weir_lock_engine_ops {
     /* Others may change the store too: a wait looks again so often. 0: nobody else does. */
     uint64_t poll_ns;
 };
-
-#endif

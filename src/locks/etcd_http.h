@@ -4,8 +4,7 @@
  * 3.4, paths /v3/… Keys and values are base64 there, 64-bit integers are strings.
  *
  * Thread rule: one thread. */
-#ifndef WEIR_LOCKS_ETCD_HTTP_H
-#define WEIR_LOCKS_ETCD_HTTP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ json_t *weir_etcd_bytes(const void *data, size_t size);
 size_t weir_etcd_bytes_get(const json_t *value, char *buffer, size_t room);
 /* A 64-bit integer that is a string, or a number; 0 where there is none (the gateway leaves zeros out). */
 int64_t weir_etcd_integer(const json_t *object, const char *name);
-
-#endif

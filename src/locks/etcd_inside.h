@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the files of the etcd engine share: the engine, and one op as a sequence of calls. */
-#ifndef WEIR_LOCKS_ETCD_INSIDE_H
-#define WEIR_LOCKS_ETCD_INSIDE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -75,5 +74,3 @@ json_t *weir_etcd_range(json_t *key);      /* {"request_range": …} */
 json_t *weir_etcd_compare(json_t *key, const char *target, const char *field, json_t *value); /* equal */
 /* A range's only key-value, or NULL: number `index` of a transaction's responses. */
 const json_t *weir_etcd_found(const json_t *answer, size_t index);
-
-#endif

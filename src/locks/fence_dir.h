@@ -18,8 +18,7 @@
  *
  * Needs a file system where a name that was made before a folder is opened is found in it: local ones. NFS caches
  * folders and is not for this. Each function blocks on the disk. Thread rule: any thread, any process. */
-#ifndef WEIR_LOCKS_FENCE_DIR_H
-#define WEIR_LOCKS_FENCE_DIR_H
+#pragma once
 
 #include "weir/fence.h"
 
@@ -36,5 +35,3 @@ int weir_fence_dir_write(const char *path, struct weir_token token, int from, st
  * install an empty file of token {0, 0}: *ret_file -1. WEIR_EBUSY: an install is under way, or its process died; the
  * next install ends that. WEIR_EIO. */
 int weir_fence_dir_read(const char *path, int *ret_file, struct weir_token *ret_token);
-
-#endif

@@ -9,8 +9,7 @@
  * opened, and was never acknowledged. A bad record further in is WEIR_ECORRUPT. One process has it open: a file of
  * the same name with ".lock" is locked, because compaction puts a new file in place of the old one.
  * Thread rule: one call at a time. */
-#ifndef WEIR_LOCKS_FENCE_LOG_H
-#define WEIR_LOCKS_FENCE_LOG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ int weir_fence_log_append(struct weir_fence_log *log, const void *name, size_t n
 /* A new file with what `list` hands to `each`, in place of the old one, which stays if this fails. */
 int weir_fence_log_compact(struct weir_fence_log *log,
                            int (*list)(void *context, weir_fence_each *each, void *each_context), void *context);
-
-#endif

@@ -3,8 +3,7 @@
  * A hash table of what lies elsewhere: links live in its members. It knows hashes only; whether a member is the one
  * sought is the caller's to say, by its bytes. Thread rule: one thread.
  * */
-#ifndef WEIR_LOCKS_HASH_H
-#define WEIR_LOCKS_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ static inline struct weir_hash_node *weir_hash_chain(const struct weir_hash *tab
 {
     return table->buckets[cursor & table->mask];
 }
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Bounds: `waiters_max` requests wait, `pending_max` are submitted and not decided; one more is answered WEIR_ELIMIT.
  * */
-#ifndef WEIR_LOCKS_MANAGER_H
-#define WEIR_LOCKS_MANAGER_H
+#pragma once
 
 #include "base/due.h"
 #include "core/lease/waiting.h"
@@ -101,5 +100,3 @@ void weir_lock_manager_state(struct weir_lock_manager *manager, struct weir_lock
 
 /* Every request is done first (those who wait as HELD); then the engine is destroyed. NULL is allowed. */
 void weir_lock_manager_destroy(struct weir_lock_manager *manager);
-
-#endif

@@ -4,8 +4,7 @@
  * answer. All of this is the manager's thread's alone, but for what the mutex guards.
  *
  * Every ACQUIRE joins the queue of its name, where core/lease/waiting.h decides who is asked and who waits. */
-#ifndef WEIR_LOCKS_MANAGER_INSIDE_H
-#define WEIR_LOCKS_MANAGER_INSIDE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -148,5 +147,3 @@ bool weir_lock_manager_forgoes(
     const struct weir_lock_manager_request *request); /* if its client has gone, it is given back */
 void weir_lock_manager_forget(struct weir_lock_manager *manager,
                               struct weir_lock_manager_request *request); /* its client has gone */
-
-#endif

@@ -5,8 +5,7 @@
  * An engine whose store cannot be reached opens all the same where that can mend itself (postgres, etcd) and answers
  * WEIR_EDOWN until it can. A library that was not there at build time, or a module that is missing
  * (modules/module.h): WEIR_EINVAL, and the fault says so. */
-#ifndef WEIR_LOCKS_OPEN_H
-#define WEIR_LOCKS_OPEN_H
+#pragma once
 
 #include "locks/engine.h"
 
@@ -37,5 +36,3 @@ struct weir_lock_etcd_options {
 };
 int weir_lock_etcd_open(const struct weir_lock_etcd_options *options, struct weir_lock_engine **ret_engine,
                         struct weir_fault *ret_fault);
-
-#endif

@@ -3,8 +3,7 @@
  * The pace of raises: one above the clock waits for the clock's next second (core/lease/incarnation.h). No batch waits
  * for it, whoever needs the raise: what is held goes on, and what would be given a new token is put off until it is
  * due (engine.h). Thread rule: one thread for each pace. */
-#ifndef WEIR_LOCKS_PACE_H
-#define WEIR_LOCKS_PACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ bool weir_pace_may(struct weir_pace *pace, uint64_t raised, uint64_t clock_s);
 bool weir_pace_waits(const struct weir_pace *pace);
 
 uint64_t weir_pace_clock_s(void); /* this machine's */
-
-#endif

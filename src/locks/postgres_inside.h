@@ -2,8 +2,7 @@
  *
  * Inside the postgres lock engine: its state, and what its batches (postgres.c) ask of the part that knows the server
  * and the incarnation (postgres_run.c). Thread rule: one thread, but for `shown`. */
-#ifndef WEIR_LOCKS_POSTGRES_INSIDE_H
-#define WEIR_LOCKS_POSTGRES_INSIDE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -62,5 +61,3 @@ bool weir_pg_settle(struct weir_postgres *postgres, uint64_t deadline_ns);
 
 /* What is held goes on under the incarnation that the database has; before a new token is given out it is raised. */
 void weir_pg_need_raise(struct weir_postgres *postgres, const struct weir_pg_identity *identity);
-
-#endif

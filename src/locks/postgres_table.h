@@ -2,8 +2,7 @@
  *
  * Which tables the postgres lock engine uses, and whether it may. For a new connection; on failure link->fault says
  * why, for people. Thread rule: one thread. */
-#ifndef WEIR_LOCKS_POSTGRES_TABLE_H
-#define WEIR_LOCKS_POSTGRES_TABLE_H
+#pragma once
 
 #include "locks/postgres_text.h"
 #include "net/postgres_link.h"
@@ -16,5 +15,3 @@ bool weir_pg_table_find(struct weir_pg_link *link, struct weir_pg_text *text, co
 
 /* True as long as none of the tables that are there (meta, too) is of somebody who could have code of his run by us. */
 bool weir_pg_table_judge(struct weir_pg_link *link, struct weir_pg_text *text, const char *named, uint64_t deadline_ns);
-
-#endif

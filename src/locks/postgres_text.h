@@ -6,8 +6,7 @@
  * commits before it answers the last statement. So no lock of the database is ever held while the server waits for
  * weir, however long weir is stopped in the middle of sending; and one round trip does it all. Values are hexadecimal
  * bytea literals and numbers: nothing a client sends is read as SQL. */
-#ifndef WEIR_LOCKS_POSTGRES_TEXT_H
-#define WEIR_LOCKS_POSTGRES_TEXT_H
+#pragma once
 
 #include "locks/engine.h"
 
@@ -79,5 +78,3 @@ void weir_pg_batch_write(struct weir_pg_text *text, const struct weir_pg_ground 
 
 /* Fills in what was said; false: no such answer. The status is left alone. */
 bool weir_pg_answer_read(const struct pg_result *result, struct weir_lock_op *op);
-
-#endif

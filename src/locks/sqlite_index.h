@@ -4,8 +4,7 @@
  *
  * An entry whose state differs from its row is dirty: it is on the dirty list, or on the one taken off to be written.
  * Thread rule: the engine's mutex (sqlite.c). What is being written is left alone by all but the one who writes it. */
-#ifndef WEIR_LOCKS_SQLITE_INDEX_H
-#define WEIR_LOCKS_SQLITE_INDEX_H
+#pragma once
 
 #include "base/siphash.h"
 #include "core/lease/permits.h"
@@ -58,5 +57,3 @@ void weir_sqlite_index_forget(struct weir_sqlite_index *index);
 
 /* The number of `owner` for core/lease/permits.h: equal to the holder's exactly if the bytes are. */
 uint64_t weir_sqlite_entry_holder(const struct weir_sqlite_entry *entry, struct weir_slice owner);
-
-#endif

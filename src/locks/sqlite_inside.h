@@ -2,8 +2,7 @@
  *
  * Inside the sqlite engine: its state, and what its batches (sqlite.c) ask of the part that raises the incarnation
  * (sqlite_raise.c). Thread rule: the manager's thread, but for what `memory` guards (sqlite.c). */
-#ifndef WEIR_LOCKS_SQLITE_INSIDE_H
-#define WEIR_LOCKS_SQLITE_INSIDE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -38,5 +37,3 @@ int weir_sqlite_raise(struct weir_sqlite *engine, uint64_t seen);
 
 /* Once for all that ask, and for the store: to above the highest of them. */
 int weir_sqlite_raise_for(struct weir_sqlite *engine, const struct weir_lock_op *ops, size_t count);
-
-#endif

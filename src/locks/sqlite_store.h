@@ -8,8 +8,7 @@
  * anew from its memory (weir_sqlite_store_rewrite).
  *
  * Thread rule: one thread. */
-#ifndef WEIR_LOCKS_SQLITE_STORE_H
-#define WEIR_LOCKS_SQLITE_STORE_H
+#pragma once
 
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -79,5 +78,3 @@ void weir_sqlite_store_settle(struct weir_sqlite_store *store);
 int weir_sqlite_store_checkpoint(struct weir_sqlite_store *store);
 /* The same, and an empty log: a backup put in the database's place meets no changes that were made to another. */
 int weir_sqlite_store_finish(struct weir_sqlite_store *store);
-
-#endif

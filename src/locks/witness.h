@@ -3,8 +3,7 @@
  * The witness file: what the service last knew of its store (core/lease/incarnation.h), kept outside the store, one
  * text line with a checksum, replaced atomically (write, fsync, rename, fsync of the folder). Thread rule: one thread.
  * */
-#ifndef WEIR_LOCKS_WITNESS_H
-#define WEIR_LOCKS_WITNESS_H
+#pragma once
 
 #include "core/lease/incarnation.h"
 #include "weir/error.h"
@@ -12,5 +11,3 @@
 /* WEIR_ENOENT: there is none yet. WEIR_ECORRUPT: it is not ours. WEIR_EIO. */
 int weir_witness_load(const char *path, struct weir_witness *ret_witness);
 int weir_witness_save(const char *path, const struct weir_witness *witness); /* durable when 0 is returned; WEIR_EIO */
-
-#endif

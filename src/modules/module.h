@@ -7,8 +7,7 @@
  *
  * A program and a module must agree on every struct that they hand each other. They do if they were built from the same
  * headers: both carry a digest of those, and a module with another one is refused. Why so: docs/modules.md. */
-#ifndef WEIR_MODULES_MODULE_H
-#define WEIR_MODULES_MODULE_H
+#pragma once
 
 #include "locks/open.h"
 #include "sessions/servers.h"
@@ -44,5 +43,3 @@ struct weir_module {
  * WEIR_EINVAL: it cannot be used. ret_said says why as the end of a sentence: "weir-etcd.so, which is not in …". Any
  * thread. */
 int weir_module_load(const char *name, const struct weir_module **ret_module, char ret_said[WEIR_MODULE_SAID_SIZE]);
-
-#endif

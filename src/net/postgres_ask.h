@@ -5,8 +5,7 @@
  * may block: give addresses (hostaddr) where that matters.
  *
  * Thread rule: one thread at a time for a connection. */
-#ifndef WEIR_NET_POSTGRES_ASK_H
-#define WEIR_NET_POSTGRES_ASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ int weir_ask_prepared(struct pg_conn *conn, const char *name, uint64_t deadline_
 /* Prepares `text` under `name`. *ret_result as of weir_ask. */
 int weir_ask_prepare(struct pg_conn *conn, const char *name, const char *text, uint64_t deadline_ns,
                      struct pg_result **ret_result);
-
-#endif

@@ -5,8 +5,7 @@
  * where that matters.
  *
  * Thread rule: one thread. Faults are for people and never carry the password of the conninfo. */
-#ifndef WEIR_NET_POSTGRES_LINK_H
-#define WEIR_NET_POSTGRES_LINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ enum weir_pg_outcome weir_pg_link_run(struct weir_pg_link *link, const char *tex
                                       weir_pg_result_fn *take, void *context);
 
 uint64_t weir_pg_now_ns(void); /* CLOCK_MONOTONIC */
-
-#endif

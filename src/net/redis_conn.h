@@ -8,8 +8,7 @@
  * owner has said weir_redis_conn_admit, and as far as its head need not yield.
  *
  * Thread rule: the loop's thread. A call may be answered from within flush, cancel never answers. */
-#ifndef WEIR_NET_REDIS_CONN_H
-#define WEIR_NET_REDIS_CONN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -95,5 +94,3 @@ void weir_redis_conn_write(struct weir_redis_conn *conn, struct weir_redis_call 
 
 bool weir_redis_conn_idle(const struct weir_redis_conn *conn);                     /* nothing waits, nothing is sent */
 bool weir_redis_conn_stalled(const struct weir_redis_conn *conn, uint64_t now_ns); /* an answer is long overdue */
-
-#endif

@@ -5,8 +5,7 @@
  * that broke is closed by its owner and another one is opened.
  *
  * Thread rule: the loop's thread. The owner is called back only from the loop, never from within a call of its own. */
-#ifndef WEIR_NET_REDIS_LINK_H
-#define WEIR_NET_REDIS_LINK_H
+#pragma once
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
@@ -47,5 +46,3 @@ bool weir_redis_link_shakes_hands(const struct weir_redis_link *link);
 
 /* The owner hears nothing more; the memory goes in a later turn. NULL is allowed. */
 void weir_redis_link_close(struct weir_redis_link *link);
-
-#endif

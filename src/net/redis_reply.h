@@ -2,8 +2,7 @@
  *
  * Replies of a Redis server, parsed by hiredis within bounds: what a broken or hostile server sends costs at most
  * WEIR_REDIS_REPLY_MAX bytes and WEIR_REDIS_ELEMENTS_MAX elements, then an error. */
-#ifndef WEIR_NET_REDIS_REPLY_H
-#define WEIR_NET_REDIS_REPLY_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
@@ -33,5 +32,3 @@ int weir_redis_reader_next(struct weir_redis_reader *reader, redisReply **ret_re
 bool weir_redis_is_error(const redisReply *reply, const char *code); /* "-CODE …" */
 bool weir_redis_is_text(const redisReply *reply, const char *text);  /* a status or string of exactly these bytes */
 const redisReply *weir_redis_element(const redisReply *reply, size_t index, int type); /* NULL: there is none such */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The client's end of TLS 1.2 and 1.3, by OpenSSL on a non-blocking descriptor: the server's certificate must lead to a
  * trusted one and be for the name asked. */
-#ifndef WEIR_NET_REDIS_TLS_H
-#define WEIR_NET_REDIS_TLS_H
+#pragma once
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ ssize_t weir_redis_tls_send(SSL *ssl, const void *data, size_t size);
 
 /* Why the handshake failed, for people. */
 void weir_redis_tls_explain(SSL *ssl, char *text, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Counters that one thread writes and any thread reads: a plain addition, not a locked one. What is read is a value
  * that the counter had; counters read together need not be of the same instant. */
-#ifndef WEIR_OBSERVE_COUNTER_H
-#define WEIR_OBSERVE_COUNTER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ static inline uint64_t weir_counted(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
-
-#endif

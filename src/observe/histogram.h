@@ -2,8 +2,7 @@
  *
  * Durations counted in log-linear buckets: four to each power of two, from 256 ns to 17 s, so a bucket's bounds are at
  * most a quarter apart. One writer, any reader (observe/counter.h); histograms of several writers are added up. */
-#ifndef WEIR_OBSERVE_HISTOGRAM_H
-#define WEIR_OBSERVE_HISTOGRAM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -44,5 +43,3 @@ static inline void weir_histogram_add(struct weir_histogram *histogram, uint64_t
     weir_count(&histogram->counts[weir_histogram_bucket(value_ns)], count);
     weir_count(&histogram->sum_ns, value_ns * count);
 }
-
-#endif

@@ -12,8 +12,7 @@
  * dropped and counted, and the next line that goes says how many.
  *
  * Thread rule: one thread at a time. */
-#ifndef WEIR_OBSERVE_LOGGER_H
-#define WEIR_OBSERVE_LOGGER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ const char *weir_log_level_name(enum weir_log_level level); /* "error", "warn", 
 /* Writes "event: message"; wall_ns counts from 1970. `event` is a word of ours. False: the line was dropped. */
 bool weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level, const char *event,
                        const char *message);
-
-#endif

@@ -7,8 +7,7 @@
  * names are told apart; those that come later count together as "(other)".
  *
  * Thread rule: what takes a loop's number only from that loop's thread; everything else from any. */
-#ifndef WEIR_OBSERVE_METRICS_H
-#define WEIR_OBSERVE_METRICS_H
+#pragma once
 
 #include "observe/histogram.h"
 #include "weir/limiter.h"
@@ -105,5 +104,3 @@ void weir_metrics_fallbacks(struct weir_metrics *metrics, uint32_t slot, uint64_
 void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_METRICS_VERDICTS]);
 const char *weir_metrics_lack_name(enum weir_lack lack);
 void weir_metrics_lacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_LACKS]);
-
-#endif

@@ -2,11 +2,8 @@
  *
  * What Prometheus' clients say of every process, under the names that its dashboards know: processor time, memory,
  * descriptors, the start. From /proc; what cannot be read there is left out. */
-#ifndef WEIR_OBSERVE_PROCESS_H
-#define WEIR_OBSERVE_PROCESS_H
+#pragma once
 
 #include "observe/prometheus.h"
 
 void weir_process_metrics(struct weir_prometheus *out);
-
-#endif

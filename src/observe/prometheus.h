@@ -4,8 +4,7 @@
  * the bound) nothing more is written and `failed` is set.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_OBSERVE_PROMETHEUS_H
-#define WEIR_OBSERVE_PROMETHEUS_H
+#pragma once
 
 #include "observe/histogram.h"
 #include "wire/text.h"
@@ -43,5 +42,3 @@ void weir_prometheus_seconds(struct weir_prometheus *prometheus, const char *nam
 /* _bucket, _sum and _count of `count` histograms added up, in seconds. */
 void weir_prometheus_histogram(struct weir_prometheus *prometheus, const char *name, struct weir_label label,
                                const struct weir_histogram *const *histograms, size_t count);
-
-#endif

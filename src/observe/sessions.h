@@ -2,8 +2,7 @@
  *
  * What is counted of sessions over replicas, and its text for Prometheus. Labels are names of the configuration and
  * words of ours. */
-#ifndef WEIR_OBSERVE_SESSIONS_H
-#define WEIR_OBSERVE_SESSIONS_H
+#pragma once
 
 #include "observe/prometheus.h"
 
@@ -57,5 +56,3 @@ struct weir_sessions_view {
 };
 
 void weir_sessions_metrics(struct weir_prometheus *out, const struct weir_sessions_view *view);
-
-#endif

@@ -5,13 +5,10 @@
  * (wire/nodes.h). Counters end in _total. Labels are addresses and names of the configuration, and words of ours.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_OBSERVE_SHARING_H
-#define WEIR_OBSERVE_SHARING_H
+#pragma once
 
 #include "observe/prometheus.h"
 #include "wire/nodes.h"
 
 /* Nothing of what is not there (engine, gossip or locks NULL). */
 void weir_sharing_metrics(struct weir_prometheus *out, const struct weir_nodes *nodes);
-
-#endif

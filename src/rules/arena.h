@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An arena: many small allocations that live and die together. Thread rule: one user at a time. */
-#ifndef WEIR_RULES_ARENA_H
-#define WEIR_RULES_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ char *weir_arena_copy(struct weir_arena *arena, const void *data, size_t size);
 
 /* printf into the arena. */
 char *weir_arena_print(struct weir_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

@@ -6,8 +6,7 @@
  *
  * IPv4 and IPv6 are apart: ::/0 holds no IPv4 address. An IPv4-mapped IPv6 address is the IPv4 address that it maps.
  * Thread rule: pure functions; blocks may be asked from any thread once made. */
-#ifndef WEIR_RULES_BLOCK_H
-#define WEIR_RULES_BLOCK_H
+#pragma once
 
 #include "rules/globs.h"
 #include "weir/limiter.h"
@@ -57,5 +56,3 @@ void weir_blocks_init(struct weir_blocks *ret_blocks, struct weir_blocks_item *i
 
 /* Adds the ids of all that hold the value, if that is an address. WEIR_ELIMIT when there is no room for one. */
 int weir_blocks_match(const struct weir_blocks *blocks, struct weir_slice value, struct weir_globs_found *found);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a reload did to the limits, for people: which changed and how, which came and went. */
-#ifndef WEIR_RULES_CHANGES_H
-#define WEIR_RULES_CHANGES_H
+#pragma once
 
 #include "rules/config.h"
 
@@ -20,5 +19,3 @@ struct weir_changes {
  * nothing, and all of `now` is new. */
 int weir_config_changes(const struct weir_config *before, uint64_t before_wall_ns, struct weir_config *now,
                         uint64_t now_wall_ns, struct weir_changes *ret_changes);
-
-#endif

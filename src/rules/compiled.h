@@ -2,8 +2,7 @@
  *
  * The inside of struct weir_rules: what rules.c compiles, and match.c and explain.c read. Attributes, conditions and
  * entries are numbered from 1; 0 is none. */
-#ifndef WEIR_RULES_COMPILED_H
-#define WEIR_RULES_COMPILED_H
+#pragma once
 
 #include "rules/arena.h"
 #include "rules/block.h"
@@ -83,5 +82,3 @@ struct weir_rules {
     size_t entries_count;
     size_t limits_count;
 };
-
-#endif

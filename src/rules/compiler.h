@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of the compiler: conditions get their numbers (compile_conditions.c), limits their paths (compile.c). */
-#ifndef WEIR_RULES_COMPILER_H
-#define WEIR_RULES_COMPILER_H
+#pragma once
 
 #include "rules/compiled.h"
 
@@ -53,5 +52,3 @@ int weir_compile_condition(struct weir_compiler *compiler, struct weir_wanted *w
 
 /* After the last: what is looked up by attribute is put in order. */
 int weir_compile_end(struct weir_compiler *compiler);
-
-#endif

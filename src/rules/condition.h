@@ -2,8 +2,7 @@
  *
  * What one condition says of one value, by itself: for those who explain and warn. A request finds all conditions that
  * it satisfies at once (rules/match.c). Thread rule: pure functions. */
-#ifndef WEIR_RULES_CONDITION_H
-#define WEIR_RULES_CONDITION_H
+#pragma once
 
 #include "rules/config.h"
 
@@ -20,5 +19,3 @@ uint64_t weir_condition_closeness(struct weir_slice pattern, const struct weir_c
 
 /* Whether no value satisfies both, as far as can be told; where it cannot, false. */
 bool weir_conditions_conflict(const struct weir_condition *a, const struct weir_condition *b);
-
-#endif

@@ -8,8 +8,7 @@
  * Bounds: 16 MiB of text, 12 levels, 64 keys in one mapping, WEIR_LIMITS_MAX limits and overrides; more is an error.
  *
  * Thread rule: immutable once loaded. Secrets stay in memory until destroy, which wipes them. */
-#ifndef WEIR_RULES_CONFIG_H
-#define WEIR_RULES_CONFIG_H
+#pragma once
 
 #include "limits/shared_limit.h"
 #include "observe/logger.h"
@@ -435,5 +434,3 @@ void weir_config_destroy(struct weir_config *config); /* NULL is allowed */
 
 /* "FILE:LINE:COLUMN: text", or "FILE: text" where there is no place; cut to fit, always terminated. */
 void weir_config_fault_format(const struct weir_config_fault *fault, const char *file, char *buffer, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The strict schema layer: a mapping is decoded by a table of its fields; a key that is not in the table is an error
  * that lists those that are. Every fault has its place and, where there is one, the range. */
-#ifndef WEIR_RULES_DECODE_H
-#define WEIR_RULES_DECODE_H
+#pragma once
 
 #include "rules/yaml_node.h"
 
@@ -71,5 +70,3 @@ __attribute__((format(printf, 3, 4))) int weir_decode_warn(struct weir_decode *d
                                                            const char *format, ...);
 
 int weir_decode_nomem(struct weir_decode *decode);
-
-#endif

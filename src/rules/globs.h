@@ -9,8 +9,7 @@
  * tried one by one: at most WEIR_GLOBS_INNER_MAX of them.
  *
  * Thread rule: any number of readers once made. Nothing is allocated by match. */
-#ifndef WEIR_RULES_GLOBS_H
-#define WEIR_RULES_GLOBS_H
+#pragma once
 
 #include "rules/arena.h"
 #include "weir/limiter.h"
@@ -53,5 +52,3 @@ int weir_globs_init(struct weir_globs *ret_globs, struct weir_arena *arena, stru
 
 /* Adds the ids of all patterns that match. WEIR_ELIMIT when there is no room for one. */
 int weir_globs_match(const struct weir_globs *globs, struct weir_slice value, struct weir_globs_found *found);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * One element of `limits:` and its overrides, from the tree to the value. Everything about a limit that can be wrong is
  * said here, with the place of the key at fault. */
-#ifndef WEIR_RULES_LIMIT_DECODE_H
-#define WEIR_RULES_LIMIT_DECODE_H
+#pragma once
 
 #include "rules/decode.h"
 
@@ -40,5 +39,3 @@ int weir_key_needs(struct weir_decode *decode, const struct weir_yaml_node *node
 
 extern const char *const weir_mode_words[];
 extern const char *const weir_missing_words[];
-
-#endif

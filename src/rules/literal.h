@@ -3,8 +3,7 @@
  * IP addresses written as text. One address has many spellings (2001:DB8::1, 2001:db8:0::1), and ::ffff:192.0.2.1 is
  * 192.0.2.1: without one canonical form each spelling would have its own counter. Thread rule: pure functions.
  * Source: RFC 5952 for the form, RFC 4291 section 2.5.5.2 for mapped addresses. */
-#ifndef WEIR_RULES_LITERAL_H
-#define WEIR_RULES_LITERAL_H
+#pragma once
 
 #include "weir/limiter.h"
 
@@ -22,5 +21,3 @@ bool weir_literal_parse(struct weir_slice value, struct weir_literal *ret_litera
 
 /* The canonical text of the address with only the first `prefix` bits kept; returns its length. */
 size_t weir_literal_cut(const struct weir_literal *literal, unsigned prefix, char buffer[WEIR_LITERAL_TEXT_MAX]);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A hash map from (scope, bytes) to a number, filled once and then only read. Hashed with a secret, so that nobody who
  * chooses the bytes of a request can make look-ups slow. Thread rule: any number of readers once filled. */
-#ifndef WEIR_RULES_MAP_H
-#define WEIR_RULES_MAP_H
+#pragma once
 
 #include "base/siphash.h"
 #include "weir/limiter.h"
@@ -30,5 +29,3 @@ int weir_map_insert(struct weir_map *map, uint32_t scope, struct weir_slice byte
 
 /* 0 if it is not there. */
 uint32_t weir_map_find(const struct weir_map *map, uint32_t scope, struct weir_slice bytes);
-
-#endif

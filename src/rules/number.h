@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decimal digits into 64 bits: nothing else is a number, and what does not fit is WEIR_ERANGE. */
-#ifndef WEIR_RULES_NUMBER_H
-#define WEIR_RULES_NUMBER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ int weir_number_scan(const char **cursor, uint64_t *ret_value);
 
 /* All of `size` bytes, any bytes. WEIR_EINVAL, WEIR_ERANGE. */
 int weir_number_parse(const char *text, size_t size, uint64_t *ret_value);
-
-#endif

@@ -5,8 +5,7 @@
  * what the request satisfies and not on how many limits there are.
  *
  * Thread rule: any number of readers once filled. */
-#ifndef WEIR_RULES_PATHS_H
-#define WEIR_RULES_PATHS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ int weir_paths_grow(struct weir_paths *paths, uint32_t node, uint32_t condition,
 
 /* 0 if there is none. */
 uint32_t weir_paths_step(const struct weir_paths *paths, uint32_t node, uint32_t condition);
-
-#endif

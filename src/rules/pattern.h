@@ -2,8 +2,7 @@
  *
  * Patterns: bytes in which each `*` stands for any bytes, also none. There is no escape: a value with a `*` in it is
  * matched by a pattern with a `*` there. Thread rule: pure functions. */
-#ifndef WEIR_RULES_PATTERN_H
-#define WEIR_RULES_PATTERN_H
+#pragma once
 
 #include "weir/limiter.h"
 
@@ -30,5 +29,3 @@ int weir_slice_compare(struct weir_slice a, struct weir_slice b); /* as memcmp; 
 bool weir_slice_equal(struct weir_slice a, struct weir_slice b);
 bool weir_slice_starts_with(struct weir_slice text, struct weir_slice prefix);
 bool weir_slice_ends_with(struct weir_slice text, struct weir_slice suffix);
-
-#endif

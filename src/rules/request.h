@@ -2,8 +2,7 @@
  *
  * A request as the rules see it: only the attributes that some limit looks at, sorted by their number, each value in
  * its canonical form. Lives on the stack of one match. */
-#ifndef WEIR_RULES_REQUEST_H
-#define WEIR_RULES_REQUEST_H
+#pragma once
 
 #include "rules/compiled.h"
 #include "rules/literal.h"
@@ -31,5 +30,3 @@ const struct weir_request_value *weir_request_find(const struct weir_request *re
 
 /* The first attribute of the limit's key that the request lacks; 0: it has them all. */
 uint32_t weir_request_lack(const struct weir_request *request, const struct weir_compiled_limit *limit);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Nodes of different rule sets: a configuration as its file has it, with those limits in it whose newest definition
  * (limits/revisions.h) is another node's. docs/reload.md says why. */
-#ifndef WEIR_RULES_REVISE_H
-#define WEIR_RULES_REVISE_H
+#pragma once
 
 #include "limits/revisions.h"
 #include "rules/config.h"
@@ -22,5 +21,3 @@ int weir_config_revise(struct weir_config *config, struct weir_revisions *revisi
 
 /* Whether that would change nothing. */
 bool weir_config_is_newest(const struct weir_config *config, struct weir_revisions *revisions, uint64_t wall_ns);
-
-#endif

@@ -21,8 +21,7 @@
  *
  * Thread rule: create calls must not overlap each other (weir_limiter_define); everything else may be called from any
  * thread. */
-#ifndef WEIR_RULES_RULES_H
-#define WEIR_RULES_RULES_H
+#pragma once
 
 #include "observe/metrics.h"
 #include "rules/config.h"
@@ -134,5 +133,3 @@ struct weir_explanation {
  * Errors: WEIR_ELIMIT and WEIR_EDUP as match; WEIR_ENOENT. */
 int weir_rules_explain(const struct weir_rules *rules, size_t index, const struct weir_attribute *attributes,
                        size_t count, struct weir_explanation *ret_explanation, struct weir_fault *ret_fault);
-
-#endif

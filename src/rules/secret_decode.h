@@ -2,8 +2,7 @@
  *
  * Secrets in the configuration, written there or in a file of their own. They are copied into the arena, which wipes
  * them, and never into a message. */
-#ifndef WEIR_RULES_SECRET_DECODE_H
-#define WEIR_RULES_SECRET_DECODE_H
+#pragma once
 
 #include "rules/decode.h"
 
@@ -28,5 +27,3 @@ int weir_password_decode(struct weir_decode *decode, const struct weir_yaml_node
                          void *target);
 int weir_password_file_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
                               const struct weir_field *field, void *target);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The sections of the configuration other than `limits:`. Each is a reader for a field (rules/decode.h) whose target is
  * the struct weir_config; weir_server_decode's is its `server`. */
-#ifndef WEIR_RULES_SECTION_DECODE_H
-#define WEIR_RULES_SECTION_DECODE_H
+#pragma once
 
 #include "rules/decode.h"
 
@@ -30,5 +29,3 @@ int weir_cluster_decode(struct weir_decode *decode, const struct weir_yaml_node 
                         void *target);
 int weir_cluster_secret_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
                                const struct weir_field *field, void *target);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * How one limit is shared over nodes: whether its mode can keep what the limit promises, with the engine and the nodes
  * that there are, and what about it is legal and yet hardly meant. */
-#ifndef WEIR_RULES_SHARING_DECODE_H
-#define WEIR_RULES_SHARING_DECODE_H
+#pragma once
 
 #include "rules/decode.h"
 
@@ -17,5 +16,3 @@ int weir_sharing_check(struct weir_decode *decode, const struct weir_yaml_node *
 
 /* What is to be said of the sections themselves, once all limits are there. */
 int weir_sharing_warn(struct weir_decode *decode);
-
-#endif

@@ -2,12 +2,9 @@
  *
  * What in one limit is legal and yet hardly meant: a burst that lets more than a second's worth through at once, a
  * limit or an override that can never apply, a setting without effect. */
-#ifndef WEIR_RULES_WARNINGS_H
-#define WEIR_RULES_WARNINGS_H
+#pragma once
 
 #include "rules/decode.h"
 
 /* Adds the warnings and brings all that there are into the order of their place. WEIR_ENOMEM. */
 int weir_warnings_find(struct weir_decode *decode);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Bounds: WEIR_CONFIG_BYTES_MAX of text, WEIR_YAML_DEPTH_MAX levels, WEIR_YAML_KEYS_MAX keys in one mapping,
  * WEIR_YAML_NODES_MAX nodes. Thread rule: plain values. */
-#ifndef WEIR_RULES_YAML_NODE_H
-#define WEIR_RULES_YAML_NODE_H
+#pragma once
 
 #include "rules/arena.h"
 #include "rules/config.h"
@@ -45,5 +44,3 @@ const char *weir_yaml_kind_name(enum weir_yaml_kind kind);
 /* Sets the fault (NULL is allowed) and returns `error`. */
 __attribute__((format(printf, 4, 5))) int weir_config_fail(struct weir_config_fault *fault, int error,
                                                            struct weir_mark mark, const char *format, ...);
-
-#endif

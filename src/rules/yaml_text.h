@@ -2,8 +2,7 @@
  *
  * A tree as text again, in one form whatever the layout and comments it was read from. Read anew it gives the same
  * tree, all its scalars in quotes. */
-#ifndef WEIR_RULES_YAML_TEXT_H
-#define WEIR_RULES_YAML_TEXT_H
+#pragma once
 
 #include "rules/yaml_node.h"
 
@@ -12,5 +11,3 @@ int weir_yaml_text(struct weir_arena *arena, const struct weir_yaml_node *node, 
 
 /* A hash of that text: of two trees that differ only in layout and comments the same. */
 uint64_t weir_yaml_hash(const struct weir_yaml_node *node);
-
-#endif

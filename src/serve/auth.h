@@ -3,8 +3,7 @@
  * Who may call. A caller shows a token (RESP `AUTH token`, HTTP `Authorization: Bearer token`); each token has rights.
  * Where tokens are not required a caller without one has every right (weir_conn's `rights`). Immutable after it is
  * made, so any thread may ask. */
-#ifndef WEIR_SERVE_AUTH_H
-#define WEIR_SERVE_AUTH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ unsigned weir_auth_check_digest(const struct weir_auth *auth, const struct weir_
 
 /* The rights of a caller that has shown nothing. */
 unsigned weir_auth_anonymous(enum weir_auth_required required, bool loopback);
-
-#endif

@@ -3,13 +3,10 @@
  * What a server waits for before it listens. Who came before the engine can be asked would be decided by on_failure,
  * though nothing has failed; who came before the other nodes were heard, as if every gossiped key were used up. So
  * nobody comes, for as long as those who are there take to answer. */
-#ifndef WEIR_SERVE_AWAIT_H
-#define WEIR_SERVE_AWAIT_H
+#pragma once
 
 #include "serve/loop.h"
 
 /* Until the engine has answered each loop, for its connect_timeout at most, and gossip is synced, for a second at most;
  * or until the server drains. The loops have no threads yet: they, and the server's own, run here, in turn. */
 void weir_await_others(struct weir_shared *shared, uv_loop_t *server, const struct weir_setup *setup);
-
-#endif

@@ -3,8 +3,7 @@
  * The bound in force of a limit that nodes share: what its mode promises in calm, and what failures that this node saw
  * have added. They count for as long as the limit takes to fill. What only other nodes saw (their fallbacks; their
  * crashes, but with gossip) is not known here. */
-#ifndef WEIR_SERVE_BOUND_H
-#define WEIR_SERVE_BOUND_H
+#pragma once
 
 #include "rules/rules.h"
 #include "serve/loop.h"
@@ -15,5 +14,3 @@ uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *
 
 /* The largest bound of limit number `index`, be it its own or an override's: units; WEIR_NEVER: there is none. */
 uint64_t weir_bound_largest(const struct weir_loop *loop, size_t index, uint64_t now_ns, bool *ret_override);
-
-#endif

@@ -3,8 +3,7 @@
  * Bytes in a row that grow to a bound. A loop keeps a few chunks warm: a connection takes one when it has bytes to
  * keep and gives it back when it has none, so that ten thousand idle connections own no buffer at all and a busy loop
  * works in the same cached chunks. The bound over all connections together is in conn.c. */
-#ifndef WEIR_SERVE_BUFFER_H
-#define WEIR_SERVE_BUFFER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_chunk_pool *poo
 void weir_buffer_consume(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t size);
 
 void weir_buffer_release(struct weir_buffer *buffer, struct weir_chunk_pool *pool);
-
-#endif

@@ -3,8 +3,7 @@
  * The rule of a CL.THROTTLE whose counters are at the engine (cl_throttle: { engine: redis }): a token bucket whose
  * parameters came with the request. All have one name there, which no limit of a file can have, and of a key whose
  * parameters change the time at which it is full stays, as redis-cell has it. */
-#ifndef WEIR_SERVE_CELL_H
-#define WEIR_SERVE_CELL_H
+#pragma once
 
 #include "rules/config.h"
 #include "rules/rules.h"
@@ -21,5 +20,3 @@ void weir_cell_destroy(struct weir_cell *cell); /* NULL is allowed */
 
 /* WEIR_ERANGE: it is longer than WEIR_KEY_BYTES_MAX. */
 int weir_cell_key(const struct weir_config *config, struct weir_slice key, struct weir_remote_key *ret_key);
-
-#endif

@@ -3,8 +3,7 @@
  * One connection: a socket, perhaps TLS on it, bytes that have come and are not yet understood, bytes that wait for
  * the client to take them. One recv and one send per turn; at most one chunk (16 KiB) is taken from a connection per
  * turn, so that none starves the others. One loop's thread only. */
-#ifndef WEIR_SERVE_CONN_H
-#define WEIR_SERVE_CONN_H
+#pragma once
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
@@ -194,5 +193,3 @@ const struct weir_setup *weir_conn_setup(const struct weir_conn *conn);
 int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd);
 void weir_conn_go_on(struct weir_conn *conn);                       /* a connection of the ready list */
 void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns); /* closes it if it is overdue */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside a connection: between conn.c, which takes turns, and conn_socket.c, which sends and ends. */
-#ifndef WEIR_SERVE_CONN_INSIDE_H
-#define WEIR_SERVE_CONN_INSIDE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -29,5 +28,3 @@ void weir_conn_list(struct weir_conn *conn);
 /* Sends what can be sent; a connection that is finishing may end with it. */
 void weir_conn_flush(struct weir_conn *conn);
 void weir_conn_end(struct weir_conn *conn);
-
-#endif

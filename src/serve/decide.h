@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One request, from its attributes to its verdict: the way down and back that RESP and HTTP share. */
-#ifndef WEIR_SERVE_DECIDE_H
-#define WEIR_SERVE_DECIDE_H
+#pragma once
 
 #include "observe/metrics.h"
 #include "rules/rules.h"
@@ -64,5 +63,3 @@ static inline int64_t weir_told_ms(uint64_t ns)
 {
     return ns == WEIR_NEVER ? -1 : (int64_t)(ns / 1000000 + (ns % 1000000 != 0));
 }
-
-#endif

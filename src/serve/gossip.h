@@ -4,8 +4,7 @@
  * loops that serve only decide at the host.
  *
  * Thread rule: the thread of the server's loop; the host: any. */
-#ifndef WEIR_SERVE_GOSSIP_H
-#define WEIR_SERVE_GOSSIP_H
+#pragma once
 
 #include <uv.h>
 
@@ -35,5 +34,3 @@ void weir_gossip_server_limits(struct weir_gossip_server *gossip, const struct w
 /* Says no more and hears nothing. The host stays, for decisions still under way; destroy after the loop has run on. */
 void weir_gossip_server_close(struct weir_gossip_server *gossip);
 void weir_gossip_server_destroy(struct weir_gossip_server *gossip); /* NULL is allowed */
-
-#endif

@@ -4,8 +4,7 @@
  * so many a minute. From an address that has used them up a token is not looked at, right or wrong, until there is one
  * to spare again; but one that the address has shown before is, for it is no guess: a client with an old token harms
  * nobody beside it, and who is known there stays. All of this is kept in the limiter, in its bounded memory. */
-#ifndef WEIR_SERVE_GUESS_H
-#define WEIR_SERVE_GUESS_H
+#pragma once
 
 #include "serve/conn.h"
 
@@ -32,5 +31,3 @@ int weir_guesses_init(struct weir_guesses *guesses); /* WEIR_EIO: no random numb
  * be after that wait. *ret_digest is set where rights are returned. */
 unsigned weir_guess(struct weir_conn *conn, struct weir_slice token, const struct weir_time *time,
                     struct weir_auth_digest *ret_digest, uint64_t *ret_wait_ns);
-
-#endif

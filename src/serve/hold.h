@@ -12,8 +12,7 @@
  *
  * A client that goes before its turn gets its charge back only if nothing queued after it: the turns of those behind it
  * are promised already. When all behind it have gone too, it does. */
-#ifndef WEIR_SERVE_HOLD_H
-#define WEIR_SERVE_HOLD_H
+#pragma once
 
 #include "serve/decide.h"
 
@@ -56,5 +55,3 @@ void weir_hold_drop(struct weir_hold_waiter *waiter);
 
 uint32_t weir_holds_waiting(struct weir_holds *holds, uint32_t slot);
 size_t weir_holds_bytes(struct weir_holds *holds);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside `throttle: hold`: between hold.c, which decides who waits, and hold_wait.c, which lets them wait. */
-#ifndef WEIR_SERVE_HOLD_INSIDE_H
-#define WEIR_SERVE_HOLD_INSIDE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -45,5 +44,3 @@ struct weir_holds {
     struct weir_hold_waiter *gone;               /* whose clients left before their turn, which others queued behind */
     struct weir_hold_part *rows[WEIR_HOLD_ROWS]; /* their parts, by key and ticket */
 };
-
-#endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * HTTP/1.1 on the frame: checks, locks, sessions, and what operators look at. docs/http.md says what each path does. */
-#ifndef WEIR_SERVE_HTTP_H
-#define WEIR_SERVE_HTTP_H
+#pragma once
 
 #include "serve/protocol.h"
 
 extern const struct weir_protocol weir_http_protocol;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the HTTP handlers share: a connection's session, a loop's working memory, and the call of one request. */
-#ifndef WEIR_SERVE_HTTP_CALL_H
-#define WEIR_SERVE_HTTP_CALL_H
+#pragma once
 
 #include "serve/conn.h"
 #include "serve/decide.h"
@@ -128,5 +127,3 @@ void weir_http_sessions_drop(struct weir_http_session *session); /* the connecti
 /* /v1/permits/{id}/release and /renew: whether the path is one of them. */
 bool weir_http_permits_path(const struct weir_http_call *call);
 void weir_http_permits(struct weir_http_call *call);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Listening sockets, one for each loop, on one address. The kernel spreads connections over them. */
-#ifndef WEIR_SERVE_LISTEN_H
-#define WEIR_SERVE_LISTEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ int weir_listen_open(const struct weir_address *address, size_t count, int *ret_
 /* Removes the file of a Unix socket, once, unless it is another's by now: of a server that listens there since. Nobody
  * new comes in then; best done before the sockets are closed, so that nobody takes the file for one left over. */
 void weir_listen_remove(const struct weir_address *address, struct weir_listening *listening);
-
-#endif

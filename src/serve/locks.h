@@ -7,8 +7,7 @@
  * comes all the same is given back, by the rule of weir_lock_manager_untold.
  *
  * Thread rule: an ask is of one loop's thread; the service and its state are of any. */
-#ifndef WEIR_SERVE_LOCKS_H
-#define WEIR_SERVE_LOCKS_H
+#pragma once
 
 #include "locks/engine.h"
 
@@ -84,5 +83,3 @@ static inline uint64_t weir_remaining_told_ms(uint64_t remaining_ns)
 #define WEIR_LOCKS_UNANSWERED "the store of the locks did not answer in time"
 #define WEIR_LOCKS_SEEN "is no incarnation of these locks; more than a day above the clock it needs the right reset"
 #define WEIR_LOCKS_UNKNOWN "unknown: the store did not answer; it may have been granted. Ask again with the same owner"
-
-#endif

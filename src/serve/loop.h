@@ -2,8 +2,7 @@
  *
  * One event loop, its listeners and its connections, on a thread of its own. Loops share the limiter and the setup and
  * nothing else. */
-#ifndef WEIR_SERVE_LOOP_H
-#define WEIR_SERVE_LOOP_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -161,5 +160,3 @@ void weir_loop_conn_closed(struct weir_loop *loop);
 void weir_loop_request_ended(struct weir_loop *loop);
 void weir_loop_shared_closed(
     struct weir_loop *loop); /* what was shared with other nodes is settled: the loop may end */
-
-#endif

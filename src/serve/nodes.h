@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What operators see of sharing and locks, put together from all loops: for GET /v1/nodes and for /metrics. */
-#ifndef WEIR_SERVE_NODES_H
-#define WEIR_SERVE_NODES_H
+#pragma once
 
 #include "serve/loop.h"
 #include "wire/nodes.h"
@@ -16,5 +15,3 @@ int weir_nodes_view_create(const struct weir_shared *shared, const struct weir_c
                            struct weir_nodes_view **ret_view);
 const struct weir_nodes *weir_nodes_view_of(const struct weir_nodes_view *view);
 void weir_nodes_view_destroy(struct weir_nodes_view *view); /* NULL is allowed */
-
-#endif

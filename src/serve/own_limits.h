@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What this node's file says of limits that have revisions (limits/revisor.h). Thread rule: the server's thread. */
-#ifndef WEIR_SERVE_OWN_LIMITS_H
-#define WEIR_SERVE_OWN_LIMITS_H
+#pragma once
 
 #include "limits/revisor.h"
 #include "rules/config.h"
@@ -13,5 +12,3 @@ void weir_own_limits_deinit(struct weir_revisor *revisor);
 
 /* The limits of a file that was reloaded, which may be the newest now. Without memory for it those before count. */
 void weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_config *config);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Permits of concurrency limits: what a verdict shows of one, and giving it back or renewing it by that. */
-#ifndef WEIR_SERVE_PERMIT_H
-#define WEIR_SERVE_PERMIT_H
+#pragma once
 
 #include "serve/decide.h"
 #include "wire/permit.h"
@@ -35,5 +34,3 @@ static inline int64_t weir_permit_told_ms(uint64_t ns)
 {
     return (int64_t)(ns / 1000000);
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What a protocol (RESP, HTTP) implements to be served. The frame owns sockets, TLS, buffers, bounds and timeouts; the
  * protocol owns what the bytes mean. All calls for one connection come from the one thread of its loop. */
-#ifndef WEIR_SERVE_PROTOCOL_H
-#define WEIR_SERVE_PROTOCOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ struct weir_protocol {
     /* The connection is about to go, also when a request of it is on hold. weir_conn_write does nothing by now. */
     void (*on_close)(struct weir_conn *conn);
 };
-
-#endif

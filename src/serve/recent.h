@@ -3,8 +3,7 @@
  * What the last request of a loop met: a hot key is asked for again and again in the same words, and those need not be
  * matched and hashed again. Requests of up to WEIR_RECENT_BYTES that meet one limit, and of which up to
  * WEIR_RECENT_LACKS miss an attribute. One loop's thread. */
-#ifndef WEIR_SERVE_RECENT_H
-#define WEIR_SERVE_RECENT_H
+#pragma once
 
 #include "rules/rules.h"
 
@@ -32,5 +31,3 @@ bool weir_recent_match(const struct weir_recent *recent, uint64_t setup_number, 
 /* Remembers what a request met, or, where it is too long or met more than one limit, nothing. */
 void weir_recent_remember(struct weir_recent *recent, uint64_t setup_number, const struct weir_attribute *attributes,
                           size_t count, uint64_t cost, const struct weir_match *match);
-
-#endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The commands that Redis clients may send: docs/resp.md lists them. */
-#ifndef WEIR_SERVE_RESP_H
-#define WEIR_SERVE_RESP_H
+#pragma once
 
 #include "serve/protocol.h"
 
 extern const struct weir_protocol weir_resp_protocol;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the RESP commands share: a connection's session, a loop's working memory, and the call of one command. */
-#ifndef WEIR_SERVE_RESP_CALL_H
-#define WEIR_SERVE_RESP_CALL_H
+#pragma once
 
 #include "serve/conn.h"
 #include "serve/decide.h"
@@ -191,5 +190,3 @@ void weir_resp_queue_fail(struct weir_resp_session *session);
 void weir_resp_queue_reset(struct weir_resp_session *session);
 bool weir_resp_exec_go_on(const struct weir_resp_call *call); /* false: a command of EXEC is not to be run yet */
 void weir_resp_exec_drop(struct weir_resp_session *session);
-
-#endif

@@ -3,8 +3,7 @@
  * The whole server: its loops, and the thread that looks after them. That thread is the caller's: it takes signals
  * (SIGHUP reloads; SIGTERM and SIGINT drain, a second one hurries), keeps the limiter's background work going and ends
  * when the last loop has drained. What changes meanwhile is told on standard error, a line each (serve/watch.h). */
-#ifndef WEIR_SERVE_SERVER_H
-#define WEIR_SERVE_SERVER_H
+#pragma once
 
 #include "serve/loop.h"
 #include "serve/protocol.h"
@@ -52,5 +51,3 @@ size_t weir_server_connections_max(const struct weir_server *server);
 int weir_server_run(struct weir_server *server);
 
 void weir_server_destroy(struct weir_server *server); /* NULL is allowed */
-
-#endif

@@ -7,8 +7,7 @@
  * A standby is chosen only while a receiver runs there: else its check could not say ok, and it is good for stale only.
  *
  * Pure; about a microsecond, and a few more for the text of the check. Thread rule: plain values. */
-#ifndef WEIR_SERVE_SESSION_DECIDE_H
-#define WEIR_SERVE_SESSION_DECIDE_H
+#pragma once
 
 #include "sessions/check_text.h"
 #include "sessions/servers.h"
@@ -88,5 +87,3 @@ uint64_t weir_session_system(const struct weir_snapshot *snapshot);
 
 /* Number `index` has answered a question that was sent after `since_ns`. */
 bool weir_session_fresh(const struct weir_snapshot *snapshot, unsigned index, uint64_t since_ns);
-
-#endif

@@ -10,8 +10,7 @@
  * Bound: `waiters_max` asks at a time are answered later.
  *
  * Thread rule: an ask is of one loop's thread; the service, its view and its servers are of any. */
-#ifndef WEIR_SERVE_SESSIONS_H
-#define WEIR_SERVE_SESSIONS_H
+#pragma once
 
 #include "observe/sessions.h"
 #include "rules/config.h"
@@ -70,5 +69,3 @@ void weir_session_ask_abandon(struct weir_session_ask *ask);
 #define WEIR_SESSIONS_ABSENT_TEXT                                                                                      \
     "there are no sessions here: configure sessions: { servers: [ { name: a, url: \"host=…\" } ] }"
 #define WEIR_SESSIONS_FULL_TEXT "too many questions about sessions wait: try again"
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What sessions.c (asks, threads) and sessions_work.c (what an ask does) share. */
-#ifndef WEIR_SERVE_SESSIONS_INSIDE_H
-#define WEIR_SERVE_SESSIONS_INSIDE_H
+#pragma once
 
 #include <pthread.h>
 #include <uv.h>
@@ -104,5 +103,3 @@ void weir_session_work_count(struct weir_session_ask *ask);
 /* For sessions/users.h: what the primary shows now. context: the service. */
 int weir_session_newest(void *context, uint64_t deadline_ns, struct weir_session_token *ret_token,
                         uint64_t *ret_changes);
-
-#endif

@@ -3,8 +3,7 @@
  * Everything that a reload replaces, as one immutable thing: a loop holds one pointer to it and moves to the next one
  * between two turns, so no request ever sees half of a reload. The old one is destroyed when every loop has moved on.
  */
-#ifndef WEIR_SERVE_SETUP_H
-#define WEIR_SERVE_SETUP_H
+#pragma once
 
 #include <openssl/ssl.h>
 
@@ -32,5 +31,3 @@ struct weir_setup {
 int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, struct weir_setup **ret_setup,
                       struct weir_config_fault *ret_fault);
 void weir_setup_destroy(struct weir_setup *setup); /* NULL is allowed */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Requests that meet limits shared with other nodes: what limits/transaction.h needs of a loop, and what it says of
  * them. One loop's thread only. */
-#ifndef WEIR_SERVE_SHARED_H
-#define WEIR_SERVE_SHARED_H
+#pragma once
 
 #include "limits/transaction.h"
 #include "serve/decide.h"
@@ -26,5 +25,3 @@ int weir_shared_forget(struct weir_loop *loop, const struct weir_match *match, c
 
 /* What came of one that was pending, when it says so. An error as weir_limiter_decide. */
 int weir_shared_outcome(const struct weir_transaction *transaction, struct weir_outcome *ret_outcome);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What one loop has for limits that nodes share: its connection to the engine, its host of leased and batched keys, and
  * the requests under way. Without an engine in the configuration there is none of it. */
-#ifndef WEIR_SERVE_SHARER_H
-#define WEIR_SERVE_SHARER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -67,5 +66,3 @@ uint64_t weir_sharer_unconfirmed(const struct weir_shared *shared);
 
 /* From any thread. False: there is no engine. */
 bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture);
-
-#endif

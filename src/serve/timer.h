@@ -2,8 +2,7 @@
  *
  * Timers of one loop, due at a nanosecond: a heap under one timerfd, because libuv's timers count milliseconds
  * and a held request must not go early. One loop's thread only. */
-#ifndef WEIR_SERVE_TIMER_H
-#define WEIR_SERVE_TIMER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void weir_timers_deinit(struct weir_timers *timers); /* after the loop has close
 /* Starts or moves a timer. WEIR_ENOMEM changes nothing. */
 int weir_timer_start(struct weir_timers *timers, struct weir_timer *timer, uint64_t due_ns);
 void weir_timer_stop(struct weir_timers *timers, struct weir_timer *timer); /* one that does not wait is fine */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * TLS 1.2 and 1.3 under both protocols, by OpenSSL on the connection's own non-blocking descriptor. */
-#ifndef WEIR_SERVE_TLS_H
-#define WEIR_SERVE_TLS_H
+#pragma once
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ ssize_t weir_tls_send(SSL *ssl, const void *data, size_t size);
 
 /* Says that nothing more will come from us. */
 void weir_tls_shutdown(SSL *ssl);
-
-#endif

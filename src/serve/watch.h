@@ -11,8 +11,7 @@
  * was not told then is told later, if it still stands. Subjects above WEIR_WATCH_SUBJECTS_MAX share one for each kind.
  *
  * Thread rule: one thread. */
-#ifndef WEIR_SERVE_WATCH_H
-#define WEIR_SERVE_WATCH_H
+#pragma once
 
 #include "observe/logger.h"
 
@@ -52,5 +51,3 @@ void weir_watch_event(struct weir_watch *watch, struct weir_subject subject, uin
 /* KIND_begun: the text; and a minute after the last, KIND_over: how many there were meanwhile. */
 void weir_watch_condition(struct weir_watch *watch, struct weir_subject subject, uint64_t total,
                           enum weir_log_level level, const char *text);
-
-#endif

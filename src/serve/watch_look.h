@@ -2,8 +2,7 @@
  *
  * One look at all of a server, for the log: the engine and its servers, fallbacks, the other nodes, the store of locks,
  * the servers of sessions, the table. */
-#ifndef WEIR_SERVE_WATCH_LOOK_H
-#define WEIR_SERVE_WATCH_LOOK_H
+#pragma once
 
 #include "serve/loop.h"
 #include "serve/watch.h"
@@ -12,5 +11,3 @@
 
 /* Tells the watch what there is now. The server's own thread, while `setup` is in force. */
 void weir_watch_server(struct weir_watch *watch, const struct weir_shared *shared, const struct weir_setup *setup);
-
-#endif

@@ -7,8 +7,7 @@
  * The table is used only where nobody can make it run something as this role: an ordinary table without triggers, rules
  * and policies, that belongs, as its schema does, to this role or a superuser. A row that a dump, a copy or somebody's
  * INSERT brought is none: a row of ours names the transaction that wrote it, and PostgreSQL says which did. */
-#ifndef WEIR_SESSIONS_BRANCH_TABLE_H
-#define WEIR_SESSIONS_BRANCH_TABLE_H
+#pragma once
 
 #include "core/session/branches.h"
 #include "core/session/place.h"
@@ -23,5 +22,3 @@
 int weir_branch_table_look(struct pg_conn *conn, const char *table, const struct weir_shown *shown,
                            uint64_t deadline_ns, struct weir_branches *ret_branches,
                            char ret_fault[WEIR_ASK_TEXT_SIZE]);
-
-#endif

@@ -10,8 +10,7 @@
  * timeline whose history was not known when the text was made, several places of one system.
  *
  * Nothing but numbers goes into it. Source: docs/reads.md on what of PostgreSQL this rests. Thread rule: pure. */
-#ifndef WEIR_SESSIONS_CHECK_TEXT_H
-#define WEIR_SESSIONS_CHECK_TEXT_H
+#pragma once
 
 #include "core/session/token.h"
 
@@ -30,5 +29,3 @@ struct weir_check_wish {
 
 /* text: WEIR_CHECK_TEXT_MAX bytes, terminated. Returns its length. */
 size_t weir_check_text(const struct weir_check_wish *wish, char *text);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Thread rule: one thread at a time. Nothing here waits beyond its deadline (CLOCK_MONOTONIC), except libpq's look-up
  * of a host's name. */
-#ifndef WEIR_SESSIONS_LINK_H
-#define WEIR_SESSIONS_LINK_H
+#pragma once
 
 #include "sessions/shown.h"
 #include "weir/session.h"
@@ -54,5 +53,3 @@ int weir_link_query(struct weir_link *link, const struct weir_query *query, bool
 
 /* The one value of a query, a bigint. WEIR_EIO, WEIR_EBUSY as weir_shown_ask; WEIR_EPROTO: it is no such query. */
 int weir_link_number(struct weir_link *link, const char *query, uint64_t deadline_ns, uint64_t *ret_number);
-
-#endif

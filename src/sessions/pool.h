@@ -8,8 +8,7 @@
  * make them in the conninfo.
  *
  * Thread rule: any thread; a link is its borrower's. */
-#ifndef WEIR_SESSIONS_POOL_H
-#define WEIR_SESSIONS_POOL_H
+#pragma once
 
 #include "sessions/link.h"
 
@@ -33,5 +32,3 @@ void weir_pool_drop(struct weir_pool *pool, struct weir_link *link);
 
 /* The server is not one of ours any more: idle connections are closed, lent ones when they come back. */
 void weir_pool_forget(struct weir_pool *pool, uint64_t server);
-
-#endif

@@ -9,8 +9,7 @@
  * primary does not (freeze_ms).
  *
  * Thread rule: any thread. Readers look at snapshots, which do not change. */
-#ifndef WEIR_SESSIONS_SERVERS_H
-#define WEIR_SESSIONS_SERVERS_H
+#pragma once
 
 #include "core/session/route.h"
 
@@ -76,5 +75,3 @@ int weir_servers_ask(struct weir_servers *servers, uint64_t id, uint64_t deadlin
 
 /* A history or a run that a connection of somebody else's saw. */
 void weir_servers_tell(struct weir_servers *servers, const struct weir_shown *shown);
-
-#endif

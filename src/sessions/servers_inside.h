@@ -7,8 +7,7 @@
  * again whether the room is still the current one; a writer takes a room that is not current and has no readers. Both
  * are sequentially consistent: if the writer saw no reader, the reader sees that the room is not current any more (or
  * current again, with the new snapshot complete). Rooms are freed when all is closed. */
-#ifndef WEIR_SESSIONS_SERVERS_INSIDE_H
-#define WEIR_SESSIONS_SERVERS_INSIDE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -111,5 +110,3 @@ void *weir_poller_main(void *argument);
 int weir_poller_ask(struct weir_poller *poller, const struct weir_known *known, bool waited,
                     struct weir_poll_result *ret_answer, char ret_fault[WEIR_ASK_TEXT_SIZE]);
 void weir_poller_drop(struct weir_poller *poller);
-
-#endif

@@ -5,8 +5,7 @@
  * All that a session has seen is: its token, and what the connections in its pins showed since their places were
  * taken (`used`), and what was seen on connections that broke before that (`gaps`). A read goes to a connection that is
  * known to show all of it: the part that it showed itself it goes on showing. */
-#ifndef WEIR_SESSIONS_INSIDE_H
-#define WEIR_SESSIONS_INSIDE_H
+#pragma once
 
 #include "sessions/pool.h"
 #include "sessions/servers.h"
@@ -171,5 +170,3 @@ struct weir_route_request weir_call_request(const struct weir_call *call, bool w
 int weir_session_find(struct weir_call *call, bool write, struct weir_route *ret_route);
 
 int weir_session_lost(struct weir_call *call, const char *server); /* WEIR_ECUTOFF */
-
-#endif

@@ -11,8 +11,7 @@
  * is in the log and perhaps already at a standby (with synchronous replication: until the standby has confirmed). So a
  * place that was seen at a standby is provably shown by the primary only once every transaction that was running at
  * some moment after that is gone, or idle in transaction and therefore not committing: `settled`. */
-#ifndef WEIR_SESSIONS_SHOWN_H
-#define WEIR_SESSIONS_SHOWN_H
+#pragma once
 
 #include "core/session/place.h"
 
@@ -77,5 +76,3 @@ void weir_settling_end(struct weir_settling *settling);
 #define WEIR_SHOWN_TEXT_MAX 256
 const char *weir_shown_statement(void);
 int weir_shown_parse(const char *text, size_t size, struct weir_shown *ret);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a PostgreSQL server is asked to show, as text, and what it answers, as text: shown.c asks. Pure. */
-#ifndef WEIR_SESSIONS_SHOWN_TEXT_H
-#define WEIR_SESSIONS_SHOWN_TEXT_H
+#pragma once
 
 #include "sessions/shown.h"
 
@@ -27,5 +26,3 @@ bool weir_shown_read_position(const char *text, uint64_t *ret_position);
 /* WEIR_EPROTO: no server says so. */
 int weir_shown_read(const char *const *columns, const struct weir_shown_fixed *fixed, struct weir_shown *ret);
 int weir_shown_read_fixed(const char *const *columns, struct weir_shown_fixed *fixed);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * HMAC-SHA-256 for session tokens, by libcrypto; the keys are prepared once. Any thread may sign. */
-#ifndef WEIR_SESSIONS_SIGNER_H
-#define WEIR_SESSIONS_SIGNER_H
+#pragma once
 
 #include "core/session/token.h"
 
@@ -13,5 +12,3 @@ int weir_signer_create(const struct weir_session_key *keys, unsigned count, stru
                        struct weir_fault *ret_fault);
 void weir_signer_destroy(struct weir_signer *signer); /* wipes the keys; NULL is allowed */
 const struct weir_session_signer *weir_signer_of(const struct weir_signer *signer);
-
-#endif

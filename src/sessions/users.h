@@ -28,8 +28,7 @@
  * bring against what the primary shows before they are added.
  *
  * Calls block (redis, postgres; memory while the floor is asked for): up to timeout_ns each. Any thread. */
-#ifndef WEIR_SESSIONS_USERS_H
-#define WEIR_SESSIONS_USERS_H
+#pragma once
 
 #include "core/session/token.h"
 
@@ -87,5 +86,3 @@ struct weir_users_stats {
     char fault[160];    /* redis, postgres: what was wrong last, for people; without secrets */
 };
 void weir_users_stats(struct weir_users *users, struct weir_users_stats *ret_stats);
-
-#endif

@@ -17,8 +17,7 @@
  * carry them on into the next: these owe them, and are shown them when they are asked for.
  *
  * Times are of CLOCK_MONOTONIC. Any thread. */
-#ifndef WEIR_SESSIONS_USERS_FLOOR_H
-#define WEIR_SESSIONS_USERS_FLOOR_H
+#pragma once
 
 #include <pthread.h>
 
@@ -72,5 +71,3 @@ void weir_users_floor_keep(struct weir_users_floor *floor, const struct weir_ses
 void weir_users_floor_tend(struct weir_users_floor *floor, uint64_t before_ns, uint64_t deadline_ns);
 
 uint64_t weir_users_now_ns(void); /* CLOCK_MONOTONIC */
-
-#endif

@@ -9,8 +9,7 @@
  *     users_value.c    the value that stands there
  *     users_redis.c    commands; users_redis_link.c: one connection
  *     users_postgres.c statements */
-#ifndef WEIR_SESSIONS_USERS_INSIDE_H
-#define WEIR_SESSIONS_USERS_INSIDE_H
+#pragma once
 
 #include "sessions/users_floor.h"
 
@@ -53,5 +52,3 @@ void weir_users_deinit(struct weir_users *users);
 
 /* Is each place of `part` one of `whole`, and nothing else newer? Then nothing was added to it since it was `whole`. */
 bool weir_users_within(const struct weir_session_token *part, const struct weir_session_token *whole);
-
-#endif

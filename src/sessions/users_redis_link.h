@@ -4,8 +4,7 @@
  * (CLOCK_MONOTONIC). Looking up a host's name is the resolver's and may block: give addresses where that matters.
  *
  * Thread rule: one thread. Faults are for people and never carry the password. */
-#ifndef WEIR_SESSIONS_USERS_REDIS_LINK_H
-#define WEIR_SESSIONS_USERS_REDIS_LINK_H
+#pragma once
 
 #include "net/redis_reply.h"
 #include "sessions/users_redis_url.h"
@@ -35,5 +34,3 @@ bool weir_users_redis_link_open(struct weir_users_redis_link *link, uint64_t dea
 /* One command and its reply (freeReplyObject). False: it broke or was late, and is closed; see fault. */
 bool weir_users_redis_link_ask(struct weir_users_redis_link *link, int argc, const char *const *argv,
                                const size_t *sizes, uint64_t deadline_ns, redisReply **ret_reply);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * redis:// URLs of the users' store. No I/O. */
-#ifndef WEIR_SESSIONS_USERS_REDIS_URL_H
-#define WEIR_SESSIONS_USERS_REDIS_URL_H
+#pragma once
 
 #define WEIR_USERS_REDIS_HOSTS_MAX 8
 #define WEIR_USERS_REDIS_HOST_MAX 127
@@ -23,5 +22,3 @@ struct weir_users_redis_url {
 /* redis://[user[:password]@]host[:port][,host[:port]…][/database], [::1] for IPv6, %XX in user and
  * password. WEIR_EINVAL: it is not one; *ret_why says what is wrong, and shows nothing of it. */
 int weir_users_redis_url_read(const char *text, struct weir_users_redis_url *ret_url, const char **ret_why);
-
-#endif

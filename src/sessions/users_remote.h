@@ -6,8 +6,7 @@
  * When may a user be missing who was added in this epoch? When its ttl is over. So a floor is good that was asked for
  * after this process first saw the epoch, and that is younger than the ttl, with room for clocks. Is the server's clock
  * seen to jump, or does the server say that it threw values out before their time, then a new one is needed. */
-#ifndef WEIR_SESSIONS_USERS_REMOTE_H
-#define WEIR_SESSIONS_USERS_REMOTE_H
+#pragma once
 
 #include "sessions/users_inside.h"
 #include "sessions/users_value.h"
@@ -73,5 +72,3 @@ void weir_users_remote_fault(struct weir_users_remote *remote, const char *forma
 
 /* A new epoch's name. */
 void weir_users_epoch_make(char ret_epoch[WEIR_USERS_EPOCH_SIZE + 1]);
-
-#endif

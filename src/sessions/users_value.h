@@ -3,8 +3,7 @@
  * What stands under a user's name in redis and postgres: "1 EPOCH TOKEN": a version, the epoch that it was written in
  * (16 hexadecimal digits), and the token as unsigned text. Or "0 MARK", with 16 digits that are never used again: here
  * something was found that is not ours, and nothing is known of the user. No I/O. */
-#ifndef WEIR_SESSIONS_USERS_VALUE_H
-#define WEIR_SESSIONS_USERS_VALUE_H
+#pragma once
 
 #include "core/session/token.h"
 
@@ -25,5 +24,3 @@ int weir_users_value_read(const char *value, size_t size, char ret_epoch[WEIR_US
 /* "0 MARK". */
 #define WEIR_USERS_MARK_SIZE (2 + WEIR_USERS_EPOCH_SIZE)
 bool weir_users_value_is_mark(const char *value, size_t size);
-
-#endif

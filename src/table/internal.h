@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Between the files of table/ only. */
-#ifndef WEIR_TABLE_INTERNAL_H
-#define WEIR_TABLE_INTERNAL_H
+#pragma once
 
 #include "table/table.h"
 
@@ -124,5 +123,3 @@ enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shard
 
 /* Splits up to `splits` lines. Without a shard's lock held. Returns how many were. */
 unsigned weir_table_grow(struct weir_table *table, unsigned splits, uint64_t now_ns);
-
-#endif

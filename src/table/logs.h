@@ -3,8 +3,7 @@
  * Side storage of sliding logs: rings of 8 to 65,536 times, in a bounded piece of memory. A buddy allocator (Knuth, The
  * Art of Computer Programming, vol. 1, 2.5): rings are powers of two, neighbours of equal size join again when both are
  * free. Thread rule: any thread; one mutex. Pages are touched as rings are taken. */
-#ifndef WEIR_TABLE_LOGS_H
-#define WEIR_TABLE_LOGS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -67,5 +66,3 @@ void weir_logs_check(struct weir_logs *logs);
 /* Bytes taken now. */
 uint64_t weir_logs_used(struct weir_logs *logs);
 uint64_t weir_logs_kept(struct weir_logs *logs); /* of those: in kept rings */
-
-#endif

@@ -10,8 +10,7 @@
  * even place of its line and a continuation in the next: 63 bits in the tag and 64 in the word, which belong to whoever
  * holds the main slot's lock. Together with the 12 bits of the line's number that the hash also decides, 62 bits of a
  * keyed hash tell keys apart: among 10 million keys two share a counter with probability 1e-5. */
-#ifndef WEIR_TABLE_SLOT_H
-#define WEIR_TABLE_SLOT_H
+#pragma once
 
 #include <sched.h>
 #include <stdbool.h>
@@ -156,5 +155,3 @@ static inline void weir_relax(unsigned *spins)
         __builtin_ia32_pause();
 #endif
 }
-
-#endif

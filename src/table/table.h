@@ -23,8 +23,7 @@
  *
  * Time: slots compare with `now` only within WEIR_TABLE_BACK_NS and WEIR_TABLE_AHEAD_NS of the table's base, which
  * weir_table_walk moves along; outside, weir_table_rebase must run first. */
-#ifndef WEIR_TABLE_TABLE_H
-#define WEIR_TABLE_TABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -347,5 +346,3 @@ void weir_table_prefault(struct weir_table *table);
  * every continuation behind its entry, the counts those of what stands there, all locks open. Nobody else may use the
  * table meanwhile. weir_table_deinit calls it in debug builds. */
 void weir_table_check(const struct weir_table *table);
-
-#endif

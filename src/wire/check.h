@@ -7,8 +7,7 @@
  * null has none: refused.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_CHECK_H
-#define WEIR_WIRE_CHECK_H
+#pragma once
 
 #include "weir/error.h"
 #include "wire/ratelimit.h"
@@ -47,5 +46,3 @@ size_t weir_check_answer_max(const struct weir_answer *answer);
  * added to the bound. */
 void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *sharing, uint64_t overshoot_added);
 size_t weir_told_sharing_max(const struct weir_told_sharing *sharing);
-
-#endif

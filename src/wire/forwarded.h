@@ -8,8 +8,7 @@
  * docs/http.md has the table.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_FORWARDED_H
-#define WEIR_WIRE_FORWARDED_H
+#pragma once
 
 #include "wire/http.h"
 #include "wire/path.h"
@@ -52,5 +51,3 @@ struct weir_forwarded {
 /* False: it is none, see the refusal, whose text is one of ours that stays: nothing of the request is in it. */
 bool weir_forwarded_read(const struct weir_http_request *request, const struct weir_forwarded_options *options,
                          struct weir_forwarded *ret_forwarded, struct weir_http_refusal *ret_refusal);
-
-#endif

@@ -15,8 +15,7 @@
  * replayed, or sent on to another node, is recognised (weir_gossip_hear). Contents are not secret.
  *
  * Thread rule: values only. Bounds: WEIR_GOSSIP_DATAGRAM_MAX bytes. */
-#ifndef WEIR_WIRE_GOSSIP_H
-#define WEIR_WIRE_GOSSIP_H
+#pragma once
 
 #include "core/share/gossip.h"
 
@@ -63,5 +62,3 @@ int weir_gossip_read(struct weir_gossip_reader *reader, const void *datagram, si
                      struct weir_gossip_probe *ret_probe);
 /* 1: a word; 0: there are no more; WEIR_EPROTO. */
 int weir_gossip_read_word(struct weir_gossip_reader *reader, struct weir_gossip_word *ret_word);
-
-#endif

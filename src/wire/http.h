@@ -11,8 +11,7 @@
  *
  * Thread rule: one thread at a time for each object.
  * Sources: RFC 9112 (HTTP/1.1), RFC 9110 (semantics). */
-#ifndef WEIR_WIRE_HTTP_H
-#define WEIR_WIRE_HTTP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -124,5 +123,3 @@ void weir_http_chunked_destroy(struct weir_http_chunked *chunked);
 enum weir_http_event weir_http_chunked_go_on(struct weir_http_chunked *chunked, const uint8_t *data, size_t size,
                                              struct weir_slice *ret_body, size_t *ret_size,
                                              struct weir_http_refusal *ret_refusal);
-
-#endif

@@ -3,8 +3,7 @@
  * HTTP/1.1 answers: the head, as text. A verdict must not be cached (RFC 6585 section 4), so no answer is.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_HTTP_ANSWER_H
-#define WEIR_WIRE_HTTP_ANSWER_H
+#pragma once
 
 #include "wire/text.h"
 
@@ -62,5 +61,3 @@ const char *weir_http_reason(int status);
  * beside 6 times the length of `detail`. */
 #define WEIR_HTTP_PROBLEM_MAX 160
 void weir_http_problem(struct weir_text *text, int status, const char *detail);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What the bodies of requests have in common: JSON (RFC 8259) by jansson, and faults that name a member.
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_JSON_H
-#define WEIR_WIRE_JSON_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ json_t *weir_json_parse(const void *data, size_t size, int *ret_error, struct we
 /* Sets the fault (NULL is allowed) and returns `error`. An empty name is shown as "". */
 __attribute__((format(printf, 4, 5))) int weir_json_fail(struct weir_fault *fault, int error, const char *member,
                                                          const char *format, ...);
-
-#endif

@@ -3,8 +3,7 @@
  * What is in force on a node: the body of GET /v1/limits (docs/http.md). One value, filled by the server.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_LIMITS_H
-#define WEIR_WIRE_LIMITS_H
+#pragma once
 
 #include "wire/ratelimit.h"
 #include "wire/text.h"
@@ -52,5 +51,3 @@ void weir_limits_end(struct weir_text *text);
 /* The checksum as it is shown: 16 hexadecimal digits and a NUL. */
 #define WEIR_LIMITS_CHECKSUM_SIZE 17
 void weir_limits_checksum(uint64_t checksum, char ret_text[WEIR_LIMITS_CHECKSUM_SIZE]);
-
-#endif

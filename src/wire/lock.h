@@ -7,8 +7,7 @@
  * the same: "holder" or "holder_base64", "name" or "name_base64". Unknown and duplicate members are refused.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_LOCK_H
-#define WEIR_WIRE_LOCK_H
+#pragma once
 
 #include "weir/error.h"
 #include "weir/lock.h"
@@ -77,5 +76,3 @@ struct weir_lock_shown {
     size_t waiters;
 };
 void weir_lock_json_shown(struct weir_text *text, const struct weir_lock_shown *shown);
-
-#endif

@@ -6,8 +6,7 @@
  * observe/sharing.h as metrics: the two never disagree about what there is.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_NODES_H
-#define WEIR_WIRE_NODES_H
+#pragma once
 
 #include "core/breaker/breaker.h"
 #include "wire/text.h"
@@ -140,5 +139,3 @@ enum weir_breaker_state weir_nodes_breaker(const struct weir_nodes_server *serve
 /* The body of GET /v1/nodes; at most weir_nodes_json_max bytes. */
 void weir_nodes_json(struct weir_text *text, const struct weir_nodes *nodes);
 size_t weir_nodes_json_max(const struct weir_nodes *nodes);
-
-#endif

@@ -7,8 +7,7 @@
  * What it decides: foreign or not. What it does not: who may call (serve/auth.h); programs can send any field.
  *
  * Thread rule: plain values. Sources: RFC 6454 (Origin), W3C Fetch Metadata, RFC 9110 section 7.2 (Host). */
-#ifndef WEIR_WIRE_ORIGIN_H
-#define WEIR_WIRE_ORIGIN_H
+#pragma once
 
 #include "wire/http.h"
 
@@ -19,5 +18,3 @@ bool weir_origin_foreign(const struct weir_http_request *request);
 /* Host is an IP address, localhost, or one of `names` (in any case), with or without a port; or there is none, as in
  * HTTP/1.0. */
 bool weir_origin_host_ours(const struct weir_http_request *request, const char *const *names, size_t count);
-
-#endif

@@ -7,8 +7,7 @@
  * docs/paths.md has what some do.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_PATH_H
-#define WEIR_WIRE_PATH_H
+#pragma once
 
 #include "wire/text.h"
 
@@ -21,5 +20,3 @@ enum weir_path_rule {
  * target may be in origin form (/path?query), in absolute form (http://host/path), or "*". */
 const char *weir_path_read(enum weir_path_rule rule, struct weir_slice target, struct weir_text *text,
                            struct weir_slice *ret_path);
-
-#endif

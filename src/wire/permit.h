@@ -5,8 +5,7 @@
  * guessed, made or changed, tells nobody where a key lies in the table, and means nothing to the next process.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_PERMIT_H
-#define WEIR_WIRE_PERMIT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -33,5 +32,3 @@ size_t weir_permit_write(const struct weir_permit_secret *secret, const struct w
 
 /* False: not one of ours. */
 bool weir_permit_read(const struct weir_permit_secret *secret, struct weir_slice text, struct weir_permit_id *ret_id);
-
-#endif

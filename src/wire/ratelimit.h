@@ -6,8 +6,7 @@
  * Limits in shadow refuse nobody, so clients are not told about them here.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_RATELIMIT_H
-#define WEIR_WIRE_RATELIMIT_H
+#pragma once
 
 #include "weir/limiter.h"
 #include "wire/text.h"
@@ -76,5 +75,3 @@ bool weir_ratelimit_barred(const struct weir_answer *answer);
  * a failed engine without the last; of a request that is barred, or costs more than can ever be admitted, with a detail
  * that says why. */
 void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer);
-
-#endif

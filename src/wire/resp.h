@@ -8,8 +8,7 @@
  * Incremental: while a command is not whole, `progress` remembers how far it has been looked at, so that a client that
  * sends a byte at a time costs no more than one that sends all at once. The verdict does not depend on how the bytes
  * were cut. The arguments point into `data` (or, for a line with quotes, into the command itself). */
-#ifndef WEIR_WIRE_RESP_H
-#define WEIR_WIRE_RESP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ bool weir_resp_integer(struct weir_slice text, int64_t *ret_value);
 
 /* Does the argument say `name` (given in lower case), in any case? */
 bool weir_resp_is(struct weir_slice text, const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * An answer is read into a flat list, as it is written: an array, then its elements. Bounds are the caller's: the bytes
  * it hands over and the values it has room for. Texts point into `data`. */
-#ifndef WEIR_WIRE_RESP_ANSWER_H
-#define WEIR_WIRE_RESP_ANSWER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ struct weir_resp_value {
  * RESP2), WEIR_ELIMIT (more than `values_max` values). */
 int weir_resp_answer_parse(const uint8_t *data, size_t size, struct weir_resp_value *values, size_t values_max,
                            size_t *ret_count, size_t *ret_size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Writing RESP. Each function writes at `at`, where the caller has made room for as many bytes as the function's
  * comment says, and returns the place behind what it wrote. RESP2 and RESP3 differ in maps and nulls only. */
-#ifndef WEIR_WIRE_RESP_WRITE_H
-#define WEIR_WIRE_RESP_WRITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ uint8_t *weir_resp_put_bulk(uint8_t *at, const void *data, size_t size); /* WEIR
 /* size + 3. Bytes that would end the line are written as blanks, so no text can forge a second answer. */
 uint8_t *weir_resp_put_simple(uint8_t *at, const char *text, size_t size);
 uint8_t *weir_resp_put_error(uint8_t *at, const char *text, size_t size); /* text begins with "ERR " or the like */
-
-#endif

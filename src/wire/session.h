@@ -4,8 +4,7 @@
  * are refused.
  *
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_SESSION_H
-#define WEIR_WIRE_SESSION_H
+#pragma once
 
 #include "weir/error.h"
 #include "weir/session.h"
@@ -97,5 +96,3 @@ struct weir_session_server_told {
 /* One server, which WEIR_SESSION_SERVER_JSON_MAX bytes hold: its faults are of at most 255. */
 #define WEIR_SESSION_SERVER_JSON_MAX 2400
 void weir_session_json_server(struct weir_text *text, const struct weir_session_server_told *told);
-
-#endif

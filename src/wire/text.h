@@ -3,8 +3,7 @@
  * Text written into memory of the caller, who knows a bound on its length. What does not fit is dropped as a whole and
  * remembered in `overflow`: a caller whose bound was right asserts that it is false. No NUL is written.
  * Thread rule: plain values. */
-#ifndef WEIR_WIRE_TEXT_H
-#define WEIR_WIRE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ void weir_text_http_date(struct weir_text *text, uint64_t wall_ns);
 /* RFC 3339 in UTC with milliseconds, 24 bytes: 2026-11-22T20:40:00.123Z. */
 #define WEIR_TEXT_UTC_SIZE 24
 void weir_text_utc(struct weir_text *text, uint64_t wall_ns);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A recorded history of locks and of what they guard, as JSON lines (README.md has the format). Times are of one
  * recorder's clock, in ns. */
-#ifndef WEIR_TESTS_HISTORY_H
-#define WEIR_TESTS_HISTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ void history_free(struct history *history);
 
 const char *history_verb_name(enum history_verb verb);
 const char *history_result_name(enum history_result result);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * A lease ends by itself: not before its earliest end, and not after its latest where one is given. Each operation
  * takes effect at the earliest instant that those before it leave; that leaves most to those after it. */
-#ifndef WEIR_TESTS_MODEL_H
-#define WEIR_TESTS_MODEL_H
+#pragma once
 
 #include "history.h"
 
@@ -43,5 +42,3 @@ struct model {
 };
 
 const struct model *model_find(const char *name); /* NULL: there is none */
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Sources: Wing and Gong, "Testing and verifying concurrent objects", 1993; Lowe, "Testing for linearizability", 2017.
  * Deciding it is NP-complete: memory is bounded, and where the bound is reached the answer is "gave up". */
-#ifndef WEIR_TESTS_SEARCH_H
-#define WEIR_TESTS_SEARCH_H
+#pragma once
 
 #include "model.h"
 
@@ -32,5 +31,3 @@ enum search_verdict search_lock(const struct history *history, size_t lock, cons
 /* Every lock by itself: linearizability is local. The worst verdict of all, and the lock and result it is of. */
 enum search_verdict search_all(const struct history *history, const struct model *model, size_t memory_max,
                                size_t *ret_lock, struct search_result *ret_result);
-
-#endif

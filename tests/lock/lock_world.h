@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What every lock engine must pass: the suite's world. One engine, opened as the command line says, once per case. */
-#ifndef WEIR_TESTS_LOCK_WORLD_H
-#define WEIR_TESTS_LOCK_WORLD_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,5 +59,3 @@ uint64_t world_now_ns(void);
 
 int lock_engine_cases(void);
 int lock_manager_cases(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A disk that fails on demand, and the files of the case on it. */
-#ifndef WEIR_TESTS_LOCK_SQLITE_DISK_H
-#define WEIR_TESTS_LOCK_SQLITE_DISK_H
+#pragma once
 
 #include "lock_world.h"
 
@@ -41,5 +40,3 @@ void faults__a_file_replaced_during_a_commit_is_noticed(void **state);
 void faults__while_a_batch_is_synced_the_rest_is_answered(void **state);
 void faults__what_was_answered_during_a_batch_that_fails_holds(void **state);
 void faults__tokens_grow_and_locks_hold_through_random_faults(void **state);
-
-#endif

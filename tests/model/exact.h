@@ -7,8 +7,7 @@
  * long,
  * of 1/(1000 n) ns (at most 0.1 % below). Windows: a list of hits, counted anew each time. 128 bits suffice: times stay
  * below 2^60 ns, n below 2^46, 1001 below 2^10; costs below 2^40 and periods below 2^59. */
-#ifndef WEIR_TESTS_EXACT_H
-#define WEIR_TESTS_EXACT_H
+#pragma once
 
 #include "reference.h"
 
@@ -50,5 +49,3 @@ void exact_restart(struct exact *e, uint64_t now_ns, const struct reference_wind
 /* Another limit: `used` units of the old one are `units` of the new one. */
 void exact_reload(struct exact *e, const struct weir_limit_spec *spec, uint64_t tick_ns, uint64_t now_ns,
                   const struct reference_window *window, uint64_t used, uint64_t units);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One key under core/limit and under the two references, step by step with the same operations. */
-#ifndef WEIR_TESTS_LOCKSTEP_H
-#define WEIR_TESTS_LOCKSTEP_H
+#pragma once
 
 #include "core/limit/limit.h"
 #include "exact.h"
@@ -42,5 +41,3 @@ void lockstep_start(struct lockstep *l, uint64_t seed, enum weir_algorithm algor
 
 /* One more operation. Prints what differs and returns false when something does. */
 bool lockstep_step(struct lockstep *l);
-
-#endif

@@ -5,8 +5,7 @@
  * that rises, a log is a list of all its hits; time is 128 bits wide and never wraps.
  *
  * Shared with the core is only the grid: how many ticks a unit takes and how long a tick is, worked out anew here. */
-#ifndef WEIR_TESTS_REFERENCE_H
-#define WEIR_TESTS_REFERENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ void reference_clear(struct reference *r);
  * then used. */
 uint64_t reference_convert(struct reference *r, uint64_t now_ns, const struct weir_limit_spec *spec,
                            const struct reference_window *window, uint64_t skew_max_ns, uint64_t debt_until_ns);
-
-#endif

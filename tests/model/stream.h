@@ -3,8 +3,7 @@
  * Hard streams of operations on one key: half refused, many within 1 ns of the time at which the answer changes, some
  * with stale clocks, some with clocks that jump forward and come back, some with a reload of the limit in between. The
  * generator listens to the verdicts: it steers towards refusing half, and aims at the times that they name. */
-#ifndef WEIR_TESTS_STREAM_H
-#define WEIR_TESTS_STREAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ struct op stream_next(struct stream *stream);
 
 /* What was answered to it. */
 void stream_tell(struct stream *stream, const struct op *op, const struct weir_verdict *verdict);
-
-#endif

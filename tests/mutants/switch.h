@@ -5,8 +5,7 @@
  *
  * It includes nothing, so that no name of a system's header meets one of the source; and each source brings all of it,
  * weak, so that whatever is linked from a few of them has it once. */
-#ifndef WEIR_MUTANT_SWITCH_H
-#define WEIR_MUTANT_SWITCH_H
+#pragma once
 
 __attribute__((weak, visibility("hidden"))) int weir_mutant_alive;
 __attribute__((weak, visibility("hidden"))) volatile unsigned char *weir_mutant_seen;
@@ -36,5 +35,3 @@ __attribute__((weak, visibility("hidden"), constructor)) void weir_mutant_read(v
         weir_mutant_seen = bytes;
     syscall(3 /* close */, file);
 }
-
-#endif

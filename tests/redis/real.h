@@ -5,8 +5,7 @@
  * the same values: the answers, what is written, and until when it is kept must be the same.
  *
  * What a failover brings back, or loses, is written into Redis before the next call. */
-#ifndef WEIR_TESTS_REDIS_REAL_H
-#define WEIR_TESTS_REDIS_REAL_H
+#pragma once
 
 #include "server.h"
 #include "sim/script_double.h"
@@ -26,5 +25,3 @@ struct real {
 /* `clock`: the text of clock.lua; `script`: the script's. */
 void real_open(struct real *real, const char *socket, const char *clock, const char *script);
 void real_close(struct real *real);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A real Redis for the tests in this folder: the script with its test clock, and calls that share round trips. */
-#ifndef WEIR_TESTS_REDIS_SERVER_H
-#define WEIR_TESTS_REDIS_SERVER_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 
@@ -23,5 +22,3 @@ void server_close(struct server *server);
 
 /* One round for all calls; those that decode to WEIR_EAGAIN go again until none is left. Status i is that of call i. */
 void server_run(struct server *server, struct weir_script_call **calls, size_t count, int *ret_status);
-
-#endif

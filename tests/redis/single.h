@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls one at a time, and what is expected of each. */
-#ifndef WEIR_TESTS_REDIS_SINGLE_H
-#define WEIR_TESTS_REDIS_SINGLE_H
+#pragma once
 
 #include "server.h"
 
@@ -24,5 +23,3 @@ int decide(struct server *server, struct weir_remote_op *op);
 /* A reply's number, or its length where it is a string; -100 for anything else. */
 long long command(struct server *server, const char *name, const struct weir_remote_op *op, const void *value,
                   size_t size);
-
-#endif

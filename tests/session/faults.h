@@ -2,8 +2,7 @@
  *
  * One process of a fault run (tests/live/session_faults.py): actors, a thread each, who read and write a few rows in
  * sessions, hand each other what these have seen, and record it. */
-#ifndef WEIR_TESTS_FAULTS_H
-#define WEIR_TESTS_FAULTS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -60,5 +59,3 @@ void drive_forge(struct drive *drive, unsigned count);
 
 /* The keys that all processes of a run sign with. */
 const struct weir_session_key *drive_keys(unsigned *ret_count);
-
-#endif

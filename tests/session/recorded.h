@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A recorded history of sessions, as JSON lines (README.md has the format), and what the judge says of it. */
-#ifndef WEIR_TESTS_RECORDED_H
-#define WEIR_TESTS_RECORDED_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ struct recorded_verdict {
 int recorded_judge(const struct recorded *recorded, size_t slot_count, struct recorded_verdict *ret_verdict,
                    uint64_t *ret_line);
 void recorded_verdict_free(struct recorded_verdict *verdict);
-
-#endif

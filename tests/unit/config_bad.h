@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Texts that are no configuration, each with the fault that must come of it. */
-#ifndef WEIR_TESTS_CONFIG_BAD_H
-#define WEIR_TESTS_CONFIG_BAD_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,5 +38,3 @@ static inline void expect_bad(const struct bad *bad, size_t count)
 }
 
 #define EXPECT_BAD(table) expect_bad(table, sizeof(table) / sizeof((table)[0]))
-
-#endif

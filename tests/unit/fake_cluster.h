@@ -7,8 +7,7 @@
  * server shows is one record, and with it all above. So the truth about a read is exact, whatever positions are given
  * out twice. As PostgreSQL does: a standby shows a record before it counts it as replayed; a primary may show it after
  * a standby does; a primary that crashes gives out the positions of what it had not flushed again. */
-#ifndef WEIR_TESTS_FAKE_CLUSTER_H
-#define WEIR_TESTS_FAKE_CLUSTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -79,5 +78,3 @@ bool fake_cluster_write(struct fake_cluster *cluster, struct pg_conn *conn, uint
 
 /* The true primary, by the highest timeline; FAKE_SERVERS: none. */
 unsigned fake_cluster_leader(const struct fake_cluster *cluster);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A weir server that does as a test says: one lock without expiry, and a list of things to do instead. */
-#ifndef WEIR_TESTS_FAKE_WEIR_H
-#define WEIR_TESTS_FAKE_WEIR_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -62,5 +61,3 @@ void fake_weir_plan(struct fake_weir *fake, const enum fake_act *acts, size_t co
 /* How many commands of this verb came; and the n-th of all, copied. */
 size_t fake_weir_count(struct fake_weir *fake, const char *verb);
 void fake_weir_command(struct fake_weir *fake, size_t index, char text[FAKE_TEXT_MAX]);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A folder of the test's own, and short words for what the tests of fences do. */
-#ifndef WEIR_TESTS_FENCE_FIXTURE_H
-#define WEIR_TESTS_FENCE_FIXTURE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,5 +74,3 @@ static inline uint64_t number_of(struct weir_fence *fence, const char *name)
 {
     return weir_fence_mark(fence, name, strlen(name)).number;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the tests of the limiter share: a limiter with one or several limits, asked with the test's own clock. */
-#ifndef WEIR_TESTS_FIXTURE_H
-#define WEIR_TESTS_FIXTURE_H
+#pragma once
 
 #include <malloc.h>
 #include <setjmp.h>
@@ -182,5 +181,3 @@ static inline struct fixture calendar_window(uint64_t count, uint64_t period_ns,
     spec.tz = tz;
     return fixture_create(&spec, 1);
 }
-
-#endif

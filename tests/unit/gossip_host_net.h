@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Gossip hosts of one process and the datagrams between them, on a clock of the test's, for their tests. */
-#ifndef WEIR_TESTS_GOSSIP_HOST_NET_H
-#define WEIR_TESTS_GOSSIP_HOST_NET_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -196,5 +195,3 @@ static const char *state_of(struct net *net, uint32_t i, uint32_t of)
     assert_int_equal(weir_gossip_host_members(net->hosts[i], &time, members, NODES), NODES);
     return members[of].state;
 }
-
-#endif

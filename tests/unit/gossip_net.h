@@ -2,8 +2,7 @@
  *
  * A few gossiping nodes over a network that loses, repeats, reorders and parts them, for tests; everything by a seed.
  * One limit, a few keys. What was admitted is kept as a list, against which the bound is counted. */
-#ifndef WEIR_TESTS_GOSSIP_NET_H
-#define WEIR_TESTS_GOSSIP_NET_H
+#pragma once
 
 #include <string.h>
 
@@ -315,5 +314,3 @@ static inline uint64_t net_window_most(const struct net *net, size_t k)
     }
     return most;
 }
-
-#endif

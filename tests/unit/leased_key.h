@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One key of `sharing: leased`, stepped by hand. For one file of a program. */
-#ifndef WEIR_TESTS_LEASED_KEY_H
-#define WEIR_TESTS_LEASED_KEY_H
+#pragma once
 
 #include "core/share/leased.h"
 #include "fixture.h"
@@ -46,5 +45,3 @@ static inline void begin_with(uint64_t units)
     assert_int_equal(step(WEIR_SHARE_RESERVE, 1, SECOND).say, WEIR_SHARE_WAIT);
     hear(1, units, 2 * SECOND, units, SECOND + MS);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * An engine elsewhere for tests, in this process and in virtual time: ledgers (core/share/ledger.h) behind
  * limits/remote.h, over a network that delays, loses and repeats as it is told. Several operations of one request are
  * done in one step: decisions all or none. */
-#ifndef WEIR_TESTS_LEDGER_REMOTE_H
-#define WEIR_TESTS_LEDGER_REMOTE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -237,5 +236,3 @@ static inline void ledger_remote_close(struct ledger_remote *r)
     }
     r->flights_count = 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An engine for tests of the manager: in memory, with a gate before it, and failures on demand. */
-#ifndef WEIR_TESTS_LOCK_MANAGER_WORLD_H
-#define WEIR_TESTS_LOCK_MANAGER_WORLD_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -351,5 +350,3 @@ static void await_waiting(size_t count)
     while (shown().waiting != count)
         nap(50000);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the tests of concurrency limits share. */
-#ifndef WEIR_TESTS_PERMIT_FIXTURE_H
-#define WEIR_TESTS_PERMIT_FIXTURE_H
+#pragma once
 
 #include "fixture.h"
 
@@ -41,5 +40,3 @@ static inline struct weir_charge numbered(const struct fixture *f, size_t limit,
     (void)weir_limiter_key(f->limiter, f->ids[limit], &value, 1, &charge.key);
     return charge;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The moves of a lifecycle's table, all of them, against a list: " from>to from>to ". */
-#ifndef WEIR_TESTS_PHASES_H
-#define WEIR_TESTS_PHASES_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,5 +24,3 @@ static inline void assert_moves(const struct weir_phase *phases, unsigned count,
         }
     }
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * PostgreSQL servers for tests of the pollers and of what is made of their answers: what a server says to each question
  * is written down here, and how often it was asked. Defines what lies below the pollers, and the clock. */
-#ifndef WEIR_TESTS_POLLER_WORLD_H
-#define WEIR_TESTS_POLLER_WORLD_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -230,5 +229,3 @@ static inline struct weir_shown standby(uint32_t timeline, uint64_t position)
                                 .started = 3,
                                 .streams = true };
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random numbers for tests: SplitMix64 (Steele, Lea and Flood, 2014), the same stream for the same seed everywhere. */
-#ifndef WEIR_TESTS_RANDOM_H
-#define WEIR_TESTS_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -46,5 +45,3 @@ static inline uint64_t test_effort(uint64_t slice, uint64_t usual, uint64_t full
         return usual;
     return strcmp(effort, "short") == 0 ? slice : strcmp(effort, "soak") == 0 ? full : usual;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A configuration in YAML, compiled, on a small limiter of its own. */
-#ifndef WEIR_TESTS_RULES_FIXTURE_H
-#define WEIR_TESTS_RULES_FIXTURE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,5 +121,3 @@ static inline void fixture_expect(const struct fixture *fixture, struct fixture_
 
 #define REQUEST(...) fixture_request(__VA_ARGS__, NULL)
 #define NO_ATTRIBUTES fixture_request(NULL)
-
-#endif

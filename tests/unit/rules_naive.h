@@ -2,8 +2,7 @@
  *
  * The rules as semantics.md states them, with no index: every limit is looked at, every override of it, in plain loops.
  * Shares nothing with src/rules but the configuration. */
-#ifndef WEIR_TESTS_RULES_NAIVE_H
-#define WEIR_TESTS_RULES_NAIVE_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -141,5 +140,3 @@ static inline const struct weir_config_override *naive_override(const struct wei
     }
     return best;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What the tests of one session share: servers that stand where the test put them. What is below a session (pollers,
  * pool, links, the clock) is defined here. For one file of a program. */
-#ifndef WEIR_TESTS_SESSION_STAND_H
-#define WEIR_TESTS_SESSION_STAND_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -313,5 +312,3 @@ void weir_servers_tell(struct weir_servers *servers, const struct weir_shown *sh
     assert_true(shown->primary);
     world.told++;
 }
-
-#endif

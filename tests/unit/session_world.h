@@ -3,8 +3,7 @@
  * A slow, obviously right model of a replicated database: every log is a list of records, and what a server shows or a
  * session saw is a set of them. Promotions, crashes that lose what was not flushed, zombies, cascades, restarts. The
  * core is asked through the same structs that a real server's answers fill. */
-#ifndef WEIR_TESTS_SESSION_WORLD_H
-#define WEIR_TESTS_SESSION_WORLD_H
+#pragma once
 
 #include <assert.h>
 #include <string.h>
@@ -335,5 +334,3 @@ static inline bool world_may_ever(const struct world *world, const struct world_
     }
     return false;
 }
-
-#endif

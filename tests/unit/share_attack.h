@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What happens in share_world.h at random, and to which limits. */
-#ifndef WEIR_TESTS_SHARE_ATTACK_H
-#define WEIR_TESTS_SHARE_ATTACK_H
+#pragma once
 
 #include "share_world.h"
 
@@ -62,5 +61,3 @@ static const struct weir_limit_spec world_specs[] = {
     { .algorithm = WEIR_SLIDING_COUNTER, .count = 25, .period_ns = 10 * SECOND },
 };
 enum { WORLD_SPECS = sizeof world_specs / sizeof world_specs[0] };
-
-#endif

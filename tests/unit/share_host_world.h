@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Share hosts over one engine in virtual time, for their tests. */
-#ifndef WEIR_TESTS_SHARE_HOST_WORLD_H
-#define WEIR_TESTS_SHARE_HOST_WORLD_H
+#pragma once
 
 #include "ledger_remote.h"
 #include "limits/share_host.h"
@@ -180,5 +179,3 @@ static struct waiting *wait_for(struct world *w, size_t host, const char *value)
     weir_share_host_wait(w->hosts[host].host, &key, &waiting->waiter);
     return waiting;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A small world for the sharing machines: one ledger, some nodes, a network that loses, delays, repeats and reorders,
  * and a list of what was really admitted when. What the ledger believes is not looked at: the promise is checked on
  * the list. */
-#ifndef WEIR_TESTS_SHARE_WORLD_H
-#define WEIR_TESTS_SHARE_WORLD_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -455,5 +454,3 @@ static inline uint64_t world_peak(const struct world *w)
     }
     return w->limit.calendar ? world_aligned_peak(w) : world_first_peak(w);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A slow model of the table: a list of the keys that were put in, each with what it was left with. Who leaves must be
  * dead, or have been evicted, and `forgotten` must have been told; everybody else is found again as it was. For one
  * file of a program. */
-#ifndef WEIR_TESTS_TABLE_MODEL_H
-#define WEIR_TESTS_TABLE_MODEL_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -212,5 +211,3 @@ static inline unsigned sweep(const struct key *ret_victims[2])
     assert_int_equal(world.table.inserted, world.inserted);
     return victims;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * One loop in virtual time, for the tests of limits/transaction.h: a limiter, a host of leased and batched keys, a node
  * that gossips with nobody, and an engine that may be slow, silent or down. */
-#ifndef WEIR_TESTS_TRANSACTION_WORLD_H
-#define WEIR_TESTS_TRANSACTION_WORLD_H
+#pragma once
 
 #include "base/checked.h"
 #include "ledger_remote.h"
@@ -267,5 +266,3 @@ static uint64_t world_used(struct world *w, size_t limit, size_t key)
     assert_null(run(w, look));
     return capacity - look->parts[0].verdict.remaining;
 }
-
-#endif

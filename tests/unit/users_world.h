@@ -3,8 +3,7 @@
  * A database as tests of users see it: a primary that writes, fails over with or without loss, and is asked what it
  * shows; and what each user was told to have seen. The oracle: what is known of a user contains all that was added for
  * it before it was asked. */
-#ifndef WEIR_TESTS_USERS_WORLD_H
-#define WEIR_TESTS_USERS_WORLD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -151,5 +150,3 @@ static inline size_t seen_missing(struct seen_list *list, size_t count, const st
     pthread_mutex_unlock(&list->lock);
     return missing;
 }
-
-#endif

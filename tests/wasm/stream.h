@@ -3,8 +3,7 @@
  * A long random use of core/limit, the same wherever it runs: the seed alone decides every operation, and a 64-bit
  * digest of every verdict and every state tells whether two builds of the core ever differed. No libc, no
  * allocation. */
-#ifndef WEIR_TESTS_WASM_STREAM_H
-#define WEIR_TESTS_WASM_STREAM_H
+#pragma once
 
 #include "core/limit/limit.h"
 
@@ -43,5 +42,3 @@ void weir_stream_init(struct weir_stream *stream, uint64_t seed);
 
 /* Does so many operations more; returns the digest of all so far. */
 uint64_t weir_stream_run(struct weir_stream *stream, uint64_t operations);
-
-#endif

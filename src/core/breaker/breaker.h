@@ -8,8 +8,7 @@
  * successes in a row close it (and then let through a share that grows over ramp_ns, so that what waited does not come
  * at once); a failure opens it again, and a probe of which nothing is told within wait_max_ns counts as one.
  * Source: Nygard, "Release It!", 2007. Pure: no clock, no memory. */
-#ifndef WEIR_CORE_BREAKER_BREAKER_H
-#define WEIR_CORE_BREAKER_BREAKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ void weir_breaker_told(struct weir_breaker *breaker, const struct weir_breaker_o
 void weir_breaker_unsent(struct weir_breaker *breaker, uint64_t generation);
 
 const char *weir_breaker_name(enum weir_breaker_state state); /* "closed", "open", "half_open" */
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Of requests with different times to answer the short ones rule, soon after they come.
  * Pure: no clock, no memory. Thread rule: plain values. */
-#ifndef WEIR_CORE_BREAKER_FLIGHT_H
-#define WEIR_CORE_BREAKER_FLIGHT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ void weir_flight_sent(struct weir_flight *flight);
 void weir_flight_answered(struct weir_flight *flight, uint64_t sent_ns, uint64_t now_ns);
 void weir_flight_missed(struct weir_flight *flight, uint64_t sent_ns, uint64_t now_ns);
 void weir_flight_lost(struct weir_flight *flight);
-
-#endif

@@ -7,8 +7,7 @@
  * while the machine sleeps (CLOCK_BOOTTIME).
  *
  * Source: docs/semantics-tests.md, "Locks"; Gray and Cheriton, "Leases", SOSP 1989, section 5. */
-#ifndef WEIR_CORE_LEASE_DEADLINE_H
-#define WEIR_CORE_LEASE_DEADLINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ uint64_t weir_deadline_renew_at_ns(const struct weir_deadline *deadline);
 
 /* When `weir lock` sends TERM: end - lease / 4; KILL is at the end. */
 uint64_t weir_deadline_warn_at_ns(const struct weir_deadline *deadline);
-
-#endif

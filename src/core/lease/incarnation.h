@@ -9,8 +9,7 @@
  * resource.
  *
  * The witness is what the service last knew about its store, kept outside the store. */
-#ifndef WEIR_CORE_LEASE_INCARNATION_H
-#define WEIR_CORE_LEASE_INCARNATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ bool weir_incarnation_believed(uint64_t own, uint64_t seen);
  * between, which nobody gets back. */
 #define WEIR_INCARNATION_AHEAD_MAX_S UINT64_C(86400)
 bool weir_incarnation_near(uint64_t own, uint64_t wall_s, uint64_t seen);
-
-#endif

@@ -13,8 +13,7 @@
  *     weir_permits_release  back at once
  *
  * Time must not go back; a `now` before the newest seen is taken as the newest. */
-#ifndef WEIR_CORE_LEASE_PERMITS_H
-#define WEIR_CORE_LEASE_PERMITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ size_t weir_permits_expire(struct weir_permits *permits, uint64_t now_ns);
 
 /* After expire: the holder's permit, or NULL. */
 const struct weir_permit *weir_permits_of(const struct weir_permits *permits, uint64_t holder);
-
-#endif

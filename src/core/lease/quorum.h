@@ -10,8 +10,7 @@
  * writes back what it read under its own token before its first write, else an older holder's unacknowledged value can
  * come back later. Source: docs/semantics-tests.md, "Locks"; Attiya, Bar-Noy and Dolev, "Sharing memory robustly in
  * message-passing systems", 1995; BookKeeper's ledger recovery. */
-#ifndef WEIR_CORE_LEASE_QUORUM_H
-#define WEIR_CORE_LEASE_QUORUM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +63,3 @@ enum weir_takeover {
     WEIR_TAKEOVER_READY,      /* W for each write: {own token, 2, 3, …} */
 };
 unsigned weir_takeover_need(const struct weir_quorum *quorum, enum weir_takeover step);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * One request to a lock manager, from when it comes until it is answered: its phases, and the moves between them. Pure.
  * The wait queue (waiting.h) moves those that are in it; the host moves the others. */
-#ifndef WEIR_CORE_LEASE_WAITER_H
-#define WEIR_CORE_LEASE_WAITER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ void weir_waiter_hear(struct weir_waiter *waiter);
 bool weir_waiter_is_asked(const struct weir_waiter *waiter);
 bool weir_waiter_is_queued(const struct weir_waiter *waiter);
 bool weir_waiter_is_new(const struct weir_waiter *waiter); /* queued, and its wait has not begun */
-
-#endif

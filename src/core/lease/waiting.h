@@ -6,8 +6,7 @@
  *
  * The store is asked on behalf of the first alone, at `ask_ns`, so nobody passes those who wait. The one exception
  * grants nothing anew: of who may hold the lock already the store is asked as of its holder, by a renewal. */
-#ifndef WEIR_CORE_LEASE_WAITING_H
-#define WEIR_CORE_LEASE_WAITING_H
+#pragma once
 
 #include "core/lease/waiter.h"
 #include "weir/fence.h"
@@ -111,5 +110,3 @@ void weir_waiting_leave(struct weir_waiting *waiting, struct weir_waiter *waiter
 
 /* NULL, or what is wrong with it, for checks: a walk. */
 const char *weir_waiting_fault(const struct weir_waiting *waiting);
-
-#endif

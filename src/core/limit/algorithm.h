@@ -2,8 +2,7 @@
  *
  * What each algorithm answers to the same four questions; limit.c builds judge, charge, drain, refund and settle on
  * them. The state is never one of a jumped clock here. */
-#ifndef WEIR_CORE_LIMIT_ALGORITHM_H
-#define WEIR_CORE_LIMIT_ALGORITHM_H
+#pragma once
 
 #include "core/limit/limit.h"
 
@@ -35,5 +34,3 @@ extern const struct weir_algorithm_ops weir_algorithm_concurrency;
 void weir_concurrency_settle(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event);
 /* Words of the log, `units` more included. */
 uint64_t weir_concurrency_words(const struct weir_state *state, const struct weir_event *event, uint64_t units);
-
-#endif

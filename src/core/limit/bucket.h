@@ -3,8 +3,7 @@
  * The two buckets, as GCRA: the state is one time, TAT = fresh_at, at which the bucket is full (or the queue empty)
  * again. Inline: this is the hot path. Source: ITU-T I.371 annex A, the virtual scheduling algorithm, with
  * T = emission, tau + T = span. */
-#ifndef WEIR_CORE_LIMIT_BUCKET_H
-#define WEIR_CORE_LIMIT_BUCKET_H
+#pragma once
 
 #include "base/tsan.h"
 #include "core/limit/limit.h"
@@ -93,5 +92,3 @@ static inline bool weir_bucket_judge(const struct weir_limit *limit, uint64_t ah
         weir_bucket_refuse(limit, ahead, remaining, now_ns, cost, v);
     return cost <= remaining;
 }
-
-#endif

@@ -15,8 +15,7 @@
  *
  * Every state has one `fresh_at`: the time from which it equals a fresh one (the TAT of a bucket, the end of a
  * window). It alone says what may be forgotten, and what is forgotten most cheaply. */
-#ifndef WEIR_CORE_LIMIT_LIMIT_H
-#define WEIR_CORE_LIMIT_LIMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -177,5 +176,3 @@ void weir_limit_convert(const struct weir_limit *from, const struct weir_limit *
 /* `limit` replaces `from` at now_ns: until its keys have paid, they may have more used than its capacity. May be
  * called for several. */
 void weir_limit_follow(struct weir_limit *limit, const struct weir_limit *from, uint64_t now_ns);
-
-#endif

@@ -4,8 +4,7 @@
  * enough that rounding a unit's time up to whole ticks costs at most 0.1 % of the rate. Points in time are kept modulo
  * 2^59, like sequence numbers in TCP (RFC 1982): a point and `now` may be compared while they lie less than 2^58 ticks
  * apart. Whoever keeps states sees to that, by forgetting fresh ones in time. */
-#ifndef WEIR_CORE_LIMIT_TICKS_H
-#define WEIR_CORE_LIMIT_TICKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -65,5 +64,3 @@ static inline __attribute__((always_inline)) uint64_t weir_ticks_wait_ns(uint64_
         return 0;
     return weir_mul_sat(ticks, UINT64_C(1) << -shift) - (now_ns & ((UINT64_C(1) << -shift) - 1));
 }
-
-#endif

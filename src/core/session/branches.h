@@ -9,8 +9,7 @@
  * (timeline.h): who does not know the table reads it all the same.
  *
  * Bounded: of the newest WEIR_HISTORIES_MAX timelines, the newest WEIR_BRANCH_RUNS_MAX runs. */
-#ifndef WEIR_CORE_SESSION_BRANCHES_H
-#define WEIR_CORE_SESSION_BRANCHES_H
+#pragma once
 
 #include "core/session/timeline.h"
 
@@ -50,5 +49,3 @@ uint32_t weir_branches_number(const struct weir_branches *branches, uint64_t sys
  * and which branches its ancestors are. */
 void weir_branches_learn(const struct weir_branches *branches, uint32_t timeline, uint32_t branch,
                          struct weir_known *known);
-
-#endif

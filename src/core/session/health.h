@@ -10,8 +10,7 @@
  * because the other does not answer for a moment.
  *
  * Who asks the servers, and publishes what this says, is src/sessions/servers.h; sim/sessions.h plays both. */
-#ifndef WEIR_CORE_SESSION_HEALTH_H
-#define WEIR_CORE_SESSION_HEALTH_H
+#pragma once
 
 #include "core/session/branches.h"
 #include "core/session/lag.h"
@@ -111,5 +110,3 @@ uint32_t weir_health_branch(const struct weir_health_server *server, const struc
 /* Of weir_health_hear, in a file of its own: which branch the reply is of, into it, and what it tells of branches, into
  * what is known. */
 void weir_health_place(struct weir_health *health, struct weir_health_server *server, struct weir_health_reply *reply);
-
-#endif

@@ -16,8 +16,7 @@
  * so that no verdict rests upon a part of a history.
  *
  * Pure: no clock, no memory of its own. Thread rule: plain values. */
-#ifndef WEIR_CORE_SESSION_JUDGE_H
-#define WEIR_CORE_SESSION_JUDGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -135,5 +134,3 @@ int weir_judge_finish(struct weir_judge *judge);
 
 /* "monotonic reads". */
 const char *weir_guarantee_name(enum weir_guarantee guarantee);
-
-#endif

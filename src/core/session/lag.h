@@ -2,8 +2,7 @@
  *
  * Where the primary was, and when: so that it can be said how long ago it was where a standby is now, by one clock.
  * Bounded: what is older is kept more sparsely, so that a lag of hours is told by minutes. Pure. */
-#ifndef WEIR_CORE_SESSION_LAG_H
-#define WEIR_CORE_SESSION_LAG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ uint64_t weir_lag_of(const struct weir_lag *lag, uint64_t position, uint64_t at_
 
 /* Since when the primary has been seen beyond `position`; 0: never. */
 uint64_t weir_lag_beyond_since(const struct weir_lag *lag, uint64_t position);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Source: docs/semantics-tests.md, "Sessions"; Terry et al., "Session Guarantees for Weakly Consistent Replicated
  * Data", 1994; docs/reads.md on what of PostgreSQL this rests. */
-#ifndef WEIR_CORE_SESSION_PLACE_H
-#define WEIR_CORE_SESSION_PLACE_H
+#pragma once
 
 #include "core/session/timeline.h"
 
@@ -109,5 +108,3 @@ int weir_position_parse(const char *text, size_t size, uint64_t *ret_position);
  * later one is contained in that and has no run. */
 int weir_place_merge(const struct weir_place *a, const struct weir_place *b, const struct weir_known *known,
                      struct weir_place *ret_merged);
-
-#endif

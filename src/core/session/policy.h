@@ -14,8 +14,7 @@
  *                             elsewhere, was settled since.
  *
  * Thread rule: plain values. About a microsecond. */
-#ifndef WEIR_CORE_SESSION_POLICY_H
-#define WEIR_CORE_SESSION_POLICY_H
+#pragma once
 
 #include "core/session/route.h"
 
@@ -77,5 +76,3 @@ bool weir_policy_is_fresh(const struct weir_route_server *server, uint64_t since
 /* A standby without a receiver (there is no primary, or it takes its log from an archive): no statement tells which
  * timeline it is on, so that no STATEMENT can say ok there of a token that has places. */
 bool weir_policy_is_mute(const struct weir_shown *shown, const struct weir_session_token *token);
-
-#endif

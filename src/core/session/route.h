@@ -21,8 +21,7 @@
  * tracked: servers whose known place contains the token, by rendezvous; the one that the session is at first (`stay`).
  * physical: servers whose last replayed commit's timestamp is not before the token's: broken by skew.
  * lamport: servers whose logical clock has reached the token's. */
-#ifndef WEIR_CORE_SESSION_ROUTE_H
-#define WEIR_CORE_SESSION_ROUTE_H
+#pragma once
 
 #include "core/session/token.h"
 #include "weir/session.h"
@@ -105,5 +104,3 @@ uint64_t weir_route_score(uint64_t server, uint64_t session);
 
 /* A Lamport clock: what a process has after it saw `seen`: max(own, seen) + 1. WEIR_ERANGE at its end: none wraps. */
 int weir_lamport_after(uint64_t own, uint64_t seen, uint64_t *ret_clock);
-
-#endif

@@ -17,8 +17,7 @@
  * Bounded: the newest WEIR_HISTORIES_MAX timelines, WEIR_ANCESTORS_MAX ancestors of each, WEIR_RUNS_MAX runs. What was
  * pushed out is not known, and what is not known is never taken for OK.
  * Source: PostgreSQL, "Timelines" (25.3.5) and the replication protocol's TIMELINE_HISTORY (55.4). */
-#ifndef WEIR_CORE_SESSION_TIMELINE_H
-#define WEIR_CORE_SESSION_TIMELINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,5 +101,3 @@ const struct weir_history *weir_known_find(const struct weir_known *known, uint3
 /* The number of a branch, from the time at which the postmaster was started that wrote it. Never 0, but on timeline 1.
  * */
 uint32_t weir_branch_of(uint64_t system, uint32_t timeline, uint64_t started);
-
-#endif

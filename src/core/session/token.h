@@ -14,8 +14,7 @@
  * The body: wrote_ns, stamp_ns, clock, the number of places, and of each: system (8 bytes, little endian), flags (1:
  * with run, 2: standby, 4: with branch), timeline, position, run (8 bytes), branch (4 bytes). Numbers without a size
  * are of 7 bits a byte, the lowest first, in as few bytes as they need: a text has one token and a token one text. */
-#ifndef WEIR_CORE_SESSION_TOKEN_H
-#define WEIR_CORE_SESSION_TOKEN_H
+#pragma once
 
 #include "core/session/place.h"
 #include "weir/session.h"
@@ -70,5 +69,3 @@ int weir_session_token_write(const struct weir_session_token *token, const struc
  * unsigned where a signer is given, or signed where none is. Or the signer's error. */
 int weir_session_token_read(const char *text, size_t size, const struct weir_session_signer *signer,
                             struct weir_session_token *ret_token);
-
-#endif

@@ -6,8 +6,7 @@
  * Bound: overshoot <= (N + crashes within p*b/n) * slack, once, not per period: units admitted here that the engine has
  * not confirmed, those under way included, never pass `slack`; settled ones are always charged. A request that does not
  * fit into the slack is decided by the engine (WAIT), which grants units to hold, as to a leased key. */
-#ifndef WEIR_CORE_SHARE_BATCHED_H
-#define WEIR_CORE_SHARE_BATCHED_H
+#pragma once
 
 #include "core/limit/limit.h"
 #include "core/share/share.h"
@@ -55,5 +54,3 @@ void weir_batched_follow(struct weir_batched *key);
 
 void weir_batched_step(struct weir_batched *key, const struct weir_batched_options *options,
                        const struct weir_share_event *event, uint64_t now_ns, struct weir_share_effects *ret_effects);
-
-#endif

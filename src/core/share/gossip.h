@@ -27,8 +27,7 @@
  * Thread rule: a node and all its keys belong together; one thread at a time. Times are of this node's own clock, which
  * does not go back (monotonic, and on through a pause). sliding_log, concurrency and fixed_window with
  * align: first are not gossiped: WEIR_EINVAL. */
-#ifndef WEIR_CORE_SHARE_GOSSIP_H
-#define WEIR_CORE_SHARE_GOSSIP_H
+#pragma once
 
 #include "base/checked.h"
 #include "core/limit/limit.h"
@@ -232,5 +231,3 @@ bool weir_gossip_hear_word(struct weir_gossip *node, struct weir_gossip_key *key
                            const struct weir_gossip_word *word, const struct weir_event *event);
 /* After its words; `whole`: each was taken. */
 void weir_gossip_hear_end(struct weir_gossip *node, const struct weir_gossip_head *head, bool whole, uint64_t now_ns);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the two halves of gossip share: gossip.c (the node, its peers, the log) and gossip_key.c (one key). */
-#ifndef WEIR_CORE_SHARE_GOSSIP_PARTS_H
-#define WEIR_CORE_SHARE_GOSSIP_PARTS_H
+#pragma once
 
 #include "core/limit/algorithm.h"
 #include "core/limit/ticks.h"
@@ -66,5 +65,3 @@ static inline uint64_t share_ticks(const struct weir_gossip *node, const struct 
     ticks = product / one + (product % one != 0);
     return (uint64_t)(ticks < WEIR_TICKS_DEBT_MAX ? ticks : WEIR_TICKS_DEBT_MAX);
 }
-
-#endif

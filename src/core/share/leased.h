@@ -10,8 +10,7 @@
  * is not in the pocket. What may have been charged by then is counted as forfeited, be it that it came back after all.
  * Chunks size themselves by demand: about what is spent in a third of the ttl, at least what the first waiting request
  * needs; renewed in the background before they run out; given back when demand stays away for half a ttl. */
-#ifndef WEIR_CORE_SHARE_LEASED_H
-#define WEIR_CORE_SHARE_LEASED_H
+#pragma once
 
 #include "core/share/share.h"
 
@@ -57,5 +56,3 @@ void weir_leased_init(struct weir_leased *key, uint64_t stint);
 
 void weir_leased_step(struct weir_leased *key, const struct weir_leased_options *options,
                       const struct weir_share_event *event, uint64_t now_ns, struct weir_share_effects *ret_effects);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Fixed windows count what is held as soon as it is granted: a grant may be a window's first hit. A window that closes
  * takes what is held in it along: a hold is cut to the end of its window, and what is told later is not charged. */
-#ifndef WEIR_CORE_SHARE_LEDGER_H
-#define WEIR_CORE_SHARE_LEDGER_H
+#pragma once
 
 #include "core/limit/limit.h"
 #include "core/share/share.h"
@@ -74,5 +73,3 @@ bool weir_ledger_decide(const struct weir_limit *limit, struct weir_ledger *ledg
 /* A node's ask. event->cost is not looked at. */
 void weir_ledger_ask(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event,
                      const struct weir_share_ask *ask, struct weir_share_answer *ret_answer);
-
-#endif

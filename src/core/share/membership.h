@@ -9,8 +9,7 @@
  *
  * Pure; times are of this node's monotonic clock. Any message of a node proves that it lives: pings and their answers
  * ride on whatever is sent. */
-#ifndef WEIR_CORE_SHARE_MEMBERSHIP_H
-#define WEIR_CORE_SHARE_MEMBERSHIP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ size_t weir_membership_tick(struct weir_membership *members, uint64_t now_ns,
                             struct weir_membership_send ret_sends[WEIR_MEMBERSHIP_SENDS]);
 
 const char *weir_membership_name(enum weir_membership_state state);
-
-#endif

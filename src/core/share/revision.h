@@ -14,8 +14,7 @@
  * Thread rule: plain values. Bounds: WEIR_SUPERSEDED_MAX definitions are remembered; one from before counts as never
  * seen. Numbers end at WEIR_REVISION_MAX; nothing becomes newer than that. No clock gives the last million of them, so
  * that a change made in 2109 is not the last one. */
-#ifndef WEIR_CORE_SHARE_REVISION_H
-#define WEIR_CORE_SHARE_REVISION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision 
  * Else numbers are no less than now_s, seconds since 1970, so that of nodes that cannot hear each other the later one
  * wins. */
 bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s);
-
-#endif

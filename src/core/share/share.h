@@ -11,8 +11,7 @@
  * A node's word about one key is idempotent. `stint` names one lifetime of the node's state for the key and is never
  * used again by anybody (a restart, or a second node of the same name, has other stints); within a stint `spent` is
  * cumulative and `seq` grows with each ask, so what is late, lost or repeated neither invents nor loses a unit. */
-#ifndef WEIR_CORE_SHARE_SHARE_H
-#define WEIR_CORE_SHARE_SHARE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ struct weir_share_effects {
     uint64_t wake_ns; /* TICK at this time (of now_ns) if nothing happens before; 0 = no need */
     bool idle;        /* nothing is held, owed or under way: the host may forget this key */
 };
-
-#endif

@@ -2,8 +2,7 @@
  *
  * `sharing: split`: whole units n/N for each node, the remainder to the lowest node numbers; the burst likewise. Also
  * what `on_failure: local` decides by. Bound: overshoot 0 while N is right. */
-#ifndef WEIR_CORE_SHARE_SPLIT_H
-#define WEIR_CORE_SHARE_SPLIT_H
+#pragma once
 
 #include "weir/limit.h"
 
@@ -15,5 +14,3 @@ uint64_t weir_split_units(uint64_t units, uint32_t nodes, uint32_t index);
 
 /* The default slack: max(1, n / (10 N)). */
 uint64_t weir_split_slack(uint64_t count, uint32_t nodes);
-
-#endif

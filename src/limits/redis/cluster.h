@@ -2,8 +2,7 @@
  *
  * Cluster: who has which slot. The map is read with CLUSTER SLOTS from a node that is ready, at the start and whenever
  * something says that it is old (MOVED, a node that broke), at most ten times a second; a MOVED is followed at once. */
-#ifndef WEIR_LIMITS_REDIS_CLUSTER_H
-#define WEIR_LIMITS_REDIS_CLUSTER_H
+#pragma once
 
 #include "limits/redis/server.h"
 
@@ -16,5 +15,3 @@ bool weir_redis_cluster_whole(const struct weir_redis_engine *engine); /* each s
 struct weir_redis_server *weir_redis_cluster_named(struct weir_redis_server *from, const redisReply *reply,
                                                    uint16_t *ret_slot);
 void weir_redis_cluster_moved(struct weir_redis_server *to, uint16_t slot);
-
-#endif

@@ -10,8 +10,7 @@
  *     inspect.c    what should be mended there: rights, evictions
  *     cluster.c    the slot map; sentinel.c: who is the primary
  *     net/redis_*.c: commands, bytes, TLS, replies */
-#ifndef WEIR_LIMITS_REDIS_ENGINE_H
-#define WEIR_LIMITS_REDIS_ENGINE_H
+#pragma once
 
 #include "base/checked.h"
 #include "limits/redis/redis.h"
@@ -116,5 +115,3 @@ uint64_t weir_redis_jitter(struct weir_redis_engine *engine, uint64_t ns);
 /* "HOST:PORT: text", kept for operators. `server` may be NULL: then the text alone. */
 void weir_redis_error(struct weir_redis_engine *engine, const struct weir_redis_server *server, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

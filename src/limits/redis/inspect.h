@@ -6,13 +6,10 @@
  * key that is never there, so that nothing changes, and what is answered with NOPERM is not allowed: a sliding log that
  * is asked for on Sunday is not the first to find out. INFO tells of the memory: each key that was evicted is a loss,
  * for it comes back as a fresh one. Keys of others that share the server cannot be told from ours, and count too. */
-#ifndef WEIR_LIMITS_REDIS_INSPECT_H
-#define WEIR_LIMITS_REDIS_INSPECT_H
+#pragma once
 
 #include "limits/redis/server.h"
 
 void weir_redis_inspect(struct weir_redis_server *server); /* when it is ready */
 void weir_redis_inspect_tick(struct weir_redis_server *server, uint64_t now_ns);
 bool weir_redis_may_decide(const struct weir_redis_server *server); /* as far as was seen: it has the rights */
-
-#endif

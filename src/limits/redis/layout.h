@@ -27,8 +27,7 @@
  *     A  again: for each op u32 size of its value, 40 hex digits of its SHA1 if the size is not 0, the value
  *     S  what core computed was written       R  this request was charged before       G  it was given back
  *     C  a value that is not ours */
-#ifndef WEIR_LIMITS_REDIS_LAYOUT_H
-#define WEIR_LIMITS_REDIS_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -112,5 +111,3 @@ static inline uint64_t layout_get(struct layout_reader *r, unsigned size)
         value = value << 8 | at[i];
     return value;
 }
-
-#endif

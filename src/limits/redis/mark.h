@@ -11,8 +11,7 @@
  * number and before a connection broke cannot be told from lost ones if the number is still that: counted as a loss.
  *
  * In a cluster each primary has a mark in a slot of its own, which moves to the next primary with the slot. */
-#ifndef WEIR_LIMITS_REDIS_MARK_H
-#define WEIR_LIMITS_REDIS_MARK_H
+#pragma once
 
 #include "limits/redis/server.h"
 
@@ -28,5 +27,3 @@ void weir_redis_mark_connected(struct weir_redis_server *server);               
 void weir_redis_mark_batch_end(struct weir_redis_server *server);                    /* decisions were written */
 void weir_redis_mark_answered(struct weir_redis_server *server);                     /* a decision was answered */
 bool weir_redis_mark_breathe(struct weir_redis_server *server, uint64_t generation); /* SET as a sign of life */
-
-#endif

@@ -14,8 +14,7 @@
  * refused), 64 KiB and one command written ahead of each socket, 4 MiB and 65,536 elements of one reply (a longer one
  * closes the connection), WEIR_REDIS_SERVERS_MAX servers (further ones of a cluster are not used: their slots are
  * WEIR_EDOWN). */
-#ifndef WEIR_LIMITS_REDIS_REDIS_H
-#define WEIR_LIMITS_REDIS_REDIS_H
+#pragma once
 
 #include <uv.h>
 
@@ -65,5 +64,3 @@ struct weir_redis_options {
  * `loop` must run until after close: memory is freed in a later turn of it. */
 int weir_redis_create(uv_loop_t *loop, const struct weir_redis_options *options, struct weir_remote **ret_remote,
                       struct weir_fault *ret_fault);
-
-#endif

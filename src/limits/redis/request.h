@@ -6,8 +6,7 @@
  *
  * A group waits here until the server's in-flight window (core/breaker/flight.h) has room, and is not sent at all if it
  * could only be answered after its deadline. */
-#ifndef WEIR_LIMITS_REDIS_REQUEST_H
-#define WEIR_LIMITS_REDIS_REQUEST_H
+#pragma once
 
 #include "limits/redis/server.h"
 
@@ -62,5 +61,3 @@ void weir_redis_group_free(struct weir_redis_group *group);
 /* A missing script, a redirect: true, it is on its way again. */
 bool weir_redis_group_again(struct weir_redis_group *group, const redisReply *reply);
 void weir_redis_group_told(struct weir_redis_group *group, bool success);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What one slot charged for a request that another slot refused, or that was not answered in time, is given back by the
  * request's id: again and again until the server confirms, or no longer remembers the id. */
-#ifndef WEIR_LIMITS_REDIS_ROLL_BACK_H
-#define WEIR_LIMITS_REDIS_ROLL_BACK_H
+#pragma once
 
 #include "limits/redis/request.h"
 
@@ -12,5 +11,3 @@
 void weir_redis_roll_back(struct weir_redis_group *group, bool never);
 void weir_redis_roll_back_tick(struct weir_redis_engine *engine, uint64_t now_ns);
 void weir_redis_roll_back_end(struct weir_redis_engine *engine); /* those that wait are lost */
-
-#endif

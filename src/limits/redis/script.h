@@ -25,8 +25,7 @@
  * PREFIX:{tag}:NAME:ID, PREFIX:{tag}:request:ID.
  *
  * Thread rule: one call belongs to one thread. */
-#ifndef WEIR_LIMITS_REDIS_SCRIPT_H
-#define WEIR_LIMITS_REDIS_SCRIPT_H
+#pragma once
 
 #include "limits/remote.h"
 
@@ -110,5 +109,3 @@ int weir_script_call_roll_back(struct weir_script_call *call, const char *sha1, 
 
 /* Fills request->decision from the verdicts of all ops (DECIDE and PEEK). */
 void weir_script_finish(struct weir_remote_request *request);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What the script leaves to core: a value written under other parameters, units held by nodes, a node's ask. The script
  * answered with the values; core computes, and encode sends what is to be written in their place. */
-#ifndef WEIR_LIMITS_REDIS_SCRIPT_CORE_H
-#define WEIR_LIMITS_REDIS_SCRIPT_CORE_H
+#pragma once
 
 #include "limits/redis/layout.h"
 #include "limits/redis/script.h"
@@ -26,5 +25,3 @@ int weir_script_core(struct weir_script_call *call, struct layout_reader *reply)
 
 /* Forgets what was to be written. */
 void weir_script_core_forget(struct weir_script_call *call);
-
-#endif

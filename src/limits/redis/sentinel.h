@@ -11,12 +11,9 @@
  *   has named our primary and epoch, and most of the sentinels that the settings name agree on another, then they are
  *   believed: they were made anew, or the failover came to nothing.
  * - The first time, all are heard first that answer within FIRST_NS. */
-#ifndef WEIR_LIMITS_REDIS_SENTINEL_H
-#define WEIR_LIMITS_REDIS_SENTINEL_H
+#pragma once
 
 #include "limits/redis/server.h"
 
 void weir_redis_sentinel_ask_soon(struct weir_redis_engine *engine, uint64_t in_ns);
 void weir_redis_sentinel_tick(struct weir_redis_engine *engine, uint64_t now_ns);
-
-#endif

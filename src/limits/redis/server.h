@@ -2,8 +2,7 @@
  *
  * One server of the redis engine: connects, greets (AUTH, CLIENT SETNAME, ROLE, SCRIPT LOAD), is ready, breathes once a
  * second, and when it breaks comes back after a wait that doubles and is spread by chance. */
-#ifndef WEIR_LIMITS_REDIS_SERVER_H
-#define WEIR_LIMITS_REDIS_SERVER_H
+#pragma once
 
 #include "core/breaker/flight.h"
 #include "limits/redis/engine.h"
@@ -100,5 +99,3 @@ bool weir_redis_server_ask_now(struct weir_redis_server *server, weir_redis_then
                                const char *const *argv);
 
 void weir_redis_server_load_script(struct weir_redis_server *server); /* it said NOSCRIPT */
-
-#endif

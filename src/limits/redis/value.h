@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A stored value (layout.h) as a ledger of the core, and back. Thread rule: plain values. */
-#ifndef WEIR_LIMITS_REDIS_VALUE_H
-#define WEIR_LIMITS_REDIS_VALUE_H
+#pragma once
 
 #include "core/share/ledger.h"
 #include "limits/redis/layout.h"
@@ -39,5 +38,3 @@ uint64_t weir_value_debt_ticks(const struct weir_value *value);
 /* The bytes to store (malloc'd), and after how long they say nothing any more. WEIR_ENOMEM. */
 int weir_value_write(const struct weir_value *value, uint64_t now_ns, uint8_t **ret_bytes, size_t *ret_size,
                      uint64_t *ret_ttl_ms);
-
-#endif
