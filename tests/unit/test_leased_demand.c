@@ -60,6 +60,52 @@ static void leased__what_is_left_goes_back_in_time(void **state)
     }
 }
 
+/* One unit now and then keeps a key from being idle, not what a burst left in its pocket: half of that goes back within
+ * a ttl, and nearly all within two. */
+static void leased__what_a_burst_left_goes_back_though_somebody_asks_now_and_then(void **state)
+{
+    (void)state;
+    const uint64_t gap_ns = options.ttl_ns / 5;
+    begin_with(80);
+    step(WEIR_SHARE_RESERVE, 40, SECOND + 2 * MS);
+    step(WEIR_SHARE_COMMIT, 40, SECOND + 2 * MS);
+    uint64_t back = 0;
+    for (uint64_t now_ns = SECOND + gap_ns; now_ns <= SECOND + 2 * options.ttl_ns; now_ns += gap_ns) {
+        const uint64_t before = key.pocket;
+        struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, now_ns);
+        assert_int_equal(effects.say, WEIR_SHARE_YES);
+        if (effects.send) {
+            assert_int_equal(effects.ask.hold, key.pocket + key.reserved);
+            assert_int_equal(effects.ask.want, 0);
+            back += before - 1 - key.pocket;
+            assert_int_equal(key.sent_back, before - 1 - key.pocket);
+            hear(key.seq, 0, 2 * SECOND, 41, now_ns);
+        }
+        assert_int_equal(step(WEIR_SHARE_COMMIT, 1, now_ns).say, WEIR_SHARE_YES);
+        if (now_ns > SECOND + options.ttl_ns)
+            assert_in_range(key.pocket, 1, 19);
+    }
+    assert_in_range(key.pocket, 1, 4);
+    assert_true(back > 20);
+    assert_int_equal(key.forfeited, 0);
+}
+
+/* What is spent at a steady pace stays: no unit travels to and fro. */
+static void leased__what_is_needed_stays(void **state)
+{
+    (void)state;
+    begin_with(20);
+    for (uint64_t now_ns = SECOND + 2 * MS; now_ns < 3 * SECOND; now_ns += options.ttl_ns / 30) {
+        struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, now_ns);
+        if (effects.say == WEIR_SHARE_YES)
+            step(WEIR_SHARE_COMMIT, 1, now_ns);
+        if (!effects.send)
+            continue;
+        assert_int_equal(key.sent_back, 0);
+        hear(key.seq, effects.ask.want, 2 * SECOND, 20, now_ns);
+    }
+}
+
 /* What an idle key gave back has come back: the ask after it is in doubt for itself alone. */
 static void leased__what_came_back_is_in_doubt_no_more(void **state)
 {
@@ -82,6 +128,8 @@ int main(void)
         cmocka_unit_test(leased__steady_demand_is_asked_for_as_it_is),
         cmocka_unit_test(leased__takes_a_quarter_of_what_remains_at_most),
         cmocka_unit_test(leased__what_is_left_goes_back_in_time),
+        cmocka_unit_test(leased__what_a_burst_left_goes_back_though_somebody_asks_now_and_then),
+        cmocka_unit_test(leased__what_is_needed_stays),
         cmocka_unit_test(leased__what_came_back_is_in_doubt_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

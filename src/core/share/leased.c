@@ -111,16 +111,20 @@ static uint64_t chunk_of(const struct weir_leased *key, const struct weir_leased
     return weir_min_u64(weir_max_u64(key->rate, key->demand), remaining / 4);
 }
 
+/* `back` of the pocket goes back to the engine, which has it once it hears this. */
 static void send_ask(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns, uint64_t want,
-                     struct weir_share_effects *effects)
+                     uint64_t back, struct weir_share_effects *effects)
 {
-    weir_assert(key->sent_ns == 0);
+    weir_assert(key->sent_ns == 0 && back <= key->pocket);
+    key->pocket -= back;
     key->sent_ns = now_ns;
     key->sent_stint = key->stint;
-    key->sent_back = 0;
+    key->sent_back = back;
     key->sent_owed = key->spent - key->known;
     weir_assert(key->sent_owed <= key->spent);
     key->sent_until_ns = weir_add_sat(now_ns, options->ttl_ns - options->ttl_ns / 10);
+    if (back > 0)
+        key->sent_until_ns = weir_min_u64(key->sent_until_ns, key->deadline_ns);
     key->sent_spent = key->spent;
     key->sent_want = want;
     key->sent_least = weir_min_u64(key->least, want);
@@ -143,24 +147,19 @@ static void send_ask(struct weir_leased *key, const struct weir_leased_options *
 }
 
 static void ask_for_chunk(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns,
-                          struct weir_share_effects *effects)
+                          uint64_t back, struct weir_share_effects *effects)
 {
     /* Those who waited for the last ask have not all asked again yet: this one speaks for them too. */
     uint64_t waiting = weir_max_u64(key->waiting, weir_sub_sat(key->again, key->pocket));
     uint64_t chunk = now_ns < key->refused_until_ns ? 0 : weir_sub_sat(chunk_of(key, options), key->pocket);
-    send_ask(key, options, now_ns, weir_max_u64(waiting, chunk), effects);
+    send_ask(key, options, now_ns, weir_max_u64(waiting, chunk), back, effects);
 }
 
-static void give_back(struct weir_leased *key, const struct weir_leased_options *options, uint64_t now_ns,
-                      struct weir_share_effects *effects)
+/* What a burst left and nobody needs any more: beyond what is spent in two thirds of the ttl. */
+static uint64_t surplus_of(const struct weir_leased *key)
 {
-    uint64_t back = key->pocket;
-    key->pocket = 0;
-    send_ask(key, options, now_ns, 0, effects);
-    weir_assert(key->pocket == 0 && key->sent_want == 0);
-    key->sent_back = back;
-    if (back > 0)
-        key->sent_until_ns = weir_min_u64(key->sent_until_ns, key->deadline_ns);
+    uint64_t needed = weir_max_u64(weir_mul_sat(2, weir_max_u64(key->rate, key->demand)), 1);
+    return key->waiting > 0 || key->again > 0 ? 0 : weir_sub_sat(key->pocket, needed);
 }
 
 /* ---- events ---- */
@@ -196,7 +195,7 @@ static void wait_for_engine(struct weir_leased *key, const struct weir_leased_op
     key->waiting = weir_min_u64(weir_add_sat(key->waiting, units), options->capacity);
     weir_assert(key->waiting <= options->capacity && key->least > 0);
     if (key->sent_ns == 0)
-        ask_for_chunk(key, options, now_ns, effects);
+        ask_for_chunk(key, options, now_ns, 0, effects);
 }
 
 static void reserve(struct weir_leased *key, const struct weir_leased_options *options, uint64_t units, uint64_t now_ns,
@@ -327,13 +326,13 @@ static void speak(struct weir_leased *key, const struct weir_leased_options *opt
         return;
     if (key->leaving || idle) {
         if (lost || owing)
-            give_back(key, options, now_ns, effects);
+            send_ask(key, options, now_ns, 0, key->pocket, effects);
         return;
     }
     bool aged = key->renew_ns > 0 && now_ns >= key->renew_ns && owing;
     bool low = key->deadline_ns > 0 && key->pocket < chunk_of(key, options) / 2 && now_ns >= key->refused_until_ns;
     if (lost || aged || low)
-        ask_for_chunk(key, options, now_ns, effects);
+        ask_for_chunk(key, options, now_ns, aged ? surplus_of(key) : 0, effects);
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)

@@ -9,7 +9,8 @@
  * An ask whose answer is lost, or comes too late to spend what it grants, is followed by another that gives back what
  * is not in the pocket. What may have been charged by then is counted as forfeited, be it that it came back after all.
  * Chunks size themselves by demand: about what is spent in a third of the ttl, at least what the first waiting request
- * needs; renewed in the background before they run out; given back when demand stays away for half a ttl. */
+ * needs; renewed in the background before they run out. A renewal gives back what a burst left beyond twice that; when
+ * demand stays away for half a ttl all of it is given back. */
 #pragma once
 
 #include "core/share/share.h"
