@@ -24,7 +24,6 @@ struct exact_pending {
     uint32_t client;                   /* the request that waits, */
     bool waits;                        /* if one does */
     struct weir_sim_decision decision; /* of the first round: the second is computed for its time */
-    uint64_t told_ns;                  /* as in the letter */
     uint64_t generation;
     struct weir_remote_request request;
     struct weir_remote_op ops[LIMITS];
@@ -127,7 +126,7 @@ static bool send_call(struct exact_node *self, struct exact_pending *pending)
         return false;
     int error = weir_script_call_encode(call, weir_script_sha1);
     weir_assert(error == 0);
-    struct weir_sim_letter head = { .id = pending->id, .decision = pending->decision, .told_ns = pending->told_ns };
+    struct weir_sim_letter head = { .id = pending->id, .decision = pending->decision };
     weir_sim_letter_call(&self->node, &head, call);
     return true;
 }
@@ -238,7 +237,6 @@ static void reply_heard(struct exact_node *self, const struct weir_sim_letter *h
     told(self, pending, true);
     if (status == WEIR_EAGAIN) {
         pending->decision = head->decision;
-        pending->told_ns = head->told_ns;
         pending->id = ++self->node.ids; /* the first round's answer says nothing more */
         if (send_call(self, pending))
             return;

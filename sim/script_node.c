@@ -45,17 +45,16 @@ void weir_sim_letter_call(struct weir_sim_script_node *node, struct weir_sim_let
 }
 
 struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_sim_script *engine,
-                                             struct weir_sim_letter *head, const uint8_t *bytes,
+                                             const struct weir_sim_letter *head, const uint8_t *bytes,
                                              struct weir_sim_script_reply *ret_reply)
 {
     struct weir_sim_script_server *server = weir_sim_plan_of(sim)->server;
     struct weir_sim_decision now = weir_sim_decision_now(sim);
     const uint64_t now_ns = weir_sim_now(sim, WEIR_SIM_ENGINE), shown_ns = now_ns - now_ns % CLOCK_NS;
-    const uint64_t as_of_ns = weir_max_u64(shown_ns, head->told_ns);
     uint32_t keys[WEIR_SIM_SCRIPT_OPS], before[WEIR_SIM_SCRIPT_OPS];
     for (uint32_t i = 0; i < head->keys; i++) {
         keys[i] = head->key[i];
-        before[i] = weir_sim_script_revision(&engine->values[keys[i]], as_of_ns);
+        before[i] = weir_sim_script_revision(&engine->values[keys[i]], shown_ns);
     }
     const struct weir_sim_script_call call = { shown_ns, keys, head->keys, bytes, head->size };
     const char *wrong = NULL;
@@ -70,7 +69,6 @@ struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_s
         if (after > 0 && after < before[i])
             weir_sim_wrong(sim, "a key is carried back to a definition before its own");
     }
-    head->told_ns = shown_ns;
     now.at_ns = weir_sub_sat(now.at_ns, now_ns - shown_ns);
     return now;
 }

@@ -20,7 +20,6 @@ struct weir_sim_letter {
     uint8_t kind;
     bool charged; /* the engine's own word on what it did, and on when it was asked first, for the check: no node */
     struct weir_sim_decision decision; /* decides by them */
-    uint64_t told_ns;                  /* the engine's clock when it told the values that this call is computed from */
     uint16_t keys;                     /* CALL: how many, */
     uint8_t key[WEIR_SIM_SCRIPT_OPS];
     uint64_t note[2]; /* READ, WRITE */
@@ -75,7 +74,7 @@ void weir_sim_letter_call(struct weir_sim_script_node *node, struct weir_sim_let
 /* CALL at the engine, by the script itself where the plan brings a server that has it. The engine's clock shows
  * microseconds; returns its time, as the check has it. */
 struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_sim_script *engine,
-                                             struct weir_sim_letter *head, const uint8_t *bytes,
+                                             const struct weir_sim_letter *head, const uint8_t *bytes,
                                              struct weir_sim_script_reply *ret_reply);
 /* READ, WRITE at the engine. */
 void weir_sim_letter_note(struct weir_sim *sim, struct weir_sim_script *engine, uint32_t from,

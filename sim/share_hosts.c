@@ -24,7 +24,6 @@
 struct pending {
     struct weir_remote_request *request;
     uint32_t id;
-    uint64_t told_ns;             /* as in the letter */
     struct weir_script_call call; /* last: touched only as far as it has ops */
 };
 
@@ -55,7 +54,7 @@ static void send_call(struct node *self, struct pending *pending)
     int error = weir_script_call_encode(&pending->call, weir_script_sha1);
     weir_assert(error == 0);
     pending->id = ++self->node.ids; /* what answers an earlier round says nothing more */
-    struct weir_sim_letter head = { .id = pending->id, .told_ns = pending->told_ns };
+    struct weir_sim_letter head = { .id = pending->id };
     weir_sim_letter_call(&self->node, &head, &pending->call);
 }
 
@@ -67,7 +66,6 @@ static int submit(struct weir_remote *remote, struct weir_remote_request *reques
     struct pending *pending = malloc(sizeof *pending);
     weir_assert(pending && request->count == 1);
     pending->request = request;
-    pending->told_ns = 0;
     weir_script_call_init(&pending->call, request, "weir", weir_sim_wall(self->node.sim, self->node.number));
     weir_script_call_add(&pending->call, 0);
     self->pending[self->pending_count++] = pending;
@@ -117,7 +115,6 @@ static void reply_heard(struct node *self, const struct weir_sim_letter *head, c
     if (i == self->pending_count)
         return; /* late, or again */
     int status = weir_script_call_decode(&self->pending[i]->call, bytes, head->size);
-    self->pending[i]->told_ns = head->told_ns;
     if (status == WEIR_EAGAIN)
         send_call(self, self->pending[i]);
     else
