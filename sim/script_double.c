@@ -96,9 +96,11 @@ static void store(struct weir_sim_script_value *stored, const uint8_t *bytes, si
     stored->until_ns = weir_add_sat(now_ns, weir_add_sat(weir_mul_sat(ttl_ms, 1000000), MARGIN_NS));
 }
 
-/* Writes what a node computed, all or nothing: only where nobody changed what it saw. */
-static bool replace(struct op *ops, uint32_t count, uint64_t now_ns)
+/* Writes what a node computed, all or nothing: only where nobody changed what it saw, and as of no time to come. */
+static bool replace(struct op *ops, uint32_t count, uint64_t computed_ns, uint64_t now_ns)
 {
+    if (now_ns < computed_ns)
+        return false;
     for (uint32_t i = 0; i < count; i++) {
         uint8_t name[LAYOUT_SEEN];
         const struct op *op = &ops[i];
@@ -227,11 +229,12 @@ static bool is_outside(const struct op *op)
 }
 
 /* Returns the letter, and writes what follows the time. */
-static char run(struct op *ops, uint32_t count, unsigned verb, unsigned flags, struct layout_writer *w,
-                uint64_t *charged)
+static char run(struct op *ops, uint32_t count, unsigned verb, unsigned flags, uint64_t computed_ns,
+                struct layout_writer *w, uint64_t *charged)
 {
     bool asks = false, whole = true;
-    if (flags & LAYOUT_CALL_REPLACE && replace(ops, count, ops[0].event.now_ns) && flags & LAYOUT_CALL_WHOLE) {
+    if (flags & LAYOUT_CALL_REPLACE && replace(ops, count, computed_ns, ops[0].event.now_ns) &&
+        flags & LAYOUT_CALL_WHOLE) {
         for (uint32_t i = 0; i < count && verb == WEIR_REMOTE_DECIDE && flags & LAYOUT_CALL_CHARGES; i++)
             charged[ops[i].key] += ops[i].units;
         return 'S';
@@ -263,8 +266,7 @@ void weir_sim_script_run(struct weir_sim_script *script, const struct weir_sim_s
     struct layout_reader r = { call->argument, call->argument + call->size, false };
     struct layout_writer w = { ret_reply->bytes, ret_reply->bytes + WEIR_SIM_SCRIPT_REPLY_MAX };
     unsigned verb = (unsigned)layout_get(&r, 1), flags = (unsigned)layout_get(&r, 1);
-    uint64_t ops_count = layout_get(&r, 2);
-    (void)layout_get(&r, 8);
+    uint64_t ops_count = layout_get(&r, 2), computed_ns = layout_get(&r, 8);
     memset(ret_reply->charged, 0, sizeof ret_reply->charged);
     memset(ops, 0, sizeof ops);
     weir_assert(call->count == ops_count && call->count > 0 && call->count <= WEIR_SIM_SCRIPT_OPS);
@@ -279,7 +281,7 @@ void weir_sim_script_run(struct weir_sim_script *script, const struct weir_sim_s
     }
     layout_put(&w, 1, 0);
     layout_put(&w, 8, call->now_ns);
-    ret_reply->bytes[0] = (uint8_t)run(ops, call->count, verb, flags, &w, ret_reply->charged);
+    ret_reply->bytes[0] = (uint8_t)run(ops, call->count, verb, flags, computed_ns, &w, ret_reply->charged);
     ret_reply->size = (size_t)(w.at - ret_reply->bytes);
 }
 

@@ -167,6 +167,45 @@ static void test_time(struct server *server)
     weir_remote_limit_drop(limit);
 }
 
+static redisReply *send_call(struct server *server, struct weir_script_call *call)
+{
+    weir_script_call_encode(call, weir_script_sha1);
+    return redisCommandArgv(server->context, call->argc, call->argv, call->sizes);
+}
+
+/* The clock may go back between the two rounds of a call: then what a node computed is of a time to come. */
+static void clock_back_between_rounds(struct server *server)
+{
+    struct weir_limit_spec spec = { .count = 10, .period_ns = 600 * WEIR_NS_PER_SECOND };
+    const struct weir_remote_limit *before = limit_of(spec);
+    spec.count = 20;
+    const struct weir_remote_limit *after = limit_of(spec);
+    struct weir_remote_op op = op_of(before, "between rounds", 10);
+    struct weir_remote_request request = { .verb = WEIR_REMOTE_DECIDE, .ops = &op, .count = 1 };
+    struct weir_script_call call;
+    weir_script_call_init(&call, &request, "faults", NOW_NS);
+    weir_script_call_add(&call, 0);
+    redisReply *reply = send_call(server, &call);
+    check(weir_script_call_decode(&call, reply->str, (size_t)reply->len) == 0 && op.verdict.admitted, "all is taken");
+    freeReplyObject(reply);
+    weir_script_call_deinit(&call);
+    op = op_of(after, "between rounds", 1);
+    weir_script_call_init(&call, &request, "faults", NOW_NS);
+    weir_script_call_add(&call, 0);
+    for (int round = 0; round < 3; round++) {
+        reply = send_call(server, &call);
+        check(reply->str[0] == (round < 2 ? 'A' : 'D'), "a time to come is not written, what is now is");
+        int status = weir_script_call_decode(&call, reply->str, (size_t)reply->len);
+        check(status == (round < 2 ? WEIR_EAGAIN : 0), "until then it is asked again");
+        call.now_ns += round == 0 ? 1000 * WEIR_NS_PER_SECOND : 0;
+        freeReplyObject(reply);
+    }
+    check(!op.verdict.admitted && op.verdict.remaining == 0, "and nothing was forgotten");
+    weir_script_call_deinit(&call);
+    weir_remote_limit_drop(before);
+    weir_remote_limit_drop(after);
+}
+
 int main(int argc, char **argv)
 {
     struct server server;
@@ -181,6 +220,7 @@ int main(int argc, char **argv)
     debt_of_a_clock_that_steps_back(&server);
     debt_reloaded_as_the_clock_steps_back(&server);
     test_time(&server);
+    clock_back_between_rounds(&server);
     server_close(&server);
     return failures > 0;
 }

@@ -177,8 +177,10 @@ local function read_op(i, at)
     return o, at
 end
 
--- Writes what core computed, all or nothing: only where nobody changed what it saw.
+-- Writes what core computed, all or nothing: only where nobody changed what it saw, and as of no time to come. A clock
+-- that went back meanwhile shows one at which what core took for over still counts.
 local function replace(ops)
+    if less(now_h, now_l, struct.unpack('>I4I4', ARGV[1], 5)) then return false end
     for _, o in ipairs(ops) do
         if o.written then
             local value = redis.pcall('GET', o.key)

@@ -14,10 +14,11 @@
  * seq, spent, held, granted, until_ns; the runs, each u64 time_ns, u64 units of all runs up to it. What follows the
  * last run is room.
  *
- * Call, ARGV[1]: u8 verb, u8 flags, u16 ops, u64 test time; the ops, each: parameters, u8 flags, u8 shift + 64, 2
- * zeros, u64 ticks (units * emission), span (again, with the shift: where plain.lua reads), units, far_ns (beyond which
- * modular times say nothing), window id, start_ns, end_ns, u32 size of what was seen, of what is written, u64 ttl_ms;
- * the bytes of both. KEYS: one per op; the request's.
+ * Call, ARGV[1]: u8 verb, u8 flags, u16 ops, u64 test time, or else the time for which core computed what is to be
+ * written (by no clock that shows less); the ops, each: parameters, u8 flags, u8 shift + 64, 2 zeros, u64 ticks (units
+ * * emission), span (again, with the shift: where plain.lua reads), units, far_ns (beyond which modular times say
+ * nothing), window id, start_ns, end_ns, u32 size of what was seen, of what is written, u64 ttl_ms; the bytes of both.
+ * KEYS: one per op; the request's.
  *
  * Reply: a letter, u64 now_ns, and
  *     D  done: for each op that is not off u8 flags, u64 fresh_at, window or previous, count, debt in ticks, all as

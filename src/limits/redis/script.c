@@ -206,7 +206,7 @@ static int encode(struct weir_script_call *call, const char *sha1, unsigned verb
                    (replaces && call->charges ? LAYOUT_CALL_CHARGES : 0) |
                    (!identified && !replaces && is_plain(call, verb) ? LAYOUT_CALL_PLAIN : 0));
     layout_put(&w, 2, call->count);
-    layout_put(&w, 8, test_ns);
+    layout_put(&w, 8, test_ns > 0 || !replaces ? test_ns : call->now_ns);
     for (size_t i = 0; i < call->count; i++)
         put_op(&w, call, &call->ops[i], is_off(call, i) || (kept && kept[i]));
     weir_assert(w.at == w.end);
