@@ -288,6 +288,10 @@ void weir_sim_script_node_turn(struct weir_sim_script_node *node)
     const uint64_t now_ns = weir_sim_now(node->sim, node->number);
     expire(node, now_ns);
     if (node->turn_ns <= now_ns) {
+        for (uint32_t i = 0; i < node->count; i++) {
+            if (node->limits[i])
+                weir_revisor_met(&node->revisor, node->limits[i]);
+        }
         weir_revisor_turn(&node->revisor, &node->remote, now_ns);
         node->turn_ns = weir_max_u64(node->revisor.due_ns, now_ns + WEIR_SIM_TICK_NS);
     }

@@ -79,7 +79,7 @@ int weir_remote_limit_create(const char *name, uint64_t variant, uint32_t revisi
     return 0;
 }
 
-/* Immutable but for the count of its holders. */
+/* Immutable but for the count of its holders, and for what it met. */
 static struct weir_remote_limit *counted(const struct weir_remote_limit *limit)
 {
     return (struct weir_remote_limit *)(uintptr_t)limit;
@@ -97,6 +97,20 @@ void weir_remote_limit_drop(const struct weir_remote_limit *limit)
         return;
     weir_remote_limit_deinit(counted(limit));
     free(counted(limit));
+}
+
+void weir_remote_limit_meet(const struct weir_remote_limit *limit, uint32_t revision)
+{
+    _Atomic uint32_t *met = &counted(limit)->met;
+    uint32_t before = atomic_load_explicit(met, memory_order_relaxed);
+    while (before < revision &&
+           !atomic_compare_exchange_weak_explicit(met, &before, revision, memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
+uint32_t weir_remote_limit_met(const struct weir_remote_limit *limit)
+{
+    return atomic_load_explicit(&limit->met, memory_order_relaxed);
 }
 
 int weir_values_append(uint8_t *bytes, size_t *size, const struct weir_slice *values, size_t count)

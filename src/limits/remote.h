@@ -42,6 +42,7 @@ struct weir_remote_limit {
                                  what has none WEIR_REVISION_FIRST, which init sets */
     bool keeps_time;          /* CL.THROTTLE: of a bucket whose parameters change, the time at which it is full stays */
     _Atomic uint32_t holders; /* of one from the heap */
+    _Atomic uint32_t met;     /* the highest revision that a key said which is after its own; 0: none */
 };
 
 /* WEIR_ERANGE, WEIR_EINVAL as weir_limit_check; WEIR_EINVAL for an unknown time zone. */
@@ -55,6 +56,10 @@ int weir_remote_limit_create(const char *name, uint64_t variant, uint32_t revisi
                              const struct weir_remote_limit **ret_limit, struct weir_fault *ret_fault);
 const struct weir_remote_limit *weir_remote_limit_hold(const struct weir_remote_limit *limit);
 void weir_remote_limit_drop(const struct weir_remote_limit *limit); /* NULL is allowed */
+
+/* A key was written under this revision, of which nobody has told; and the highest of them. Any thread. */
+void weir_remote_limit_meet(const struct weir_remote_limit *limit, uint32_t revision);
+uint32_t weir_remote_limit_met(const struct weir_remote_limit *limit);
 
 /* A key under one limit, the same on every node: hashes with the cluster secret. */
 struct weir_remote_key {

@@ -462,9 +462,7 @@ static enum weir_revision_say hear(struct weir_revisions *revisions, struct entr
         (void)weir_revised_hear(&entry->revised, NULL); /* nothing that is new here */
     }
     settle(revisions, entry, wall_ns);
-    if (weir_revision_newer(&entry->revised.newest, &told.revision))
-        return WEIR_REVISION_OLDER;
-    return WEIR_REVISION_SAME;
+    return weir_revision_newer(&entry->revised.newest, &told.revision) ? WEIR_REVISION_OLDER : WEIR_REVISION_SAME;
 }
 
 enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, const uint64_t id[2], const void *bytes,
@@ -477,4 +475,25 @@ enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, con
         entry->revised.wanted = false;
     pthread_mutex_unlock(&revisions->lock);
     return say;
+}
+
+void weir_revisions_met(struct weir_revisions *revisions, const char *name, uint64_t number)
+{
+    uint64_t id[2];
+    name_id(revisions, name, id);
+    pthread_mutex_lock(&revisions->lock);
+    struct entry *entry = find(revisions, id);
+    if (entry)
+        weir_revised_met(&entry->revised, number);
+    pthread_mutex_unlock(&revisions->lock);
+}
+
+bool weir_revisions_pass(struct weir_revisions *revisions, const uint64_t id[2], uint64_t wall_ns)
+{
+    pthread_mutex_lock(&revisions->lock);
+    struct entry *entry = find(revisions, id);
+    bool passes = entry && entry->text && weir_revised_passes(&entry->revised, wall_ns / WEIR_NS_PER_SECOND);
+    atomic_fetch_add(&revisions->generation, passes);
+    pthread_mutex_unlock(&revisions->lock);
+    return passes;
 }

@@ -87,6 +87,13 @@ enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, con
  * what a reload changed counts as told. */
 void weir_revisions_alone(struct weir_revisions *revisions, uint64_t wall_ns);
 
+/* A key at the engine was written under revision `number` of the limit, which this node has not heard of. */
+void weir_revisions_met(struct weir_revisions *revisions, const char *name, uint64_t number);
+
+/* The engine has said WEIR_REVISION_SAME. True: the newest has a number above one that only keys say
+ * (core/share/revision.h), and is to be told. */
+bool weir_revisions_pass(struct weir_revisions *revisions, const uint64_t id[2], uint64_t wall_ns);
+
 /* The bytes of the newest definition, to free, and its number. WEIR_ENOENT: there is none. WEIR_ENOMEM. */
 int weir_revisions_bytes(struct weir_revisions *revisions, const uint64_t id[2], uint8_t **ret_bytes, size_t *ret_size,
                          uint64_t *ret_number);

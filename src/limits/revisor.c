@@ -3,7 +3,8 @@
  * For each limit the revisor sends a chain of notes (remote.h), each after the reply to the one before. It reads the
  * head of the definition; if the engine's is newer, it reads the whole; if this node's is newer, it writes that. The
  * reply to a write is what was overwritten: if that was newer, this node takes it over and writes it at a later turn.
- * revisions.c decides which is newer. Called by serve/sharer.c, on a timer of the first event loop. */
+ * revisions.c decides which is newer, and hears what numbers keys say that nobody told. Called by serve/sharer.c, on a
+ * timer of the first event loop. */
 #include "limits/revisor.h"
 
 #include <stdlib.h>
@@ -72,7 +73,10 @@ static void on_read(struct weir_remote_note *note, int status, const void *bytes
     }
     switch (weir_revisions_hear(visit->revisor->revisions, note->id, bytes, size, whole, wall_ns(visit->revisor))) {
     case WEIR_REVISION_SAME:
-        end(visit);
+        if (weir_revisions_pass(visit->revisor->revisions, note->id, wall_ns(visit->revisor)))
+            write_newest(visit);
+        else
+            end(visit);
         return;
     case WEIR_REVISION_OLDER:
         write_newest(visit);
@@ -118,4 +122,11 @@ void weir_revisor_turn(struct weir_revisor *revisor, struct weir_remote *remote,
         if (weir_revisions_brief(revisor->revisions, revisor->next++, &brief))
             begin(revisor, remote, brief.id);
     }
+}
+
+void weir_revisor_met(struct weir_revisor *revisor, const struct weir_remote_limit *limit)
+{
+    uint32_t number = weir_remote_limit_met(limit);
+    if (number > limit->revision)
+        weir_revisions_met(revisor->revisions, limit->name, number);
 }

@@ -18,6 +18,7 @@
 struct weir_revisor {
     struct weir_revisions *revisions;
     size_t next;     /* which limit is looked at next */
+    size_t met_next; /* of the rules, whose keys' numbers are looked at */
     size_t asking;   /* under way */
     uint64_t due_ns; /* of the next turn that asks */
     uint64_t (*wall_ns)(void *context);
@@ -27,3 +28,6 @@ struct weir_revisor {
 
 /* What is due is done. */
 void weir_revisor_turn(struct weir_revisor *revisor, struct weir_remote *remote, uint64_t now_ns);
+
+/* What the keys of the limit say is known to `revisions` from now on. */
+void weir_revisor_met(struct weir_revisor *revisor, const struct weir_remote_limit *limit);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Passes the limits that have revisions from the configuration to limits/revisions.c, under the node's name or, where
- * the configuration has none, the host's. Called by server.c at the start and after each reload of the file. How the
- * definitions of other nodes get into a configuration is in rules/revise.c. */
+ * the configuration has none, the host's; and so the revisions that keys say. Called by server.c at the start and after
+ * each reload of the file, and by sharer.c. How the definitions of other nodes get into a configuration is in
+ * rules/revise.c. */
 #include "serve/own_limits.h"
 
 #include <stdlib.h>
@@ -42,4 +43,19 @@ void weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_conf
     if (owned)
         (void)weir_revisions_own(revisor->revisions, owned, weir_config_owned(config, owned), weir_time_read().wall_ns);
     free(owned);
+}
+
+void weir_own_limits_met(struct weir_revisor *revisor, const struct weir_rules *rules)
+{
+    size_t count = weir_rules_count(rules), looked = 0;
+    for (size_t i = 0; i < count && looked < WEIR_REVISOR_BATCH; i++) {
+        size_t at = revisor->met_next++ % count, overrides = weir_rules_overrides(rules, at);
+        const struct weir_rule *rule = weir_rules_limit(rules, at);
+        for (size_t k = 0; rule->limit.remote && k <= overrides; k++) {
+            if (k > 0)
+                rule = weir_rules_override(rules, at, k - 1, NULL);
+            weir_revisor_met(revisor, rule->limit.remote);
+        }
+        looked += 1 + overrides;
+    }
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What this node's file says of limits that have revisions (limits/revisor.h). Thread rule: the server's thread. */
+ * What this node's file says of limits that have revisions (limits/revisor.h). Thread rule: the server's thread;
+ * met: that of the first loop. */
 #pragma once
 
 #include "limits/revisor.h"
 #include "rules/config.h"
+#include "rules/rules.h"
 
 /* A revisor with the limits of the file that the node starts with. WEIR_ENOMEM. */
 int weir_own_limits_init(struct weir_revisor *revisor, const struct weir_config *config);
@@ -12,3 +14,6 @@ void weir_own_limits_deinit(struct weir_revisor *revisor);
 
 /* The limits of a file that was reloaded, which may be the newest now. Without memory for it those before count. */
 void weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_config *config);
+
+/* What the keys of these say of revisions that nobody told; of some of them, at the next call of the next. */
+void weir_own_limits_met(struct weir_revisor *revisor, const struct weir_rules *rules);

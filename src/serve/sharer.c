@@ -14,6 +14,7 @@
 #include "base/checked.h"
 #include "limits/redis/redis.h"
 #include "serve/loop.h"
+#include "serve/own_limits.h"
 #include "serve/shared.h"
 
 #define PICTURE_PERIOD_MS 100
@@ -56,8 +57,10 @@ static void on_picture(uv_timer_t *timer)
     struct weir_sharer *sharer = timer->data;
     struct weir_loop *loop = (struct weir_loop *)((uint8_t *)sharer - offsetof(struct weir_loop, sharer));
     weir_sharer_draw(sharer);
-    if (loop->number == 0)
-        weir_revisor_turn(&loop->shared->revisor, sharer->transactions.remote, uv_hrtime());
+    if (loop->number > 0)
+        return;
+    weir_own_limits_met(&loop->shared->revisor, loop->setup->rules);
+    weir_revisor_turn(&loop->shared->revisor, sharer->transactions.remote, uv_hrtime());
 }
 
 bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture)

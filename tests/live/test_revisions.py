@@ -400,6 +400,23 @@ class Rollout(unittest.TestCase):
             cluster.wait_known()
             self.assertEqual(look(cluster.nodes['c'])['revision'], newest)
 
+    def test_a_key_does_not_keep_to_a_definition_that_nobody_knows_any_more(self):
+        with self.cluster('exact', 'rate: 3000/300day') as cluster:
+            names = list(cluster.nodes)
+            cluster.reload('a', 'rate: 6000/300day')
+            cluster.wait_capacity(6000)
+            self.assertTrue(cluster.charge('a'))
+            for name in names:
+                self.assertEqual(cluster.nodes.pop(name).stop(), 0)
+            for key in self.redis.ask('KEYS', '*:revision:*'):
+                self.redis.ask('DEL', key)
+            for name in names:
+                cluster.start(name, 'rate: 3000/300day')
+            cluster.wait_known()
+            cluster.wait_capacity(3000)
+            wait_for(lambda: all(look(node)['capacity'] == 3000 for node in cluster.nodes.values()),
+                     text='a key goes on by what wrote it')
+
     def test_where_the_engine_is_a_cluster(self):
         with RedisCluster() as servers, Cluster('exact', 'rate: 3000/300day', servers.yaml()) as cluster:
             cluster.charge_known('a', 20)

@@ -129,6 +129,7 @@ static void never_back(struct server *server, enum weir_algorithm from, enum wei
         good = good && left(server, &op, newer) == 59 - i && left(server, &op, older) == 58 - i &&
                op.verdict.capacity == 200;
     good = good && left(server, &op, older) == UINT64_MAX && left(server, &op, newer) == UINT64_MAX;
+    good = good && weir_remote_limit_met(older) == NOW_S && weir_remote_limit_met(newer) == 0;
     snprintf(what, sizeof what, "nothing is lost or gained between definitions of algorithms %d and %d", from, to);
     check(good, what);
     weir_remote_limit_drop(older);

@@ -113,3 +113,22 @@ bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s)
     revised->newest = next;
     return true;
 }
+
+void weir_revised_met(struct weir_revised *revised, uint64_t number)
+{
+    /* The last million are left to reloads: what keys say is not signed. */
+    if (number <= revised->newest.number || number <= revised->met || number > CLOCK_MAX_S)
+        return;
+    revised->met = number;
+    revised->met_looks = 0;
+}
+
+bool weir_revised_passes(struct weir_revised *revised, uint64_t now_s)
+{
+    struct weir_revision *newest = &revised->newest;
+    if (newest->number == 0 || revised->met <= newest->number || ++revised->met_looks < WEIR_REVISION_LOOKS)
+        return false;
+    newest->number = weir_max_u64(revised->met + 1, weir_min_u64(now_s, CLOCK_MAX_S));
+    weir_assert(newest->number <= WEIR_REVISION_MAX);
+    return true;
+}

@@ -23,6 +23,7 @@
 #define WEIR_SUPERSEDED_MAX 16
 #define WEIR_REVISION_MAX UINT32_MAX /* stored values have 32 bits for it */
 #define WEIR_REVISION_FIRST 1        /* of a limit that never changed */
+#define WEIR_REVISION_LOOKS 10       /* of a node at the engine, until a number that only keys say counts as nobody's */
 
 struct weir_revision {
     uint64_t number;   /* 0: there is none */
@@ -40,6 +41,8 @@ struct weir_revised {
     bool heard;              /* it knows what the others knew when it came */
     bool wanted;             /* a reload changed or brought `own`: it is to become the newest. Whoever sees that it has
                                 been told to the others ends that */
+    uint64_t met;            /* a number above the newest's, which a key at the engine says; 0: none */
+    uint32_t met_looks;      /* so often the engine has known of no such number since */
 };
 
 /* Whether `a` is newer than `b`: by number; by checksum where two nodes gave one number to two definitions. */
@@ -56,3 +59,12 @@ bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision 
  * Else numbers are no less than now_s, seconds since 1970, so that of nodes that cannot hear each other the later one
  * wins. */
 bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s);
+
+/* A key at the engine was written under this number. */
+void weir_revised_met(struct weir_revised *revised, uint64_t number);
+
+/* The engine knows the newest of this node, and none after it. True: what keys say has been nobody's for
+ * WEIR_REVISION_LOOKS looks (whoever made it has gone, and the engine has forgotten it); else they would keep to it for
+ * as long as they are in use. The newest has a number above theirs now, and is to be told. Should whoever made it be
+ * there after all, and only late, its reload is still wanted, and becomes the newest again. */
+bool weir_revised_passes(struct weir_revised *revised, uint64_t now_s);

@@ -257,6 +257,8 @@ static int compute(struct weir_script_call *call, struct weir_value *values)
         uint32_t revision = call->ops[i].revision;
         if (is_off(call, i))
             continue;
+        if (is_newer(&values[i], op_of(call, i)) && op_of(call, i)->limit->revision > 0)
+            weir_remote_limit_meet(op_of(call, i)->limit, values[i].revision);
         if (is_beyond(&values[i], op_of(call, i)))
             return WEIR_EBUSY;
         changed[i] = values[i].rewrite;
