@@ -54,6 +54,13 @@ static bool is_closed(const struct weir_sim_plan *plan)
 
 /* ---- the engine ---- */
 
+/* Whether the key was decided by a definition that others left behind. */
+static bool is_of_older(const struct weir_sim *sim, const struct weir_sim_script *engine)
+{
+    const struct weir_limit_spec *newest = weir_sim_newest(sim);
+    return newest && !weir_sim_script_is_of(&engine->values[0], newest);
+}
+
 static void engine_message(struct weir_sim *sim, void *state, uint32_t from, const void *data, size_t size)
 {
     struct weir_sim_letter head;
@@ -68,8 +75,10 @@ static void engine_message(struct weir_sim *sim, void *state, uint32_t from, con
     weir_assert(sizeof head + head.size == size);
     const struct weir_sim_decision now = weir_sim_letter_run(sim, state, &head, bytes, &reply);
     bool computed = reply.bytes[0] == 'S'; /* by the node, for the time of its first round */
+    struct weir_sim_decision decision = computed ? head.decision : now;
+    decision.older = head.behind && reply.charged[0] > 0 && is_of_older(sim, state);
     if (reply.charged[0] > 0)
-        weir_sim_admitted_as_of(sim, computed ? &head.decision : &now, reply.charged[0]);
+        weir_sim_admitted_as_of(sim, &decision, reply.charged[0]);
     head.charged = reply.charged[0] > 0;
     head.decision = now;
     head.size = (uint32_t)reply.size;
@@ -118,6 +127,18 @@ static void pending_take_out(struct exact_node *self, struct exact_pending *pend
         self->last = before;
 }
 
+static bool is_left_behind(const struct exact_node *self, const struct exact_pending *pending)
+{
+    const struct weir_limit_spec *newest = weir_sim_newest(self->node.sim), *spec = &pending->ops[0].limit->spec;
+    return newest && (newest->count != spec->count || newest->burst != spec->burst);
+}
+
+/* It has just started, or has an older definition, or it is not said yet which is the newest. */
+static bool may_be_behind(const struct exact_node *self, const struct exact_pending *pending)
+{
+    return pending->ops[0].limit->revision == 0 || !weir_sim_newest(self->node.sim) || is_left_behind(self, pending);
+}
+
 /* Sends the call, or its next round. The argument is the last of argv, the keys stand before it. */
 static bool send_call(struct exact_node *self, struct exact_pending *pending)
 {
@@ -127,6 +148,7 @@ static bool send_call(struct exact_node *self, struct exact_pending *pending)
     int error = weir_script_call_encode(call, weir_script_sha1);
     weir_assert(error == 0);
     struct weir_sim_letter head = { .id = pending->id, .decision = pending->decision };
+    head.behind = may_be_behind(self, pending);
     weir_sim_letter_call(&self->node, &head, call);
     return true;
 }
@@ -206,12 +228,6 @@ static bool is_told_of_reloads(const struct exact_node *self)
     return breaker->state == WEIR_BREAKER_CLOSED && now_ns - breaker->closed_ns > 2 * WEIR_REVISOR_PERIOD_NS;
 }
 
-static bool is_left_behind(const struct exact_node *self, const struct exact_pending *pending)
-{
-    const struct weir_limit_spec *newest = weir_sim_newest(self->node.sim), *spec = &pending->ops[0].limit->spec;
-    return newest && (newest->count != spec->count || newest->burst != spec->burst);
-}
-
 static bool decide_answered(struct exact_node *self, struct exact_pending *pending, const struct weir_sim_letter *head)
 {
     weir_script_finish(&pending->request);
@@ -257,8 +273,6 @@ static void expire(struct exact_node *self)
 
 static enum weir_sim_say submit(struct exact_node *self, struct exact_pending *pending)
 {
-    if (is_left_behind(self, pending))
-        weir_sim_newest_again(self->node.sim);
     if (!send_call(self, pending)) {
         bool admitted = decide_failed(self, pending, WEIR_EDOWN);
         pending_free(pending);

@@ -45,6 +45,13 @@ static uint64_t over_by(struct weir_sim *sim, struct weir_sim_check *check, uint
     return weir_sim_check_admit_since(check, &spend, weir_sim_checked(sim, since_ns), nodes, count);
 }
 
+static void newest_anew(struct weir_sim *sim)
+{
+    weir_sim_check_deinit(&sim->newest);
+    weir_sim_check_init(&sim->newest, weir_sim_revision(sim, weir_sim_newest_file(sim)));
+    weir_sim_check_allow_as(&sim->newest, &sim->check);
+}
+
 void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_decision *decision, uint64_t now_ns,
                     uint64_t units)
 {
@@ -57,7 +64,9 @@ void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_d
         result->bound = bound;
     }
     result->peak = weir_max_u64(result->peak, over);
-    if (sim->settled && over <= bound) {
+    if (sim->settled && decision->older) {
+        newest_anew(sim);
+    } else if (sim->settled && over <= bound) {
         over = over_by(sim, &sim->newest, node, decision, now_ns, units);
         bound = sim->bound + weir_sim_check_allowed(&sim->newest);
     }
@@ -73,9 +82,7 @@ void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_d
 void weir_sim_newest_again(struct weir_sim *sim)
 {
     weir_sim_late_judge(sim, WEIR_NEVER);
-    weir_sim_check_deinit(&sim->newest);
-    weir_sim_check_init(&sim->newest, weir_sim_revision(sim, weir_sim_newest_file(sim)));
-    weir_sim_check_allow_as(&sim->newest, &sim->check);
+    newest_anew(sim);
 }
 
 void weir_sim_wrong(struct weir_sim *sim, const char *why)
@@ -119,7 +126,8 @@ void weir_sim_admitted(struct weir_sim *sim, uint64_t units)
 
 struct weir_sim_decision weir_sim_decision_now(const struct weir_sim *sim)
 {
-    return (struct weir_sim_decision){ weir_sim_checked(sim, sim->now_ns), window_now(sim, WEIR_SIM_ENGINE) };
+    return (struct weir_sim_decision){ .at_ns = weir_sim_checked(sim, sim->now_ns),
+                                       .window = window_now(sim, WEIR_SIM_ENGINE) };
 }
 
 void weir_sim_late_judge(struct weir_sim *sim, uint64_t until_ns)

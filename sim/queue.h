@@ -19,6 +19,7 @@ enum weir_sim_event_kind {
 /* Of a node true time, of the engine the time that the check has. */
 struct weir_sim_decision {
     uint64_t at_ns, window;
+    bool older; /* by a definition that others left behind, asked by who may not have heard of theirs yet */
 };
 
 struct weir_sim_event {

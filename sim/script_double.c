@@ -343,6 +343,16 @@ bool weir_sim_script_alike(const struct weir_sim_script_value *a, const struct w
     return alike;
 }
 
+bool weir_sim_script_is_of(const struct weir_sim_script_value *value, const struct weir_limit_spec *spec)
+{
+    struct weir_remote_limit remote = { 0 };
+    struct weir_limit limit;
+    int error = weir_limit_init(&limit, spec, 0, NULL);
+    weir_assert(error == 0 && value->size >= LAYOUT_VALUE);
+    (void)read_parameters(value->bytes, &remote);
+    return remote.limit.capacity == limit.capacity && remote.limit.emission == limit.emission;
+}
+
 uint32_t weir_sim_script_revision(const struct weir_sim_script_value *value, uint64_t now_ns)
 {
     struct layout_reader r = { value->bytes + LAYOUT_PARAMETERS - 8, value->bytes + LAYOUT_VALUE, false };

@@ -81,6 +81,9 @@ void weir_sim_script_judge(const struct weir_sim_script_call *call, const struct
 bool weir_sim_script_alike(const struct weir_sim_script_value *a, const struct weir_sim_script_value *b,
                            uint64_t now_ns);
 
+/* Whether the value was written under this definition. */
+bool weir_sim_script_is_of(const struct weir_sim_script_value *value, const struct weir_limit_spec *spec);
+
 /* By which definition the value was written; 0: nothing is used of it. */
 uint32_t weir_sim_script_revision(const struct weir_sim_script_value *value, uint64_t now_ns);
 

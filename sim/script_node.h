@@ -22,6 +22,7 @@ struct weir_sim_letter {
     struct weir_sim_decision decision; /* decides by them */
     uint16_t keys;                     /* CALL: how many, */
     uint8_t key[WEIR_SIM_SCRIPT_OPS];
+    bool behind;      /* so too: whoever asks may not have heard yet which definition is the newest */
     uint64_t note[2]; /* READ, WRITE */
     uint32_t size;    /* of what comes behind; READ: how much is wanted */
 };

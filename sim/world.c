@@ -267,7 +267,7 @@ void weir_sim_finish(struct weir_sim *sim, uint32_t node, uint64_t cost, const s
 /* The mode said yes or no. */
 static void decided(struct weir_sim *sim, uint32_t node, uint64_t cost, bool yes)
 {
-    struct weir_sim_decision decision = { sim->now_ns, weir_sim_window(sim, node) };
+    struct weir_sim_decision decision = { .at_ns = sim->now_ns, .window = weir_sim_window(sim, node) };
     sim->result->decisions++;
     if (!yes) {
         refuse(sim, node);
