@@ -171,7 +171,7 @@ static struct exact_pending *pending_create(struct exact_node *self, uint64_t co
         .count = both ? LIMITS : 1,
         .deadline_ns = weir_sim_now(self->node.sim, self->node.number) + plan->deadline_ns,
     };
-    weir_script_call_init(&pending->call, &pending->request, "weir", weir_sim_wall(self->node.sim, self->node.number));
+    weir_sim_letter_begin(&self->node, &pending->call, &pending->request);
     for (uint32_t i = 0; i < pending->request.count; i++) {
         pending->ops[i] = (struct weir_remote_op){ .limit = weir_remote_limit_hold(self->node.limits[i]),
                                                    .key = key_of(i),
@@ -249,7 +249,7 @@ static void reply_heard(struct exact_node *self, const struct weir_sim_letter *h
         pending = pending->next;
     if (!pending)
         return; /* late, or again */
-    int status = weir_script_call_decode(&pending->call, bytes, head->size);
+    int status = weir_sim_letter_decode(&self->node, &pending->call, head, bytes);
     told(self, pending, true);
     if (status == WEIR_EAGAIN) {
         pending->decision = head->decision;

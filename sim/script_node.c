@@ -30,6 +30,21 @@ void weir_sim_letter_send(struct weir_sim *sim, uint32_t from, uint32_t to, stru
     weir_sim_send(sim, from, to, letter, sizeof *head + size);
 }
 
+void weir_sim_letter_begin(struct weir_sim_script_node *node, struct weir_script_call *call,
+                           struct weir_remote_request *request)
+{
+    const uint64_t now_ns = weir_sim_now(node->sim, node->number), wall_ns = weir_sim_wall(node->sim, node->number);
+    weir_script_call_init(call, request, "weir", weir_script_clock_guess(&node->clock, now_ns, wall_ns));
+}
+
+int weir_sim_letter_decode(struct weir_sim_script_node *node, struct weir_script_call *call,
+                           const struct weir_sim_letter *head, const uint8_t *bytes)
+{
+    int status = weir_script_call_decode(call, bytes, head->size);
+    weir_script_clock_hear(&node->clock, call, weir_sim_now(node->sim, node->number));
+    return status;
+}
+
 void weir_sim_letter_call(struct weir_sim_script_node *node, struct weir_sim_letter *head,
                           const struct weir_script_call *call)
 {

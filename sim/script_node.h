@@ -42,8 +42,9 @@ struct weir_sim_script_node {
     bool down;
     uint32_t ids;
     struct weir_revisor revisor;
-    uint64_t turn_ns;    /* of the revisor */
-    uint64_t generation; /* of the revisions that are in force */
+    struct weir_script_clock clock; /* the engine's, as its replies tell it */
+    uint64_t turn_ns;               /* of the revisor */
+    uint64_t generation;            /* of the revisions that are in force */
     const struct weir_remote_limit *limits[WEIR_SIM_SCRIPT_KEYS];
     struct weir_limit_spec shares[WEIR_SIM_SCRIPT_KEYS];
     uint64_t reloads; /* of any of them */
@@ -69,6 +70,11 @@ void weir_sim_script_node_heard(struct weir_sim_script_node *node, const struct 
 /* Sends the head and what comes behind it. */
 void weir_sim_letter_send(struct weir_sim *sim, uint32_t from, uint32_t to, struct weir_sim_letter *head,
                           const void *bytes, size_t size);
+/* The call of a request is begun; its reply is decoded. */
+void weir_sim_letter_begin(struct weir_sim_script_node *node, struct weir_script_call *call,
+                           struct weir_remote_request *request);
+int weir_sim_letter_decode(struct weir_sim_script_node *node, struct weir_script_call *call,
+                           const struct weir_sim_letter *head, const uint8_t *bytes);
 /* A call as it is encoded. */
 void weir_sim_letter_call(struct weir_sim_script_node *node, struct weir_sim_letter *head,
                           const struct weir_script_call *call);

@@ -66,7 +66,7 @@ static int submit(struct weir_remote *remote, struct weir_remote_request *reques
     struct pending *pending = malloc(sizeof *pending);
     weir_assert(pending && request->count == 1);
     pending->request = request;
-    weir_script_call_init(&pending->call, request, "weir", weir_sim_wall(self->node.sim, self->node.number));
+    weir_sim_letter_begin(&self->node, &pending->call, request);
     weir_script_call_add(&pending->call, 0);
     self->pending[self->pending_count++] = pending;
     send_call(self, pending);
@@ -114,7 +114,7 @@ static void reply_heard(struct node *self, const struct weir_sim_letter *head, c
         i++;
     if (i == self->pending_count)
         return; /* late, or again */
-    int status = weir_script_call_decode(&self->pending[i]->call, bytes, head->size);
+    int status = weir_sim_letter_decode(&self->node, &self->pending[i]->call, head, bytes);
     if (status == WEIR_EAGAIN)
         send_call(self, self->pending[i]);
     else

@@ -102,7 +102,7 @@ struct weir_redis_engine {
     struct weir_redis_group *giving;                  /* give-backs that wait for their next try */
     size_t givings;                                   /* all that are not confirmed */
     uint64_t requests;                                /* so far: request ids */
-    uint64_t engine_now_ns, engine_now_at_ns;         /* the engine's clock, and when that was */
+    struct weir_script_clock clock;                   /* the servers' */
 
     struct weir_remote_stats stats;
     uint64_t late; /* replies that came after their deadline */

@@ -304,8 +304,10 @@ static void take_reply(struct weir_redis_group *group, const redisReply *reply)
         return;
     }
     int status = WEIR_ECORRUPT;
-    if (reply->type == REDIS_REPLY_STRING)
+    if (reply->type == REDIS_REPLY_STRING) {
         status = weir_script_call_decode(&group->script, reply->str, (size_t)reply->len);
+        weir_script_clock_hear(&engine->clock, &group->script, uv_hrtime());
+    }
     weir_redis_group_told(group, true);
     if (status == WEIR_EAGAIN) {
         if (!send_to(group, group->server))
@@ -314,8 +316,6 @@ static void take_reply(struct weir_redis_group *group, const redisReply *reply)
     }
     if (status == 0) {
         weir_redis_mark_answered(group->server);
-        engine->engine_now_ns = group->work->request->engine_now_ns;
-        engine->engine_now_at_ns = uv_hrtime();
     } else if (status == WEIR_ECORRUPT) {
         weir_redis_error(engine, group->server, "a value under our keys is not ours");
     } else if (status == WEIR_ENOMEM) {
@@ -400,10 +400,9 @@ void weir_redis_requests_end(struct weir_redis_engine *engine)
 static uint64_t engine_time(const struct weir_redis_engine *engine)
 {
     struct timespec now;
-    if (engine->engine_now_ns)
-        return engine->engine_now_ns + (uv_hrtime() - engine->engine_now_at_ns);
     clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
+    return weir_script_clock_guess(&engine->clock, uv_hrtime(),
+                                   (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec);
 }
 
 static struct weir_redis_group *make_group(struct weir_redis_work *work, uint16_t slot, size_t ops_max)

@@ -248,6 +248,17 @@ bool weir_script_call_admits(const struct weir_script_call *call)
     return weir_script_all(call, &never);
 }
 
+uint64_t weir_script_clock_guess(const struct weir_script_clock *clock, uint64_t now_ns, uint64_t wall_ns)
+{
+    return clock->told_ns > 0 ? clock->told_ns + weir_sub_sat(now_ns, clock->at_ns) : wall_ns;
+}
+
+void weir_script_clock_hear(struct weir_script_clock *clock, const struct weir_script_call *call, uint64_t now_ns)
+{
+    if (call->heard_ns > 0)
+        *clock = (struct weir_script_clock){ call->heard_ns, now_ns };
+}
+
 /* As the memory engine combines (limits/decide.c). */
 void weir_script_finish(struct weir_remote_request *request)
 {

@@ -3,7 +3,7 @@
  * The redis engine's arithmetic: one Lua script that decides inside the server, in one atomic step on its clock, and
  * the codec of its arguments and its reply. Pure: no sockets, no clock; the client (redis.h) carries the bytes.
  *
- *     weir_script_call_init(&call, request, "weir", now_ns);
+ *     weir_script_call_init(&call, request, "weir", now_ns); the server's, by weir_script_clock_guess
  *     weir_script_call_add(&call, i);                        each op of the request whose key lies in this slot
  *     do {
  *         weir_script_call_encode(&call, sha1);              send call.argv: EVALSHA …
@@ -61,6 +61,7 @@ struct weir_script_call {
     uint64_t id[2];     /* the request's id; zeros (init): the charge is not remembered */
     bool again;         /* the charge was found done before: the numbers are as of now */
     uint64_t now_ns;    /* the server's time, ns since 1970: a guess by which windows are chosen, then its own word */
+    uint64_t heard_ns;  /* the server's time in the reply that was decoded last; 0: none was */
     size_t count;
     unsigned rounds;
     bool whole, charges; /* what is to be written makes the request done, and charged */
@@ -97,6 +98,17 @@ int weir_script_call_encode(struct weir_script_call *call, const char *sha1);
  * WEIR_ECORRUPT: a value that is not ours (it was left as it is, nothing was charged), or a reply that cannot be.
  * WEIR_EUNKNOWN: the request had been given back before it came. WEIR_ENOMEM. */
 int weir_script_call_decode(struct weir_script_call *call, const void *reply, size_t size);
+
+/* What is known of the server's clock; all zero: nothing yet. Calls begin with its guess. A guess that lies in another
+ * window than the server costs the call a second round, which may come too late: so each reply tells the time, that of
+ * a first round too. */
+struct weir_script_clock {
+    uint64_t told_ns, at_ns; /* what it showed, and when on the caller's own clock */
+};
+/* `now_ns` of the caller's own clock, which never steps; `wall_ns` until a reply has told. */
+uint64_t weir_script_clock_guess(const struct weir_script_clock *clock, uint64_t now_ns, uint64_t wall_ns);
+/* A reply to the call was decoded now, whatever it said. */
+void weir_script_clock_hear(struct weir_script_clock *clock, const struct weir_script_call *call, uint64_t now_ns);
 
 /* Whether the ops of this DECIDE call, which decode said 0 to, admit (shadow and off aside). */
 bool weir_script_call_admits(const struct weir_script_call *call);

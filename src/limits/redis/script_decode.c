@@ -228,8 +228,10 @@ int weir_script_call_decode(struct weir_script_call *call, const void *reply, si
     char letter = (char)layout_get(&r, 1);
     uint64_t now_ns = layout_get(&r, 8);
     int error = WEIR_ECORRUPT;
+    call->heard_ns = 0;
     if (r.short_of_bytes || letter == 'C' || now_ns > INT64_MAX) /* nor is a clock in the year 2262 */
         return WEIR_ECORRUPT;
+    call->heard_ns = now_ns;
     if (letter == 'G')
         return call->gives_back ? 0 : WEIR_EUNKNOWN;
     if (call->gives_back)
