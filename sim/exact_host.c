@@ -16,6 +16,7 @@
 #define BOTH_PPM 200000 /* of requests are under both limits */
 #define PEEK_PPM 30000
 #define FALLBACK_KEYS 64
+#define CLOSES_NS (2 * WEIR_NS_PER_SECOND) /* a breaker whose wait is over: three probes, each a client's; the ramp */
 
 /* A request under way at the engine. */
 struct exact_pending {
@@ -25,6 +26,7 @@ struct exact_pending {
     bool waits;                        /* if one does */
     struct weir_sim_decision decision; /* of the first round: the second is computed for its time */
     uint64_t generation;
+    bool quiet; /* asked when nothing is lost any more */
     struct weir_remote_request request;
     struct weir_remote_op ops[LIMITS];
     struct weir_script_call call; /* last: touched only as far as it has ops */
@@ -33,6 +35,8 @@ struct exact_pending {
 struct exact_node {
     struct weir_sim_script_node node; /* first */
     struct weir_breaker breaker;
+    bool opened_before; /* when it opened last, messages were still lost */
+    uint64_t opened_ns;
     struct weir_fallback *fallback;
     struct exact_pending *first, *last; /* by deadline */
 };
@@ -95,8 +99,36 @@ static bool may_ask(struct exact_node *self, uint64_t *ret_generation)
 
 static void told(struct exact_node *self, const struct exact_pending *pending, bool success)
 {
-    weir_breaker_told(&self->breaker, &breaker_options, weir_sim_now(self->node.sim, self->node.number),
-                      weir_sim_random_u64(weir_sim_draw(self->node.sim)), pending->generation, success);
+    const uint64_t generation = self->breaker.generation, now_ns = weir_sim_now(self->node.sim, self->node.number);
+    weir_breaker_told(&self->breaker, &breaker_options, now_ns, weir_sim_random_u64(weir_sim_draw(self->node.sim)),
+                      pending->generation, success);
+    if (self->breaker.generation == generation)
+        return;
+    self->opened_before = !pending->quiet;
+    self->opened_ns = now_ns;
+}
+
+/* A breaker that opened while messages were lost stays open for as long as it says, whatever comes after. */
+static bool is_coming_back(const struct exact_node *self)
+{
+    const struct weir_breaker *breaker = &self->breaker;
+    const uint64_t now_ns = weir_sim_now(self->node.sim, self->node.number);
+    bool back = breaker->state == WEIR_BREAKER_CLOSED && now_ns - breaker->closed_ns >= breaker_options.ramp_ns;
+    uint64_t wait_ns = weir_min_u64(breaker->wait_ns, breaker_options.wait_max_ns);
+    uint64_t longest_ns = wait_ns + wait_ns / 4 + CLOSES_NS; /* it may be a quarter more */
+    return self->opened_before && !back && now_ns - self->opened_ns <= longest_ns;
+}
+
+/* Each node is asked for three times its part: by half of them more than the limit is asked for. */
+static bool are_too_few(struct weir_sim *sim)
+{
+    const uint32_t nodes = weir_sim_plan_of(sim)->nodes;
+    uint32_t coming = 0;
+    for (uint32_t i = 0; i < nodes; i++) {
+        const struct exact_node *self = weir_sim_state(sim, i);
+        coming += !self || is_coming_back(self);
+    }
+    return 2 * coming > nodes;
 }
 
 /* ---- requests ---- */
@@ -145,6 +177,7 @@ static bool send_call(struct exact_node *self, struct exact_pending *pending)
     struct weir_script_call *call = &pending->call;
     if (!may_ask(self, &pending->generation))
         return false;
+    pending->quiet = weir_sim_is_quiet(self->node.sim);
     int error = weir_script_call_encode(call, weir_script_sha1);
     weir_assert(error == 0);
     struct weir_sim_letter head = { .id = pending->id, .decision = pending->decision };
@@ -290,6 +323,8 @@ static enum weir_sim_say request(struct weir_sim *sim, uint32_t node, void *stat
     struct exact_node *self = state;
     struct weir_sim_random *random = weir_sim_draw(sim);
     (void)node;
+    if (weir_sim_is_calm(sim) && is_coming_back(self) && are_too_few(sim))
+        weir_sim_calm_again(sim);
     if (weir_sim_random_chance(random, PEEK_PPM))
         (void)submit(self, pending_create(self, 1, true, true));
     struct exact_pending *pending = pending_create(self, request->cost, weir_sim_random_chance(random, BOTH_PPM),

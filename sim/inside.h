@@ -63,12 +63,13 @@ struct weir_sim {
     struct weir_sim_trace *trace;
     uint64_t now_ns; /* true */
     uint64_t number;
-    int64_t stepped_ns;    /* the engine's clock, in all */
-    uint64_t forward_ns;   /* of it, forward ones */
-    uint64_t windows_back; /* that it stepped back over */
-    uint64_t fastest_rate; /* of the nodes' clocks, 2^-20 */
-    uint64_t active;       /* faults, as a mask */
-    uint8_t *saved;        /* the engine's state as it was before a failover */
+    int64_t stepped_ns;     /* the engine's clock, in all */
+    uint64_t forward_ns;    /* of it, forward ones */
+    uint64_t windows_back;  /* that it stepped back over */
+    uint64_t fastest_rate;  /* of the nodes' clocks, 2^-20 */
+    uint64_t active;        /* faults, as a mask */
+    uint64_t calm_again_ns; /* the calm is judged from here on only; 0: from its begin */
+    uint8_t *saved;         /* the engine's state as it was before a failover */
     uint64_t bound, bound_crash;
     struct weir_sim_place nodes[WEIR_SIM_NODES_MAX];
     struct weir_sim_place engine;

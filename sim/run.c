@@ -411,7 +411,8 @@ static void judge_end(struct weir_sim *sim)
 {
     const struct weir_sim_plan *plan = sim->plan;
     struct weir_sim_result *result = sim->result;
-    uint64_t period_ns = plan->limit.period_ns, calm_ns = plan->duration_ns - plan->calm_ns;
+    uint64_t period_ns = plan->limit.period_ns;
+    uint64_t calm_ns = plan->duration_ns - weir_max_u64(plan->calm_ns, sim->calm_again_ns);
     result->limit_all = weir_limit_capacity(&plan->limit) +
                         weir_mul_div(plan->duration_ns, plan->limit.count, period_ns);
     if (result->bound == 0)

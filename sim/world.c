@@ -42,6 +42,17 @@ bool weir_sim_is_calm(const struct weir_sim *sim)
     return sim->plan->calm_ns > 0 && sim->now_ns >= sim->plan->calm_ns;
 }
 
+bool weir_sim_is_quiet(const struct weir_sim *sim)
+{
+    return sim->plan->calm_ns > 0 && sim->now_ns + WEIR_NS_PER_SECOND >= sim->plan->calm_ns;
+}
+
+void weir_sim_calm_again(struct weir_sim *sim)
+{
+    sim->calm_again_ns = sim->now_ns;
+    sim->result->calm_units = 0;
+}
+
 const struct weir_limit *weir_sim_limit(const struct weir_sim *sim)
 {
     return &sim->limit;
@@ -207,7 +218,7 @@ void weir_sim_send(struct weir_sim *sim, uint32_t from, uint32_t to, const void 
     uint64_t delay_ns = 0, copies_ns = 0;
     sim->result->messages++;
     sim->result->to_engine += to == WEIR_SIM_ENGINE;
-    bool calm = sim->plan->calm_ns > 0 && sim->now_ns + WEIR_NS_PER_SECOND >= sim->plan->calm_ns;
+    bool calm = weir_sim_is_quiet(sim);
     if (!passes(sim, &sim->random, from, to, &delay_ns, &copies_ns) ||
         (sim->plan->loss_ppm > 0 && !calm && weir_sim_random_chance(&sim->random, sim->plan->loss_ppm))) {
         sim->result->lost++;

@@ -121,6 +121,10 @@ uint32_t weir_sim_file(const struct weir_sim *sim, uint32_t node);
  * at the end all of them can. */
 const struct weir_limit_spec *weir_sim_newest(const struct weir_sim *sim);
 bool weir_sim_is_calm(const struct weir_sim *sim);
+/* A second before the calm: from then on no message is lost, repeated or held up. */
+bool weir_sim_is_quiet(const struct weir_sim *sim);
+/* Too few nodes are back from what came before: what liveness is judged by begins now. */
+void weir_sim_calm_again(struct weir_sim *sim);
 /* A node asks by an older one, for it comes back from an outage: what is held against the newest alone begins anew. */
 void weir_sim_newest_again(struct weir_sim *sim);
 
