@@ -27,6 +27,7 @@ struct net {
     } place[NODES + 1];
     bool cut[NODES + 1]; /* sends nothing, hears nothing */
     bool apart;          /* a and b do not hear each other */
+    bool deaf;           /* a does not hear b, who hears a */
     struct mail *mail;
     size_t mail_count;
     uint64_t now_ns, epoch, keys_max, bytes_per_s;
@@ -43,6 +44,8 @@ static inline void on_send(void *context, uint32_t node, const void *datagram, s
     struct place *place = context;
     struct net *net = place->net;
     if (net->cut[place->node] || (net->apart && place->node + node == 1))
+        return;
+    if (net->deaf && place->node == 1 && node == 0)
         return;
     assert_true(net->mail_count < MAIL);
     struct mail *mail = &net->mail[net->mail_count++];

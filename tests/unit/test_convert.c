@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ends of what a changed limit carries over, and of what a counter holds. */
+ * The ends of what a changed limit carries over, and of what a counter holds; and what an attempt leaves of a key
+ * whose clock jumped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,12 +62,35 @@ static void a_counter_holds_63_bits(void **state)
     assert_int_equal(key.count, UINT64_C(1) << 62);
 }
 
+/* An attempt that is refused by a key from the future leaves it empty as of now, and no fuller: later it refills. */
+static void an_attempt_ends_what_a_clock_that_jumped_left(void **state)
+{
+    static const enum weir_algorithm algorithms[] = { WEIR_TOKEN_BUCKET, WEIR_SLIDING_COUNTER, WEIR_SLIDING_LOG };
+    (void)state;
+    for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++) {
+        const struct weir_limit limit = limit_of(algorithms[i], 10, 10 * SECOND);
+        const struct weir_event event = { .now_ns = NOW, .cost = 1 };
+        const struct weir_event later = { .now_ns = NOW + 21 * SECOND, .cost = 1 };
+        uint64_t words[32];
+        struct weir_verdict verdict = { .capacity = 10 };
+        struct weir_state key = weir_state_fresh(&limit, NOW + 1000 * SECOND);
+        key.log = (struct weir_log){ .times = words, .room = 32 };
+        assert_true(weir_limit_jumped(&limit, &key, NOW));
+        weir_limit_drain(&limit, &key, &event, &verdict);
+        assert_false(weir_limit_jumped(&limit, &key, NOW));
+        assert_int_equal(weir_limit_used(&limit, &key, &event), 10);
+        assert_in_range(verdict.reset_after_ns, 10 * SECOND, 20 * SECOND);
+        assert_int_equal(weir_limit_used(&limit, &key, &later), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(permits_of_a_clock_that_came_back_end_with_a_lease),
         cmocka_unit_test(a_debt_counts_until_its_end_and_not_then),
         cmocka_unit_test(a_counter_holds_63_bits),
+        cmocka_unit_test(an_attempt_ends_what_a_clock_that_jumped_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

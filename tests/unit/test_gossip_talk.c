@@ -85,6 +85,21 @@ static void test_a_third_node_tells_who_is_alive(void **state)
     net_destroy(net);
 }
 
+/* So where one of them hears the other: who asked the third is told by it, and only that. */
+static void test_who_asked_a_third_node_is_the_one_to_be_told(void **state)
+{
+    (void)state;
+    struct net *net = net_create("300/3600s", 10);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    net->deaf = true;
+    for (unsigned round = 0; round < 200; round++) {
+        pass(net, 100 * MS);
+        assert_string_equal(state_of(net, 0, 1), "alive");
+    }
+    net_destroy(net);
+}
+
 /* ---- limits ---- */
 
 static int reserve_of(struct net *net, const struct weir_remote_limit *limit, uint32_t i, unsigned number, bool peek,
@@ -152,6 +167,28 @@ static void test_a_key_follows_its_override_through_a_reload(void **state)
     weir_remote_limit_deinit(&changed);
 }
 
+/* A loop that has not heard of a reload still asks by what was before it. What is heard goes by what is now. */
+static void test_a_word_is_counted_by_the_newest_definition(void **state)
+{
+    (void)state;
+    struct net *net = net_create("30/3600s", 100);
+    const struct weir_limit_spec more = spec_of("50/3600s");
+    struct weir_verdict verdict;
+    assert_int_equal(weir_remote_limit_init(&net->other, "shared", &more, NULL), 0);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    net->with_limit = false;
+    net->with_other = true;
+    for (uint32_t i = 0; i < NODES; i++)
+        reload(net, i);
+    assert_int_equal(reserve_of(net, &net->limit, 1, 1, true, &verdict), 0);
+    assert_int_equal(take_of(net, &net->other, 0, 2, 1), 1);
+    pass(net, SECOND);
+    const struct weir_remote_key key = key_of(2);
+    assert_ptr_equal(weir_gossip_host_find(net->hosts[1], key.id)->limit->remote, &net->other);
+    net_destroy(net);
+}
+
 /* ---- refusals ---- */
 
 static void test_a_cluster_of_no_size_is_refused_with_its_reason(void **state)
@@ -201,6 +238,23 @@ static void test_memory_that_runs_out_refuses(void **state)
     }
     assert_int_equal(take(net, 0, 1, 1), 1);
     assert_int_equal(stats_of(net, 0).keys, 1);
+    net_destroy(net);
+}
+
+/* A key that there was no memory for when it was told is told again. */
+static void test_what_could_not_be_taken_is_told_again(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    assert_int_equal(take(net, 0, 1, 1), 1);
+    granted = 1;
+    pass(net, 300 * MS);
+    granted = NEVER;
+    assert_int_equal(stats_of(net, 1).keys, 0);
+    pass(net, 300 * MS);
+    assert_int_equal(stats_of(net, 1).keys, 1);
     net_destroy(net);
 }
 
@@ -271,11 +325,14 @@ int main(void)
         cmocka_unit_test(test_what_is_known_to_all_is_not_told_on),
         cmocka_unit_test(test_a_newcomer_learns_from_many_datagrams),
         cmocka_unit_test(test_a_third_node_tells_who_is_alive),
+        cmocka_unit_test(test_who_asked_a_third_node_is_the_one_to_be_told),
         cmocka_unit_test(test_a_limit_that_is_no_more_is_let_go),
         cmocka_unit_test(test_a_key_follows_its_override_through_a_reload),
         cmocka_unit_test(test_a_cluster_of_no_size_is_refused_with_its_reason),
         cmocka_unit_test(test_a_log_is_not_gossiped),
         cmocka_unit_test(test_memory_that_runs_out_refuses),
+        cmocka_unit_test(test_what_could_not_be_taken_is_told_again),
+        cmocka_unit_test(test_a_word_is_counted_by_the_newest_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

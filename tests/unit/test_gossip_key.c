@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core/share/gossip_key: one key of one node, whose clock the test moves; what is heard is made by hand. */
+#include "core/share/gossip_parts.h"
+#include "gossip_net.h"
+
+static struct net the_net; /* too large for a stack */
+
+static const struct weir_limit_spec by_second = { .count = 3600, .period_ns = HOUR };
+
+/* Two nodes that know of each other, and from now on say nothing. */
+static struct net *begin(const struct weir_limit_spec *spec, uint64_t slack)
+{
+    struct net *net = net_begin(&the_net, 1, 2, spec, slack);
+    net_pass(net, SECOND);
+    for (uint32_t i = 0; i < 2; i++)
+        net->node[i].say_ns = UINT64_MAX;
+    net_pass(net, SECOND);
+    return net;
+}
+
+static bool idle(struct net *net)
+{
+    const struct weir_event event = net_event(net, 0, 0);
+    bool acked;
+    return weir_gossip_idle(&net->node[0].gossip, net_key(net, 0, 0), &event, &acked);
+}
+
+/* Until all that was admitted here has refilled, by the limit and by the slack, which has this node's share of it. */
+static void gossip_key__is_forgotten_when_its_limit_and_its_slack_are_whole(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    assert_true(net_ask(net, 0, 0, 5, true));
+    net->now_ns += 5 * SECOND;
+    assert_int_equal(net_used(net, 0, 0), 0);
+    assert_false(idle(net));
+    net->now_ns += 5 * SECOND - 1;
+    assert_false(idle(net));
+    net->now_ns++;
+    assert_true(idle(net));
+
+    net = begin(&by_second, 10);
+    assert_true(net_ask(net, 0, 0, 5, true));
+    net_say(net, 0, 1);
+    net_pass(net, 50 * MS);
+    net_say(net, 1, 0); /* all know of it: the slack is whole at once */
+    net_pass(net, 50 * MS);
+    assert_int_equal(weir_gossip_unacked(&net->node[0].gossip, net_key(net, 0, 0)), 0);
+    assert_false(idle(net));
+    net->now_ns += 5 * SECOND;
+    assert_true(idle(net));
+}
+
+/* What is set aside may be committed at any time: neither the limit's time nor the slack's lets the key go. */
+static void gossip_key__is_kept_while_units_are_set_aside(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    const struct weir_event event = net_event(net, 0, 5);
+    struct weir_verdict verdict;
+    assert_int_equal(weir_gossip_reserve(&net->node[0].gossip, net_key(net, 0, 0), &event, false, &verdict),
+                     WEIR_SHARE_YES);
+    net->now_ns += HOUR;
+    assert_int_equal(net_used(net, 0, 0), 0);
+    assert_false(idle(net));
+    const struct weir_event later = net_event(net, 0, 5);
+    weir_gossip_cancel(&net->node[0].gossip, net_key(net, 0, 0), &later);
+    assert_true(idle(net));
+}
+
+/* A reload changes how fast the slack refills from then on, not what had come back before. */
+static void gossip_key__a_reload_takes_back_no_slack_that_had_refilled(void **state)
+{
+    (void)state;
+    static struct weir_gossip_limit next;
+    const struct weir_limit_spec by_hour = { .count = 24, .period_ns = DAY, .burst = 3600 };
+    struct net *net = begin(&by_second, 5);
+    struct weir_gossip *node = &net->node[0].gossip;
+    assert_true(net_ask(net, 0, 0, 5, true));
+    net->now_ns += 4 * SECOND; /* two units of the slack, as half of the limit is this node's */
+    assert_int_equal(weir_gossip_limit_init(&next, 2, &by_hour, 5, NULL), 0);
+    weir_gossip_limit_add(node, &next);
+    const struct weir_event event = net_event(net, 0, 0);
+    weir_gossip_key_follow(node, net_key(net, 0, 0), &next, &event, &event);
+    assert_true(net_ask(net, 0, 0, 2, true));
+    assert_false(net_ask(net, 0, 0, 1, true));
+}
+
+/* What an answer tells of a time so long ago that it was written off meanwhile is not written off once more. */
+static void gossip_key__a_late_answer_adds_nothing_to_what_was_unheard(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .count = 10, .period_ns = SECOND };
+    struct net *net = begin(&spec, 5);
+    struct weir_gossip *node = &net->node[0].gossip;
+    const struct weir_gossip_peer *peer = &node->peers[1];
+    const uint64_t began_ns = net_clock(net, 0);
+    net->now_ns += 30 * SECOND;
+    const uint64_t now_ns = net_clock(net, 0), unheard_ns = weir_gossip_unheard(node, &net->node[0].limit, now_ns);
+    assert_in_range(unheard_ns, 29 * SECOND, 31 * SECOND);
+    struct weir_gossip_head head = { .nodes = 2,
+                                     .from = 1,
+                                     .epoch = peer->epoch,
+                                     .seq = peer->seq + 1,
+                                     .synced = true,
+                                     .echo_epoch = node->epoch,
+                                     .echo_ns = began_ns + 10 * SECOND,
+                                     .complete = true,
+                                     .since = peer->have,
+                                     .until = peer->have };
+    assert_int_equal(weir_gossip_hear(node, &head, now_ns), WEIR_GOSSIP_NEW);
+    weir_gossip_hear_end(node, &head, true, now_ns);
+    assert_int_equal(peer->known_ns, began_ns + 10 * SECOND);
+    assert_int_equal(weir_gossip_unheard(node, &net->node[0].limit, now_ns), unheard_ns);
+    assert_int_equal(weir_gossip_unheard(node, &net->node[0].limit, now_ns + SECOND), unheard_ns + SECOND);
+}
+
+/* What a node that never heard of the other takes for gone of a window: a unit for each two nanoseconds of it. */
+static uint64_t feared(const struct weir_limit_spec *spec, const struct weir_event *event)
+{
+    struct net *net = net_begin(&the_net, 1, 2, spec, 1);
+    struct weir_gossip *node = &net->node[0].gossip;
+    const struct weir_event peek = { .now_ns = net_clock(net, 0) + event->now_ns, .window = event->window };
+    struct weir_verdict verdict;
+    node->synced = true;
+    weir_gossip_reserve(node, net_key(net, 0, 0), &peek, true, &verdict);
+    return spec->count - verdict.remaining;
+}
+
+/* A window of the calendar may be a twelfth longer than the period; a counter's begins at a multiple of it. */
+static void gossip_key__what_others_may_admit_counts_from_the_start_of_the_window(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = { .algorithm = WEIR_FIXED_WINDOW, .count = 12 * SECOND, .period_ns = 12 * SECOND };
+    struct weir_event event = { .now_ns = 100 * SECOND, .window = { .id = 7, .end_after_ns = 5 * SECOND } };
+    assert_int_equal(feared(&spec, &event), 4 * SECOND + 1); /* half of 13 s - 5 s + 1 ns */
+    event.window.end_after_ns--;
+    assert_int_equal(feared(&spec, &event), 4 * SECOND + 1);
+    event.window.end_after_ns = 12 * SECOND;
+    assert_int_equal(feared(&spec, &event), SECOND / 2 + 1);
+    spec.algorithm = WEIR_SLIDING_COUNTER;
+    event.now_ns = 0;
+    uint64_t in_window_ns = net_clock(&the_net, 0) % spec.period_ns;
+    assert_int_equal(feared(&spec, &event), (in_window_ns + 1) / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gossip_key__is_forgotten_when_its_limit_and_its_slack_are_whole),
+        cmocka_unit_test(gossip_key__is_kept_while_units_are_set_aside),
+        cmocka_unit_test(gossip_key__a_reload_takes_back_no_slack_that_had_refilled),
+        cmocka_unit_test(gossip_key__a_late_answer_adds_nothing_to_what_was_unheard),
+        cmocka_unit_test(gossip_key__what_others_may_admit_counts_from_the_start_of_the_window),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
