@@ -128,7 +128,7 @@ static void lose(struct weir_batched *key, const struct weir_batched_options *op
 {
     weir_assert(key->sent_ns > 0); /* something is under way that can be lost */
     key->sent_ns = 0;
-    key->waiting = key->least = 0;
+    key->waiting = 0;
     key->retry_ns = weir_add_sat(now_ns, weir_max_u64(options->interval_ns, 1));
     weir_assert(key->retry_ns >= now_ns && key->retry_ns > 0);
     if (key->leaving)
@@ -145,18 +145,19 @@ static void pass_time(struct weir_batched *key, const struct weir_batched_option
 
 /* ---- events ---- */
 
-static void send_ask(struct weir_batched *key, const struct weir_batched_options *options, uint64_t now_ns,
-                     struct weir_share_effects *effects)
+/* `least`: the cost of the request that waits for it; 0: none does. */
+static void send_ask(struct weir_batched *key, const struct weir_batched_options *options, uint64_t least,
+                     uint64_t now_ns, struct weir_share_effects *effects)
 {
-    weir_assert(key->sent_ns == 0);
+    weir_assert(key->sent_ns == 0 && key->waiting == 0);
     key->sent_ns = now_ns;
     key->sent_spent = key->spent;
     key->sent_unsettled = key->unsettled;
     /* Those who waited for the last ask have not all asked again yet: this one speaks for them too. */
-    key->sent_want = weir_max_u64(key->waiting, weir_sub_sat(key->again, key->pocket));
-    key->sent_least = weir_min_u64(key->least, key->sent_want);
+    key->sent_want = weir_max_u64(least, weir_sub_sat(key->again, key->pocket));
+    key->sent_least = least;
     weir_assert(key->sent_unsettled <= key->sent_spent);
-    key->waiting = key->least = key->again = 0;
+    key->again = 0;
     key->settle_ns = key->retry_ns = 0;
     uint64_t hold = weir_add_sat(key->pocket, key->reserved);
     bool holds = hold > 0 || key->sent_want > 0;
@@ -180,12 +181,11 @@ static void wait_for_engine(struct weir_batched *key, const struct weir_batched_
 {
     weir_assert(units > key->pocket && units <= options->limit.capacity);
     effects->say = WEIR_SHARE_WAIT;
-    if (key->least == 0)
-        key->least = units;
-    key->waiting = weir_min_u64(weir_add_sat(key->waiting, units), options->limit.capacity);
-    weir_assert(key->waiting <= options->limit.capacity);
     if (key->sent_ns == 0)
-        send_ask(key, options, now_ns, effects);
+        send_ask(key, options, units, now_ns, effects);
+    else
+        key->waiting = weir_min_u64(weir_add_sat(key->waiting, units), options->limit.capacity);
+    weir_assert(key->waiting <= options->limit.capacity);
 }
 
 static void reserve(struct weir_batched *key, const struct weir_batched_options *options, uint64_t units,
@@ -281,7 +281,7 @@ static void hear(struct weir_batched *key, const struct weir_batched_options *op
     note_refusal(key, options, answer, now_ns);
     key->sent_ns = 0;
     key->again = key->waiting; /* who waits asks again, one after the other */
-    key->waiting = key->least = 0;
+    key->waiting = 0;
     if (held_at_engine(key) > 0 && now_ns >= key->deadline_ns)
         begin_stint(key);
 }
@@ -309,7 +309,7 @@ static void speak(struct weir_batched *key, const struct weir_batched_options *o
     if (due)
         key->pocket = 0;
     if (due || (key->unsettled > 0 && key->unsettled >= options->slack / 2))
-        send_ask(key, options, now_ns, effects);
+        send_ask(key, options, 0, now_ns, effects);
 }
 
 static uint64_t wake_of(const struct weir_batched *key, const struct weir_batched_options *options)

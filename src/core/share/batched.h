@@ -34,8 +34,8 @@ struct weir_batched {
     uint64_t deadline_ns; /* the pocket is worth nothing from here on */
     uint64_t sent_ns;     /* of the ask under way; 0 = none */
     uint64_t sent_spent, sent_unsettled, sent_want, sent_least;
-    uint64_t waiting, least; /* units that requests wait for since the last ask; of the first */
-    uint64_t again;          /* units that waited while the ask was under way: they ask again after the answer */
+    uint64_t waiting;                         /* units of those who came while the ask was under way, so far */
+    uint64_t again;                           /* as many, when it was answered: they ask again */
     uint64_t refused_units, refused_until_ns; /* until then the engine is not asked for so many or more */
     uint64_t heard_ns;  /* when `last` was heard; 0 = never: nothing is known, the engine is asked */
     uint64_t valid_ns;  /* `last` says nothing from here on: its window may have ended */

@@ -362,7 +362,8 @@ bool weir_gossip_idle(struct weir_gossip *node, struct weir_gossip_key *key, con
     for (uint32_t j = 0; j < node->nodes; j++)
         *ret_acked &= j == node->self || key->change <= node->peers[j].acked;
     const struct weir_state state = key->charged > 0 ? known(node, key, event) : key->state;
-    return key->reserved == 0 && key->spent == 0 && weir_limit_used(&key->limit->limit, &state, event) == 0;
+    /* What is set aside is missing from H. */
+    return key->spent == 0 && weir_limit_used(&key->limit->limit, &state, event) == 0;
 }
 
 /* ---- words ---- */
