@@ -87,6 +87,192 @@ static void gossip_key__a_reload_takes_back_no_slack_that_had_refilled(void **st
     assert_false(net_ask(net, 0, 0, 1, true));
 }
 
+/* By the limit that is left, what is unheard and lost up to now is reckoned already; the new one begins there. */
+static void gossip_key__a_reload_reckons_nothing_twice(void **state)
+{
+    (void)state;
+    static struct weir_gossip_limit next;
+    const struct weir_limit_spec longer = { .count = 100, .period_ns = 100 * SECOND };
+    const struct weir_limit_spec shorter = { .count = 60, .period_ns = 60 * SECOND };
+    struct net *net = begin(&longer, 50);
+    struct weir_gossip *node = &net->node[0].gossip;
+    struct weir_gossip_limit *limit = &net->node[0].limit;
+    net->now_ns += 90 * SECOND; /* the other is unheard for longer than the new limit takes to fill */
+    assert_true(net_ask(net, 0, 0, 20, true));
+    limit->losses[limit->losses_count++] = (struct weir_gossip_loss){ net_clock(net, 0), net_clock(net, 0), 0 };
+    assert_int_equal(weir_gossip_limit_init(&next, 2, &shorter, 50, NULL), 0);
+    weir_gossip_limit_add(node, &next);
+    assert_true(weir_gossip_unheard(node, &next, net_clock(net, 0)) > 20 * SECOND);
+    const struct weir_event event = net_event(net, 0, 0);
+    weir_gossip_key_follow(node, net_key(net, 0, 0), &next, &event, &event);
+    assert_int_equal(net_used(net, 0, 0), 20);
+}
+
+/* Of windows that are numbered anew, what is heard next is of the one that is open now. */
+static void gossip_key__a_reload_to_other_windows_hears_of_them(void **state)
+{
+    (void)state;
+    static struct weir_gossip_limit next[2];
+    struct weir_limit_spec spec = { .algorithm = WEIR_FIXED_WINDOW, .count = 100, .period_ns = 10 * SECOND };
+    struct net *net = begin(&spec, 50);
+    assert_true(net_ask(net, 0, 0, 1, true) && net_ask(net, 1, 0, 1, true));
+    const struct weir_event before = net_event(net, 0, 0), before_1 = net_event(net, 1, 0);
+    net->spec.period_ns = HOUR;
+    spec = net->spec;
+    const struct weir_event event = net_event(net, 0, 0), event_1 = net_event(net, 1, 0);
+    assert_true(event.window.id < before.window.id);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(weir_gossip_limit_init(&next[i], 2, &spec, 50, NULL), 0);
+        weir_gossip_limit_add(&net->node[i].gossip, &next[i]);
+    }
+    weir_gossip_key_follow(&net->node[0].gossip, net_key(net, 0, 0), &next[0], &before, &event);
+    weir_gossip_key_follow(&net->node[1].gossip, net_key(net, 1, 0), &next[1], &before_1, &event_1);
+    assert_int_equal(net_key(net, 0, 0)->window, event.window.id);
+    assert_true(net_ask(net, 1, 0, 7, true));
+    net_say(net, 1, 0);
+    net_pass(net, 50 * MS);
+    assert_int_equal(net_used(net, 0, 0), 1 + 7 + 1);
+}
+
+/* A key that was forgotten and is heard of again: of its counts, what was admitted a fill time ago is past. */
+static void gossip_key__counts_of_long_ago_are_no_news(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .count = 100, .period_ns = 100 * SECOND };
+    struct net *net = begin(&spec, 50);
+    const uint64_t began_ns = net->now_ns;
+    assert_true(net_ask(net, 0, 0, 40, true));
+    for (unsigned fills = 0; fills < 2; fills++) {
+        net_say(net, 0, 1);
+        net_pass(net, 50 * MS);
+        assert_int_equal(net_used(net, 1, 0), fills ? 0 : 40);
+        net->now_ns = began_ns + (fills + 1) * 100 * SECOND;
+        assert_int_equal(net_used(net, 0, 0), 0);
+    }
+    weir_gossip_forget(&net->node[1].gossip, net_key(net, 1, 0));
+    net->node[1].known[0] = false;
+    net_used(net, 0, 0);
+    assert_true(net_ask(net, 0, 0, 3, true));
+    net_say(net, 0, 1);
+    net_pass(net, 50 * MS);
+    assert_int_equal(net_used(net, 1, 0), 3);
+}
+
+/* Each of several starts of another node costs what it may have admitted itself. */
+static void gossip_key__each_loss_costs_its_own_time(void **state)
+{
+    (void)state;
+    for (int window = 0; window < 2; window++) {
+        const struct weir_limit_spec spec = { .algorithm = window ? WEIR_SLIDING_COUNTER : WEIR_TOKEN_BUCKET,
+                                              .count = 120,
+                                              .period_ns = 120 * SECOND };
+        struct net *net = begin(&spec, 10);
+        net->now_ns += 120 * SECOND - net_clock(net, 0) % (120 * SECOND) + 60 * SECOND; /* amid a window */
+        assert_int_equal(net_used(net, 0, 0), 0);
+        struct weir_gossip_limit *limit = &net->node[0].limit;
+        const uint64_t now_ns = net_clock(net, 0),
+                       unheard_ns = weir_gossip_unheard(&net->node[0].gossip, limit, now_ns);
+        for (unsigned k = 0; k < 3; k++)
+            limit->losses[limit->losses_count++] = (struct weir_gossip_loss){ now_ns - (k == 2 ? 20 * SECOND : 0),
+                                                                              now_ns, unheard_ns };
+        assert_int_equal(net_used(net, 0, 0), 10);
+    }
+}
+
+static void gossip_key__nothing_that_is_committed_is_no_news(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    const struct weir_event event = net_event(net, 0, 0);
+    weir_gossip_commit(&net->node[0].gossip, net_key(net, 0, 0), &event);
+    assert_int_equal(net_key(net, 0, 0)->change, 0);
+}
+
+/* What has come back of the slack by then counts. */
+static void gossip_key__is_hot_with_half_of_the_slack_used(void **state)
+{
+    (void)state;
+    for (unsigned late = 0; late < 2; late++) {
+        struct net *net = begin(&by_second, 10);
+        const struct weir_event event = net_event(net, 0, 2);
+        struct weir_verdict verdict;
+        assert_true(net_ask(net, 0, 0, 3, true));
+        weir_gossip_reserve(&net->node[0].gossip, net_key(net, 0, 0), &event, false, &verdict);
+        assert_false(net_key(net, 0, 0)->is_hot);
+        net->now_ns += late;
+        const struct weir_event later = net_event(net, 0, 2);
+        weir_gossip_commit(&net->node[0].gossip, net_key(net, 0, 0), &later);
+        assert_int_equal(net_key(net, 0, 0)->is_hot, !late);
+        assert_ptr_equal(net->node[0].gossip.hot, late ? NULL : net_key(net, 0, 0));
+    }
+}
+
+/* A node that has heard of nobody: what it gives back is there again. */
+static void gossip_key__what_is_cancelled_in_the_dark_is_there_again(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    net_start(net, 0);
+    net->node[0].say_ns = UINT64_MAX;
+    net_key(net, 0, 0);
+    net->now_ns += 4000 * SECOND;
+    const uint64_t before = net_remaining(net, 0, 0);
+    assert_in_range(before, 10, 1000);
+    const struct weir_event event = net_event(net, 0, 5);
+    struct weir_verdict verdict;
+    assert_int_equal(weir_gossip_reserve(&net->node[0].gossip, net_key(net, 0, 0), &event, false, &verdict),
+                     WEIR_SHARE_YES);
+    assert_int_equal(net_remaining(net, 0, 0), before - 5);
+    weir_gossip_cancel(&net->node[0].gossip, net_key(net, 0, 0), &event);
+    assert_int_equal(net_remaining(net, 0, 0), before);
+}
+
+/* ---- the node ---- */
+
+/* Messages may overtake each other: each counts once, if no 64 later ones have come. */
+static void gossip__a_message_that_was_overtaken_counts_once(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    struct weir_gossip *node = &net->node[0].gossip;
+    const uint64_t seq = node->peers[1].seq;
+    static const struct {
+        uint64_t ahead;
+        enum weir_gossip_heard heard;
+    } cases[] = {
+        { 2, WEIR_GOSSIP_NEW },      { 1, WEIR_GOSSIP_NEW },        { 1, WEIR_GOSSIP_REPLAYED },
+        { 2, WEIR_GOSSIP_REPLAYED }, { 66, WEIR_GOSSIP_NEW },       { 65, WEIR_GOSSIP_NEW },
+        { 2, WEIR_GOSSIP_REPLAYED }, { 3, WEIR_GOSSIP_NEW },        { 200, WEIR_GOSSIP_NEW },
+        { 137, WEIR_GOSSIP_NEW },    { 136, WEIR_GOSSIP_REPLAYED }, { 137, WEIR_GOSSIP_REPLAYED },
+        { 199, WEIR_GOSSIP_NEW },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct weir_gossip_head head = {
+            .nodes = 2, .from = 1, .epoch = node->peers[1].epoch, .seq = seq + cases[i].ahead
+        };
+        assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), cases[i].heard);
+    }
+}
+
+/* It has nothing of our log, though it has not heard of us yet and says nothing about that. */
+static void gossip__a_new_start_is_told_everything_again(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    struct weir_gossip *node = &net->node[0].gossip;
+    const struct weir_gossip_peer *peer = &node->peers[1];
+    assert_true(net_ask(net, 0, 0, 5, true));
+    for (uint32_t from = 0; from < 4; from++) {
+        net_say(net, from % 2, 1 - from % 2);
+        net_pass(net, 50 * MS);
+    }
+    assert_true(peer->acked == node->change && !peer->news);
+    const struct weir_gossip_head head = { .nodes = 2, .from = 1, .epoch = peer->epoch + 1, .seq = 1 };
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
+    assert_int_equal(peer->acked, 0);
+    assert_ptr_equal(peer->news, net_key(net, 0, 0));
+}
+
 /* What an answer tells of a time so long ago that it was written off meanwhile is not written off once more. */
 static void gossip_key__a_late_answer_adds_nothing_to_what_was_unheard(void **state)
 {
@@ -151,6 +337,15 @@ int main(void)
         cmocka_unit_test(gossip_key__is_forgotten_when_its_limit_and_its_slack_are_whole),
         cmocka_unit_test(gossip_key__is_kept_while_units_are_set_aside),
         cmocka_unit_test(gossip_key__a_reload_takes_back_no_slack_that_had_refilled),
+        cmocka_unit_test(gossip_key__a_reload_reckons_nothing_twice),
+        cmocka_unit_test(gossip_key__a_reload_to_other_windows_hears_of_them),
+        cmocka_unit_test(gossip_key__counts_of_long_ago_are_no_news),
+        cmocka_unit_test(gossip_key__each_loss_costs_its_own_time),
+        cmocka_unit_test(gossip_key__nothing_that_is_committed_is_no_news),
+        cmocka_unit_test(gossip_key__is_hot_with_half_of_the_slack_used),
+        cmocka_unit_test(gossip_key__what_is_cancelled_in_the_dark_is_there_again),
+        cmocka_unit_test(gossip__a_message_that_was_overtaken_counts_once),
+        cmocka_unit_test(gossip__a_new_start_is_told_everything_again),
         cmocka_unit_test(gossip_key__a_late_answer_adds_nothing_to_what_was_unheard),
         cmocka_unit_test(gossip_key__what_others_may_admit_counts_from_the_start_of_the_window),
     };
