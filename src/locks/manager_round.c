@@ -326,9 +326,7 @@ static void take_plain(struct weir_lock_manager *manager, struct weir_lock_manag
     bool good = !op->status && op->said == WEIR_LOCK_GRANTED;
     if (good && op->verb == WEIR_LOCK_RELEASE)
         freed(manager, op->name);
-    struct weir_lock_manager_queue *queue = op->verb == WEIR_LOCK_RAISE
-                                                ? NULL
-                                                : weir_lock_manager_queue_find(manager, op->name);
+    struct weir_lock_manager_queue *queue = weir_lock_manager_queue_find(manager, op->name);
     if (good && queue && op->verb == WEIR_LOCK_RENEW) {
         struct weir_waiting_answer answer = answer_of(WEIR_WAITING_GRANTED, op->owner, op);
         if (weir_waiting_renewed(&queue->waiting, &answer, manager->now_ns))

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The manager without its thread, turn by turn: the test is the engine and the clock. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "locks/manager_inside.h"
+
+#define MS UINT64_C(1000000)
+#define SECOND UINT64_C(1000000000)
+#define REQUESTS_MAX 8
+
+static struct weir_lock_manager *manager;
+static struct weir_lock_manager_request requests[REQUESTS_MAX];
+static unsigned answers[REQUESTS_MAX];
+static uint64_t now_ns;
+
+static void show_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
+{
+    (void)engine;
+    *ret_state = (struct weir_lock_engine_state){ .name = "test", .up = true };
+}
+
+static void destroy(struct weir_lock_engine *engine)
+{
+    (void)engine;
+}
+
+static void on_done(struct weir_lock_manager_request *request)
+{
+    answers[request - requests]++;
+}
+
+static void begin(const struct weir_lock_manager_options *options)
+{
+    static const struct weir_lock_engine_ops ops = { .state = show_state, .destroy = destroy };
+    static struct weir_lock_engine engine = { .ops = &ops };
+    memset(answers, 0, sizeof answers);
+    now_ns = 1000 * SECOND;
+    assert_int_equal(weir_lock_manager_create_still(&engine, options, &manager), 0);
+}
+
+static int try_submit(size_t i, enum weir_lock_verb verb, const char *owner, uint64_t ttl_ns, uint64_t wait_ns)
+{
+    requests[i] = (struct weir_lock_manager_request){
+        .op = { .verb = verb, .name = { "lock", 4 }, .owner = { owner, strlen(owner) }, .ttl_ns = ttl_ns },
+        .wait_ns = wait_ns,
+        .done = on_done,
+    };
+    return weir_lock_manager_submit(manager, &requests[i]);
+}
+
+static void submit(size_t i, enum weir_lock_verb verb, const char *owner, uint64_t ttl_ns, uint64_t wait_ns)
+{
+    assert_int_equal(try_submit(i, verb, owner, ttl_ns, wait_ns), 0);
+}
+
+/* One turn, in which the engine is asked one thing and says this. */
+static void turn(enum weir_lock_verb asked, enum weir_lock_said said, const char *holder, uint64_t lease_ns)
+{
+    assert_true(weir_lock_manager_begin(manager, now_ns));
+    assert_int_equal(manager->count, 1);
+    struct weir_lock_op *op = &manager->ops[0];
+    assert_int_equal(op->verb, asked);
+    op->status = 0;
+    op->said = said;
+    op->token = (struct weir_token){ 1, 1 };
+    op->lease_ns = lease_ns;
+    op->holder_size = strlen(holder);
+    memcpy(op->holder, holder, op->holder_size);
+    weir_lock_manager_end(manager, now_ns);
+}
+
+/* H (0) holds it for a minute, A (1) waits for it. */
+static void begin_waiting(const struct weir_lock_manager_options *options)
+{
+    begin(options);
+    submit(0, WEIR_LOCK_ACQUIRE, "H", 60 * SECOND, 0);
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "H", 60 * SECOND);
+    assert_int_equal(answers[0], 1);
+    weir_lock_manager_told(manager, &requests[0]);
+    submit(1, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 600 * SECOND);
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 60 * SECOND);
+    assert_int_equal(manager->waits_due.count, 1);
+    assert_int_equal(weir_due_next_ns(&manager->queues_due), now_ns + WEIR_WAITING_AGAIN_MAX_NS);
+}
+
+/* The holder takes it again, for less: who waits is asked for when that ends. */
+static void turns__a_lease_that_was_made_shorter_ends_when_it_ends(void **state)
+{
+    (void)state;
+    begin_waiting(&(struct weir_lock_manager_options){ 0 });
+    submit(2, WEIR_LOCK_ACQUIRE, "H", 200 * MS, 0);
+    turn(WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "H", 200 * MS);
+    assert_int_equal(answers[2], 1);
+    assert_int_equal(weir_due_next_ns(&manager->queues_due), now_ns + 200 * MS);
+    weir_lock_manager_destroy_still(manager);
+}
+
+/* Who was thought to hold it does not: who waits is asked for at once. */
+static void turns__what_is_not_held_any_more_is_asked_for_at_once(void **state)
+{
+    (void)state;
+    begin_waiting(&(struct weir_lock_manager_options){ 0 });
+    submit(2, WEIR_LOCK_ACQUIRE, "H", 60 * SECOND, 0);
+    turn(WEIR_LOCK_RENEW, WEIR_LOCK_FREE, "", 0);
+    assert_int_equal(answers[2], 0);
+    assert_true(weir_due_next_ns(&manager->queues_due) <= now_ns);
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+    assert_int_equal(answers[1], 1);
+    weir_lock_manager_destroy_still(manager);
+}
+
+/* What is given back is pending once more, and only until that is done. */
+static void turns__what_is_given_back_leaves_its_place(void **state)
+{
+    (void)state;
+    begin_waiting(&(struct weir_lock_manager_options){ .pending_max = 2 });
+    for (unsigned n = 1; n <= 4; n++) {
+        submit(2, WEIR_LOCK_RELEASE, "H", 0, 0);
+        turn(WEIR_LOCK_RELEASE, WEIR_LOCK_GRANTED, "", 0);
+        turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+        assert_int_equal(answers[1], 1);
+        assert_true(weir_lock_manager_untold(manager, &requests[1]));
+        assert_false(requests[1].own.finished);
+        assert_int_equal(manager->pending, 1);
+        submit(3, WEIR_LOCK_SHOW, "", 0, 0);
+        assert_int_equal(try_submit(4, WEIR_LOCK_SHOW, "", 0, 0), WEIR_ELIMIT);
+        assert_true(weir_lock_manager_begin(manager, now_ns));
+        assert_int_equal(manager->count, 2);
+        assert_int_equal(manager->ops[0].verb, WEIR_LOCK_RELEASE);
+        manager->ops[0].status = manager->ops[1].status = 0;
+        manager->ops[0].said = manager->ops[1].said = WEIR_LOCK_FREE;
+        weir_lock_manager_end(manager, now_ns);
+        assert_int_equal(answers[1], 2);
+        assert_int_equal(manager->pending, 0);
+        assert_int_equal(manager->counts.forgone, n);
+        answers[1] = 0;
+        now_ns += SECOND;
+        submit(1, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 600 * SECOND);
+        turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 60 * SECOND);
+    }
+    weir_lock_manager_destroy_still(manager);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turns__a_lease_that_was_made_shorter_ends_when_it_ends),
+        cmocka_unit_test(turns__what_is_not_held_any_more_is_asked_for_at_once),
+        cmocka_unit_test(turns__what_is_given_back_leaves_its_place),
+    };
+    return cmocka_run_group_tests_name("manager, turn by turn", tests, NULL, NULL);
+}
