@@ -21,6 +21,38 @@
 #define TURNS 3000
 #define BOUND 2
 
+/* ---- memory: how many pieces are held ---- */
+
+static atomic_int held;
+static bool denied, copy_denied;
+
+void *__wrap_calloc(size_t count, size_t size);
+void *__real_calloc(size_t count, size_t size);
+char *__wrap_strdup(const char *text);
+char *__real_strdup(const char *text);
+void __wrap_free(void *memory);
+void __real_free(void *memory);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    void *memory = denied ? NULL : __real_calloc(count, size);
+    atomic_fetch_add(&held, memory != NULL);
+    return memory;
+}
+
+char *__wrap_strdup(const char *text)
+{
+    char *copy = copy_denied ? NULL : __real_strdup(text);
+    atomic_fetch_add(&held, copy != NULL);
+    return copy;
+}
+
+void __wrap_free(void *memory)
+{
+    atomic_fetch_sub(&held, memory != NULL);
+    __real_free(memory);
+}
+
 /* ---- connections ---- */
 
 struct pg_conn {
@@ -215,9 +247,80 @@ static void session_pool__says_why_it_lends_none(void **state)
     assert_int_equal(open_count, 0);
 }
 
+/* Those that lay idle for an address of before leave room for those of the new one. */
+static void session_pool__another_address_has_the_whole_bound(void **state)
+{
+    (void)state;
+    struct weir_pool *pool;
+    assert_int_equal(weir_pool_create(BOUND, 1000000000, &pool), 0);
+    struct weir_link *one = take(pool, 1, "x"), *two = take(pool, 1, "x");
+    weir_pool_give(pool, one);
+    weir_pool_give(pool, two);
+    one = take(pool, 1, "y");
+    two = take(pool, 1, "y");
+    assert_int_equal(open_count, 2);
+    weir_pool_drop(pool, one);
+    weir_pool_drop(pool, two);
+    weir_pool_destroy(pool);
+    assert_int_equal(held, 0);
+}
+
+/* Of servers that come and go nothing is kept, wherever they stand among those that stay. */
+static void session_pool__a_forgotten_server_leaves_no_trace(void **state)
+{
+    (void)state;
+    struct weir_pool *pool;
+    assert_int_equal(weir_pool_create(BOUND, 1000000000, &pool), 0);
+    for (uint64_t stays = 1; stays <= 2; stays++)
+        weir_pool_drop(pool, take(pool, stays, "x"));
+    const int before = held;
+    for (unsigned lent = 0; lent < 2; lent++) {
+        struct weir_link *link = take(pool, 3, "x");
+        weir_pool_drop(pool, take(pool, 4, "x"));
+        if (!lent)
+            weir_pool_give(pool, link);
+        weir_pool_forget(pool, 3);
+        if (lent)
+            weir_pool_give(pool, link);
+        assert_int_equal(open_count, 0);
+        assert_int_equal(held, before + 2); /* of server 4 */
+        weir_pool_forget(pool, 4);
+        assert_int_equal(held, before);
+    }
+    weir_pool_forget(pool, 5);
+    weir_pool_destroy(pool);
+    assert_int_equal(held, 0);
+}
+
+/* Nor is anything kept of a server that there was no memory for. */
+static void session_pool__without_memory_lends_none(void **state)
+{
+    (void)state;
+    struct weir_pool *pool = NULL;
+    struct weir_link *none = NULL;
+    struct weir_fault fault;
+    denied = true;
+    assert_int_equal(weir_pool_create(BOUND, 1000000000, &pool), WEIR_ENOMEM);
+    denied = false;
+    assert_null(pool);
+    assert_int_equal(weir_pool_create(BOUND, 1000000000, &pool), 0);
+    const int before = held;
+    for (int copy = 0; copy < 2; copy++) {
+        denied = !copy;
+        copy_denied = copy;
+        assert_int_equal(weir_pool_take(pool, 1, "a", "x", weir_ask_now_ns(), &none, &fault), WEIR_ENOMEM);
+        denied = copy_denied = false;
+        assert_string_equal(fault.text, weir_error_text(WEIR_ENOMEM));
+        assert_int_equal(held, before);
+    }
+    weir_pool_give(pool, take(pool, 1, "x"));
+    weir_pool_destroy(pool);
+    assert_int_equal(held, 0);
+}
+
 /* ---- two ---- */
 
-static atomic_int waiting_count;
+static atomic_int waiting_count, late_count;
 
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
 int __real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until);
@@ -225,7 +328,9 @@ int __real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
 {
     atomic_fetch_add(&waiting_count, 1);
-    return __real_pthread_cond_timedwait(cond, mutex, until);
+    int late = __real_pthread_cond_timedwait(cond, mutex, until);
+    atomic_fetch_add(&late_count, late != 0);
+    return late;
 }
 
 static void *take_old(void *context)
@@ -262,6 +367,41 @@ static void session_pool__one_of_an_address_of_before_is_not_kept_by_who_waited_
     weir_pool_give(pool, next);
     weir_pool_destroy(pool);
     assert_int_equal(open_count, 0);
+}
+
+/* Who waits is woken by what is given back, and by the room that one leaves: of a server that is gone meanwhile, too. */
+static void session_pool__who_waits_gets_what_is_left(void **state)
+{
+    (void)state;
+    enum { GIVEN, DROPPED, FORGOTTEN, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        struct weir_pool *pool;
+        pthread_t thread;
+        void *waited;
+        assert_int_equal(weir_pool_create(1, UINT64_C(1000000000), &pool), 0);
+        struct weir_link *first = take(pool, 1, "old");
+        atomic_store(&waiting_count, 0);
+        atomic_store(&late_count, 0);
+        assert_int_equal(pthread_create(&thread, NULL, take_old, pool), 0);
+        while (atomic_load(&waiting_count) == 0)
+            sched_yield();
+        if (way == FORGOTTEN)
+            weir_pool_forget(pool, 1);
+        if (way == GIVEN)
+            weir_pool_give(pool, first);
+        else
+            weir_pool_drop(pool, first);
+        pthread_join(thread, &waited);
+        assert_non_null(waited);
+        assert_int_equal(late_count, 0);
+        if (way == GIVEN)
+            assert_ptr_equal(waited, first);
+        weir_pool_give(pool, waited);
+        assert_int_equal(open_count, way == FORGOTTEN ? 0 : 1);
+        weir_pool_destroy(pool);
+        assert_int_equal(open_count, 0);
+        assert_int_equal(held, 0);
+    }
 }
 
 /* ---- many ---- */
@@ -322,6 +462,10 @@ int main(void)
         cmocka_unit_test(session_pool__keeps_none_that_is_broken_or_in_use_or_of_an_address_of_before),
         cmocka_unit_test(session_pool__lends_connections_that_wait),
         cmocka_unit_test(session_pool__says_why_it_lends_none),
+        cmocka_unit_test(session_pool__another_address_has_the_whole_bound),
+        cmocka_unit_test(session_pool__a_forgotten_server_leaves_no_trace),
+        cmocka_unit_test(session_pool__without_memory_lends_none),
+        cmocka_unit_test(session_pool__who_waits_gets_what_is_left),
         cmocka_unit_test(session_pool__one_of_an_address_of_before_is_not_kept_by_who_waited_for_it),
         cmocka_unit_test(session_pool__holds_its_bound_for_many_threads),
     };
