@@ -253,7 +253,6 @@ int weir_gossip_host_add(struct weir_gossip_host *host, struct weir_gossip_hoste
     hosted->limit = limit;
     hosted->phase = phase;
     hosted->asked = false;
-    host->now_ns = weir_max_u64(host->now_ns, time->now_ns);
     weir_gossip_key_init(&host->gossip, &hosted->key, id, &limit->gossip, hosted->about, host->now_ns);
     limit->keys++;
     hosted->index = host->keys_count++;

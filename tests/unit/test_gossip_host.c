@@ -2,6 +2,7 @@
  *
  * limits/gossip_host: real datagrams between hosts of one process, on a clock of the test's. */
 #include "gossip_host_net.h"
+#include "limits/gossip_inside.h"
 
 /* What one admits, the others count. */
 static void test_nodes_share_a_limit(void **state)
@@ -67,6 +68,7 @@ static void test_bad_datagrams_are_counted(void **state)
     struct weir_gossip_stats before = stats_of(net, mail.to);
     weir_gossip_host_heard(net->hosts[mail.to], mail.bytes, mail.size, &time);
     assert_int_equal(stats_of(net, mail.to).replayed, before.replayed + 1);
+    assert_int_equal(stats_of(net, mail.to).foreign, before.foreign);
     uint32_t third = 3 - mail.to; /* sent on to another node: it is not to it */
     weir_gossip_host_heard(net->hosts[third], mail.bytes, mail.size, &time);
     assert_int_equal(stats_of(net, third).foreign, 1);
@@ -321,6 +323,108 @@ static void test_windows_that_begin_apart_are_shared(void **state)
     net_destroy(net);
 }
 
+static uint64_t reset_of(struct net *net, const struct weir_remote_limit *limit, unsigned number)
+{
+    struct weir_remote_key key = key_of(number);
+    struct weir_time time = now(net);
+    struct weir_verdict verdict;
+    enum weir_share_say say;
+    assert_int_equal(weir_gossip_host_reserve(net->hosts[1], limit, net->slack, &key, 0, false, &time, &say, &verdict),
+                     0);
+    return verdict.reset_after_ns;
+}
+
+/* A key that was heard of before a reload made its windows begin apart has its own window as soon as it is asked for. */
+static void test_a_reload_can_set_windows_apart(void **state)
+{
+    (void)state;
+    struct net *net = net_create("10/3600s", 10);
+    struct weir_limit_spec spec = spec_of("10/3600s");
+    spec.algorithm = WEIR_FIXED_WINDOW;
+    weir_remote_limit_deinit(&net->limit);
+    assert_int_equal(weir_remote_limit_init(&net->limit, "shared", &spec, NULL), 0);
+    spec.spread_ns = 1800 * SECOND;
+    assert_int_equal(weir_remote_limit_init(&net->other, "shared", &spec, NULL), 0);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    for (unsigned k = 0; k < 4; k++)
+        assert_int_equal(take(net, 0, k, 1), 1);
+    pass(net, SECOND);
+    assert_int_equal(stats_of(net, 1).keys, 4);
+    assert_int_equal(reset_of(net, &net->limit, 0), reset_of(net, &net->limit, 1));
+    net->with_limit = false;
+    net->with_other = true;
+    reload(net, 1);
+    uint64_t resets[4];
+    for (unsigned k = 0; k < 4; k++) {
+        assert_int_equal(take_of(net, &net->other, 1, k, 1), 1);
+        const struct weir_remote_key key = key_of(k);
+        assert_int_equal(weir_gossip_host_find(net->hosts[1], key.id)->phase, key.phase);
+        resets[k] = reset_of(net, &net->other, k);
+        for (unsigned j = 0; j < k; j++)
+            assert_int_not_equal(resets[j], resets[k]);
+    }
+    net_destroy(net);
+}
+
+/* ---- what is shown ---- */
+
+static void test_members_are_shown_as_they_were_heard(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    struct weir_gossip_member members[NODES];
+    start(net, 0, 0, NODES);
+    start(net, 1, 1, NODES);
+    pass(net, 2 * SECOND);
+    struct weir_time time = now(net);
+    time.now_ns = net->hosts[0]->peers[1].heard_ns + 7 * SECOND;
+    assert_int_equal(weir_gossip_host_members(net->hosts[0], &time, members, 2), 2);
+    assert_int_equal(weir_gossip_host_members(net->hosts[0], &time, members, NODES), NODES);
+    static const char *const states[] = { "self", "alive", "unknown" };
+    for (uint32_t j = 0; j < NODES; j++) {
+        assert_string_equal(members[j].name, names[j]);
+        assert_string_equal(members[j].state, states[j]);
+        assert_int_equal(members[j].epoch, j == 2 ? 0 : j + 1);
+    }
+    assert_int_equal(members[0].heard_after_ns, 0);
+    assert_int_equal(members[1].heard_after_ns, 7 * SECOND);
+    assert_int_equal(members[2].heard_after_ns, WEIR_NEVER);
+    net_destroy(net);
+}
+
+static void test_stats_show_what_is_counted(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    start_all(net);
+    struct weir_time time = now(net);
+    weir_gossip_host_turn(net->hosts[0], &time); /* no bytes are earned yet */
+    assert_int_equal(stats_of(net, 0).sent, 0);
+    pass(net, 2 * SECOND);
+    assert_int_equal(take(net, 0, 1, 3), 3);
+    assert_int_equal(take(net, 0, 2, 4), 4);
+    assert_int_equal(stats_of(net, 0).unacked, 7);
+    assert_int_equal(stats_of(net, 1).unacked, 0);
+    uint64_t sent = stats_of(net, 0).sent;
+    net->now_ns += 100 * MS;
+    time = now(net);
+    weir_gossip_host_turn(net->hosts[0], &time);
+    assert_true(net->mail_count > 0);
+    assert_int_equal(stats_of(net, 0).sent, sent + net->mail_count);
+    struct weir_gossip *gossip = &net->hosts[0]->gossip;
+    gossip->refused = (struct weir_gossip_refusals){ 11, 12, 13, 14 };
+    gossip->twins = 15;
+    struct weir_gossip_stats stats = stats_of(net, 0);
+    assert_int_equal(stats.refused_unsynced, 11);
+    assert_int_equal(stats.refused_unheard, 12);
+    assert_int_equal(stats.refused_slack, 13);
+    assert_int_equal(stats.refused_superseded, 14);
+    assert_int_equal(stats.twins, 15);
+    assert_true(stats.synced && weir_gossip_host_synced(net->hosts[0]));
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,7 +438,10 @@ int main(void)
         cmocka_unit_test(test_a_restart_is_no_fresh_allowance),
         cmocka_unit_test(test_losses_are_told_by_limit),
         cmocka_unit_test(test_windows_that_begin_apart_are_shared),
+        cmocka_unit_test(test_a_reload_can_set_windows_apart),
         cmocka_unit_test(test_memory_and_bandwidth_are_bounded),
+        cmocka_unit_test(test_members_are_shown_as_they_were_heard),
+        cmocka_unit_test(test_stats_show_what_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

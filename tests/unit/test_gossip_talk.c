@@ -100,6 +100,94 @@ static void test_who_asked_a_third_node_is_the_one_to_be_told(void **state)
     net_destroy(net);
 }
 
+/* A message of one node to another, with a probe and no words. */
+static void tell(struct net *net, uint32_t from, uint32_t to, const struct weir_gossip_probe *probe)
+{
+    struct weir_gossip_writer writer;
+    struct weir_gossip_head head;
+    struct weir_time time = now(net);
+    struct weir_gossip *gossip = &net->hosts[from]->gossip;
+    weir_gossip_say(gossip, to, gossip->peers[to].acked, net->now_ns, &head);
+    weir_gossip_write_start(&writer);
+    weir_gossip_write_end(&writer, &head, probe, secret);
+    weir_gossip_host_heard(net->hosts[to], writer.bytes, writer.size, &time);
+}
+
+static struct weir_gossip_probe probe_of(const struct mail *mail)
+{
+    struct weir_gossip_reader reader;
+    struct weir_gossip_head head;
+    struct weir_gossip_probe probe;
+    assert_int_equal(weir_gossip_read(&reader, mail->bytes, mail->size, secret, &head, &probe), 0);
+    return probe;
+}
+
+static struct net *net_in_touch(void)
+{
+    struct net *net = net_create("60/60s", 10);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    net->now_ns += SECOND;
+    for (unsigned k = 0; k < 1000; k++) /* news that fill many datagrams */
+        assert_int_equal(take(net, 2, k, 10), 10);
+    return net;
+}
+
+/* A probe is answered at once, by one datagram, whatever else there is to tell. */
+static void test_a_probe_is_answered_by_one_datagram(void **state)
+{
+    (void)state;
+    static const struct weir_gossip_probe ping = { true, WEIR_GOSSIP_NOBODY, WEIR_GOSSIP_NOBODY };
+    static const struct weir_gossip_probe ask = { false, 1, WEIR_GOSSIP_NOBODY };
+    static const struct weir_gossip_probe ask_self = { false, 2, WEIR_GOSSIP_NOBODY };
+    static const struct weir_gossip_probe none = { false, WEIR_GOSSIP_NOBODY, WEIR_GOSSIP_NOBODY };
+    struct net *net = net_in_touch();
+    tell(net, 0, 2, &none);
+    tell(net, 0, 2, &ask_self);
+    assert_int_equal(net->mail_count, 0);
+    tell(net, 0, 2, &ping);
+    assert_int_equal(net->mail_count, 1);
+    assert_int_equal(net->mail[0].to, 0);
+    assert_false(probe_of(&net->mail[0]).ping);
+    tell(net, 0, 2, &ask); /* the one asked for is pinged ... */
+    assert_int_equal(net->mail_count, 2);
+    assert_int_equal(net->mail[1].to, 1);
+    assert_true(probe_of(&net->mail[1]).ping);
+    assert_int_equal(probe_of(&net->mail[1]).ask, WEIR_GOSSIP_NOBODY);
+    tell(net, 1, 2, &none); /* ... and who asked is told when it answers */
+    assert_int_equal(net->mail_count, 3);
+    assert_int_equal(net->mail[2].to, 0);
+    assert_int_equal(probe_of(&net->mail[2]).told, 1);
+    net_destroy(net);
+}
+
+/* Not beyond what may be sent. */
+static void test_probes_are_not_answered_beyond_the_bytes_allowed(void **state)
+{
+    (void)state;
+    static const struct weir_gossip_probe all = { true, 1, WEIR_GOSSIP_NOBODY };
+    static const struct weir_gossip_probe none = { false, WEIR_GOSSIP_NOBODY, WEIR_GOSSIP_NOBODY };
+    struct net *net = net_in_touch();
+    weir_membership_asked(&net->hosts[2]->members, 0, 1, net->now_ns);
+    net->hosts[2]->budget = -((int64_t)1 << 40);
+    tell(net, 0, 2, &all);
+    tell(net, 1, 2, &none);
+    assert_int_equal(net->mail_count, 0);
+    net_destroy(net);
+}
+
+/* What comes between two turns is heard when it comes. */
+static void test_a_message_is_heard_when_it_comes(void **state)
+{
+    (void)state;
+    static const struct weir_gossip_probe none = { false, WEIR_GOSSIP_NOBODY, WEIR_GOSSIP_NOBODY };
+    struct net *net = net_in_touch();
+    net->now_ns += 5 * SECOND;
+    tell(net, 0, 1, &none);
+    assert_int_equal(net->hosts[1]->peers[0].heard_ns, net->now_ns);
+    net_destroy(net);
+}
+
 /* ---- limits ---- */
 
 static int reserve_of(struct net *net, const struct weir_remote_limit *limit, uint32_t i, unsigned number, bool peek,
@@ -136,6 +224,27 @@ static void test_a_limit_that_is_no_more_is_let_go(void **state)
     net_destroy(net);
     for (size_t i = 0; i < 2; i++)
         weir_remote_limit_drop(gone[i]);
+}
+
+/* And when its keys have gone on under another one. */
+static void test_a_limit_whose_keys_follow_another_is_let_go(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    const struct weir_limit_spec more = spec_of("90/60s");
+    const struct weir_remote_limit *other;
+    const uint64_t slack = 10;
+    assert_int_equal(weir_remote_limit_create("shared", 0, 0, &more, &other, NULL), 0);
+    start(net, 0, 0, 1);
+    assert_int_equal(take(net, 0, 1, 1), 1);
+    struct weir_time time = now(net);
+    weir_gossip_host_limits(net->hosts[0], &other, &slack, 1, &time);
+    assert_int_equal(other->holders, 2);
+    assert_null(net->hosts[0]->limits->next);
+    reload(net, 0);
+    assert_int_equal(other->holders, 1);
+    net_destroy(net);
+    weir_remote_limit_drop(other);
 }
 
 /* A key under an override that a reload changed goes on under that override, not under the limit of its name. */
@@ -326,7 +435,11 @@ int main(void)
         cmocka_unit_test(test_a_newcomer_learns_from_many_datagrams),
         cmocka_unit_test(test_a_third_node_tells_who_is_alive),
         cmocka_unit_test(test_who_asked_a_third_node_is_the_one_to_be_told),
+        cmocka_unit_test(test_a_probe_is_answered_by_one_datagram),
+        cmocka_unit_test(test_probes_are_not_answered_beyond_the_bytes_allowed),
+        cmocka_unit_test(test_a_message_is_heard_when_it_comes),
         cmocka_unit_test(test_a_limit_that_is_no_more_is_let_go),
+        cmocka_unit_test(test_a_limit_whose_keys_follow_another_is_let_go),
         cmocka_unit_test(test_a_key_follows_its_override_through_a_reload),
         cmocka_unit_test(test_a_cluster_of_no_size_is_refused_with_its_reason),
         cmocka_unit_test(test_a_log_is_not_gossiped),

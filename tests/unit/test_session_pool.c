@@ -369,7 +369,7 @@ static void session_pool__one_of_an_address_of_before_is_not_kept_by_who_waited_
     assert_int_equal(open_count, 0);
 }
 
-/* Who waits is woken by what is given back, and by the room that one leaves: of a server that is gone meanwhile, too. */
+/* Who waits is woken by what is given back, and by the room that one leaves: of a server that has gone, too. */
 static void session_pool__who_waits_gets_what_is_left(void **state)
 {
     (void)state;
