@@ -334,7 +334,7 @@ static uint64_t reset_of(struct net *net, const struct weir_remote_limit *limit,
     return verdict.reset_after_ns;
 }
 
-/* A key that was heard of before a reload made its windows begin apart has its own window as soon as it is asked for. */
+/* A key that was heard of before a reload set windows apart has its own window as soon as it is asked for. */
 static void test_a_reload_can_set_windows_apart(void **state)
 {
     (void)state;

@@ -52,6 +52,44 @@ static void gossip_key__is_forgotten_when_its_limit_and_its_slack_are_whole(void
     assert_true(idle(net));
 }
 
+/* Of a key that is forgotten before all others have its news, they have to be told. */
+static void gossip_key__knows_whether_all_others_have_its_news(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct weir_gossip *node = &net->node[i].gossip;
+        assert_true(net_ask(net, i, 0, 1, true));
+        const uint64_t change = net_key(net, i, 0)->change;
+        const struct weir_event event = net_event(net, i, 0);
+        for (uint32_t late = 0; late < 2; late++) {
+            bool acked = late;
+            node->peers[1 - i].acked = change - late;
+            weir_gossip_idle(node, net_key(net, i, 0), &event, &acked);
+            assert_int_equal(acked, !late);
+        }
+    }
+}
+
+/* Another start of its name was heard of: this one admits nothing more. */
+static void gossip_key__of_a_node_that_is_superseded_has_nothing_left(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    struct weir_gossip *node = &net->node[0].gossip;
+    const struct weir_event event = net_event(net, 0, 1);
+    struct weir_verdict verdict;
+    node->superseded = true;
+    for (unsigned charges = 0; charges < 2; charges++) {
+        assert_int_equal(weir_gossip_reserve(node, net_key(net, 0, 0), &event, !charges, &verdict), WEIR_SHARE_NO);
+        assert_false(verdict.admitted);
+        assert_int_equal(verdict.remaining, 0);
+        assert_int_equal(verdict.retry_after_ns, SECOND);
+        assert_int_equal(verdict.next_after_ns, SECOND);
+        assert_int_equal(node->refused.superseded, charges);
+    }
+}
+
 /* What is set aside may be committed at any time: neither the limit's time nor the slack's lets the key go. */
 static void gossip_key__is_kept_while_units_are_set_aside(void **state)
 {
@@ -158,6 +196,14 @@ static void gossip_key__counts_of_long_ago_are_no_news(void **state)
     assert_int_equal(net_used(net, 1, 0), 3);
 }
 
+static void lose(struct net *net, uint64_t from_ns, uint64_t at_ns)
+{
+    struct weir_gossip_limit *limit = &net->node[0].limit;
+    limit->losses[limit->losses_count++ % WEIR_GOSSIP_LOSSES] = (struct weir_gossip_loss){
+        .from_ns = from_ns, .at_ns = at_ns, .unheard_ns = weir_gossip_unheard(&net->node[0].gossip, limit, at_ns)
+    };
+}
+
 /* Each of several starts of another node costs what it may have admitted itself. */
 static void gossip_key__each_loss_costs_its_own_time(void **state)
 {
@@ -168,15 +214,119 @@ static void gossip_key__each_loss_costs_its_own_time(void **state)
                                               .period_ns = 120 * SECOND };
         struct net *net = begin(&spec, 10);
         net->now_ns += 120 * SECOND - net_clock(net, 0) % (120 * SECOND) + 60 * SECOND; /* amid a window */
+        const uint64_t now_ns = net_clock(net, 0);
+        for (unsigned k = 0; k < WEIR_GOSSIP_LOSSES + 4; k++) { /* that cost nothing */
+            assert_int_equal(net_used(net, 0, 0), 0);
+            lose(net, now_ns, now_ns);
+        }
         assert_int_equal(net_used(net, 0, 0), 0);
-        struct weir_gossip_limit *limit = &net->node[0].limit;
-        const uint64_t now_ns = net_clock(net, 0),
-                       unheard_ns = weir_gossip_unheard(&net->node[0].gossip, limit, now_ns);
         for (unsigned k = 0; k < 3; k++)
-            limit->losses[limit->losses_count++] = (struct weir_gossip_loss){ now_ns - (k == 2 ? 20 * SECOND : 0),
-                                                                              now_ns, unheard_ns };
+            lose(net, now_ns - (k == 2 ? 20 * SECOND : 0), now_ns);
         assert_int_equal(net_used(net, 0, 0), 10);
     }
+}
+
+/* The time before a start of another that nobody heard it for makes a key refill slower once, not after it again. */
+static void gossip_key__what_was_unheard_before_a_loss_counts_before_it(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .count = 10, .period_ns = 10 * SECOND };
+    struct net *net = begin(&spec, 10);
+    struct weir_gossip *node = &net->node[0].gossip;
+    assert_int_equal(net_used(net, 0, 0), 0);
+    net->now_ns += 30 * SECOND;
+    const struct weir_gossip_head head = { .nodes = 2, .from = 1, .epoch = node->peers[1].epoch + 1, .seq = 1 };
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
+    assert_in_range(weir_gossip_unheard(node, &net->node[0].limit, net_clock(net, 0)), 18 * SECOND, 22 * SECOND);
+    assert_int_equal(net_used(net, 0, 0), 5); /* its half of the last ten seconds */
+}
+
+/* Idle for longer than what it counts: nothing of that is left. */
+static void gossip_key__a_counter_forgets_windows_that_are_past(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .algorithm = WEIR_SLIDING_COUNTER, .count = 100, .period_ns = 10 * SECOND };
+    struct net *net = begin(&spec, 50);
+    assert_true(net_ask(net, 0, 0, 40, true));
+    net->now_ns += 30 * SECOND;
+    assert_int_equal(net_used(net, 0, 0), 0);
+    assert_int_equal(net_key(net, 0, 0)->state.count, 0);
+    assert_true(net_ask(net, 0, 0, 3, true));
+    assert_int_equal(net_used(net, 0, 0), 3);
+}
+
+/* To the nanosecond: not before, and no later than it must be. */
+static void gossip_key__the_wait_for_slack_is_as_long_as_it_takes(void **state)
+{
+    (void)state;
+    static const uint64_t counts[] = { 7, 10 };
+    for (size_t i = 0; i < 2; i++) {
+        const struct weir_limit_spec spec = { .count = counts[i], .period_ns = 10 * SECOND, .burst = 1000 };
+        struct net *net = begin(&spec, 5);
+        assert_true(net_ask(net, 0, 0, 5, true));
+        const struct weir_event event = net_event(net, 0, 1);
+        struct weir_verdict verdict;
+        weir_gossip_reserve(&net->node[0].gossip, net_key(net, 0, 0), &event, true, &verdict);
+        assert_int_equal(verdict.retry_after_ns,
+                         (20 * SECOND + counts[i] - 1) / counts[i]); /* half of it is its share */
+        net->now_ns += verdict.retry_after_ns - 1;
+        assert_false(net_ask(net, 0, 0, 1, true));
+        net->now_ns++;
+        assert_true(net_ask(net, 0, 0, 1, true));
+    }
+}
+
+/* ---- what others say ---- */
+
+/* A word of node 1 to node 0, in which the entry of node 0 is `own`. */
+static void hear_word(struct net *net, bool synced, uint64_t used, const struct weir_gossip_entry *own)
+{
+    struct net_node *node = &net->node[0];
+    const struct weir_gossip_head head = { .nodes = 2, .from = 1, .epoch = 1, .synced = synced };
+    const struct weir_gossip_word word = { .id = { 1, 0 }, .limit = 1, .used = used, .entries = { own } };
+    const struct weir_event event = net_event(net, 0, 0);
+    assert_true(weir_gossip_hear_word(&node->gossip, net_key(net, 0, 0), &head, &word, &event));
+}
+
+/* What an earlier start of this node admitted, as others remember it: charged once, and told on once. */
+static void gossip_key__what_a_former_start_admitted_is_charged_once(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    net_start(net, 0);
+    net->node[0].say_ns = UINT64_MAX;
+    struct weir_gossip_entry former = { .epoch = net->node[0].gossip.epoch - 1, .count = 30, .base = 10 };
+    hear_word(net, false, 0, &former);
+    assert_int_equal(net_used(net, 0, 0), 20);
+    const uint64_t change = net_key(net, 0, 0)->change;
+    hear_word(net, false, 0, &former);
+    assert_int_equal(net_used(net, 0, 0), 20);
+    assert_int_equal(net_key(net, 0, 0)->change, change);
+    former.count = 33;
+    hear_word(net, false, 0, &former);
+    assert_int_equal(net_used(net, 0, 0), 23);
+    assert_true(net_key(net, 0, 0)->change > change);
+    former.epoch++; /* of this start, which has admitted nothing */
+    hear_word(net, false, 0, &former);
+    assert_int_equal(net_used(net, 0, 0), 23);
+}
+
+/* One that knows says how much is used; what it does not know of comes on top. */
+static void gossip_key__what_is_set_aside_here_is_used_beside_what_is_told(void **state)
+{
+    (void)state;
+    struct net *net = begin(&by_second, 10);
+    net_start(net, 0);
+    net->node[0].say_ns = UINT64_MAX;
+    net_key(net, 0, 0);
+    net->now_ns += 4000 * SECOND;
+    const struct weir_event event = net_event(net, 0, 3);
+    struct weir_verdict verdict;
+    assert_int_equal(weir_gossip_reserve(&net->node[0].gossip, net_key(net, 0, 0), &event, false, &verdict),
+                     WEIR_SHARE_YES);
+    assert_int_equal(net_used(net, 0, 0), 3);
+    hear_word(net, true, 20, NULL);
+    assert_int_equal(net_used(net, 0, 0), 23);
 }
 
 static void gossip_key__nothing_that_is_committed_is_no_news(void **state)
@@ -225,52 +375,6 @@ static void gossip_key__what_is_cancelled_in_the_dark_is_there_again(void **stat
     assert_int_equal(net_remaining(net, 0, 0), before - 5);
     weir_gossip_cancel(&net->node[0].gossip, net_key(net, 0, 0), &event);
     assert_int_equal(net_remaining(net, 0, 0), before);
-}
-
-/* ---- the node ---- */
-
-/* Messages may overtake each other: each counts once, if no 64 later ones have come. */
-static void gossip__a_message_that_was_overtaken_counts_once(void **state)
-{
-    (void)state;
-    struct net *net = begin(&by_second, 10);
-    struct weir_gossip *node = &net->node[0].gossip;
-    const uint64_t seq = node->peers[1].seq;
-    static const struct {
-        uint64_t ahead;
-        enum weir_gossip_heard heard;
-    } cases[] = {
-        { 2, WEIR_GOSSIP_NEW },      { 1, WEIR_GOSSIP_NEW },        { 1, WEIR_GOSSIP_REPLAYED },
-        { 2, WEIR_GOSSIP_REPLAYED }, { 66, WEIR_GOSSIP_NEW },       { 65, WEIR_GOSSIP_NEW },
-        { 2, WEIR_GOSSIP_REPLAYED }, { 3, WEIR_GOSSIP_NEW },        { 200, WEIR_GOSSIP_NEW },
-        { 137, WEIR_GOSSIP_NEW },    { 136, WEIR_GOSSIP_REPLAYED }, { 137, WEIR_GOSSIP_REPLAYED },
-        { 199, WEIR_GOSSIP_NEW },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct weir_gossip_head head = {
-            .nodes = 2, .from = 1, .epoch = node->peers[1].epoch, .seq = seq + cases[i].ahead
-        };
-        assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), cases[i].heard);
-    }
-}
-
-/* It has nothing of our log, though it has not heard of us yet and says nothing about that. */
-static void gossip__a_new_start_is_told_everything_again(void **state)
-{
-    (void)state;
-    struct net *net = begin(&by_second, 10);
-    struct weir_gossip *node = &net->node[0].gossip;
-    const struct weir_gossip_peer *peer = &node->peers[1];
-    assert_true(net_ask(net, 0, 0, 5, true));
-    for (uint32_t from = 0; from < 4; from++) {
-        net_say(net, from % 2, 1 - from % 2);
-        net_pass(net, 50 * MS);
-    }
-    assert_true(peer->acked == node->change && !peer->news);
-    const struct weir_gossip_head head = { .nodes = 2, .from = 1, .epoch = peer->epoch + 1, .seq = 1 };
-    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
-    assert_int_equal(peer->acked, 0);
-    assert_ptr_equal(peer->news, net_key(net, 0, 0));
 }
 
 /* What an answer tells of a time so long ago that it was written off meanwhile is not written off once more. */
@@ -336,16 +440,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gossip_key__is_forgotten_when_its_limit_and_its_slack_are_whole),
         cmocka_unit_test(gossip_key__is_kept_while_units_are_set_aside),
+        cmocka_unit_test(gossip_key__knows_whether_all_others_have_its_news),
+        cmocka_unit_test(gossip_key__of_a_node_that_is_superseded_has_nothing_left),
         cmocka_unit_test(gossip_key__a_reload_takes_back_no_slack_that_had_refilled),
         cmocka_unit_test(gossip_key__a_reload_reckons_nothing_twice),
         cmocka_unit_test(gossip_key__a_reload_to_other_windows_hears_of_them),
         cmocka_unit_test(gossip_key__counts_of_long_ago_are_no_news),
         cmocka_unit_test(gossip_key__each_loss_costs_its_own_time),
+        cmocka_unit_test(gossip_key__what_was_unheard_before_a_loss_counts_before_it),
+        cmocka_unit_test(gossip_key__a_counter_forgets_windows_that_are_past),
+        cmocka_unit_test(gossip_key__the_wait_for_slack_is_as_long_as_it_takes),
+        cmocka_unit_test(gossip_key__what_a_former_start_admitted_is_charged_once),
+        cmocka_unit_test(gossip_key__what_is_set_aside_here_is_used_beside_what_is_told),
         cmocka_unit_test(gossip_key__nothing_that_is_committed_is_no_news),
         cmocka_unit_test(gossip_key__is_hot_with_half_of_the_slack_used),
         cmocka_unit_test(gossip_key__what_is_cancelled_in_the_dark_is_there_again),
-        cmocka_unit_test(gossip__a_message_that_was_overtaken_counts_once),
-        cmocka_unit_test(gossip__a_new_start_is_told_everything_again),
         cmocka_unit_test(gossip_key__a_late_answer_adds_nothing_to_what_was_unheard),
         cmocka_unit_test(gossip_key__what_others_may_admit_counts_from_the_start_of_the_window),
     };

@@ -87,7 +87,6 @@ static void age_window(const struct weir_gossip *node, struct weir_gossip_key *k
         key->window = event->window.id;
         for (uint32_t j = 0; j < node->nodes; j++)
             key->about[j].entry.base = key->about[j].entry.count;
-        key->former.base = key->former.count;
     }
     uint64_t start_ns = window_start(key, event);
     uint64_t missed = limit->losses_count - key->losses;

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core/share/gossip: a node and what it makes of the messages that come, made by hand. */
+#include "core/share/gossip_parts.h"
+#include "gossip_net.h"
+
+static struct net the_net; /* too large for a stack */
+
+static const struct weir_limit_spec by_second = { .count = 3600, .period_ns = HOUR };
+
+/* Nodes that know of each other, and from now on say nothing. */
+static struct net *begin_of(uint32_t nodes)
+{
+    struct net *net = net_begin(&the_net, 1, nodes, &by_second, 10);
+    net_pass(net, SECOND);
+    for (uint32_t i = 0; i < nodes; i++)
+        net->node[i].say_ns = UINT64_MAX;
+    net_pass(net, SECOND);
+    return net;
+}
+
+/* Messages may overtake each other: each counts once, if no 64 later ones have come. */
+static void gossip__a_message_that_was_overtaken_counts_once(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct weir_gossip *node = &net->node[0].gossip;
+    const uint64_t seq = node->peers[1].seq;
+    static const struct {
+        uint64_t ahead;
+        enum weir_gossip_heard heard;
+    } cases[] = {
+        { 2, WEIR_GOSSIP_NEW },      { 1, WEIR_GOSSIP_NEW },        { 1, WEIR_GOSSIP_REPLAYED },
+        { 2, WEIR_GOSSIP_REPLAYED }, { 66, WEIR_GOSSIP_NEW },       { 65, WEIR_GOSSIP_NEW },
+        { 2, WEIR_GOSSIP_REPLAYED }, { 3, WEIR_GOSSIP_NEW },        { 200, WEIR_GOSSIP_NEW },
+        { 137, WEIR_GOSSIP_NEW },    { 136, WEIR_GOSSIP_REPLAYED }, { 137, WEIR_GOSSIP_REPLAYED },
+        { 199, WEIR_GOSSIP_NEW },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct weir_gossip_head head = {
+            .nodes = 2, .from = 1, .epoch = node->peers[1].epoch, .seq = seq + cases[i].ahead
+        };
+        assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), cases[i].heard);
+    }
+}
+
+/* It has nothing of our log, though it has not heard of us yet and says nothing about that. */
+static void gossip__a_new_start_is_told_everything_again(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct weir_gossip *node = &net->node[0].gossip;
+    const struct weir_gossip_peer *peer = &node->peers[1];
+    assert_true(net_ask(net, 0, 0, 5, true));
+    for (uint32_t from = 0; from < 4; from++) {
+        net_say(net, from % 2, 1 - from % 2);
+        net_pass(net, 50 * MS);
+    }
+    assert_true(peer->acked == node->change && !peer->news);
+    const struct weir_gossip_head head = { .nodes = 2, .from = 1, .epoch = peer->epoch + 1, .seq = 1 };
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
+    assert_int_equal(peer->acked, 0);
+    assert_false(peer->met);
+    assert_ptr_equal(peer->news, net_key(net, 0, 0));
+}
+
+/* A key that not all others have heard of leaves a gap in the log, and only that. */
+static void gossip__forgetting_what_all_have_heard_leaves_no_gap(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(3);
+    struct weir_gossip *node = &net->node[1].gossip;
+    for (size_t k = 0; k < 2; k++)
+        assert_true(net_ask(net, 1, k, 5, true));
+    const uint64_t change = node->change;
+    for (uint32_t j = 0; j < 3; j++)
+        node->peers[j].acked = change - (j == 2); /* of the second key one has not heard */
+    weir_gossip_forget(node, net_key(net, 1, 0));
+    assert_int_equal(node->cut, 0);
+    weir_gossip_forget(node, net_key(net, 1, 1));
+    assert_int_equal(node->cut, change);
+}
+
+/* A gap in another's log costs its share once, however often it is told. */
+static void gossip__a_gap_is_charged_once(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct weir_gossip *node = &net->node[0].gossip;
+    struct weir_gossip_peer *peer = &node->peers[1];
+    struct weir_gossip_head head = {
+        .nodes = 2, .from = 1, .epoch = peer->epoch, .seq = peer->seq, .cut = peer->have + 5
+    };
+    for (unsigned n = 0; n < 3; n++) {
+        head.seq++;
+        assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
+        assert_int_equal(net->node[0].limit.losses_count, 1);
+    }
+    head.seq++;
+    head.cut++;
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
+    assert_int_equal(net->node[0].limit.losses_count, 2);
+}
+
+/* Those that start together begin once each has heard that all others have heard of its start, not before. */
+static void gossip__starts_together_with_all_the_others_or_not(void **state)
+{
+    (void)state;
+    struct net *net = net_begin(&the_net, 1, 3, &by_second, 10);
+    struct weir_gossip *node = &net->node[1].gossip;
+    for (uint32_t from = 0; from < 3; from += 2) {
+        const struct weir_gossip_head head = {
+            .nodes = 3, .from = from, .to = 1, .epoch = 7, .seq = 1, .echo_epoch = node->epoch, .complete = true
+        };
+        assert_false(node->synced);
+        assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 1)), WEIR_GOSSIP_NEW);
+        weir_gossip_hear_end(node, &head, true, net_clock(net, 1));
+    }
+    assert_true(node->synced);
+}
+
+static void gossip__a_limit_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec none = { .count = 10, .period_ns = 0 };
+    struct weir_gossip_limit limit;
+    struct weir_fault fault = { "", "" };
+    assert_int_not_equal(weir_gossip_limit_init(&limit, 1, &none, 1, &fault), 0);
+    assert_string_not_equal(fault.text, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gossip__a_message_that_was_overtaken_counts_once),
+        cmocka_unit_test(gossip__a_new_start_is_told_everything_again),
+        cmocka_unit_test(gossip__forgetting_what_all_have_heard_leaves_no_gap),
+        cmocka_unit_test(gossip__a_gap_is_charged_once),
+        cmocka_unit_test(gossip__starts_together_with_all_the_others_or_not),
+        cmocka_unit_test(gossip__a_limit_that_is_none_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
