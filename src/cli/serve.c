@@ -356,7 +356,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .setup = setup,
         .threads = serving->flags.threads ? serving->flags.threads : config->threads,
         .listens = { { .protocol = &weir_resp_protocol, .address = config->resp },
-                     { .protocol = &weir_http_protocol, .address = config->http, .http = true } },
+                     { .protocol = &weir_http_protocol, .address = config->http } },
         .listen_count = 2,
         .reload = reload,
         .context = serving,

@@ -323,7 +323,7 @@ struct weir_config_server {
     uint32_t connections_max;    /* open at once; one more is closed at once */
     uint32_t pipeline_max;       /* requests answered per turn of the loop for one connection */
     uint32_t headers_max;        /* header fields of one HTTP request */
-    uint32_t header_bytes_max;   /* their bytes, request line included */
+    uint32_t header_bytes_max;   /* their bytes, without the request line */
     uint32_t body_bytes_max;     /* HTTP body */
     uint32_t command_bytes_max;  /* one RESP command */
     uint32_t buffer_bytes_max;   /* what all connections have sent and not been answered, or not taken, together */

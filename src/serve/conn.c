@@ -26,12 +26,14 @@ const struct weir_setup *weir_conn_setup(const struct weir_conn *conn)
     return conn->loop->setup;
 }
 
-/* ---- rights ---- */
+/* ---- rights and room ---- */
 
-/* As the setup in force has it, which a reload may have changed. */
-static void refresh_rights(struct weir_conn *conn)
+/* As the setup in force has it, which a reload may have changed. The room never shrinks: it may be in use. */
+static void refresh(struct weir_conn *conn)
 {
     const struct weir_setup *setup = conn->loop->setup;
+    size_t input_max = weir_max_u64(conn->protocol->input_max(&setup->config->server), WEIR_CHUNK_SIZE);
+    conn->input_max = weir_max_u64(conn->input_max, input_max);
     conn->setup_number = conn->loop->setup_number;
     conn->rights = conn->has_token ? weir_auth_check_digest(&setup->auth, &conn->token)
                                    : weir_auth_anonymous(setup->config->auth_required, conn->loopback);
@@ -48,14 +50,14 @@ bool weir_conn_authenticate(struct weir_conn *conn, struct weir_slice token, con
     }
     conn->has_token = true;
     conn->token = digest;
-    refresh_rights(conn);
+    refresh(conn);
     return true;
 }
 
 void weir_conn_forget_token(struct weir_conn *conn)
 {
     conn->has_token = false;
-    refresh_rights(conn);
+    refresh(conn);
 }
 
 /* ---- input ---- */
@@ -111,7 +113,7 @@ static void take_input(struct weir_conn *conn, const struct weir_time *time)
     conn->stalled = false;
     conn->yielded = false;
     if (conn->setup_number != conn->loop->setup_number)
-        refresh_rights(conn);
+        refresh(conn);
     conn->output_max = output_bound(conn);
     size_t used = conn->protocol->on_input(conn, conn->in.data, conn->in.size, time);
     if (conn->phase == WEIR_CONN_CLOSED)
@@ -348,7 +350,6 @@ void weir_conn_ask_end(struct weir_conn *conn)
 int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd)
 {
     const struct weir_setup *setup = loop->setup;
-    const struct weir_config_server *server = &setup->config->server;
     struct weir_conn *conn = calloc(1, sizeof(*conn) + listener->protocol->state_size);
     if (!conn)
         return WEIR_ENOMEM;
@@ -357,11 +358,8 @@ int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener,
     conn->loop_state = listener->state;
     conn->fd = fd;
     conn->loopback = listener->loopback;
-    refresh_rights(conn);
+    refresh(conn);
     conn->output_max = output_bound(conn);
-    size_t input_max = listener->http ? (size_t)server->header_bytes_max + server->body_bytes_max
-                                      : server->command_bytes_max;
-    conn->input_max = input_max > WEIR_CHUNK_SIZE ? input_max : WEIR_CHUNK_SIZE;
     conn->active_ns = uv_hrtime();
     if (setup->tls) {
         conn->ssl = weir_tls_accept(setup->tls, fd);

@@ -237,16 +237,26 @@ static void refuse(struct weir_http_call *call, const struct weir_http_refusal *
     weir_http_reply_problem(call, refusal->status, "", refusal->text);
 }
 
-/* Takes one request; false when there is none to take. */
-static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t size, size_t *ret_taken)
+static struct weir_http_bounds bounds_of(const struct weir_config_server *server)
 {
-    const struct weir_config_server *server = &call->conn->loop->setup->config->server;
-    const struct weir_http_bounds bounds = {
+    return (struct weir_http_bounds){
         .target_max = server->header_bytes_max < TARGET_MAX ? server->header_bytes_max : TARGET_MAX,
         .headers_max = server->headers_max,
         .header_bytes_max = server->header_bytes_max,
         .body_max = server->body_bytes_max,
     };
+}
+
+static size_t input_max(const struct weir_config_server *server)
+{
+    const struct weir_http_bounds bounds = bounds_of(server);
+    return weir_http_size_max(&bounds);
+}
+
+/* Takes one request; false when there is none to take. */
+static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t size, size_t *ret_taken)
+{
+    const struct weir_http_bounds bounds = bounds_of(&call->conn->loop->setup->config->server);
     struct weir_http *codec = &call->session->codec;
     struct weir_http_refusal refusal;
     switch (weir_http_parse(codec, &bounds, data, size, &call->work->request, &refusal)) {
@@ -300,12 +310,10 @@ static void on_overdue(struct weir_conn *conn, bool too_large)
 {
     const struct weir_time time = weir_time_read();
     const struct weir_http_call call = weir_http_call_on(conn, &time);
-    if (!too_large)
-        weir_http_reply_problem(&call, 408, "", "the request was not completed in time");
-    else if (call.session->codec.head_size > 0)
-        weir_http_reply_problem(&call, 413, "", "the body is too long");
+    if (too_large) /* the codec refuses all else that is */
+        weir_http_reply_problem(&call, 413, "", "the framing of the chunked body is too long");
     else
-        weir_http_reply_problem(&call, 431, "", "the header fields are too long");
+        weir_http_reply_problem(&call, 408, "", "the request was not completed in time");
 }
 
 static size_t kept(struct weir_conn *conn)
@@ -341,6 +349,7 @@ const struct weir_protocol weir_http_protocol = {
     .state_size = sizeof(struct weir_http_session),
     .loop_state_size = sizeof(struct weir_http_work),
     .full = { full_text, sizeof(full_text) - 1 },
+    .input_max = input_max,
     .on_input = on_input,
     .on_overdue = on_overdue,
     .on_hold_lost = on_hold_lost,

@@ -62,8 +62,7 @@ struct weir_listener {
     void *state; /* protocol->loop_state_size bytes */
     uv_poll_t poll;
     int fd;
-    bool http;     /* which bounds */
-    bool loopback; /* whether callers must show a token */
+    bool loopback; /* only this machine reaches it: `auth: required` may then ask for no token */
 };
 
 /* How the last reload ended, and how many did. */
@@ -143,8 +142,8 @@ static inline uint32_t weir_loop_slot(const struct weir_loop *loop, uint32_t ind
 /* The fault says what is wrong with the engine of the configuration. */
 int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared, struct weir_fault *ret_fault);
 
-/* Serves on a listening socket as `like` says (protocol, http, loopback); the loop owns
- * the socket from then on. Before weir_loop_start. */
+/* Serves on a listening socket as `like` says (protocol, loopback); the loop owns the socket from then
+ * on. Before weir_loop_start. */
 int weir_loop_listen(struct weir_loop *loop, const struct weir_listener *like, int fd);
 
 int weir_loop_start(struct weir_loop *loop);   /* on a new thread */

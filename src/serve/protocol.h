@@ -11,6 +11,7 @@
 #include "weir/limiter.h"
 
 struct weir_conn;
+struct weir_config_server;
 
 struct weir_protocol {
     const char *name;       /* "resp": for the line that says what listens */
@@ -21,6 +22,9 @@ struct weir_protocol {
 
     /* Told to a connection that comes when there are as many as are allowed, before it is closed. */
     struct weir_slice full;
+
+    /* Bytes that the largest request takes in the input buffer: whatever is within the bounds fits. */
+    size_t (*input_max)(const struct weir_config_server *bounds);
 
     /* NULL where there is nothing to do. */
     void (*on_open)(struct weir_conn *conn);

@@ -246,6 +246,11 @@ static void on_close(struct weir_conn *conn)
     weir_resp_queue_reset(weir_conn_state(conn));
 }
 
+static size_t input_max(const struct weir_config_server *server)
+{
+    return server->command_bytes_max;
+}
+
 static const char full_text[] = "-ERR max number of clients reached\r\n";
 
 const struct weir_protocol weir_resp_protocol = {
@@ -253,6 +258,7 @@ const struct weir_protocol weir_resp_protocol = {
     .state_size = sizeof(struct weir_resp_session),
     .loop_state_size = sizeof(struct weir_resp_work),
     .full = { full_text, sizeof(full_text) - 1 },
+    .input_max = input_max,
     .on_open = on_open,
     .on_input = on_input,
     .on_overdue = on_overdue,

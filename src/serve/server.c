@@ -312,9 +312,7 @@ static int listen_on(struct weir_server *server, size_t index, struct weir_fault
         return error;
     }
     opened->address = listen->address;
-    const struct weir_listener like = { .protocol = listen->protocol,
-                                        .http = listen->http,
-                                        .loopback = listen->address.loopback };
+    const struct weir_listener like = { .protocol = listen->protocol, .loopback = listen->address.loopback };
     for (size_t i = 0; !error && i < count; i++)
         error = weir_loop_listen(&server->shared.loops[i], &like, fds[i]);
     return error;

@@ -14,7 +14,6 @@ struct weir_server;
 struct weir_server_listen {
     const struct weir_protocol *protocol;
     struct weir_address address; /* "off" is skipped */
-    bool http;
 };
 
 struct weir_server_options {

@@ -9,8 +9,8 @@
 
 #include "base/assert.h"
 
-#define EMPTY_LINES_MAX 2     /* before a request line: RFC 9112 section 2.2 asks to be lenient about one */
-#define REQUEST_LINE_EXTRA 64 /* method, two spaces, version */
+#define EMPTY_LINES_SIZE_MAX 4 /* two before a request line: RFC 9112 section 2.2 asks to be lenient about one */
+#define REQUEST_LINE_EXTRA 64  /* method, two spaces, version */
 
 static enum weir_http_event refuse(struct weir_http_refusal *refusal, int status, const char *text)
 {
@@ -83,7 +83,7 @@ static enum weir_http_event find_head(struct weir_http *http, const struct weir_
             return WEIR_HTTP_REQUEST;
         } else {
             http->head_at = end + 1;
-            if (http->head_at > 2 * (size_t)EMPTY_LINES_MAX)
+            if (http->head_at > EMPTY_LINES_SIZE_MAX)
                 return refuse(refusal, 400, "empty lines instead of a request");
         }
     }
@@ -103,6 +103,12 @@ static enum weir_http_event find_body(struct weir_http *http, const uint8_t *dat
     *ret_body = (struct weir_slice){ .data = body, .size = http->body_size };
     *ret_size = http->body_size;
     return WEIR_HTTP_REQUEST;
+}
+
+size_t weir_http_size_max(const struct weir_http_bounds *bounds)
+{
+    size_t request_line = bounds->target_max + REQUEST_LINE_EXTRA + 1; /* each with the LF that its check leaves out */
+    return EMPTY_LINES_SIZE_MAX + request_line + bounds->header_bytes_max + 1 + bounds->body_max;
 }
 
 enum weir_http_event weir_http_parse(struct weir_http *http, const struct weir_http_bounds *bounds, const uint8_t *data,

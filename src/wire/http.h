@@ -93,6 +93,9 @@ enum weir_http_event weir_http_parse(struct weir_http *http, const struct weir_h
                                      size_t size, struct weir_http_request *ret_request,
                                      struct weir_http_refusal *ret_refusal);
 
+/* Bytes that the largest request within the bounds takes; of a chunked body, without its framing. */
+size_t weir_http_size_max(const struct weir_http_bounds *bounds);
+
 /* Forgets the request, also one that is not whole. Frees what it took; safe to call at any time. */
 void weir_http_next(struct weir_http *http);
 

@@ -158,6 +158,24 @@ class BadHttp(unittest.TestCase):
         self.refused(post(BODY, b'X: ' + b'a' * 10000), statuses=(431, 400))
         self.refused(b'GET /' + b'a' * 10000 + b' HTTP/1.1\r\nHost: localhost\r\n\r\n', statuses=(414, 431, 400))
 
+    def test_a_head_within_its_bounds_has_room_beside_a_small_body(self):
+        """The target, the fields and the body each have a bound of their own; the last byte comes late."""
+        config = CONFIG.replace('header_bytes_max: 8KiB, body_bytes_max: 64KiB', 'header_bytes_max: 16KiB, body_bytes_max: 64B')
+        with Weir(config) as weir:
+            for target, fields in ((8 << 10, 16 << 10), (8 << 10, 300), (20, 16 << 10)):
+                with self.subTest(target=target, fields=fields), connect(weir.http) as sock:
+                    line = b'POST ' + b'/v1/check?'.ljust(target, b'a') + b' HTTP/1.1'
+                    body = BODY.ljust(64)
+                    empty = len(post(body, b'X: ', line=line)) - len(body) - len(line) - 2
+                    request = post(body, b'X: ' + b'a' * (fields - empty), line=line)
+                    sock.sendall(request[:-1])
+                    time.sleep(0.1)
+                    sock.sendall(request[-1:])
+                    self.assertEqual(read_until(sock, b'\r\n\r\n')[:12], b'HTTP/1.1 200')
+
+    def test_framing_is_bounded_beside_the_body(self):
+        self.refused(post(b'1\r\na\r\n' * 20000, b'Transfer-Encoding: chunked'), statuses=(413,))
+
     def test_too_many_fields(self):
         self.refused(post(BODY, *[b'X%d: a' % i for i in range(100)]), statuses=(431, 400))
 

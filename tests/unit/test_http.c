@@ -362,6 +362,7 @@ static void just_within_every_bound_is_served(void **state)
     parse_text(text, &out);
     assert_int_equal(out.event, WEIR_HTTP_REQUEST);
     assert_int_equal(out.request.header_count, bounds.headers_max);
+    assert_true(strlen(text) + bounds.body_max <= weir_http_size_max(&bounds));
     at = text + sprintf(text, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", bounds.body_max);
     strcpy(filled(at, 'b', bounds.body_max), "");
     parse_text(text, &out);
