@@ -152,7 +152,9 @@ static void end_in_error(const struct weir_resp_call *call)
 static struct weir_resp_bounds bounds_for(const struct weir_conn *conn)
 {
     bool stranger = conn->rights == 0;
-    size_t size_max = stranger && STRANGER_BYTES_MAX < conn->input_max ? STRANGER_BYTES_MAX : conn->input_max;
+    size_t size_max = conn->loop->setup->config->server.command_bytes_max;
+    if (stranger && STRANGER_BYTES_MAX < size_max)
+        size_max = STRANGER_BYTES_MAX;
     return (struct weir_resp_bounds){ .args_max = stranger ? STRANGER_ARGS_MAX : WEIR_RESP_ARGS_MAX,
                                       .size_max = size_max };
 }

@@ -55,6 +55,14 @@ class BadResp(unittest.TestCase):
         self.closed(throttle('half')[:20])
         self.assertGreater(time.monotonic() - start, 0.5)
 
+    def test_the_bound_of_a_command_holds_below_a_buffer_too(self):
+        with Weir(CONFIG.replace('64KiB', '1KiB')) as weir:
+            for size, fine in ((1024, True), (1025, False)):
+                with self.subTest(size=size), connect(weir.resp) as sock:
+                    empty = len(resp_encode('ECHO', 'a' * 1000)) - 1000
+                    sock.sendall(resp_encode('ECHO', 'a' * (size - empty)) + resp_encode('QUIT'))
+                    self.assertEqual(read_all(sock)[:1], b'$' if fine else b'-')
+
     def test_half_a_command_and_gone(self):
         for cut in (1, 3, 8, 20, 40):
             with connect(self.weir.resp) as sock:
