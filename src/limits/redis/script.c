@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "core/limit/ticks.h"
+#include "limits/combine.h"
 #include "limits/redis/script_core.h"
 #include "limits/redis/value.h"
 
@@ -259,24 +260,10 @@ void weir_script_clock_hear(struct weir_script_clock *clock, const struct weir_s
         *clock = (struct weir_script_clock){ call->heard_ns, now_ns };
 }
 
-/* As the memory engine combines (limits/decide.c). */
 void weir_script_finish(struct weir_remote_request *request)
 {
-    struct weir_decision d = { .admitted = true, .deciding = request->count };
-    for (size_t i = 0; i < request->count; i++) {
-        const struct weir_verdict *v = &request->ops[i].verdict;
-        const struct weir_verdict *chosen = d.deciding < request->count ? &request->ops[d.deciding].verdict : NULL;
-        if (v->shadow)
-            continue;
-        bool worse = !v->admitted && (!chosen || d.admitted || v->retry_after_ns > chosen->retry_after_ns);
-        bool scarcer = d.admitted && v->admitted && (!chosen || v->remaining < chosen->remaining);
-        if (worse || scarcer)
-            d.deciding = i;
-        d.admitted = d.admitted && v->admitted;
-        d.delay_ns = weir_max_u64(d.delay_ns, v->delay_ns);
-        d.retry_after_ns = weir_max_u64(d.retry_after_ns, v->retry_after_ns);
-    }
-    if (!d.admitted)
-        d.delay_ns = 0;
-    request->decision = d;
+    struct weir_combining combining = weir_combine_begin(request->count);
+    for (size_t i = 0; i < request->count; i++)
+        weir_combine(&combining, i, &request->ops[i].verdict);
+    request->decision = weir_combine_end(&combining);
 }

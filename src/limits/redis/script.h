@@ -119,5 +119,5 @@ bool weir_script_call_admits(const struct weir_script_call *call);
  * (the refusing slot says a wait without end). */
 int weir_script_call_roll_back(struct weir_script_call *call, const char *sha1, bool never);
 
-/* Fills request->decision from the verdicts of all ops (DECIDE and PEEK). */
+/* Fills request->decision from the verdicts of all ops (DECIDE and PEEK), as limits/combine.h says. */
 void weir_script_finish(struct weir_remote_request *request);
