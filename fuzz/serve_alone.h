@@ -17,7 +17,7 @@
 #define SERVE_ALONE_BOUND ((size_t)1 << 20)
 
 struct serve_alone {
-    struct weir_shared shared;
+    struct weir_common common;
     struct weir_loop *loop;
     void *loop_state;
 };
@@ -35,24 +35,24 @@ static inline void serve_alone_init(struct serve_alone *alone, const struct weir
     struct weir_fault fault;
     struct weir_setup *setup = NULL;
     const struct weir_limiter_options options = { .memory_max = (size_t)1 << 18 };
-    struct weir_shared *shared = &alone->shared;
+    struct weir_common *common = &alone->common;
     struct weir_loop *loop = alone->loop = calloc(1, sizeof(*loop));
     alone->loop_state = calloc(1, protocol->loop_state_size);
     weir_assert((size_t)snprintf(config_text, sizeof(config_text), "%s%s", listen, limits) < sizeof(config_text));
-    weir_assert(!weir_limiter_create(&options, &shared->limiter, &fault));
+    weir_assert(!weir_limiter_create(&options, &common->limiter, &fault));
     weir_assert(!weir_config_parse(config_text, strlen(config_text), &config, &config_fault));
-    weir_assert(!weir_setup_create(config, shared->limiter, &setup, &config_fault));
-    weir_assert(!weir_metrics_create(1, &shared->metrics) && !weir_holds_create(&shared->holds) &&
-                !weir_guesses_init(&shared->guesses));
+    weir_assert(!weir_setup_create(config, common->limiter, &setup, &config_fault));
+    weir_assert(!weir_metrics_create(1, &common->metrics) && !weir_holds_create(&common->holds) &&
+                !weir_guesses_init(&common->guesses));
     weir_assert(!uv_loop_init(&loop->uv) && !uv_idle_init(&loop->uv, &loop->ready));
     setup->origin.by = "start";
-    pthread_mutex_init(&shared->reloads.lock, NULL);
+    pthread_mutex_init(&common->reloads.lock, NULL);
     loop->ready.data = loop;
-    loop->shared = shared;
-    loop->limiter = shared->limiter;
+    loop->common = common;
+    loop->limiter = common->limiter;
     loop->setup = setup;
-    shared->loops = loop;
-    shared->loop_count = 1;
+    common->loops = loop;
+    common->loop_count = 1;
 }
 
 /* As a connection's turns do: what was not taken is shown again with more behind it, in memory of its own. */

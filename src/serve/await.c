@@ -11,31 +11,31 @@
 #define GOSSIP_NS WEIR_NS_PER_SECOND
 
 /* Each loop has its own way to the engine. */
-static bool engine_answers(const struct weir_shared *shared)
+static bool engine_answers(const struct weir_common *common)
 {
-    for (size_t i = 0; i < shared->loop_count; i++) {
-        struct weir_remote *remote = shared->loops[i].sharer.transactions.remote;
+    for (size_t i = 0; i < common->loop_count; i++) {
+        struct weir_remote *remote = common->loops[i].sharer.transactions.remote;
         if (remote && !remote->ops->ready(remote))
             return false;
     }
     return true;
 }
 
-static bool others_heard(const struct weir_shared *shared, const struct weir_setup *setup, uint64_t waited_ns)
+static bool others_heard(const struct weir_common *common, const struct weir_setup *setup, uint64_t waited_ns)
 {
-    return (engine_answers(shared) || waited_ns >= setup->config->redis.connect_timeout_ns) &&
-           (weir_gossip_server_synced(shared->gossip, setup->rules) || waited_ns >= GOSSIP_NS);
+    return (engine_answers(common) || waited_ns >= setup->config->redis.connect_timeout_ns) &&
+           (weir_gossip_server_synced(common->gossip, setup->rules) || waited_ns >= GOSSIP_NS);
 }
 
-void weir_await_others(struct weir_shared *shared, uv_loop_t *server, const struct weir_setup *setup)
+void weir_await_others(struct weir_common *common, uv_loop_t *server, const struct weir_setup *setup)
 {
     const uint64_t begun_ns = uv_hrtime();
-    while (!others_heard(shared, setup, uv_hrtime() - begun_ns) && !atomic_load(&shared->draining)) {
+    while (!others_heard(common, setup, uv_hrtime() - begun_ns) && !atomic_load(&common->draining)) {
         uv_run(server, UV_RUN_NOWAIT);
-        for (size_t i = 0; i < shared->loop_count; i++)
-            uv_run(&shared->loops[i].uv, UV_RUN_NOWAIT);
+        for (size_t i = 0; i < common->loop_count; i++)
+            uv_run(&common->loops[i].uv, UV_RUN_NOWAIT);
         uv_sleep(STEP_MS);
     }
-    for (size_t i = 0; i < shared->loop_count; i++)
-        weir_sharer_draw(&shared->loops[i].sharer); /* what /readyz says first */
+    for (size_t i = 0; i < common->loop_count; i++)
+        weir_sharer_draw(&common->loops[i].sharer); /* what /readyz says first */
 }

@@ -9,4 +9,4 @@
 
 /* Until the engine has answered each loop, for its connect_timeout at most, and gossip is synced, for a second at most;
  * or until the server drains. The loops have no threads yet: they, and the server's own, run here, in turn. */
-void weir_await_others(struct weir_shared *shared, uv_loop_t *server, const struct weir_setup *setup);
+void weir_await_others(struct weir_common *common, uv_loop_t *server, const struct weir_setup *setup);

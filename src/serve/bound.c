@@ -14,7 +14,7 @@
 static uint64_t lost(const struct weir_loop *loop, const struct weir_rule *rule, uint64_t fill_ns, uint64_t now_ns)
 {
     if (rule->limit.sharing == WEIR_SHARING_GOSSIP) {
-        struct weir_gossip_host *gossip = loop->shared->gossip;
+        struct weir_gossip_host *gossip = loop->common->gossip;
         size_t crashes = gossip ? weir_gossip_host_losses(gossip, rule->limit.remote, now_ns) : 0;
         return crashes == WEIR_GOSSIP_LOSSES ? WEIR_NEVER : crashes * rule->limit.slack;
     }
@@ -29,7 +29,7 @@ static uint64_t split_added(const struct weir_loop *loop, const struct weir_limi
     if (share->count == 0)
         return 0;
     uint64_t fill_ns = weir_mul_div_ceil(capacity, share->period_ns, share->count);
-    return weir_sub_sat(now_ns, loop->shared->started_ns) < fill_ns ? capacity : 0;
+    return weir_sub_sat(now_ns, loop->common->started_ns) < fill_ns ? capacity : 0;
 }
 
 uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *rule, uint32_t slot, uint64_t now_ns)
@@ -40,9 +40,9 @@ uint64_t weir_bound_added(const struct weir_loop *loop, const struct weir_rule *
     if (!rule->limit.remote || whole->count == 0)
         return 0;
     uint64_t fill_ns = weir_mul_div_ceil(weir_limit_capacity(whole), whole->period_ns, whole->count);
-    uint64_t added = weir_fallback_overshoot(loop->shared->fallback, slot, whole, now_ns);
+    uint64_t added = weir_fallback_overshoot(loop->common->fallback, slot, whole, now_ns);
     added = weir_add_sat(added, lost(loop, rule, fill_ns, now_ns));
-    if (weir_sub_sat(now_ns, loop->shared->started_ns) < fill_ns) /* of what may have been a crash */
+    if (weir_sub_sat(now_ns, loop->common->started_ns) < fill_ns) /* of what may have been a crash */
         added = weir_add_sat(added, rule->limit.slack);
     return added;
 }

@@ -91,7 +91,7 @@ static void finish_input(struct weir_conn *conn)
 
 bool weir_conn_is_crowded(const struct weir_conn *conn)
 {
-    size_t buffered = atomic_load_explicit(&conn->loop->shared->buffered, memory_order_relaxed);
+    size_t buffered = atomic_load_explicit(&conn->loop->common->buffered, memory_order_relaxed);
     return buffered >= conn->loop->setup->config->server.buffer_bytes_max;
 }
 
@@ -252,7 +252,7 @@ static void count_buffers(struct weir_conn *conn)
     bytes += conn->protocol->kept ? conn->protocol->kept(conn) : 0;
     if (bytes == conn->buffered)
         return;
-    atomic_fetch_add(&conn->loop->shared->buffered, bytes - conn->buffered); /* modulo: may be less */
+    atomic_fetch_add(&conn->loop->common->buffered, bytes - conn->buffered); /* modulo: may be less */
     conn->buffered = bytes;
 }
 

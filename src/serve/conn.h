@@ -58,7 +58,7 @@ struct weir_conn {
     uint64_t stuck_ns;               /* when the client last took bytes while some waited; 0 = none wait */
     size_t linger_bytes;             /* how many more are dropped */
     size_t output_max;               /* bytes not yet taken: at it no request is taken */
-    size_t buffered;                 /* of weir_shared.buffered */
+    size_t buffered;                 /* of weir_common.buffered */
     size_t in_taken;                 /* of `in`, by HTTP's on_input so far */
     struct weir_hold_waiter *waiter; /* the request on hold (hold.h) */
     size_t asks;                     /* answers that come later: weir_conn_ask_begin */

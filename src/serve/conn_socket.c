@@ -88,7 +88,7 @@ void weir_conn_end(struct weir_conn *conn)
     struct weir_loop *loop = conn->loop;
     list_remove(conn);
     weir_loop_ready_remove(loop, conn);
-    atomic_fetch_sub(&loop->shared->buffered, conn->buffered);
+    atomic_fetch_sub(&loop->common->buffered, conn->buffered);
     weir_buffer_release(&conn->in, &loop->pool);
     weir_buffer_release(&conn->out, &loop->pool);
     SSL_free(conn->ssl);

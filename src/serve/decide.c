@@ -12,7 +12,7 @@
 static void count_decisions(const struct weir_loop *loop, const struct weir_outcome *outcome)
 {
     for (size_t i = 0; i < outcome->match.count; i++) {
-        weir_metrics_decided(loop->shared->metrics, loop->number, weir_loop_slot(loop, outcome->match.rules[i]->index),
+        weir_metrics_decided(loop->common->metrics, loop->number, weir_loop_slot(loop, outcome->match.rules[i]->index),
                              weir_metrics_verdict_of(&outcome->verdicts[i]), 1);
     }
 }
@@ -23,9 +23,9 @@ static void count_lacks(const struct weir_loop *loop, const struct weir_match *m
     for (size_t i = 0; i < match->lacks_count; i++) {
         const struct weir_match_lack *lack = &match->lacking[i];
         uint32_t slot = weir_loop_slot(loop, lack->rule->index);
-        weir_metrics_lacked(loop->shared->metrics, loop->number, slot, lack->lack);
+        weir_metrics_lacked(loop->common->metrics, loop->number, slot, lack->lack);
         if (lack->lack == WEIR_LACK_SHADOWED)
-            weir_metrics_decided(loop->shared->metrics, loop->number, slot, WEIR_METRICS_SHADOW_REFUSED, 1);
+            weir_metrics_decided(loop->common->metrics, loop->number, slot, WEIR_METRICS_SHADOW_REFUSED, 1);
     }
 }
 

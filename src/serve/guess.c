@@ -86,9 +86,9 @@ static void make_keys(const struct weir_conn *conn, const struct weir_auth_diges
                       struct weir_key *ret_token)
 {
     const struct weir_loop *loop = conn->loop;
-    uint8_t bytes[sizeof(loop->shared->guesses.secret) + 8 + sizeof(digest->bytes)];
-    size_t size = sizeof(loop->shared->guesses.secret);
-    memcpy(bytes, loop->shared->guesses.secret, size);
+    uint8_t bytes[sizeof(loop->common->guesses.secret) + 8 + sizeof(digest->bytes)];
+    size_t size = sizeof(loop->common->guesses.secret);
+    memcpy(bytes, loop->common->guesses.secret, size);
     size += put_address(conn, bytes + size);
     int error = weir_limiter_bucket_key(loop->limiter, (struct weir_slice){ bytes, size }, ret_address);
     memcpy(bytes + size, digest->bytes, sizeof(digest->bytes));
@@ -113,7 +113,7 @@ static bool has_one(const struct weir_conn *conn, const struct weir_bucket *buck
 static void count_guess(struct weir_conn *conn, const struct weir_key *address, const struct weir_key *token,
                         const struct weir_time *time, uint64_t *ret_wait_ns)
 {
-    struct weir_guesses *guesses = &conn->loop->shared->guesses;
+    struct weir_guesses *guesses = &conn->loop->common->guesses;
     uint64_t none_ns;
     if (!has_one(conn, &guesses->of_address, address, time, 0, ret_wait_ns))
         return;
@@ -125,7 +125,7 @@ unsigned weir_guess(struct weir_conn *conn, struct weir_slice token, const struc
                     struct weir_auth_digest *ret_digest, uint64_t *ret_wait_ns)
 {
     struct weir_loop *loop = conn->loop;
-    struct weir_guesses *guesses = &loop->shared->guesses;
+    struct weir_guesses *guesses = &loop->common->guesses;
     struct weir_key of_address, of_token;
     uint64_t none_ns;
     *ret_wait_ns = 0;

@@ -81,7 +81,7 @@ static struct weir_hold_waiter *make_waiter(struct weir_loop *loop, const struct
         return NULL;
     waiter->loop = loop;
     waiter->bytes = sizeof(*waiter) + count * sizeof(waiter->parts[0]);
-    atomic_fetch_add(&loop->shared->holds->bytes, waiter->bytes);
+    atomic_fetch_add(&loop->common->holds->bytes, waiter->bytes);
     for (size_t i = 0; i < count; i++)
         waiter->parts[i] = (struct weir_hold_part){ .charge = outcome->match.charges[i],
                                                     .waiter = waiter,
@@ -93,7 +93,7 @@ static struct weir_hold_waiter *make_waiter(struct weir_loop *loop, const struct
 /* A place in every limit that holds, and room in memory; NULL: there is none. */
 static struct weir_hold_waiter *take_place(struct weir_loop *loop, const struct weir_outcome *outcome)
 {
-    struct weir_holds *holds = loop->shared->holds;
+    struct weir_holds *holds = loop->common->holds;
     struct weir_hold_waiter *waiter = make_waiter(loop, outcome);
     bool room = waiter && weir_holds_bytes(holds) <= loop->setup->config->server.hold_bytes_max;
     for (size_t i = 0; room && i < outcome->match.count; i++) {
@@ -114,7 +114,7 @@ static struct weir_hold_waiter *take_place(struct weir_loop *loop, const struct 
 /* Whether take_place would have found one. */
 static bool has_place(const struct weir_loop *loop, const struct weir_outcome *outcome)
 {
-    struct weir_holds *holds = loop->shared->holds;
+    struct weir_holds *holds = loop->common->holds;
     for (size_t i = 0; i < outcome->match.count; i++) {
         const struct weir_rule *rule = outcome->match.rules[i];
         if (holds_here(outcome, i) && weir_holds_waiting(holds, weir_loop_slot(loop, rule->index)) >= rule->hold_max)

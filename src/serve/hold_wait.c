@@ -11,12 +11,12 @@
 
 static struct weir_holds *holds_of(const struct weir_hold_waiter *waiter)
 {
-    return waiter->loop->shared->holds;
+    return waiter->loop->common->holds;
 }
 
 static struct weir_metrics_loop *metrics_of(const struct weir_hold_waiter *waiter)
 {
-    return weir_metrics_of_loop(waiter->loop->shared->metrics, waiter->loop->number);
+    return weir_metrics_of_loop(waiter->loop->common->metrics, waiter->loop->number);
 }
 
 static void count_bytes(struct weir_hold_waiter *waiter, size_t bytes)

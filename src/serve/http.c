@@ -299,7 +299,7 @@ static size_t on_input(struct weir_conn *conn, const uint8_t *data, size_t size,
         taken++;
     }
     if (taken > 0) {
-        struct weir_metrics_loop *metrics = weir_metrics_of_loop(conn->loop->shared->metrics, conn->loop->number);
+        struct weir_metrics_loop *metrics = weir_metrics_of_loop(conn->loop->common->metrics, conn->loop->number);
         weir_count(&conn->loop->counters.requests, taken);
         weir_histogram_add(&metrics->turn_ns[WEIR_METRICS_HTTP], uv_hrtime() - time->now_ns, taken);
     }

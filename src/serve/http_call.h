@@ -106,7 +106,7 @@ void weir_http_auth(struct weir_http_call *call);
 void weir_http_limits(struct weir_http_call *call);
 void weir_http_readyz(struct weir_http_call *call);
 /* What is in force; the text that it points to is in `said`. */
-struct weir_limits weir_http_in_force(struct weir_shared *shared, const struct weir_setup *setup, char *said,
+struct weir_limits weir_http_in_force(struct weir_common *common, const struct weir_setup *setup, char *said,
                                       size_t size);
 void weir_http_metrics(struct weir_http_call *call);
 void weir_http_nodes(struct weir_http_call *call);

@@ -130,7 +130,7 @@ void weir_http_auth(struct weir_http_call *call)
     }
     _Static_assert(WEIR_FORWARDED_MAX == WEIR_ATTRIBUTES_MAX, "what is read can be asked");
     if (!weir_forwarded_read(call->request, &options, forwarded, &refusal)) {
-        _Atomic(const char *) *why = &call->conn->loop->shared->auth_refused_why;
+        _Atomic(const char *) *why = &call->conn->loop->common->auth_refused_why;
         if (atomic_load_explicit(why, memory_order_relaxed) != refusal.text)
             atomic_store_explicit(why, refusal.text, memory_order_relaxed);
         weir_count(&call->conn->loop->counters.auth_refused, 1);

@@ -16,10 +16,10 @@
 
 #define RATE_MAX 64
 
-struct weir_limits weir_http_in_force(struct weir_shared *shared, const struct weir_setup *setup, char *said,
+struct weir_limits weir_http_in_force(struct weir_common *common, const struct weir_setup *setup, char *said,
                                       size_t size)
 {
-    struct weir_reloads *reloads = &shared->reloads;
+    struct weir_reloads *reloads = &common->reloads;
     struct weir_limits limits = {
         .node = setup->config->nodes_count ? setup->config->node_name : NULL,
         .source = setup->origin.source,
@@ -43,7 +43,7 @@ struct weir_limits weir_http_in_force(struct weir_shared *shared, const struct w
 static uint64_t fallbacks_of(const struct weir_loop *loop, const struct weir_rule *rule)
 {
     uint64_t counts[WEIR_FALLBACK_POLICIES], total = 0;
-    weir_metrics_fallbacks(loop->shared->metrics, weir_loop_slot(loop, rule->index), counts);
+    weir_metrics_fallbacks(loop->common->metrics, weir_loop_slot(loop, rule->index), counts);
     for (size_t i = WEIR_FALLBACK_NONE + 1; i < WEIR_FALLBACK_POLICIES; i++)
         total += counts[i];
     return total;
@@ -85,9 +85,9 @@ static void add_bound(const struct weir_loop *loop, size_t index, struct weir_li
 void weir_http_limits(struct weir_http_call *call)
 {
     struct weir_loop *loop = call->conn->loop;
-    char said[sizeof(loop->shared->reloads.last_said)];
+    char said[sizeof(loop->common->reloads.last_said)];
     char rate[RATE_MAX];
-    const struct weir_limits limits = weir_http_in_force(loop->shared, loop->setup, said, sizeof(said));
+    const struct weir_limits limits = weir_http_in_force(loop->common, loop->setup, said, sizeof(said));
     size_t room = weir_limits_head_max(&limits) + 2;
     for (size_t i = 0; i < limits.count; i++) {
         const struct weir_limits_limit limit = limit_of(loop, i, rate);

@@ -29,66 +29,66 @@ static void one(struct weir_prometheus *out, const char *name, const char *type,
 
 /* ---- loops ---- */
 
-static uint64_t sum(const struct weir_shared *shared, size_t offset)
+static uint64_t sum(const struct weir_common *common, size_t offset)
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < shared->loop_count; i++)
-        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&shared->loops[i].counters + offset));
+    for (size_t i = 0; i < common->loop_count; i++)
+        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&common->loops[i].counters + offset));
     return total;
 }
 
-#define SUM(shared, member) sum((shared), offsetof(struct weir_counters, member))
+#define SUM(common, member) sum((common), offsetof(struct weir_counters, member))
 
-static void write_connections(struct weir_prometheus *out, const struct weir_shared *shared)
+static void write_connections(struct weir_prometheus *out, const struct weir_common *common)
 {
-    uint64_t opened = SUM(shared, connections_opened), closed = SUM(shared, connections_closed);
+    uint64_t opened = SUM(common, connections_opened), closed = SUM(common, connections_closed);
     one(out, "weir_connections", "gauge", "Open connections.", opened > closed ? opened - closed : 0);
     one(out, "weir_connections_opened_total", "counter", "Connections accepted.", opened);
     one(out, "weir_connections_refused_total", "counter", "Connections refused because there were too many.",
-        SUM(shared, connections_refused));
+        SUM(common, connections_refused));
     one(out, "weir_connections_shed_total", "counter",
         "Connections closed because their request had to be kept and buffers took server.buffer_bytes_max already.",
-        SUM(shared, connections_shed));
+        SUM(common, connections_shed));
     one(out, "weir_buffer_bytes", "gauge", "Memory of all connections' input, answers not taken, and transactions.",
-        atomic_load_explicit(&shared->buffered, memory_order_relaxed));
-    one(out, "weir_tokens_wrong_total", "counter", "Tokens shown that are not known here.", SUM(shared, tokens_wrong));
+        atomic_load_explicit(&common->buffered, memory_order_relaxed));
+    one(out, "weir_tokens_wrong_total", "counter", "Tokens shown that are not known here.", SUM(common, tokens_wrong));
     one(out, "weir_tokens_unseen_total", "counter",
-        "Tokens not looked at, because too many wrong ones came from their address.", SUM(shared, tokens_unseen));
-    one(out, "weir_timeouts_total", "counter", "Connections closed for being idle or slow.", SUM(shared, timeouts));
+        "Tokens not looked at, because too many wrong ones came from their address.", SUM(common, tokens_unseen));
+    one(out, "weir_timeouts_total", "counter", "Connections closed for being idle or slow.", SUM(common, timeouts));
     one(out, "weir_protocol_errors_total", "counter", "Connections closed for what they sent.",
-        SUM(shared, protocol_errors));
-    one(out, "weir_received_bytes_total", "counter", "Bytes received.", SUM(shared, bytes_in));
-    one(out, "weir_sent_bytes_total", "counter", "Bytes sent.", SUM(shared, bytes_out));
+        SUM(common, protocol_errors));
+    one(out, "weir_received_bytes_total", "counter", "Bytes received.", SUM(common, bytes_in));
+    one(out, "weir_sent_bytes_total", "counter", "Bytes sent.", SUM(common, bytes_out));
     weir_prometheus_metric(out, "weir_requests_total", "counter", "Requests and commands taken.");
     weir_prometheus_sample(out, "weir_requests_total", (struct weir_label){ "protocol", "resp" }, no_label,
-                           SUM(shared, commands));
+                           SUM(common, commands));
     weir_prometheus_sample(out, "weir_requests_total", (struct weir_label){ "protocol", "http" }, no_label,
-                           SUM(shared, requests));
+                           SUM(common, requests));
 }
 
-static void write_auth(struct weir_prometheus *out, const struct weir_shared *shared)
+static void write_auth(struct weir_prometheus *out, const struct weir_common *common)
 {
     weir_prometheus_metric(out, "weir_browser_refused_total", "counter",
                            "HTTP requests refused as those of a web page: by Origin or Sec-Fetch-Site, or by Host.");
     weir_prometheus_sample(out, "weir_browser_refused_total", (struct weir_label){ "by", "origin" }, no_label,
-                           SUM(shared, foreign_refused));
+                           SUM(common, foreign_refused));
     weir_prometheus_sample(out, "weir_browser_refused_total", (struct weir_label){ "by", "host" }, no_label,
-                           SUM(shared, hosts_refused));
+                           SUM(common, hosts_refused));
     one(out, "weir_auth_unserved_total", "counter", "Questions to /v1/auth while listen.http.forwarded is none.",
-        SUM(shared, auth_unserved));
+        SUM(common, auth_unserved));
     one(out, "weir_auth_refused_total", "counter",
         "Questions to /v1/auth answered 400: a field of the proxy is missing or stands twice, or the path is refused.",
-        SUM(shared, auth_refused));
+        SUM(common, auth_refused));
     one(out, "weir_auth_claims_ignored_total", "counter",
-        "Claims of route, method, ip, cost or authorization by what does not state them.", SUM(shared, claims_ignored));
+        "Claims of route, method, ip, cost or authorization by what does not state them.", SUM(common, claims_ignored));
 }
 
-static void write_answers(struct weir_prometheus *out, const struct weir_shared *shared)
+static void write_answers(struct weir_prometheus *out, const struct weir_common *common)
 {
     char code[16];
     weir_prometheus_metric(out, "weir_http_answers_total", "counter", "HTTP answers by status.");
     for (unsigned i = 0; i < WEIR_HTTP_STATUSES; i++) {
-        uint64_t count = sum(shared, offsetof(struct weir_counters, http_answers) + i * sizeof(_Atomic uint64_t));
+        uint64_t count = sum(common, offsetof(struct weir_counters, http_answers) + i * sizeof(_Atomic uint64_t));
         (void)snprintf(code, sizeof(code), "%d", weir_http_status_code((enum weir_http_status)i));
         if (count > 0 || weir_http_status_code((enum weir_http_status)i) == 200)
             weir_prometheus_sample(out, "weir_http_answers_total", (struct weir_label){ "code", code }, no_label,
@@ -98,7 +98,7 @@ static void write_answers(struct weir_prometheus *out, const struct weir_shared 
 
 static void write_reloads(struct weir_prometheus *out, const struct weir_loop *loop)
 {
-    struct weir_reloads *reloads = &loop->shared->reloads;
+    struct weir_reloads *reloads = &loop->common->reloads;
     pthread_mutex_lock(&reloads->lock);
     uint64_t done = reloads->done, failed = reloads->failed, last_failed = reloads->last_failed;
     pthread_mutex_unlock(&reloads->lock);
@@ -112,48 +112,48 @@ static void write_reloads(struct weir_prometheus *out, const struct weir_loop *l
     weir_prometheus_seconds(out, "weir_configuration_since_seconds", no_label, loop->setup->origin.wall_ns);
 }
 
-static void write_histogram(struct weir_prometheus *out, const struct weir_shared *shared, const char *name,
+static void write_histogram(struct weir_prometheus *out, const struct weir_common *common, const char *name,
                             struct weir_label label, size_t offset)
 {
     const struct weir_histogram *histograms[LOOPS_MAX];
-    size_t count = shared->loop_count < LOOPS_MAX ? shared->loop_count : LOOPS_MAX;
+    size_t count = common->loop_count < LOOPS_MAX ? common->loop_count : LOOPS_MAX;
     for (size_t i = 0; i < count; i++)
-        histograms[i] = (const void *)((const uint8_t *)weir_metrics_of_loop(shared->metrics, i) + offset);
+        histograms[i] = (const void *)((const uint8_t *)weir_metrics_of_loop(common->metrics, i) + offset);
     weir_prometheus_histogram(out, name, label, histograms, count);
 }
 
-static uint64_t sum_holds(const struct weir_shared *shared, size_t offset)
+static uint64_t sum_holds(const struct weir_common *common, size_t offset)
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < shared->loop_count; i++)
+    for (size_t i = 0; i < common->loop_count; i++)
         total += weir_counted(
-            (const _Atomic uint64_t *)((const uint8_t *)weir_metrics_of_loop(shared->metrics, i) + offset));
+            (const _Atomic uint64_t *)((const uint8_t *)weir_metrics_of_loop(common->metrics, i) + offset));
     return total;
 }
 
-static void write_latency(struct weir_prometheus *out, const struct weir_shared *shared)
+static void write_latency(struct weir_prometheus *out, const struct weir_common *common)
 {
     weir_prometheus_metric(out, "weir_request_seconds", "histogram",
                            "From reading the clock for a batch of input to the batch's last answer.");
-    write_histogram(out, shared, "weir_request_seconds", (struct weir_label){ "protocol", "resp" },
+    write_histogram(out, common, "weir_request_seconds", (struct weir_label){ "protocol", "resp" },
                     offsetof(struct weir_metrics_loop, turn_ns[WEIR_METRICS_RESP]));
-    write_histogram(out, shared, "weir_request_seconds", (struct weir_label){ "protocol", "http" },
+    write_histogram(out, common, "weir_request_seconds", (struct weir_label){ "protocol", "http" },
                     offsetof(struct weir_metrics_loop, turn_ns[WEIR_METRICS_HTTP]));
     weir_prometheus_metric(out, "weir_hold_seconds", "histogram", "How long answers were held (throttle: hold).");
-    write_histogram(out, shared, "weir_hold_seconds", no_label, offsetof(struct weir_metrics_loop, hold_ns));
+    write_histogram(out, common, "weir_hold_seconds", no_label, offsetof(struct weir_metrics_loop, hold_ns));
     one(out, "weir_holds_begun_total", "counter", "Answers held.",
-        sum_holds(shared, offsetof(struct weir_metrics_loop, holds_begun)));
+        sum_holds(common, offsetof(struct weir_metrics_loop, holds_begun)));
     weir_prometheus_metric(out, "weir_holds_total", "counter", "Held answers, by how they ended.");
     weir_prometheus_sample(out, "weir_holds_total", (struct weir_label){ "end", "released" }, no_label,
-                           sum_holds(shared, offsetof(struct weir_metrics_loop, holds_ended)));
+                           sum_holds(common, offsetof(struct weir_metrics_loop, holds_ended)));
     weir_prometheus_sample(out, "weir_holds_total", (struct weir_label){ "end", "left" }, no_label,
-                           sum_holds(shared, offsetof(struct weir_metrics_loop, holds_left)));
+                           sum_holds(common, offsetof(struct weir_metrics_loop, holds_left)));
     weir_prometheus_sample(out, "weir_holds_total", (struct weir_label){ "end", "lost" }, no_label,
-                           sum_holds(shared, offsetof(struct weir_metrics_loop, holds_lost)));
+                           sum_holds(common, offsetof(struct weir_metrics_loop, holds_lost)));
     weir_prometheus_metric(out, "weir_hold_late_seconds_total", "counter",
                            "By how much held answers came after their turn.");
     weir_prometheus_seconds(out, "weir_hold_late_seconds_total", no_label,
-                            sum_holds(shared, offsetof(struct weir_metrics_loop, hold_late_ns)));
+                            sum_holds(common, offsetof(struct weir_metrics_loop, hold_late_ns)));
 }
 
 /* ---- limits ---- */
@@ -176,74 +176,74 @@ static void write_decisions(struct weir_prometheus *out, struct weir_metrics *me
     }
 }
 
-static void write_unlimited(struct weir_prometheus *out, const struct weir_shared *shared)
+static void write_unlimited(struct weir_prometheus *out, const struct weir_common *common)
 {
-    size_t slots = weir_metrics_slots(shared->metrics);
+    size_t slots = weir_metrics_slots(common->metrics);
     weir_prometheus_metric(out, "weir_unmatched_total", "counter", "Requests that met no limit, by what they got.");
     weir_prometheus_sample(out, "weir_unmatched_total", (struct weir_label){ "got", "admitted" }, no_label,
-                           SUM(shared, unmatched_admitted));
+                           SUM(common, unmatched_admitted));
     weir_prometheus_sample(out, "weir_unmatched_total", (struct weir_label){ "got", "refused" }, no_label,
-                           SUM(shared, unmatched_refused));
+                           SUM(common, unmatched_refused));
     weir_prometheus_metric(out, "weir_missing_total", "counter",
                            "Requests that lacked an attribute of a limit's key, by limit and by what they got.");
     for (uint32_t slot = 0; slot < slots; slot++) {
         uint64_t counts[WEIR_LACKS];
-        weir_metrics_lacks(shared->metrics, slot, counts);
+        weir_metrics_lacks(common->metrics, slot, counts);
         for (size_t i = 0; i < WEIR_LACKS; i++) {
             if (counts[i] > 0)
                 weir_prometheus_sample(
-                    out, "weir_missing_total", (struct weir_label){ "limit", weir_metrics_name(shared->metrics, slot) },
+                    out, "weir_missing_total", (struct weir_label){ "limit", weir_metrics_name(common->metrics, slot) },
                     (struct weir_label){ "got", weir_metrics_lack_name((enum weir_lack)i) }, counts[i]);
         }
     }
 }
 
-static void write_fallbacks(struct weir_prometheus *out, const struct weir_shared *shared)
+static void write_fallbacks(struct weir_prometheus *out, const struct weir_common *common)
 {
-    size_t slots = weir_metrics_slots(shared->metrics);
+    size_t slots = weir_metrics_slots(common->metrics);
     weir_prometheus_metric(out, "weir_fallback_total", "counter",
                            "Verdicts that the engine behind a limit did not give, by limit and on_failure.");
     for (uint32_t slot = 0; slot < slots; slot++) {
         uint64_t counts[WEIR_FALLBACK_POLICIES];
-        weir_metrics_fallbacks(shared->metrics, slot, counts);
+        weir_metrics_fallbacks(common->metrics, slot, counts);
         for (size_t i = WEIR_FALLBACK_NONE + 1; i < WEIR_FALLBACK_POLICIES; i++) {
             if (counts[i] > 0)
                 weir_prometheus_sample(
                     out, "weir_fallback_total",
-                    (struct weir_label){ "limit", weir_metrics_name(shared->metrics, slot) },
+                    (struct weir_label){ "limit", weir_metrics_name(common->metrics, slot) },
                     (struct weir_label){ "policy", weir_fallback_policy_name((enum weir_fallback_policy)i) },
                     counts[i]);
         }
     }
     one(out, "weir_unknown_charges_total", "counter",
         "Exact decisions that the engine may have charged without our hearing of it: they decay.",
-        SUM(shared, unknown_charges));
+        SUM(common, unknown_charges));
 }
 
 static void write_sharing(struct weir_prometheus *out, struct weir_loop *loop)
 {
     struct weir_nodes_view *view = NULL;
-    write_fallbacks(out, loop->shared);
+    write_fallbacks(out, loop->common);
     weir_sharer_draw(&loop->sharer);
-    if (weir_nodes_view_create(loop->shared, loop->setup->config, &view) == 0)
+    if (weir_nodes_view_create(loop->common, loop->setup->config, &view) == 0)
         weir_sharing_metrics(out, weir_nodes_view_of(view));
     weir_nodes_view_destroy(view);
 }
 
 static void write_holds(struct weir_prometheus *out, const struct weir_loop *loop)
 {
-    struct weir_shared *shared = loop->shared;
+    struct weir_common *common = loop->common;
     const struct weir_rules *rules = loop->setup->rules;
     weir_prometheus_metric(out, "weir_hold_waiting", "gauge", "Answers held now, by limit.");
     for (size_t i = 0; i < weir_rules_count(rules); i++) {
         const struct weir_rule *rule = weir_rules_limit(rules, i);
         if (rule->throttle == WEIR_THROTTLE_HOLD)
             weir_prometheus_sample(out, "weir_hold_waiting", (struct weir_label){ "limit", rule->name }, no_label,
-                                   weir_holds_waiting(shared->holds, weir_loop_slot(loop, rule->index)));
+                                   weir_holds_waiting(common->holds, weir_loop_slot(loop, rule->index)));
     }
     one(out, "weir_hold_memory_max_bytes", "gauge", "Bound on the memory of all answers held (server.hold_bytes_max).",
         loop->setup->config->server.hold_bytes_max);
-    one(out, "weir_hold_memory_bytes", "gauge", "Memory of the answers held now.", weir_holds_bytes(shared->holds));
+    one(out, "weir_hold_memory_bytes", "gauge", "Memory of the answers held now.", weir_holds_bytes(common->holds));
 }
 
 static void write_revisions(struct weir_prometheus *out, const struct weir_loop *loop)
@@ -267,7 +267,7 @@ static void write_revisions(struct weir_prometheus *out, const struct weir_loop 
                                    rule->limit.undecidable);
     }
     one(out, "weir_revisions_corrupt_total", "counter", "Definitions at the engine that were not ours: left alone.",
-        atomic_load_explicit(&loop->shared->revisor.corrupt, memory_order_relaxed));
+        atomic_load_explicit(&loop->common->revisor.corrupt, memory_order_relaxed));
 }
 
 /* What the limiter counts of each limit, or of each concurrency limit. */
@@ -324,17 +324,17 @@ static void write_permits(struct weir_prometheus *out, const struct weir_loop *l
     weir_prometheus_metric(out, "weir_releases_unknown_total", "counter",
                            "Releases answered 404 (RESP: 0): the permit is not of this node (foreign), or is over.");
     weir_prometheus_sample(out, "weir_releases_unknown_total", (struct weir_label){ "cause", "foreign" }, no_label,
-                           SUM(loop->shared, releases_foreign));
+                           SUM(loop->common, releases_foreign));
     weir_prometheus_sample(out, "weir_releases_unknown_total", (struct weir_label){ "cause", "ended" }, no_label,
-                           SUM(loop->shared, releases_ended));
+                           SUM(loop->common, releases_ended));
 }
 
 static void write_sessions(struct weir_prometheus *out, const struct weir_loop *loop)
 {
     struct weir_sessions_view view;
-    if (!loop->shared->sessions)
+    if (!loop->common->sessions)
         return;
-    weir_session_service_view(loop->shared->sessions, &view);
+    weir_session_service_view(loop->common->sessions, &view);
     weir_sessions_metrics(out, &view);
 }
 
@@ -347,13 +347,13 @@ void weir_http_metrics(struct weir_http_call *call)
     weir_prometheus_sample(&out, "weir_info", (struct weir_label){ "version", WEIR_VERSION }, no_label, 1);
     one(&out, "weir_limits", "gauge", "Limits in the configuration in force.", weir_rules_count(loop->setup->rules));
     write_reloads(&out, loop);
-    write_decisions(&out, loop->shared->metrics);
-    write_unlimited(&out, loop->shared);
-    write_latency(&out, loop->shared);
+    write_decisions(&out, loop->common->metrics);
+    write_unlimited(&out, loop->common);
+    write_latency(&out, loop->common);
     write_holds(&out, loop);
-    write_connections(&out, loop->shared);
-    write_answers(&out, loop->shared);
-    write_auth(&out, loop->shared);
+    write_connections(&out, loop->common);
+    write_answers(&out, loop->common);
+    write_auth(&out, loop->common);
     write_table(&out, loop);
     write_permits(&out, loop);
     write_sharing(&out, loop);

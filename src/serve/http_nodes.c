@@ -13,7 +13,7 @@ void weir_http_nodes(struct weir_http_call *call)
     uint8_t *body = NULL;
     size_t size = 0;
     weir_sharer_draw(&loop->sharer);
-    if (weir_nodes_view_create(loop->shared, loop->setup->config, &view) == 0) {
+    if (weir_nodes_view_create(loop->common, loop->setup->config, &view) == 0) {
         const struct weir_nodes *nodes = weir_nodes_view_of(view);
         size_t room = weir_nodes_json_max(nodes);
         body = malloc(room);

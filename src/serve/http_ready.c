@@ -14,10 +14,10 @@
 
 #define READY_MAX 1024
 
-static bool engine_whole(const struct weir_shared *shared)
+static bool engine_whole(const struct weir_common *common)
 {
-    for (size_t i = 0; i < shared->loop_count; i++)
-        if (weir_sharer_alone(&shared->loops[i].sharer))
+    for (size_t i = 0; i < common->loop_count; i++)
+        if (weir_sharer_alone(&common->loops[i].sharer))
             return false;
     return true;
 }
@@ -36,18 +36,18 @@ static bool locks_out(struct weir_lock_service *locks)
  * it limits: it is ready, and says so. */
 static void add_readiness(struct weir_text *text, const struct weir_loop *loop, bool draining)
 {
-    struct weir_shared *shared = loop->shared;
+    struct weir_common *common = loop->common;
     if (draining) {
         weir_text_lit(text, "draining\n");
         return;
     }
-    if (!engine_whole(shared))
+    if (!engine_whole(common))
         weir_text_lit(text, "ready, without the engine or a part of it: on_failure decides\n");
-    else if (!weir_gossip_server_synced(shared->gossip, loop->setup->rules))
+    else if (!weir_gossip_server_synced(common->gossip, loop->setup->rules))
         weir_text_lit(text, "ready, without the other nodes: gossiped keys count as empty when this node started\n");
-    if (locks_out(shared->locks))
+    if (locks_out(common->locks))
         weir_text_lit(text, "ready, without the store of the locks: nobody gets or renews one\n");
-    if (shared->sessions && !weir_session_service_led(shared->sessions))
+    if (common->sessions && !weir_session_service_led(common->sessions))
         weir_text_lit(text, "ready, without a primary of the sessions: no writes, and hardly any reads\n");
     if (text->size == 0)
         weir_text_lit(text, "ready\n");
@@ -91,17 +91,17 @@ static void add_configuration(struct weir_text *text, const struct weir_limits *
 void weir_http_readyz(struct weir_http_call *call)
 {
     struct weir_loop *loop = call->conn->loop;
-    bool draining = loop->draining || atomic_load(&loop->shared->draining);
+    bool draining = loop->draining || atomic_load(&loop->common->draining);
     bool verbose = call->request->query.size == 7 && memcmp(call->request->query.data, "verbose", 7) == 0;
-    char said[sizeof(loop->shared->reloads.last_said)];
+    char said[sizeof(loop->common->reloads.last_said)];
     char body[READY_MAX];
     struct weir_text text = weir_text_init(body, sizeof(body));
     add_readiness(&text, loop, draining);
     if (verbose) {
-        const struct weir_limits limits = weir_http_in_force(loop->shared, loop->setup, said, sizeof(said));
+        const struct weir_limits limits = weir_http_in_force(loop->common, loop->setup, said, sizeof(said));
         add_configuration(&text, &limits);
         if (weir_gossip_is_used(loop->setup->rules))
-            add_gossip(&text, loop->shared->gossip);
+            add_gossip(&text, loop->common->gossip);
     }
     weir_http_reply_body(call, draining ? 503 : 200, WEIR_HTTP_PLAIN, "", &text);
 }

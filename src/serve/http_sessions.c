@@ -142,7 +142,7 @@ static void ask(struct weir_http_call *call, enum weir_session_call what)
     struct weir_session_question question;
     struct weir_session_answer answer;
     struct weir_fault fault = { 0 };
-    if (!call->conn->loop->shared->sessions) {
+    if (!call->conn->loop->common->sessions) {
         reply_error(call, WEIR_ENOENT);
         return;
     }
@@ -182,7 +182,7 @@ void weir_http_sessions_accept(struct weir_http_call *call)
 
 void weir_http_sessions_servers(struct weir_http_call *call)
 {
-    struct weir_session_service *service = call->conn->loop->shared->sessions;
+    struct weir_session_service *service = call->conn->loop->common->sessions;
     size_t size = 0;
     if (!service) {
         reply_error(call, WEIR_ENOENT);

@@ -111,7 +111,7 @@ static void unarrive(struct weir_lock_ask *ask)
 static void on_arrived(uv_async_t *async)
 {
     struct weir_loop *loop = async->data;
-    struct weir_lock_service *service = loop->shared->locks;
+    struct weir_lock_service *service = loop->common->locks;
     struct inbox *inbox = &service->inboxes[loop->number];
     for (;;) {
         pthread_mutex_lock(&service->lock);
@@ -180,7 +180,7 @@ static struct weir_lock_ask *ask_alloc(struct weir_loop *loop, const struct weir
     struct weir_lock_ask *ask = malloc(sizeof(*ask) + wish->name.size + wish->owner.size);
     if (!ask)
         return NULL;
-    *ask = (struct weir_lock_ask){ .service = loop->shared->locks, .loop = loop };
+    *ask = (struct weir_lock_ask){ .service = loop->common->locks, .loop = loop };
     char *owner = ask->bytes + wish->name.size;
     if (wish->name.size)
         memcpy(ask->bytes, wish->name.data, wish->name.size);
@@ -214,7 +214,7 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
                          void (*then)(struct weir_lock_ask *ask, void *context), void *context,
                          struct weir_lock_ask **ret_ask)
 {
-    struct weir_lock_service *service = loop->shared->locks;
+    struct weir_lock_service *service = loop->common->locks;
     if (!service)
         return WEIR_ENOENT;
     if (!seen_allowed(service, wish))
@@ -266,9 +266,9 @@ size_t weir_lock_ask_waiters(const struct weir_lock_ask *ask)
 
 int weir_lock_inbox_open(struct weir_loop *loop)
 {
-    if (!loop->shared->locks)
+    if (!loop->common->locks)
         return 0;
-    struct inbox *inbox = &loop->shared->locks->inboxes[loop->number];
+    struct inbox *inbox = &loop->common->locks->inboxes[loop->number];
     if (uv_async_init(&loop->uv, &inbox->async, on_arrived))
         return WEIR_EIO;
     inbox->async.data = loop;
@@ -278,7 +278,7 @@ int weir_lock_inbox_open(struct weir_loop *loop)
 
 void weir_lock_inbox_drain(struct weir_loop *loop)
 {
-    struct weir_lock_service *service = loop->shared->locks;
+    struct weir_lock_service *service = loop->common->locks;
     if (!service)
         return;
     struct inbox *inbox = &service->inboxes[loop->number];
@@ -292,9 +292,9 @@ void weir_lock_inbox_drain(struct weir_loop *loop)
 
 void weir_lock_inbox_close(struct weir_loop *loop)
 {
-    if (!loop->shared->locks)
+    if (!loop->common->locks)
         return;
-    struct inbox *inbox = &loop->shared->locks->inboxes[loop->number];
+    struct inbox *inbox = &loop->common->locks->inboxes[loop->number];
     weir_assert(!inbox->asks);
     if (inbox->open)
         uv_close((uv_handle_t *)&inbox->async, NULL);

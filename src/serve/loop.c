@@ -107,15 +107,15 @@ static void refuse(struct weir_listener *listener, int fd)
 static void accepted(struct weir_listener *listener, int fd)
 {
     struct weir_loop *loop = listener->loop;
-    size_t others = atomic_fetch_add(&loop->shared->connections, 1);
-    if (others >= loop->setup->config->server.connections_max || others >= loop->shared->connections_room) {
-        atomic_fetch_sub(&loop->shared->connections, 1);
+    size_t others = atomic_fetch_add(&loop->common->connections, 1);
+    if (others >= loop->setup->config->server.connections_max || others >= loop->common->connections_room) {
+        atomic_fetch_sub(&loop->common->connections, 1);
         refuse(listener, fd);
         return;
     }
     bool first = loop->conn_count == 0;
     if (weir_conn_open(loop, listener, fd)) {
-        atomic_fetch_sub(&loop->shared->connections, 1);
+        atomic_fetch_sub(&loop->common->connections, 1);
         close(fd);
         return;
     }
@@ -170,7 +170,7 @@ static void close_loop(struct weir_loop *loop)
 
 void weir_loop_conn_closed(struct weir_loop *loop)
 {
-    atomic_fetch_sub(&loop->shared->connections, 1);
+    atomic_fetch_sub(&loop->common->connections, 1);
     if (loop->conn_count > 0)
         return;
     uv_timer_stop(&loop->check);
@@ -207,17 +207,17 @@ static void map_slots(struct weir_loop *loop)
     free(loop->slots);
     loop->slots = calloc(count + 1, sizeof(loop->slots[0]));
     for (size_t i = 0; loop->slots && i < count; i++)
-        loop->slots[i] = weir_metrics_slot(loop->shared->metrics, weir_rules_limit(loop->setup->rules, i)->name);
+        loop->slots[i] = weir_metrics_slot(loop->common->metrics, weir_rules_limit(loop->setup->rules, i)->name);
 }
 
 /* Tells the server once no request of the old setup is under way here. */
 void weir_loop_request_ended(struct weir_loop *loop)
 {
-    struct weir_shared *shared = loop->shared;
+    struct weir_common *common = loop->common;
     if (loop->moving && loop->sharer.transactions.under_way_of[(loop->setup_number - 1) % 2] == 0) {
         loop->moving = false;
-        if (atomic_fetch_sub(&shared->setup_pending, 1) == 1)
-            uv_async_send(shared->moved);
+        if (atomic_fetch_sub(&common->setup_pending, 1) == 1)
+            uv_async_send(common->moved);
     }
     if (loop->sharer.closing && loop->sharer.transactions.under_way == 0)
         weir_sharer_close(loop);
@@ -226,8 +226,8 @@ void weir_loop_request_ended(struct weir_loop *loop)
 static void on_wake(uv_async_t *wake)
 {
     struct weir_loop *loop = wake->data;
-    struct weir_shared *shared = loop->shared;
-    const struct weir_setup *newest = atomic_load(&shared->setup);
+    struct weir_common *common = loop->common;
+    const struct weir_setup *newest = atomic_load(&common->setup);
     if (loop->setup != newest) {
         loop->setup = newest;
         loop->setup_number++;
@@ -236,9 +236,9 @@ static void on_wake(uv_async_t *wake)
         loop->moving = true;
         weir_loop_request_ended(loop);
     }
-    if (atomic_load(&shared->hurry))
+    if (atomic_load(&common->hurry))
         loop->drain_until_ns = 0;
-    if (atomic_load(&shared->draining) && !loop->draining)
+    if (atomic_load(&common->draining) && !loop->draining)
         drain(loop);
 }
 
@@ -252,11 +252,11 @@ static int give_up(struct weir_loop *loop, int error)
     return error;
 }
 
-int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared, struct weir_fault *ret_fault)
+int weir_loop_init(struct weir_loop *loop, struct weir_common *common, struct weir_fault *ret_fault)
 {
-    *loop = (struct weir_loop){ .shared = shared, .limiter = shared->limiter };
-    loop->setup = atomic_load(&shared->setup);
-    loop->number = (size_t)(loop - shared->loops);
+    *loop = (struct weir_loop){ .common = common, .limiter = common->limiter };
+    loop->setup = atomic_load(&common->setup);
+    loop->number = (size_t)(loop - common->loops);
     if (uv_loop_init(&loop->uv))
         return WEIR_ENOMEM;
     int error = weir_timers_init(&loop->timers, &loop->uv);
@@ -305,8 +305,8 @@ static void *run(void *argument)
 {
     struct weir_loop *loop = argument;
     uv_run(&loop->uv, UV_RUN_DEFAULT);
-    atomic_fetch_sub(&loop->shared->running, 1);
-    uv_async_send(loop->shared->moved);
+    atomic_fetch_sub(&loop->common->running, 1);
+    uv_async_send(loop->common->moved);
     return NULL;
 }
 
@@ -316,11 +316,11 @@ int weir_loop_start(struct weir_loop *loop)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    atomic_fetch_add(&loop->shared->running, 1);
+    atomic_fetch_add(&loop->common->running, 1);
     int error = pthread_create(&loop->thread, NULL, run, loop);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
-        atomic_fetch_sub(&loop->shared->running, 1);
+        atomic_fetch_sub(&loop->common->running, 1);
         return WEIR_ENOMEM;
     }
     return 0;

@@ -75,7 +75,7 @@ struct weir_reloads {
 };
 
 /* What the loops of one server share. */
-struct weir_shared {
+struct weir_common {
     struct weir_limiter *limiter;
     struct weir_metrics *metrics;
     struct weir_holds *holds;
@@ -105,7 +105,7 @@ struct weir_shared {
 struct weir_loop {
     uv_loop_t uv;
     pthread_t thread;
-    struct weir_shared *shared;
+    struct weir_common *common;
     struct weir_limiter *limiter;
     const struct weir_setup *setup; /* moves between turns only: read it anew for each batch, keep nothing from it */
     uint64_t setup_number;          /* counts the moves */
@@ -140,7 +140,7 @@ static inline uint32_t weir_loop_slot(const struct weir_loop *loop, uint32_t ind
 }
 
 /* The fault says what is wrong with the engine of the configuration. */
-int weir_loop_init(struct weir_loop *loop, struct weir_shared *shared, struct weir_fault *ret_fault);
+int weir_loop_init(struct weir_loop *loop, struct weir_common *common, struct weir_fault *ret_fault);
 
 /* Serves on a listening socket as `like` says (protocol, loopback); the loop owns the socket from then
  * on. Before weir_loop_start. */

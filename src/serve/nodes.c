@@ -176,7 +176,7 @@ static void add_locks(struct weir_nodes_view *view, struct weir_lock_service *se
     view->nodes.locks = &view->locks;
 }
 
-int weir_nodes_view_create(const struct weir_shared *shared, const struct weir_config *config,
+int weir_nodes_view_create(const struct weir_common *common, const struct weir_config *config,
                            struct weir_nodes_view **ret_view)
 {
     struct weir_nodes_view *view = calloc(1, sizeof(*view));
@@ -186,13 +186,13 @@ int weir_nodes_view_create(const struct weir_shared *shared, const struct weir_c
     view->nodes.node = config->nodes_count ? config->node_name : NULL;
     view->nodes.count = weir_max_u64(config->nodes_count, 1);
     view->engine = (struct weir_nodes_engine){ .name = "redis", .ready = true, .servers = view->servers };
-    for (size_t i = 0; i < shared->loop_count; i++)
-        add_loop(view, &shared->loops[i], time.now_ns);
+    for (size_t i = 0; i < common->loop_count; i++)
+        add_loop(view, &common->loops[i], time.now_ns);
     view->engine.last_error_after_ns = since(time.now_ns, view->last_error_ns);
-    if (shared->gossip)
-        add_gossip(view, shared->gossip, &time);
-    if (shared->locks)
-        add_locks(view, shared->locks);
+    if (common->gossip)
+        add_gossip(view, common->gossip, &time);
+    if (common->locks)
+        add_locks(view, common->locks);
     *ret_view = view;
     return 0;
 }

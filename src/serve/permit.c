@@ -67,14 +67,14 @@ void weir_permit_tell(const struct weir_loop *loop, const struct weir_outcome *o
     ret_told->lease_ns = weir_permit_begin(loop, &id, time);
     if (outcome->waiter) /* it begins again when the answer goes */
         weir_hold_tells_lease(outcome->waiter, ret_told->lease_ns);
-    ret_told->size = weir_permit_write(&loop->shared->permit_secret, &id, ret_told->text);
+    ret_told->size = weir_permit_write(&loop->common->permit_secret, &id, ret_told->text);
 }
 
 bool weir_permit_release(struct weir_loop *loop, struct weir_slice text, const struct weir_time *time)
 {
     struct weir_permit_id id;
     uint64_t units = 0;
-    if (!weir_permit_read(&loop->shared->permit_secret, text, &id)) {
+    if (!weir_permit_read(&loop->common->permit_secret, text, &id)) {
         weir_count(&loop->counters.releases_foreign, 1);
         return false;
     }
@@ -87,5 +87,5 @@ bool weir_permit_release(struct weir_loop *loop, struct weir_slice text, const s
 uint64_t weir_permit_renew(const struct weir_loop *loop, struct weir_slice text, const struct weir_time *time)
 {
     struct weir_permit_id id;
-    return weir_permit_read(&loop->shared->permit_secret, text, &id) ? weir_permit_begin(loop, &id, time) : 0;
+    return weir_permit_read(&loop->common->permit_secret, text, &id) ? weir_permit_begin(loop, &id, time) : 0;
 }

@@ -207,7 +207,7 @@ static size_t on_input(struct weir_conn *conn, const uint8_t *data, size_t size,
     }
     weir_resp_batch_flush(&call);
     if (taken > 0) {
-        struct weir_metrics_loop *metrics = weir_metrics_of_loop(conn->loop->shared->metrics, conn->loop->number);
+        struct weir_metrics_loop *metrics = weir_metrics_of_loop(conn->loop->common->metrics, conn->loop->number);
         weir_count(&conn->loop->counters.commands, taken);
         weir_histogram_add(&metrics->turn_ns[WEIR_METRICS_RESP], uv_hrtime() - time->now_ns, taken);
     }
@@ -219,7 +219,7 @@ static void on_open(struct weir_conn *conn)
     struct weir_resp_session *session = weir_conn_state(conn);
     const struct weir_loop *loop = conn->loop;
     size_t opened = atomic_load_explicit(&loop->counters.connections_opened, memory_order_relaxed);
-    session->id = opened * loop->shared->loop_count + (size_t)(loop - loop->shared->loops);
+    session->id = opened * loop->common->loop_count + (size_t)(loop - loop->common->loops);
 }
 
 static void on_overdue(struct weir_conn *conn, bool too_large)

@@ -230,11 +230,11 @@ static uint64_t counted(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static struct totals add_up(const struct weir_shared *shared)
+static struct totals add_up(const struct weir_common *common)
 {
     struct totals totals = { 0 };
-    for (size_t i = 0; i < shared->loop_count; i++) {
-        const struct weir_counters *counters = &shared->loops[i].counters;
+    for (size_t i = 0; i < common->loop_count; i++) {
+        const struct weir_counters *counters = &common->loops[i].counters;
         totals.opened += counted(&counters->connections_opened);
         totals.closed += counted(&counters->connections_closed);
         totals.refused += counted(&counters->connections_refused);
@@ -253,7 +253,7 @@ void weir_resp_info(const struct weir_resp_call *call)
                         "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\n",
                         WEIR_VERSION);
     if (call->conn->rights & WEIR_RIGHT_METRICS) {
-        const struct totals totals = add_up(call->conn->loop->shared);
+        const struct totals totals = add_up(call->conn->loop->common);
         struct weir_limiter_stats stats;
         weir_limiter_stats(call->conn->loop->limiter, &stats);
         size += snprintf(text + size, sizeof(text) - (size_t)size,

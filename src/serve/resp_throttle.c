@@ -30,7 +30,7 @@ static void count_verdicts(const struct weir_loop *loop, const struct weir_verdi
         sums[weir_metrics_verdict_of(&verdicts[i])]++;
     for (size_t i = 0; i < WEIR_METRICS_VERDICTS; i++) {
         if (sums[i] > 0)
-            weir_metrics_decided(loop->shared->metrics, loop->number, WEIR_METRICS_THROTTLE,
+            weir_metrics_decided(loop->common->metrics, loop->number, WEIR_METRICS_THROTTLE,
                                  (enum weir_metrics_verdict)i, sums[i]);
     }
 }

@@ -41,7 +41,7 @@ struct opened {
 };
 
 struct weir_server {
-    struct weir_shared shared;
+    struct weir_common common;
     struct weir_server_options options;
     struct opened opened[WEIR_LISTENERS_MAX];
     uv_loop_t uv;
@@ -60,8 +60,8 @@ struct weir_server {
 
 static void wake_loops(struct weir_server *server)
 {
-    for (size_t i = 0; i < server->shared.loop_count; i++)
-        uv_async_send(&server->shared.loops[i].wake);
+    for (size_t i = 0; i < server->common.loop_count; i++)
+        uv_async_send(&server->common.loops[i].wake);
 }
 
 __attribute__((format(printf, 4, 5))) static void say(struct weir_server *server, enum weir_log_level level,
@@ -102,15 +102,15 @@ static void move_to(struct weir_server *server, struct weir_setup *next)
     server->retired = server->setup;
     put_setup(server, next);
     weir_gossip_server_limits(server->gossip, next->rules);
-    atomic_store(&server->shared.setup_pending, server->shared.loop_count);
-    atomic_store(&server->shared.setup, next);
+    atomic_store(&server->common.setup_pending, server->common.loop_count);
+    atomic_store(&server->common.setup, next);
     wake_loops(server);
 }
 
 static void reload(struct weir_server *server)
 {
-    char said[sizeof(server->shared.reloads.last_said)] = "";
-    if (!server->options.reload || atomic_load(&server->shared.draining))
+    char said[sizeof(server->common.reloads.last_said)] = "";
+    if (!server->options.reload || atomic_load(&server->common.draining))
         return;
     /* Two sets of rules may be in use at a time, not three; before it serves, none may change. */
     if (server->retired || !server->setup) {
@@ -118,16 +118,16 @@ static void reload(struct weir_server *server)
         return;
     }
     server->reload_wanted = false;
-    struct weir_revisions *revisions = server->shared.revisor.revisions;
+    struct weir_revisions *revisions = server->common.revisor.revisions;
     server->generation = weir_revisions_generation(revisions);
     struct weir_setup *next = server->options.reload(server->options.context, revisions, server->setup, false, said,
                                                      sizeof(said));
-    note_reload(&server->shared.reloads, !next, said);
+    note_reload(&server->common.reloads, !next, said);
     if (!next) {
         say(server, WEIR_LOG_ERROR, "reload_failed", "the old limits stay in force: %s", said);
         return;
     }
-    weir_own_limits_reload(&server->shared.revisor, next->config);
+    weir_own_limits_reload(&server->common.revisor, next->config);
     move_to(server, next);
     say(server, WEIR_LOG_INFO, "reloaded", "%s", said);
 }
@@ -155,11 +155,11 @@ static void say_replaced(struct weir_server *server, const struct weir_config *c
 /* Other nodes have newer definitions, or those of this one have got their numbers. */
 static void revise(struct weir_server *server)
 {
-    char said[sizeof(server->shared.reloads.last_said)] = "";
-    struct weir_revisions *revisions = server->shared.revisor.revisions;
+    char said[sizeof(server->common.reloads.last_said)] = "";
+    struct weir_revisions *revisions = server->common.revisor.revisions;
     uint64_t generation = weir_revisions_generation(revisions), now_ns = uv_hrtime();
     if (generation == server->generation || !server->setup || server->retired || !server->options.reload ||
-        atomic_load(&server->shared.draining) || now_ns < server->again_ns)
+        atomic_load(&server->common.draining) || now_ns < server->again_ns)
         return;
     struct weir_setup *next = NULL;
     if (!weir_config_is_newest(server->setup->config, revisions, weir_time_read().wall_ns)) {
@@ -196,13 +196,13 @@ static void close_handles(struct weir_server *server)
 static void on_moved(uv_async_t *moved)
 {
     struct weir_server *server = moved->data;
-    if (server->retired && atomic_load(&server->shared.setup_pending) == 0) {
+    if (server->retired && atomic_load(&server->common.setup_pending) == 0) {
         weir_setup_destroy(server->retired);
         server->retired = NULL;
         if (server->reload_wanted)
             reload(server);
     }
-    if (atomic_load(&server->shared.running) == 0 && !uv_is_closing((uv_handle_t *)moved))
+    if (atomic_load(&server->common.running) == 0 && !uv_is_closing((uv_handle_t *)moved))
         close_handles(server);
 }
 
@@ -229,21 +229,21 @@ static void on_term(uv_signal_t *handle, int number)
     char longest[WEIR_DURATION_SIZE];
     weir_duration_format(setup->config->server.drain_timeout_ns / (WEIR_NS_PER_SECOND / 1000), longest,
                          sizeof(longest));
-    if (atomic_load(&server->shared.draining)) {
-        if (!atomic_exchange(&server->shared.hurry, true))
+    if (atomic_load(&server->common.draining)) {
+        if (!atomic_exchange(&server->common.hurry, true))
             say(server, WEIR_LOG_WARN, "hurry", "%s again: what is under way is cut off", name);
     } else {
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %s at most", name, longest);
     }
     remove_files(server);
-    atomic_store(&server->shared.draining, true);
+    atomic_store(&server->common.draining, true);
     wake_loops(server);
 }
 
 static void on_maintain(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
-    weir_limiter_maintain(server->shared.limiter, NULL, MAINTAIN_LINES);
+    weir_limiter_maintain(server->common.limiter, NULL, MAINTAIN_LINES);
     revise(server);
 }
 
@@ -252,7 +252,7 @@ static void on_look(uv_timer_t *timer)
     struct weir_server *server = timer->data;
     const struct weir_time time = weir_time_read();
     weir_watch_look(server->watch, time.now_ns, time.wall_ns);
-    weir_watch_server(server->watch, &server->shared, server->setup);
+    weir_watch_server(server->watch, &server->common, server->setup);
 }
 
 static int init_handles(struct weir_server *server)
@@ -270,7 +270,7 @@ static int init_handles(struct weir_server *server)
     uv_timer_init(&server->uv, &server->look);
     server->hup.data = server->term.data = server->interrupt.data = server->maintain.data = server->look.data =
         server->moved.data = server;
-    server->shared.moved = &server->moved;
+    server->common.moved = &server->moved;
     return 0;
 }
 
@@ -302,7 +302,7 @@ static int listen_on(struct weir_server *server, size_t index, struct weir_fault
 {
     const struct weir_server_listen *listen = &server->options.listens[index];
     struct opened *opened = &server->opened[index];
-    size_t count = server->shared.loop_count;
+    size_t count = server->common.loop_count;
     int fds[THREADS_MAX];
     if (listen->address.kind == WEIR_ADDRESS_OFF)
         return 0;
@@ -314,7 +314,7 @@ static int listen_on(struct weir_server *server, size_t index, struct weir_fault
     opened->address = listen->address;
     const struct weir_listener like = { .protocol = listen->protocol, .loopback = listen->address.loopback };
     for (size_t i = 0; !error && i < count; i++)
-        error = weir_loop_listen(&server->shared.loops[i], &like, fds[i]);
+        error = weir_loop_listen(&server->common.loops[i], &like, fds[i]);
     return error;
 }
 
@@ -328,7 +328,7 @@ static int init_locks(struct weir_server *server, size_t loops)
     if (!server->options.locks)
         return 0;
     server->options.locks = NULL;
-    return weir_lock_service_create(&options, &server->shared.locks);
+    return weir_lock_service_create(&options, &server->common.locks);
 }
 
 static int init_sessions(struct weir_server *server, size_t loops, struct weir_fault *ret_fault)
@@ -337,7 +337,7 @@ static int init_sessions(struct weir_server *server, size_t loops, struct weir_f
     if (config->servers_count == 0)
         return 0;
     struct weir_fault fault = { 0 };
-    int error = weir_session_service_create(config, loops, &server->shared.sessions, &fault);
+    int error = weir_session_service_create(config, loops, &server->common.sessions, &fault);
     if (error && fault.text[0])
         (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "sessions: %.31s %.90s", fault.field, fault.text);
     return error;
@@ -347,29 +347,29 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
 {
     size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
     wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
-    server->shared.connections_room = connections_room(wanted);
-    int error = weir_permit_secret_init(&server->shared.permit_secret);
+    server->common.connections_room = connections_room(wanted);
+    int error = weir_permit_secret_init(&server->common.permit_secret);
     if (!error)
-        error = weir_guesses_init(&server->shared.guesses);
+        error = weir_guesses_init(&server->common.guesses);
     if (!error)
-        error = weir_metrics_create(wanted, &server->shared.metrics);
+        error = weir_metrics_create(wanted, &server->common.metrics);
     if (!error)
-        error = weir_holds_create(&server->shared.holds);
+        error = weir_holds_create(&server->common.holds);
     if (!error)
-        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, server->shared.started_ns,
-                                     &server->shared.fallback);
+        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, server->common.started_ns,
+                                     &server->common.fallback);
     if (!error)
         error = init_locks(server, wanted);
     if (!error)
         error = init_sessions(server, wanted, ret_fault);
     if (error)
         return error;
-    server->shared.loops = aligned_alloc(_Alignof(struct weir_loop), wanted * sizeof(struct weir_loop));
-    if (!server->shared.loops)
+    server->common.loops = aligned_alloc(_Alignof(struct weir_loop), wanted * sizeof(struct weir_loop));
+    if (!server->common.loops)
         return WEIR_ENOMEM;
     for (size_t i = 0; !error && i < wanted; i++) {
-        error = weir_loop_init(&server->shared.loops[i], &server->shared, ret_fault);
-        server->shared.loop_count += error ? 0 : 1;
+        error = weir_loop_init(&server->common.loops[i], &server->common, ret_fault);
+        server->common.loop_count += error ? 0 : 1;
     }
     return error;
 }
@@ -377,8 +377,8 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
 static int open_listeners(struct weir_server *server, struct weir_fault *ret_fault)
 {
     int error = 0;
-    weir_await_others(&server->shared, &server->uv, server->options.setup);
-    for (size_t i = 0; !error && !atomic_load(&server->shared.draining) && i < server->options.listen_count; i++)
+    weir_await_others(&server->common, &server->uv, server->options.setup);
+    for (size_t i = 0; !error && !atomic_load(&server->common.draining) && i < server->options.listen_count; i++)
         error = listen_on(server, i, ret_fault);
     return error;
 }
@@ -400,19 +400,19 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     server->logger = (struct weir_logger){ .fd = STDERR_FILENO, .level = WEIR_LOG_INFO };
     if (options->setup->config->node_name) /* a reload does not change who this is */
         (void)snprintf(server->logger.node, sizeof(server->logger.node), "%s", options->setup->config->node_name);
-    pthread_mutex_init(&server->shared.reloads.lock, NULL);
-    server->shared.started_ns = weir_time_read().now_ns;
-    server->shared.limiter = options->limiter;
-    atomic_init(&server->shared.setup, options->setup);
+    pthread_mutex_init(&server->common.reloads.lock, NULL);
+    server->common.started_ns = weir_time_read().now_ns;
+    server->common.limiter = options->limiter;
+    atomic_init(&server->common.setup, options->setup);
     error = weir_watch_create(&server->logger, &server->watch);
     if (!error)
         error = start_handles(server); /* before anybody is told that we are ready, and may send a signal */
     if (!error)
-        error = weir_own_limits_init(&server->shared.revisor, options->setup->config);
+        error = weir_own_limits_init(&server->common.revisor, options->setup->config);
     if (!error)
         error = weir_gossip_server_create(options->setup->config, options->setup->rules,
-                                          server->shared.revisor.revisions, &server->uv, &server->gossip, ret_fault);
-    server->shared.gossip = weir_gossip_server_host(server->gossip);
+                                          server->common.revisor.revisions, &server->uv, &server->gossip, ret_fault);
+    server->common.gossip = weir_gossip_server_host(server->gossip);
     if (!error)
         error = init_loops(server, ret_fault);
     if (!error)
@@ -435,7 +435,7 @@ const char *weir_server_listens_on(const struct weir_server *server, size_t inde
 size_t weir_server_connections_max(const struct weir_server *server)
 {
     size_t wanted = server->setup->config->server.connections_max;
-    return wanted < server->shared.connections_room ? wanted : server->shared.connections_room;
+    return wanted < server->common.connections_room ? wanted : server->common.connections_room;
 }
 
 static void say_started(struct weir_server *server, size_t loops)
@@ -449,23 +449,23 @@ int weir_server_run(struct weir_server *server)
 {
     size_t started = 0;
     int error = 0;
-    for (; !error && started < server->shared.loop_count; started += !error)
-        error = weir_loop_start(&server->shared.loops[started]);
+    for (; !error && started < server->common.loop_count; started += !error)
+        error = weir_loop_start(&server->common.loops[started]);
     if (error) {
-        atomic_store(&server->shared.draining, true);
+        atomic_store(&server->common.draining, true);
         wake_loops(server);
     }
     if (server->reload_wanted)
         reload(server);
     if (started > 0) {
-        if (!atomic_load(&server->shared.draining)) /* while it waited for others */
+        if (!atomic_load(&server->common.draining)) /* while it waited for others */
             say_started(server, started);
         uv_timer_start(&server->look, on_look, WEIR_WATCH_PERIOD_MS, WEIR_WATCH_PERIOD_MS);
         uv_run(&server->uv, UV_RUN_DEFAULT);
-        say(server, WEIR_LOG_INFO, "stopped", "units unconfirmed: %" PRIu64, weir_sharer_unconfirmed(&server->shared));
+        say(server, WEIR_LOG_INFO, "stopped", "units unconfirmed: %" PRIu64, weir_sharer_unconfirmed(&server->common));
     }
     for (size_t i = 0; i < started; i++)
-        weir_loop_join(&server->shared.loops[i]);
+        weir_loop_join(&server->common.loops[i]);
     return error;
 }
 
@@ -473,17 +473,17 @@ void weir_server_destroy(struct weir_server *server)
 {
     if (!server)
         return;
-    for (size_t i = 0; i < server->shared.loop_count; i++)
-        weir_loop_deinit(&server->shared.loops[i]);
-    free(server->shared.loops);
-    weir_lock_service_destroy(server->shared.locks);
-    weir_session_service_destroy(server->shared.sessions);
+    for (size_t i = 0; i < server->common.loop_count; i++)
+        weir_loop_deinit(&server->common.loops[i]);
+    free(server->common.loops);
+    weir_lock_service_destroy(server->common.locks);
+    weir_session_service_destroy(server->common.sessions);
     if (server->options.locks)
         server->options.locks->ops->destroy(server->options.locks);
-    weir_holds_destroy(server->shared.holds);
-    weir_fallback_destroy(server->shared.fallback);
-    weir_metrics_destroy(server->shared.metrics);
-    weir_own_limits_deinit(&server->shared.revisor);
+    weir_holds_destroy(server->common.holds);
+    weir_fallback_destroy(server->common.fallback);
+    weir_metrics_destroy(server->common.metrics);
+    weir_own_limits_deinit(&server->common.revisor);
     if (!uv_is_closing((uv_handle_t *)&server->moved))
         close_handles(server);
     uv_run(&server->uv, UV_RUN_DEFAULT);
@@ -491,7 +491,7 @@ void weir_server_destroy(struct weir_server *server)
     weir_gossip_server_destroy(server->gossip);
     remove_files(server);
     weir_watch_destroy(server->watch);
-    pthread_mutex_destroy(&server->shared.reloads.lock);
+    pthread_mutex_destroy(&server->common.reloads.lock);
     weir_setup_destroy(server->retired);
     weir_setup_destroy(server->setup);
     free(server);

@@ -90,7 +90,7 @@ static void arrive(struct weir_session_ask *ask)
 static void on_arrived(uv_async_t *async)
 {
     struct weir_loop *loop = async->data;
-    struct weir_session_service *service = loop->shared->sessions;
+    struct weir_session_service *service = loop->common->sessions;
     for (;;) {
         pthread_mutex_lock(&service->lock);
         struct weir_session_ask *ask = pop(&service->inboxes[loop->number].arrived);
@@ -222,7 +222,7 @@ int weir_session_ask_create(struct weir_loop *loop, enum weir_session_call call,
                             void (*then)(struct weir_session_ask *ask, void *context), void *context,
                             struct weir_session_answer *ret_answer, struct weir_session_ask **ret_ask)
 {
-    struct weir_session_service *service = loop->shared->sessions;
+    struct weir_session_service *service = loop->common->sessions;
     if (!service)
         return WEIR_ENOENT;
     struct weir_session_ask *ask = ask_alloc(service);
@@ -287,9 +287,9 @@ void weir_session_ask_abandon(struct weir_session_ask *ask)
 
 int weir_session_inbox_open(struct weir_loop *loop)
 {
-    if (!loop->shared->sessions)
+    if (!loop->common->sessions)
         return 0;
-    struct weir_session_inbox *inbox = &loop->shared->sessions->inboxes[loop->number];
+    struct weir_session_inbox *inbox = &loop->common->sessions->inboxes[loop->number];
     if (uv_async_init(&loop->uv, &inbox->async, on_arrived))
         return WEIR_EIO;
     inbox->async.data = loop;
@@ -299,15 +299,15 @@ int weir_session_inbox_open(struct weir_loop *loop)
 
 void weir_session_inbox_drain(struct weir_loop *loop)
 {
-    if (loop->shared->sessions)
-        atomic_store(&loop->shared->sessions->draining, true);
+    if (loop->common->sessions)
+        atomic_store(&loop->common->sessions->draining, true);
 }
 
 void weir_session_inbox_close(struct weir_loop *loop)
 {
-    if (!loop->shared->sessions)
+    if (!loop->common->sessions)
         return;
-    struct weir_session_inbox *inbox = &loop->shared->sessions->inboxes[loop->number];
+    struct weir_session_inbox *inbox = &loop->common->sessions->inboxes[loop->number];
     weir_assert(inbox->asks == 0);
     if (inbox->open)
         uv_close((uv_handle_t *)&inbox->async, NULL);

@@ -41,7 +41,7 @@ static enum weir_fallback_policy fallback_of(const struct weir_part *part)
 static void settled(void *context, const struct weir_transaction *transaction)
 {
     struct weir_loop *loop = context;
-    struct weir_metrics *metrics = loop->shared->metrics;
+    struct weir_metrics *metrics = loop->common->metrics;
     if (transaction->unknown)
         weir_count(&loop->counters.unknown_charges, 1);
     for (size_t i = 0; i < transaction->count && !transaction->error; i++) {
@@ -71,8 +71,8 @@ static struct weir_transaction *begin(struct weir_loop *loop, enum weir_transact
                                       const struct weir_match *match, const struct weir_time *time)
 {
     struct weir_transactions *transactions = &loop->sharer.transactions;
-    transactions->gossip = loop->shared->gossip;
-    transactions->loops = (uint32_t)loop->shared->loop_count;
+    transactions->gossip = loop->common->gossip;
+    transactions->loops = (uint32_t)loop->common->loop_count;
     transactions->reloads = loop->setup_number;
     struct weir_transaction *transaction = weir_transaction_begin(transactions, verb);
     for (size_t i = 0; i < match->count; i++) {

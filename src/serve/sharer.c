@@ -59,8 +59,8 @@ static void on_picture(uv_timer_t *timer)
     weir_sharer_draw(sharer);
     if (loop->number > 0)
         return;
-    weir_own_limits_met(&loop->shared->revisor, loop->setup->rules);
-    weir_revisor_turn(&loop->shared->revisor, sharer->transactions.remote, uv_hrtime());
+    weir_own_limits_met(&loop->common->revisor, loop->setup->rules);
+    weir_revisor_turn(&loop->common->revisor, sharer->transactions.remote, uv_hrtime());
 }
 
 bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture)
@@ -73,12 +73,12 @@ bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *re
     return true;
 }
 
-uint64_t weir_sharer_unconfirmed(const struct weir_shared *shared)
+uint64_t weir_sharer_unconfirmed(const struct weir_common *common)
 {
     uint64_t units = 0;
-    for (size_t i = 0; i < shared->loop_count; i++)
-        if (shared->loops[i].sharer.picture)
-            units += shared->loops[i].sharer.picture->host.unsettled + shared->loops[i].sharer.picture->host.untold;
+    for (size_t i = 0; i < common->loop_count; i++)
+        if (common->loops[i].sharer.picture)
+            units += common->loops[i].sharer.picture->host.unsettled + common->loops[i].sharer.picture->host.untold;
     return units;
 }
 
@@ -175,7 +175,7 @@ int weir_sharer_init(struct weir_loop *loop, const struct weir_config *config, s
     struct weir_sharer *sharer = &loop->sharer;
     pthread_mutex_init(&sharer->lock, NULL);
     sharer->transactions = (struct weir_transactions){ .limiter = loop->limiter,
-                                                       .fallback = loop->shared->fallback,
+                                                       .fallback = loop->common->fallback,
                                                        .loop = (uint32_t)loop->number,
                                                        .ops = &weir_shared_ops,
                                                        .context = loop };

@@ -13,7 +13,7 @@
 #include "serve/timer.h"
 
 struct weir_loop;
-struct weir_shared;
+struct weir_common;
 
 #define WEIR_SHARER_SERVERS_MAX 256
 #define WEIR_SHARER_LOSSES 16
@@ -62,7 +62,7 @@ void weir_sharer_draw(struct weir_sharer *sharer);
 size_t weir_sharer_losses(const struct weir_sharer *sharer, uint64_t within_ns, uint64_t now_ns);
 
 /* Batched units that the engine has not confirmed, of all loops together. Once they have ended. */
-uint64_t weir_sharer_unconfirmed(const struct weir_shared *shared);
+uint64_t weir_sharer_unconfirmed(const struct weir_common *common);
 
 /* From any thread. False: there is no engine. */
 bool weir_sharer_look(struct weir_sharer *sharer, struct weir_sharer_picture *ret_picture);

@@ -16,11 +16,11 @@
 #define ALONE(kind) ((struct weir_subject){ (kind), "" })
 #define CONNECTING_NS (3 * WEIR_NS_PER_SECOND)
 
-static uint64_t sum(const struct weir_shared *shared, size_t offset)
+static uint64_t sum(const struct weir_common *common, size_t offset)
 {
     uint64_t total = 0;
-    for (size_t i = 0; i < shared->loop_count; i++)
-        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&shared->loops[i].counters + offset));
+    for (size_t i = 0; i < common->loop_count; i++)
+        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&common->loops[i].counters + offset));
     return total;
 }
 
@@ -152,21 +152,21 @@ static const struct {
       "connections are refused, because there are too many" },
 };
 
-static void look_at_counted(struct weir_watch *watch, const struct weir_shared *shared)
+static void look_at_counted(struct weir_watch *watch, const struct weir_common *common)
 {
     for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
-        weir_watch_condition(watch, ALONE(counted[i].kind), sum(shared, counted[i].offset), counted[i].level,
+        weir_watch_condition(watch, ALONE(counted[i].kind), sum(common, counted[i].offset), counted[i].level,
                              counted[i].text);
 }
 
-static void look_at_guesses(struct weir_watch *watch, const struct weir_shared *shared)
+static void look_at_guesses(struct weir_watch *watch, const struct weir_common *common)
 {
     char text[WEIR_WATCH_MESSAGE_MAX], from[WEIR_GUESS_FROM_TEXT_MAX];
-    uint64_t wrong = sum(shared, OF(tokens_wrong)), unseen = sum(shared, OF(tokens_unseen));
-    weir_guess_from_text(atomic_load(&shared->guesses.wrong_from), from);
+    uint64_t wrong = sum(common, OF(tokens_wrong)), unseen = sum(common, OF(tokens_unseen));
+    weir_guess_from_text(atomic_load(&common->guesses.wrong_from), from);
     (void)snprintf(text, sizeof(text), "callers show tokens that are not known here, the last from %s", from);
     weir_watch_condition(watch, ALONE("tokens_wrong"), wrong, WEIR_LOG_WARN, text);
-    weir_guess_from_text(atomic_load(&shared->guesses.unseen_from), from);
+    weir_guess_from_text(atomic_load(&common->guesses.unseen_from), from);
     (void)snprintf(text, sizeof(text),
                    "tokens are guessed: those from an address that showed too many wrong ones are not looked at, "
                    "the last from %s",
@@ -175,22 +175,22 @@ static void look_at_guesses(struct weir_watch *watch, const struct weir_shared *
 }
 
 /* Proxies keep the answer to themselves: the log alone says what is wrong. */
-static void look_at_auth(struct weir_watch *watch, const struct weir_shared *shared)
+static void look_at_auth(struct weir_watch *watch, const struct weir_common *common)
 {
     char text[WEIR_WATCH_MESSAGE_MAX];
-    const char *why = atomic_load_explicit(&shared->auth_refused_why, memory_order_relaxed);
+    const char *why = atomic_load_explicit(&common->auth_refused_why, memory_order_relaxed);
     if (!why)
         return;
     (void)snprintf(text, sizeof(text), "/v1/auth is refused: %s", why);
-    weir_watch_condition(watch, ALONE("auth_refused"), sum(shared, OF(auth_refused)), WEIR_LOG_WARN, text);
+    weir_watch_condition(watch, ALONE("auth_refused"), sum(common, OF(auth_refused)), WEIR_LOG_WARN, text);
 }
 
-static void look_at_limits(struct weir_watch *watch, const struct weir_shared *shared)
+static void look_at_limits(struct weir_watch *watch, const struct weir_common *common)
 {
-    size_t slots = weir_metrics_slots(shared->metrics);
+    size_t slots = weir_metrics_slots(common->metrics);
     for (uint32_t slot = 0; slot < slots; slot++) {
-        look_at_fallbacks(watch, shared->metrics, slot);
-        look_at_lacks(watch, shared->metrics, slot);
+        look_at_fallbacks(watch, common->metrics, slot);
+        look_at_lacks(watch, common->metrics, slot);
     }
 }
 
@@ -302,10 +302,10 @@ static void look_at_sessions(struct weir_watch *watch, struct weir_session_servi
 
 /* ---- this process ---- */
 
-static void look_at_process(struct weir_watch *watch, const struct weir_shared *shared)
+static void look_at_process(struct weir_watch *watch, const struct weir_common *common)
 {
     struct weir_limiter_stats stats;
-    weir_limiter_stats(shared->limiter, &stats);
+    weir_limiter_stats(common->limiter, &stats);
     weir_watch_condition(watch, ALONE("table_evicted"), stats.evicted, WEIR_LOG_WARN,
                          "keys lose their place while they are not yet fresh: table.memory is too small");
     weir_watch_condition(watch, ALONE("table_refused"), stats.refused_full, WEIR_LOG_ERROR,
@@ -315,11 +315,11 @@ static void look_at_process(struct weir_watch *watch, const struct weir_shared *
 }
 
 /* A newer definition of a limit that this weir does not understand, or that none of us wrote. */
-static void look_at_revisions(struct weir_watch *watch, const struct weir_shared *shared,
+static void look_at_revisions(struct weir_watch *watch, const struct weir_common *common,
                               const struct weir_rules *rules)
 {
     weir_watch_condition(watch, ALONE("revision_corrupt"),
-                         atomic_load_explicit(&shared->revisor.corrupt, memory_order_relaxed), WEIR_LOG_ERROR,
+                         atomic_load_explicit(&common->revisor.corrupt, memory_order_relaxed), WEIR_LOG_ERROR,
                          "a definition at the engine is not one that we wrote there: no node hears of a newer one of "
                          "that limit until its key is deleted");
     for (size_t i = 0; i < weir_rules_count(rules); i++) {
@@ -335,18 +335,18 @@ static void look_at_revisions(struct weir_watch *watch, const struct weir_shared
     }
 }
 
-void weir_watch_server(struct weir_watch *watch, const struct weir_shared *shared, const struct weir_setup *setup)
+void weir_watch_server(struct weir_watch *watch, const struct weir_common *common, const struct weir_setup *setup)
 {
     struct weir_nodes_view *view = NULL;
-    look_at_process(watch, shared);
-    look_at_counted(watch, shared);
-    look_at_guesses(watch, shared);
-    look_at_auth(watch, shared);
-    look_at_limits(watch, shared);
-    look_at_revisions(watch, shared, setup->rules);
-    if (shared->sessions)
-        look_at_sessions(watch, shared->sessions);
-    if (weir_nodes_view_create(shared, setup->config, &view))
+    look_at_process(watch, common);
+    look_at_counted(watch, common);
+    look_at_guesses(watch, common);
+    look_at_auth(watch, common);
+    look_at_limits(watch, common);
+    look_at_revisions(watch, common, setup->rules);
+    if (common->sessions)
+        look_at_sessions(watch, common->sessions);
+    if (weir_nodes_view_create(common, setup->config, &view))
         return; /* memory is out: the next look comes soon */
     const struct weir_nodes *nodes = weir_nodes_view_of(view);
     if (nodes->engine)

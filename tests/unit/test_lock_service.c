@@ -82,7 +82,7 @@ static const struct weir_lock_engine_ops engine_ops = {
 /* ---- a loop that asks ---- */
 
 static struct weir_lock_engine engine = { &engine_ops };
-static struct weir_shared shared;
+static struct weir_common common;
 static struct weir_loop loop;
 static struct weir_lock_ask *told[4]; /* and not ended */
 
@@ -92,10 +92,10 @@ static int begin(void **state)
     const struct weir_lock_service_options options = { .engine = &engine, .loops = 1 };
     store.owner[0] = '\0';
     memset(told, 0, sizeof(told));
-    shared = (struct weir_shared){ .loops = &loop, .loop_count = 1 };
-    loop = (struct weir_loop){ .shared = &shared };
+    common = (struct weir_common){ .loops = &loop, .loop_count = 1 };
+    loop = (struct weir_loop){ .common = &common };
     assert_int_equal(uv_loop_init(&loop.uv), 0);
-    assert_int_equal(weir_lock_service_create(&options, &shared.locks), 0);
+    assert_int_equal(weir_lock_service_create(&options, &common.locks), 0);
     assert_int_equal(weir_lock_inbox_open(&loop), 0);
     return 0;
 }
@@ -106,7 +106,7 @@ static int end(void **state)
     weir_lock_inbox_close(&loop);
     uv_run(&loop.uv, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop.uv), 0);
-    weir_lock_service_destroy(shared.locks);
+    weir_lock_service_destroy(common.locks);
     return 0;
 }
 
@@ -165,7 +165,7 @@ static struct weir_lock_op asked_for(enum weir_lock_verb verb, const char *owner
 static struct weir_lock_manager_state seen(void)
 {
     struct weir_lock_manager_state state;
-    weir_lock_service_state(shared.locks, &state);
+    weir_lock_service_state(common.locks, &state);
     return state;
 }
 

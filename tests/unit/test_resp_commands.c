@@ -28,7 +28,7 @@ static const char config_text[] = "auth:\n"
 
 /* A connection that nothing is connected to. */
 struct bench {
-    struct weir_shared shared;
+    struct weir_common common;
     struct weir_loop loop;
     struct weir_limiter *limiter;
     struct weir_setup *setup;
@@ -47,12 +47,12 @@ static int begin(void **state)
     assert_int_equal(weir_config_parse(config_text, sizeof(config_text) - 1, &config, &config_fault), 0);
     assert_int_equal(weir_setup_create(config, bench->limiter, &bench->setup, &config_fault), 0);
     bench->time = weir_time_read(); /* the setup was defined at the limiter's own time */
-    assert_int_equal(weir_metrics_create(1, &bench->shared.metrics), 0);
-    assert_int_equal(weir_holds_create(&bench->shared.holds), 0);
-    assert_int_equal(weir_guesses_init(&bench->shared.guesses), 0);
-    bench->shared.loop_count = 1;
-    bench->shared.loops = &bench->loop;
-    bench->loop.shared = &bench->shared;
+    assert_int_equal(weir_metrics_create(1, &bench->common.metrics), 0);
+    assert_int_equal(weir_holds_create(&bench->common.holds), 0);
+    assert_int_equal(weir_guesses_init(&bench->common.guesses), 0);
+    bench->common.loop_count = 1;
+    bench->common.loops = &bench->loop;
+    bench->loop.common = &bench->common;
     bench->loop.limiter = bench->limiter;
     bench->loop.setup = bench->setup;
 
@@ -77,8 +77,8 @@ static int end(void **state)
     free(bench->conn);
     weir_setup_destroy(bench->setup);
     weir_limiter_destroy(bench->limiter);
-    weir_holds_destroy(bench->shared.holds);
-    weir_metrics_destroy(bench->shared.metrics);
+    weir_holds_destroy(bench->common.holds);
+    weir_metrics_destroy(bench->common.metrics);
     free(bench);
     return 0;
 }
