@@ -6,8 +6,8 @@
 #pragma once
 
 #include "core/lease/deadline.h"
+#include "core/lease/holders.h"
 #include "core/lease/incarnation.h"
-#include "core/lease/permits.h"
 #include "core/lease/quorum.h"
 #include "locks/manager_inside.h"
 #include "sim/locks.h"
@@ -76,8 +76,8 @@ struct locks_client {
 /* ---- the store ---- */
 
 struct locks_lock {
-    struct weir_permit out[1];
-    struct weir_permits permits; /* its `out` is set anew wherever it was copied to */
+    struct weir_lease_holder out[1];
+    struct weir_holders holders; /* its `out` is set anew wherever it was copied to */
     uint64_t holder;             /* of the last grant */
     uint64_t ttl_ns;             /* the longest that it asked for */
     uint32_t request;            /* that it was granted for */

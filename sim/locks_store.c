@@ -31,9 +31,9 @@ static uint64_t store_now(const struct locks *locks)
 static struct locks_lock *lock_of(struct locks *locks, uint32_t name)
 {
     struct locks_lock *lock = &locks->store.memory.locks[name];
-    lock->permits.out = lock->out;
-    bool held = lock->permits.count > 0;
-    if (weir_permits_expire(&lock->permits, store_now(locks)) == 0 && held)
+    lock->holders.out = lock->out;
+    bool held = lock->holders.count > 0;
+    if (weir_holders_expire(&lock->holders, store_now(locks)) == 0 && held)
         locks->waits.changed_ns[name] = locks->now_ns;
     return lock;
 }
@@ -93,11 +93,11 @@ static void put_off(const struct locks *locks, const struct locks_weir *weir, st
 static void grant(struct locks *locks, struct locks_asked *asked, struct locks_lock *lock)
 {
     struct locks_state *state = &locks->store.memory;
-    struct weir_permit permit;
+    struct weir_lease_holder held_by;
     uint64_t now_ns = store_now(locks);
     const struct locks_request *request = locks->waits.records[asked->request].request;
-    (void)weir_permits_release(&lock->permits, asked->owner, now_ns); /* its old token, below what it has seen */
-    (void)weir_permits_take(&lock->permits, asked->owner, ++state->number, asked->op.ttl_ns, now_ns, &permit);
+    (void)weir_holders_release(&lock->holders, asked->owner, now_ns); /* its old token, below what it has seen */
+    (void)weir_holders_take(&lock->holders, asked->owner, ++state->number, asked->op.ttl_ns, now_ns, &held_by);
     state->position++;
     lock->holder = asked->owner;
     lock->ttl_ns = asked->op.ttl_ns;
@@ -106,7 +106,7 @@ static void grant(struct locks *locks, struct locks_asked *asked, struct locks_l
     locks->result->grants++;
     if (asked->name == 0)
         locks_check_granted(locks, request && request->from_client ? request->message.client : LOCKS_NOBODY,
-                            lock->token, permit.end_ns);
+                            lock->token, held_by.end_ns);
     locks_waits_granted(locks, asked);
 }
 
@@ -114,21 +114,21 @@ static void acquire(struct locks *locks, struct locks_weir *weir, struct locks_a
 {
     struct locks_store *store = &locks->store;
     struct weir_lock_op *op = &asked->op;
-    struct weir_permit permit;
+    struct weir_lease_holder held_by;
     if (!weir_incarnation_believed(store->memory.incarnation, op->seen)) {
         op->status = WEIR_ERANGE;
         return;
     }
     op->said = WEIR_LOCK_GRANTED;
-    if (lock->permits.count > 0 && lock->holder != asked->owner) {
+    if (lock->holders.count > 0 && lock->holder != asked->owner) {
         op->said = WEIR_LOCK_HELD;
-    } else if (lock->permits.count > 0 && op->seen <= lock->token.incarnation) {
+    } else if (lock->holders.count > 0 && op->seen <= lock->token.incarnation) {
         uint64_t now_ns = store_now(locks);
-        (void)weir_permits_take(&lock->permits, asked->owner, 1, op->ttl_ns, now_ns, &permit);
+        (void)weir_holders_take(&lock->holders, asked->owner, 1, op->ttl_ns, now_ns, &held_by);
         lock->ttl_ns = weir_max_u64(lock->ttl_ns, op->ttl_ns);
         locks->result->kept++;
         if (asked->name == 0)
-            locks_check_renewed(locks, lock->token, now_ns, permit.end_ns);
+            locks_check_renewed(locks, lock->token, now_ns, held_by.end_ns);
     } else if (!store->shared && locks->now_ns < store->down_until_ns) {
         op->status = store->fails_unknown ? WEIR_EUNKNOWN : WEIR_EDOWN;
         return;
@@ -144,12 +144,12 @@ static void acquire(struct locks *locks, struct locks_weir *weir, struct locks_a
 
 static void renew(struct locks *locks, struct locks_asked *asked, struct locks_lock *lock)
 {
-    struct weir_permit permit;
+    struct weir_lease_holder held_by;
     uint64_t now_ns = store_now(locks);
-    bool renewed = weir_permits_renew(&lock->permits, asked->owner, asked->op.ttl_ns, now_ns, &permit);
+    bool renewed = weir_holders_renew(&lock->holders, asked->owner, asked->op.ttl_ns, now_ns, &held_by);
     if (!renewed && locks->plant == WEIR_SIM_LOCKS_RENEW_LATE && lock->holder == asked->owner)
-        renewed = weir_permits_take(&lock->permits, asked->owner, lock->token.number, asked->op.ttl_ns, now_ns,
-                                    &permit) != WEIR_PERMITS_HELD;
+        renewed = weir_holders_take(&lock->holders, asked->owner, lock->token.number, asked->op.ttl_ns, now_ns,
+                                    &held_by) != WEIR_HOLDERS_HELD;
     asked->op.said = renewed ? WEIR_LOCK_GRANTED : WEIR_LOCK_FREE;
     if (!renewed)
         return;
@@ -157,7 +157,7 @@ static void renew(struct locks *locks, struct locks_asked *asked, struct locks_l
     lock->ttl_ns = weir_max_u64(lock->ttl_ns, asked->op.ttl_ns);
     say_holder(locks, &asked->op, lock);
     if (asked->name == 0)
-        locks_check_renewed(locks, lock->token, now_ns, permit.end_ns);
+        locks_check_renewed(locks, lock->token, now_ns, held_by.end_ns);
 }
 
 static void decide_one(struct locks *locks, struct locks_weir *weir, struct locks_asked *asked)
@@ -174,14 +174,14 @@ static void decide_one(struct locks *locks, struct locks_weir *weir, struct lock
         renew(locks, asked, lock);
         break;
     case WEIR_LOCK_RELEASE:
-        if (!weir_permits_release(&lock->permits, asked->owner, store_now(locks)))
+        if (!weir_holders_release(&lock->holders, asked->owner, store_now(locks)))
             break;
         op->said = WEIR_LOCK_GRANTED;
         locks->waits.changed_ns[asked->name] = locks->now_ns;
         locks->store.dirty = true;
         break;
     case WEIR_LOCK_SHOW:
-        if (lock->permits.count == 0)
+        if (lock->holders.count == 0)
             break;
         op->said = WEIR_LOCK_GRANTED;
         say_holder(locks, op, lock);
@@ -234,7 +234,7 @@ bool locks_store_quick(struct weir_lock_engine *base, struct weir_lock_op *op)
     struct locks_weir *weir = &locks->weirs[engine->weir];
     struct locks_asked asked = { .op = *op, .name = locks_name(op), .owner = locks_owner(op) };
     const struct locks_lock *lock = lock_of(locks, asked.name);
-    bool held = lock->permits.count > 0;
+    bool held = lock->holders.count > 0;
     if (op->verb == WEIR_LOCK_RAISE || (weir->syncing >> asked.name & 1))
         return false;
     if (op->verb == WEIR_LOCK_ACQUIRE && (!held || op->seen > lock->token.incarnation))
@@ -255,15 +255,15 @@ static void leases_begin_anew(struct locks *locks)
     uint64_t now_ns = store_now(locks);
     for (uint32_t name = 0; name < LOCKS_NAMES; name++) {
         struct locks_lock *lock = &locks->store.memory.locks[name];
-        struct weir_permit permit;
-        bool held = lock->permits.count > 0;
-        lock->permits = (struct weir_permits){ .out = lock->out, .max = 1, .seen_ns = now_ns };
+        struct weir_lease_holder held_by;
+        bool held = lock->holders.count > 0;
+        lock->holders = (struct weir_holders){ .out = lock->out, .max = 1, .seen_ns = now_ns };
         locks->waits.changed_ns[name] = locks->now_ns;
         if (!held)
             continue;
-        (void)weir_permits_take(&lock->permits, lock->holder, lock->token.number, lock->ttl_ns, now_ns, &permit);
+        (void)weir_holders_take(&lock->holders, lock->holder, lock->token.number, lock->ttl_ns, now_ns, &held_by);
         if (name == 0)
-            locks_check_leases_begin_anew(locks, permit.end_ns);
+            locks_check_leases_begin_anew(locks, held_by.end_ns);
     }
 }
 

@@ -199,7 +199,7 @@ static void check_denial(struct locks *locks, const struct locks_request *reques
     const struct weir_lock_op *op = &request->request.op;
     const struct locks_lock *lock = &locks->store.memory.locks[request->name];
     uint64_t holder = 0, since_ns = weir_sub_sat(request->came_ns, MEMORY_NS);
-    bool out = lock->permits.count > 0 && locks_clock_ns(locks, &locks->store.clock) < lock->out[0].end_ns;
+    bool out = lock->holders.count > 0 && locks_clock_ns(locks, &locks->store.clock) < lock->out[0].end_ns;
     if (out && lock->request == request->id && !request->given_back)
         locks_broken(locks, "one who was told that it was not granted holds the lock");
     if (op->status != 0 || request->left || locks->weirs[request->weir].manager->stop)
@@ -362,7 +362,7 @@ static void look_at_request(struct locks *locks, const struct locks_weir *weir, 
         locks_broken(locks, "a request was not answered in time");
     const struct locks_lock *lock = &locks->store.memory.locks[request->name];
     uint64_t now_ns = locks_clock_ns(locks, &locks->store.clock);
-    uint64_t free_ns = lock->permits.count > 0 ? weir_sub_sat(now_ns, lock->out[0].end_ns) : locks->now_ns;
+    uint64_t free_ns = lock->holders.count > 0 ? weir_sub_sat(now_ns, lock->out[0].end_ns) : locks->now_ns;
     free_ns = weir_min_u64(free_ns, locks->now_ns - locks->waits.changed_ns[request->name]);
     free_ns = weir_min_u64(free_ns, locks->now_ns - request->came_ns);
     uint64_t most_ns = weir->engine.ops.poll_ns + 1500 * MILLISECOND; /* a raise waits for a second */

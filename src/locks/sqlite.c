@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The embedded engine. Memory decides (sqlite_index.h, core/lease/permits.h with n = 1), by CLOCK_BOOTTIME; the
+ * The embedded engine. Memory decides (sqlite_index.h, core/lease/holders.h with n = 1), by CLOCK_BOOTTIME; the
  * database is where it survives (sqlite_store.h). docs/locks.md tells why, and what is promised after which fault.
  *
  * When the store fails, what the batch granted is taken back in memory and answered as not done or as unknown. The
@@ -90,7 +90,7 @@ static void take_back(struct weir_sqlite *engine)
 {
     for (struct weir_sqlite_entry *entry = engine->index.dirty; entry; entry = entry->dirty_next)
         if (entry->fresh) {
-            entry->permits.count = 0;
+            entry->holders.count = 0;
             entry->fresh = false;
         }
     weir_sqlite_index_forget(&engine->index);
@@ -136,8 +136,8 @@ static void touch(struct weir_sqlite *engine, struct weir_sqlite_entry *entry, u
 static void say(struct weir_lock_op *op, enum weir_lock_said said, const struct weir_sqlite_entry *entry)
 {
     op->said = said;
-    op->token = (struct weir_token){ entry->incarnation, entry->permit.number };
-    op->lease_ns = weir_sub_sat(entry->permit.end_ns, entry->permits.seen_ns);
+    op->token = (struct weir_token){ entry->incarnation, entry->holder.number };
+    op->lease_ns = weir_sub_sat(entry->holder.end_ns, entry->holders.seen_ns);
     memcpy(op->holder, entry->owner, entry->owner_size);
     op->holder_size = entry->owner_size;
 }
@@ -150,7 +150,7 @@ static void grant(struct weir_sqlite *engine, const struct weir_lock_op *op, str
     entry->ttl_ns = op->ttl_ns;
     memcpy(entry->owner, op->owner.data, op->owner.size);
     entry->owner_size = op->owner.size;
-    entry->permit.holder = 1;
+    entry->holder.id = 1;
     entry->fresh = true;
     touch(engine, entry, now_ns);
     weir_sqlite_index_sweep(&engine->index, now_ns);
@@ -183,7 +183,7 @@ static bool unraised(struct weir_sqlite *engine, struct weir_lock_op *op)
 /* Nobody holds it, or its holder was fenced by a later incarnation. */
 static bool gets_new_token(const struct weir_lock_op *op, struct weir_sqlite_entry *entry, uint64_t now_ns)
 {
-    return !entry || weir_permits_expire(&entry->permits, now_ns) == 0 ||
+    return !entry || weir_holders_expire(&entry->holders, now_ns) == 0 ||
            (op->seen > entry->incarnation && weir_sqlite_entry_holder(entry, op->owner) == 1);
 }
 
@@ -201,26 +201,26 @@ static bool acquire(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_
     uint64_t holder = weir_sqlite_entry_holder(entry, op->owner);
     /* A holder that was fenced by a later incarnation can do nothing with its token: it needs a new one. */
     if (op->seen > entry->incarnation)
-        weir_permits_release(&entry->permits, holder, now_ns);
-    struct weir_permit permit;
-    enum weir_permits_answer answer = weir_permits_take(&entry->permits, holder, engine->counter + 1, op->ttl_ns,
-                                                        now_ns, &permit);
-    if (answer == WEIR_PERMITS_GRANTED)
+        weir_holders_release(&entry->holders, holder, now_ns);
+    struct weir_lease_holder held_by;
+    enum weir_holders_answer answer = weir_holders_take(&entry->holders, holder, engine->counter + 1, op->ttl_ns,
+                                                        now_ns, &held_by);
+    if (answer == WEIR_HOLDERS_GRANTED)
         grant(engine, op, entry, now_ns);
     bool before = entry->fresh;
-    if (answer == WEIR_PERMITS_KEPT)
+    if (answer == WEIR_HOLDERS_KEPT)
         lengthen(engine, op, entry, now_ns);
-    say(op, answer == WEIR_PERMITS_HELD ? WEIR_LOCK_HELD : WEIR_LOCK_GRANTED, entry);
-    return before || (answer == WEIR_PERMITS_KEPT && entry->dirty);
+    say(op, answer == WEIR_HOLDERS_HELD ? WEIR_LOCK_HELD : WEIR_LOCK_GRANTED, entry);
+    return before || (answer == WEIR_HOLDERS_KEPT && entry->dirty);
 }
 
 static bool renew(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_t now_ns)
 {
     struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
-    struct weir_permit permit;
+    struct weir_lease_holder held_by;
     op->said = WEIR_LOCK_FREE;
     if (!entry ||
-        !weir_permits_renew(&entry->permits, weir_sqlite_entry_holder(entry, op->owner), op->ttl_ns, now_ns, &permit))
+        !weir_holders_renew(&entry->holders, weir_sqlite_entry_holder(entry, op->owner), op->ttl_ns, now_ns, &held_by))
         return false;
     lengthen(engine, op, entry, now_ns);
     say(op, WEIR_LOCK_GRANTED, entry);
@@ -231,7 +231,7 @@ static bool release(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_
 {
     struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
     op->said = WEIR_LOCK_FREE;
-    if (!entry || !weir_permits_release(&entry->permits, weir_sqlite_entry_holder(entry, op->owner), now_ns))
+    if (!entry || !weir_holders_release(&entry->holders, weir_sqlite_entry_holder(entry, op->owner), now_ns))
         return false;
     say(op, WEIR_LOCK_GRANTED, entry);
     op->lease_ns = 0;
@@ -243,7 +243,7 @@ static bool show(struct weir_sqlite *engine, struct weir_lock_op *op, uint64_t n
 {
     struct weir_sqlite_entry *entry = weir_sqlite_index_find(&engine->index, op->name);
     op->said = WEIR_LOCK_FREE;
-    if (!entry || weir_permits_expire(&entry->permits, now_ns) == 0)
+    if (!entry || weir_holders_expire(&entry->holders, now_ns) == 0)
         return false;
     say(op, WEIR_LOCK_GRANTED, entry);
     return entry->fresh;
@@ -334,7 +334,7 @@ static bool is_quick(const struct weir_sqlite *engine, const struct weir_lock_op
         return true;
     if (entry->dirty) /* and may be under the eyes of the thread that writes it: not even a lease may end here */
         return false;
-    bool held = weir_permits_expire(&entry->permits, now_ns) > 0;
+    bool held = weir_holders_expire(&entry->holders, now_ns) > 0;
     if (op->verb == WEIR_LOCK_ACQUIRE)
         return held && op->seen <= engine->incarnation && weir_sqlite_entry_holder(entry, op->owner) != 1;
     return op->verb != WEIR_LOCK_RENEW || op->ttl_ns <= entry->ttl_ns;

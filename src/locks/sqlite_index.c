@@ -56,7 +56,7 @@ struct weir_sqlite_entry *weir_sqlite_index_add(struct weir_sqlite_index *index,
     if (!entry)
         return NULL;
     memset(entry, 0, sizeof *entry);
-    entry->permits = (struct weir_permits){ .out = &entry->permit, .max = 1 };
+    entry->holders = (struct weir_holders){ .out = &entry->holder, .max = 1 };
     entry->name_size = name.size;
     memcpy(entry->name, name.data, name.size);
     weir_hash_add(&index->table, &entry->node, weir_siphash(&index->key, name.data, name.size));
@@ -76,7 +76,7 @@ void weir_sqlite_index_sweep(struct weir_sqlite_index *index, uint64_t now_ns)
 {
     for (size_t i = 0; i < SWEEP_BUCKETS; i++)
         for (struct weir_hash_node *node = weir_hash_chain(&index->table, index->sweep++); node; node = node->next)
-            if (weir_permits_expire(&entry_of(node)->permits, now_ns) == 0)
+            if (weir_holders_expire(&entry_of(node)->holders, now_ns) == 0)
                 weir_sqlite_index_touch(index, entry_of(node));
 }
 
@@ -108,7 +108,7 @@ void weir_sqlite_index_clean(struct weir_sqlite_index *index, struct weir_sqlite
         struct weir_sqlite_entry *entry = taken;
         taken = entry->dirty_next;
         entry->dirty = entry->fresh = false;
-        if (entry->permits.count == 0)
+        if (entry->holders.count == 0)
             free_entry(index, entry);
     }
 }
@@ -116,7 +116,7 @@ void weir_sqlite_index_clean(struct weir_sqlite_index *index, struct weir_sqlite
 void weir_sqlite_index_forget(struct weir_sqlite_index *index)
 {
     for (struct weir_sqlite_entry **at = &index->dirty, *entry; (entry = *at);) {
-        if (entry->permits.count > 0) {
+        if (entry->holders.count > 0) {
             at = &entry->dirty_next;
             continue;
         }

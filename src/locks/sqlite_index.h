@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/siphash.h"
-#include "core/lease/permits.h"
+#include "core/lease/holders.h"
 #include "locks/hash.h"
 #include "weir/limiter.h"
 #include "weir/lock.h"
@@ -17,10 +17,10 @@ struct weir_sqlite_entry {
     struct weir_sqlite_entry *dirty_next;
     bool dirty;
     bool fresh; /* granted in the batch that is not durable yet */
-    struct weir_permits permits;
-    struct weir_permit permit; /* the room of permits.out */
-    uint64_t incarnation;      /* of the grant */
-    uint64_t ttl_ns;           /* as stored: the longest asked for since the grant */
+    struct weir_holders holders;
+    struct weir_lease_holder holder; /* the room of holders.out */
+    uint64_t incarnation;            /* of the grant */
+    uint64_t ttl_ns;                 /* as stored: the longest asked for since the grant */
     size_t name_size, owner_size;
     char owner[WEIR_LOCK_OWNER_MAX];
     char name[];
@@ -55,5 +55,5 @@ void weir_sqlite_index_return(struct weir_sqlite_index *index, struct weir_sqlit
 /* Of those on the dirty list, none written, the ones held by nobody are freed. */
 void weir_sqlite_index_forget(struct weir_sqlite_index *index);
 
-/* The number of `owner` for core/lease/permits.h: equal to the holder's exactly if the bytes are. */
+/* The number of `owner` for core/lease/holders.h: equal to the holder's exactly if the bytes are. */
 uint64_t weir_sqlite_entry_holder(const struct weir_sqlite_entry *entry, struct weir_slice owner);

@@ -378,8 +378,8 @@ static int load_row(struct weir_sqlite_store *store, sqlite3_stmt *row, struct w
     entry->ttl_ns = ttl_ns;
     entry->owner_size = owner.size;
     memcpy(entry->owner, owner.data, owner.size);
-    struct weir_permit permit;
-    weir_permits_take(&entry->permits, 1, number, ttl_ns, now_ns, &permit);
+    struct weir_lease_holder held_by;
+    weir_holders_take(&entry->holders, 1, number, ttl_ns, now_ns, &held_by);
     return 0;
 }
 
@@ -409,7 +409,7 @@ static bool step(struct weir_sqlite_store *store, enum weir_sqlite_statement whi
 
 static bool write_entry(struct weir_sqlite_store *store, const struct weir_sqlite_entry *entry)
 {
-    if (entry->permits.count == 0) {
+    if (entry->holders.count == 0) {
         sqlite3_bind_blob(store->statements[WEIR_SQLITE_DELETE], 1, entry->name, (int)entry->name_size, SQLITE_STATIC);
         return step(store, WEIR_SQLITE_DELETE);
     }
@@ -417,7 +417,7 @@ static bool write_entry(struct weir_sqlite_store *store, const struct weir_sqlit
     sqlite3_bind_blob(put, 1, entry->name, (int)entry->name_size, SQLITE_STATIC);
     sqlite3_bind_blob(put, 2, entry->owner, (int)entry->owner_size, SQLITE_STATIC);
     sqlite3_bind_int64(put, 3, (int64_t)entry->incarnation);
-    sqlite3_bind_int64(put, 4, (int64_t)entry->permit.number);
+    sqlite3_bind_int64(put, 4, (int64_t)entry->holder.number);
     sqlite3_bind_int64(put, 5, (int64_t)entry->ttl_ns);
     return step(store, WEIR_SQLITE_PUT);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "core/lease/permits.h"
+#include "core/lease/holders.h"
 #include "core/limit/limit.h"
 #include "random.h"
 
@@ -30,8 +30,8 @@ struct model {
     uint64_t words[1024], now_ns, number;
     struct naive_permit out[4096]; /* never forgotten: looked through whole */
     size_t count;
-    struct weir_permit lease_out[OUT_MAX];
-    struct weir_permits lease;
+    struct weir_lease_holder lease_out[OUT_MAX];
+    struct weir_holders lease;
     bool ones; /* every permit is of one unit, no reload: core/lease goes along */
 };
 
@@ -99,17 +99,17 @@ static bool step_charge(struct model *m, const struct weir_event *event)
     bool admitted = weir_limit_judge(&m->limit, &m->state, &charge, &verdict);
     if (!same_numbers(m, &verdict, charge.cost, false))
         return false;
-    struct weir_permit permit;
+    struct weir_lease_holder permit;
     if (m->ones && differ("core/lease", admitted,
-                          weir_permits_take(&m->lease, m->number + 1, m->number + 1, m->spec.period_ns, m->now_ns,
-                                            &permit) == WEIR_PERMITS_GRANTED))
+                          weir_holders_take(&m->lease, m->number + 1, m->number + 1, m->spec.period_ns, m->now_ns,
+                                            &permit) == WEIR_HOLDERS_GRANTED))
         return false;
     if (m->ones && !admitted && verdict.retry_after_ns != WEIR_NEVER &&
         differ("the soonest end of core/lease", permit.end_ns, m->now_ns + verdict.retry_after_ns))
         return false;
     if (!admitted || charge.cost == 0 || below(m, 8) == 0) { /* a peek; core/lease does not have it */
         if (m->ones && admitted)
-            weir_permits_release(&m->lease, m->number + 1, m->now_ns);
+            weir_holders_release(&m->lease, m->number + 1, m->now_ns);
         return true;
     }
     weir_assert(weir_limit_room(&m->limit, &m->state, &charge, charge.cost) <= m->state.log.room);
@@ -122,7 +122,7 @@ static bool step_permit(struct model *m, const struct weir_event *event, bool re
 {
     uint64_t number = below(m, 20) == 0 ? m->number + below(m, 3) + 1 : m->number - below(m, 2 * m->spec.count + 2);
     struct naive_permit *permit = naive_find(m, number);
-    struct weir_permit ours;
+    struct weir_lease_holder ours;
     uint64_t end_ns = m->now_ns + m->spec.period_ns;
     if (number == 0 || number > m->number + 100)
         return true;
@@ -133,14 +133,14 @@ static bool step_permit(struct model *m, const struct weir_event *event, bool re
         return !differ("renewal", weir_limit_renew(&m->limit, &m->state, event, number), left_ns) &&
                !differ("lease", weir_limit_lease_ns(&m->limit, &m->state, event, number), left_ns) &&
                (!m->ones ||
-                !differ("core/lease renews", weir_permits_renew(&m->lease, number, m->spec.period_ns, m->now_ns, &ours),
+                !differ("core/lease renews", weir_holders_renew(&m->lease, number, m->spec.period_ns, m->now_ns, &ours),
                         permit != NULL));
     }
     uint64_t units = permit ? permit->units : 0;
     if (permit)
         permit->end_ns = 0;
     return !differ("release", weir_limit_release(&m->limit, &m->state, event, number), units) &&
-           (!m->ones || !differ("core/lease releases", weir_permits_release(&m->lease, number, m->now_ns), units));
+           (!m->ones || !differ("core/lease releases", weir_holders_release(&m->lease, number, m->now_ns), units));
 }
 
 static struct weir_limit_spec draw(struct model *m)
@@ -169,7 +169,7 @@ static void start(struct model *m, uint64_t seed)
     weir_assert(error == 0);
     m->state = weir_state_fresh(&m->limit, m->now_ns);
     m->state.log = (struct weir_log){ .times = m->words, .room = 1024 };
-    m->lease = (struct weir_permits){ .out = m->lease_out, .max = m->spec.count };
+    m->lease = (struct weir_holders){ .out = m->lease_out, .max = m->spec.count };
 }
 
 static bool step(struct model *m)

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "core/lease/permits.h"
+#include "core/lease/holders.h"
 #include "locks/manager.h"
 #include "random.h"
 
@@ -24,8 +24,8 @@
 #define FAKE_SEEN 7 /* asks for a raise */
 
 struct fake_lock {
-    struct weir_permits permits;
-    struct weir_permit permit;
+    struct weir_holders holders;
+    struct weir_lease_holder holder;
     char owner[32];
     size_t owner_size;
 };
@@ -76,10 +76,10 @@ static void fake_decide(struct weir_lock_op *op, uint64_t now)
 {
     struct fake_lock *lock = &fake.locks[((const char *)op->name.data)[0] - 'a'];
     uint64_t holder = fake_holder(lock, op->owner);
-    struct weir_permit permit;
+    struct weir_lease_holder held_by;
     op->status = op->verb == WEIR_LOCK_SHOW ? 0 : fake.fault;
     op->said = WEIR_LOCK_FREE;
-    bool anew = op->verb == WEIR_LOCK_ACQUIRE && weir_permits_expire(&lock->permits, now) == 0;
+    bool anew = op->verb == WEIR_LOCK_ACQUIRE && weir_holders_expire(&lock->holders, now) == 0;
     bool asks = (op->verb == WEIR_LOCK_ACQUIRE || op->verb == WEIR_LOCK_RAISE) && op->seen == FAKE_SEEN;
     if (fake.due_after_ns > 0 && (asks || (fake.store_raises && anew))) {
         op->status = WEIR_EDOWN;
@@ -89,27 +89,27 @@ static void fake_decide(struct weir_lock_op *op, uint64_t now)
     if (op->status)
         return;
     if (op->verb == WEIR_LOCK_ACQUIRE) {
-        enum weir_permits_answer answer = weir_permits_take(&lock->permits, holder, fake.number + 1, op->ttl_ns, now,
-                                                            &permit);
-        op->said = answer == WEIR_PERMITS_HELD ? WEIR_LOCK_HELD : WEIR_LOCK_GRANTED;
-        if (answer == WEIR_PERMITS_GRANTED) {
+        enum weir_holders_answer answer = weir_holders_take(&lock->holders, holder, fake.number + 1, op->ttl_ns, now,
+                                                            &held_by);
+        op->said = answer == WEIR_HOLDERS_HELD ? WEIR_LOCK_HELD : WEIR_LOCK_GRANTED;
+        if (answer == WEIR_HOLDERS_GRANTED) {
             fake.number++;
-            lock->permit.holder = 1;
+            lock->holder.id = 1;
             memcpy(lock->owner, op->owner.data, op->owner.size);
             lock->owner_size = op->owner.size;
         }
     } else if (op->verb == WEIR_LOCK_RENEW) {
-        op->said = weir_permits_renew(&lock->permits, holder, op->ttl_ns, now, &permit) ? WEIR_LOCK_GRANTED
-                                                                                        : WEIR_LOCK_FREE;
+        op->said = weir_holders_renew(&lock->holders, holder, op->ttl_ns, now, &held_by) ? WEIR_LOCK_GRANTED
+                                                                                         : WEIR_LOCK_FREE;
     } else if (op->verb == WEIR_LOCK_RELEASE) {
-        op->said = weir_permits_release(&lock->permits, holder, now) ? WEIR_LOCK_GRANTED : WEIR_LOCK_FREE;
-    } else if (weir_permits_expire(&lock->permits, now) > 0) {
+        op->said = weir_holders_release(&lock->holders, holder, now) ? WEIR_LOCK_GRANTED : WEIR_LOCK_FREE;
+    } else if (weir_holders_expire(&lock->holders, now) > 0) {
         op->said = WEIR_LOCK_GRANTED;
     }
     if (op->said == WEIR_LOCK_FREE)
         return;
-    op->token = (struct weir_token){ 1, lock->permit.number };
-    op->lease_ns = lock->permit.end_ns > now ? lock->permit.end_ns - now : 0;
+    op->token = (struct weir_token){ 1, lock->holder.number };
+    op->lease_ns = lock->holder.end_ns > now ? lock->holder.end_ns - now : 0;
     op->holder_size = lock->owner_size;
     memcpy(op->holder, lock->owner, lock->owner_size);
 }
@@ -166,7 +166,7 @@ static void begin(const struct weir_lock_manager_options *options, uint64_t poll
     pthread_mutex_init(&fake.mutex, NULL);
     pthread_cond_init(&fake.changed, NULL);
     for (size_t i = 0; i < LOCKS; i++)
-        fake.locks[i].permits = (struct weir_permits){ .out = &fake.locks[i].permit, .max = 1 };
+        fake.locks[i].holders = (struct weir_holders){ .out = &fake.locks[i].holder, .max = 1 };
     assert_int_equal(weir_lock_manager_create(&fake.base, options, &manager), 0);
 }
 

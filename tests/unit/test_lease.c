@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * core/lease: permits against a slow reference that is plainly right, by random operations; the rest promise by
+ * core/lease: holders against a slow reference that is plainly right, by random operations; the rest promise by
  * promise. Its wait queue is test_waiting.c. */
 #include "core/lease/deadline.h"
+#include "core/lease/holders.h"
 #include "core/lease/incarnation.h"
-#include "core/lease/permits.h"
 #include "core/lease/quorum.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 
 static uint64_t seed;
 
-/* ---- permits: each holder has its own end, and who is out is counted ---- */
+/* ---- holders: each has its own end, and who is out is counted ---- */
 
 struct reference {
     uint64_t number[HOLDERS + 1], end_ns[HOLDERS + 1]; /* by holder; out while now < end */
@@ -36,42 +36,42 @@ static size_t reference_out(const struct reference *reference)
     return out;
 }
 
-static void take_is_right(struct weir_permits *permits, struct reference *reference, uint64_t holder, uint64_t number,
+static void take_is_right(struct weir_holders *holders, struct reference *reference, uint64_t holder, uint64_t number,
                           uint64_t ttl_ns, uint64_t now_ns)
 {
-    struct weir_permit permit;
+    struct weir_lease_holder held_by;
     bool own = reference->end_ns[holder] > reference->now_ns;
-    bool full = reference_out(reference) >= permits->max;
+    bool full = reference_out(reference) >= holders->max;
     uint64_t end_ns = reference->now_ns + ttl_ns;
-    enum weir_permits_answer said = weir_permits_take(permits, holder, number, ttl_ns, now_ns, &permit);
-    assert_int_equal(said, own ? WEIR_PERMITS_KEPT : full ? WEIR_PERMITS_HELD : WEIR_PERMITS_GRANTED);
-    if (said == WEIR_PERMITS_HELD) {
+    enum weir_holders_answer said = weir_holders_take(holders, holder, number, ttl_ns, now_ns, &held_by);
+    assert_int_equal(said, own ? WEIR_HOLDERS_KEPT : full ? WEIR_HOLDERS_HELD : WEIR_HOLDERS_GRANTED);
+    if (said == WEIR_HOLDERS_HELD) {
         for (size_t i = 1; i <= HOLDERS; i++)
-            assert_true(reference->end_ns[i] <= reference->now_ns || reference->end_ns[i] >= permit.end_ns);
+            assert_true(reference->end_ns[i] <= reference->now_ns || reference->end_ns[i] >= held_by.end_ns);
         return;
     }
     if (!own)
         reference->number[holder] = number;
     reference->end_ns[holder] = own && reference->end_ns[holder] > end_ns ? reference->end_ns[holder] : end_ns;
-    assert_int_equal(permit.number, reference->number[holder]);
-    assert_int_equal(permit.end_ns, reference->end_ns[holder]);
+    assert_int_equal(held_by.number, reference->number[holder]);
+    assert_int_equal(held_by.end_ns, reference->end_ns[holder]);
 }
 
-static void renew_is_right(struct weir_permits *permits, struct reference *reference, uint64_t holder, uint64_t ttl_ns,
+static void renew_is_right(struct weir_holders *holders, struct reference *reference, uint64_t holder, uint64_t ttl_ns,
                            uint64_t now_ns)
 {
-    struct weir_permit permit;
+    struct weir_lease_holder held_by;
     bool own = reference->end_ns[holder] > reference->now_ns;
     uint64_t end_ns = reference->now_ns + ttl_ns;
-    assert_int_equal(weir_permits_renew(permits, holder, ttl_ns, now_ns, &permit), own);
+    assert_int_equal(weir_holders_renew(holders, holder, ttl_ns, now_ns, &held_by), own);
     if (!own)
         return;
     reference->end_ns[holder] = reference->end_ns[holder] > end_ns ? reference->end_ns[holder] : end_ns;
-    assert_int_equal(permit.number, reference->number[holder]);
-    assert_int_equal(permit.end_ns, reference->end_ns[holder]);
+    assert_int_equal(held_by.number, reference->number[holder]);
+    assert_int_equal(held_by.end_ns, reference->end_ns[holder]);
 }
 
-static void permits_step(struct weir_permits *permits, struct reference *reference, struct test_random *random,
+static void holders_step(struct weir_holders *holders, struct reference *reference, struct test_random *random,
                          uint64_t number)
 {
     uint64_t holder = 1 + test_random_below(random, HOLDERS), ttl_ns = test_random_below(random, 100);
@@ -81,49 +81,49 @@ static void permits_step(struct weir_permits *permits, struct reference *referen
     bool own = reference->end_ns[holder] > reference->now_ns;
     switch (test_random_below(random, 4)) {
     case 0:
-        take_is_right(permits, reference, holder, number, ttl_ns, now_ns);
+        take_is_right(holders, reference, holder, number, ttl_ns, now_ns);
         break;
     case 1:
-        renew_is_right(permits, reference, holder, ttl_ns, now_ns);
+        renew_is_right(holders, reference, holder, ttl_ns, now_ns);
         break;
     case 2:
-        assert_int_equal(weir_permits_release(permits, holder, now_ns), own);
+        assert_int_equal(weir_holders_release(holders, holder, now_ns), own);
         reference->end_ns[holder] = 0;
         break;
     default:
-        assert_int_equal(weir_permits_expire(permits, now_ns), reference_out(reference));
-        const struct weir_permit *permit = weir_permits_of(permits, holder);
-        assert_int_equal(permit != NULL, own);
-        assert_true(!permit || permit->end_ns == reference->end_ns[holder]);
+        assert_int_equal(weir_holders_expire(holders, now_ns), reference_out(reference));
+        const struct weir_lease_holder *held_by = weir_holders_of(holders, holder);
+        assert_int_equal(held_by != NULL, own);
+        assert_true(!held_by || held_by->end_ns == reference->end_ns[holder]);
     }
-    for (size_t i = 1; i < permits->count; i++)
-        assert_true(permits->out[i - 1].end_ns <= permits->out[i].end_ns);
+    for (size_t i = 1; i < holders->count; i++)
+        assert_true(holders->out[i - 1].end_ns <= holders->out[i].end_ns);
 }
 
-static void lease__permits_agree_with_a_plain_reference(void **state)
+static void lease__holders_agree_with_a_plain_reference(void **state)
 {
     (void)state;
     struct test_random random = { seed };
     for (size_t max = 0; max <= HOLDERS; max++) {
-        struct weir_permit out[HOLDERS];
-        struct weir_permits permits = { .out = out, .max = max, .seen_ns = 1000 };
+        struct weir_lease_holder out[HOLDERS];
+        struct weir_holders holders = { .out = out, .max = max, .seen_ns = 1000 };
         struct reference reference = { .now_ns = 1000 };
         for (uint64_t number = 1; number <= 20000; number++)
-            permits_step(&permits, &reference, &random, number);
+            holders_step(&holders, &reference, &random, number);
     }
 }
 
 static void lease__a_renewal_after_the_end_is_refused_though_nobody_took_it(void **state)
 {
     (void)state;
-    struct weir_permit out[1], permit;
-    struct weir_permits permits = { .out = out, .max = 1 };
-    assert_int_equal(weir_permits_take(&permits, 7, 1, 10, 100, &permit), WEIR_PERMITS_GRANTED);
-    assert_true(weir_permits_renew(&permits, 7, 10, 109, &permit));
-    assert_int_equal(permit.number, 1);
-    assert_false(weir_permits_renew(&permits, 7, 10, 119, &permit));
-    assert_int_equal(weir_permits_take(&permits, 7, 2, 10, 119, &permit), WEIR_PERMITS_GRANTED);
-    assert_int_equal(permit.number, 2);
+    struct weir_lease_holder out[1], held_by;
+    struct weir_holders holders = { .out = out, .max = 1 };
+    assert_int_equal(weir_holders_take(&holders, 7, 1, 10, 100, &held_by), WEIR_HOLDERS_GRANTED);
+    assert_true(weir_holders_renew(&holders, 7, 10, 109, &held_by));
+    assert_int_equal(held_by.number, 1);
+    assert_false(weir_holders_renew(&holders, 7, 10, 119, &held_by));
+    assert_int_equal(weir_holders_take(&holders, 7, 2, 10, 119, &held_by), WEIR_HOLDERS_GRANTED);
+    assert_int_equal(held_by.number, 2);
 }
 
 /* ---- the holder's deadline ---- */
@@ -297,7 +297,7 @@ static void lease__versions_go_by_token_then_by_sequence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lease__permits_agree_with_a_plain_reference),
+        cmocka_unit_test(lease__holders_agree_with_a_plain_reference),
         cmocka_unit_test(lease__a_renewal_after_the_end_is_refused_though_nobody_took_it),
         cmocka_unit_test(lease__the_deadline_is_of_the_sending_less_a_margin),
         cmocka_unit_test(lease__a_lost_deadline_stays_lost),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokens as text: weir/fence.h. How a token comes to be is in permits.c (the number) and incarnation.c. */
+ * Tokens as text: weir/fence.h. The number is counted by each engine (locks/), how far the incarnation rises is in
+ * incarnation.c. */
 #include "base/assert.h"
 #include "weir/fence.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * concurrency: how many units are out now, each under a permit that ends when it is given back or when its lease does.
- * core/lease/permits.h decides the same of one holder a permit, and a test runs both side by side; here a permit may be
- * of several units, and lies in the two words a unit that the table's side storage has room for. */
+ * core/lease/holders.h decides the same of locks, with one holder each, and a test runs both side by side. Here a
+ * permit may be of several units, and lies in the two words a unit that the table's side storage has room for. */
 #include <string.h>
 
 #include "core/limit/algorithm.h"
