@@ -92,7 +92,7 @@ static void unheard(struct weir_share_host *host, uint64_t now_ns)
     host->stats.lost++;
 }
 
-/* Steps and does what the effects say, but wake the waiting. */
+/* Steps and does what the effects say, except that it wakes nobody. */
 static void step(struct weir_share_key *key, const struct weir_share_event *event, uint64_t now_ns,
                  struct weir_share_effects *ret_effects)
 {
@@ -147,7 +147,7 @@ static void leave(struct weir_share_key *key, uint64_t now_ns)
 
 static void leave_if_unwanted(struct weir_share_key *key, uint64_t now_ns)
 {
-    if (key->unwanted && !key->gone && key->reserved == 0 && !key->waiting_first &&
+    if (key->unwanted && !key->gone && key->users == 0 && !key->waiting_first &&
         key->host->keys.gone_count < GONE_MAX) /* else it stays and goes idle by itself */
         leave(key, now_ns);
 }
@@ -193,14 +193,14 @@ static void waiting_remove(struct weir_share_key *key, struct weir_share_waiter 
 static void wake_waiting(struct weir_share_key *key, int status)
 {
     struct weir_share_waiter *last = key->waiting_last;
-    key->reserved++; /* it stays while its waiters are called */
+    key->users++; /* it stays while its waiters are called */
     for (bool more = last != NULL; more && key->waiting_first;) {
         struct weir_share_waiter *waiter = key->waiting_first;
         more = waiter != last;
         waiting_remove(key, waiter);
         waiter->ready(waiter, status);
     }
-    key->reserved--;
+    key->users--;
 }
 
 static void on_done(struct weir_remote_request *request)
@@ -289,7 +289,7 @@ static int insert(struct weir_share_host *host, const struct weir_share_terms *t
         host->stats.evicted++;
         leave(victim, now_ns);
     }
-    *ret_key = weir_share_keys_left(keys, key, terms->leased);
+    *ret_key = weir_share_keys_find_gone(keys, key, terms->leased);
     if (*ret_key) {
         weir_share_keys_return(keys, *ret_key);
         return 0;
@@ -312,7 +312,7 @@ int weir_share_host_reserve(struct weir_share_host *host, const struct weir_shar
     if (found && found->leased != terms->leased) {
         /* Another way of sharing since the reload: the old one settles, as soon as nobody is in the middle of it. */
         found->unwanted = true;
-        if (found->reserved > 0 || found->waiting_first || host->keys.gone_count == GONE_MAX)
+        if (found->users > 0 || found->waiting_first || host->keys.gone_count == GONE_MAX)
             return WEIR_ELIMIT;
         leave(found, now_ns);
         found = NULL;
@@ -334,7 +334,7 @@ int weir_share_host_reserve(struct weir_share_host *host, const struct weir_shar
         found->unwanted = false;
         weir_share_keys_touch(&host->keys, found);
         step(found, &(struct weir_share_event){ .kind = WEIR_SHARE_RESERVE, .units = units }, now_ns, &effects);
-        found->reserved += effects.say == WEIR_SHARE_YES;
+        found->users += effects.say == WEIR_SHARE_YES;
         rearm(host);
     }
     if (effects.say == WEIR_SHARE_WAIT && !peek && !found->asking)
@@ -372,9 +372,9 @@ static enum weir_share_say end_reservation(struct weir_share_host *host, const s
 {
     struct weir_share_effects effects;
     struct weir_share_key *found = weir_share_keys_find(&host->keys, key);
-    weir_assert(found && found->reserved > 0); /* who has reserved keeps the key */
+    weir_assert(found && found->users > 0); /* who has reserved keeps the key */
     step(found, &(struct weir_share_event){ .kind = kind, .units = units }, now_ns, &effects);
-    found->reserved--;
+    found->users--;
     leave_if_unwanted(found, now_ns);
     rearm(host);
     return effects.say;

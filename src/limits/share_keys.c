@@ -91,8 +91,8 @@ struct weir_share_key *weir_share_keys_find(struct weir_share_keys *keys, const 
     return found;
 }
 
-struct weir_share_key *weir_share_keys_left(struct weir_share_keys *keys, const struct weir_remote_key *key,
-                                            bool leased)
+struct weir_share_key *weir_share_keys_find_gone(struct weir_share_keys *keys, const struct weir_remote_key *key,
+                                                 bool leased)
 {
     struct weir_share_key *found = *bucket_of(keys, key);
     while (found && !(found->gone && found->leased == leased && same(found, key)))
@@ -158,7 +158,7 @@ struct weir_share_key *weir_share_keys_victim(const struct weir_share_keys *keys
 {
     struct weir_share_key *key = keys->idle.first ? keys->idle.first : keys->active.first;
     for (int tries = 0; key && tries < VICTIM_TRIES; tries++) {
-        if (key->reserved == 0 && !key->waiting_first)
+        if (key->users == 0 && !key->waiting_first)
             return key;
         key = !key->next && key->idle ? keys->active.first : key->next;
     }
@@ -197,7 +197,7 @@ uint64_t weir_share_keys_next_ns(const struct weir_share_keys *keys)
 
 void weir_share_keys_remove(struct weir_share_keys *keys, struct weir_share_key *key)
 {
-    weir_assert(key->gone && key->reserved == 0 && !key->waiting_first && !key->asking);
+    weir_assert(key->gone && key->users == 0 && !key->waiting_first && !key->asking);
     struct weir_share_key **at = bucket_of(keys, &key->key);
     while (*at != key)
         at = &(*at)->chain;

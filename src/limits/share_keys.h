@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The keys of a share host: a bounded table of them, who goes first when it is full, and who wants to be woken when.
- * Only share_host.c looks at it. One thread. */
+ * Only share_host.c and share_step.c look at it. One thread. */
 #pragma once
 
 #include "base/due.h"
@@ -18,7 +18,7 @@ struct weir_share_key {
     bool gone;            /* no longer in the table: settles, then ends */
     bool unwanted;        /* goes as soon as nobody is in the middle of a request */
     bool asking;          /* `request` is under way */
-    uint32_t reserved;    /* requests that have reserved and neither committed nor cancelled */
+    uint32_t users;       /* requests that have reserved and neither committed nor cancelled: it stays for them */
     uint64_t gone_ns;     /* ends at the latest then */
     uint64_t deadline_ns; /* of an ask: how long */
     union {
@@ -74,10 +74,10 @@ void weir_share_key_follow(struct weir_share_key *key, const struct weir_share_t
 int weir_share_keys_init(struct weir_share_keys *keys, size_t count_max, size_t gone_max);
 void weir_share_keys_deinit(struct weir_share_keys *keys); /* all keys have gone */
 
-/* In the table; NULL. And one of the same kind that has left it and settles still; NULL. */
+/* The one in the table; NULL. And one of the same kind that has left the table and still settles; NULL. */
 struct weir_share_key *weir_share_keys_find(struct weir_share_keys *keys, const struct weir_remote_key *key);
-struct weir_share_key *weir_share_keys_left(struct weir_share_keys *keys, const struct weir_remote_key *key,
-                                            bool leased);
+struct weir_share_key *weir_share_keys_find_gone(struct weir_share_keys *keys, const struct weir_remote_key *key,
+                                                 bool leased);
 void weir_share_keys_insert(struct weir_share_keys *keys, struct weir_share_key *key); /* there is room */
 
 /* It was used now. */
@@ -89,7 +89,8 @@ void weir_share_keys_leave(struct weir_share_keys *keys, struct weir_share_key *
 void weir_share_keys_return(struct weir_share_keys *keys, struct weir_share_key *key);
 void weir_share_keys_remove(struct weir_share_keys *keys, struct weir_share_key *key);
 
-/* The one to go when the table is full: idle, or longest unused, nobody in the middle of a request; NULL: none. */
+/* The one to go when the table is full: an idle one, else the one longest unused; nobody is in the middle of a request
+ * with it. NULL: none. */
 struct weir_share_key *weir_share_keys_victim(const struct weir_share_keys *keys);
 
 /* key->wake_ns has changed. */

@@ -353,7 +353,7 @@ struct weir_transaction *weir_transaction_begin(struct weir_transactions *transa
 static enum weir_part_kind kind_of(const struct weir_shared_limit *limit)
 {
     if (!limit->remote)
-        return WEIR_PART_HERE;
+        return WEIR_PART_MEMORY;
     switch (limit->sharing) {
     case WEIR_SHARING_LEASED:
     case WEIR_SHARING_BATCHED:
@@ -380,7 +380,7 @@ void weir_transaction_add(struct weir_transaction *transaction, const struct wei
     part->charged = WEIR_PART_NOTHING;
     part->fell_back = part->answered = part->looks = false;
     part->refunded = 0;
-    if (part->kind == WEIR_PART_HERE)
+    if (part->kind == WEIR_PART_MEMORY)
         return;
     part->key = *key;
     if (part->kind != WEIR_PART_GOSSIP)
@@ -394,10 +394,10 @@ static void give_back_here(struct weir_transaction *transaction, const struct we
     for (size_t i = 0; i < transaction->count; i++) {
         struct weir_part *part = &transaction->parts[i];
         part->verdict = (struct weir_verdict){ 0 };
-        if (part->kind == WEIR_PART_HERE)
+        if (part->kind == WEIR_PART_MEMORY)
             (void)weir_limiter_refund(transaction->of->limiter, &part->charge, part->charge.cost, time,
                                       &part->refunded);
-        part->answered = part->kind == WEIR_PART_HERE || part->kind == WEIR_PART_GOSSIP || part->limit->undecidable;
+        part->answered = part->kind == WEIR_PART_MEMORY || part->kind == WEIR_PART_GOSSIP || part->limit->undecidable;
     }
 }
 

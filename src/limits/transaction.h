@@ -60,7 +60,7 @@ void weir_transactions_deinit(struct weir_transactions *transactions); /* none i
 /* ---- one of them ---- */
 
 enum weir_part_kind {
-    WEIR_PART_HERE,   /* this process's limiter */
+    WEIR_PART_MEMORY, /* this process's limiter */
     WEIR_PART_HOSTED, /* leased, batched */
     WEIR_PART_GOSSIP,
     WEIR_PART_ENGINE, /* exact: each decision is the engine's */

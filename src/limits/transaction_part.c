@@ -125,7 +125,7 @@ static void show_again(struct weir_transaction *transaction, struct weir_part *p
     struct weir_decision decision;
     enum weir_share_say say = WEIR_SHARE_WAIT;
     bool known = false;
-    if (part->kind == WEIR_PART_HERE)
+    if (part->kind == WEIR_PART_MEMORY)
         known = weir_limiter_decide(transaction->of->limiter, &part->charge, 1, time, WEIR_PEEK, &decision, &verdict) ==
                 0;
     else if (!part->fell_back && part->kind != WEIR_PART_ENGINE)
@@ -167,8 +167,8 @@ void weir_part_undo(struct weir_transaction *transaction, struct weir_part *part
         weir_fallback_refund(transaction->of->fallback, &part->limit->share, transaction->reloads, &part->key,
                              part->charge.cost, time->now_ns);
         break;
-    case WEIR_PART_CHARGED: /* elsewhere: only a commit that came too late undoes it, and the units are lost */
-        if (part->kind != WEIR_PART_HERE)
+    case WEIR_PART_CHARGED: /* of a host: a commit came too late, its own or another part's; its units are gone */
+        if (part->kind != WEIR_PART_MEMORY)
             return;
         weir_charge_undo(transaction->of->limiter, part->limit->spec.algorithm, &part->charge, part->verdict.ticket,
                          time);
@@ -249,7 +249,7 @@ static void decide_group(struct weir_transaction *transaction, bool charges, con
     struct weir_decision decision;
     size_t places[WEIR_CHARGES_MAX], count = 0;
     for (size_t i = 0; i < transaction->count; i++) {
-        if (transaction->parts[i].kind != WEIR_PART_HERE || transaction->parts[i].answered ||
+        if (transaction->parts[i].kind != WEIR_PART_MEMORY || transaction->parts[i].answered ||
             weir_part_charges(transaction, &transaction->parts[i]) != charges)
             continue;
         list[count] = transaction->parts[i].charge;

@@ -118,7 +118,7 @@ static void count_guess(struct weir_conn *conn, const struct weir_key *address, 
     if (!has_one(conn, &guesses->of_address, address, time, 0, ret_wait_ns))
         return;
     (void)has_one(conn, &guesses->of_token, token, time, 0, &none_ns);
-    atomic_store(&guesses->worst_until, weir_add_sat(time->now_ns, MINUTE_NS));
+    atomic_store(&guesses->calm_from, weir_add_sat(time->now_ns, MINUTE_NS));
 }
 
 unsigned weir_guess(struct weir_conn *conn, struct weir_slice token, const struct weir_time *time,
@@ -139,7 +139,7 @@ unsigned weir_guess(struct weir_conn *conn, struct weir_slice token, const struc
         return rights;
     make_keys(conn, ret_digest, &of_address, &of_token);
     bool is_new = has_one(conn, &guesses->of_token, &of_token, time, WEIR_PEEK, &none_ns);
-    bool calm = atomic_load(&guesses->worst_until) < time->now_ns;
+    bool calm = atomic_load(&guesses->calm_from) < time->now_ns;
     if (is_new && !calm && !has_one(conn, &guesses->of_address, &of_address, time, WEIR_PEEK, ret_wait_ns)) {
         count_from(conn, &guesses->unseen_from, &loop->counters.tokens_unseen);
         return 0;

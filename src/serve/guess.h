@@ -15,8 +15,8 @@
 
 struct weir_guesses {
     struct weir_bucket of_address, of_token;
-    uint8_t secret[16];           /* begins its keys, which no caller can name */
-    _Atomic uint64_t worst_until; /* no address is short of guesses after this; ns */
+    uint8_t secret[16];         /* begins its keys, which no caller can name */
+    _Atomic uint64_t calm_from; /* ns; after it no address lacks a guess, and no bucket need be looked at */
     /* Where the last wrong and the last unseen one came from: the /64 of an IPv6 address; of IPv4 2^32 + the address,
      * which is in 0000::/8 and so nobody's; UINT64_MAX over a Unix socket. Set before the token is counted. */
     _Atomic uint64_t wrong_from, unseen_from;

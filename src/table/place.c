@@ -11,7 +11,8 @@
 
 #define COST_EMPTY INT64_MIN
 #define COST_HELD INT64_MAX
-/* Of an entry that must not be evicted: this and its time until fresh, which is at most 366 days. Above all others. */
+/* Added to the cost of an entry that must not be evicted, so that it is above every other. The rest of that cost is its
+ * time until fresh, which is at most 366 days. */
 #define COST_KEPT (INT64_MAX / 2 + 1)
 #define KEPT_UNTIL_MAX (INT64_MAX / 4)
 

@@ -150,7 +150,7 @@ static void check_model(struct weir_share_keys *keys, struct model *all)
         gone += all[i].where == GONE;
         assert_ptr_equal(weir_share_keys_find(keys, &key->key), all[i].where == IN ? key : NULL);
         for (int leased = 0; leased < 2; leased++)
-            assert_ptr_equal(weir_share_keys_left(keys, &key->key, leased),
+            assert_ptr_equal(weir_share_keys_find_gone(keys, &key->key, leased),
                              all[i].where == GONE && key->leased == leased ? key : NULL);
     }
     assert_int_equal(keys->count, in);
@@ -183,12 +183,12 @@ static void keys__that_come_leave_and_return_are_found_as_a_list_finds_them(void
             one->used = step;
         } else if (one->where == IN && what == 2) {
             one->busy = !one->busy;
-            key->reserved = one->busy;
+            key->users = one->busy;
         } else if (one->where == IN && what == 3 && keys.gone_count < MODEL_GONE) {
             weir_share_keys_leave(&keys, key);
             one->where = GONE;
         } else if (one->where == GONE && what == 4) {
-            key->reserved = one->busy = false;
+            key->users = one->busy = false;
             weir_share_keys_remove(&keys, key);
             key->gone = key->idle = false;
             one->where = OUT;
@@ -203,7 +203,7 @@ static void keys__that_come_leave_and_return_are_found_as_a_list_finds_them(void
         check_model(&keys, all);
     }
     for (size_t i = 0; i < MODEL_KEYS; i++) {
-        all[i].key.reserved = 0;
+        all[i].key.users = 0;
         if (all[i].where == IN)
             weir_share_keys_leave(&keys, &all[i].key);
         if (all[i].where != OUT)

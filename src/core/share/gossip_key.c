@@ -211,8 +211,9 @@ static uint64_t behind_ns(const struct weir_gossip *node, const struct weir_goss
 }
 
 /* G as it would be if the key had been empty when this node started: what holds while it does not know what went on
- * before. Once it does, G holds, as if nobody had asked in between. A bucket that was short of `span` then, and has
- * been charged and refilled since, is short of span + charged - time now, or of more only where G is, too. */
+ * before. Once it does, G holds, as if nobody had asked in between. A bucket that was empty then is short, in ticks, of
+ *     span + charged * emission - the ticks since the start
+ * now, and never of less than G is. */
 static struct weir_state since_empty(const struct weir_gossip *node, const struct weir_gossip_key *key,
                                      const struct weir_event *event)
 {
@@ -240,7 +241,7 @@ static struct weir_state known(const struct weir_gossip *node, const struct weir
     return node->synced ? key->state : since_empty(node, key, event);
 }
 
-/* The same with V added. */
+/* known() with V added. */
 static struct weir_state feared(const struct weir_gossip *node, struct weir_gossip_key *key,
                                 const struct weir_event *event)
 {
