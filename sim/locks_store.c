@@ -115,7 +115,7 @@ static void acquire(struct locks *locks, struct locks_weir *weir, struct locks_a
     struct locks_store *store = &locks->store;
     struct weir_lock_op *op = &asked->op;
     struct weir_lease_holder held_by;
-    if (!weir_incarnation_believed(store->memory.incarnation, op->seen)) {
+    if (!weir_incarnation_leaves_room(store->memory.incarnation, op->seen)) {
         op->status = WEIR_ERANGE;
         return;
     }

@@ -286,7 +286,7 @@ static void ask_store(struct locks *locks, struct locks_weir *weir)
 static void stopped(struct locks *locks, struct locks_weir *weir)
 {
     locks_waits_stopped(locks, weir);
-    weir_lock_manager_destroy_still(weir->manager);
+    weir_lock_manager_destroy_threadless(weir->manager);
     weir->manager = NULL;
     forget_past(weir);
     weir->life++;
@@ -392,7 +392,7 @@ void locks_weir_start(struct locks *locks, uint32_t at)
     locks_store_started(locks, at);
     weir->busy = weir->doomed = false;
     weir->told = (struct weir_lock_manager_state){ 0 };
-    if (weir_lock_manager_create_still(&weir->engine.base, &weir->options, &weir->manager) != 0)
+    if (weir_lock_manager_create_threadless(&weir->engine.base, &weir->options, &weir->manager) != 0)
         abort(); /* a simulation cannot go on without */
     weir->manager->key = weir_sip_key_load(secret);
 }
@@ -417,7 +417,7 @@ void locks_weir_kill(struct locks *locks, uint32_t at)
         locks_waits_forget(locks, request);
         free(request);
     }
-    weir_lock_manager_destroy_still(weir->manager);
+    weir_lock_manager_destroy_threadless(weir->manager);
     weir->manager = NULL;
     forget_past(weir);
     weir->busy = false;

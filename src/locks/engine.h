@@ -22,7 +22,8 @@
 #define WEIR_LOCK_BATCH_MAX 1024
 
 enum weir_lock_verb {
-    WEIR_LOCK_ACQUIRE, /* never waits; the same owner again keeps its token, and its lease never becomes shorter */
+    WEIR_LOCK_ACQUIRE, /* never waits here: waiting is the manager's. The same owner again keeps its token, and its
+                          lease never becomes shorter */
     WEIR_LOCK_RENEW,
     WEIR_LOCK_RELEASE, /* need not be durable */
     WEIR_LOCK_SHOW,
@@ -30,8 +31,8 @@ enum weir_lock_verb {
 };
 
 enum weir_lock_said {
-    WEIR_LOCK_GRANTED, /* ACQUIRE, RENEW: held by the owner, see token and lease_ns. RELEASE: it was held, now free.
-                          SHOW: held by `holder`. RAISE: done, see token.incarnation */
+    WEIR_LOCK_GRANTED, /* yes. ACQUIRE, RENEW: held by the owner, see token and lease_ns. RELEASE: it was held, and is
+                          free now. SHOW: held by `holder`. RAISE: done, see token.incarnation */
     WEIR_LOCK_HELD,    /* ACQUIRE: by another, for lease_ns more if it does not renew; token and holder are its */
     WEIR_LOCK_FREE,    /* RENEW, RELEASE: not held by this owner (any more): lost. SHOW: by nobody */
 };

@@ -249,7 +249,7 @@ static void raise_for(struct weir_etcd *etcd, size_t count)
         if (etcd->ops[i].step == WEIR_ETCD_DONE)
             continue;
         if ((op->verb == WEIR_LOCK_ACQUIRE || op->verb == WEIR_LOCK_RAISE) &&
-            !weir_incarnation_believed(etcd->witness.incarnation, op->seen)) {
+            !weir_incarnation_leaves_room(etcd->witness.incarnation, op->seen)) {
             op->status = WEIR_ERANGE;
             etcd->ops[i].step = WEIR_ETCD_DONE;
         } else if (asks_raise(etcd, op)) {

@@ -88,7 +88,7 @@ static int init(struct weir_lock_manager *manager, const struct weir_lock_manage
     pthread_condattr_destroy(&attributes);
     manager->engine->ops->state(manager->engine, &manager->counts.engine);
     manager->state = manager->counts;
-    manager->still = true;
+    manager->made = true;
     return 0;
 }
 
@@ -102,9 +102,9 @@ static void free_queues(struct weir_lock_manager *manager)
         }
 }
 
-void weir_lock_manager_destroy_still(struct weir_lock_manager *manager)
+void weir_lock_manager_destroy_threadless(struct weir_lock_manager *manager)
 {
-    if (manager->still) {
+    if (manager->made) {
         pthread_cond_destroy(&manager->wake);
         pthread_mutex_destroy(&manager->mutex);
     }
@@ -118,8 +118,9 @@ void weir_lock_manager_destroy_still(struct weir_lock_manager *manager)
     free(manager);
 }
 
-int weir_lock_manager_create_still(struct weir_lock_engine *engine, const struct weir_lock_manager_options *options,
-                                   struct weir_lock_manager **ret_manager)
+int weir_lock_manager_create_threadless(struct weir_lock_engine *engine,
+                                        const struct weir_lock_manager_options *options,
+                                        struct weir_lock_manager **ret_manager)
 {
     struct weir_lock_manager *manager = calloc(1, sizeof *manager);
     if (!manager) {
@@ -129,7 +130,7 @@ int weir_lock_manager_create_still(struct weir_lock_engine *engine, const struct
     manager->engine = engine;
     int error = init(manager, options);
     if (error) {
-        weir_lock_manager_destroy_still(manager);
+        weir_lock_manager_destroy_threadless(manager);
         return error;
     }
     *ret_manager = manager;
@@ -140,11 +141,11 @@ int weir_lock_manager_create(struct weir_lock_engine *engine, const struct weir_
                              struct weir_lock_manager **ret_manager)
 {
     struct weir_lock_manager *manager;
-    int error = weir_lock_manager_create_still(engine, options, &manager);
+    int error = weir_lock_manager_create_threadless(engine, options, &manager);
     if (error)
         return error;
     if (pthread_create(&manager->thread, NULL, run, manager) != 0) {
-        weir_lock_manager_destroy_still(manager);
+        weir_lock_manager_destroy_threadless(manager);
         return WEIR_EIO;
     }
     *ret_manager = manager;
@@ -160,7 +161,7 @@ void weir_lock_manager_destroy(struct weir_lock_manager *manager)
     pthread_cond_signal(&manager->wake);
     pthread_mutex_unlock(&manager->mutex);
     pthread_join(manager->thread, NULL);
-    weir_lock_manager_destroy_still(manager);
+    weir_lock_manager_destroy_threadless(manager);
 }
 
 /* ---- from any thread ---- */
@@ -189,8 +190,8 @@ bool weir_lock_manager_quick(struct weir_lock_manager *manager, struct weir_lock
         return false;
     prepare(manager, request);
     pthread_mutex_lock(&manager->mutex);
-    bool free = manager->under_way[request->own.bucket] == 0 && !manager->resting && !manager->stopping;
-    bool done = free && ops->quick(manager->engine, &request->op);
+    bool idle = manager->under_way[request->own.bucket] == 0 && !manager->resting && !manager->stopping;
+    bool done = idle && ops->quick(manager->engine, &request->op);
     if (done) {
         weir_lock_manager_count(&manager->counts, &request->op);
         weir_lock_manager_count(&manager->state, &request->op);

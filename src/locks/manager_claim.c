@@ -19,7 +19,8 @@ static bool is_same(const struct weir_lock_manager_request *a, const struct weir
            weir_owner_equal(a->own.waiter.owner, b->own.waiter.owner);
 }
 
-/* Its owner counts on what those before it are granted; or does so no longer, once and for all. */
+/* Its owner counts on what those before it are granted. `relies` false takes that back; a second time nothing
+ * happens. */
 static void rely(struct weir_lock_manager *manager, struct weir_lock_manager_request *request, bool relies)
 {
     struct weir_hash_node *node = weir_hash_first(&manager->claims, request->own.claim.hash);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside the manager. It works in turns: take what was submitted, put a batch together, let the engine decide it,
- * answer. All of this is the manager's thread's alone, but for what the mutex guards.
+ * Inside the manager. It works in turns: take what was submitted, put a batch together (what the engine decides at
+ * once), let the engine decide it, answer. All of this is the manager's thread's alone, but for what the mutex guards.
  *
- * Every ACQUIRE joins the queue of its name, where core/lease/waiting.h decides who is asked and who waits. */
+ * An ACQUIRE joins the queue of its name, where core/lease/waiting.h decides who is asked for and who waits. Beside a
+ * queue go only two: one whose owner may hold the lock already, which is asked as a renewal; and one that does not
+ * wait, where it is known who holds the lock. */
 #pragma once
 
 #include <pthread.h>
@@ -38,7 +40,7 @@ struct weir_lock_manager {
     size_t waiters_max, pending_max;
     uint64_t timeout_ns;
     pthread_t thread;
-    bool still; /* all but the thread was made */
+    bool made; /* all but the thread was made */
 
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -49,7 +51,7 @@ struct weir_lock_manager {
     bool stopping;                           /* mutex */
     bool resting;                            /* mutex: the engine's idle is not about to be called */
     bool stirred;                            /* mutex: a quick answer may have left it something to do */
-    struct weir_lock_manager_state state;    /* mutex: as of the last round, and quick answers since */
+    struct weir_lock_manager_state state;    /* mutex: as of the last turn, and quick answers since */
     struct weir_hash claims; /* mutex: ACQUIREs until they are answered, and grants after a wait until they are told */
     uint64_t orders;         /* mutex: of requests for a lease since the start */
     uint32_t under_way[WEIR_LOCK_MANAGER_BUCKETS]; /* mutex: submitted and not finished, by name */
@@ -57,7 +59,7 @@ struct weir_lock_manager {
     struct weir_lock_manager_list gathered; /* ACQUIREs held back for company; then backlog */
     size_t gathered_count;
     uint64_t gather_until_ns;
-    size_t companions;  /* ACQUIREs of the last round that had any, and those that came meanwhile */
+    size_t companions;  /* ACQUIREs of the last turn that had any, and those that came meanwhile */
     uint64_t commit_ns; /* how long the engine took for it */
 
     struct weir_lock_manager_list backlog; /* taken, not looked at yet */
@@ -65,14 +67,14 @@ struct weir_lock_manager {
     struct weir_lock_manager_list put_off; /* until put_off_ns: the raise that they need waits for the clock */
     size_t put_off_asks;                   /* of them: those who ask for it */
     uint64_t put_off_ns;
-    struct weir_lock_manager_list finished; /* to be answered at the end of the round */
+    struct weir_lock_manager_list finished; /* to be answered at the end of the turn */
     struct weir_hash queues, owners;        /* by name; waiting requests by name and owner */
     struct weir_sip_key key;
     struct weir_due_heap queues_due, waits_due;
     struct weir_lock_manager_state counts; /* the thread's own, but for the answers (mutex); copied to `state` */
-    size_t decided;                        /* in this round: no longer pending */
+    size_t decided;                        /* in this turn: no longer pending */
     bool stop;                             /* stopping, as the thread knows it */
-    uint64_t now_ns;                       /* CLOCK_MONOTONIC, of this round */
+    uint64_t now_ns;                       /* CLOCK_MONOTONIC, of this turn */
     uint64_t idle_ns;                      /* when to call the engine's idle; UINT64_MAX: not */
 
     struct weir_lock_op ops[WEIR_LOCK_BATCH_MAX];
@@ -84,11 +86,12 @@ struct weir_lock_manager {
 void weir_lock_manager_push(struct weir_lock_manager_list *list, struct weir_lock_manager_request *request);
 struct weir_lock_manager_request *weir_lock_manager_pop(struct weir_lock_manager_list *list);
 
-/* ---- manager.c: all but the thread; whoever has it takes the turns himself ---- */
+/* ---- manager.c: a manager without its thread; whoever has it takes the turns himself ---- */
 
-int weir_lock_manager_create_still(struct weir_lock_engine *engine, const struct weir_lock_manager_options *options,
-                                   struct weir_lock_manager **ret_manager); /* as weir_lock_manager_create */
-void weir_lock_manager_destroy_still(struct weir_lock_manager *manager);    /* nothing is answered */
+int weir_lock_manager_create_threadless(struct weir_lock_engine *engine,
+                                        const struct weir_lock_manager_options *options,
+                                        struct weir_lock_manager **ret_manager); /* as weir_lock_manager_create */
+void weir_lock_manager_destroy_threadless(struct weir_lock_manager *manager);    /* nothing is answered */
 
 /* ---- manager_turn.c: one turn; no clock, no engine's apply ---- */
 
@@ -129,7 +132,7 @@ struct weir_lock_manager_request *weir_lock_manager_queue_owner(const struct wei
 void weir_lock_manager_queue_say(const struct weir_lock_manager *manager, const struct weir_lock_manager_queue *queue,
                                  struct weir_lock_op *op);
 
-/* ---- manager_round.c ---- */
+/* ---- manager_batch.c ---- */
 
 void weir_lock_manager_gather(struct weir_lock_manager *manager); /* puts the batch together */
 void weir_lock_manager_hear(struct weir_lock_manager *manager);   /* takes the engine's answers */

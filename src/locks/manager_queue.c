@@ -3,7 +3,7 @@
  * The queues, one for each name that an ACQUIRE is under way for: the first to come makes it, the last to leave frees
  * it. One hash table finds a queue by its name, another one a request by name and owner; a heap orders the queues by
  * when they are asked for next. Who is next within a queue is decided in core/lease/waiting.c. Called by
- * manager_round.c, on the manager's thread. */
+ * manager_batch.c, on the manager's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,10 +75,11 @@ enum weir_waiting_fate weir_lock_manager_queue_join(struct weir_lock_manager *ma
                                                     struct weir_lock_manager_request *request)
 {
     struct weir_slice owner = request->op.owner;
-    struct weir_lock_manager_request *twin = weir_lock_manager_queue_owner(manager, queue, owner);
+    struct weir_lock_manager_request *same_owner = weir_lock_manager_queue_owner(manager, queue, owner);
     request->own.queue = queue;
     weir_hash_add(&manager->owners, &request->own.by_owner, request->own.claim.hash);
-    return weir_waiting_join(&queue->waiting, &request->own.waiter, twin ? &twin->own.waiter : NULL, manager->now_ns);
+    return weir_waiting_join(&queue->waiting, &request->own.waiter, same_owner ? &same_owner->own.waiter : NULL,
+                             manager->now_ns);
 }
 
 void weir_lock_manager_queue_sync(struct weir_lock_manager *manager, struct weir_lock_manager_queue *queue)

@@ -185,7 +185,7 @@ void weir_lock_manager_count(struct weir_lock_manager_state *counts, const struc
 }
 
 /* With the mutex held: from here on `leave` comes too late for what is finished. */
-static struct weir_lock_manager_list close_round(struct weir_lock_manager *manager)
+static struct weir_lock_manager_list close_turn(struct weir_lock_manager *manager)
 {
     struct weir_lock_manager_list answers = { 0 };
     for (struct weir_lock_manager_request *request = manager->finished.first; request; request = request->own.next)
@@ -225,7 +225,7 @@ void weir_lock_manager_end(struct weir_lock_manager *manager, uint64_t now_ns)
 {
     take_in(manager, now_ns);
     pthread_mutex_lock(&manager->mutex);
-    struct weir_lock_manager_list answers = close_round(manager);
+    struct weir_lock_manager_list answers = close_turn(manager);
     pthread_mutex_unlock(&manager->mutex);
     for (struct weir_lock_manager_request *request; (request = weir_lock_manager_pop(&answers));)
         request->done(request);

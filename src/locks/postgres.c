@@ -207,7 +207,7 @@ static void begin(const struct weir_postgres *postgres, struct weir_lock_op *ops
     for (size_t i = 0; i < count; i++) {
         bool sees = ops[i].verb == WEIR_LOCK_ACQUIRE || ops[i].verb == WEIR_LOCK_RAISE;
         ops[i].due_ns = 0;
-        ops[i].status = sees && !weir_incarnation_believed(known, ops[i].seen) ? WEIR_ERANGE : WEIR_EDOWN;
+        ops[i].status = sees && !weir_incarnation_leaves_room(known, ops[i].seen) ? WEIR_ERANGE : WEIR_EDOWN;
     }
 }
 

@@ -63,8 +63,8 @@ static bool take_last(void *context, size_t index, const PGresult *result)
     return true;
 }
 
-static enum weir_pg_outcome run(struct weir_postgres *postgres, const char *template, struct last *ret_last,
-                                uint64_t deadline_ns)
+static enum weir_pg_outcome query(struct weir_postgres *postgres, const char *template, struct last *ret_last,
+                                  uint64_t deadline_ns)
 {
     weir_pg_text_clear(&postgres->text);
     weir_pg_text_add(&postgres->text, template, postgres->named);
@@ -80,14 +80,14 @@ bool weir_pg_identify_now(struct weir_postgres *postgres, struct weir_pg_identit
 {
     for (int i = 0; i < 2; i++) {
         struct last last = { 0 };
-        enum weir_pg_outcome outcome = run(postgres, weir_pg_identify, &last, deadline_ns);
+        enum weir_pg_outcome outcome = query(postgres, weir_pg_identify, &last, deadline_ns);
         if (outcome == WEIR_PG_DONE && last.identified) {
             *ret_identity = last.identity;
             return true;
         }
         bool missing = outcome == WEIR_PG_DONE ||
                        (outcome == WEIR_PG_REFUSED && strcmp(postgres->link.state, "42P01") == 0);
-        if (!missing || i > 0 || run(postgres, weir_pg_create, &last, deadline_ns) != WEIR_PG_DONE ||
+        if (!missing || i > 0 || query(postgres, weir_pg_create, &last, deadline_ns) != WEIR_PG_DONE ||
             !weir_pg_table_judge(&postgres->link, &postgres->text, postgres->named, deadline_ns))
             break;
     }
@@ -247,10 +247,10 @@ bool weir_pg_settle(struct weir_postgres *postgres, uint64_t deadline_ns)
         return false;
     }
     if (!weir_pg_table_find(&postgres->link, &postgres->text, postgres->table, postgres->named, deadline_ns) ||
-        run(postgres, weir_pg_settings, &last, deadline_ns) != WEIR_PG_DONE ||
+        query(postgres, weir_pg_settings, &last, deadline_ns) != WEIR_PG_DONE ||
         !weir_pg_table_judge(&postgres->link, &postgres->text, postgres->named, deadline_ns) ||
         !weir_pg_identify_now(postgres, &identity, deadline_ns) || !fit(postgres, &identity) ||
-        run(postgres, weir_pg_prepare, &last, deadline_ns) != WEIR_PG_DONE)
+        query(postgres, weir_pg_prepare, &last, deadline_ns) != WEIR_PG_DONE)
         return false;
     if (!same_run(postgres, &identity, deadline_ns) || !weir_pg_take_over(postgres, &identity))
         weir_pg_need_raise(postgres, &identity);

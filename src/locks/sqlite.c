@@ -173,7 +173,7 @@ static void lengthen(struct weir_sqlite *engine, const struct weir_lock_op *op, 
  * will be: that is said at once. */
 static bool unraised(struct weir_sqlite *engine, struct weir_lock_op *op)
 {
-    bool believed = weir_incarnation_believed(engine->incarnation, op->seen);
+    bool believed = weir_incarnation_leaves_room(engine->incarnation, op->seen);
     op->status = believed ? WEIR_EDOWN : WEIR_ERANGE;
     op->due_ns = believed && engine->up ? engine->pace.due_ns : 0;
     engine->refused |= op->status == WEIR_EDOWN && op->due_ns == 0;

@@ -59,7 +59,7 @@ int weir_sqlite_raise_for(struct weir_sqlite *engine, const struct weir_lock_op 
     for (size_t i = 0; i < count; i++) {
         bool raises = ops[i].verb == WEIR_LOCK_RAISE ||
                       (ops[i].verb == WEIR_LOCK_ACQUIRE && ops[i].seen > engine->incarnation);
-        if (!raises || !weir_incarnation_believed(engine->incarnation, ops[i].seen))
+        if (!raises || !weir_incarnation_leaves_room(engine->incarnation, ops[i].seen))
             continue;
         wanted = true;
         seen = weir_max_u64(seen, ops[i].seen);

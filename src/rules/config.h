@@ -106,7 +106,7 @@ void weir_rate_format(const struct weir_limit_spec *spec, char *buffer, size_t s
 enum weir_right {
     WEIR_RIGHT_CHECK = 1,    /* check, peek, CL.THROTTLE */
     WEIR_RIGHT_REFUND = 2,   /* WEIR.REFUND */
-    WEIR_RIGHT_RESET = 4,    /* DEL */
+    WEIR_RIGHT_RESET = 4,    /* DEL; /v1/locks/restored; a `seen` more than a day above the clock */
     WEIR_RIGHT_METRICS = 8,  /* /metrics, INFO */
     WEIR_RIGHT_LOCK = 16,    /* acquire, renew, release and show locks */
     WEIR_RIGHT_SESSION = 32, /* route reads, say what was seen, accept a loss: of any user */

@@ -106,7 +106,7 @@ static void reply_error(const struct weir_http_call *call, int error)
         weir_http_reply_problem(call, 503, "Retry-After: 1\r\n", WEIR_LOCKS_FULL);
         break;
     case WEIR_ERANGE:
-        weir_http_reply_problem(call, 400, "", "seen: " WEIR_LOCKS_SEEN);
+        weir_http_reply_problem(call, 400, "", "seen: " WEIR_LOCKS_SEEN_FAR);
         break;
     default:
         weir_http_reply_problem(call, error == WEIR_ENOMEM ? 503 : 500, "", weir_error_text(error));
@@ -118,6 +118,8 @@ static void reply_ask(struct weir_http_call *call, const struct weir_lock_ask *a
     const struct weir_lock_op *op = weir_lock_ask_op(ask);
     if (op->status == WEIR_EUNKNOWN)
         reply_unknown(call, op->verb);
+    else if (op->status == WEIR_ERANGE) /* the engine's word, whatever rights the caller has */
+        weir_http_reply_problem(call, 400, "", "seen: " WEIR_LOCKS_SEEN_MADE_UP);
     else if (op->status)
         reply_error(call, op->status);
     else
@@ -152,7 +154,7 @@ static void ask(struct weir_http_call *call, const struct weir_lock_wish *wish)
         reply_error(call, error);
         return;
     }
-    if (weir_lock_ask_told(session->lock)) {
+    if (weir_lock_ask_decided_at_once(session->lock)) {
         reply_ask(call, session->lock);
         weir_lock_ask_end(session->lock);
         session->lock = NULL;

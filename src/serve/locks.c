@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The way of an ask: it is submitted to the manager; the manager's thread puts it into the inbox of its loop and wakes
- * the loop (uv_async); the loop calls `then`. What the manager can answer at once skips the inbox. One mutex guards all
- * inboxes and asks. Called by resp_later.c, http_locks.c, loop.c and server.c; locks/manager.c decides who gets a
- * lock. */
+ * the loop (uv_async); the loop calls `on_answer`. What the manager can answer at once skips the inbox. One mutex
+ * guards all inboxes and asks. One thing is decided here: whether the caller may say so high a `seen` (seen_allowed).
+ * Who is next is decided by core/lease/waiting.c, who gets the lock by the engine (locks/engine.h). Called by
+ * resp_later.c, http_locks.c, loop.c and server.c. */
 #include "serve/locks.h"
 
 #include <stdlib.h>
@@ -17,19 +18,19 @@
 enum stage {
     STAGE_ASKED,
     STAGE_ARRIVED, /* in the inbox */
-    STAGE_TOLD,    /* `then` was called, or need not be */
+    STAGE_TOLD,    /* `on_answer` was called, or need not be */
 };
 
 struct weir_lock_ask {
     struct weir_lock_manager_request request;
     struct weir_lock_service *service;
     struct weir_loop *loop;
-    void (*then)(struct weir_lock_ask *ask, void *context);
+    void (*on_answer)(struct weir_lock_ask *ask, void *context);
     void *context;
     struct weir_lock_ask *next, *prev; /* all that have an asker, of one loop */
     struct weir_lock_ask *arrived;     /* the next in the inbox */
     enum stage stage;
-    bool told; /* at once; the loop's thread's, while the stage is anybody's */
+    bool at_once; /* decided at once; the loop's thread's, while the stage is anybody's */
     bool abandoned;
     char bytes[]; /* of name and owner */
 };
@@ -124,7 +125,7 @@ static void on_arrived(uv_async_t *async)
         pthread_mutex_unlock(&service->lock);
         if (!ask)
             return;
-        ask->then(ask, ask->context);
+        ask->on_answer(ask, ask->context);
     }
 }
 
@@ -204,14 +205,14 @@ static bool seen_allowed(const struct weir_lock_service *service, const struct w
 {
     struct weir_lock_manager_state state;
     uint64_t wall_s = weir_time_read().wall_ns / WEIR_NS_PER_SECOND;
-    if (wish->seen == 0 || wish->may_restore || weir_incarnation_near(0, wall_s, wish->seen))
+    if (wish->seen == 0 || wish->may_restore || weir_incarnation_within_a_day(0, wall_s, wish->seen))
         return true;
     weir_lock_manager_state(service->manager, &state);
-    return weir_incarnation_near(state.engine.incarnation, wall_s, wish->seen);
+    return weir_incarnation_within_a_day(state.engine.incarnation, wall_s, wish->seen);
 }
 
 int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wish,
-                         void (*then)(struct weir_lock_ask *ask, void *context), void *context,
+                         void (*on_answer)(struct weir_lock_ask *ask, void *context), void *context,
                          struct weir_lock_ask **ret_ask)
 {
     struct weir_lock_service *service = loop->common->locks;
@@ -222,7 +223,7 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
     struct weir_lock_ask *ask = ask_alloc(loop, wish);
     if (!ask)
         return WEIR_ENOMEM;
-    ask->then = then;
+    ask->on_answer = on_answer;
     ask->context = context;
     pthread_mutex_lock(&service->lock);
     if (service->inboxes[loop->number].draining)
@@ -231,7 +232,7 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
     int error = quick ? 0 : weir_lock_manager_submit(service->manager, &ask->request);
     if (!error)
         asks_add(ask);
-    ask->told = quick;
+    ask->at_once = quick;
     if (quick)
         ask->stage = STAGE_TOLD;
     pthread_mutex_unlock(&service->lock);
@@ -242,9 +243,9 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
     return error;
 }
 
-bool weir_lock_ask_told(const struct weir_lock_ask *ask)
+bool weir_lock_ask_decided_at_once(const struct weir_lock_ask *ask)
 {
-    return ask->told;
+    return ask->at_once;
 }
 
 bool weir_lock_ask_waits(const struct weir_lock_ask *ask)

@@ -28,7 +28,7 @@ int weir_lock_service_create(const struct weir_lock_service_options *options, st
 void weir_lock_service_destroy(struct weir_lock_service *service); /* after the loops have ended; NULL is allowed */
 void weir_lock_service_state(struct weir_lock_service *service, struct weir_lock_manager_state *ret_state);
 
-/* ---- of a loop; where there are no locks (shared->locks is NULL), nothing ---- */
+/* ---- of a loop; where there are no locks (common->locks is NULL), nothing ---- */
 
 int weir_lock_inbox_open(struct weir_loop *loop);   /* WEIR_EIO */
 void weir_lock_inbox_drain(struct weir_loop *loop); /* who waits is answered, and nobody waits any more */
@@ -41,25 +41,25 @@ struct weir_lock_wish {
     struct weir_slice name, owner; /* copied; their sizes were checked */
     uint64_t ttl_ns, wait_ns;
     uint64_t seen;
-    bool may_restore; /* the caller has the right to raise the incarnation by hand: `seen` has no bound of time */
+    bool may_restore; /* the caller has the right `reset`: `seen` may be more than a day above the clock */
 };
 
-/* `then` is called once, on the loop's thread, never from within a call of the caller's; or not at all, if
- * weir_lock_ask_told says then that it has been decided already. WEIR_ENOENT: there are no locks here; WEIR_ELIMIT: too
- * many ask or wait; WEIR_ERANGE: `seen` is too far above the clock for one who may not restore; WEIR_ENOMEM. */
+/* `on_answer` is called once, on the loop's thread, never from within a call of the caller's; not at all where
+ * weir_lock_ask_decided_at_once says yes. WEIR_ENOENT: there are no locks here; WEIR_ELIMIT: too many ask or wait;
+ * WEIR_ERANGE: `seen` is more than a day above the clock, and the caller lacks the right `reset`; WEIR_ENOMEM. */
 int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wish,
-                         void (*then)(struct weir_lock_ask *ask, void *context), void *context,
+                         void (*on_answer)(struct weir_lock_ask *ask, void *context), void *context,
                          struct weir_lock_ask **ret_ask);
 
 /* Right after it was created: what needs no store is decided at once. */
-bool weir_lock_ask_told(const struct weir_lock_ask *ask);
+bool weir_lock_ask_decided_at_once(const struct weir_lock_ask *ask);
 /* Whether it is one that may have to wait for others. */
 bool weir_lock_ask_waits(const struct weir_lock_ask *ask);
 /* Once decided: what. Before, its name and owner. */
 const struct weir_lock_op *weir_lock_ask_op(const struct weir_lock_ask *ask);
 size_t weir_lock_ask_waiters(const struct weir_lock_ask *ask); /* SHOW */
 
-/* One of these ends it: its answer has been written, or its connection goes first (before `then` or after). */
+/* One of these ends it: its answer has been written, or its connection goes first (before `on_answer` or after). */
 void weir_lock_ask_end(struct weir_lock_ask *ask);
 void weir_lock_ask_abandon(struct weir_lock_ask *ask);
 
@@ -81,5 +81,6 @@ static inline uint64_t weir_remaining_told_ms(uint64_t remaining_ns)
 #define WEIR_LOCKS_DOWN "the store of the locks cannot be asked: nothing was done"
 #define WEIR_LOCKS_FULL "too many ask or wait for locks: try again"
 #define WEIR_LOCKS_UNANSWERED "the store of the locks did not answer in time"
-#define WEIR_LOCKS_SEEN "is no incarnation of these locks; more than a day above the clock it needs the right reset"
+#define WEIR_LOCKS_SEEN_FAR "is more than a day above the clock: that needs the right reset"
+#define WEIR_LOCKS_SEEN_MADE_UP "is above 2^61: no incarnation of these locks"
 #define WEIR_LOCKS_UNKNOWN "unknown: the store did not answer; it may have been granted. Ask again with the same owner"

@@ -88,7 +88,7 @@ int weir_resp_later_lock(const struct weir_resp_call *call, const struct weir_lo
         free(later);
         return error;
     }
-    if (weir_lock_ask_told(ask) && call->session->later_count == 0) {
+    if (weir_lock_ask_decided_at_once(ask) && call->session->later_count == 0) {
         write_lock(call, ask);
         free(later);
         return 0;
@@ -97,7 +97,7 @@ int weir_resp_later_lock(const struct weir_resp_call *call, const struct weir_lo
                                        .lock = ask,
                                        .acquires = wish->verb == WEIR_LOCK_ACQUIRE,
                                        .waits = weir_lock_ask_waits(ask),
-                                       .ready = weir_lock_ask_told(ask) };
+                                       .ready = weir_lock_ask_decided_at_once(ask) };
     append(call, later);
     call->session->later_locks++;
     call->session->later_acquires += later->acquires;

@@ -144,7 +144,7 @@ static void reply_error(const struct weir_resp_call *call, int error)
         weir_resp_reply_error(call, "LIMIT " WEIR_LOCKS_FULL);
         break;
     case WEIR_ERANGE:
-        weir_resp_reply_error(call, "ERR SEEN " WEIR_LOCKS_SEEN);
+        weir_resp_reply_error(call, "ERR SEEN " WEIR_LOCKS_SEEN_FAR);
         break;
     default:
         weir_resp_reply_fault(call, error, NULL);
@@ -156,6 +156,8 @@ void weir_resp_reply_lock(const struct weir_resp_call *call, const struct weir_l
     const struct weir_lock_op *op = weir_lock_ask_op(ask);
     if (op->status == WEIR_EUNKNOWN)
         reply_unknown(call, op->verb);
+    else if (op->status == WEIR_ERANGE) /* the engine's word, whatever rights the caller has */
+        weir_resp_reply_error(call, "ERR SEEN " WEIR_LOCKS_SEEN_MADE_UP);
     else if (op->status)
         reply_error(call, op->status);
     else if (op->verb == WEIR_LOCK_SHOW)

@@ -39,7 +39,7 @@ uint8_t *weir_session_service_servers(struct weir_session_service *service, size
 #define WEIR_SESSION_STATEMENT_MAX 4096
 const char *weir_session_service_place(void);
 
-/* ---- of a loop; where there are no sessions (shared->sessions is NULL), nothing ---- */
+/* ---- of a loop; where there are no sessions (common->sessions is NULL), nothing ---- */
 
 int weir_session_inbox_open(struct weir_loop *loop);   /* WEIR_EIO */
 void weir_session_inbox_drain(struct weir_loop *loop); /* nobody waits for a replica any more */
@@ -47,7 +47,7 @@ void weir_session_inbox_close(struct weir_loop *loop); /* it has no connections 
 
 /* ---- one ask ---- */
 
-/* Answers at once into *ret_answer, and then *ret_ask is NULL; or later: then `then` is called once, on the loop's
+/* Answers at once into *ret_answer, and then *ret_ask is NULL; or later: `then` is called once, on the loop's
  * thread, never from within a call of the caller's. Nothing of the question is kept. WEIR_ENOENT: there are no sessions
  * here; WEIR_ELIMIT: too many wait; WEIR_ENOMEM. */
 int weir_session_ask_create(struct weir_loop *loop, enum weir_session_call call,

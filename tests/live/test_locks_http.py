@@ -300,6 +300,9 @@ limits: []
             self.assertEqual(locker.post('c', 'acquire', owner='x', ttl_ms=TTL, seen=far)[1]['incarnation'], far)
             self.assertEqual(locker.post('c', 'acquire', owner='y', ttl_ms=TTL, seen=far + 1)[0], 400)
             self.assertEqual(resp.ask('AUTH', 'manager-both-0123456789'), 'OK')
+            status, problem = both.post('d', 'acquire', owner='x', ttl_ms=TTL, seen=2**61 + 1)
+            self.assertEqual((status, problem['detail']), (400, 'seen: is above 2^61: no incarnation of these locks'))
+            self.assertIn('above 2^61', str(resp.ask('WEIR.LOCK', 'd', 'x', TTL, 'SEEN', 2**61 + 1)))
             self.assertEqual(resp.ask('WEIR.LOCK', 'd', 'x', TTL, 'SEEN', 2**41)[1], 2**41 + 1)
 
     def test_without_locks(self):

@@ -178,10 +178,10 @@ static void lease__the_incarnation_is_above_all_that_was_seen(void **state)
     assert_int_equal(weir_incarnation_raise(WEIR_INCARNATION_MAX, 0, 0), 0); /* used up */
     assert_int_equal(weir_incarnation_raise(1, 0, WEIR_INCARNATION_MAX + 1), 0);
     assert_int_equal(weir_incarnation_raise(1, UINT64_MAX, 0), WEIR_INCARNATION_MAX);
-    assert_true(weir_incarnation_near(0, 1000, 1000 + WEIR_INCARNATION_AHEAD_MAX_S));
-    assert_false(weir_incarnation_near(0, 1000, 1001 + WEIR_INCARNATION_AHEAD_MAX_S));
-    assert_true(weir_incarnation_near(WEIR_INCARNATION_MAX, 1000, WEIR_INCARNATION_MAX));
-    assert_true(weir_incarnation_near(0, UINT64_MAX, UINT64_MAX));
+    assert_true(weir_incarnation_within_a_day(0, 1000, 1000 + WEIR_INCARNATION_AHEAD_MAX_S));
+    assert_false(weir_incarnation_within_a_day(0, 1000, 1001 + WEIR_INCARNATION_AHEAD_MAX_S));
+    assert_true(weir_incarnation_within_a_day(WEIR_INCARNATION_MAX, 1000, WEIR_INCARNATION_MAX));
+    assert_true(weir_incarnation_within_a_day(0, UINT64_MAX, UINT64_MAX));
 }
 
 static void lease__a_raise_above_the_clock_waits_for_its_next_second(void **state)

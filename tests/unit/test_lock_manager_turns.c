@@ -42,7 +42,7 @@ static void begin(const struct weir_lock_manager_options *options)
     static struct weir_lock_engine engine = { .ops = &ops };
     memset(answers, 0, sizeof answers);
     now_ns = 1000 * SECOND;
-    assert_int_equal(weir_lock_manager_create_still(&engine, options, &manager), 0);
+    assert_int_equal(weir_lock_manager_create_threadless(&engine, options, &manager), 0);
 }
 
 static int try_submit(size_t i, enum weir_lock_verb verb, const char *owner, uint64_t ttl_ns, uint64_t wait_ns)
@@ -99,7 +99,7 @@ static void turns__a_lease_that_was_made_shorter_ends_when_it_ends(void **state)
     turn(WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "H", 200 * MS);
     assert_int_equal(answers[2], 1);
     assert_int_equal(weir_due_next_ns(&manager->queues_due), now_ns + 200 * MS);
-    weir_lock_manager_destroy_still(manager);
+    weir_lock_manager_destroy_threadless(manager);
 }
 
 /* Who was thought to hold it does not: who waits is asked for at once. */
@@ -113,7 +113,7 @@ static void turns__what_is_not_held_any_more_is_asked_for_at_once(void **state)
     assert_true(weir_due_next_ns(&manager->queues_due) <= now_ns);
     turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
     assert_int_equal(answers[1], 1);
-    weir_lock_manager_destroy_still(manager);
+    weir_lock_manager_destroy_threadless(manager);
 }
 
 /* What is given back is pending once more, and only until that is done. */
@@ -145,7 +145,7 @@ static void turns__what_is_given_back_leaves_its_place(void **state)
         submit(1, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 600 * SECOND);
         turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 60 * SECOND);
     }
-    weir_lock_manager_destroy_still(manager);
+    weir_lock_manager_destroy_threadless(manager);
 }
 
 int main(void)

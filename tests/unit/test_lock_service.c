@@ -266,7 +266,7 @@ static void what_is_decided_at_once__is_told_by_the_call(void **state)
     quick_may = true;
     for (int i = 0; i < 2; i++) {
         struct weir_lock_ask *asked = ask(WEIR_LOCK_RELEASE, "x", 0);
-        assert_true(weir_lock_ask_told(asked));
+        assert_true(weir_lock_ask_decided_at_once(asked));
         assert_int_equal(weir_lock_ask_op(asked)->said, i == 0 ? WEIR_LOCK_GRANTED : WEIR_LOCK_FREE);
         if (i == 0)
             weir_lock_ask_end(asked);
@@ -275,7 +275,7 @@ static void what_is_decided_at_once__is_told_by_the_call(void **state)
     }
     quick_may = false;
     struct weir_lock_ask *asked = ask(WEIR_LOCK_SHOW, "x", 0);
-    assert_false(weir_lock_ask_told(asked));
+    assert_false(weir_lock_ask_decided_at_once(asked));
     assert_int_equal(answered(asked).said, WEIR_LOCK_FREE);
     assert_null(told[0]);
     assert_int_equal(seen().released, 1);

@@ -322,11 +322,11 @@ static int make_manager(void)
     struct weir_lock_engine engine = { .ops = &ops };
     struct weir_lock_manager *manager;
     engines_destroyed = 0;
-    int error = weir_lock_manager_create_still(
+    int error = weir_lock_manager_create_threadless(
         &engine, &(struct weir_lock_manager_options){ .waiters_max = 8, .pending_max = 8 }, &manager);
     if (!error) {
         error = ask_manager(manager);
-        weir_lock_manager_destroy_still(manager);
+        weir_lock_manager_destroy_threadless(manager);
     }
     assert_int_equal(engines_destroyed, 1); /* it is the manager's from the beginning */
     return error;

@@ -33,12 +33,12 @@ uint64_t weir_incarnation_wait_ns(uint64_t raised, uint64_t clock_s, uint64_t wa
     return raised <= clock_s ? 0 : WEIR_NS_PER_SECOND - wall_ns % WEIR_NS_PER_SECOND;
 }
 
-bool weir_incarnation_believed(uint64_t own, uint64_t seen)
+bool weir_incarnation_leaves_room(uint64_t own, uint64_t seen)
 {
     return seen <= weir_max_u64(own, SEEN_MAX);
 }
 
-bool weir_incarnation_near(uint64_t own, uint64_t wall_s, uint64_t seen)
+bool weir_incarnation_within_a_day(uint64_t own, uint64_t wall_s, uint64_t seen)
 {
     return seen <= weir_max_u64(own, weir_add_sat(wall_s, WEIR_INCARNATION_AHEAD_MAX_S));
 }

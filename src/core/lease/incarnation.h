@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a lock service must raise its incarnation, and to what. Pure.
+ * To what a lock service raises its incarnation, how long a raise waits, and which marks may raise it. Pure.
  *
  * Numbers strictly increase within an incarnation only as long as the store remembers the last one. Whenever it may
  * have gone back (a start, a restored backup, a failover that lost the tail, another cluster under the same address),
  * the incarnation rises first, and all tokens after it are greater than all before. What cannot be seen from inside, a
- * full restore with no restart and no change of witness, is raised by hand (`weir lock restored`) or learned from a
- * resource.
+ * full restore with no restart and no change of witness, is raised by hand (`weir lock restored`, with the right
+ * `reset`) or learned from a resource.
  *
- * The witness is what the service last knew about its store, kept outside the store. */
+ * The witness is what the service last knew about its store, kept outside the store. Whether the store may have gone
+ * back is asked here for etcd alone; SQLite decides that in locks/sqlite_store.c, PostgreSQL in
+ * locks/postgres_run.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,7 +29,7 @@ struct weir_witness {
 bool weir_witness_differs(const struct weir_witness *known, const struct weir_witness *now);
 
 /* max(stored + 1, wall seconds, seen + 1): `seen` is the highest incarnation at any resource or of the witness, 0 if
- * none. At most WEIR_INCARNATION_MAX; 0 when that is used up or `seen` is above it (refuse then). */
+ * none. At most WEIR_INCARNATION_MAX; 0 when `stored` or `seen` is there already (refuse then). */
 uint64_t weir_incarnation_raise(uint64_t stored, uint64_t wall_s, uint64_t seen);
 
 /* How long a raise to `raised` waits: none that is above the clock is made before its next second. So there is one of
@@ -37,10 +39,10 @@ uint64_t weir_incarnation_wait_ns(uint64_t raised, uint64_t clock_s, uint64_t wa
 
 /* Whether a mark `seen` may raise a service that is at `own`. One far above all that clocks and restarts lead to is
  * refused: it would use up what the service has to rise in, and no start could ever raise it again. */
-bool weir_incarnation_believed(uint64_t own, uint64_t seen);
+bool weir_incarnation_leaves_room(uint64_t own, uint64_t seen);
 
-/* Whether `seen` may raise a service that is at `own`, for a caller with the right to lock alone: at most a day above
- * the clock. Real marks do not come there by starts and faults; one that was made up would burn all the incarnations
+/* Whether `seen` may raise a service that is at `own`, for a caller without the right `reset`: at most a day above the
+ * clock. Real marks do not come there by starts and faults; one that was made up would burn all the incarnations
  * between, which nobody gets back. */
 #define WEIR_INCARNATION_AHEAD_MAX_S UINT64_C(86400)
-bool weir_incarnation_near(uint64_t own, uint64_t wall_s, uint64_t seen);
+bool weir_incarnation_within_a_day(uint64_t own, uint64_t wall_s, uint64_t seen);

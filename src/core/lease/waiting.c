@@ -2,7 +2,7 @@
  *
  * A doubly linked list through the waiters, and beside it what the store said last of the lock. An answer that names a
  * holder is kept by learn(); ask_later() computes when the first is asked for again: when the lease ends or at the next
- * poll, within the bounds of waiting.h. Called by locks/manager_queue.c and manager_round.c. */
+ * poll, within the bounds of waiting.h. Called by locks/manager_queue.c and manager_batch.c. */
 #include "core/lease/waiting.h"
 
 #include "base/assert.h"
@@ -25,7 +25,7 @@ bool weir_waiting_held_by(const struct weir_waiting *waiting, struct weir_owner 
 
 /* ---- who comes ---- */
 
-/* What a store that nobody else changes said of the holder stays true; of a shared one it is true for a while. */
+/* If others write to the store too, its word about the holder is trusted for poll_ns; else for good. */
 static bool may_hold(const struct weir_waiting *waiting, const struct weir_waiter *waiter, uint64_t now_ns)
 {
     if (waiter->refuted || waiter->seen > waiting->token.incarnation)

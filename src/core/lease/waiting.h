@@ -35,9 +35,9 @@ struct weir_waiting {
 
 /* What becomes of one who is in the queue. */
 enum weir_waiting_fate {
-    WEIR_WAITING_STAYS,  /* nothing new */
+    WEIR_WAITING_STAYS,  /* nothing new; of one who comes: let it join */
     WEIR_WAITING_BEGINS, /* it has to wait: `begin`, and `end` when its time has passed */
-    WEIR_WAITING_PROBED, /* it may be the holder: ask for it as such */
+    WEIR_WAITING_PROBED, /* it may be the holder: probe it, that is, ask for it by a renewal */
     WEIR_WAITING_ENDS,   /* it leaves, and is told what is known */
 };
 
@@ -46,7 +46,7 @@ bool weir_waiting_held_by(const struct weir_waiting *waiting, struct weir_owner 
 /* ---- who comes ---- */
 
 /* PROBED: it may hold the lock that the others wait for. ENDS: it does not wait, and who holds the lock is known.
- * Otherwise let it join. */
+ * STAYS: let it join. */
 enum weir_waiting_fate weir_waiting_come(const struct weir_waiting *waiting, const struct weir_waiter *waiter,
                                          uint64_t now_ns);
 /* Behind `before`, one of the same owner who waits already; NULL: behind all. BEGINS or STAYS. */
@@ -56,7 +56,7 @@ void weir_waiting_begin(struct weir_waiting *waiting, struct weir_waiter *waiter
 
 /* ---- who is next ---- */
 
-/* The first, who is being asked for from now on. NULL: it is asked for as the holder; `ask_ns` is later. */
+/* The first, who is being asked for from now on. NULL: it is being probed as the holder; `ask_ns` was moved on. */
 struct weir_waiter *weir_waiting_ask(struct weir_waiting *waiting, uint64_t now_ns);
 
 enum weir_waiting_said {
@@ -87,10 +87,10 @@ struct weir_waiting_news weir_waiting_hear(struct weir_waiting *waiting, const s
 
 /* ---- what becomes known beside that ---- */
 
-/* Somebody was asked for as the holder, and is it. True: whoever waits under its name may be it, too, and those who are
+/* Somebody was probed, and is the holder. True: whoever waits under its name may be it, too, and those who are
  * new begin to wait. False: the first is being asked for, which tells more. */
 bool weir_waiting_found(struct weir_waiting *waiting, const struct weir_waiting_answer *answer, uint64_t now_ns);
-/* It was asked for as the holder, and is none, or the store could not say. */
+/* It was probed, and is not the holder, or the store could not say. */
 enum weir_waiting_fate weir_waiting_denied(struct weir_waiting *waiting, struct weir_waiter *waiter, bool stopping);
 /* Somebody has renewed. True: those who are new begin to wait. */
 bool weir_waiting_renewed(struct weir_waiting *waiting, const struct weir_waiting_answer *answer, uint64_t now_ns);

@@ -152,7 +152,7 @@ static void join_others(struct weir_lock_manager *manager, struct weir_lock_mana
     }
 }
 
-static void admit(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
+static void take_in_one(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     if (request->op.verb != WEIR_LOCK_ACQUIRE) {
         ask(manager, request, WEIR_LOCK_MANAGER_PLAIN);
@@ -192,12 +192,12 @@ void weir_lock_manager_gather(struct weir_lock_manager *manager)
         else if (request->own.queue)
             ask(manager, request, WEIR_LOCK_MANAGER_PROBE);
         else
-            admit(manager, request);
+            take_in_one(manager, request);
     }
     while (manager->count < WEIR_LOCK_BATCH_MAX && weir_due_next_ns(&manager->queues_due) <= manager->now_ns)
         ask_first(manager, queue_of_due(weir_due_first(&manager->queues_due)));
     while (manager->count < WEIR_LOCK_BATCH_MAX && (request = weir_lock_manager_pop(&manager->backlog)))
-        admit(manager, request);
+        take_in_one(manager, request);
 }
 
 /* ---- taking the answers ---- */
@@ -227,11 +227,11 @@ static void wake_new(struct weir_lock_manager *manager, struct weir_lock_manager
 static void probe_owner(struct weir_lock_manager *manager, const struct weir_lock_manager_queue *queue,
                         struct weir_slice owner)
 {
-    struct weir_lock_manager_request *twin = weir_lock_manager_queue_owner(manager, queue, owner);
-    if (!twin || weir_waiter_is_asked(&twin->own.waiter))
+    struct weir_lock_manager_request *same_owner = weir_lock_manager_queue_owner(manager, queue, owner);
+    if (!same_owner || weir_waiter_is_asked(&same_owner->own.waiter))
         return;
-    weir_waiter_ask(&twin->own.waiter);
-    weir_lock_manager_push(&manager->again, twin);
+    weir_waiter_ask(&same_owner->own.waiter);
+    weir_lock_manager_push(&manager->again, same_owner);
 }
 
 static enum weir_waiting_said said_of(const struct weir_lock_op *op)
