@@ -167,7 +167,7 @@ void weir_redis_conn_write(struct weir_redis_conn *conn, struct weir_redis_call 
 /* Moves waiting calls into the output until it is full enough. */
 static void stage(struct weir_redis_conn *conn, void (*batch_end)(void *context))
 {
-    uint64_t incarnation = conn->incarnation;
+    uint64_t openings = conn->openings;
     struct weir_redis_queue *queues[] = { &conn->urgent, &conn->waiting };
     size_t count = conn->admits ? 2 : 1;
     bool batch = false;
@@ -179,7 +179,7 @@ static void stage(struct weir_redis_conn *conn, void (*batch_end)(void *context)
                 break;
             take(call);
             weir_redis_conn_write(conn, call);
-            if (conn->incarnation != incarnation)
+            if (conn->openings != openings)
                 return;
             batch = batch || (i == 1 && conn->written != before);
         }
@@ -190,12 +190,12 @@ static void stage(struct weir_redis_conn *conn, void (*batch_end)(void *context)
 
 void weir_redis_conn_flush(struct weir_redis_conn *conn, void (*batch_end)(void *context))
 {
-    uint64_t incarnation = conn->incarnation;
-    while (conn->open && conn->incarnation == incarnation) {
+    uint64_t openings = conn->openings;
+    while (conn->open && conn->openings == openings) {
         struct weir_redis_output *output = &conn->output;
         stage(conn, batch_end);
         size_t size = output->end - output->begin;
-        if (size == 0 || conn->incarnation != incarnation || !conn->open)
+        if (size == 0 || conn->openings != openings || !conn->open)
             return;
         size_t taken = weir_redis_link_send(conn->link, output->data + output->begin, size);
         output->begin += taken;
@@ -241,7 +241,7 @@ static bool answer(struct weir_redis_conn *conn, redisReply *reply)
 static void on_heard(void *context, const char *data, size_t size)
 {
     struct weir_redis_conn *conn = context;
-    uint64_t incarnation = conn->incarnation;
+    uint64_t openings = conn->openings;
     const char *why = NULL;
     if (weir_redis_reader_feed(&conn->reader, data, size))
         why = "no memory for its reply";
@@ -254,7 +254,7 @@ static void on_heard(void *context, const char *data, size_t size)
             why = error == WEIR_ELIMIT ? "its reply is too long" : "it does not speak RESP";
         else if (!answer(conn, reply))
             why = "a reply that nobody asked for";
-        if (conn->incarnation != incarnation || !conn->open)
+        if (conn->openings != openings || !conn->open)
             return;
     }
     on_broken(conn, why);
@@ -280,7 +280,7 @@ int weir_redis_conn_open(struct weir_redis_conn *conn, uv_loop_t *loop, const st
     }
     conn->reader = reader;
     conn->owner = *owner;
-    conn->incarnation++;
+    conn->openings++;
     return 0;
 }
 
@@ -303,7 +303,7 @@ void weir_redis_conn_close(struct weir_redis_conn *conn)
     conn->open = conn->admits = false;
     conn->output.begin = conn->output.end = 0;
     conn->written = conn->taken = 0;
-    conn->incarnation++;
+    conn->openings++;
     answer_all(conn, &conn->sent, taken);
     answer_all(conn, &conn->urgent, taken);
     answer_all(conn, &conn->waiting, taken);

@@ -66,7 +66,7 @@ struct weir_redis_conn {
     struct weir_redis_output output;
     struct weir_redis_queue urgent, waiting, sent;
     uint64_t written, taken; /* bytes of this connection: written by us, and taken by the socket */
-    uint64_t incarnation;    /* counts openings */
+    uint64_t openings;       /* so far: tells one from the next */
     bool open, admits;
 };
 

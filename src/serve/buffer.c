@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A buffer takes one chunk of the pool. Where that is too small it takes memory from malloc instead, a chunk's size
- * doubled as often as needed, up to its bound; only memory of a chunk's size goes back to the pool. Called by conn.c
+ * A buffer takes one piece of the pool. Where that is too small it takes memory from malloc instead, a piece's size
+ * doubled as often as needed, up to its bound; only memory of a piece's size goes back to the pool. Called by conn.c
  * for input and by conn_socket.c for output. */
 #include "serve/buffer.h"
 
@@ -10,35 +10,35 @@
 
 #include "base/assert.h"
 
-static uint8_t *pool_take(struct weir_chunk_pool *pool)
+static uint8_t *pool_take(struct weir_piece_pool *pool)
 {
-    return pool->count > 0 ? pool->chunks[--pool->count] : malloc(WEIR_CHUNK_SIZE);
+    return pool->count > 0 ? pool->pieces[--pool->count] : malloc(WEIR_PIECE_SIZE);
 }
 
-static void pool_give(struct weir_chunk_pool *pool, uint8_t *data, size_t capacity)
+static void pool_give(struct weir_piece_pool *pool, uint8_t *data, size_t capacity)
 {
-    if (data && capacity == WEIR_CHUNK_SIZE && pool->count < WEIR_CHUNKS_KEPT)
-        pool->chunks[pool->count++] = data;
+    if (data && capacity == WEIR_PIECE_SIZE && pool->count < WEIR_PIECES_KEPT)
+        pool->pieces[pool->count++] = data;
     else
         free(data);
 }
 
-void weir_chunk_pool_deinit(struct weir_chunk_pool *pool)
+void weir_piece_pool_deinit(struct weir_piece_pool *pool)
 {
     while (pool->count > 0)
-        free(pool->chunks[--pool->count]);
+        free(pool->pieces[--pool->count]);
 }
 
-/* Out of line: happens once per turn for the first chunk, and for requests or answers that outgrow one. */
-static bool grow(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t needed, size_t size_max)
+/* Out of line: happens once per turn for the first piece, and for requests or answers that outgrow one. */
+static bool grow(struct weir_buffer *buffer, struct weir_piece_pool *pool, size_t needed, size_t size_max)
 {
-    size_t capacity = WEIR_CHUNK_SIZE;
+    size_t capacity = WEIR_PIECE_SIZE;
     while (capacity < needed)
         capacity *= 2;
-    if (capacity > size_max && capacity > WEIR_CHUNK_SIZE)
+    if (capacity > size_max && capacity > WEIR_PIECE_SIZE)
         capacity = size_max;
 
-    uint8_t *data = capacity == WEIR_CHUNK_SIZE ? pool_take(pool) : malloc(capacity);
+    uint8_t *data = capacity == WEIR_PIECE_SIZE ? pool_take(pool) : malloc(capacity);
     if (!data)
         return false;
     if (buffer->size > 0)
@@ -49,7 +49,7 @@ static bool grow(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_
     return true;
 }
 
-bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t size, size_t size_max)
+bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_piece_pool *pool, size_t size, size_t size_max)
 {
     weir_assert(buffer->size <= buffer->capacity);
     if (size <= buffer->capacity - buffer->size)
@@ -59,7 +59,7 @@ bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_chunk_pool *poo
     return grow(buffer, pool, buffer->size + size, size_max);
 }
 
-void weir_buffer_consume(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t size)
+void weir_buffer_consume(struct weir_buffer *buffer, struct weir_piece_pool *pool, size_t size)
 {
     weir_assert(size <= buffer->size);
     buffer->size -= size;
@@ -69,7 +69,7 @@ void weir_buffer_consume(struct weir_buffer *buffer, struct weir_chunk_pool *poo
         memmove(buffer->data, buffer->data + size, buffer->size);
 }
 
-void weir_buffer_release(struct weir_buffer *buffer, struct weir_chunk_pool *pool)
+void weir_buffer_release(struct weir_buffer *buffer, struct weir_piece_pool *pool)
 {
     pool_give(pool, buffer->data, buffer->capacity);
     *buffer = (struct weir_buffer){ 0 };

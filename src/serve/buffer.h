@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes in a row that grow to a bound. A loop keeps a few chunks warm: a connection takes one when it has bytes to
+ * Bytes in a row that grow to a bound. A loop keeps a few pieces warm: a connection takes one when it has bytes to
  * keep and gives it back when it has none, so that ten thousand idle connections own no buffer at all and a busy loop
- * works in the same cached chunks. The bound over all connections together is in conn.c. */
+ * works in the same cached pieces. The bound over all connections together is in conn.c. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIR_CHUNK_SIZE ((size_t)16 << 10)
-#define WEIR_CHUNKS_KEPT 64 /* spare chunks that a loop keeps; more are freed */
+#define WEIR_PIECE_SIZE ((size_t)16 << 10)
+#define WEIR_PIECES_KEPT 64 /* spare pieces that a loop keeps; more are freed */
 
-struct weir_chunk_pool {
-    uint8_t *chunks[WEIR_CHUNKS_KEPT];
+struct weir_piece_pool {
+    uint8_t *pieces[WEIR_PIECES_KEPT];
     size_t count;
 };
 
@@ -23,13 +23,13 @@ struct weir_buffer {
     size_t capacity;
 };
 
-void weir_chunk_pool_deinit(struct weir_chunk_pool *pool);
+void weir_piece_pool_deinit(struct weir_piece_pool *pool);
 
 /* Room for `size` more bytes at data + size; false when that would pass `size_max` or memory is out (nothing
  * changes). */
-bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t size, size_t size_max);
+bool weir_buffer_reserve(struct weir_buffer *buffer, struct weir_piece_pool *pool, size_t size, size_t size_max);
 
 /* Drops `size` bytes from the front; an empty buffer gives its memory back. */
-void weir_buffer_consume(struct weir_buffer *buffer, struct weir_chunk_pool *pool, size_t size);
+void weir_buffer_consume(struct weir_buffer *buffer, struct weir_piece_pool *pool, size_t size);
 
-void weir_buffer_release(struct weir_buffer *buffer, struct weir_chunk_pool *pool);
+void weir_buffer_release(struct weir_buffer *buffer, struct weir_piece_pool *pool);

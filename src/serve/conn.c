@@ -32,7 +32,7 @@ const struct weir_setup *weir_conn_setup(const struct weir_conn *conn)
 static void refresh(struct weir_conn *conn)
 {
     const struct weir_setup *setup = conn->loop->setup;
-    size_t input_max = weir_max_u64(conn->protocol->input_max(&setup->config->server), WEIR_CHUNK_SIZE);
+    size_t input_max = weir_max_u64(conn->protocol->input_max(&setup->config->server), WEIR_PIECE_SIZE);
     conn->input_max = weir_max_u64(conn->input_max, input_max);
     conn->setup_number = conn->loop->setup_number;
     conn->rights = conn->has_token ? weir_auth_check_digest(&setup->auth, &conn->token)
@@ -167,7 +167,7 @@ static bool make_input_room(struct weir_conn *conn)
         return false;
     }
     size_t more = conn->input_max - conn->in.size;
-    more = more < WEIR_CHUNK_SIZE ? more : WEIR_CHUNK_SIZE;
+    more = more < WEIR_PIECE_SIZE ? more : WEIR_PIECE_SIZE;
     return weir_buffer_reserve(&conn->in, &conn->loop->pool, more, conn->input_max);
 }
 
@@ -197,9 +197,9 @@ static void receive(struct weir_conn *conn)
         weir_conn_end(conn);
         return;
     }
-    struct weir_chunk_pool *pool = &conn->loop->pool;
+    struct weir_piece_pool *pool = &conn->loop->pool;
     size_t room = conn->in.capacity - conn->in.size;
-    ssize_t got = weir_conn_recv(conn, conn->in.data + conn->in.size, room < WEIR_CHUNK_SIZE ? room : WEIR_CHUNK_SIZE);
+    ssize_t got = weir_conn_recv(conn, conn->in.data + conn->in.size, room < WEIR_PIECE_SIZE ? room : WEIR_PIECE_SIZE);
     conn->tls_more = conn->ssl && got > 0 && SSL_has_pending(conn->ssl);
     if (got > 0) {
         conn->in.size += (size_t)got;
@@ -223,15 +223,15 @@ static void receive(struct weir_conn *conn)
 
 /* ---- turns ---- */
 
-/* May bytes be taken from the socket? One that waits is read on for one chunk, so that its end is noticed. */
+/* May bytes be taken from the socket? One that waits is read on for one piece, so that its end is noticed. */
 static bool wants_input(const struct weir_conn *conn)
 {
     if (conn->phase == WEIR_CONN_LINGERING)
         return true;
     if (conn->input_ended)
         return false;
-    if (loses_caller(conn) || (conn->stalled && conn->in.size >= WEIR_CHUNK_SIZE))
-        return conn->in.size < WEIR_CHUNK_SIZE; /* what it has sent is enough for a while */
+    if (loses_caller(conn) || (conn->stalled && conn->in.size >= WEIR_PIECE_SIZE))
+        return conn->in.size < WEIR_PIECE_SIZE; /* what it has sent is enough for a while */
     return !weir_conn_blocked(conn) && conn->in.size < conn->input_max;
 }
 

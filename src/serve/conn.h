@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One connection: a socket, perhaps TLS on it, bytes that have come and are not yet understood, bytes that wait for
- * the client to take them. One recv and one send per turn; at most one chunk (16 KiB) is taken from a connection per
+ * the client to take them. One recv and one send per turn; at most one piece (16 KiB) is taken from a connection per
  * turn, so that none starves the others. One loop's thread only. */
 #pragma once
 

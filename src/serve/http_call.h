@@ -25,10 +25,11 @@ struct weir_http_session {
     bool rest_closes;                  /* the connection ends with it */
     struct weir_lock_ask *lock;        /* the lock being asked for; NULL = none */
     struct weir_session_ask *sessions; /* what is being asked about a session; NULL = nothing */
-    struct weir_transaction
-        *pending; /* the request being decided (limits/transaction.h); NULL = none. The answer of either: */
-    int refused;
-    bool with_body, keep_alive, version_10;
+    struct weir_transaction *pending;  /* the request being decided (limits/transaction.h); NULL = none */
+    int refused;                       /* of `pending`: the status of its refusal */
+    bool with_body;                    /* of `pending`: its answer has one */
+    /* Of the request that one of these three answers later: weir_http_call_leave. */
+    bool keep_alive, version_10;
     enum weir_http_method method;
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /v1/check and GET /v1/auth: from attributes to the answer. */
+ * POST /v1/check and GET /v1/auth: from attributes to the answer. decide.c decides, and reply() writes the answer at
+ * once; if a limit that nodes share needs a round trip, the call is left (weir_http_call_leave), and on_done() takes it
+ * up. Called by http.c. */
 #include "serve/bound.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"

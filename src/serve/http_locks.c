@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /v1/locks: acquire, renew, release, show; and restored, by which an operator says that the store was
- * put back from a copy. Called by http.c. */
+ * /v1/locks: acquire, renew, release, show; and restored, by which an operator says that the store was put back from a
+ * copy. A question becomes an ask (locks.h). What is decided at once is answered at once; else the call is left
+ * (weir_http_call_leave), and on_decided() takes it up when the answer has come. Called by http.c. */
 #include "serve/http_call.h"
 #include "serve/locks.h"
 #include "serve/loop.h"

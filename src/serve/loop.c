@@ -341,6 +341,6 @@ void weir_loop_deinit(struct weir_loop *loop)
         free(loop->listeners[i].state);
     weir_sharer_deinit(loop);
     weir_timers_deinit(&loop->timers);
-    weir_chunk_pool_deinit(&loop->pool);
+    weir_piece_pool_deinit(&loop->pool);
     free(loop->slots);
 }

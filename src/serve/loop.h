@@ -116,7 +116,7 @@ struct weir_loop {
     struct weir_counters counters;
     struct weir_timers timers;
     struct weir_sharer sharer;
-    struct weir_chunk_pool pool;
+    struct weir_piece_pool pool;
     struct weir_listener listeners[WEIR_LISTENERS_MAX];
     size_t listener_count;
     struct weir_conn *conns; /* all, newest first */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * WEIR.CHECK, WEIR.PEEK, WEIR.REFUND, WEIR.RELEASE and WEIR.RENEW: the limits of the configuration. Called by resp.c.
- */
+ * WEIR.CHECK, WEIR.PEEK, WEIR.REFUND, WEIR.RELEASE and WEIR.RENEW: the limits of the configuration. The arguments
+ * become attributes, decide.c decides, and the outcome is written at once; if a limit that nodes share needs a round
+ * trip, resp_later.c keeps the answer's place. Called by resp.c. */
 #include <stdio.h>
 #include <string.h>
 

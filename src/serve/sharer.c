@@ -18,7 +18,8 @@
 #include "serve/shared.h"
 
 #define PICTURE_PERIOD_MS 100
-#define SETTLE_MAX_NS (2 * WEIR_NS_PER_SECOND) /* at the end: what is not settled by then decays at the engine */
+/* At the end. What batched keys have not told by then is lost, and chunks that were not given back are forfeited. */
+#define SETTLE_MAX_NS (2 * WEIR_NS_PER_SECOND)
 
 /* ---- pictures ---- */
 

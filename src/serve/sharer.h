@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What one loop has for limits that nodes share: its connection to the engine, its host of leased and batched keys, and
- * the requests under way. Without an engine in the configuration there is none of it. */
+ * the requests under way. Without an engine in the configuration there is no connection and no host. The requests are
+ * there all the same: those under gossiped limits. */
 #pragma once
 
 #include <pthread.h>
@@ -52,7 +53,8 @@ void weir_sharer_deinit(struct weir_loop *loop); /* the loop has ended */
 /* The loop has moved to another setup: keys of limits that are no more settle. */
 void weir_sharer_retire(struct weir_loop *loop);
 
-/* There is an engine, and this loop could not ask it when the picture was drawn. From any thread. */
+/* There is an engine, and when the picture was drawn this loop could not ask it, or some server of it withheld a right
+ * that weir needs. From any thread. */
 bool weir_sharer_alone(struct weir_sharer *sharer);
 
 /* Draws the picture anew. The loop's thread. */

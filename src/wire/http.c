@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two readers look at every head: this file finds its lines by bytes alone and refuses what is ambiguous; only a whole
- * head is then given to llhttp (http_head.c). Each byte is looked at once however the bytes were cut, so a client that
- * sends one at a time costs no more than one that sends all. */
+ * Two readers look at every head: this file finds its lines by bytes alone and refuses what is ambiguous (obs-fold, a
+ * bare CR or LF: 400) or too large (414, 431); only a whole head is then given to llhttp (http_head.c). Each byte is
+ * looked at once however the bytes were cut, so a client that sends one at a time costs no more than one that sends
+ * all. */
 #include "wire/http.h"
 
 #include <string.h>

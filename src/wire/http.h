@@ -28,10 +28,6 @@ struct weir_http_bounds {
     size_t header_bytes_max; /* all of them together: 431 */
     size_t body_max;         /* bytes of the body: 413 */
 };
-#define WEIR_HTTP_BOUNDS_DEFAULT                                                                                       \
-    {                                                                                                                  \
-        .target_max = 8 << 10, .headers_max = 100, .header_bytes_max = 32 << 10, .body_max = 64 << 10                  \
-    }
 
 enum weir_http_method {
     WEIR_HTTP_GET,

@@ -18,7 +18,7 @@ static void keeps_bytes_in_order(void **state)
 {
     (void)state;
     struct test_random random = { test_random_seed() };
-    struct weir_chunk_pool pool = { 0 };
+    struct weir_piece_pool pool = { 0 };
     struct weir_buffer buffer = { 0 };
     uint64_t written = 0;
     uint64_t read = 0;
@@ -38,30 +38,30 @@ static void keeps_bytes_in_order(void **state)
             assert_null(buffer.data);
     }
     weir_buffer_release(&buffer, &pool);
-    weir_chunk_pool_deinit(&pool);
+    weir_piece_pool_deinit(&pool);
 }
 
-static void chunks_are_lent_again(void **state)
+static void pieces_are_lent_again(void **state)
 {
     (void)state;
-    struct weir_chunk_pool pool = { 0 };
+    struct weir_piece_pool pool = { 0 };
     struct weir_buffer buffer = { 0 };
     assert_true(weir_buffer_reserve(&buffer, &pool, 1, BOUND));
-    uint8_t *chunk = buffer.data;
-    assert_int_equal(buffer.capacity, WEIR_CHUNK_SIZE);
+    uint8_t *piece = buffer.data;
+    assert_int_equal(buffer.capacity, WEIR_PIECE_SIZE);
     weir_buffer_consume(&buffer, &pool, 0);
     assert_null(buffer.data);
     assert_int_equal(pool.count, 1);
-    assert_true(weir_buffer_reserve(&buffer, &pool, WEIR_CHUNK_SIZE, BOUND));
-    assert_ptr_equal(buffer.data, chunk);
+    assert_true(weir_buffer_reserve(&buffer, &pool, WEIR_PIECE_SIZE, BOUND));
+    assert_ptr_equal(buffer.data, piece);
     weir_buffer_release(&buffer, &pool);
-    weir_chunk_pool_deinit(&pool);
+    weir_piece_pool_deinit(&pool);
 }
 
 static void refuses_past_its_bound(void **state)
 {
     (void)state;
-    struct weir_chunk_pool pool = { 0 };
+    struct weir_piece_pool pool = { 0 };
     struct weir_buffer buffer = { 0 };
     assert_false(weir_buffer_reserve(&buffer, &pool, BOUND + 1, BOUND));
     assert_false(weir_buffer_reserve(&buffer, &pool, SIZE_MAX, BOUND));
@@ -69,14 +69,14 @@ static void refuses_past_its_bound(void **state)
     buffer.size = BOUND;
     assert_false(weir_buffer_reserve(&buffer, &pool, 1, BOUND));
     weir_buffer_release(&buffer, &pool);
-    weir_chunk_pool_deinit(&pool);
+    weir_piece_pool_deinit(&pool);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_bytes_in_order),
-        cmocka_unit_test(chunks_are_lent_again),
+        cmocka_unit_test(pieces_are_lent_again),
         cmocka_unit_test(refuses_past_its_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,9 @@
 #include "random.h"
 #include "wire/http.h"
 
-static const struct weir_http_bounds bounds = WEIR_HTTP_BOUNDS_DEFAULT;
+static const struct weir_http_bounds bounds = {
+    .target_max = 8 << 10, .headers_max = 100, .header_bytes_max = 32 << 10, .body_max = 64 << 10
+};
 
 struct outcome {
     enum weir_http_event event;

@@ -18,7 +18,9 @@ static struct weir_http_request request;
 static void make(const char *fields)
 {
     static char text[4096];
-    static const struct weir_http_bounds bounds = WEIR_HTTP_BOUNDS_DEFAULT;
+    static const struct weir_http_bounds bounds = {
+        .target_max = 8 << 10, .headers_max = 100, .header_bytes_max = 32 << 10, .body_max = 64 << 10
+    };
     struct weir_http http = { 0 };
     struct weir_http_refusal refusal;
     int size = snprintf(text, sizeof(text), "GET / HTTP/1.%d\r\n%s\r\n", strstr(fields, "Host") != NULL, fields);

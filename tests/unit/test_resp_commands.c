@@ -72,7 +72,7 @@ static int end(void **state)
     struct bench *bench = *state;
     weir_resp_protocol.on_close(bench->conn);
     weir_buffer_release(&bench->conn->out, &bench->loop.pool);
-    weir_chunk_pool_deinit(&bench->loop.pool);
+    weir_piece_pool_deinit(&bench->loop.pool);
     free(bench->conn->loop_state);
     free(bench->conn);
     weir_setup_destroy(bench->setup);

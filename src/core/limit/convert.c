@@ -2,7 +2,8 @@
  *
  * Carrying a key's state over to a changed limit. "Used" is what survives: under `keep`, used' = max(used,
  * capacity' - remaining), so that remaining' = min(remaining, max(0, capacity' - used)). What is used beyond a lowered
- * capacity stays as debt, so that lowering a limit and raising it again forgives nothing. */
+ * capacity stays as debt, so that lowering a limit and raising it again forgives nothing. `reset` is the callers': they
+ * make the key anew (limits/entry.c, limits/redis/script_core.c). */
 #include "core/limit/algorithm.h"
 #include "core/limit/bucket.h"
 #include "core/limit/limit.h"

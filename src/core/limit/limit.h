@@ -34,7 +34,7 @@ struct weir_limit {
     uint64_t ahead_max; /* fresh_at further ahead than this many ticks tells of a clock that came back */
     uint64_t skew_max_ns;
     uint64_t period_ns;
-    bool calendar; /* fixed_window whose windows the engine hands in */
+    bool calendar; /* fixed_window whose windows the caller hands in */
     /* Until debt_until_ns a key may have up to debt_units used, though the capacity is less: weir_limit_follow. */
     uint64_t debt_units;
     uint64_t debt_until_ns;
@@ -105,7 +105,7 @@ uint64_t weir_limit_wait_ns(const struct weir_limit *limit, const struct weir_st
                             const struct weir_event *event, uint64_t most);
 
 /* Would `event` be admitted? Fills the verdict with the numbers as they stand, nothing charged. (shadow, full and
- * ticket are the engine's.) */
+ * ticket are the caller's.) */
 bool weir_limit_judge(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event,
                       struct weir_verdict *ret_verdict);
 

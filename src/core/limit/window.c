@@ -12,7 +12,7 @@ static uint64_t ahead_of(const struct weir_limit *limit, const struct weir_state
 /* ---- fixed_window ---- */
 
 /* Whether the state's window still counts. On the calendar a newer window of the event's ends it. A window later than
- * the event's (a stale event, or wall time that fell back) goes on until its end on the engine's clock. */
+ * the event's (a stale event, or wall time that fell back) goes on until its end on the caller's clock. */
 static bool fixed_open(const struct weir_limit *limit, const struct weir_state *state, const struct weir_event *event)
 {
     if (limit->calendar && state->window == event->window.id)
@@ -70,7 +70,7 @@ const struct weir_algorithm_ops weir_algorithm_fixed = { fixed_used, fixed_wait,
 
 /* ---- sliding_counter ----
  *
- * Windows are aligned to multiples of the period on the engine's clock. fresh_at is the end of the window after the
+ * Windows are aligned to multiples of the period on the caller's clock. fresh_at is the end of the window after the
  * state's current one; so the distance to it tells which window the event falls into. */
 
 struct counter_view {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A step lets time pass, handles one event, and says what is to be asked, as in batched.c. Units go from the grant to
+ * A step lets time pass, handles one event, and says what is to be asked. Units go from the grant to
  * `pocket`, to `reserved`, to `spent`; at the deadline a new stint begins if anything is held or owed. Called by
  * limits/share_step.c and sim/node_host.c; the engine's side is ledger.c. */
 #include "core/share/leased.h"
@@ -21,7 +21,7 @@ static void forfeit(struct weir_leased *key, uint64_t units)
 }
 
 /* The engine may hold `units` that are not in the pocket, and holds them at least until then: an answer heard before
- * says that they came back. Of several asks one at most left something there: each takes back what is not kept. */
+ * says that they came back. Each ask takes back what an earlier one left, so at most one left something. */
 static void doubt(struct weir_leased *key, uint64_t units, uint64_t until_ns)
 {
     key->doubt_ns = key->doubt > 0 ? weir_min_u64(key->doubt_ns, until_ns) : until_ns;
@@ -224,8 +224,8 @@ static void reserve(struct weir_leased *key, const struct weir_leased_options *o
     key->again = weir_sub_sat(key->again, units);
 }
 
-/* Units set aside before a deadline that has passed are told from younger ones by the stricter guess: a commit is of a
- * younger one, which is charged; a cancel is of an older one, which returns nothing. */
+/* After a deadline we cannot tell units that were set aside before it from later ones. So a commit counts as of the
+ * later ones, and a cancel as of the earlier ones, which returns nothing: both err towards charging. */
 static enum weir_share_say commit(struct weir_leased *key, uint64_t units)
 {
     uint64_t live = weir_min_u64(units, key->reserved);

@@ -8,9 +8,9 @@
  * begins: the engine charges what it held for the old one.
  * An ask whose answer is lost, or comes too late to spend what it grants, is followed by another that gives back what
  * is not in the pocket. What may have been charged by then is counted as forfeited, be it that it came back after all.
- * Chunks size themselves by demand: about what is spent in a third of the ttl, at least what the first waiting request
- * needs; renewed in the background before they run out. A renewal gives back what a burst left beyond twice that; when
- * demand stays away for half a ttl all of it is given back. */
+ * How much is asked for follows demand: about what is spent in a third of the ttl, at least what the first waiting
+ * request needs. A chunk is renewed in the background before it runs out. A renewal gives back what a burst left beyond
+ * twice that; when nobody asks for half a ttl all of it is given back. */
 #pragma once
 
 #include "core/share/share.h"
@@ -33,7 +33,8 @@ struct weir_leased {
     uint64_t sent_ns;     /* of the ask under way; 0 = none */
     uint64_t sent_spent, sent_want, sent_least;
     uint64_t sent_stint, sent_owed, sent_back; /* what it gave back out of the pocket */
-    uint64_t sent_until_ns; /* what the engine holds by this ask, or though it does not hear it, it holds until then */
+    uint64_t sent_until_ns; /* until then the engine surely holds what this ask granted or, if it did not hear it, what
+                               this ask gave back */
     uint64_t doubt, doubt_ns; /* units that it may hold and we do not, since an ask was lost; until then at least */
     uint64_t forfeited;       /* units in all that the engine charged though they were not spent, at most */
     uint64_t renew_ns;        /* when the chunk should be renewed */

@@ -41,8 +41,8 @@ struct weir_ledger_stint {
 
 struct weir_ledger {
     struct weir_state state;
-    uint64_t debt; /* the most units by which `spent` has passed the capacity since it was last within: tells a debt
-                      from a clock that jumped */
+    uint64_t debt; /* the most units by which `spent` has passed the capacity since it was last within: so
+                      that a key far ahead by debt is not taken for one of a clock that jumped */
     struct weir_ledger_stint *stints; /* the caller's, room for `stints_max`, in the order of `stint` */
     uint32_t stints_count, stints_max;
 };

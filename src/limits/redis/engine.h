@@ -112,6 +112,6 @@ uint64_t weir_redis_random(struct weir_redis_engine *engine);
 /* A time from ns / 2 to ns. */
 uint64_t weir_redis_jitter(struct weir_redis_engine *engine, uint64_t ns);
 
-/* "HOST:PORT: text", kept for operators. `server` may be NULL: then the text alone. */
+/* "HOST:PORT: text", kept for operators. */
 void weir_redis_error(struct weir_redis_engine *engine, const struct weir_redis_server *server, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
