@@ -228,6 +228,11 @@ static int limit_warn(const struct sharing *sharing)
         error = weir_decode_warn(sharing->decode, mark_of(sharing, "sharing"),
                                  "limit \"%s\" is split over one node: cluster: { nodes: [ ... ] } names no others",
                                  limit->name);
+    if (!error && limit->sharing == WEIR_SHARING_GOSSIP && limit->spec.on_change != WEIR_ON_CHANGE_KEEP)
+        error = weir_decode_warn(sharing->decode, mark_of(sharing, "on_change"),
+                                 "after a change of limit \"%s\" what was used stays used: with sharing: gossip it "
+                                 "always does (on_change: keep)",
+                                 limit->name);
     weir_duration_format(limit->deadline_ns / 1000000, deadline, sizeof(deadline));
     if (!error && sharing->at && limit->deadline_ns > DEADLINE_LONG_NS)
         error = weir_decode_warn(sharing->decode, mark_of(sharing, "deadline"),

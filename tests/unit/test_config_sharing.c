@@ -370,6 +370,17 @@ static void test_a_slack_as_large_as_the_limit_is_warned_of(void **state)
                     "may overshoot by 2 (2 nodes, slack 1)");
 }
 
+static void test_gossip_always_keeps_what_was_used(void **state)
+{
+    (void)state;
+#define CHANGES(how, sharing) "limits: [{ name: x, rate: 60/min, on_change: " how ", sharing: " sharing " }]\n"
+    expect_warnings(CHANGES("keep", "gossip") GOSSIP SECRET, 0, 0, 0, "");
+    expect_warnings(CHANGES("reset", "gossip") GOSSIP SECRET, 1, 1, 46, "limit \"x\" what was used stays used");
+    expect_warnings(CHANGES("proportional", "gossip") GOSSIP SECRET, 1, 1, 46, "on_change: keep");
+    expect_warnings(CHANGES("reset", "split") GOSSIP SECRET, 0, 0, 0, "");
+#undef CHANGES
+}
+
 static void test_a_cost_above_the_slack_of_gossip_is_warned_of(void **state)
 {
     (void)state;
@@ -396,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_what_is_hardly_meant_is_warned_of),
         cmocka_unit_test(test_a_split_that_leaves_a_node_nothing_is_warned_of),
         cmocka_unit_test(test_a_slack_as_large_as_the_limit_is_warned_of),
+        cmocka_unit_test(test_gossip_always_keeps_what_was_used),
         cmocka_unit_test(test_a_cost_above_the_slack_of_gossip_is_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
