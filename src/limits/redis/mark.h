@@ -3,12 +3,13 @@
  * Whether a server has lost what it had answered: a flush, a restart with older data, a failover to a replica that had
  * not heard the newest.
  *
- * Each batch of decisions ends with SET PREFIX:mark:{slot}:CLIENT:CONNECTION number EX day GET. A server replicates and
- * saves its writes in order, so one that shows a number has everything that was answered before that number was
- * written; and one that shows an older number than it once confirmed has lost something: one loss is counted. The first
- * thing a new connection does is to look at the number of the one before (each has a key of its own, because a command
- * of the old connection may still be run after those of the new). Decisions that were answered after the last confirmed
- * number and before a connection broke cannot be told from lost ones if the number is still that: counted as a loss.
+ * Each batch of decisions ends with SET PREFIX:mark:{N}:CLIENT:NUMBER number EX day GET: N is a number whose slot the
+ * server has, NUMBER tells the connection. A server replicates and saves its writes in order, so one that shows a
+ * number has everything that was answered before that number was written; and one that shows an older number than it
+ * once confirmed has lost something: one loss is counted. The first thing a new connection does is to look at the
+ * number of the one before (each has a key of its own, because a command of the old connection may still be run after
+ * those of the new). Decisions that were answered after the last confirmed number and before a connection broke cannot
+ * be told from lost ones if the number is still that: counted as a loss.
  *
  * In a cluster each primary has a mark in a slot of its own, which moves to the next primary with the slot. */
 #pragma once
