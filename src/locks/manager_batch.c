@@ -68,7 +68,7 @@ static void give_up(struct weir_lock_manager *manager, struct weir_lock_manager_
 /* From now on it waits, and its wait ends by itself. */
 static void start_waiting(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
-    bool over = request->own.waiter.until_ns <= manager->now_ns; /* answered at the start of the next round */
+    bool over = request->own.waiter.until_ns <= manager->now_ns; /* answered at the start of the next turn */
     if (!over && manager->waits_due.count >= manager->waiters_max) {
         fail(manager, request, WEIR_ELIMIT);
         return;

@@ -218,7 +218,7 @@ void weir_http_locks(struct weir_http_call *call)
     wish.ttl_ns = question->ttl_ms * MS_NS;
     wish.wait_ns = question->wait_ms * MS_NS;
     wish.seen = question->seen;
-    wish.may_restore = (call->rights & WEIR_RIGHT_RESET) != 0;
+    wish.has_reset = (call->rights & WEIR_RIGHT_RESET) != 0;
     ask(call, &wish);
     weir_lock_question_deinit(question);
 }

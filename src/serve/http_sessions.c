@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /v1/sessions: where to read, what was seen, a loss accepted, and the servers. */
+ * /v1/sessions: where to read, what was seen, a loss accepted, and the servers. A question becomes an ask (sessions.h).
+ * What can be answered at once is; else the call is left (weir_http_call_leave) and taken up when the answer has come.
+ * Called by http.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -205,7 +205,7 @@ static bool seen_allowed(const struct weir_lock_service *service, const struct w
 {
     struct weir_lock_manager_state state;
     uint64_t wall_s = weir_time_read().wall_ns / WEIR_NS_PER_SECOND;
-    if (wish->seen == 0 || wish->may_restore || weir_incarnation_within_a_day(0, wall_s, wish->seen))
+    if (wish->seen == 0 || wish->has_reset || weir_incarnation_within_a_day(0, wall_s, wish->seen))
         return true;
     weir_lock_manager_state(service->manager, &state);
     return weir_incarnation_within_a_day(state.engine.incarnation, wall_s, wish->seen);

@@ -41,7 +41,7 @@ struct weir_lock_wish {
     struct weir_slice name, owner; /* copied; their sizes were checked */
     uint64_t ttl_ns, wait_ns;
     uint64_t seen;
-    bool may_restore; /* the caller has the right `reset`: `seen` may be more than a day above the clock */
+    bool has_reset; /* the caller has the right `reset`: `seen` may be more than a day above the clock */
 };
 
 /* `on_answer` is called once, on the loop's thread, never from within a call of the caller's; not at all where

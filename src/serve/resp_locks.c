@@ -71,7 +71,7 @@ static bool read_options(const struct weir_resp_call *call, struct weir_lock_wis
 
 static bool read_wish(const struct weir_resp_call *call, enum weir_lock_verb verb, struct weir_lock_wish *ret_wish)
 {
-    *ret_wish = (struct weir_lock_wish){ .verb = verb, .may_restore = (call->conn->rights & WEIR_RIGHT_RESET) != 0 };
+    *ret_wish = (struct weir_lock_wish){ .verb = verb, .has_reset = (call->conn->rights & WEIR_RIGHT_RESET) != 0 };
     if (!read_bytes(call, 1, "name", WEIR_LOCK_NAME_MAX, &ret_wish->name))
         return false;
     if (verb != WEIR_LOCK_SHOW && !read_bytes(call, 2, "owner", WEIR_LOCK_OWNER_MAX, &ret_wish->owner))
