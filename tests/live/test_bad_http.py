@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad HTTP: the server answers with a clear error or closes, and goes on serving others."""
 import json
+import signal
 import time
 import unittest
 
@@ -172,6 +173,17 @@ class BadHttp(unittest.TestCase):
                     time.sleep(0.1)
                     sock.sendall(request[-1:])
                     self.assertEqual(read_until(sock, b'\r\n\r\n')[:12], b'HTTP/1.1 200')
+
+    def test_a_bound_that_a_reload_raises_is_raised_for_open_connections(self):
+        with Weir(CONFIG) as weir, connect(weir.http) as sock:
+            sock.sendall(post())
+            self.assertEqual(read_until(sock, b'"limits":')[:12], b'HTTP/1.1 200')
+            weir.config.write_text(CONFIG.replace('8KiB', '200KiB'), encoding='utf-8')
+            weir.process.send_signal(signal.SIGHUP)
+            while 'reloaded' not in weir.output():
+                time.sleep(0.01)
+            sock.sendall(post(BODY, b'Connection: close', b'X: ' + b'a' * 190000))
+            self.assertIn(b'HTTP/1.1 200', read_all(sock))
 
     def test_framing_is_bounded_beside_the_body(self):
         self.refused(post(b'1\r\na\r\n' * 20000, b'Transfer-Encoding: chunked'), statuses=(413,))
