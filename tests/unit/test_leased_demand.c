@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `sharing: leased`, a node's side: how much it asks for, and what goes back. */
+ * `sharing: leased`, a node's side: how much it asks for, what goes back, and what it tells. */
 #include "leased_key.h"
 
 static void leased__demand_of_long_ago_is_not_asked_for(void **state)
@@ -121,6 +121,137 @@ static void leased__what_came_back_is_in_doubt_no_more(void **state)
     assert_int_equal(key.forfeited, 0);
 }
 
+/* However long nobody asked: what is asked for from then on counts. */
+static void leased__demand_counts_again_after_a_long_rest(void **state)
+{
+    (void)state;
+    const uint64_t interval_ns = options.ttl_ns / 3, late_ns = SECOND + 10000 * options.ttl_ns;
+    begin_with(10);
+    step(WEIR_SHARE_RESERVE, 20, late_ns);
+    step(WEIR_SHARE_TICK, 0, late_ns + interval_ns);
+    assert_int_equal(key.rate, 10);
+    assert_int_equal(key.demand, 0);
+}
+
+/* What it gives back the engine holds until its deadline; what it only tells of, for as long as the ask says. */
+static void leased__a_return_that_is_lost_is_in_doubt_until_the_deadline(void **state)
+{
+    (void)state;
+    for (uint64_t left = 0; left < 2; left++) {
+        begin_with(10);
+        step(WEIR_SHARE_RESERVE, 10 - left, SECOND + 2 * MS);
+        key.sent_ns = 0;
+        step(WEIR_SHARE_COMMIT, 10 - left, SECOND + 2 * MS);
+        key.sent_ns = 0;
+        const uint64_t now_ns = 2 * SECOND, deadline_ns = key.deadline_ns;
+        assert_true(deadline_ns > now_ns && deadline_ns < now_ns + options.ttl_ns / 2);
+        key.retry_ns = 0;
+        assert_true(step(WEIR_SHARE_LEAVE, 0, now_ns).send);
+        assert_int_equal(key.sent_back, left);
+        assert_int_equal(key.sent_until_ns, left ? deadline_ns : now_ns + options.ttl_ns / 10 * 9);
+    }
+}
+
+/* A node that was about to leave and is asked again stays. */
+static void leased__who_is_asked_again_does_not_leave(void **state)
+{
+    (void)state;
+    begin_with(10);
+    assert_true(step(WEIR_SHARE_LEAVE, 0, SECOND + 2 * MS).send);
+    assert_true(hear(key.seq, 0, 2 * SECOND, 0, SECOND + 3 * MS).idle);
+    assert_true(step(WEIR_SHARE_RESERVE, 2, SECOND + 4 * MS).send);
+    assert_false(hear(key.seq, 8, 2 * SECOND, 8, SECOND + 5 * MS).send);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 2, SECOND + 6 * MS).say, WEIR_SHARE_YES);
+    assert_false(step(WEIR_SHARE_TICK, 0, SECOND + 7 * MS).send);
+    assert_int_equal(key.pocket, 6);
+}
+
+static void leased__what_is_cancelled_may_be_spent(void **state)
+{
+    (void)state;
+    begin_with(10);
+    step(WEIR_SHARE_RESERVE, 4, SECOND + 2 * MS);
+    assert_int_equal(key.pocket, 6);
+    step(WEIR_SHARE_CANCEL, 3, SECOND + 2 * MS);
+    assert_int_equal(key.pocket, 9);
+    assert_int_equal(key.reserved, 1);
+    step(WEIR_SHARE_TICK, 0, 3 * SECOND); /* its deadline: of what is cancelled now nothing comes back */
+    assert_int_equal(key.dead, 1);
+    step(WEIR_SHARE_CANCEL, 1, 3 * SECOND);
+    assert_int_equal(key.dead, 0);
+    assert_int_equal(key.pocket, 0);
+}
+
+/* What it asks for next it tells of no window: it has spent nothing under its new stint yet. */
+static void leased__a_new_stint_is_of_no_window(void **state)
+{
+    (void)state;
+    begin_with(10);
+    step(WEIR_SHARE_TICK, 0, 3 * SECOND);
+    assert_int_equal(key.stint, (UINT64_C(1) << WEIR_SHARE_STINT_BITS) + 1);
+    for (uint64_t n = 0; n < 3; n++)
+        step(WEIR_SHARE_TICK, 0, 4 * SECOND + n);
+    assert_int_equal(key.stint, (UINT64_C(1) << WEIR_SHARE_STINT_BITS) + 1);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, 5 * SECOND);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.window, 0);
+}
+
+/* By an answer to an ask for nothing, nothing is known of what was refused. */
+static void leased__a_refusal_outlasts_what_goes_back(void **state)
+{
+    (void)state;
+    begin_with(10);
+    assert_true(step(WEIR_SHARE_RESERVE, 20, SECOND + 2 * MS).send);
+    hear(key.seq, 0, 2 * SECOND, 90, SECOND + 3 * MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 20, SECOND + 4 * MS).say, WEIR_SHARE_NO);
+    assert_true(step(WEIR_SHARE_LEAVE, 0, SECOND + 5 * MS).send);
+    assert_int_equal(key.sent_want, 0);
+    hear(key.seq, 0, 2 * SECOND, 90, SECOND + 6 * MS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 20, SECOND + 7 * MS).say, WEIR_SHARE_NO);
+}
+
+/* The engine did nothing for it, so it holds nothing by it. */
+static void leased__by_a_stale_answer_nothing_is_held(void **state)
+{
+    (void)state;
+    begin_with(10);
+    assert_true(step(WEIR_SHARE_RESERVE, 20, SECOND + 2 * MS).send);
+    const struct weir_share_answer answer = { .stint = key.stint, .seq = key.seq, .stale = true };
+    const struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = key.seq, .answer = &answer };
+    struct weir_share_effects effects;
+    weir_leased_step(&key, &options, &event, SECOND + 3 * MS, &effects);
+    assert_int_equal(key.sent_ns, 0);
+    assert_int_equal(key.doubt, 0);
+}
+
+/* That an ask of before got lost says nothing of the one under way, or of none. */
+static void leased__only_the_ask_under_way_can_be_lost(void **state)
+{
+    (void)state;
+    begin_with(10);
+    struct weir_share_event event = { .kind = WEIR_SHARE_LOST, .seq = key.seq, .undone = true };
+    struct weir_share_effects effects;
+    weir_leased_step(&key, &options, &event, SECOND + 2 * MS, &effects);
+    assert_int_equal(key.retry_ns, 0);
+    assert_true(step(WEIR_SHARE_RESERVE, 20, SECOND + 3 * MS).send);
+    const uint64_t want = key.sent_want;
+    weir_leased_step(&key, &options, &event, SECOND + 4 * MS, &effects);
+    assert_int_equal(key.sent_ns, SECOND + 3 * MS);
+    assert_int_equal(key.sent_want, want);
+}
+
+/* Who is refused is told when more may be had, and who is admitted when the next unit is back. */
+static void leased__tells_when_the_next_unit_is_to_be_had(void **state)
+{
+    (void)state;
+    begin_with(10);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, SECOND + 11 * MS);
+    assert_int_equal(effects.verdict.next_after_ns, 20 * MS); /* the engine said 30 ms, 10 ms ago */
+    assert_int_equal(effects.verdict.reset_after_ns, SECOND - 10 * MS);
+    assert_int_equal(effects.verdict.retry_after_ns, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +262,15 @@ int main(void)
         cmocka_unit_test(leased__what_a_burst_left_goes_back_though_somebody_asks_now_and_then),
         cmocka_unit_test(leased__what_is_needed_stays),
         cmocka_unit_test(leased__what_came_back_is_in_doubt_no_more),
+        cmocka_unit_test(leased__demand_counts_again_after_a_long_rest),
+        cmocka_unit_test(leased__a_return_that_is_lost_is_in_doubt_until_the_deadline),
+        cmocka_unit_test(leased__who_is_asked_again_does_not_leave),
+        cmocka_unit_test(leased__what_is_cancelled_may_be_spent),
+        cmocka_unit_test(leased__a_new_stint_is_of_no_window),
+        cmocka_unit_test(leased__a_refusal_outlasts_what_goes_back),
+        cmocka_unit_test(leased__by_a_stale_answer_nothing_is_held),
+        cmocka_unit_test(leased__only_the_ask_under_way_can_be_lost),
+        cmocka_unit_test(leased__tells_when_the_next_unit_is_to_be_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
