@@ -69,12 +69,114 @@ static void ledger__says_whether_a_clock_had_come_back(void **state)
     assert_false(weir_ledger_settle(&world.limit, &ledger, &event));
 }
 
+/* The wait is for what refills, if that is enough; for a hold to end, if not. */
+static void ledger__waits_for_the_refill_or_for_a_hold_to_end(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    ask(1, 0, 0, 15);
+    ask(2, 3, 12, 0); /* 3 spent, 12 held of 20 */
+    assert_int_equal(peek(8).retry_after_ns, 3 * SECOND / 10);
+    assert_int_equal(peek(6).retry_after_ns, SECOND / 10);
+    assert_int_equal(peek(6).next_after_ns, SECOND / 10);
+    assert_int_equal(peek(9).retry_after_ns, SECOND); /* as long as it is held */
+    assert_int_equal(peek(21).retry_after_ns, WEIR_NEVER);
+}
+
+/* What is held counts from the first unit on, and who takes all that is left beside it is admitted. */
+static void ledger__of_what_is_held_a_unit_counts(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    ask(1, 0, 0, 1);
+    assert_int_equal(peek(0).remaining, 19);
+    struct weir_event event = world_event(&world, 19);
+    struct weir_verdict verdict;
+    assert_true(weir_ledger_decide(&world.limit, &world.ledger, &event, false, &verdict));
+    assert_true(verdict.admitted);
+    assert_int_equal(verdict.remaining, 0);
+    assert_int_equal(verdict.retry_after_ns, 0);
+}
+
+/* In a queue its turn is told beside what is held, too. */
+static void ledger__tells_a_delay_beside_what_is_held(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec queue = {
+        .algorithm = WEIR_LEAKY_BUCKET, .count = 10, .period_ns = SECOND, .burst = 20
+    };
+    world_init(&world, 1, &queue, true);
+    ask(1, 0, 0, 5);
+    struct weir_event event = world_event(&world, 4);
+    struct weir_verdict verdict;
+    assert_true(weir_ledger_decide(&world.limit, &world.ledger, &event, false, &verdict));
+    event.cost = 1;
+    assert_true(weir_ledger_decide(&world.limit, &world.ledger, &event, false, &verdict));
+    assert_int_equal(verdict.delay_ns, 4 * SECOND / 10);
+}
+
+/* To a node that is granted nothing: when as much as it needs at least may be there. */
+static void ledger__tells_a_node_when_the_least_is_there(void **state)
+{
+    (void)state;
+    for (uint64_t least = 0; least <= 10; least += 5) {
+        world_init(&world, 1, &bucket, true);
+        ask(1, 20, 0, 0);
+        struct weir_share_ask wants = { .stint = 8, .seq = 1, .want = 15, .least = least, .ttl_ns = SECOND };
+        struct weir_share_answer answer = world_ask(&world, &wants);
+        assert_int_equal(answer.granted, 0);
+        assert_int_equal(answer.retry_after_ns, (least ? least : 1) * SECOND / 10);
+    }
+}
+
+/* A debt is what is over the limit since it was within it last. */
+static void ledger__a_debt_begins_anew_once_it_was_paid(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    struct weir_share_ask tells = { .stint = 7, .seq = 1, .spent = 30, .ttl_ns = 60 * SECOND };
+    world_ask(&world, &tells);
+    assert_int_equal(world.ledger.debt, 10);
+    for (uint64_t more = 1; more <= 2; more++) { /* each time what was over has come back */
+        world.now_ns += more * SECOND;
+        tells.seq++;
+        tells.spent += 1;
+        world_ask(&world, &tells);
+        assert_int_equal(world.ledger.debt, more == 1 ? 1 : 0);
+    }
+}
+
+/* Of a window on the calendar a node may know, though nothing of it is used, until it ends. */
+static void ledger__a_window_on_the_calendar_is_told_though_nothing_is_used(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec calendar = { .algorithm = WEIR_FIXED_WINDOW,
+                                                     .count = 30,
+                                                     .period_ns = 5 * SECOND };
+    world_init(&world, 1, &calendar, true);
+    const uint64_t left_ns = world_event(&world, 0).window.end_after_ns;
+    struct weir_share_answer answer = ask(1, 0, 0, 0);
+    assert_int_equal(answer.hold_ns, left_ns < SECOND ? left_ns : SECOND);
+    answer = ask(2, 0, 0, 5);
+    ask(3, 0, 0, 0); /* all of it comes back */
+    assert_int_equal(peek(0).remaining, 30);
+    struct weir_share_ask tells = { .stint = 7, .seq = 4, .spent = 3, .window = answer.window, .ttl_ns = SECOND };
+    world_ask(&world, &tells); /* and was spent in it all the same, ahead of the engine */
+    assert_int_equal(peek(0).remaining, 27);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ledger__who_is_admitted_beside_what_is_held_does_not_wait),
         cmocka_unit_test(ledger__an_ask_of_nothing_opens_no_window),
         cmocka_unit_test(ledger__says_whether_a_clock_had_come_back),
+        cmocka_unit_test(ledger__waits_for_the_refill_or_for_a_hold_to_end),
+        cmocka_unit_test(ledger__of_what_is_held_a_unit_counts),
+        cmocka_unit_test(ledger__tells_a_delay_beside_what_is_held),
+        cmocka_unit_test(ledger__tells_a_node_when_the_least_is_there),
+        cmocka_unit_test(ledger__a_debt_begins_anew_once_it_was_paid),
+        cmocka_unit_test(ledger__a_window_on_the_calendar_is_told_though_nothing_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

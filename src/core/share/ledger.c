@@ -187,8 +187,6 @@ static uint64_t wait_for(const struct weir_limit *limit, const struct weir_ledge
         return hold_ends_ns(ledger, event->now_ns, false);
     weir_assert(taken >= units);
     uint64_t most = limit->capacity - taken;
-    if (weir_limit_used(limit, &ledger->state, event) <= most)
-        return 0;
     return weir_max_u64(weir_limit_wait_ns(limit, &ledger->state, event, most), 1);
 }
 
@@ -204,7 +202,7 @@ static void add_holds(const struct weir_limit *limit, const struct weir_ledger *
 {
     v->remaining = available(limit, ledger, event);
     weir_assert(v->remaining <= limit->capacity);
-    v->admitted = event->cost <= v->remaining || event->cost == 0;
+    v->admitted = event->cost <= v->remaining;
     v->retry_after_ns = v->admitted ? 0 : wait_for(limit, ledger, event, event->cost);
     v->reset_after_ns = reset_after(limit, ledger, event);
     v->next_after_ns = v->remaining < limit->capacity ? wait_for(limit, ledger, event, v->remaining + 1) : 0;
@@ -224,11 +222,9 @@ bool weir_ledger_decide(const struct weir_limit *limit, struct weir_ledger *ledg
     ledger->debt = 0;
     weir_limit_charge(&own, &ledger->state, event, ret_verdict);
     if (holds) {
-        uint64_t delay_ns = ret_verdict->delay_ns;
         struct weir_event after = *event;
         after.cost = 0;
         add_holds(&own, ledger, &after, ret_verdict);
-        ret_verdict->delay_ns = delay_ns;
     }
     return true;
 }
