@@ -62,12 +62,102 @@ static void batched__a_stale_answer_is_a_loss(void **state)
     }
 }
 
+/* What a refusal says holds until the engine says otherwise, or for as long as it said. */
+static void batched__a_refusal_ends_with_a_grant_or_its_time(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    for (int granted = 0; granted < 2; granted++) {
+        begin_with(&hourly, 1);
+        step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+        hear(0, 40, SECOND + 3 * MS);
+        assert_int_equal(step(WEIR_SHARE_RESERVE, 30, SECOND + 3 * MS).say, WEIR_SHARE_NO);
+        for (int i = 0; i < 5; i++)
+            assert_true(take(1, SECOND + 4 * MS, &effects));
+        assert_true(effects.send); /* it settles, and asks for nothing */
+        assert_int_equal(effects.ask.want, 0);
+        assert_false(effects.idle);
+        hear(0, 45, SECOND + 5 * MS);
+        assert_int_equal(step(WEIR_SHARE_RESERVE, 30, SECOND + 5 * MS).say, WEIR_SHARE_NO);
+        if (granted) {
+            step(WEIR_SHARE_RESERVE, 20, SECOND + 6 * MS);
+            hear(20, 65, SECOND + 7 * MS);
+            assert_true(take(20, SECOND + 7 * MS, &effects));
+        }
+        assert_int_equal(step(WEIR_SHARE_RESERVE, 30, SECOND + (granted ? 7 : 33) * MS).say, WEIR_SHARE_WAIT);
+    }
+}
+
+/* A part of what was asked for is all that the engine had; what fits the slack is not for it to refuse. */
+static void batched__what_fits_here_is_not_refused_by_the_engine(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    hear(5, 50, SECOND + 3 * MS);
+    assert_true(take(5, SECOND + 3 * MS, &effects));
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 11, SECOND + 4 * MS).say, WEIR_SHARE_NO);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 10, SECOND + 4 * MS).say, WEIR_SHARE_YES);
+}
+
+static void batched__what_was_granted_remains(void **state)
+{
+    (void)state;
+    struct weir_share_effects effects;
+    begin_with(&hourly, 1);
+    step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    hear(30, 31, SECOND + 3 * MS);
+    effects = step(WEIR_SHARE_RESERVE, 10, SECOND + 3 * MS);
+    assert_int_equal(effects.verdict.remaining, 100 - 31 + 20);
+    weir_batched_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+    effects = step(WEIR_SHARE_RESERVE, 101, SECOND + 4 * MS); /* nothing is known */
+    assert_int_equal(effects.say, WEIR_SHARE_NO);
+    assert_int_equal(effects.verdict.remaining, 0);
+}
+
+/* The smallest slack: a key that has nothing to tell does not speak. */
+static void batched__who_has_nothing_to_tell_is_silent(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    options.slack = 1;
+    step(WEIR_SHARE_TICK, 0, 2 * SECOND);
+    hear(0, 1, 2 * SECOND + MS);
+    struct weir_share_effects effects = step(WEIR_SHARE_TICK, 0, 3 * SECOND);
+    assert_false(effects.send);
+    assert_true(effects.idle);
+}
+
+/* Also while an ask is under way, and when its deadline has passed. */
+static void batched__what_is_cancelled_is_set_aside_no_more(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    step(WEIR_SHARE_RESERVE, 3, SECOND + 2 * MS);
+    step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS);
+    assert_int_equal(key.ahead, 3);
+    step(WEIR_SHARE_CANCEL, 3, SECOND + 3 * MS);
+    assert_int_equal(key.ahead, 0);
+    hear(30, 31, SECOND + 4 * MS);
+    step(WEIR_SHARE_RESERVE, 30, SECOND + 4 * MS);
+    step(WEIR_SHARE_TICK, 0, 100 * SECOND);
+    assert_int_equal(key.dead, 30);
+    step(WEIR_SHARE_CANCEL, 10, 100 * SECOND);
+    assert_int_equal(key.dead, 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batched__the_next_ask_is_for_those_who_waited),
         cmocka_unit_test(batched__only_the_ask_under_way_can_be_lost),
         cmocka_unit_test(batched__a_stale_answer_is_a_loss),
+        cmocka_unit_test(batched__a_refusal_ends_with_a_grant_or_its_time),
+        cmocka_unit_test(batched__what_fits_here_is_not_refused_by_the_engine),
+        cmocka_unit_test(batched__what_was_granted_remains),
+        cmocka_unit_test(batched__who_has_nothing_to_tell_is_silent),
+        cmocka_unit_test(batched__what_is_cancelled_is_set_aside_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
