@@ -123,10 +123,6 @@ void weir_share_keys_set_idle(struct weir_share_keys *keys, struct weir_share_ke
 {
     if (key->idle == idle)
         return;
-    if (key->gone) {
-        key->idle = idle;
-        return;
-    }
     list_remove(list_of(keys, key), key);
     key->idle = idle;
     list_add(list_of(keys, key), key);

@@ -227,9 +227,31 @@ static void note_done(void *context)
     *(bool *)context = true;
 }
 
+static int submit_nothing(struct weir_remote *remote, struct weir_remote_request *request)
+{
+    (void)remote, (void)request;
+    return WEIR_EDOWN;
+}
+
+static const struct weir_remote_limit *shared_limit;
+
+/* A key is made, though nobody can be asked for it. */
+static int reserve_shared(struct weir_share_host *host)
+{
+    const struct weir_share_terms terms = {
+        .limit = shared_limit, .leased = true, .chunk_ttl_ns = 1, .deadline_ns = 1
+    };
+    const struct weir_remote_key key = { .id = { 1, 2 } };
+    enum weir_share_say say;
+    struct weir_verdict verdict;
+    int error = weir_share_host_reserve(host, &terms, &key, 1, false, 1, &say, &verdict);
+    return error == WEIR_EDOWN ? 0 : error;
+}
+
 static int make_share_host(void)
 {
-    struct weir_remote remote = { NULL };
+    static const struct weir_remote_ops ops = { .submit = submit_nothing };
+    struct weir_remote remote = { &ops };
     struct weir_share_host *host;
     bool done = false;
     int error = weir_share_host_create(
@@ -237,7 +259,9 @@ static int make_share_host(void)
         &host);
     if (error)
         return error;
-    error = weir_share_host_retire(host, NULL, 0);
+    error = reserve_shared(host);
+    if (!error)
+        error = weir_share_host_retire(host, NULL, 0);
     weir_share_host_close(host, 1, note_done, &done);
     weir_share_host_turn(host, UINT64_C(1) << 62);
     assert_true(done);
@@ -247,7 +271,10 @@ static int make_share_host(void)
 static void a_share_host(void **state)
 {
     (void)state;
-    each_in_turn(make_share_host, 4);
+    const struct weir_limit_spec spec = { .count = 10, .period_ns = UINT64_C(1000000000) };
+    assert_int_equal(weir_remote_limit_create("shared", 0, 0, &spec, &shared_limit, NULL), 0);
+    each_in_turn(make_share_host, 5);
+    weir_remote_limit_drop(shared_limit);
 }
 
 static int make_revisions(void)

@@ -264,6 +264,141 @@ static void each_stint_is_another(void **state)
     world_deinit(&w);
 }
 
+/* ---- what is counted, and who goes ---- */
+
+static void what_is_asked_and_answered_is_counted(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, 7, 1000, true, 1);
+    assert_int_equal(ask(&w, 0, "ada", 1), WEIR_SHARE_WAIT);
+    struct waiting *first = wait_for(&w, 0, "ada");
+    (void)wait_for(&w, 0, "ada");
+    struct weir_share_host_stats stats = stats_of(&w);
+    assert_int_equal(stats.keys_max, 7);
+    assert_int_equal(stats.keys, 1);
+    assert_int_equal(stats.asks, 1);
+    assert_int_equal(stats.answers, 0);
+    assert_int_equal(stats.waiting, 2);
+    weir_share_waiter_leave(&first->waiter);
+    assert_int_equal(stats_of(&w).waiting, 1);
+    world_run(&w, 5 * MS);
+    stats = stats_of(&w);
+    assert_int_equal(stats.waiting, 0);
+    assert_int_equal(stats.answers, 1);
+    assert_int_equal(stats.asks, w.remote.asks);
+    assert_int_equal(stats.stale + stats.lost, 0);
+    world_deinit(&w);
+}
+
+/* The first waiter that is called makes the last one leave. */
+static void leave_other(struct weir_share_waiter *waiter, int status)
+{
+    struct waiting *waiting = (struct waiting *)waiter;
+    on_told(waiter, status);
+    weir_share_waiter_leave(&waiting[1].waiter);
+}
+
+static void a_waiter_may_take_another_with_it(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, 0, 10, true, 1);
+    ask(&w, 0, "ada", 1);
+    struct waiting *first = wait_for(&w, 0, "ada"), *last = wait_for(&w, 0, "ada");
+    assert_ptr_equal(last, first + 1);
+    first->waiter.ready = leave_other;
+    world_run(&w, 5 * MS);
+    assert_true(first->told && !last->told);
+    assert_int_equal(stats_of(&w).waiting, 0);
+    world_deinit(&w);
+}
+
+/* Of those that hold something the one that nobody asked for the longest, and first of all one that holds nothing. */
+static void who_was_asked_for_lately_or_holds_something_stays(void **state)
+{
+    (void)state;
+    for (int idle = 0; idle < 2; idle++) {
+        struct world w;
+        world_init(&w, 1, 2, 1000, true, 1);
+        assert_int_equal(ask(&w, 0, "ada", 50), WEIR_SHARE_WAIT); /* as many are held then */
+        world_run(&w, 5 * MS);
+        if (idle) {
+            assert_int_equal(ask(&w, 0, "bob", 1001), WEIR_SHARE_NO); /* bob holds nothing */
+            world_run(&w, 5 * MS);
+        } else {
+            assert_int_equal(ask(&w, 0, "bob", 50), WEIR_SHARE_WAIT);
+            world_run(&w, 5 * MS);
+            assert_int_equal(ask(&w, 0, "ada", 1), WEIR_SHARE_YES);
+        }
+        assert_int_equal(ask(&w, 0, "cyd", 1), WEIR_SHARE_WAIT);
+        assert_int_equal(stats_of(&w).evicted, 1);
+        assert_int_equal(ask(&w, 0, "ada", 1), WEIR_SHARE_YES);
+        assert_int_equal(stats_of(&w).evicted, 1);
+        world_run(&w, 5 * MS);
+        world_deinit(&w);
+    }
+}
+
+static void nothing_to_settle_closes_at_once(void **state)
+{
+    (void)state;
+    for (int keys = 0; keys < 2; keys++) {
+        struct world w;
+        world_init(&w, 1, 0, 10, true, 1);
+        if (keys) {
+            assert_int_equal(ask(&w, 0, "ada", 11), WEIR_SHARE_NO); /* a key that never was granted anything */
+            assert_int_equal(stats_of(&w).keys, 1);
+        }
+        weir_share_host_close(w.hosts[0].host, 10 * SECOND, on_closed, &w.hosts[0]);
+        world_run(&w, MS);
+        assert_true(w.hosts[0].closed);
+        world_deinit(&w);
+    }
+}
+
+/* In whatever order they are named. */
+static void a_reload_keeps_each_limit_that_it_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "api", "b", "a", "z" };
+    struct world w;
+    world_init(&w, 1, 0, 1000, true, 1);
+    warm_up(&w, "ada");
+    assert_int_equal(weir_share_host_retire(w.hosts[0].host, names, 4), 0);
+    assert_int_equal(stats_of(&w).keys, 1);
+    assert_int_equal(weir_share_host_retire(w.hosts[0].host, names + 1, 3), 0);
+    assert_int_equal(stats_of(&w).keys, 0);
+    world_deinit(&w);
+}
+
+/* By the same secret a test sees the same stints again. */
+static void stints_come_from_the_secret(void **state)
+{
+    (void)state;
+    static const uint8_t secrets[2][16] = { "0123456789abcdef", "another sixteen!" };
+    uint64_t stints[3];
+    for (size_t i = 0; i < 3; i++) {
+        struct world w;
+        world_init(&w, 1, 0, 1000, true, 1);
+        struct weir_share_host_options options = { .remote = &w.remote.remote,
+                                                   .wake = on_wake,
+                                                   .now_ns = clock_of,
+                                                   .secret = secrets[i / 2],
+                                                   .context = &w.hosts[0] };
+        weir_share_host_close(w.hosts[0].host, 0, on_closed, &w.hosts[0]);
+        weir_share_host_turn(w.hosts[0].host, w.remote.now_ns);
+        w.hosts[0].closed = false;
+        assert_int_equal(weir_share_host_create(&options, &w.hosts[0].host), 0);
+        warm_up(&w, "ada");
+        assert_int_equal(ledger_of(&w, "ada")->stints_count, 1);
+        stints[i] = ledger_of(&w, "ada")->stints[0].stint;
+        world_deinit(&w);
+    }
+    assert_int_equal(stints[0], stints[1]);
+    assert_int_not_equal(stints[0], stints[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +413,12 @@ int main(void)
         cmocka_unit_test(another_way_of_sharing_begins_when_the_old_one_is_settled),
         cmocka_unit_test(another_way_of_sharing_waits_for_who_waits),
         cmocka_unit_test(a_newcomer_takes_the_place_of_one_that_is_not_busy),
+        cmocka_unit_test(what_is_asked_and_answered_is_counted),
+        cmocka_unit_test(a_waiter_may_take_another_with_it),
+        cmocka_unit_test(who_was_asked_for_lately_or_holds_something_stays),
+        cmocka_unit_test(nothing_to_settle_closes_at_once),
+        cmocka_unit_test(a_reload_keeps_each_limit_that_it_names),
+        cmocka_unit_test(stints_come_from_the_secret),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,14 @@ static struct weir_share_key key_of(uint64_t number)
     return (struct weir_share_key){ .leased = true, .key = { .id = { number, 1 } } };
 }
 
+static const struct weir_remote_limit *shared_limit(uint64_t count)
+{
+    const struct weir_limit_spec spec = { .count = count, .period_ns = MINUTE };
+    const struct weir_remote_limit *limit = NULL;
+    assert_int_equal(weir_remote_limit_create("api", 0, 0, &spec, &limit, NULL), 0);
+    return limit;
+}
+
 static void who_has_left_is_not_found(void **state)
 {
     (void)state;
@@ -28,6 +36,44 @@ static void who_has_left_is_not_found(void **state)
     weir_share_keys_remove(&keys, &one);
     weir_share_keys_remove(&keys, &two);
     weir_share_keys_deinit(&keys);
+}
+
+/* It is looked for among those that have left, whatever it becomes. */
+static void who_has_left_may_become_idle(void **state)
+{
+    (void)state;
+    struct weir_share_keys keys;
+    struct weir_share_key key = key_of(1);
+    assert_int_equal(weir_share_keys_init(&keys, 64, 4), 0);
+    weir_share_keys_insert(&keys, &key);
+    weir_share_keys_leave(&keys, &key);
+    weir_share_keys_set_idle(&keys, &key, true);
+    assert_true(key.idle);
+    assert_ptr_equal(keys.gone.first, &key);
+    assert_null(keys.idle.first);
+    weir_share_keys_remove(&keys, &key);
+    assert_null(keys.gone.first);
+    weir_share_keys_deinit(&keys);
+}
+
+/* A look at a key shows what a reservation would, and leaves all as it is. */
+static void a_look_changes_nothing(void **state)
+{
+    (void)state;
+    const struct weir_remote_limit *limit = shared_limit(10);
+    const struct weir_share_terms terms = { .limit = limit, .slack = 5, .interval_ns = SECOND, .deadline_ns = MS };
+    struct weir_share_key key = { .leased = false };
+    struct weir_share_effects effects = { .say = WEIR_SHARE_NOTHING };
+    weir_batched_init(&key.as.batched.machine, 1);
+    weir_share_key_follow(&key, &terms);
+    const struct weir_batched before = key.as.batched.machine;
+    weir_share_key_look(&key, 1, SECOND, &effects);
+    assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+    weir_share_key_look(&key, 11, SECOND, &effects);
+    assert_int_equal(effects.say, WEIR_SHARE_NO);
+    assert_memory_equal(&key.as.batched.machine, &before, sizeof before);
+    weir_remote_limit_drop(key.limit);
+    weir_remote_limit_drop(limit);
 }
 
 static void who_wants_to_be_woken_earlier_is(void **state)
@@ -53,14 +99,6 @@ static void who_wants_to_be_woken_earlier_is(void **state)
     weir_share_keys_deinit(&keys);
 }
 
-static const struct weir_remote_limit *shared_limit(uint64_t count)
-{
-    const struct weir_limit_spec spec = { .count = count, .period_ns = MINUTE };
-    const struct weir_remote_limit *limit = NULL;
-    assert_int_equal(weir_remote_limit_create("api", 0, 0, &spec, &limit, NULL), 0);
-    return limit;
-}
-
 static void a_key_follows_each_of_its_terms(void **state)
 {
     (void)state;
@@ -80,6 +118,8 @@ static void a_key_follows_each_of_its_terms(void **state)
             weir_batched_init(&key.as.batched.machine, 1);
         weir_share_key_follow(&key, &terms);
         assert_true(weir_share_key_follows(&key, &terms));
+        assert_in_range(leased ? key.as.leased.options.lost_ns : key.as.batched.options.lost_ns, terms.deadline_ns + 1,
+                        terms.deadline_ns + SECOND); /* whoever is asked says so first */
         now[0].limit = other;
         now[1].deadline_ns++;
         now[2].chunk_ttl_ns++;
@@ -218,6 +258,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys__that_come_leave_and_return_are_found_as_a_list_finds_them),
         cmocka_unit_test(who_has_left_is_not_found),
+        cmocka_unit_test(who_has_left_may_become_idle),
+        cmocka_unit_test(a_look_changes_nothing),
         cmocka_unit_test(who_wants_to_be_woken_earlier_is),
         cmocka_unit_test(a_key_follows_each_of_its_terms),
         cmocka_unit_test(another_limit_makes_the_engines_word_void),
