@@ -122,6 +122,37 @@ static void every_key_survives_growth(void **state)
     weir_table_deinit(&table);
 }
 
+/* Room is made for newcomers by moving others to their second home, but nobody who is held. */
+static void who_is_held_stays_where_it_is(void **state)
+{
+    enum { HELD = 32 };
+    struct weir_table table;
+    struct seen_leaving seen;
+    struct test_random random = { test_random_seed() };
+    struct weir_held held[HELD];
+    uint64_t hashes[HELD], wait_ns;
+    (void)state;
+    open_table(&table, 64 << 10, &seen);
+    for (unsigned i = 0; i < HELD; i++) {
+        hashes[i] = test_random_u64(&random);
+        assert_int_equal(put(&table, hashes[i], NARROW, WEIR_ABSENT_INSERT, 900 * SECOND, 0), WEIR_HOLD_OK);
+    }
+    while (table.count < table.lines_max) /* and no line is split any more */
+        assert_int_equal(put(&table, test_random_u64(&random), NARROW, WEIR_ABSENT_INSERT_FREE, 900 * SECOND, 0),
+                         WEIR_HOLD_OK);
+    for (unsigned i = 0; i < HELD; i++)
+        assert_int_equal(weir_table_hold(&table, hashes[i], NARROW, WEIR_ABSENT_LEAVE, NOW, &held[i], &wait_ns),
+                         WEIR_HOLD_OK);
+    while (put(&table, test_random_u64(&random), NARROW, WEIR_ABSENT_INSERT_FREE, 900 * SECOND, 0) == WEIR_HOLD_OK)
+        for (unsigned i = 0; i < HELD; i++)
+            assert_true(weir_pair_locked(weir_slot_load(held[i].slot)));
+    for (unsigned i = 0; i < HELD; i++)
+        weir_table_release(&held[i], NARROW, NOW + 900 * SECOND);
+    assert_int_equal(seen.count, 0);
+    weir_table_check(&table);
+    weir_table_deinit(&table);
+}
+
 /* In a full table a newcomer takes the place of the one closest to fresh of those in its lines. */
 static void the_one_closest_to_fresh_goes(void **state)
 {
@@ -417,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slot_reused_between_find_and_swap_is_not_swapped),
         cmocka_unit_test(every_key_survives_growth),
+        cmocka_unit_test(who_is_held_stays_where_it_is),
         cmocka_unit_test(the_one_closest_to_fresh_goes),
         cmocka_unit_test(a_slot_is_free_once_fresh_for_skew_max),
         cmocka_unit_test(what_a_slot_waits_for_and_takes),
