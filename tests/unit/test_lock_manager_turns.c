@@ -18,7 +18,8 @@
 static struct weir_lock_manager *manager;
 static struct weir_lock_manager_request requests[REQUESTS_MAX];
 static unsigned answers[REQUESTS_MAX];
-static uint64_t now_ns;
+static const char *name; /* of the lock that is asked for */
+static uint64_t now_ns, poll_ns;
 
 static void show_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
 {
@@ -38,8 +39,11 @@ static void on_done(struct weir_lock_manager_request *request)
 
 static void begin(const struct weir_lock_manager_options *options)
 {
-    static const struct weir_lock_engine_ops ops = { .state = show_state, .destroy = destroy };
+    static struct weir_lock_engine_ops ops = { .state = show_state, .destroy = destroy };
     static struct weir_lock_engine engine = { .ops = &ops };
+    ops.poll_ns = poll_ns;
+    poll_ns = 0;
+    name = "lock";
     memset(answers, 0, sizeof answers);
     now_ns = 1000 * SECOND;
     assert_int_equal(weir_lock_manager_create_threadless(&engine, options, &manager), 0);
@@ -48,7 +52,7 @@ static void begin(const struct weir_lock_manager_options *options)
 static int try_submit(size_t i, enum weir_lock_verb verb, const char *owner, uint64_t ttl_ns, uint64_t wait_ns)
 {
     requests[i] = (struct weir_lock_manager_request){
-        .op = { .verb = verb, .name = { "lock", 4 }, .owner = { owner, strlen(owner) }, .ttl_ns = ttl_ns },
+        .op = { .verb = verb, .name = { name, strlen(name) }, .owner = { owner, strlen(owner) }, .ttl_ns = ttl_ns },
         .wait_ns = wait_ns,
         .done = on_done,
     };
@@ -60,12 +64,9 @@ static void submit(size_t i, enum weir_lock_verb verb, const char *owner, uint64
     assert_int_equal(try_submit(i, verb, owner, ttl_ns, wait_ns), 0);
 }
 
-/* One turn, in which the engine is asked one thing and says this. */
-static void turn(enum weir_lock_verb asked, enum weir_lock_said said, const char *holder, uint64_t lease_ns)
+static void say(size_t i, enum weir_lock_verb asked, enum weir_lock_said said, const char *holder, uint64_t lease_ns)
 {
-    assert_true(weir_lock_manager_begin(manager, now_ns));
-    assert_int_equal(manager->count, 1);
-    struct weir_lock_op *op = &manager->ops[0];
+    struct weir_lock_op *op = &manager->ops[i];
     assert_int_equal(op->verb, asked);
     op->status = 0;
     op->said = said;
@@ -73,6 +74,19 @@ static void turn(enum weir_lock_verb asked, enum weir_lock_said said, const char
     op->lease_ns = lease_ns;
     op->holder_size = strlen(holder);
     memcpy(op->holder, holder, op->holder_size);
+}
+
+static void begin_turn(size_t count)
+{
+    assert_true(weir_lock_manager_begin(manager, now_ns));
+    assert_int_equal(manager->count, count);
+}
+
+/* One turn, in which the engine is asked one thing and says this. */
+static void turn(enum weir_lock_verb asked, enum weir_lock_said said, const char *holder, uint64_t lease_ns)
+{
+    begin_turn(1);
+    say(0, asked, said, holder, lease_ns);
     weir_lock_manager_end(manager, now_ns);
 }
 
@@ -131,11 +145,9 @@ static void turns__what_is_given_back_leaves_its_place(void **state)
         assert_int_equal(manager->pending, 1);
         submit(3, WEIR_LOCK_SHOW, "", 0, 0);
         assert_int_equal(try_submit(4, WEIR_LOCK_SHOW, "", 0, 0), WEIR_ELIMIT);
-        assert_true(weir_lock_manager_begin(manager, now_ns));
-        assert_int_equal(manager->count, 2);
-        assert_int_equal(manager->ops[0].verb, WEIR_LOCK_RELEASE);
-        manager->ops[0].status = manager->ops[1].status = 0;
-        manager->ops[0].said = manager->ops[1].said = WEIR_LOCK_FREE;
+        begin_turn(2);
+        say(0, WEIR_LOCK_RELEASE, WEIR_LOCK_FREE, "", 0);
+        say(1, WEIR_LOCK_SHOW, WEIR_LOCK_FREE, "", 0);
         weir_lock_manager_end(manager, now_ns);
         assert_int_equal(answers[1], 2);
         assert_int_equal(manager->pending, 0);
@@ -148,12 +160,145 @@ static void turns__what_is_given_back_leaves_its_place(void **state)
     weir_lock_manager_destroy_threadless(manager);
 }
 
+/* Where others change the store too, what is known of the holder grows old: who comes is asked for as the holder, once,
+ * and then refused by what is known. */
+static void turns__who_is_not_the_holder_is_asked_for_once(void **state)
+{
+    (void)state;
+    poll_ns = SECOND;
+    begin(&(struct weir_lock_manager_options){ 0 });
+    submit(1, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 600 * SECOND);
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 60 * SECOND);
+    now_ns += SECOND;
+    submit(2, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 0);
+    begin_turn(2); /* A's time has come, too */
+    say(0, WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 60 * SECOND);
+    say(1, WEIR_LOCK_RENEW, WEIR_LOCK_FREE, "", 0);
+    now_ns += SECOND; /* it took so long that what A was told is old by now */
+    weir_lock_manager_end(manager, now_ns - SECOND);
+    assert_int_equal(answers[2], 0);
+    begin_turn(1);
+    say(0, WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 60 * SECOND);
+    weir_lock_manager_end(manager, now_ns);
+    assert_int_equal(answers[2], 1);
+    assert_int_equal(requests[2].op.status, 0);
+    assert_int_equal(requests[2].op.said, WEIR_LOCK_HELD);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
+static void turns__answers_are_counted(void **state)
+{
+    (void)state;
+    begin_waiting(&(struct weir_lock_manager_options){ 0 });
+    submit(2, WEIR_LOCK_RENEW, "X", 60 * SECOND, 0);
+    turn(WEIR_LOCK_RENEW, WEIR_LOCK_FREE, "", 0);
+    submit(2, WEIR_LOCK_RENEW, "H", 60 * SECOND, 0);
+    turn(WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "H", 60 * SECOND);
+    submit(2, WEIR_LOCK_RELEASE, "X", 0, 0);
+    turn(WEIR_LOCK_RELEASE, WEIR_LOCK_FREE, "", 0);
+    submit(2, WEIR_LOCK_RELEASE, "H", 0, 0);
+    begin_turn(1);
+    manager->ops[0].status = WEIR_EUNKNOWN;
+    weir_lock_manager_end(manager, now_ns);
+    struct weir_lock_manager_state state_now;
+    weir_lock_manager_state(manager, &state_now);
+    assert_int_equal(state_now.granted, 1);
+    assert_int_equal(state_now.held, 0);
+    assert_int_equal(state_now.lost, 1);
+    assert_int_equal(state_now.released, 0);
+    assert_int_equal(state_now.unknown, 1);
+    assert_int_equal(state_now.waiting, 1);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
+/* The engine could not say once whether it was granted. A grant after that is one; a refusal says nothing of then. */
+static void turns__after_an_attempt_of_unknown_fate(void **state)
+{
+    (void)state;
+    for (int granted = 0; granted < 2; granted++) {
+        begin_waiting(&(struct weir_lock_manager_options){ 0 });
+        submit(2, WEIR_LOCK_RELEASE, "H", 0, 0);
+        turn(WEIR_LOCK_RELEASE, WEIR_LOCK_GRANTED, "", 0);
+        begin_turn(1);
+        say(0, WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "", 0);
+        manager->ops[0].status = WEIR_EUNKNOWN;
+        weir_lock_manager_end(manager, now_ns);
+        assert_int_equal(answers[1], 0);
+        now_ns += WEIR_WAITING_AGAIN_DOWN_NS;
+        turn(WEIR_LOCK_ACQUIRE, granted ? WEIR_LOCK_GRANTED : WEIR_LOCK_HELD, granted ? "A" : "B", 3600 * SECOND);
+        assert_int_equal(answers[1], granted);
+        if (!granted) { /* its wait ends */
+            now_ns += 600 * SECOND;
+            begin_turn(0);
+            weir_lock_manager_end(manager, now_ns);
+        }
+        assert_int_equal(answers[1], 1);
+        assert_int_equal(requests[1].op.status, granted ? 0 : WEIR_EUNKNOWN);
+        weir_lock_manager_destroy_threadless(manager);
+    }
+}
+
+/* Two were decided together, and it took a while: the next waits for company. */
+static void begin_in_company(void)
+{
+    begin(&(struct weir_lock_manager_options){ 0 });
+    for (size_t i = 0; i < 2; i++) {
+        name = i ? "a" : "b";
+        submit(i, WEIR_LOCK_ACQUIRE, "H", 60 * SECOND, 0);
+    }
+    begin_turn(2);
+    for (size_t i = 0; i < 2; i++)
+        say(i, WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "H", 60 * SECOND);
+    now_ns += MS;
+    weir_lock_manager_end(manager, now_ns);
+    name = "lock";
+    submit(2, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 0);
+    begin_turn(0);
+    weir_lock_manager_end(manager, now_ns);
+}
+
+/* For half as long as that took, or until as many have come. What is behind it in the order of its name, and what
+ * counts for all names, takes it along. */
+static void turns__an_acquire_waits_for_company_and_nobody_for_it(void **state)
+{
+    (void)state;
+    begin_in_company();
+    name = "other";
+    submit(3, WEIR_LOCK_SHOW, "", 0, 0);
+    turn(WEIR_LOCK_SHOW, WEIR_LOCK_FREE, "", 0);
+    now_ns += MS / 2 - 1;
+    begin_turn(0);
+    weir_lock_manager_end(manager, now_ns);
+    now_ns++;
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+    weir_lock_manager_destroy_threadless(manager);
+
+    begin_in_company();
+    name = "other";
+    submit(3, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 0);
+    begin_turn(2);
+    weir_lock_manager_destroy_threadless(manager);
+
+    for (int raise = 0; raise < 2; raise++) {
+        begin_in_company();
+        name = raise ? "" : "lock";
+        submit(3, raise ? WEIR_LOCK_RAISE : WEIR_LOCK_SHOW, "", 0, 0);
+        begin_turn(2);
+        assert_int_equal(manager->ops[0].verb, WEIR_LOCK_ACQUIRE);
+        weir_lock_manager_destroy_threadless(manager);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns__a_lease_that_was_made_shorter_ends_when_it_ends),
         cmocka_unit_test(turns__what_is_not_held_any_more_is_asked_for_at_once),
         cmocka_unit_test(turns__what_is_given_back_leaves_its_place),
+        cmocka_unit_test(turns__who_is_not_the_holder_is_asked_for_once),
+        cmocka_unit_test(turns__answers_are_counted),
+        cmocka_unit_test(turns__after_an_attempt_of_unknown_fate),
+        cmocka_unit_test(turns__an_acquire_waits_for_company_and_nobody_for_it),
     };
     return cmocka_run_group_tests_name("manager, turn by turn", tests, NULL, NULL);
 }
