@@ -206,7 +206,7 @@ static void a_reload_to_other_ticks_restores_nothing(void **state)
     weir_fallback_destroy(fallback);
 }
 
-static const struct weir_limit_spec half_rate = { .count = 10, .period_ns = 20 * SECOND };
+static const struct weir_limit_spec half_rate = { .count = 5, .period_ns = 10 * SECOND, .burst = 10 };
 static const struct weir_limit_spec double_rate = { .count = 10, .period_ns = 5 * SECOND };
 static const struct weir_limit_spec half_burst = { .count = 10, .period_ns = 10 * SECOND, .burst = 5 };
 static const struct weir_limit_spec double_burst = { .count = 10, .period_ns = 10 * SECOND, .burst = 20 };

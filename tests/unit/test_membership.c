@@ -69,6 +69,23 @@ static void test_who_answered_a_ping_is_pinged_anew(void **state)
     assert_int_equal(members.node[1].state, WEIR_MEMBERSHIP_ALIVE);
 }
 
+/* And others are asked about it anew. */
+static void test_others_are_asked_about_each_silence(void **state)
+{
+    (void)state;
+    struct weir_membership_send sends[WEIR_MEMBERSHIP_SENDS];
+    init(3);
+    assert_int_equal(members.node[1].since_ns, T0);
+    for (uint64_t now_ns = T0; now_ns < T0 + 10 * SECOND; now_ns += 2 * SECOND) {
+        weir_membership_heard(&members, 1, now_ns);
+        weir_membership_heard(&members, 2, now_ns + SECOND);
+        assert_int_equal(tick(now_ns + SECOND, sends), 1);
+        assert_true(sends[0].to == 1 && sends[0].ping);
+        assert_int_equal(tick(now_ns + 3 * SECOND / 2, sends), 1);
+        assert_true(sends[0].to == 2 && sends[0].ask == 1);
+    }
+}
+
 static void test_who_asked_is_told_once_and_not_late(void **state)
 {
     (void)state;
@@ -78,7 +95,9 @@ static void test_who_asked_is_told_once_and_not_late(void **state)
     assert_int_equal(weir_membership_heard(&members, 1, T0 + SECOND / 2), 1 << 2 | 1 << 3);
     assert_int_equal(weir_membership_heard(&members, 1, T0 + SECOND / 2), 0);
     weir_membership_asked(&members, 2, 1, T0 + SECOND);
-    assert_int_equal(weir_membership_heard(&members, 1, T0 + 3 * SECOND), 0);
+    assert_int_equal(weir_membership_heard(&members, 1, T0 + 2 * SECOND), 1 << 2);
+    weir_membership_asked(&members, 2, 1, T0 + SECOND);
+    assert_int_equal(weir_membership_heard(&members, 1, T0 + 2 * SECOND + 1), 0);
     weir_membership_asked(&members, 2, 99, T0); /* nobody: changes nothing */
     weir_membership_told(&members, 99, T0);
 }
@@ -130,6 +149,7 @@ int main(void)
         cmocka_unit_test(test_a_silent_node_is_pinged_then_through_others_then_suspected_then_dead),
         cmocka_unit_test(test_what_others_hear_refutes_a_suspicion),
         cmocka_unit_test(test_who_answered_a_ping_is_pinged_anew),
+        cmocka_unit_test(test_others_are_asked_about_each_silence),
         cmocka_unit_test(test_who_asked_is_told_once_and_not_late),
         cmocka_unit_test(test_a_helper_is_asked_once),
         cmocka_unit_test(test_a_tick_is_bounded),

@@ -41,7 +41,6 @@ void weir_membership_told(struct weir_membership *members, uint32_t node, uint64
     struct weir_membership_node *heard = &members->node[node];
     heard->heard_ns = now_ns;
     heard->pinged_ns = 0;
-    heard->helped = false;
     enter(heard, WEIR_MEMBERSHIP_ALIVE, now_ns);
 }
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `on_failure: local`: which keys there is a place for. */
+#include "fixture.h"
+#include "limits/fallback.h"
+
+#define SETS 64 /* the least */
+#define WAYS 8  /* places of a set */
+#define NEWCOMER 99
+
+static const struct weir_limit_spec share = { .count = 10, .period_ns = 10 * SECOND }; /* a unit a second */
+static const struct weir_limit_spec twofold = { .count = 20, .period_ns = 10 * SECOND };
+
+static struct weir_fallback *make(size_t keys_max)
+{
+    struct weir_fallback *fallback = NULL;
+    assert_int_equal(weir_fallback_create(1, keys_max, T0 - 10 * SECOND, &fallback), 0);
+    return fallback;
+}
+
+static uint64_t take(struct weir_fallback *fallback, uint64_t number, uint64_t set, uint64_t most, uint64_t now_ns)
+{
+    const struct weir_remote_key key = { .id = { number, set } };
+    const struct weir_limit_spec *spec = number == NEWCOMER ? &twofold : &share;
+    struct weir_verdict verdict = { .admitted = true };
+    uint64_t taken = 0;
+    while (taken < most) {
+        assert_int_equal(weir_fallback_decide(fallback, 0, spec, 0, &key, 1, false, now_ns, &verdict), 0);
+        if (!verdict.admitted)
+            break;
+        taken++;
+    }
+    return taken;
+}
+
+/* The newcomer to a full set takes the place of whom that gives back the least, and nothing else of it. */
+static void the_one_that_is_fresh_soonest_gives_way(void **state)
+{
+    (void)state;
+    for (uint64_t soonest = 1; soonest <= WAYS; soonest++) {
+        struct weir_fallback *fallback = make(0);
+        for (uint64_t number = 1; number <= WAYS; number++)
+            assert_int_equal(take(fallback, number, 5, number == soonest ? 2 : 7, T0), number == soonest ? 2 : 7);
+        assert_int_equal(take(fallback, NEWCOMER, 5, 19, T0), 19);
+        for (uint64_t number = 1; number <= WAYS; number++)
+            if (number != soonest)
+                assert_int_equal(take(fallback, number, 5, 10, T0), 3);
+        assert_int_equal(take(fallback, NEWCOMER, 5, 20, T0), 1);
+        weir_fallback_destroy(fallback);
+    }
+}
+
+/* All the sets that there is room for are used. */
+static void as_many_keys_as_are_said_have_their_places(void **state)
+{
+    (void)state;
+    for (uint64_t sets = SETS; sets <= 8 * SETS; sets *= 2) {
+        struct weir_fallback *fallback = make(sets * WAYS);
+        for (uint64_t set = 0; set < sets; set++)
+            for (uint64_t number = 1; number <= WAYS; number++)
+                assert_int_equal(take(fallback, number, set, 10, T0), 10);
+        for (uint64_t set = 0; set < sets; set++)
+            for (uint64_t number = 1; number <= WAYS; number++)
+                assert_int_equal(take(fallback, number, set, 10, T0), 0);
+        weir_fallback_destroy(fallback);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_one_that_is_fresh_soonest_gives_way),
+        cmocka_unit_test(as_many_keys_as_are_said_have_their_places),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
