@@ -188,6 +188,28 @@ static void test_a_message_is_heard_when_it_comes(void **state)
     net_destroy(net);
 }
 
+/* Of a process of its own name a node takes nothing, and answers it nothing. */
+static void test_a_twin_is_counted_and_not_heard(void **state)
+{
+    (void)state;
+    struct net *net = net_create("60/60s", 10);
+    start_all(net);
+    pass(net, 2 * SECOND);
+    start(net, NODES, 0, NODES);
+    struct weir_gossip_writer writer;
+    struct weir_gossip_head head;
+    const struct weir_gossip_probe ping = { true, 1, WEIR_GOSSIP_NOBODY };
+    struct weir_time time = now(net);
+    weir_gossip_say(&net->hosts[NODES]->gossip, 1, 0, net->now_ns, &head);
+    weir_gossip_write_start(&writer);
+    weir_gossip_write_end(&writer, &head, &ping, secret);
+    const struct weir_gossip_stats before = stats_of(net, 0);
+    weir_gossip_host_heard(net->hosts[0], writer.bytes, writer.size, &time);
+    assert_int_equal(stats_of(net, 0).twins, before.twins + 1);
+    assert_int_equal(net->mail_count, 0);
+    net_destroy(net);
+}
+
 /* ---- limits ---- */
 
 static int reserve_of(struct net *net, const struct weir_remote_limit *limit, uint32_t i, unsigned number, bool peek,
@@ -438,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_a_probe_is_answered_by_one_datagram),
         cmocka_unit_test(test_probes_are_not_answered_beyond_the_bytes_allowed),
         cmocka_unit_test(test_a_message_is_heard_when_it_comes),
+        cmocka_unit_test(test_a_twin_is_counted_and_not_heard),
         cmocka_unit_test(test_a_limit_that_is_no_more_is_let_go),
         cmocka_unit_test(test_a_limit_whose_keys_follow_another_is_let_go),
         cmocka_unit_test(test_a_key_follows_its_override_through_a_reload),
