@@ -371,7 +371,7 @@ static void give_owners(struct weir_limiter *limiter, struct replacement *r)
         struct weir_terms terms = r->records[i]->terms;
         if (terms.limit.algorithm != WEIR_CONCURRENCY)
             continue;
-        terms.owner = weir_lock_manager_of(limiter, r->records[i]->naming.uid);
+        terms.owner = weir_permit_owner_of(limiter, r->records[i]->naming.uid);
         weir_record_set_terms(r->records[i], &terms);
         r->owners[r->owners_count++] = terms.owner;
     }

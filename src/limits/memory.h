@@ -296,7 +296,7 @@ void weir_record_spare(struct weir_limiter *limiter, struct weir_record *record)
 struct weir_record *weir_record_take(struct weir_limiter *limiter);
 void weir_record_destroy(struct weir_record *record);
 /* The owner of a name, for the set that is being committed. */
-uint16_t weir_lock_manager_of(struct weir_limiter *limiter, uint64_t uid);
+uint16_t weir_permit_owner_of(struct weir_limiter *limiter, uint64_t uid);
 
 /* ---- define.c ---- */
 

@@ -143,7 +143,7 @@ static void owner_give(struct weir_limiter *limiter, uint16_t owner, uint64_t ui
  * both together have fewer names than there are owners, so one is always found. */
 _Static_assert(2 * WEIR_LIMITS_MAX < WEIR_LOGS_OWNERS, "each concurrency limit has an owner of its own");
 
-uint16_t weir_lock_manager_of(struct weir_limiter *limiter, uint64_t uid)
+uint16_t weir_permit_owner_of(struct weir_limiter *limiter, uint64_t uid)
 {
     const uint64_t generation = __atomic_load_n(&limiter->generation, __ATOMIC_RELAXED);
     uint64_t at = WEIR_LOGS_OWNERS;
