@@ -75,8 +75,8 @@ void weir_share_host_turn(struct weir_share_host *host, uint64_t now_ns);
 struct weir_share_host_stats {
     uint64_t keys, keys_max, evicted, refused_full;
     uint64_t asks, answers, lost, stale;
-    uint64_t held,
-        forfeited;      /* units in pockets now, set aside ones too; leased: units charged and not spent, at most */
+    uint64_t held;      /* units in pockets now, set aside ones too */
+    uint64_t forfeited; /* leased: units charged and not spent, at most */
     uint64_t unsettled; /* batched: units not yet confirmed */
     uint64_t untold;    /* batched: of keys that left, units that the engine did not confirm in time */
     uint64_t waiting;

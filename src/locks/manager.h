@@ -5,8 +5,8 @@
  * released, and lets nobody who does not wait pass those who do.
  *
  * An acquire or raise that needs the incarnation raised, while that would outrun the clock, is put off and asked again
- * when it is due: nobody else waits for it, and others may pass it. After `timeout_ns` it is answered WEIR_EDOWN; so is
- * at once, of those who ask for raises themselves (`seen`, RAISE), one more than a batch holds.
+ * when it is due: nobody else waits for it, and others may pass it. After `timeout_ns` it is answered WEIR_EDOWN.
+ * Of those who ask for a raise themselves (`seen`, RAISE) at most a batch is put off; one more is answered so at once.
  *
  * Thread rule: all but create and destroy from any thread, also from within `done`. Requests of one name are decided in
  * the order in which they were submitted, unless they wait. `done` is called on the manager's thread, once per request
@@ -85,9 +85,9 @@ void weir_lock_manager_leave(struct weir_lock_manager *manager, struct weir_lock
 void weir_lock_manager_told(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 /* The client went away before it had its answer. True: what it was granted is given back, and `done` is called once
- * more, after which this is not. So it is if it `waited`; a grant without a wait may be the lease that its owner has
- * from before. And unless the same owner has asked for the lock since, by ACQUIRE or RENEW, and was not refused: then
- * that one counts on it. */
+ * more; do not call this after that. So it is if it `waited`; a grant without a wait may be the lease that its owner
+ * has from before. And unless the same owner has asked for the lock since, by ACQUIRE or RENEW, and was not refused:
+ * then that one counts on it. */
 bool weir_lock_manager_untold(struct weir_lock_manager *manager, struct weir_lock_manager_request *request);
 
 struct weir_lock_manager_state {

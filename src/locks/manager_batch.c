@@ -210,8 +210,8 @@ static struct weir_waiting_answer answer_of(enum weir_waiting_said said, struct 
     };
 }
 
-/* Those who joined before anything was known: at the end, or beside one of the same owner. Who is being asked for is
- * on his way to an answer, by which he waits or not. */
+/* Those who joined before anything was known begin to wait. They stand at the end, or behind one of their owner. Who is
+ * being asked for is left out: his answer says whether he waits. */
 static void wake_new(struct weir_lock_manager *manager, struct weir_lock_manager_queue *queue)
 {
     size_t left = queue->waiting.new_count; /* who is refused leaves, and with the last one goes the queue */

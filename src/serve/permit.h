@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Permits of concurrency limits: what a verdict shows of one, and giving it back or renewing it by that. */
+ * Permits of concurrency limits: what a verdict shows of one, and giving it back or renewing it by that. The permit
+ * of a held request whose client has gone is given back by hold_wait.c. */
 #pragma once
 
 #include "serve/decide.h"

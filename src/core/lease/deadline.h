@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIR_LEASE_TTL_MIN_NS UINT64_C(2000000000)
 #define WEIR_LEASE_TTL_MAX_NS UINT64_C(86400000000000) /* one day */
 #define WEIR_LEASE_MARGIN_MIN_NS UINT64_C(500000000)
 

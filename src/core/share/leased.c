@@ -250,7 +250,8 @@ static void cancel(struct weir_leased *key, uint64_t units)
     weir_assert(key->pocket + key->reserved == held); /* it goes back where it came from */
 }
 
-/* A part of what was asked for means that nothing more is to be had; nothing, that `least` was not. */
+/* A part of what was asked for means that nothing more is to be had. Nothing granted: not even `least` is
+ * free. */
 static void note_refusal(struct weir_leased *key, const struct weir_leased_options *options,
                          const struct weir_share_answer *answer, uint64_t now_ns)
 {

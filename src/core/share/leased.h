@@ -8,9 +8,10 @@
  * begins: the engine charges what it held for the old one.
  * An ask whose answer is lost, or comes too late to spend what it grants, is followed by another that gives back what
  * is not in the pocket. What may have been charged by then is counted as forfeited, be it that it came back after all.
- * How much is asked for follows demand: about what is spent in a third of the ttl, at least what the first waiting
- * request needs. A chunk is renewed in the background before it runs out. A renewal gives back what a burst left beyond
- * twice that; when nobody asks for half a ttl all of it is given back. */
+ * How much is asked for follows demand: about what is spent in a third of the ttl, at most a quarter of what remains;
+ * and at least what those who wait need. A chunk is renewed in the background before it runs out. A renewal gives back
+ * what a burst left beyond twice what is spent in a third of the ttl. When nobody asks for half a ttl, all of it is
+ * given back. */
 #pragma once
 
 #include "core/share/share.h"
@@ -29,7 +30,7 @@ struct weir_leased {
     uint64_t dead;        /* set aside before a deadline that has passed: charged by the engine, never spent again */
     uint64_t spent;       /* of this stint */
     uint64_t known;       /* of it, what the engine has confirmed */
-    uint64_t deadline_ns; /* the pocket is worth nothing from here on; 0 = this stint was granted nothing yet */
+    uint64_t deadline_ns; /* the pocket is worth nothing from here on; 0 = nothing is held */
     uint64_t sent_ns;     /* of the ask under way; 0 = none */
     uint64_t sent_spent, sent_want, sent_least;
     uint64_t sent_stint, sent_owed, sent_back; /* what it gave back out of the pocket */
@@ -41,7 +42,7 @@ struct weir_leased {
     uint64_t retry_ns; /* an ask was lost: the engine may hold units that we do not know of; say so then. 0 = none */
     uint64_t waiting;  /* units that requests were told to wait for since the last ask */
     uint64_t again;    /* of them, those that waited when the last answer came: they ask again */
-    uint64_t least;    /* of the first of them */
+    uint64_t least;    /* what the first of them lacks beyond the pocket */
     uint64_t demand;   /* units asked for in the running interval */
     uint64_t rate;     /* units per interval, smoothed */
     uint64_t begun_ns; /* when the running interval began */

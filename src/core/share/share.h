@@ -30,7 +30,7 @@ struct weir_share_ask {
     uint64_t known;  /* of them, what answers have confirmed: an engine that has forgotten the stint charges the rest */
     uint64_t hold;   /* units the node keeps and may still spend; whatever else it was granted is given back */
     uint64_t want;   /* units more, to hold */
-    uint64_t least;  /* of `want`: fewer are of no use (the cost of the first request that waits); 0 or 1: any */
+    uint64_t least;  /* of `want`: fewer are of no use (what the first request that waits lacks); 0 or 1: any */
     uint64_t ttl_ns; /* what is held is forfeited after so long, and the stint forgotten */
     uint64_t window; /* as the last answer said, 0 if none: what was spent in a window that has closed is not charged */
 };

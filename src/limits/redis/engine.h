@@ -105,7 +105,6 @@ struct weir_redis_engine {
     struct weir_script_clock clock;                   /* the servers' */
 
     struct weir_remote_stats stats;
-    uint64_t late; /* replies that came after their deadline */
 };
 
 uint64_t weir_redis_random(struct weir_redis_engine *engine);

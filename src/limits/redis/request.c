@@ -21,7 +21,7 @@
 
 /* ---- deadlines ---- */
 
-/* libuv counts milliseconds: the timer goes off within the one in which the deadline lies. */
+/* libuv counts milliseconds: the timer goes off within the one in which the deadline lies, up to one early. */
 static void arm(struct weir_redis_engine *engine)
 {
     uint64_t due_ms = engine->first ? engine->first->request->deadline_ns / WEIR_NS_PER_MS : 0;
@@ -342,7 +342,6 @@ static void group_answered(struct weir_redis_call *call, const redisReply *reply
     struct weir_redis_group *group = (struct weir_redis_group *)call;
     take_out(group, reply != NULL);
     if (!group->work) {
-        group->engine->late += reply != NULL;
         weir_redis_group_told(group, false);
         weir_redis_group_free(group);
     } else if (reply) {
