@@ -435,6 +435,32 @@ static void gossip_key__what_others_may_admit_counts_from_the_start_of_the_windo
     assert_int_equal(feared(&spec, &event), (in_window_ns + 1) / 2);
 }
 
+/* What is left of a window of 13 s, at its end, to a key that is new; `lost`: another node was lost early in it. */
+static uint64_t left_late(const struct weir_limit_spec *spec, bool lost)
+{
+    struct net *net = net_begin(&the_net, 1, 2, spec, 1);
+    struct weir_gossip *node = &net->node[0].gossip;
+    net->now_ns += 100 * SECOND;
+    const uint64_t now_ns = net_clock(net, 0);
+    const struct weir_event peek = { .now_ns = now_ns, .window = { .id = 7, .end_after_ns = 200 * MS } };
+    struct weir_verdict verdict;
+    node->synced = true;
+    if (lost)
+        lose(net, now_ns - 12700 * MS, now_ns - 12300 * MS);
+    weir_gossip_reserve(node, net_key(net, 0, 0), &peek, true, &verdict);
+    return verdict.remaining;
+}
+
+/* A month has 31 days, and its period 30. */
+static void gossip_key__a_loss_counts_until_the_end_of_a_long_window(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = { .algorithm = WEIR_FIXED_WINDOW,
+                                          .count = 12 * SECOND,
+                                          .period_ns = 12 * SECOND };
+    assert_int_equal(left_late(&spec, false) - left_late(&spec, true), 400 * MS / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +483,7 @@ int main(void)
         cmocka_unit_test(gossip_key__what_is_cancelled_in_the_dark_is_there_again),
         cmocka_unit_test(gossip_key__a_late_answer_adds_nothing_to_what_was_unheard),
         cmocka_unit_test(gossip_key__what_others_may_admit_counts_from_the_start_of_the_window),
+        cmocka_unit_test(gossip_key__a_loss_counts_until_the_end_of_a_long_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

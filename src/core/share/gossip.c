@@ -40,6 +40,8 @@ int weir_gossip_limit_init(struct weir_gossip_limit *limit, uint64_t id, const s
     made.fill_ns = weir_ticks_wait_ns(made.limit.span, 0, made.limit.shift);
     if (spec->algorithm == WEIR_SLIDING_COUNTER)
         made.fill_ns *= 2;
+    else if (made.limit.calendar) /* real windows are up to a twelfth longer: a month of 31 days, a day of 25 hours */
+        made.fill_ns += made.fill_ns / 12 + 1;
     made.written_ns = made.fill_ns;
     *limit = made;
     return 0;
