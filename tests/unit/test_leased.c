@@ -288,6 +288,25 @@ static void leased__is_told_again_while_the_engine_still_holds_it(void **state)
     assert_in_range(effects.wake_ns, 1, 2 * SECOND + 2 * MS);
 }
 
+/* The engine holds nothing for longer than a minute, whatever the ttl: then it charges what a lost answer granted. */
+static void leased__a_long_ttl_is_a_minute_at_the_engine(void **state)
+{
+    (void)state;
+    const struct weir_leased_options slow = { .capacity = 100, .ttl_ns = 300 * SECOND, .lost_ns = 20 * MS };
+    const uint64_t ends_ns = SECOND + 54 * SECOND;
+    struct weir_share_event event = { .kind = WEIR_SHARE_RESERVE, .units = 5 };
+    struct weir_share_effects effects;
+    weir_leased_init(&key, 1);
+    weir_leased_step(&key, &slow, &event, SECOND, &effects);
+    event = (struct weir_share_event){ .kind = WEIR_SHARE_LOST, .seq = key.seq };
+    weir_leased_step(&key, &slow, &event, SECOND + MS, &effects);
+    event = (struct weir_share_event){ .kind = WEIR_SHARE_TICK };
+    weir_leased_step(&key, &slow, &event, ends_ns - 1, &effects);
+    assert_int_equal(key.forfeited, 0);
+    weir_leased_step(&key, &slow, &event, ends_ns, &effects);
+    assert_int_equal(key.forfeited, 5);
+}
+
 /* As after a pause of the engine: it has only just granted this. */
 static void leased__what_is_granted_too_late_to_spend_is_given_back(void **state)
 {
@@ -399,6 +418,7 @@ int main(void)
         cmocka_unit_test(leased__what_a_lost_answer_granted_comes_back_or_is_counted),
         cmocka_unit_test(leased__what_the_engine_has_not_done_is_not_counted),
         cmocka_unit_test(leased__is_told_again_while_the_engine_still_holds_it),
+        cmocka_unit_test(leased__a_long_ttl_is_a_minute_at_the_engine),
         cmocka_unit_test(leased__what_is_granted_too_late_to_spend_is_given_back),
         cmocka_unit_test(leased__a_return_that_is_lost_is_counted),
         cmocka_unit_test(leased__what_is_committed_or_cancelled_too_late_is_counted),

@@ -348,7 +348,7 @@ static void ledger__a_clock_that_came_back_mints_nothing_and_ends(void **state)
     ask_as(8, 1, 0, 0, 20);
     world.now_ns -= 1000000 * SECOND;
     assert_int_equal(remaining(), 0);
-    world.now_ns += WEIR_LEDGER_TTL_MAX_NS + 2 * SECOND;
+    world.now_ns += WEIR_SHARE_TTL_MAX_NS + 2 * SECOND;
     assert_int_equal(remaining(), 20);
 }
 
@@ -361,7 +361,7 @@ static void ledger__a_clock_that_came_back_ends_what_is_held(void **state)
     world.now_ns -= 1000000 * SECOND;
     remaining();
     assert_int_equal(weir_ledger_held(&world.ledger), 10);
-    world.now_ns += WEIR_LEDGER_TTL_MAX_NS;
+    world.now_ns += WEIR_SHARE_TTL_MAX_NS;
     remaining();
     assert_int_equal(weir_ledger_held(&world.ledger), 0);
 }

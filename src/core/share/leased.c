@@ -122,7 +122,8 @@ static void send_ask(struct weir_leased *key, const struct weir_leased_options *
     key->sent_back = back;
     key->sent_owed = key->spent - key->known;
     weir_assert(key->sent_owed <= key->spent);
-    key->sent_until_ns = weir_add_sat(now_ns, options->ttl_ns - options->ttl_ns / 10);
+    const uint64_t held_ns = weir_min_u64(options->ttl_ns, WEIR_SHARE_TTL_MAX_NS);
+    key->sent_until_ns = weir_add_sat(now_ns, held_ns - held_ns / 10);
     if (back > 0)
         key->sent_until_ns = weir_min_u64(key->sent_until_ns, key->deadline_ns);
     key->sent_spent = key->spent;

@@ -99,7 +99,7 @@ static uint32_t first_overdue(const struct weir_ledger *ledger, uint64_t now_ns)
 /* A clock that came back leaves deadlines that nobody gave. */
 static void cut_deadlines(struct weir_ledger *ledger, uint64_t now_ns)
 {
-    uint64_t latest = weir_add_sat(now_ns, WEIR_LEDGER_TTL_MAX_NS);
+    uint64_t latest = weir_add_sat(now_ns, WEIR_SHARE_TTL_MAX_NS);
     for (uint32_t i = 0; i < ledger->stints_count; i++)
         ledger->stints[i].until_ns = weir_min_u64(ledger->stints[i].until_ns, latest);
 }
@@ -363,7 +363,7 @@ static uint64_t grant(const struct weir_limit *limit, struct weir_ledger *ledger
 static void extend(const struct weir_limit *limit, const struct weir_ledger *ledger, const struct weir_event *event,
                    const struct weir_share_ask *ask, struct weir_ledger_stint *stint)
 {
-    uint64_t ttl_ns = weir_min_u64(ask->ttl_ns, WEIR_LEDGER_TTL_MAX_NS);
+    uint64_t ttl_ns = weir_min_u64(ask->ttl_ns, WEIR_SHARE_TTL_MAX_NS);
     ttl_ns = weir_min_u64(ttl_ns, window_ends_ns(limit, ledger, event));
     stint->until_ns = weir_add_sat(event->now_ns, weir_max_u64(ttl_ns, 1));
 }

@@ -27,8 +27,6 @@
 #define WEIR_LEDGER_STINTS_MAX 256
 /* How long a stint whose hold was forfeited is remembered, so that late and repeated asks are known as such. */
 #define WEIR_LEDGER_MEMORY_NS (10 * WEIR_NS_PER_SECOND)
-/* The longest ttl of an ask: a longer one counts as this. */
-#define WEIR_LEDGER_TTL_MAX_NS (60 * WEIR_NS_PER_SECOND)
 
 struct weir_ledger_stint {
     uint64_t stint;

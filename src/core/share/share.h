@@ -22,6 +22,9 @@
  * counts them up. Whoever numbers keys must never give the same number twice, to no node. */
 #define WEIR_SHARE_STINT_BITS 20
 
+/* The longest ttl of an ask: a longer one counts as this. */
+#define WEIR_SHARE_TTL_MAX_NS (60 * WEIR_NS_PER_SECOND)
+
 /* Node to engine, about one key. */
 struct weir_share_ask {
     uint64_t stint;  /* > 0 */
