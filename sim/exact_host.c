@@ -37,6 +37,8 @@ struct exact_node {
     struct weir_breaker breaker;
     bool opened_before; /* when it opened last, messages were still lost */
     uint64_t opened_ns;
+    uint32_t met;       /* the highest number after its own that a key said; */
+    uint64_t met_looks; /* so often it had looked at the engine by then */
     struct weir_fallback *fallback;
     struct exact_pending *first, *last; /* by deadline */
 };
@@ -165,10 +167,25 @@ static bool is_left_behind(const struct exact_node *self, const struct exact_pen
     return newest && (newest->count != spec->count || newest->burst != spec->burst);
 }
 
-/* It has just started, or has an older definition, or it is not said yet which is the newest. */
-static bool may_be_behind(const struct exact_node *self, const struct exact_pending *pending)
+/* It has met a number that nobody else may know any more, and looks for whoever does: ten times, behind the look that
+ * may be under way. */
+static bool looks_for_number(struct exact_node *self, const struct exact_pending *pending)
 {
-    return pending->ops[0].limit->revision == 0 || !weir_sim_newest(self->node.sim) || is_left_behind(self, pending);
+    const struct weir_remote_limit *limit = pending->ops[0].limit;
+    const uint32_t met = weir_remote_limit_met(limit);
+    if (met > self->met) {
+        self->met = met;
+        self->met_looks = self->node.looks;
+    }
+    return met > limit->revision && self->node.looks - self->met_looks <= WEIR_REVISION_LOOKS + 1;
+}
+
+/* It has just started, or has an older definition, or it is not said yet which is the newest, or who may say so. */
+static bool may_be_behind(struct exact_node *self, const struct exact_pending *pending)
+{
+    bool looks = looks_for_number(self, pending);
+    return pending->ops[0].limit->revision == 0 || !weir_sim_newest(self->node.sim) || is_left_behind(self, pending) ||
+           looks;
 }
 
 /* Sends the call, or its next round. The argument is the last of argv, the keys stand before it. */

@@ -232,6 +232,19 @@ int weir_sim_script_node_note(struct weir_remote *remote, struct weir_remote_not
     return 0;
 }
 
+/* A look at the first limit's definition, which tells just that which is the newest here. */
+static bool tells_the_same(const struct weir_sim_script_node *node, const struct weir_remote_note *note,
+                           const uint8_t *bytes, size_t size)
+{
+    struct weir_revision_brief brief;
+    bool looks = !note->data && note->id[0] == node->id[0] && note->id[1] == node->id[1];
+    for (size_t i = 0; looks && weir_revisions_brief(node->revisor.revisions, i, &brief); i++) {
+        if (brief.id[0] == node->id[0] && brief.id[1] == node->id[1])
+            return size >= sizeof brief.head && memcmp(bytes, brief.head, sizeof brief.head) == 0;
+    }
+    return false;
+}
+
 static void end_note(struct weir_sim_note *place, int status, const void *bytes, size_t size)
 {
     struct weir_remote_note *note = place->note;
@@ -244,6 +257,7 @@ void weir_sim_script_node_heard(struct weir_sim_script_node *node, const struct 
 {
     for (uint32_t i = 0; i < 2 * node->count; i++) {
         if (node->notes[i].note && node->notes[i].id == head->id) {
+            node->looks += tells_the_same(node, node->notes[i].note, bytes, head->size);
             end_note(&node->notes[i], 0, bytes, head->size);
             break;
         }
@@ -261,6 +275,22 @@ static void expire(struct weir_sim_script_node *node, uint64_t now_ns)
 
 /* ---- a node ---- */
 
+static void note_id(struct weir_sim_script_node *node, const uint8_t *secret)
+{
+    struct weir_revisions *alone;
+    struct weir_revision_brief brief;
+    struct line line;
+    line_of(node, 0, &line);
+    int error = weir_revisions_create(secret, "", &alone);
+    weir_assert(error == 0);
+    error = weir_revisions_own(alone, &line.own, 1, wall_ns(node));
+    weir_assert(error == 0);
+    bool found = weir_revisions_brief(alone, 0, &brief);
+    weir_assert(found);
+    memcpy(node->id, brief.id, sizeof node->id);
+    weir_revisions_destroy(alone);
+}
+
 void weir_sim_script_node_start(struct weir_sim_script_node *node, struct weir_sim *sim, uint32_t number,
                                 uint32_t limits, const struct weir_remote_ops *ops)
 {
@@ -276,6 +306,7 @@ void weir_sim_script_node_start(struct weir_sim_script_node *node, struct weir_s
     weir_assert(error == 0);
     node->revisor.wall_ns = wall_ns;
     node->revisor.context = node;
+    note_id(node, secret);
     weir_sim_script_node_reload(node);
 }
 

@@ -48,6 +48,8 @@ struct weir_sim_script_node {
     const struct weir_remote_limit *limits[WEIR_SIM_SCRIPT_KEYS];
     struct weir_limit_spec shares[WEIR_SIM_SCRIPT_KEYS];
     uint64_t reloads; /* of any of them */
+    uint64_t id[2];   /* what the engine has the first one's definition under, */
+    uint64_t looks;   /* and how often it told just that which this node has */
     struct weir_sim_note notes[2 * WEIR_SIM_SCRIPT_KEYS];
 };
 
