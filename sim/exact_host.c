@@ -37,8 +37,6 @@ struct exact_node {
     struct weir_breaker breaker;
     bool opened_before; /* when it opened last, messages were still lost */
     uint64_t opened_ns;
-    uint32_t met;       /* the highest number after its own that a key said; */
-    uint64_t met_looks; /* so often it had looked at the engine by then */
     struct weir_fallback *fallback;
     struct exact_pending *first, *last; /* by deadline */
 };
@@ -60,13 +58,6 @@ static bool is_closed(const struct weir_sim_plan *plan)
 
 /* ---- the engine ---- */
 
-/* Whether the key was decided by a definition that others left behind. */
-static bool is_of_older(const struct weir_sim *sim, const struct weir_sim_script *engine)
-{
-    const struct weir_limit_spec *newest = weir_sim_newest(sim);
-    return newest && !weir_sim_script_is_of(&engine->values[0], newest);
-}
-
 static void engine_message(struct weir_sim *sim, void *state, uint32_t from, const void *data, size_t size)
 {
     struct weir_sim_letter head;
@@ -82,7 +73,7 @@ static void engine_message(struct weir_sim *sim, void *state, uint32_t from, con
     const struct weir_sim_decision now = weir_sim_letter_run(sim, state, &head, bytes, &reply);
     bool computed = reply.bytes[0] == 'S'; /* by the node, for the time of its first round */
     struct weir_sim_decision decision = computed ? head.decision : now;
-    decision.older = head.behind && reply.charged[0] > 0 && is_of_older(sim, state);
+    decision.older = reply.charged[0] > 0 && weir_sim_letter_is_older(sim, state, &head);
     if (reply.charged[0] > 0)
         weir_sim_admitted_as_of(sim, &decision, reply.charged[0]);
     head.charged = reply.charged[0] > 0;
@@ -161,33 +152,6 @@ static void pending_take_out(struct exact_node *self, struct exact_pending *pend
         self->last = before;
 }
 
-static bool is_left_behind(const struct exact_node *self, const struct exact_pending *pending)
-{
-    const struct weir_limit_spec *newest = weir_sim_newest(self->node.sim), *spec = &pending->ops[0].limit->spec;
-    return newest && (newest->count != spec->count || newest->burst != spec->burst);
-}
-
-/* It has met a number that nobody else may know any more, and looks for whoever does: ten times, behind the look that
- * may be under way. */
-static bool looks_for_number(struct exact_node *self, const struct exact_pending *pending)
-{
-    const struct weir_remote_limit *limit = pending->ops[0].limit;
-    const uint32_t met = weir_remote_limit_met(limit);
-    if (met > self->met) {
-        self->met = met;
-        self->met_looks = self->node.looks;
-    }
-    return met > limit->revision && self->node.looks - self->met_looks <= WEIR_REVISION_LOOKS + 1;
-}
-
-/* It has just started, or has an older definition, or it is not said yet which is the newest, or who may say so. */
-static bool may_be_behind(struct exact_node *self, const struct exact_pending *pending)
-{
-    bool looks = looks_for_number(self, pending);
-    return pending->ops[0].limit->revision == 0 || !weir_sim_newest(self->node.sim) || is_left_behind(self, pending) ||
-           looks;
-}
-
 /* Sends the call, or its next round. The argument is the last of argv, the keys stand before it. */
 static bool send_call(struct exact_node *self, struct exact_pending *pending)
 {
@@ -198,7 +162,7 @@ static bool send_call(struct exact_node *self, struct exact_pending *pending)
     int error = weir_script_call_encode(call, weir_script_sha1);
     weir_assert(error == 0);
     struct weir_sim_letter head = { .id = pending->id, .decision = pending->decision };
-    head.behind = may_be_behind(self, pending);
+    head.behind = weir_sim_script_node_may_be_behind(&self->node, pending->ops[0].limit);
     weir_sim_letter_call(&self->node, &head, call);
     return true;
 }
@@ -287,7 +251,8 @@ static bool decide_answered(struct exact_node *self, struct exact_pending *pendi
     if (pending->waits && admitted != head->charged)
         weir_sim_wrong(self->node.sim, admitted ? "a client is told yes, and the engine charged nothing"
                                                 : "a client is told no, and the engine charged it");
-    if (weir_sim_is_calm(self->node.sim) && is_told_of_reloads(self) && is_left_behind(self, pending))
+    if (weir_sim_is_calm(self->node.sim) && is_told_of_reloads(self) &&
+        weir_sim_script_node_is_left_behind(&self->node, pending->ops[0].limit))
         weir_sim_wrong(self->node.sim, "a node decides by a definition that others left behind");
     return admitted;
 }

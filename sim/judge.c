@@ -79,10 +79,13 @@ void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_d
                    (unsigned long long)bound);
 }
 
-void weir_sim_newest_again(struct weir_sim *sim)
+void weir_sim_newest_again(struct weir_sim *sim, uint64_t held)
 {
+    const uint64_t grace_ns = sim->plan->chunk_ttl_ns + 2 * sim->plan->deadline_ns;
     weir_sim_late_judge(sim, WEIR_NEVER);
     newest_anew(sim);
+    weir_sim_check_allow(&sim->newest, weir_sim_checked(sim, sim->now_ns), grace_ns,
+                         weir_sub_sat(held, sim->newest.capacity));
 }
 
 void weir_sim_wrong(struct weir_sim *sim, const char *why)

@@ -150,7 +150,7 @@ static void nodes_settle(struct weir_sim *sim)
         all &= !sim->nodes[i].downed_by && (sim->plan->partial || sim->nodes[i].revision == sim->revision);
     if (!all || sim->settled)
         return;
-    weir_sim_newest_again(sim);
+    weir_sim_newest_again(sim, 0);
     sim->settled = true;
 }
 

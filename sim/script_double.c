@@ -353,6 +353,22 @@ bool weir_sim_script_is_of(const struct weir_sim_script_value *value, const stru
     return remote.limit.capacity == limit.capacity && remote.limit.emission == limit.emission;
 }
 
+uint64_t weir_sim_script_held(const struct weir_sim_script_value *value)
+{
+    struct layout_reader r = { value->bytes + LAYOUT_VALUE - 16, value->bytes + value->size, false };
+    uint64_t held = 0;
+    weir_assert(value->size >= LAYOUT_VALUE);
+    uint64_t stints = layout_get(&r, 4);
+    (void)layout_take(&r, 12);
+    for (uint64_t i = 0; i < stints; i++) {
+        (void)layout_take(&r, 3 * 8);
+        held += layout_get(&r, 8);
+        (void)layout_take(&r, 2 * 8);
+    }
+    weir_assert(!r.short_of_bytes);
+    return held;
+}
+
 uint32_t weir_sim_script_revision(const struct weir_sim_script_value *value, uint64_t now_ns)
 {
     struct layout_reader r = { value->bytes + LAYOUT_PARAMETERS - 8, value->bytes + LAYOUT_VALUE, false };

@@ -84,6 +84,9 @@ bool weir_sim_script_alike(const struct weir_sim_script_value *a, const struct w
 /* Whether the value was written under this definition. */
 bool weir_sim_script_is_of(const struct weir_sim_script_value *value, const struct weir_limit_spec *spec);
 
+/* Units of it that nodes hold. */
+uint64_t weir_sim_script_held(const struct weir_sim_script_value *value);
+
 /* By which definition the value was written; 0: nothing is used of it. */
 uint32_t weir_sim_script_revision(const struct weir_sim_script_value *value, uint64_t now_ns);
 

@@ -107,6 +107,14 @@ void weir_sim_letter_note(struct weir_sim *sim, struct weir_sim_script *engine, 
     weir_sim_letter_send(sim, WEIR_SIM_ENGINE, from, head, before, size);
 }
 
+bool weir_sim_letter_is_older(const struct weir_sim *sim, const struct weir_sim_script *engine,
+                              const struct weir_sim_letter *head)
+{
+    const struct weir_limit_spec *newest = weir_sim_newest(sim);
+    const struct weir_sim_script_value *value = &engine->values[0];
+    return newest && head->behind && head->key[0] == 0 && value->size > 0 && !weir_sim_script_is_of(value, newest);
+}
+
 /* ---- definitions ---- */
 
 static void name_of(uint32_t limit, char ret_name[NAME_MAX])
@@ -211,6 +219,31 @@ void weir_sim_script_node_reload(struct weir_sim_script_node *node)
     int error = weir_revisions_own(node->revisor.revisions, owns, count, wall_ns(node));
     weir_assert(error == 0);
     all_in_force(node);
+}
+
+bool weir_sim_script_node_is_left_behind(const struct weir_sim_script_node *node, const struct weir_remote_limit *limit)
+{
+    const struct weir_limit_spec *newest = weir_sim_newest(node->sim);
+    return newest && (newest->count != limit->spec.count || newest->burst != limit->spec.burst);
+}
+
+/* It has met a number that nobody else may know any more, and looks for whoever does: ten times, behind the look that
+ * may be under way. */
+static bool looks_for_number(struct weir_sim_script_node *node, const struct weir_remote_limit *limit)
+{
+    const uint32_t met = weir_remote_limit_met(limit);
+    if (met > node->met) {
+        node->met = met;
+        node->met_looks = node->looks;
+    }
+    return met > limit->revision && node->looks - node->met_looks <= WEIR_REVISION_LOOKS + 1;
+}
+
+bool weir_sim_script_node_may_be_behind(struct weir_sim_script_node *node, const struct weir_remote_limit *limit)
+{
+    bool looks = looks_for_number(node, limit);
+    return limit->revision == 0 || !weir_sim_newest(node->sim) || weir_sim_script_node_is_left_behind(node, limit) ||
+           looks;
 }
 
 /* ---- notes ---- */

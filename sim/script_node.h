@@ -48,8 +48,10 @@ struct weir_sim_script_node {
     const struct weir_remote_limit *limits[WEIR_SIM_SCRIPT_KEYS];
     struct weir_limit_spec shares[WEIR_SIM_SCRIPT_KEYS];
     uint64_t reloads; /* of any of them */
-    uint64_t id[2];   /* what the engine has the first one's definition under, */
-    uint64_t looks;   /* and how often it told just that which this node has */
+    /* For the check, of the first one: what the engine has its definition under, how often it told just that which this
+     * node has, the highest number after the node's own that a key said, and how often it had been so by then. */
+    uint64_t id[2], looks, met_looks;
+    uint32_t met;
     struct weir_sim_note notes[2 * WEIR_SIM_SCRIPT_KEYS];
 };
 
@@ -62,6 +64,12 @@ void weir_sim_script_node_reload(struct weir_sim_script_node *node);
 /* What is due is done; and when something will be. */
 void weir_sim_script_node_turn(struct weir_sim_script_node *node);
 uint64_t weir_sim_script_node_due_ns(const struct weir_sim_script_node *node);
+
+/* For the check. Whether the node decides by another definition than that which all decide by who can hear of it; and
+ * whether it may decide by an older one: it does, or has just started, or nobody may say yet which is the newest. */
+bool weir_sim_script_node_is_left_behind(const struct weir_sim_script_node *node,
+                                         const struct weir_remote_limit *limit);
+bool weir_sim_script_node_may_be_behind(struct weir_sim_script_node *node, const struct weir_remote_limit *limit);
 
 /* One of remote's functions: a definition at the engine is read or written. */
 int weir_sim_script_node_note(struct weir_remote *remote, struct weir_remote_note *note);
@@ -85,6 +93,9 @@ void weir_sim_letter_call(struct weir_sim_script_node *node, struct weir_sim_let
 struct weir_sim_decision weir_sim_letter_run(struct weir_sim *sim, struct weir_sim_script *engine,
                                              const struct weir_sim_letter *head, const uint8_t *bytes,
                                              struct weir_sim_script_reply *ret_reply);
+/* For the check, behind the run: whether it decided the first key by an older definition, for who may be behind. */
+bool weir_sim_letter_is_older(const struct weir_sim *sim, const struct weir_sim_script *engine,
+                              const struct weir_sim_letter *head);
 /* READ, WRITE at the engine. */
 void weir_sim_letter_note(struct weir_sim *sim, struct weir_sim_script *engine, uint32_t from,
                           struct weir_sim_letter *head, const uint8_t *bytes);

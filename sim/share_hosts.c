@@ -55,6 +55,9 @@ static void send_call(struct node *self, struct pending *pending)
     weir_assert(error == 0);
     pending->id = ++self->node.ids; /* what answers an earlier round says nothing more */
     struct weir_sim_letter head = { .id = pending->id };
+    const struct weir_remote_op *op = &pending->request->ops[0];
+    if (op->key.id[1] == 0)
+        head.behind = weir_sim_script_node_may_be_behind(&self->node, op->limit);
     weir_sim_letter_call(&self->node, &head, &pending->call);
 }
 
@@ -156,6 +159,8 @@ static void engine_message(struct weir_sim *sim, void *state, uint32_t from, con
     }
     weir_assert(sizeof head + head.size == size);
     (void)weir_sim_letter_run(sim, state, &head, bytes, &reply);
+    if (reply.bytes[0] == 'S' && weir_sim_letter_is_older(sim, state, &head))
+        weir_sim_newest_again(sim, weir_sim_script_held(&((struct weir_sim_script *)state)->values[0]));
     head.size = (uint32_t)reply.size;
     weir_sim_letter_send(sim, WEIR_SIM_ENGINE, from, &head, reply.bytes, reply.size);
 }
@@ -309,9 +314,6 @@ static enum weir_sim_say request(struct weir_sim *sim, uint32_t node, void *stat
         return WEIR_SIM_NO;
     if (!request->again)
         crowd(sim, self);
-    const struct weir_limit_spec *newest = weir_sim_newest(sim), *spec = &self->node.limits[0]->spec;
-    if (newest && (newest->count != spec->count || newest->burst != spec->burst))
-        weir_sim_newest_again(sim);
     enum weir_share_say say = reserve(self, 0, request->cost, false);
     if (say == WEIR_SHARE_WAIT && !self->waiter.queue)
         weir_share_host_wait(self->host, &key, &self->waiter);

@@ -125,8 +125,9 @@ bool weir_sim_is_calm(const struct weir_sim *sim);
 bool weir_sim_is_quiet(const struct weir_sim *sim);
 /* Too few nodes are back from what came before: what liveness is judged by begins now. */
 void weir_sim_calm_again(struct weir_sim *sim);
-/* A node asks by an older one, for it comes back from an outage: what is held against the newest alone begins anew. */
-void weir_sim_newest_again(struct weir_sim *sim);
+/* A node that may be behind takes units by an older one: what is held against the newest alone begins anew. Of what
+ * nodes hold now they may spend, while a chunk lasts, more than the newest has. */
+void weir_sim_newest_again(struct weir_sim *sim, uint64_t held);
 
 const struct weir_sim_plan *weir_sim_plan_of(const struct weir_sim *sim);
 const struct weir_limit *weir_sim_limit(const struct weir_sim *sim); /* plan->limit, compiled */
