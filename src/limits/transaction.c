@@ -240,7 +240,7 @@ static void hear_batch(struct weir_transaction *transaction, enum weir_remote_ve
         weir_fallback_answered(transaction->of->fallback, part->number);
         weir_assert(!charged || part->charged == WEIR_PART_NOTHING);
         if (!gives_back(transaction))
-            weir_part_told(transaction, part, time);
+            weir_part_heard(transaction, part, time);
     }
 }
 

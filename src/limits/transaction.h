@@ -158,7 +158,7 @@ enum weir_part_step weir_part_reserve(struct weir_transaction *transaction, stru
 void weir_part_fail(struct weir_transaction *transaction, struct weir_part *part, int status,
                     const struct weir_time *time);
 /* What it says has come: a refusal that counts undoes the others. */
-void weir_part_told(struct weir_transaction *transaction, struct weir_part *part, const struct weir_time *time);
+void weir_part_heard(struct weir_transaction *transaction, struct weir_part *part, const struct weir_time *time);
 void weir_part_commit(struct weir_transaction *transaction, struct weir_part *part, const struct weir_time *time);
 void weir_part_undo(struct weir_transaction *transaction, struct weir_part *part, const struct weir_time *time);
 /* All limits of this process that are not yet answered. */

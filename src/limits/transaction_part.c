@@ -29,7 +29,7 @@ bool weir_part_charges(const struct weir_transaction *transaction, const struct 
     return transaction->verb == WEIR_TRANSACTION_DECIDE && stays(transaction, part);
 }
 
-void weir_part_told(struct weir_transaction *transaction, struct weir_part *part, const struct weir_time *time)
+void weir_part_heard(struct weir_transaction *transaction, struct weir_part *part, const struct weir_time *time)
 {
     part->answered = true;
     part->verdict.shadow = part->limit->spec.mode == WEIR_MODE_SHADOW;
@@ -79,7 +79,7 @@ enum weir_part_step weir_part_reserve(struct weir_transaction *transaction, stru
     }
     if (say == WEIR_SHARE_YES && !peek)
         part->charged = WEIR_PART_RESERVED;
-    weir_part_told(transaction, part, time);
+    weir_part_heard(transaction, part, time);
     return WEIR_PART_DONE;
 }
 
@@ -206,7 +206,7 @@ static void refuse_busy(struct weir_transaction *transaction, struct weir_part *
                                            .capacity = weir_limit_capacity(&part->limit->spec),
                                            .retry_after_ns = admitted ? 0 : AGAIN_NS,
                                            .next_after_ns = AGAIN_NS };
-    weir_part_told(transaction, part, time);
+    weir_part_heard(transaction, part, time);
 }
 
 void weir_part_fail(struct weir_transaction *transaction, struct weir_part *part, int status,
@@ -237,7 +237,7 @@ void weir_part_fail(struct weir_transaction *transaction, struct weir_part *part
         decide_by_share(transaction, part, time);
         break;
     }
-    weir_part_told(transaction, part, time);
+    weir_part_heard(transaction, part, time);
 }
 
 /* ---- this process's limits ---- */
@@ -271,7 +271,7 @@ static void decide_group(struct weir_transaction *transaction, bool charges, con
             transaction->parts[places[i]].charged = WEIR_PART_CHARGED;
     }
     for (size_t i = 0; i < count; i++)
-        weir_part_told(transaction, &transaction->parts[places[i]], time);
+        weir_part_heard(transaction, &transaction->parts[places[i]], time);
 }
 
 void weir_parts_decide_here(struct weir_transaction *transaction, const struct weir_time *time)
