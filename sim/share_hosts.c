@@ -24,6 +24,7 @@
 struct pending {
     struct weir_remote_request *request;
     uint32_t id;
+    bool behind;                  /* who asked may have been behind, be it in its first round */
     struct weir_script_call call; /* last: touched only as far as it has ops */
 };
 
@@ -54,10 +55,9 @@ static void send_call(struct node *self, struct pending *pending)
     int error = weir_script_call_encode(&pending->call, weir_script_sha1);
     weir_assert(error == 0);
     pending->id = ++self->node.ids; /* what answers an earlier round says nothing more */
-    struct weir_sim_letter head = { .id = pending->id };
-    const struct weir_remote_op *op = &pending->request->ops[0];
-    if (op->key.id[1] == 0)
-        head.behind = weir_sim_script_node_may_be_behind(&self->node, op->limit);
+    /* By what the node has heard, whatever the key goes by. */
+    pending->behind |= weir_sim_script_node_may_be_behind(&self->node, self->node.limits[0]);
+    struct weir_sim_letter head = { .id = pending->id, .behind = pending->behind };
     weir_sim_letter_call(&self->node, &head, &pending->call);
 }
 
@@ -69,6 +69,7 @@ static int submit(struct weir_remote *remote, struct weir_remote_request *reques
     struct pending *pending = malloc(sizeof *pending);
     weir_assert(pending && request->count == 1);
     pending->request = request;
+    pending->behind = false;
     weir_sim_letter_begin(&self->node, &pending->call, request);
     weir_script_call_add(&pending->call, 0);
     self->pending[self->pending_count++] = pending;
