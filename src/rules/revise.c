@@ -2,8 +2,9 @@
  *
  * For each limit that nodes share through an engine or by gossip, the newest definition is asked for
  * (limits/revisions.h). If it is not the file's, it is decoded as limits of the file are (limit_decode.c) and takes the
- * limit's place. Which definition is the newest is decided in limits/revisions.c. Called by cli/serve.c at each reload;
- * serve/own_limits.c asks which limits these are, serve/server.c whether all are the newest. */
+ * limit's place. Which definition is the newest is decided in core/share/revision.c and kept in limits/revisions.c.
+ * Called by cli/serve.c at each reload; serve/own_limits.c asks which limits these are, serve/server.c whether all are
+ * the newest. */
 #include "rules/revise.h"
 
 #include <stdlib.h>

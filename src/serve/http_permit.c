@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /v1/permits/{id}/release and /v1/permits/{id}/renew: the permit's text in the path is read by permit.c, and the
+ * POST /v1/permits/{id}/release and /v1/permits/{id}/renew: the permit in the path is read by wire/permit.c, and the
  * limiter says whether it is still out. Called by http.c. */
 #include "serve/http_call.h"
 #include "wire/text.h"

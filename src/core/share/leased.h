@@ -7,7 +7,7 @@
  * whose answer was heard last: the engine, which counts from later, still holds it for us then. After that a new stint
  * begins: the engine charges what it held for the old one.
  * An ask whose answer is lost, or comes too late to spend what it grants, is followed by another that gives back what
- * is not in the pocket. What may have been charged by then is counted as forfeited, be it that it came back after all.
+ * is not in the pocket. What may have been charged by then is counted as forfeited, even if it came back after all.
  * How much is asked for follows demand: about what is spent in a third of the ttl, at most a quarter of what remains;
  * and at least what those who wait need. A chunk is renewed in the background before it runs out. A renewal gives back
  * what a burst left beyond twice what is spent in a third of the ttl. When nobody asks for half a ttl, all of it is
