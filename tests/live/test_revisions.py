@@ -16,7 +16,7 @@ import urllib.request
 
 from cluster import NAMES, SECRET, get_json, metrics, wait_for
 from ports import free_port
-from redis_server import Cluster as RedisCluster, Redis, rights
+from redis_server import Cluster as RedisCluster, Redis, rights, stand_still
 from weir_server import BUILD, Weir
 
 OTHER_SECRET = 'ffeeddccbbaa99887766554433221100'
@@ -416,6 +416,39 @@ class Rollout(unittest.TestCase):
             cluster.wait_capacity(3000)
             wait_for(lambda: all(look(node)['capacity'] == 3000 for node in cluster.nodes.values()),
                      text='a key goes on by what wrote it')
+
+    def stop_before_it_tells(self, cluster, name, definition):
+        """Reloads the node, and stops it when it has decided a key by that and not yet told it. False: it was told."""
+        node, before = cluster.nodes[name], look(cluster.nodes[name])['revision']
+        node.config.write_text(cluster.text(definition), encoding='utf-8')
+        node.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: check(node, 'hot')['revision'] > before)
+        stand_still(node.process.pid)
+        key = next(key for key in self.redis.ask('KEYS', '*:revision:*'))
+        return struct.unpack('>Q', self.redis.ask('GET', key)[4:12])[0] <= before
+
+    def test_a_rollback_by_a_node_that_stalls_before_it_tells_is_not_lost(self):
+        with self.cluster('exact', 'rate: 3000/300day') as cluster:
+            a, others = cluster.nodes['a'], [cluster.nodes['b'], cluster.nodes['c']]
+            for _ in range(20):  # it tells up to 200 ms after the reload, and may have done so already
+                cluster.reload('a', 'rate: 6000/300day')
+                cluster.wait_capacity(6000)
+                cluster.wait_known()
+                caught = self.stop_before_it_tells(cluster, 'a', 'rate: 3000/300day')
+                try:
+                    raised = look(others[0], 'none')['revision']
+                    if caught:  # what the key says is passed
+                        wait_for(lambda raised=raised: all([check(node, 'hot') and
+                                                            look(node, 'none')['revision'] > raised for node in others]))
+                finally:
+                    a.process.send_signal(signal.SIGCONT)
+                cluster.wait_capacity(3000)
+                if caught:
+                    break
+            self.assertTrue(caught, 'it always told before it was stopped')
+            cluster.wait_known()
+            self.assertEqual(look(others[1], 'none')['revision_of'], 'a')
+            cluster.wait_capacity(3000)
 
     def test_where_the_engine_is_a_cluster(self):
         with RedisCluster() as servers, Cluster('exact', 'rate: 3000/300day', servers.yaml()) as cluster:

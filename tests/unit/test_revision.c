@@ -307,81 +307,6 @@ static void bounds(void **state)
     assert_int_equal(engine.checksum, 1000);
 }
 
-/* So many looks at an engine that knows what the node does. */
-static bool passes(struct weir_revised *node, uint32_t looks)
-{
-    bool passed = false;
-    for (uint32_t i = 0; i < looks; i++)
-        passed = weir_revised_passes(node, NOW_S);
-    return passed;
-}
-
-/* The engine has lost its state, and all nodes were started anew; but a key was written by one of before. */
-static void a_number_that_only_keys_say_is_passed(void **state)
-{
-    (void)state;
-    struct weir_revision engine = { .number = 0 };
-    struct weir_revised a = joined(&engine, 7), b = joined(&engine, 7);
-    assert_false(passes(&a, 2 * WEIR_REVISION_LOOKS));
-    weir_revised_met(&a, NOW_S + 5);
-    assert_false(passes(&a, WEIR_REVISION_LOOKS - 1));
-    weir_revised_met(&a, NOW_S + 4); /* another key */
-    weir_revised_met(&a, NOW_S + 5);
-    assert_true(passes(&a, 1));
-    assert_int_equal(a.newest.number, NOW_S + 6);
-    assert_int_equal(a.newest.checksum, 7);
-    visit(&engine, &a, NOW_S);
-    visit(&engine, &b, NOW_S);
-    assert_int_equal(b.newest.number, NOW_S + 6);
-    weir_revised_met(&b, NOW_S + 5);
-    assert_false(passes(&b, 2 * WEIR_REVISION_LOOKS));
-}
-
-static void a_number_that_is_told_in_time_is_not_passed(void **state)
-{
-    (void)state;
-    struct weir_revision engine = { .number = 0 };
-    struct weir_revised a = joined(&engine, 7), b = joined(&engine, 7);
-    weir_revised_own(&b, 8, 0, true);
-    assert_true(weir_revised_settle(&b, NOW_S)); /* and decides keys by it, before it tells */
-    weir_revised_met(&a, NOW_S);
-    assert_false(passes(&a, WEIR_REVISION_LOOKS - 1));
-    visit(&engine, &b, NOW_S);
-    visit(&engine, &a, NOW_S);
-    assert_false(passes(&a, 2 * WEIR_REVISION_LOOKS));
-    assert_int_equal(a.newest.number, NOW_S);
-    assert_int_equal(a.newest.checksum, 8);
-}
-
-static void a_reload_that_is_told_too_late_is_the_newest_all_the_same(void **state)
-{
-    (void)state;
-    struct weir_revision engine = { .number = 0 };
-    struct weir_revised a = joined(&engine, 7), b = joined(&engine, 7);
-    weir_revised_own(&b, 8, 0, true);
-    assert_true(weir_revised_settle(&b, NOW_S));
-    weir_revised_met(&a, NOW_S);
-    assert_true(passes(&a, WEIR_REVISION_LOOKS));
-    visit(&engine, &a, NOW_S);
-    assert_int_equal(engine.checksum, 7);
-    visit(&engine, &b, NOW_S);
-    visit(&engine, &a, NOW_S);
-    assert_int_equal(engine.checksum, 8);
-    assert_int_equal(a.newest.checksum, 8);
-}
-
-/* What keys say is not signed: whoever may write at the engine must not use up the numbers. */
-static void numbers_are_left_whatever_keys_say(void **state)
-{
-    (void)state;
-    struct weir_revision engine = { .number = 0 };
-    struct weir_revised a = joined(&engine, 7);
-    for (uint64_t number = WEIR_REVISION_MAX; number > WEIR_REVISION_MAX - 1000; number--)
-        weir_revised_met(&a, number);
-    assert_false(passes(&a, 2 * WEIR_REVISION_LOOKS));
-    assert_int_equal(a.newest.number, 1);
-}
-
 /* Any number of nodes, reloads, starts and losses of the engine: once it is quiet they agree, on what the last reload
  * that changed a file said, or on what was newest before. */
 static void nodes_agree_in_the_end(void **state)
@@ -440,10 +365,6 @@ int main(void)
         cmocka_unit_test(a_reload_before_anything_was_heard_counts),
         cmocka_unit_test(of_two_reloads_behind_a_cut_the_later_one_wins),
         cmocka_unit_test(bounds),
-        cmocka_unit_test(a_number_that_only_keys_say_is_passed),
-        cmocka_unit_test(a_number_that_is_told_in_time_is_not_passed),
-        cmocka_unit_test(a_reload_that_is_told_too_late_is_the_newest_all_the_same),
-        cmocka_unit_test(numbers_are_left_whatever_keys_say),
         cmocka_unit_test(nodes_agree_in_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,11 @@
 /* No clock uses up the numbers: a million changes are left beyond the last that one can give. */
 #define CLOCK_MAX_S (WEIR_REVISION_MAX - (UINT32_C(1) << 20))
 
+/* Where a number that only keys said was passed, there stands among the superseded (their former number | PASSED): it
+ * is no checksum, but for one in 2^32, of which a node may then want too much. Nodes of before take it for a definition
+ * that nobody has. */
+#define PASSED (UINT64_MAX - UINT32_MAX)
+
 bool weir_revision_newer(const struct weir_revision *a, const struct weir_revision *b)
 {
     return a->number != b->number ? a->number > b->number : a->checksum > b->checksum;
@@ -38,6 +43,14 @@ static bool is_superseded(const struct weir_revision *newest, uint64_t checksum)
     return false;
 }
 
+/* The first of the superseded from `at` on that is a definition. */
+static size_t skip_passed(const struct weir_revision *revision, size_t at)
+{
+    while (at < revision->superseded_count && revision->superseded[at] >= PASSED)
+        at++;
+    return at;
+}
+
 /* Whether whoever made `told` knew `ours`: in its list ours is followed by what ours superseded, as far as the list
  * goes. That ours stands there alone is not enough, for a definition may be brought back. */
 static bool builds_on(const struct weir_revision *told, const struct weir_revision *ours)
@@ -45,13 +58,24 @@ static bool builds_on(const struct weir_revision *told, const struct weir_revisi
     size_t at = 0;
     while (at < told->superseded_count && told->superseded[at] != ours->checksum)
         at++;
-    if (at++ == told->superseded_count)
+    if (at == told->superseded_count)
         return false;
-    size_t next = ours->superseded_count > 0 && ours->superseded[0] == told->checksum; /* brought back */
+    at = skip_passed(told, at + 1);
+    size_t next = skip_passed(ours, 0);
+    if (next < ours->superseded_count && ours->superseded[next] == told->checksum) /* brought back */
+        next = skip_passed(ours, next + 1);
     bool ends = next == ours->superseded_count;
     if (at == told->superseded_count)
         return ends || at == WEIR_SUPERSEDED_MAX;
     return !ends && told->superseded[at] == ours->superseded[next];
+}
+
+/* The number under which a definition became the newest; a higher one that it was given to pass what keys say does not
+ * tell that anybody wanted it. */
+static uint64_t made_under(const struct weir_revision *revision)
+{
+    bool passed = revision->superseded_count > 0 && revision->superseded[0] >= PASSED;
+    return passed ? revision->superseded[0] - PASSED : revision->number;
 }
 
 bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told)
@@ -70,7 +94,10 @@ bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision 
     weir_assert(newest->superseded_count <= WEIR_SUPERSEDED_MAX);
     weir_assert(weir_revision_newer(newest, &before)); /* it never goes back */
     bool ours = before.number > 0 && before.checksum == revised->own;
-    if (told->checksum == revised->own || (ours && builds_on(told, &before)))
+    bool same = told->checksum == revised->own;
+    if (!same && ours && made_under(told) < made_under(&before))
+        revised->wanted = true; /* who passed its number did not know it, and may have written over it */
+    else if (same || (ours && builds_on(told, &before)))
         revised->wanted = false; /* the others know */
     return true;
 }
@@ -128,6 +155,12 @@ bool weir_revised_passes(struct weir_revised *revised, uint64_t now_s)
     struct weir_revision *newest = &revised->newest;
     if (newest->number == 0 || revised->met <= newest->number || ++revised->met_looks < WEIR_REVISION_LOOKS)
         return false;
+    if (made_under(newest) == newest->number) { /* else the mark is there */
+        newest->superseded_count += newest->superseded_count < WEIR_SUPERSEDED_MAX;
+        for (size_t i = newest->superseded_count - 1; i > 0; i--)
+            newest->superseded[i] = newest->superseded[i - 1];
+        newest->superseded[0] = PASSED | newest->number;
+    }
     newest->number = weir_max_u64(revised->met + 1, weir_min_u64(now_s, CLOCK_MAX_S));
     weir_assert(newest->number <= WEIR_REVISION_MAX);
     return true;

@@ -30,7 +30,8 @@ struct weir_revision {
     uint64_t given;    /* `revision:` of the file it is from; 0: none */
     uint64_t checksum; /* of the definition */
     size_t superseded_count;
-    uint64_t superseded[WEIR_SUPERSEDED_MAX]; /* checksums of those before it, newest first */
+    uint64_t superseded[WEIR_SUPERSEDED_MAX]; /* checksums of those before it, newest first, and marks (revision.c) of
+                                                 numbers that were passed, at most one for each */
 };
 
 /* What a node knows of one limit. All zero at first. */
@@ -66,5 +67,5 @@ void weir_revised_met(struct weir_revised *revised, uint64_t number);
 /* The engine knows the newest of this node, and none after it. True: what keys say has been nobody's for
  * WEIR_REVISION_LOOKS looks (whoever made it has gone, and the engine has forgotten it); else they would keep to it for
  * as long as they are in use. The newest has a number above theirs now, and is to be told. Should whoever made it be
- * there after all, and only late, its reload is still wanted, and becomes the newest again. */
+ * there after all, and only late, its reload becomes the newest again, also where this wrote over it. */
 bool weir_revised_passes(struct weir_revised *revised, uint64_t now_s);
