@@ -95,13 +95,20 @@ void weir_remote_limit_drop(const struct weir_remote_limit *limit)
 {
     if (!limit || atomic_fetch_sub_explicit(&counted(limit)->holders, 1, memory_order_acq_rel) > 1)
         return;
+    weir_remote_limit_drop(limit->whole);
     weir_remote_limit_deinit(counted(limit));
     free(counted(limit));
 }
 
+void weir_remote_limit_override(const struct weir_remote_limit *override, const struct weir_remote_limit *limit)
+{
+    weir_assert(!override->whole && !limit->whole && override != limit);
+    counted(override)->whole = weir_remote_limit_hold(limit);
+}
+
 void weir_remote_limit_meet(const struct weir_remote_limit *limit, uint32_t revision)
 {
-    _Atomic uint32_t *met = &counted(limit)->met;
+    _Atomic uint32_t *met = &counted(limit->whole ? limit->whole : limit)->met;
     uint32_t before = atomic_load_explicit(met, memory_order_relaxed);
     while (before < revision &&
            !atomic_compare_exchange_weak_explicit(met, &before, revision, memory_order_relaxed, memory_order_relaxed))

@@ -43,6 +43,7 @@ struct weir_remote_limit {
     bool keeps_time;          /* CL.THROTTLE: of a bucket whose parameters change, the time at which it is full stays */
     _Atomic uint32_t holders; /* of one from the heap */
     _Atomic uint32_t met;     /* the highest revision that a key said which is after its own; 0: none */
+    const struct weir_remote_limit *whole; /* of an override: the limit itself, held, where its keys' `met` is kept */
 };
 
 /* WEIR_ERANGE, WEIR_EINVAL as weir_limit_check; WEIR_EINVAL for an unknown time zone. */
@@ -56,6 +57,10 @@ int weir_remote_limit_create(const char *name, uint64_t variant, uint32_t revisi
                              const struct weir_remote_limit **ret_limit, struct weir_fault *ret_fault);
 const struct weir_remote_limit *weir_remote_limit_hold(const struct weir_remote_limit *limit);
 void weir_remote_limit_drop(const struct weir_remote_limit *limit); /* NULL is allowed */
+
+/* `override` is an override of `limit`: from now on what its keys say of revisions is known of `limit`, so that nobody
+ * need ask each of the many overrides for it. Once, and before any key is decided. */
+void weir_remote_limit_override(const struct weir_remote_limit *override, const struct weir_remote_limit *limit);
 
 /* A key was written under this revision, of which nobody has told; and the highest of them. Any thread. */
 void weir_remote_limit_meet(const struct weir_remote_limit *limit, uint32_t revision);

@@ -279,6 +279,10 @@ static int entry_compile(struct weir_compiler *compiler, const struct weir_confi
     entry->mark = override ? override->mark : limit->mark;
     int error = rule_make(compiler, limit, override, &entry->rule);
     if (!error && override) {
+        if (entry->rule.limit.remote)
+            weir_remote_limit_override(
+                entry->rule.limit.remote,
+                rules->entries[rules->limits[rules->limits_count].first_entry].rule.limit.remote);
         error = conditions_copy(compiler, override->conditions, override->conditions_count, entry,
                                 wanted + wanted_count);
         entry->rank = rank_of(override, (size_t)(override - limit->overrides));

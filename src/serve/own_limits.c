@@ -47,15 +47,10 @@ void weir_own_limits_reload(struct weir_revisor *revisor, const struct weir_conf
 
 void weir_own_limits_met(struct weir_revisor *revisor, const struct weir_rules *rules)
 {
-    size_t count = weir_rules_count(rules), looked = 0;
-    for (size_t i = 0; i < count && looked < WEIR_REVISOR_BATCH; i++) {
-        size_t at = revisor->met_next++ % count, overrides = weir_rules_overrides(rules, at);
-        const struct weir_rule *rule = weir_rules_limit(rules, at);
-        for (size_t k = 0; rule->limit.remote && k <= overrides; k++) {
-            if (k > 0)
-                rule = weir_rules_override(rules, at, k - 1, NULL);
+    size_t count = weir_rules_count(rules);
+    for (size_t i = 0; i < count && i < WEIR_REVISOR_BATCH; i++) {
+        const struct weir_rule *rule = weir_rules_limit(rules, revisor->met_next++ % count);
+        if (rule->limit.remote)
             weir_revisor_met(revisor, rule->limit.remote);
-        }
-        looked += 1 + overrides;
     }
 }

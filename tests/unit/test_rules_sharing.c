@@ -136,6 +136,28 @@ static void test_an_override_shares_the_counter_and_has_its_own_share(void **sta
     fixture_free(&f);
 }
 
+/* Whoever asks what keys say of revisions asks each limit, and not its overrides, of which there are many. */
+static void test_what_the_keys_of_an_override_say_is_known_of_the_limit(void **state)
+{
+    (void)state;
+    struct fixture f = fixture_make(
+        "limits:\n"
+        "  - { name: a, key: [u], rate: 60/min, overrides: [ { u: x, rate: 9/min } ] }\n"
+        "  - { name: e, key: [u], rate: 60/min, overrides: [ { u: x, rate: 9/min } ] }\n" ENGINE SECRET);
+    struct fixture_request x = REQUEST("u", "x");
+    struct weir_match match;
+    assert_int_equal(fixture_match(&f, &x, 1, &match), 0);
+    const struct weir_remote_limit *override = weir_remote_limit_hold(match.rules[1]->limit.remote);
+    assert_int_equal(override->spec.count, 9);
+    weir_remote_limit_meet(override, 7);
+    weir_remote_limit_meet(rule(&f, 1)->limit.remote, 5);
+    assert_int_equal(weir_remote_limit_met(rule(&f, 1)->limit.remote), 7);
+    assert_int_equal(weir_remote_limit_met(rule(&f, 0)->limit.remote), 0);
+    fixture_free(&f); /* a key that is leased outlives the rules */
+    weir_remote_limit_meet(override, 8);
+    weir_remote_limit_drop(override);
+}
+
 /* A key that is too long is refused elsewhere as here. */
 static void test_a_key_that_is_too_long_is_refused(void **state)
 {
@@ -295,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_exact_without_an_engine_stays_in_memory),
         cmocka_unit_test(test_a_match_has_the_keys_of_what_is_elsewhere),
         cmocka_unit_test(test_an_override_shares_the_counter_and_has_its_own_share),
+        cmocka_unit_test(test_what_the_keys_of_an_override_say_is_known_of_the_limit),
         cmocka_unit_test(test_a_key_that_is_too_long_is_refused),
         cmocka_unit_test(test_a_reload_moves_a_limit_between_here_and_elsewhere),
         cmocka_unit_test(test_a_bad_reload_changes_nothing),
