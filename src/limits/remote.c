@@ -106,11 +106,17 @@ void weir_remote_limit_override(const struct weir_remote_limit *override, const 
     counted(override)->whole = weir_remote_limit_hold(limit);
 }
 
+/* What is not passed must not hide what is. */
+static uint32_t rank(uint32_t revision)
+{
+    return revision > WEIR_REVISION_CLOCK_MAX ? WEIR_REVISION_FIRST : revision;
+}
+
 void weir_remote_limit_meet(const struct weir_remote_limit *limit, uint32_t revision)
 {
     _Atomic uint32_t *met = &counted(limit->whole ? limit->whole : limit)->met;
     uint32_t before = atomic_load_explicit(met, memory_order_relaxed);
-    while (before < revision &&
+    while (rank(before) < rank(revision) &&
            !atomic_compare_exchange_weak_explicit(met, &before, revision, memory_order_relaxed, memory_order_relaxed))
         continue;
 }

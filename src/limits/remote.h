@@ -42,7 +42,8 @@ struct weir_remote_limit {
                                  what has none WEIR_REVISION_FIRST, which init sets */
     bool keeps_time;          /* CL.THROTTLE: of a bucket whose parameters change, the time at which it is full stays */
     _Atomic uint32_t holders; /* of one from the heap */
-    _Atomic uint32_t met;     /* the highest revision that a key said which is after its own; 0: none */
+    _Atomic uint32_t met;     /* the highest revision that a key said which is after its own, and that is passed; if
+                                 there is none, one that is not (core/share/revision.h); 0: none */
     const struct weir_remote_limit *whole; /* of an override: the limit itself, held, where its keys' `met` is kept */
 };
 

@@ -187,6 +187,7 @@ int weir_revisions_find(struct weir_revisions *revisions, const struct weir_revi
         }
     }
     found.number = revised.newest.number;
+    found.passed = weir_revision_passed(&revised.newest);
     pthread_mutex_unlock(&revisions->lock);
     if (!error)
         *ret_found = found;
@@ -477,15 +478,15 @@ enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, con
     return say;
 }
 
-void weir_revisions_met(struct weir_revisions *revisions, const char *name, uint64_t number)
+bool weir_revisions_met(struct weir_revisions *revisions, const char *name, uint64_t number)
 {
     uint64_t id[2];
     name_id(revisions, name, id);
     pthread_mutex_lock(&revisions->lock);
     struct entry *entry = find(revisions, id);
-    if (entry)
-        weir_revised_met(&entry->revised, number);
+    bool beyond = entry && weir_revised_met(&entry->revised, number);
     pthread_mutex_unlock(&revisions->lock);
+    return beyond;
 }
 
 bool weir_revisions_pass(struct weir_revisions *revisions, const uint64_t id[2], uint64_t wall_ns)

@@ -44,6 +44,7 @@ struct weir_revision_own {
 /* What is to be in force where the file says `own`. */
 struct weir_revision_found {
     uint64_t number;                       /* 0: nothing is known of the others yet; it is the file's */
+    uint64_t passed;                       /* the number that it had before it passed what keys said; 0: none */
     char node[WEIR_REVISION_NODE_MAX + 1]; /* that made it the newest; "" = none */
     char *text;                            /* NULL: what the file says; else of the caller, to free */
     size_t size;
@@ -87,8 +88,9 @@ enum weir_revision_say weir_revisions_hear(struct weir_revisions *revisions, con
  * what a reload changed counts as told. */
 void weir_revisions_alone(struct weir_revisions *revisions, uint64_t wall_ns);
 
-/* A key at the engine was written under revision `number` of the limit, which this node has not heard of. */
-void weir_revisions_met(struct weir_revisions *revisions, const char *name, uint64_t number);
+/* A key at the engine was written under revision `number` of the limit, which this node has not heard of. True: it is
+ * so high that it is not passed, and this is new. */
+bool weir_revisions_met(struct weir_revisions *revisions, const char *name, uint64_t number);
 
 /* The engine has said WEIR_REVISION_SAME. True: the newest has a number above one that only keys say
  * (core/share/revision.h), and is to be told. */

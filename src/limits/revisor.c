@@ -127,6 +127,6 @@ void weir_revisor_turn(struct weir_revisor *revisor, struct weir_remote *remote,
 void weir_revisor_met(struct weir_revisor *revisor, const struct weir_remote_limit *limit)
 {
     uint32_t number = weir_remote_limit_met(limit);
-    if (number > limit->revision)
-        weir_revisions_met(revisor->revisions, limit->name, number);
+    if (number > limit->revision && weir_revisions_met(revisor->revisions, limit->name, number))
+        atomic_fetch_add_explicit(&revisor->beyond, 1, memory_order_relaxed);
 }

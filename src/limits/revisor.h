@@ -4,7 +4,7 @@
  * the engine for the heads of WEIR_REVISOR_BATCH of them every WEIR_REVISOR_PERIOD_NS, gets what is newer there, and
  * writes what is newer here. So up to 2,000 limits are looked at within a second; of more, each 2,000 take another.
  *
- * Thread rule: turn on the thread of the loop whose connection it uses; the counter from any. */
+ * Thread rule: turn on the thread of the loop whose connection it uses; the counters from any. */
 #pragma once
 
 #include <stdatomic.h>
@@ -24,6 +24,7 @@ struct weir_revisor {
     uint64_t (*wall_ns)(void *context);
     void *context;
     _Atomic uint64_t corrupt; /* what stood in the engine was not ours, and was left alone */
+    _Atomic uint64_t beyond;  /* numbers that keys say, and that are not passed */
 };
 
 /* What is due is done. */

@@ -231,6 +231,7 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
             .slack = rule->limit.slack,
             .overshoot_max = rule->limit.slack * nodes, /* at most 10^12 * 256 */
             .revision = limit->revision,
+            .revision_passed = limit->revision_passed,
             .revision_node = weir_arena_copy(compiler->rules->arena, node, strlen(node)),
         };
     if (rule->terms.mode && !rule->terms.revision_node)

@@ -224,6 +224,7 @@ struct weir_config_limit {
     bool owned;
     struct weir_slice text;    /* as the file has it, in one form (rules/yaml_text.h) */
     uint32_t revision;         /* of the definition that stands here; 0 = it is not known which is the newest */
+    uint32_t revision_passed;  /* its number before it passed what keys said (core/share/revision.h); 0 = none */
     const char *revision_node; /* which node made it the newest; NULL or "" = none */
     bool replaced;             /* it is not the file's */
     bool undecidable;          /* the newest is not understood here: on_failure decides */

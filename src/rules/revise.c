@@ -74,6 +74,7 @@ static int revise_limit(struct weir_config *config, size_t index, const struct w
 {
     struct weir_config_limit *limit = &config->limits[index], other;
     limit->revision = (uint32_t)found->number;
+    limit->revision_passed = (uint32_t)found->passed;
     limit->revision_node = weir_arena_copy(config->arena, found->node, strlen(found->node));
     if (!limit->revision_node)
         return WEIR_ENOMEM;
@@ -89,6 +90,7 @@ static int revise_limit(struct weir_config *config, size_t index, const struct w
     other.text = limit->text;
     other.owned = other.replaced = true;
     other.revision = limit->revision;
+    other.revision_passed = limit->revision_passed;
     other.revision_node = limit->revision_node;
     *limit = other;
     return 0;

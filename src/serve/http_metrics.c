@@ -266,8 +266,10 @@ static void write_revisions(struct weir_prometheus *out, const struct weir_loop 
             weir_prometheus_sample(out, "weir_limit_undecidable", (struct weir_label){ "limit", rule->name }, no_label,
                                    rule->limit.undecidable);
     }
-    one(out, "weir_revisions_corrupt_total", "counter", "Definitions at the engine that were not ours: left alone.",
-        atomic_load_explicit(&loop->common->revisor.corrupt, memory_order_relaxed));
+    one(out, "weir_revisions_corrupt_total", "counter",
+        "Definitions at the engine that were not ours, and revisions of keys that none can have: left alone.",
+        atomic_load_explicit(&loop->common->revisor.corrupt, memory_order_relaxed) +
+            atomic_load_explicit(&loop->common->revisor.beyond, memory_order_relaxed));
 }
 
 /* What the limiter counts of each limit, or of each concurrency limit. */

@@ -322,9 +322,20 @@ static void look_at_revisions(struct weir_watch *watch, const struct weir_common
                          atomic_load_explicit(&common->revisor.corrupt, memory_order_relaxed), WEIR_LOG_ERROR,
                          "a definition at the engine is not one that we wrote there: no node hears of a newer one of "
                          "that limit until its key is deleted");
+    weir_watch_event(
+        watch, ALONE("revision_beyond"), atomic_load_explicit(&common->revisor.beyond, memory_order_relaxed),
+        WEIR_LOG_ERROR,
+        "keys at the engine say a revision that no definition can have: they are not ours, and are decided "
+        "by what they say until they are deleted");
     for (size_t i = 0; i < weir_rules_count(rules); i++) {
         const struct weir_rule *rule = weir_rules_limit(rules, i);
         bool undecidable = rule->limit.undecidable;
+        if (rule->terms.revision_passed > 0)
+            weir_watch_state(watch, (struct weir_subject){ "revision_passed", rule->name },
+                             (unsigned)rule->terms.revision, false, WEIR_LOG_WARN, "revision_passed",
+                             "%s: revision %" PRIu64 " has the number %" PRIu64 " now: keys said one up to %" PRIu64
+                             ", of which no node knows",
+                             rule->name, rule->terms.revision_passed, rule->terms.revision, rule->terms.revision - 1);
         if (rule->terms.mode)
             weir_watch_state(watch, (struct weir_subject){ "limit", rule->name }, undecidable, !undecidable,
                              undecidable ? WEIR_LOG_ERROR : WEIR_LOG_INFO,

@@ -20,6 +20,7 @@ struct weir_told_sharing {
     uint64_t slack;            /* batched, gossip: units a node may be ahead; so many more per crash; else 0 */
     uint64_t overshoot_max;    /* N * slack: what all nodes together may admit beyond the limit, once, in calm */
     uint64_t revision;         /* of the definition that decides; 0: it is not known whether it is the newest */
+    uint64_t revision_passed;  /* its number before it passed what keys said (core/share/revision.h); 0: none */
     const char *revision_node; /* that made it the newest; NULL or "" = none */
 };
 

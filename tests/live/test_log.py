@@ -346,8 +346,8 @@ class Log(unittest.TestCase):
         written = set(re.findall(r'WEIR_LOG_[A-Z]+,\s*"([a-z_]+)"', source))
         for pair in re.findall(r'\?\s*"([a-z_]+)"\s*:\s*"([a-z_]+)",', source):
             written |= set(pair)
-        written |= set(re.findall(r'weir_watch_event\(watch, ALONE\("([a-z_]+)"\)', source))
-        kinds = set(re.findall(r'weir_watch_condition\(watch, ALONE\("([a-z_]+)"\)', source))
+        written |= set(re.findall(r'weir_watch_event\(\s*watch, ALONE\("([a-z_]+)"\)', source))
+        kinds = set(re.findall(r'weir_watch_condition\(\s*watch, ALONE\("([a-z_]+)"\)', source))
         kinds |= set(re.findall(r'(?<!\(struct weir_subject\))\{ "([a-z_]+)",', source))
         written |= {f'{kind}_{end}' for kind in kinds for end in ('begun', 'over')}
         page = (ROOT / 'docs' / 'log.md').read_text(encoding='utf-8')

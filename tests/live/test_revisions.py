@@ -450,6 +450,28 @@ class Rollout(unittest.TestCase):
             self.assertEqual(look(others[1], 'none')['revision_of'], 'a')
             cluster.wait_capacity(3000)
 
+    def forge(self, revision):
+        """The key says this revision; a node decides between, or the value is not of this one any more."""
+        key = next(key for key in self.redis.ask('KEYS', '*:api:*') if b':revision:' not in key)
+        value = bytearray(self.redis.ask('GET', key))  # src/limits/redis/layout.h
+        value[7] = 1
+        value[48:52] = struct.pack('>I', revision)
+        self.redis.ask('SET', key, bytes(value), 'KEEPTTL')
+
+    def test_what_a_key_says_that_no_node_knows_is_told(self):
+        with self.cluster('exact', 'rate: 3000/300day') as cluster:
+            node, high = cluster.nodes['b'], int(time.time()) + 10**8
+            cluster.charge('a')
+            self.forge(2**32 - 1)  # nobody goes above that
+            wait_for(lambda: look(node)['capacity'] and 'error revision_beyond: node b: ' in node.output())
+            self.assertEqual(metrics(node.http)['weir_revisions_corrupt_total'], 1)
+            self.assertEqual(look(node, 'none')['revision'], 1)
+            self.forge(high)
+            wait_for(lambda: look(node) and look(node, 'none')['revision'] == high + 1)
+            wait_for(lambda: f'warn revision_passed: node b: api: revision 1 has the number {high + 1} now: ' in node.output())
+            self.assertEqual(look(node, 'none')['capacity'], 3000)
+            self.assertEqual(metrics(node.http)['weir_revisions_corrupt_total'], 1)
+
     def test_where_the_engine_is_a_cluster(self):
         with RedisCluster() as servers, Cluster('exact', 'rate: 3000/300day', servers.yaml()) as cluster:
             cluster.charge_known('a', 20)

@@ -277,8 +277,14 @@ static void the_longest_answer_keeps_its_bound(void **state)
                                           .retry_after_ns = INT64_MAX,
                                           .reset_after_ns = INT64_MAX,
                                           .delay_ns = INT64_MAX };
-    const struct weir_told_sharing sharing = { "batched", INT64_MAX, true,      INT64_MAX,
-                                               INT64_MAX, INT64_MAX, INT64_MAX, node };
+    const struct weir_told_sharing sharing = { .mode = "batched",
+                                               .nodes = INT64_MAX,
+                                               .shares = true,
+                                               .share = INT64_MAX,
+                                               .slack = INT64_MAX,
+                                               .overshoot_max = INT64_MAX,
+                                               .revision = INT64_MAX,
+                                               .revision_node = node };
     struct weir_told told[WEIR_CHARGES_MAX];
     for (size_t i = 0; i < WEIR_CHARGES_MAX; i++)
         told[i] = (struct weir_told){

@@ -56,17 +56,17 @@ static void a_number_that_only_keys_say_is_passed(void **state)
     struct weir_revision engine = { .number = 0 };
     struct weir_revised a = joined(&engine, 7), b = joined(&engine, 7);
     assert_false(passes(&a, 2 * WEIR_REVISION_LOOKS));
-    weir_revised_met(&a, NOW_S + 5);
+    (void)weir_revised_met(&a, NOW_S + 5);
     assert_false(passes(&a, WEIR_REVISION_LOOKS - 1));
-    weir_revised_met(&a, NOW_S + 4); /* another key */
-    weir_revised_met(&a, NOW_S + 5);
+    (void)weir_revised_met(&a, NOW_S + 4); /* another key */
+    (void)weir_revised_met(&a, NOW_S + 5);
     assert_true(passes(&a, 1));
     assert_int_equal(a.newest.number, NOW_S + 6);
     assert_int_equal(a.newest.checksum, 7);
     visit(&engine, &a, NOW_S);
     visit(&engine, &b, NOW_S);
     assert_int_equal(b.newest.number, NOW_S + 6);
-    weir_revised_met(&b, NOW_S + 5);
+    (void)weir_revised_met(&b, NOW_S + 5);
     assert_false(passes(&b, 2 * WEIR_REVISION_LOOKS));
 }
 
@@ -77,7 +77,7 @@ static void a_number_that_is_told_in_time_is_not_passed(void **state)
     struct weir_revised a = joined(&engine, 7), b = joined(&engine, 7);
     weir_revised_own(&b, 8, 0, true);
     assert_true(weir_revised_settle(&b, NOW_S)); /* and decides keys by it, before it tells */
-    weir_revised_met(&a, NOW_S);
+    (void)weir_revised_met(&a, NOW_S);
     assert_false(passes(&a, WEIR_REVISION_LOOKS - 1));
     visit(&engine, &b, NOW_S);
     visit(&engine, &a, NOW_S);
@@ -98,7 +98,7 @@ static void a_reload_that_is_told_too_late_is_the_newest_all_the_same(void **sta
         weir_revised_own(&b, next, 0, true);
         assert_true(weir_revised_settle(&b, NOW_S + 5)); /* and decides keys by it, before it tells */
         for (int again = 0; again < 2; again++) {
-            weir_revised_met(&a, NOW_S + 5 + 2 * (uint64_t)again);
+            (void)weir_revised_met(&a, NOW_S + 5 + 2 * (uint64_t)again);
             assert_true(passes(&a, WEIR_REVISION_LOOKS));
             visit(&engine, &a, NOW_S);
             assert_int_equal(engine.checksum, 8);
@@ -123,7 +123,7 @@ static void what_was_written_over_by_who_passed_its_number_is_told_again(void **
         visit(&engine, &a, NOW_S);
         weir_revised_own(&b, next, 0, true);
         assert_true(weir_revised_settle(&b, NOW_S + 5));
-        weir_revised_met(&a, NOW_S + 5);
+        (void)weir_revised_met(&a, NOW_S + 5);
         assert_true(passes(&a, WEIR_REVISION_LOOKS));
         visit(&engine, &b, NOW_S + 5);
         assert_int_equal(engine.checksum, next);
@@ -165,7 +165,7 @@ static bool ends_with_the_last_reload(unsigned seed, bool may_pass)
                 last = checksum;
                 paused[i] = stalls ? pause : 0;
             }
-            weir_revised_met(node, key);
+            (void)weir_revised_met(node, key);
             key = key > node->newest.number ? key : node->newest.number;
             if (paused[i] > 0)
                 continue;
@@ -205,9 +205,15 @@ static void numbers_are_left_whatever_keys_say(void **state)
     struct weir_revision engine = { .number = 0 };
     struct weir_revised a = joined(&engine, 7);
     for (uint64_t number = WEIR_REVISION_MAX; number > WEIR_REVISION_MAX - 1000; number--)
-        weir_revised_met(&a, number);
+        assert_int_equal(weir_revised_met(&a, number), number == WEIR_REVISION_MAX); /* told once */
+    assert_true(WEIR_REVISION_MAX - 1000 > WEIR_REVISION_CLOCK_MAX);
     assert_false(passes(&a, 2 * WEIR_REVISION_LOOKS));
     assert_int_equal(a.newest.number, 1);
+    assert_false(weir_revised_met(&a, WEIR_REVISION_CLOCK_MAX));
+    assert_int_equal(weir_revision_passed(&a.newest), 0);
+    assert_true(passes(&a, WEIR_REVISION_LOOKS));
+    assert_int_equal(a.newest.number, WEIR_REVISION_CLOCK_MAX + 1);
+    assert_int_equal(weir_revision_passed(&a.newest), 1);
 }
 
 int main(void)

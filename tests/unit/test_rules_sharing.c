@@ -153,6 +153,12 @@ static void test_what_the_keys_of_an_override_say_is_known_of_the_limit(void **s
     weir_remote_limit_meet(rule(&f, 1)->limit.remote, 5);
     assert_int_equal(weir_remote_limit_met(rule(&f, 1)->limit.remote), 7);
     assert_int_equal(weir_remote_limit_met(rule(&f, 0)->limit.remote), 0);
+    weir_remote_limit_meet(override, WEIR_REVISION_MAX); /* nobody passes that: it must not hide what is passed */
+    assert_int_equal(weir_remote_limit_met(rule(&f, 1)->limit.remote), 7);
+    weir_remote_limit_meet(rule(&f, 0)->limit.remote, WEIR_REVISION_MAX);
+    assert_int_equal(weir_remote_limit_met(rule(&f, 0)->limit.remote), WEIR_REVISION_MAX);
+    weir_remote_limit_meet(rule(&f, 0)->limit.remote, 6);
+    assert_int_equal(weir_remote_limit_met(rule(&f, 0)->limit.remote), 6);
     fixture_free(&f); /* a key that is leased outlives the rules */
     weir_remote_limit_meet(override, 8);
     weir_remote_limit_drop(override);

@@ -7,9 +7,6 @@
 
 #include "base/checked.h"
 
-/* No clock uses up the numbers: a million changes are left beyond the last that one can give. */
-#define CLOCK_MAX_S (WEIR_REVISION_MAX - (UINT32_C(1) << 20))
-
 /* Where a number that only keys said was passed, there stands among the superseded (their former number | PASSED): it
  * is no checksum, but for one in 2^32, of which a node may then want too much. Nodes of before take it for a definition
  * that nobody has. */
@@ -70,12 +67,18 @@ static bool builds_on(const struct weir_revision *told, const struct weir_revisi
     return !ends && told->superseded[at] == ours->superseded[next];
 }
 
+uint64_t weir_revision_passed(const struct weir_revision *revision)
+{
+    bool passed = revision->superseded_count > 0 && revision->superseded[0] >= PASSED;
+    return passed ? revision->superseded[0] - PASSED : 0;
+}
+
 /* The number under which a definition became the newest; a higher one that it was given to pass what keys say does not
  * tell that anybody wanted it. */
 static uint64_t made_under(const struct weir_revision *revision)
 {
-    bool passed = revision->superseded_count > 0 && revision->superseded[0] >= PASSED;
-    return passed ? revision->superseded[0] - PASSED : revision->number;
+    uint64_t passed = weir_revision_passed(revision);
+    return passed > 0 ? passed : revision->number;
 }
 
 bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision *told)
@@ -123,7 +126,7 @@ bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s)
     struct weir_revision next = {
         .number = before.number == 0 && !revised->wanted
                       ? 1
-                      : weir_min_u64(weir_max_u64(before.number + 1, weir_min_u64(now_s, CLOCK_MAX_S)),
+                      : weir_min_u64(weir_max_u64(before.number + 1, weir_min_u64(now_s, WEIR_REVISION_CLOCK_MAX)),
                                      WEIR_REVISION_MAX),
         .given = revised->own_given,
         .checksum = revised->own,
@@ -141,13 +144,21 @@ bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s)
     return true;
 }
 
-void weir_revised_met(struct weir_revised *revised, uint64_t number)
+bool weir_revised_met(struct weir_revised *revised, uint64_t number)
 {
+    if (number <= revised->newest.number)
+        return false;
     /* The last million are left to reloads: what keys say is not signed. */
-    if (number <= revised->newest.number || number <= revised->met || number > CLOCK_MAX_S)
-        return;
-    revised->met = number;
-    revised->met_looks = 0;
+    bool beyond = number > WEIR_REVISION_CLOCK_MAX;
+    if (beyond && number > revised->beyond) {
+        revised->beyond = number;
+        return true;
+    }
+    if (!beyond && number > revised->met) {
+        revised->met = number;
+        revised->met_looks = 0;
+    }
+    return false;
 }
 
 bool weir_revised_passes(struct weir_revised *revised, uint64_t now_s)
@@ -155,13 +166,13 @@ bool weir_revised_passes(struct weir_revised *revised, uint64_t now_s)
     struct weir_revision *newest = &revised->newest;
     if (newest->number == 0 || revised->met <= newest->number || ++revised->met_looks < WEIR_REVISION_LOOKS)
         return false;
-    if (made_under(newest) == newest->number) { /* else the mark is there */
+    if (weir_revision_passed(newest) == 0) { /* else the mark is there */
         newest->superseded_count += newest->superseded_count < WEIR_SUPERSEDED_MAX;
         for (size_t i = newest->superseded_count - 1; i > 0; i--)
             newest->superseded[i] = newest->superseded[i - 1];
         newest->superseded[0] = PASSED | newest->number;
     }
-    newest->number = weir_max_u64(revised->met + 1, weir_min_u64(now_s, CLOCK_MAX_S));
+    newest->number = weir_max_u64(revised->met + 1, weir_min_u64(now_s, WEIR_REVISION_CLOCK_MAX));
     weir_assert(newest->number <= WEIR_REVISION_MAX);
     return true;
 }

@@ -21,9 +21,10 @@
 #include <stdint.h>
 
 #define WEIR_SUPERSEDED_MAX 16
-#define WEIR_REVISION_MAX UINT32_MAX /* stored values have 32 bits for it */
-#define WEIR_REVISION_FIRST 1        /* of a limit that never changed */
-#define WEIR_REVISION_LOOKS 10       /* of a node at the engine, until a number that only keys say counts as nobody's */
+#define WEIR_REVISION_MAX UINT32_MAX                                      /* stored values have 32 bits for it */
+#define WEIR_REVISION_CLOCK_MAX (WEIR_REVISION_MAX - (UINT32_C(1) << 20)) /* no clock gives more */
+#define WEIR_REVISION_FIRST 1                                             /* of a limit that never changed */
+#define WEIR_REVISION_LOOKS 10 /* of a node at the engine, until a number that only keys say counts as nobody's */
 
 struct weir_revision {
     uint64_t number;   /* 0: there is none */
@@ -43,11 +44,15 @@ struct weir_revised {
     bool wanted;             /* a reload changed or brought `own`: it is to become the newest. Whoever sees that it has
                                 been told to the others ends that */
     uint64_t met;            /* a number above the newest's, which a key at the engine says; 0: none */
+    uint64_t beyond;         /* the highest number that a key said which is left to reloads; 0: none */
     uint32_t met_looks;      /* so often the engine has known of no such number since */
 };
 
 /* Whether `a` is newer than `b`: by number; by checksum where two nodes gave one number to two definitions. */
 bool weir_revision_newer(const struct weir_revision *a, const struct weir_revision *b);
+
+/* The number that it had before it passed what keys said (weir_revised_passes); 0: it is as it was made. */
+uint64_t weir_revision_passed(const struct weir_revision *revision);
 
 /* The node's file says this, after a start or a reload. */
 void weir_revised_own(struct weir_revised *revised, uint64_t checksum, uint64_t given, bool is_reload);
@@ -61,8 +66,8 @@ bool weir_revised_hear(struct weir_revised *revised, const struct weir_revision 
  * wins. */
 bool weir_revised_settle(struct weir_revised *revised, uint64_t now_s);
 
-/* A key at the engine was written under this number. */
-void weir_revised_met(struct weir_revised *revised, uint64_t number);
+/* A key at the engine was written under this number. True: it is so high that it is not passed, and this is new. */
+bool weir_revised_met(struct weir_revised *revised, uint64_t number);
 
 /* The engine knows the newest of this node, and none after it. True: what keys say has been nobody's for
  * WEIR_REVISION_LOOKS looks (whoever made it has gone, and the engine has forgotten it); else they would keep to it for
