@@ -38,8 +38,9 @@ struct weir_remote_limit {
     struct weir_zone *zone;   /* owned; NULL = UTC */
     uint64_t variant;         /* of an override: a hash of what it is for; 0 = the limit itself */
     uint64_t calendar_hash;   /* of zone, unit and count: window ids are comparable where it and the period are equal */
-    uint32_t revision;        /* of its definition (core/share/revision.h); 0 = it is not known which is the newest; of
-                                 what has none WEIR_REVISION_FIRST, which init sets */
+    uint32_t revision;        /* of its definition (core/share/revision.h); 0 = it is not known which is the newest;
+                                 WEIR_REVISION_FIRST, which init sets, of what never has one; WEIR_REVISION_NONE: it
+                                 decides whatever revision a value says, and says none */
     bool keeps_time;          /* CL.THROTTLE: of a bucket whose parameters change, the time at which it is full stays */
     _Atomic uint32_t holders; /* of one from the heap */
     _Atomic uint32_t met;     /* the highest revision that a key said which is after its own, and that is passed; if

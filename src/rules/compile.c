@@ -238,7 +238,7 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
         return weir_compile_nomem(compiler);
     if (!is_remote(config, limit->sharing))
         return 0;
-    uint32_t revision = limit->owned ? limit->revision : WEIR_REVISION_FIRST;
+    uint32_t revision = limit->owned ? limit->revision : WEIR_REVISION_NONE; /* its definition is too long */
     struct weir_fault fault = { "", "" };
     int error = weir_remote_limit_create(rule->name, variant_of(rule), revision, &rule->limit.spec, &rule->limit.remote,
                                          &fault);

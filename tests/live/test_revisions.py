@@ -472,6 +472,18 @@ class Rollout(unittest.TestCase):
             self.assertEqual(look(node, 'none')['capacity'], 3000)
             self.assertEqual(metrics(node.http)['weir_revisions_corrupt_total'], 1)
 
+    def test_a_definition_that_outgrows_what_nodes_tell_decides_by_each_file(self):
+        long = 'rate: 1000/300day; overrides:' + ''.join(f'; - {{ user: {i:0120}, rate: 1/s }}' for i in range(4000))
+        with self.cluster('exact', 'rate: 3000/300day') as cluster:
+            cluster.reload('a', 'rate: 6000/300day')
+            cluster.wait_capacity(6000)
+            self.assertTrue(cluster.charge('a'))
+            for name in cluster.nodes:
+                cluster.reload(name, long)
+            for node in cluster.nodes.values():
+                seen = check(node, 'hot')
+                self.assertEqual((seen['capacity'], seen['admitted']), (1000, True))
+
     def test_where_the_engine_is_a_cluster(self):
         with RedisCluster() as servers, Cluster('exact', 'rate: 3000/300day', servers.yaml()) as cluster:
             cluster.charge_known('a', 20)

@@ -150,6 +150,25 @@ static void unknown(struct server *server)
     weir_remote_limit_drop(starting);
 }
 
+/* A definition that became too long to have revisions: the keys of one that had them come under it. */
+static void without(struct server *server, enum weir_algorithm from, enum weir_algorithm to)
+{
+    const struct weir_remote_limit *before = revised(from, 200, NOW_S), *now = revised(to, 100, WEIR_REVISION_NONE);
+    const struct weir_remote_limit *after = revised(from, 200, NOW_S + 1);
+    struct weir_remote_op op = op_of(before, "without", 1);
+    bool good = true;
+    command(server, "DEL", &op, NULL, 0);
+    for (uint64_t i = 0; i < 40; i++)
+        good = good && left(server, &op, before) == 199 - i;
+    for (uint64_t i = 0; i < 20; i++) /* keep: no more than was left, and no more than there is */
+        good = good && left(server, &op, now) == 59 - i && op.verdict.capacity == 100;
+    good = good && left(server, &op, after) == 39 && op.verdict.capacity == 200;
+    check(good, "a definition without revisions decides the keys of one that had them");
+    weir_remote_limit_drop(before);
+    weir_remote_limit_drop(now);
+    weir_remote_limit_drop(after);
+}
+
 /* Values as versions before revisions wrote them, in turn with ours: what was charged is charged. */
 static void of_former_versions(struct server *server)
 {
@@ -202,6 +221,8 @@ static void revisions(struct server *server)
     for (int from = WEIR_TOKEN_BUCKET; from <= WEIR_SLIDING_COUNTER; from++)
         for (int to = WEIR_TOKEN_BUCKET; to <= WEIR_SLIDING_COUNTER; to++)
             never_back(server, (enum weir_algorithm)from, (enum weir_algorithm)to);
+    without(server, WEIR_TOKEN_BUCKET, WEIR_TOKEN_BUCKET);
+    without(server, WEIR_FIXED_WINDOW, WEIR_TOKEN_BUCKET);
     unknown(server);
     several_at_once(server);
     of_former_versions(server);

@@ -21,7 +21,8 @@
 #include <stdint.h>
 
 #define WEIR_SUPERSEDED_MAX 16
-#define WEIR_REVISION_MAX UINT32_MAX                                      /* stored values have 32 bits for it */
+#define WEIR_REVISION_NONE UINT32_MAX      /* of a definition that has none, where former ones may have had */
+#define WEIR_REVISION_MAX (UINT32_MAX - 1) /* stored values have 32 bits for it */
 #define WEIR_REVISION_CLOCK_MAX (WEIR_REVISION_MAX - (UINT32_C(1) << 20)) /* no clock gives more */
 #define WEIR_REVISION_FIRST 1                                             /* of a limit that never changed */
 #define WEIR_REVISION_LOOKS 10 /* of a node at the engine, until a number that only keys say counts as nobody's */

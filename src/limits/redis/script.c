@@ -83,9 +83,11 @@ void weir_script_call_init(struct weir_script_call *call, struct weir_remote_req
 void weir_script_call_add(struct weir_script_call *call, size_t index)
 {
     weir_assert(call->count < WEIR_CHARGES_MAX && index < call->request->count);
+    uint32_t revision = call->request->ops[index].limit->revision;
+    bool says = revision > 0 && revision != WEIR_REVISION_NONE;
     call->ops[call->count++] = (struct weir_script_op){
         .index = index,
-        .revision = (uint32_t)weir_max_u64(call->request->ops[index].limit->revision, WEIR_REVISION_FIRST),
+        .revision = says ? revision : WEIR_REVISION_FIRST,
     };
 }
 

@@ -121,7 +121,7 @@ static void convert(struct weir_value *value, const struct weir_remote_op *op, u
 }
 
 /* Written under a newer definition than this node has heard of: it decides by that one, which the value tells, and
- * never carries it back. */
+ * never carries it back. Than a definition without revisions (WEIR_REVISION_NONE) none is newer. */
 static bool is_newer(const struct weir_value *value, const struct weir_remote_op *op)
 {
     return value->revision > op->limit->revision;
