@@ -39,6 +39,7 @@ struct fake {
     size_t passes;         /* so many batches pass it all the same */
     size_t arrivals;       /* batches that came to it */
     int fault;             /* of every op that would need the store */
+    uint64_t left_ns;      /* from when the last batch came to it until its deadline */
     uint64_t due_after_ns; /* of every op that asks for a raise, by `seen`; 0: it is made */
     bool store_raises;     /* of every op that would be given a new token, too */
     size_t put_off_times;
@@ -116,9 +117,10 @@ static void fake_decide(struct weir_lock_op *op, uint64_t now)
 
 static void fake_apply(struct weir_lock_engine *engine, struct weir_lock_op *ops, size_t count, uint64_t deadline_ns)
 {
-    (void)engine, (void)deadline_ns;
+    (void)engine;
     pthread_mutex_lock(&fake.mutex);
     fake.arrivals++;
+    fake.left_ns = deadline_ns - now_ns();
     pthread_cond_broadcast(&fake.changed);
     while (fake.shut && fake.passes == 0)
         pthread_cond_wait(&fake.changed, &fake.mutex);

@@ -159,6 +159,8 @@ static void flight__the_wait_for_room_is_reckoned_to_the_one(void **state)
     assert_int_equal(flight.size, 64);
     assert_false(weir_flight_hopeless(&flight, 127, 3 * MS));
     assert_true(weir_flight_hopeless(&flight, 128, 3 * MS));
+    assert_false(weir_flight_hopeless(&flight, 63, MS + 30 * US));
+    assert_true(weir_flight_hopeless(&flight, 64, MS + 30 * US)); /* the first behind a full one waits for one answer */
 }
 
 static void flight__a_few_are_always_sent_so_that_a_stall_is_forgotten(void **state)
@@ -327,6 +329,18 @@ static void flight__each_window_grows_by_one(void **state)
     }
 }
 
+/* Between a quarter and a half it neither grows nor is cut; but from then on it takes a window to grow by one. */
+static void flight__that_shows_a_short_queue_has_found_its_end(void **state)
+{
+    (void)state;
+    begin();
+    round_of(1, 12 * MS);
+    round_of(1, 15 * MS);
+    assert_int_equal(flight.size, WEIR_FLIGHT_START);
+    round_of(WEIR_FLIGHT_START, 12 * MS);
+    assert_int_equal(flight.size, WEIR_FLIGHT_START + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +361,7 @@ int main(void)
         cmocka_unit_test(flight__overload_is_answered_at_the_servers_rate_and_in_time),
         cmocka_unit_test(flight__a_cut_window_counts_from_nothing),
         cmocka_unit_test(flight__each_window_grows_by_one),
+        cmocka_unit_test(flight__that_shows_a_short_queue_has_found_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * core/share/gossip: a node and what it makes of the messages that come, made by hand. */
+ * core/share/gossip: a node and what it makes of the messages that come, made by hand; and more of its keys. */
 #include "core/share/gossip_parts.h"
 #include "gossip_net.h"
 
@@ -9,14 +9,19 @@ static struct net the_net; /* too large for a stack */
 static const struct weir_limit_spec by_second = { .count = 3600, .period_ns = HOUR };
 
 /* Nodes that know of each other, and from now on say nothing. */
-static struct net *begin_of(uint32_t nodes)
+static struct net *begin_by(const struct weir_limit_spec *spec, uint32_t nodes)
 {
-    struct net *net = net_begin(&the_net, 1, nodes, &by_second, 10);
+    struct net *net = net_begin(&the_net, 1, nodes, spec, 10);
     net_pass(net, SECOND);
     for (uint32_t i = 0; i < nodes; i++)
         net->node[i].say_ns = UINT64_MAX;
     net_pass(net, SECOND);
     return net;
+}
+
+static struct net *begin_of(uint32_t nodes)
+{
+    return begin_by(&by_second, nodes);
 }
 
 /* Messages may overtake each other: each counts once, if no 64 later ones have come. */
@@ -129,6 +134,19 @@ static void gossip__a_limit_that_is_none_is_refused(void **state)
     assert_string_not_equal(fault.text, "");
 }
 
+/* ---- keys ---- */
+
+/* What others may have admitted keeps what was used from refilling. It charges nothing, however coarse the ticks. */
+static void gossip_key__of_which_nothing_was_used_stays_whole(void **state)
+{
+    (void)state;
+    struct net *net = begin_by(&(struct weir_limit_spec){ .count = 10, .period_ns = 300 * DAY, .burst = 40 }, 2);
+    assert_true(net->node[0].limit.limit.shift < 0);
+    net->now_ns += 1201 * DAY; /* from here on the other is unheard for longer than it takes to fill */
+    for (int i = 0; i < 10; i++, net->now_ns++)
+        assert_int_equal(net_used(net, 0, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +156,7 @@ int main(void)
         cmocka_unit_test(gossip__a_gap_is_charged_once),
         cmocka_unit_test(gossip__starts_together_with_all_the_others_or_not),
         cmocka_unit_test(gossip__a_limit_that_is_none_is_refused),
+        cmocka_unit_test(gossip_key__of_which_nothing_was_used_stays_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,6 +252,34 @@ static void leased__tells_when_the_next_unit_is_to_be_had(void **state)
     assert_int_equal(effects.verdict.retry_after_ns, 0);
 }
 
+/* From the first request on, whatever the clock shows by then, and anew after a long rest. */
+static void leased__demand_is_counted_by_whole_intervals(void **state)
+{
+    (void)state;
+    const uint64_t interval_ns = options.ttl_ns / 3;
+    begin_with(40);
+    step(WEIR_SHARE_RESERVE, 19, SECOND + 2 * MS);
+    step(WEIR_SHARE_TICK, 0, SECOND + interval_ns - 1);
+    assert_int_equal(key.demand, 20);
+    step(WEIR_SHARE_TICK, 0, SECOND + interval_ns);
+    assert_int_equal(key.demand, 0);
+    assert_int_equal(key.rate, 10);
+    const uint64_t late_ns = SECOND + 1000 * options.ttl_ns;
+    step(WEIR_SHARE_RESERVE, 20, late_ns);
+    step(WEIR_SHARE_TICK, 0, late_ns + interval_ns - 1);
+    assert_int_equal(key.demand, 20);
+}
+
+/* What came too late is in doubt, and is asked about at once, though the clock has only begun. */
+static void leased__wakes_for_what_came_too_late(void **state)
+{
+    (void)state;
+    weir_leased_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+    assert_int_equal(step(WEIR_SHARE_RESERVE, 1, 1).say, WEIR_SHARE_WAIT);
+    assert_int_equal(hear(1, 1, 1, 1, 1).wake_ns, 1);
+    assert_int_equal(key.doubt, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +299,8 @@ int main(void)
         cmocka_unit_test(leased__by_a_stale_answer_nothing_is_held),
         cmocka_unit_test(leased__only_the_ask_under_way_can_be_lost),
         cmocka_unit_test(leased__tells_when_the_next_unit_is_to_be_had),
+        cmocka_unit_test(leased__demand_is_counted_by_whole_intervals),
+        cmocka_unit_test(leased__wakes_for_what_came_too_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

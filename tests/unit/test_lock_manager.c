@@ -455,6 +455,17 @@ static void manager__every_request_is_answered_once_whatever_happens(void **stat
     }
 }
 
+static void manager__the_engine_has_until_the_timeout(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
+    struct sent sent;
+    acquire(&sent, "a", "A");
+    assert_granted(&sent);
+    assert_in_range(fake.left_ns, 1, 600 * SECOND);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +487,7 @@ int main(void)
         cmocka_unit_test(manager__looks_again_where_others_change_the_store),
         cmocka_unit_test(manager__destroy_answers_everybody_first),
         cmocka_unit_test(manager__every_request_is_answered_once_whatever_happens),
+        cmocka_unit_test(manager__the_engine_has_until_the_timeout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

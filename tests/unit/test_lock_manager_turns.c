@@ -20,11 +20,12 @@ static struct weir_lock_manager_request requests[REQUESTS_MAX];
 static unsigned answers[REQUESTS_MAX];
 static const char *name; /* of the lock that is asked for */
 static uint64_t now_ns, poll_ns;
+static bool is_down; /* as the engine says */
 
 static void show_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
 {
     (void)engine;
-    *ret_state = (struct weir_lock_engine_state){ .name = "test", .up = true };
+    *ret_state = (struct weir_lock_engine_state){ .name = "test", .up = !is_down };
 }
 
 static void destroy(struct weir_lock_engine *engine)
@@ -43,6 +44,7 @@ static void begin(const struct weir_lock_manager_options *options)
     static struct weir_lock_engine engine = { .ops = &ops };
     ops.poll_ns = poll_ns;
     poll_ns = 0;
+    is_down = false;
     name = "lock";
     memset(answers, 0, sizeof answers);
     now_ns = 1000 * SECOND;
@@ -289,6 +291,40 @@ static void turns__an_acquire_waits_for_company_and_nobody_for_it(void **state)
     }
 }
 
+/* What its holder renews is known to whoever comes. */
+static void turns__a_lease_that_was_renewed_is_told(void **state)
+{
+    (void)state;
+    begin_waiting(&(struct weir_lock_manager_options){ 0 });
+    submit(2, WEIR_LOCK_RENEW, "H", 3600 * SECOND, 0);
+    turn(WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "H", 3600 * SECOND);
+    submit(2, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 0);
+    begin_turn(0);
+    weir_lock_manager_end(manager, now_ns);
+    assert_int_equal(answers[2], 2);
+    assert_int_equal(requests[2].op.said, WEIR_LOCK_HELD);
+    assert_int_equal(requests[2].op.lease_ns, 3600 * SECOND);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
+/* Whether the engine is there shows with its answers. */
+static void turns__the_engines_state_is_shown_with_its_answers(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ 0 });
+    for (int down = 1; down >= 0; down--) {
+        struct weir_lock_manager_state state_now;
+        submit(0, WEIR_LOCK_SHOW, "", 0, 0);
+        begin_turn(1);
+        say(0, WEIR_LOCK_SHOW, WEIR_LOCK_FREE, "", 0);
+        is_down = down;
+        weir_lock_manager_end(manager, now_ns);
+        weir_lock_manager_state(manager, &state_now);
+        assert_int_equal(state_now.engine.up, !down);
+    }
+    weir_lock_manager_destroy_threadless(manager);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +335,8 @@ int main(void)
         cmocka_unit_test(turns__answers_are_counted),
         cmocka_unit_test(turns__after_an_attempt_of_unknown_fate),
         cmocka_unit_test(turns__an_acquire_waits_for_company_and_nobody_for_it),
+        cmocka_unit_test(turns__a_lease_that_was_renewed_is_told),
+        cmocka_unit_test(turns__the_engines_state_is_shown_with_its_answers),
     };
     return cmocka_run_group_tests_name("manager, turn by turn", tests, NULL, NULL);
 }
