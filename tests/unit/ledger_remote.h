@@ -48,6 +48,7 @@ struct ledger_remote {
     uint64_t jitter_ns;      /* up to so much more */
     unsigned lost, repeated; /* of 1000, each way */
     uint64_t busy;           /* so many of the next decisions fail because others change the key */
+    uint64_t busy_asks;      /* and so many of the next asks */
     bool down;               /* submit refuses */
     struct test_random random;
     struct ledger_key *keys;
@@ -150,8 +151,9 @@ static inline void ledger_remote_run_op(struct ledger_remote *r, enum weir_remot
 
 static inline void ledger_remote_run(struct ledger_remote *r, struct ledger_flight *f)
 {
-    f->busy = f->verb == WEIR_REMOTE_DECIDE && r->busy > 0;
-    r->busy -= f->busy;
+    uint64_t *busy = f->verb == WEIR_REMOTE_ASK ? &r->busy_asks : &r->busy;
+    f->busy = (f->verb == WEIR_REMOTE_DECIDE || f->verb == WEIR_REMOTE_ASK) && *busy > 0;
+    *busy -= f->busy;
     if (f->busy)
         return;
     f->admitted = f->verb == WEIR_REMOTE_DECIDE || f->verb == WEIR_REMOTE_PEEK;

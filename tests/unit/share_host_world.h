@@ -13,6 +13,7 @@ struct host {
     struct weir_share_host *host;
     struct world *world;
     uint64_t wake_ns;
+    size_t wakes; /* how often it asked for one */
     bool closed;
 };
 
@@ -39,6 +40,7 @@ static void on_wake(void *context, uint64_t at_ns)
 {
     struct host *host = context;
     host->wake_ns = at_ns;
+    host->wakes++;
 }
 
 static uint64_t clock_of(void *context)
@@ -136,7 +138,7 @@ static struct weir_ledger *ledger_of(struct world *w, const char *value)
     return ledger_remote_of(&w->remote, &w->limit->limit, &key);
 }
 
-static uint64_t used(struct world *w, const char *value)
+static inline uint64_t used(struct world *w, const char *value)
 {
     const struct weir_event event = { .now_ns = w->remote.now_ns };
     return weir_limit_used(&w->limit->limit, &ledger_of(w, value)->state, &event);
@@ -165,7 +167,7 @@ static void on_told(struct weir_share_waiter *waiter, int status)
     waiting->status = status;
 }
 
-static struct waiting *wait_for(struct world *w, size_t host, const char *value)
+static inline struct waiting *wait_for(struct world *w, size_t host, const char *value)
 {
     struct weir_remote_key key = key_of(value);
     size_t i = 0;
