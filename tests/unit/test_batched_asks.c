@@ -147,6 +147,41 @@ static void batched__what_is_cancelled_is_set_aside_no_more(void **state)
     assert_int_equal(key.dead, 20);
 }
 
+/* Though nothing is held or owed yet: the answer may bring something. */
+static void batched__who_has_asked_is_not_idle(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    weir_batched_init(&key, UINT64_C(1) << WEIR_SHARE_STINT_BITS);
+    struct weir_share_effects effects = step(WEIR_SHARE_RESERVE, 1, 2 * SECOND);
+    assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+    assert_true(effects.send);
+    assert_false(effects.idle);
+}
+
+/* What is granted too late to be spent is the engine's to charge: what is told next is told under another stint. */
+static void batched__an_answer_that_came_too_late_ends_the_stint(void **state)
+{
+    (void)state;
+    begin_with(&hourly, 1);
+    assert_true(step(WEIR_SHARE_RESERVE, 30, SECOND + 2 * MS).send);
+    step(WEIR_SHARE_LEAVE, 0, SECOND + 2 * MS);
+    const uint64_t stint = key.stint;
+    const struct weir_share_answer answer = {
+        .stint = stint, .seq = key.seq, .granted = 30, .hold_ns = MS, .capacity = 100, .used = 31
+    };
+    const struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = key.seq, .answer = &answer };
+    struct weir_share_effects effects;
+    step(WEIR_SHARE_RESERVE, 1, SECOND + 2 * MS);
+    step(WEIR_SHARE_COMMIT, 1, SECOND + 2 * MS);
+    step(WEIR_SHARE_LEAVE, 0, SECOND + 2 * MS);
+    weir_batched_step(&key, &options, &event, SECOND + 4 * MS, &effects);
+    assert_int_equal(key.pocket, 0);
+    assert_int_equal(key.stint, stint + 1);
+    assert_true(effects.send);
+    assert_int_equal(effects.ask.stint, stint + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +193,8 @@ int main(void)
         cmocka_unit_test(batched__what_was_granted_remains),
         cmocka_unit_test(batched__who_has_nothing_to_tell_is_silent),
         cmocka_unit_test(batched__what_is_cancelled_is_set_aside_no_more),
+        cmocka_unit_test(batched__who_has_asked_is_not_idle),
+        cmocka_unit_test(batched__an_answer_that_came_too_late_ends_the_stint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

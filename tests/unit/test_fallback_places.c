@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `on_failure: local`: which keys there is a place for. */
+ * `on_failure: local`: which keys there is a place for, and what is kept there. */
 #include "fixture.h"
 #include "limits/fallback.h"
 
@@ -66,11 +66,34 @@ static void as_many_keys_as_are_said_have_their_places(void **state)
     }
 }
 
+static uint64_t reset_after(struct weir_fallback *fallback, const struct weir_limit_spec *spec, uint64_t now_ns)
+{
+    const struct weir_remote_key key = { .id = { 1, 1 } };
+    struct weir_verdict verdict;
+    assert_int_equal(weir_fallback_decide(fallback, 0, spec, 0, &key, 1, true, now_ns, &verdict), 0);
+    return verdict.reset_after_ns;
+}
+
+/* An outage that began empty is full by now: whoever is only looked at was still charged when it was. Of what came back
+ * since then a reload counts the less: two units at two seconds each. */
+static void a_look_does_not_change_when_a_key_was_charged(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec half = { .count = 5, .period_ns = 10 * SECOND };
+    struct weir_fallback *fallback = make(0);
+    assert_int_equal(take(fallback, 2, 2, 1, T0 - 5 * SECOND), 0);
+    assert_int_equal(take(fallback, 1, 1, 2, T0 + 10 * SECOND), 2);
+    assert_int_equal(reset_after(fallback, &share, T0 + 11 * SECOND), SECOND);
+    assert_int_equal(reset_after(fallback, &half, T0 + 11 * SECOND), 3 * SECOND);
+    weir_fallback_destroy(fallback);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_one_that_is_fresh_soonest_gives_way),
         cmocka_unit_test(as_many_keys_as_are_said_have_their_places),
+        cmocka_unit_test(a_look_does_not_change_when_a_key_was_charged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

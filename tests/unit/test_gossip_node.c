@@ -134,6 +134,41 @@ static void gossip__a_limit_that_is_none_is_refused(void **state)
     assert_string_not_equal(fault.text, "");
 }
 
+/* What a message says that was overtaken is older than what is known. */
+static void gossip__an_overtaken_message_does_not_say_how_things_stand(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct weir_gossip *node = &net->node[0].gossip;
+    const struct weir_gossip_peer *peer = &node->peers[1];
+    struct weir_gossip_head head = {
+        .nodes = 2, .from = 1, .epoch = peer->epoch, .seq = peer->seq + 2, .sent_ns = 20, .synced = true
+    };
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0)), WEIR_GOSSIP_NEW);
+    head.seq--;
+    head.sent_ns = 10;
+    head.synced = false;
+    assert_int_equal(weir_gossip_hear(node, &head, net_clock(net, 0) + 1), WEIR_GOSSIP_NEW);
+    assert_int_equal(peer->sent_ns, 20);
+    assert_int_equal(peer->heard_ns, net_clock(net, 0));
+    assert_true(peer->synced);
+}
+
+/* Whoever is hot already keeps its place among the hot ones. */
+static void gossip__a_key_becomes_hot_once(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct weir_gossip *node = &net->node[0].gossip;
+    struct weir_gossip_key *first = net_key(net, 0, 0), *second = net_key(net, 0, 1);
+    weir_gossip_heat(node, first, true);
+    weir_gossip_heat(node, second, true);
+    weir_gossip_heat(node, first, true);
+    assert_ptr_equal(node->hot, first);
+    assert_ptr_equal(first->hot_after, second);
+    assert_null(second->hot_after);
+}
+
 /* ---- keys ---- */
 
 /* What others may have admitted keeps what was used from refilling. It charges nothing, however coarse the ticks. */
@@ -147,6 +182,34 @@ static void gossip_key__of_which_nothing_was_used_stays_whole(void **state)
         assert_int_equal(net_used(net, 0, 0), 0);
 }
 
+/* However much was admitted elsewhere: it is owed, and no clock that came back. */
+static void gossip_key__owes_more_than_fits_its_limit(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct weir_gossip_key *key = net_key(net, 0, 0);
+    const struct weir_event event = net_event(net, 0, 0);
+    add(key, &key->state, &event, 5 * 3600);
+    assert_false(net_ask(net, 0, 0, 1, true));
+    net->now_ns += HOUR;
+    assert_in_range(net_used(net, 0, 0), 4 * 3600, 4 * 3600 + 2);
+    assert_false(net_ask(net, 0, 0, 1, true));
+}
+
+/* What a node did not tell before it started again may have been admitted since this one did, too. */
+static void gossip_key__a_loss_is_charged_like_what_was_heard(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct weir_gossip_key *key = net_key(net, 0, 0);
+    struct weir_gossip_limit *limit = &net->node[0].limit;
+    net->now_ns += 10 * SECOND;
+    const uint64_t now_ns = net_clock(net, 0);
+    limit->losses[limit->losses_count++] = (struct weir_gossip_loss){ now_ns - 8 * SECOND, now_ns, 0 };
+    assert_int_equal(net_used(net, 0, 0), 4);
+    assert_int_equal(key->charged, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +220,10 @@ int main(void)
         cmocka_unit_test(gossip__starts_together_with_all_the_others_or_not),
         cmocka_unit_test(gossip__a_limit_that_is_none_is_refused),
         cmocka_unit_test(gossip_key__of_which_nothing_was_used_stays_whole),
+        cmocka_unit_test(gossip__an_overtaken_message_does_not_say_how_things_stand),
+        cmocka_unit_test(gossip__a_key_becomes_hot_once),
+        cmocka_unit_test(gossip_key__owes_more_than_fits_its_limit),
+        cmocka_unit_test(gossip_key__a_loss_is_charged_like_what_was_heard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The engine's side of a shared key: what a verdict tells while others hold units, and what an ask of nothing does. */
+#include "core/limit/ticks.h"
 #include "share_attack.h"
 
 static struct world world;
@@ -165,6 +166,35 @@ static void ledger__a_window_on_the_calendar_is_told_though_nothing_is_used(void
     assert_int_equal(peek(0).remaining, 27);
 }
 
+/* What is held is charged as of its deadline, before what came since: that is no clock that came back. */
+static void ledger__makes_room_as_of_a_deadline_long_past(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec rolling = { .algorithm = WEIR_SLIDING_LOG, .count = 20, .period_ns = SECOND };
+    world_init(&world, 1, &rolling, false);
+    assert_int_equal(ask(1, 20, 0, 0).granted, 0);
+    assert_int_equal(ask(2, 20, 0, 0).stale, false);
+    struct weir_ledger_stint *stint = &world.ledger.stints[0];
+    stint->held = 1;
+    stint->until_ns = world.now_ns - 100 * SECOND;
+    const struct weir_event event = world_event(&world, 1);
+    assert_int_equal(weir_ledger_room(&world.limit, &world.ledger, &event, 1), 32);
+}
+
+/* What was spent in a window that a clock ahead of this one began is charged to none of now; in the next, it is. */
+static void ledger__a_window_far_ahead_is_over(void **state)
+{
+    (void)state;
+    for (int far = 0; far < 2; far++) {
+        world_init(&world, 1, &first, false);
+        const uint64_t end_ns = world.now_ns + (far ? 1000 : 4) * SECOND;
+        struct weir_share_ask told = { .stint = 7, .seq = 1, .spent = 5, .ttl_ns = SECOND };
+        told.window = weir_ticks_at(end_ns, world.limit.shift) + 1;
+        world_ask(&world, &told);
+        assert_int_equal(peek(0).remaining, far ? 30 : 25);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +207,8 @@ int main(void)
         cmocka_unit_test(ledger__tells_a_node_when_the_least_is_there),
         cmocka_unit_test(ledger__a_debt_begins_anew_once_it_was_paid),
         cmocka_unit_test(ledger__a_window_on_the_calendar_is_told_though_nothing_is_used),
+        cmocka_unit_test(ledger__makes_room_as_of_a_deadline_long_past),
+        cmocka_unit_test(ledger__a_window_far_ahead_is_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
