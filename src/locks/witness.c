@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/siphash.h"
 
 #define LINE_MAX_SIZE 160
@@ -94,8 +95,7 @@ static int sync_folder_of(const char *path)
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
     size_t size = slash ? (size_t)(slash - path) : 0;
-    if (size >= sizeof folder)
-        return WEIR_EIO;
+    weir_assert(size < sizeof folder); /* with more behind it, it was the path of the next one */
     memcpy(folder, path, size);
     folder[size] = 0;
     const char *name = size ? folder : slash ? "/" : ".";
