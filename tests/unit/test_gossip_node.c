@@ -210,6 +210,74 @@ static void gossip_key__a_loss_is_charged_like_what_was_heard(void **state)
     assert_int_equal(key->charged, 4);
 }
 
+/* The limit is whole again, and the slack is not: so long it takes until all is. */
+static void gossip_key__is_whole_when_its_slack_is(void **state)
+{
+    (void)state;
+    struct net *net = begin_of(2);
+    struct weir_verdict verdict;
+    assert_true(net_ask(net, 0, 0, 10, true));
+    net->now_ns += 10 * SECOND; /* half of the limit is this node's: five units of the slack */
+    const struct weir_event event = net_event(net, 0, 10);
+    assert_int_equal(weir_gossip_reserve(&net->node[0].gossip, net_key(net, 0, 0), &event, true, &verdict),
+                     WEIR_SHARE_NO);
+    assert_int_equal(verdict.reset_after_ns, 10 * SECOND);
+}
+
+static const struct weir_limit_spec by_hour = {
+    .algorithm = WEIR_FIXED_WINDOW, .count = 3600, .period_ns = HOUR, .align = WEIR_ALIGN_CALENDAR
+};
+
+/* A window of which more losses came than are remembered is full, and those that are remembered count beside that. */
+static void gossip_key__a_window_that_missed_losses_is_full(void **state)
+{
+    (void)state;
+    for (uint64_t more = 0; more < 2; more++) {
+        struct net *net = begin_by(&by_hour, 2);
+        struct weir_gossip_limit *limit = &net->node[0].limit;
+        assert_int_equal(net_used(net, 0, 0), 0);
+        net->now_ns += 10 * SECOND;
+        const uint64_t now_ns = net_clock(net, 0);
+        for (uint32_t n = 0; n < WEIR_GOSSIP_LOSSES; n++)
+            limit->losses[n] = (struct weir_gossip_loss){ now_ns - 2 * SECOND, now_ns, 0 }; /* a unit each */
+        limit->losses_count += WEIR_GOSSIP_LOSSES + more;
+        assert_int_equal(net_used(net, 0, 0), 3600 * more + WEIR_GOSSIP_LOSSES);
+    }
+}
+
+/* The calendar may say that it goes on, when it should have ended. */
+static void gossip_key__a_window_ends_when_the_calendar_says_so(void **state)
+{
+    (void)state;
+    struct net *net = begin_by(&by_hour, 2);
+    struct weir_gossip *node = &net->node[0].gossip;
+    struct weir_gossip_key *key = net_key(net, 0, 0);
+    for (uint64_t n = 0; n < 3; n++) {
+        struct weir_gossip_word word;
+        const struct weir_event event = { .now_ns = net_clock(net, 0) + 2 * n * SECOND,
+                                          .window = { .id = n < 2 ? 5000 : 5001, .end_after_ns = SECOND } };
+        weir_gossip_word(node, key, &event, &word);
+        assert_int_equal(word.used, n == 1 ? 5 : 0);
+        if (n == 0)
+            add(key, &key->state, &event, 5);
+    }
+}
+
+/* However long nobody asks: what is long past is not ahead when the ticks have gone round. */
+static void gossip_key__a_counter_of_years_ago_is_fresh(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec counter = { .algorithm = WEIR_SLIDING_COUNTER, .count = 3600, .period_ns = HOUR };
+    struct net *net = begin_by(&counter, 2);
+    assert_true(net_ask(net, 0, 0, 5, true));
+    const struct weir_gossip_key *key = net_key(net, 0, 0);
+    for (int years = 0; years < 20; years++, net->now_ns += 365 * DAY) {
+        assert_int_equal(net_used(net, 0, 0), years ? 0 : 5);
+        const uint64_t at = weir_ticks_at(key->at_ns, key->limit->limit.shift);
+        assert_int_equal(weir_ticks_until(key->state.fresh_at, at) > 0, !years);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +292,10 @@ int main(void)
         cmocka_unit_test(gossip__a_key_becomes_hot_once),
         cmocka_unit_test(gossip_key__owes_more_than_fits_its_limit),
         cmocka_unit_test(gossip_key__a_loss_is_charged_like_what_was_heard),
+        cmocka_unit_test(gossip_key__is_whole_when_its_slack_is),
+        cmocka_unit_test(gossip_key__a_window_that_missed_losses_is_full),
+        cmocka_unit_test(gossip_key__a_window_ends_when_the_calendar_says_so),
+        cmocka_unit_test(gossip_key__a_counter_of_years_ago_is_fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
