@@ -335,6 +335,60 @@ static void a_word_of_a_node_that_there_is_not_spoils_the_datagram(void **state)
     weir_remote_limit_drop(limit);
 }
 
+/* ---- what is told ---- */
+
+/* Node 0 of two that know each other has news of so many keys, each hot. */
+static void news_of(struct net *net, const struct weir_remote_limit *limit, unsigned keys)
+{
+    net_init(net, 2);
+    reload(net, limit, NULL);
+    pass(net, 2 * SECOND);
+    for (unsigned number = 1; number <= keys; number++)
+        assert_int_equal(take(net, 0, limit, number, 6, net->now_ns), 6);
+}
+
+/* What follows in further datagrams counts from where the one before ended: if that is lost, so is the stretch. */
+static void a_lost_datagram_leaves_a_gap(void **state)
+{
+    (void)state;
+    struct net net = { .now_ns = 0 };
+    const struct weir_remote_limit *limit = shared_limit(30, DAY, 0);
+    news_of(&net, limit, 200);
+    const uint64_t have = net.hosts[1]->gossip.peers[0].have;
+    for (int turns = 0; turns < 2; turns++) { /* in the first a probe goes before, with the same news */
+        net.now_ns += 200 * MS;
+        net.mail_count = 0;
+        const struct weir_time time = at(net.now_ns);
+        weir_gossip_host_turn(net.hosts[0], &time);
+    }
+    assert_true(net.mail_count > 2);
+    const struct weir_time time = at(net.now_ns);
+    for (size_t m = 1; m < net.mail_count; m++)
+        weir_gossip_host_heard(net.hosts[1], net.mail[m].bytes, net.mail[m].size, &time);
+    assert_int_equal(net.hosts[1]->gossip.peers[0].have, have);
+    net_deinit(&net);
+    weir_remote_limit_drop(limit);
+}
+
+static void what_is_hot_is_not_told_beyond_the_bytes_allowed(void **state)
+{
+    (void)state;
+    struct net net = { .now_ns = 0 };
+    const struct weir_remote_limit *limit = shared_limit(30, DAY, 0);
+    news_of(&net, limit, 200);
+    net.hosts[0]->bytes_per_s = 100;
+    for (int turns = 0; turns < 10; turns++) {
+        net.now_ns += 200 * MS;
+        net.hosts[0]->budget = 0;
+        net.mail_count = 0;
+        const struct weir_time time = at(net.now_ns);
+        weir_gossip_host_turn(net.hosts[0], &time);
+        assert_int_equal(net.mail_count, 1);
+    }
+    net_deinit(&net);
+    weir_remote_limit_drop(limit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +401,8 @@ int main(void)
         cmocka_unit_test(a_late_decision_is_made_as_of_the_newest_time),
         cmocka_unit_test(what_others_hear_of_a_node_keeps_it_alive),
         cmocka_unit_test(a_word_of_a_node_that_there_is_not_spoils_the_datagram),
+        cmocka_unit_test(a_lost_datagram_leaves_a_gap),
+        cmocka_unit_test(what_is_hot_is_not_told_beyond_the_bytes_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
