@@ -389,6 +389,25 @@ static void what_is_hot_is_not_told_beyond_the_bytes_allowed(void **state)
     weir_remote_limit_drop(limit);
 }
 
+/* A node that is suspected may well be there: it is told the news in each turn. */
+static void who_is_suspected_is_told_the_news(void **state)
+{
+    (void)state;
+    struct net net = { .now_ns = 0 };
+    const struct weir_remote_limit *limit = shared_limit(30, DAY, 0);
+    news_of(&net, limit, 1);
+    for (int turns = 0; turns < 10; turns++) {
+        net.now_ns += 200 * MS;
+        net.mail_count = 0;
+        net.hosts[0]->members.node[1].state = WEIR_MEMBERSHIP_SUSPECT;
+        const struct weir_time time = at(net.now_ns);
+        weir_gossip_host_turn(net.hosts[0], &time);
+        assert_true(net.mail_count > 0);
+    }
+    net_deinit(&net);
+    weir_remote_limit_drop(limit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +422,7 @@ int main(void)
         cmocka_unit_test(a_word_of_a_node_that_there_is_not_spoils_the_datagram),
         cmocka_unit_test(a_lost_datagram_leaves_a_gap),
         cmocka_unit_test(what_is_hot_is_not_told_beyond_the_bytes_allowed),
+        cmocka_unit_test(who_is_suspected_is_told_the_news),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
