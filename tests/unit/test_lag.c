@@ -60,12 +60,25 @@ static void lag__reaches_back_for_hours(void **state)
     }
 }
 
+/* When it is full, half of the older half goes, and nothing of the newer one. */
+static void lag__keeps_the_newer_half_as_it_is(void **state)
+{
+    (void)state;
+    static struct weir_lag lag;
+    for (uint64_t i = 1; i <= WEIR_LAG_SAMPLES_MAX + 1; i++)
+        weir_lag_add(&lag, i * 8, i);
+    assert_int_equal(lag.count, WEIR_LAG_SAMPLES_MAX * 3 / 4 + 1);
+    for (uint64_t i = WEIR_LAG_SAMPLES_MAX / 2 + 1; i <= WEIR_LAG_SAMPLES_MAX; i++)
+        assert_int_equal(weir_lag_of(&lag, i * 8, 1000), 1000 - i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lag__is_the_time_since_the_primary_was_there_last),
         cmocka_unit_test(lag__forgets_what_a_failover_cut_off),
         cmocka_unit_test(lag__reaches_back_for_hours),
+        cmocka_unit_test(lag__keeps_the_newer_half_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,11 +121,28 @@ static void what_a_primary_showed_before__is_enough_if_it_reaches(void **state)
     assert_true(goes(&request));
 }
 
+/* Whoever tells of a timeline: a history or a server, wherever it stands. */
+static void the_highest_timeline__is_the_highest_that_is_known_or_shown(void **state)
+{
+    (void)state;
+    (void)begin();
+    assert_int_equal(weir_route_timeline(NULL, servers, 0), 0);
+    servers[0].shown.timeline = servers[1].shown.timeline = 1;
+    assert_int_equal(weir_route_timeline(NULL, servers, 2), 1);
+    assert_int_equal(weir_route_timeline(&known, servers, 2), 2);
+    for (unsigned i = 0; i < 2; i++) {
+        servers[i].shown.timeline = 7 + i;
+        assert_int_equal(weir_route_timeline(&known, servers, 2), 7 + i);
+        servers[i].shown.timeline = 1;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_seen_elsewhere__may_not_show_at_the_primary),
         cmocka_unit_test(what_a_primary_showed_before__is_enough_if_it_reaches),
+        cmocka_unit_test(the_highest_timeline__is_the_highest_that_is_known_or_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

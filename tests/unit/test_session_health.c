@@ -242,6 +242,47 @@ static void a_run_that_the_table_told__stays_told(void **state)
         }
 }
 
+static struct weir_health_reply reply_of(struct weir_shown shown)
+{
+    struct weir_health_reply reply = { .shown = shown, .begun_ns = now_ns += MS, .page_size = 8192 };
+    reply.shown.system = SYSTEM;
+    return reply;
+}
+
+/* Its own row says on which branch a standby is, whatever it was on and whatever the primary is on. */
+static void a_standbys_row__is_its_branch(void **state)
+{
+    (void)state;
+    hear(A, primary(2, 200));
+    hear(B, standby(2, 200));
+    assert_int_equal(servers[B].last.shown.branch, weir_branch_of(SYSTEM, 2, 2));
+    struct weir_health_reply reply = reply_of(standby(2, 200));
+    reply.looked = true;
+    assert_int_equal(weir_branches_add(&reply.branches, 2, "7", 1), 0);
+    weir_health_hear(&health, &servers[B], &reply);
+    assert_int_equal(servers[B].last.shown.branch, weir_branch_of(SYSTEM, 2, 7));
+}
+
+/* The history names the ancestors and the table their branches, whichever of the two is read first. */
+static void a_table__is_learned_before_the_history_or_after_it(void **state)
+{
+    for (int history_first = 0; history_first < 2; history_first++) {
+        begin(state);
+        for (int i = 0; i < 2; i++) {
+            struct weir_health_reply reply = reply_of(primary(3, 200));
+            reply.with_history = history_first == !i;
+            reply.looked = !reply.with_history;
+            reply.history =
+                (struct weir_history){ .timeline = 3, .count = 2, .ancestors = { { 1, 104, 0 }, { 2, 160, 0 } } };
+            if (reply.looked || i == 1) /* the table was read, and is told on */
+                assert_int_equal(weir_branches_add(&reply.branches, 2, "7 8", 3), 0);
+            weir_health_hear(&health, &servers[A], &reply);
+        }
+        assert_true(weir_known_is_same(&health.known, 2, weir_branch_of(SYSTEM, 2, 7), weir_branch_of(SYSTEM, 2, 8)));
+        assert_int_equal(health.known.histories[0].ancestors[1].branch, weir_branch_of(SYSTEM, 2, 7));
+    }
+}
+
 /* Of another system: its history says nothing about this one. */
 static void a_strangers_history__is_not_known(void **state)
 {
@@ -268,6 +309,8 @@ int main(void)
         cmocka_unit_test_setup(a_history_that_was_not_told__is_not_known, begin),
         cmocka_unit_test_setup(a_strangers_history__is_not_known, begin),
         cmocka_unit_test_setup(a_run_that_the_table_told__stays_told, begin),
+        cmocka_unit_test_setup(a_standbys_row__is_its_branch, begin),
+        cmocka_unit_test(a_table__is_learned_before_the_history_or_after_it),
         cmocka_unit_test_setup(a_connection__tells_of_runs_that_are_known, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,7 @@ static void place__is_compared_along_the_history(void **state)
         { SEEN(5, 10), STANDBY(5, 16), WEIR_PLACE_OK },
         { SEEN(1, 10), STANDBY(5, 16), WEIR_PLACE_UNPROVEN },
         { SEEN(1, 10), STANDBY(0, 16), WEIR_PLACE_UNPROVEN },
+        { SEEN(0, 10), STANDBY(0, 16), WEIR_PLACE_UNPROVEN }, /* that neither tells its timeline says nothing */
         { { .system = 8, .timeline = 1, .position = 1 }, STANDBY(1, 16), WEIR_PLACE_FOREIGN },
     };
     const struct weir_known known = family();

@@ -59,6 +59,60 @@ static void read__at_the_leader_waits_no_more_and_goes_as_soon_as_a_replica_is_f
     end();
 }
 
+/* Whether one follows yet is told by the history alone, however far the leader was when it was asked. */
+static void read__is_of_a_standby_at_the_fork_that_the_leader_was_asked_before(void **state)
+{
+    (void)state;
+    begin(2);
+    fork_off();
+    stand(0, primary(2, 5, 88));
+    stand(1, standby(1, 104));
+    open_at(WEIR_SESSION_STICKY, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    expect_read("b", false, 0);
+    end();
+}
+
+/* That it waited once, before it read at the leader, is no reason to go back there without a wait. */
+static void read__waits_anew_when_it_has_left_the_leader(void **state)
+{
+    struct weir_read read;
+    (void)state;
+    begin(3);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 80));
+    stand(2, standby(1, 80));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ .timeline = 1, .position = 200 });
+    session->reads_do_not_move = true;
+    assert_int_equal(weir_session_read(session, &read), 0);
+    assert_true(read.leader && read.waited_ms > 0);
+    stand(1, standby(1, 200));
+    expect_read("b", false, 0);
+    world.servers[1].polled = (struct weir_shown){ 0 }; /* it is not to be had any more */
+    poll(1);
+    assert_int_equal(weir_session_read(session, &read), 0);
+    assert_true(read.leader && read.waited_ms > 0);
+    end();
+}
+
+/* It has waited for the replicas to show what it had seen by then, and no more than that. */
+static void read__at_the_leader_waits_anew_for_what_it_has_seen_since(void **state)
+{
+    struct weir_place more = { .system = SYSTEM, .timeline = 1, .position = 208 };
+    struct weir_read read;
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 80));
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ .timeline = 1, .position = 200 });
+    session->reads_do_not_move = true;
+    assert_int_equal(weir_session_read(session, &read), 0);
+    expect_read("a", true, 0);
+    assert_int_equal(weir_session_add(session, &world.snapshot.known, NULL, &more), 0);
+    assert_int_equal(weir_session_read(session, &read), 0);
+    assert_true(read.leader && read.waited_ms > 0);
+    end();
+}
+
 /* ---- the check ---- */
 
 /* What a standby shows the primary may not show yet: it is read once those that ran have ended. */
@@ -172,6 +226,24 @@ static void read__again_asks_nobody(void **state)
     assert_int_equal(world.servers[0].settling, settling);
     assert_true(asked > 0 && world.servers[0].polls == polls);
     assert_int_equal(world.servers[0].counted, 5);
+    end();
+}
+
+/* Its poller has not heard yet how far it is; the connection has shown it. */
+static void read__at_a_standby_again_asks_no_poller(void **state)
+{
+    (void)state;
+    begin(2);
+    stand(0, primary(1, 5, 400));
+    stand(1, standby(1, 80));
+    world.servers[1].now = standby(1, 200);
+    open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ 0 });
+    expect_read("b", false, 0);
+    struct weir_place shown = { .system = SYSTEM, .timeline = 1, .position = 200, .standby = true };
+    assert_int_equal(weir_session_add(session, &world.snapshot.known, session->at, &shown), 0);
+    poll(0); /* something is new */
+    expect_read("b", false, 0);
+    assert_int_equal(world.servers[1].polls, 0);
     end();
 }
 
@@ -363,11 +435,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(read__is_of_no_standby_that_the_leader_left_behind),
         cmocka_unit_test(read__at_the_leader_waits_no_more_and_goes_as_soon_as_a_replica_is_far_enough),
+        cmocka_unit_test(read__is_of_a_standby_at_the_fork_that_the_leader_was_asked_before),
+        cmocka_unit_test(read__waits_anew_when_it_has_left_the_leader),
+        cmocka_unit_test(read__at_the_leader_waits_anew_for_what_it_has_seen_since),
         cmocka_unit_test(read__at_a_primary_awaits_the_commits_that_standbys_show),
         cmocka_unit_test(read__of_what_a_crash_took_back_is_lost),
         cmocka_unit_test(read__of_what_one_on_an_old_timeline_lost_goes_elsewhere),
         cmocka_unit_test(read__of_what_nothing_proves_has_the_pollers_learn),
         cmocka_unit_test(read__again_asks_nobody),
+        cmocka_unit_test(read__at_a_standby_again_asks_no_poller),
         cmocka_unit_test(read__after_a_write_is_on_the_connection_that_read),
         cmocka_unit_test(read__tries_each_that_cannot_be_reached_once),
         cmocka_unit_test(read__is_of_no_zombie_wherever_it_stands),
