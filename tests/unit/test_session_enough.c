@@ -137,11 +137,27 @@ static void the_highest_timeline__is_the_highest_that_is_known_or_shown(void **s
     }
 }
 
+/* One place on a timeline that nobody knows of is enough, whatever the others are on. */
+static void more_may_be_learned__of_any_place_that_is_on_a_higher_timeline(void **state)
+{
+    (void)state;
+    const struct weir_policy_request request = begin();
+    servers[1].asked_ns = CAME;
+    for (unsigned higher = 0; higher < 3; higher++) {
+        token.count = 2;
+        for (unsigned i = 0; i < 2; i++)
+            token.places[i] =
+                (struct weir_place){ .system = SYSTEM + i, .timeline = i == higher ? 9 : 1, .position = 8 };
+        assert_int_equal(weir_route_may_learn(&request.route), higher < 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_seen_elsewhere__may_not_show_at_the_primary),
         cmocka_unit_test(what_a_primary_showed_before__is_enough_if_it_reaches),
+        cmocka_unit_test(more_may_be_learned__of_any_place_that_is_on_a_higher_timeline),
         cmocka_unit_test(the_highest_timeline__is_the_highest_that_is_known_or_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,11 +189,12 @@ static void a_primary_that_begins_anew__is_on_its_branch(void **state)
         uint64_t position, end;
         unsigned ancestors; /* 0: it tells no history this time */
         bool same;
+        uint32_t parent; /* which timeline it says that it left */
     } rows[] = {
-        { 200, 104, 1, true },  { 240, 104, 1, true },
-        { 200, 0, 0, true },    { 199, 104, 1, false }, /* it has lost what was flushed */
-        { 200, 112, 1, false }, /* it left its ancestor elsewhere: another was put in its place */
-        { 200, 104, 2, false },
+        { 200, 104, 1, true, 1 },  { 240, 104, 1, true, 1 },
+        { 200, 0, 0, true, 1 },    { 199, 104, 1, false, 1 }, /* it has lost what was flushed */
+        { 200, 112, 1, false, 1 }, /* it left its ancestor elsewhere: another was put in its place */
+        { 200, 104, 2, false, 1 }, { 200, 104, 1, false, 7 },
     };
     const uint32_t before = weir_branch_of(SYSTEM, 2, 2), after = weir_branch_of(SYSTEM, 2, 5);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -208,7 +209,7 @@ static void a_primary_that_begins_anew__is_on_its_branch(void **state)
         reply.with_history = rows[i].ancestors > 0;
         reply.history = (struct weir_history){ .timeline = 2,
                                                .count = rows[i].ancestors,
-                                               .ancestors = { { 1, rows[i].end, 0 }, { 7, 160, 0 } } };
+                                               .ancestors = { { rows[i].parent, rows[i].end, 0 }, { 7, 160, 0 } } };
         weir_health_hear(&health, &servers[A], &reply);
         assert_int_equal(servers[A].last.shown.branch, after);
         assert_int_equal(weir_known_is_same(&health.known, 2, after, before), rows[i].same);
@@ -279,7 +280,14 @@ static void a_table__is_learned_before_the_history_or_after_it(void **state)
             weir_health_hear(&health, &servers[A], &reply);
         }
         assert_true(weir_known_is_same(&health.known, 2, weir_branch_of(SYSTEM, 2, 7), weir_branch_of(SYSTEM, 2, 8)));
-        assert_int_equal(health.known.histories[0].ancestors[1].branch, weir_branch_of(SYSTEM, 2, 7));
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(health.known.histories[0].ancestors[1].branch, weir_branch_of(SYSTEM, 2, 7));
+            struct weir_health_reply reply = reply_of(primary(3, 200));
+            reply.with_history = true; /* told once more, it takes nothing back */
+            reply.history =
+                (struct weir_history){ .timeline = 3, .count = 2, .ancestors = { { 1, 104, 0 }, { 2, 160, 0 } } };
+            weir_health_hear(&health, &servers[A], &reply);
+        }
     }
 }
 
