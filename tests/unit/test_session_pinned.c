@@ -210,6 +210,20 @@ static void a_connection_that_is_given_back__is_not_read_at(void **state)
     }
 }
 
+/* What was read there may be what was lost; where that cannot be known, nothing is given back. */
+static void an_acceptance__gives_the_replica_back(void **state)
+{
+    (void)state;
+    for (unsigned busy = 0; busy < 2; busy++) {
+        begin_call(WEIR_SESSION_TRACKED, 1);
+        session->pins[WEIR_PINNED_REPLICA].used = true;
+        world.servers[1].busy = busy;
+        assert_int_equal(weir_session_accept(session), busy ? WEIR_EBUSY : 0);
+        assert_int_equal(session->pins[WEIR_PINNED_REPLICA].link != NULL, busy);
+        end_call();
+    }
+}
+
 /* It is said, and its server is shunned. */
 static void a_connection_that_does_not_answer__is_closed(void **state)
 {
@@ -363,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_loss__is_a_gap_where_something_may_have_been_seen),
         cmocka_unit_test(a_second_gap__is_filled_with_the_first_if_it_is_alike),
         cmocka_unit_test(a_connection_that_is_given_back__is_not_read_at),
+        cmocka_unit_test(an_acceptance__gives_the_replica_back),
         cmocka_unit_test(a_connection_that_does_not_answer__is_closed),
         cmocka_unit_test(a_timeline__is_told_by_the_poller_of_the_same_server),
         cmocka_unit_test(a_branch__is_told_by_the_poller),
