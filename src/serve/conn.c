@@ -342,6 +342,7 @@ void weir_conn_ask_end(struct weir_conn *conn)
     weir_assert(conn->asks > 0 && conn->phase != WEIR_CONN_CLOSED);
     conn->asks--;
     conn->gated = false;
+    conn->active_ns = uv_hrtime(); /* nor while it was asked for */
     weir_loop_ready_add(conn->loop, conn);
 }
 

@@ -53,7 +53,7 @@ struct weir_conn {
     struct weir_auth_digest token;   /* that it has shown */
     uint64_t setup_number;           /* that `rights` are of */
     size_t input_max;                /* bytes not yet understood */
-    uint64_t active_ns;              /* when a request was last taken */
+    uint64_t active_ns;              /* when a request was last taken, or had been waited for */
     uint64_t partial_ns;             /* when the request that is not yet whole began; 0 = none */
     uint64_t stuck_ns;               /* when the client last took bytes while some waited; 0 = none wait */
     size_t linger_bytes;             /* how many more are dropped */
