@@ -25,7 +25,8 @@
  * 2 KiB once the set has been replaced (docs/table.md has the measurements). A newcomer in a full table takes the place
  * of the resident of whom least would be forgiven: least time until fresh for a bucket, that time by the share of the
  * limit that is used for windows and logs. So a flood of keys that are closer to fresh than an offender never frees it
- * (docs/table.md). It ends with the limiter: after a restart of the process every key is fresh. */
+ * (docs/table.md). It ends with the limiter: after a restart of the process every key is fresh, unless a snapshot was
+ * restored (weir/snapshot.h). */
 #ifndef WEIR_LIMITER_H
 #define WEIR_LIMITER_H
 

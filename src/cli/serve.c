@@ -17,6 +17,7 @@
 #include "cli/serve_locks.h"
 #include "cli/serve_needs.h"
 #include "cli/serve_sessions.h"
+#include "cli/serve_state.h"
 #include "cli/serve_warn.h"
 #include "cli/verbs.h"
 #include "rules/changes.h"
@@ -55,7 +56,7 @@ static const char help[] =
 
 struct serving {
     struct weir_serve_flags flags;
-    struct weir_limiter *limiter;
+    struct weir_serve_state state;
     struct weir_serve_fixed fixed; /* as it was at the start */
     uint8_t cluster_secret[16];
 };
@@ -168,7 +169,7 @@ static struct weir_config *load_or_print(const struct weir_serve_flags *flags)
 static struct weir_setup *make_or_print(const struct serving *serving, struct weir_config *config)
 {
     struct weir_serve_said said;
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config, "start", &said);
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->state.limiter, config, "start", &said);
     if (!setup)
         said_print(&said);
     return setup;
@@ -236,7 +237,7 @@ static struct weir_setup *reload(void *context, struct weir_revisions *revisions
     /* That their numbers are known now changes nothing for anybody. */
     bool same = again && changes.count == 0;
     const char *by = same ? in_force->origin.by : again ? "revision" : "SIGHUP";
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->limiter, config, by, &said);
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->state.limiter, config, by, &said);
     if (!setup) {
         (void)snprintf(ret_said, said_size, "%s", said.text);
         return NULL;
@@ -256,24 +257,6 @@ static struct weir_setup *reload(void *context, struct weir_revisions *revisions
     return setup;
 }
 
-static int make_limiter(const struct weir_serve_flags *flags, const struct weir_config *config,
-                        struct weir_limiter **ret_limiter)
-{
-    struct weir_fault fault = { 0 };
-    const struct weir_limiter_options options = {
-        .memory_max = flags->memory ? (size_t)flags->memory : config->memory_max,
-        .log_memory_max = config->log_memory_max,
-        .skew_max_ns = config->skew_max_ns,
-        .skew_none = config->skew_max_ns == 0,
-        .cluster_secret = config->cluster_secret_set ? config->cluster_secret : NULL,
-    };
-    int error = weir_limiter_create(&options, ret_limiter, &fault);
-    if (error)
-        fprintf(stderr, "weir: cannot make the table: %s %s\n", fault.field,
-                fault.text[0] ? fault.text : weir_error_text(error));
-    return error;
-}
-
 static void print_notes(const struct weir_config *config)
 {
     const char *uncounted = weir_note_uncounted(config), *unasked = weir_note_unasked(config);
@@ -291,7 +274,7 @@ static int check(struct weir_serve_flags *flags)
     struct weir_config *config = load_or_print(flags);
     if (!config)
         return WEIR_EXIT_ERROR;
-    if (!weir_serve_needs(config) || make_limiter(flags, config, &serving.limiter)) {
+    if (!weir_serve_needs(config) || !weir_serve_limiter_make(flags, config, NULL, &serving.state.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
@@ -305,7 +288,7 @@ static int check(struct weir_serve_flags *flags)
     if (setup)
         print_notes(config);
     weir_setup_destroy(setup);
-    weir_limiter_destroy(serving.limiter);
+    weir_limiter_destroy(serving.state.limiter);
     return setup ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
 }
 
@@ -352,7 +335,9 @@ static int run(struct serving *serving, struct weir_setup *setup)
 {
     const struct weir_config *config = setup->config;
     struct weir_server_options options = {
-        .limiter = serving->limiter,
+        .limiter = serving->state.limiter,
+        .saver = serving->state.saver,
+        .permit_secret = serving->state.permit_secret,
         .setup = setup,
         .threads = serving->flags.threads ? serving->flags.threads : config->threads,
         .listens = { { .protocol = &weir_resp_protocol, .address = config->resp },
@@ -393,7 +378,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
     if (weir_server_connections_max(server) < config->server.connections_max)
         weir_serve_warn(config, "there are descriptors for %zu connection%s only (ulimit -n)",
                         weir_server_connections_max(server), weir_s(weir_server_connections_max(server)));
-    error = weir_server_run(server);
+    error = weir_serve_state_keep(&serving->state) ? weir_server_run(server) : WEIR_ENOMEM;
     if (error)
         fprintf(stderr, "weir: %s\n", weir_error_text(error));
     weir_server_destroy(server);
@@ -416,12 +401,12 @@ int weir_cli_serve(int argc, char **argv)
     struct weir_config *config = load_or_print(&serving.flags);
     if (!config)
         return WEIR_EXIT_ERROR;
-    if (!weir_serve_needs(config) || make_limiter(&serving.flags, config, &serving.limiter)) {
+    if (!weir_serve_needs(config) || !weir_serve_state_begin(&serving.flags, config, &serving.state)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
     struct weir_setup *setup = make_or_print(&serving, config);
     int code = setup ? run(&serving, setup) : WEIR_EXIT_ERROR;
-    weir_limiter_destroy(serving.limiter);
+    weir_serve_state_end(&serving.state);
     return code;
 }

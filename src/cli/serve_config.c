@@ -174,6 +174,16 @@ static void add_skew(struct weir_siphash_state *state, const struct weir_config 
     weir_siphash_add(state, &config->skew_max_ns, sizeof(config->skew_max_ns));
 }
 
+static void add_snapshot(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    add_text(state, config->snapshot_path);
+}
+
+static void add_snapshot_every(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    weir_siphash_add(state, &config->snapshot_every_ns, sizeof(config->snapshot_every_ns));
+}
+
 static void add_threads(struct weir_siphash_state *state, const struct weir_config *config)
 {
     weir_siphash_add(state, &config->threads, sizeof(config->threads));
@@ -241,12 +251,20 @@ static const struct {
     const char *key;
     void (*add)(struct weir_siphash_state *state, const struct weir_config *config);
 } fixed_keys[] = {
-    { "listen.resp", add_resp },      { "listen.http", add_http },
-    { "table.memory", add_memory },   { "table.log_memory", add_log_memory },
-    { "table.skew_max", add_skew },   { "threads", add_threads },
-    { "cluster_secret", add_secret }, { "engine.redis", add_redis },
-    { "cluster.node", add_node },     { "cluster.nodes", add_nodes },
-    { "locks", add_locks },           { "sessions", add_sessions },
+    { "listen.resp", add_resp },
+    { "listen.http", add_http },
+    { "table.memory", add_memory },
+    { "table.log_memory", add_log_memory },
+    { "table.skew_max", add_skew },
+    { "table.snapshot", add_snapshot },
+    { "table.snapshot_every", add_snapshot_every },
+    { "threads", add_threads },
+    { "cluster_secret", add_secret },
+    { "engine.redis", add_redis },
+    { "cluster.node", add_node },
+    { "cluster.nodes", add_nodes },
+    { "locks", add_locks },
+    { "sessions", add_sessions },
 };
 #define FIXED_COUNT (sizeof(fixed_keys) / sizeof(fixed_keys[0]))
 _Static_assert(FIXED_COUNT <= WEIR_SERVE_FIXED_MAX, "each key has its hash");

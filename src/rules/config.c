@@ -108,6 +108,7 @@ static int defaults_set(struct weir_config *config)
 {
     config->memory_max = WEIR_MEMORY_DEFAULT;
     config->skew_max_ns = WEIR_SKEW_DEFAULT_NS;
+    config->snapshot_every_ns = 10 * WEIR_NS_PER_SECOND;
     config->log_level = WEIR_LOG_INFO;
     config->cl_throttle.deadline_ns = SECOND / 50;
     config->headers_ratelimit = true;

@@ -350,7 +350,9 @@ struct weir_config {
     struct weir_config_http http_rules;
     /* table: */
     size_t memory_max;
-    size_t log_memory_max; /* 0 = the limiter's default */
+    size_t log_memory_max;      /* 0 = the limiter's default */
+    const char *snapshot_path;  /* what keys have used, over restarts; NULL = it is not kept */
+    uint64_t snapshot_every_ns; /* 10 s; 1 s to 1 hour */
     uint64_t skew_max_ns;
     /* threads: 0 = one per core */
     uint32_t threads;

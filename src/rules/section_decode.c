@@ -78,12 +78,17 @@ int weir_table_decode(struct weir_decode *decode, const struct weir_yaml_node *v
         { "memory", weir_decode_size, OF(memory_max), false, WEIR_MEMORY_MIN, (uint64_t)16 << 40, NULL },
         { "log_memory", weir_decode_size, OF(log_memory_max), false, 4096, (uint64_t)16 << 40, NULL },
         { "skew_max", weir_decode_duration, OF(skew_max_ns), false, SECOND / 1000, 3600 * SECOND, NULL },
+        { "snapshot", weir_decode_text, OF(snapshot_path), false, 1, PATH_MAX - 100, NULL },
+        { "snapshot_every", weir_decode_duration, OF(snapshot_every_ns), false, SECOND, 3600 * SECOND, NULL },
     };
     struct weir_config *config = target;
     int error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
     if (!error && config->log_memory_max > config->memory_max / 2)
         error = weir_config_fail(decode->fault, WEIR_ERANGE, value->mark,
                                  "log_memory must be at most half of memory, which it is a part of");
+    const struct weir_yaml_node *every = weir_yaml_find(value, "snapshot_every");
+    if (!error && every && !config->snapshot_path)
+        error = weir_config_fail(decode->fault, WEIR_EINVAL, every->mark, "snapshot_every needs snapshot: a path");
     return error;
 }
 

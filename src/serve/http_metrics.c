@@ -13,6 +13,7 @@
 #include "serve/http_call.h"
 #include "serve/loop.h"
 #include "serve/nodes.h"
+#include "serve/saver.h"
 #include "serve/sessions.h"
 #include "weir/version.h"
 
@@ -110,6 +111,23 @@ static void write_reloads(struct weir_prometheus *out, const struct weir_loop *l
     weir_prometheus_metric(out, "weir_configuration_since_seconds", "gauge",
                            "When the configuration came into force, since 1970.");
     weir_prometheus_seconds(out, "weir_configuration_since_seconds", no_label, loop->setup->origin.wall_ns);
+}
+
+static void write_snapshots(struct weir_prometheus *out, struct weir_saver *saver)
+{
+    struct weir_saver_view view;
+    weir_saver_view(saver, &view);
+    weir_prometheus_metric(out, "weir_snapshots_total", "counter", "Snapshots of the counters, by how they ended.");
+    weir_prometheus_sample(out, "weir_snapshots_total", (struct weir_label){ "end", "done" }, no_label, view.done);
+    weir_prometheus_sample(out, "weir_snapshots_total", (struct weir_label){ "end", "failed" }, no_label, view.failed);
+    weir_prometheus_metric(out, "weir_snapshot_since_seconds", "gauge",
+                           "When the last snapshot was begun, since 1970: a kill forgets what was admitted later.");
+    weir_prometheus_seconds(out, "weir_snapshot_since_seconds", no_label, view.wall_ns);
+    weir_prometheus_metric(out, "weir_snapshot_took_seconds", "gauge",
+                           "How long the last snapshot was written, pauses included.");
+    weir_prometheus_seconds(out, "weir_snapshot_took_seconds", no_label, view.took_ns);
+    one(out, "weir_snapshot_keys", "gauge", "Keys in the last snapshot.", view.keys);
+    one(out, "weir_snapshot_bytes", "gauge", "Bytes of the last snapshot.", view.bytes);
 }
 
 static void write_histogram(struct weir_prometheus *out, const struct weir_common *common, const char *name,
@@ -353,6 +371,8 @@ void weir_http_metrics(struct weir_http_call *call)
     write_unlimited(&out, loop->common);
     write_latency(&out, loop->common);
     write_holds(&out, loop);
+    if (loop->common->saver)
+        write_snapshots(&out, loop->common->saver);
     write_connections(&out, loop->common);
     write_answers(&out, loop->common);
     write_auth(&out, loop->common);

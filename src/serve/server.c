@@ -348,9 +348,8 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
     size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
     wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
     server->common.connections_room = connections_room(wanted);
-    int error = weir_permit_secret_init(&server->common.permit_secret);
-    if (!error)
-        error = weir_guesses_init(&server->common.guesses);
+    server->common.permit_secret = server->options.permit_secret;
+    int error = weir_guesses_init(&server->common.guesses);
     if (!error)
         error = weir_metrics_create(wanted, &server->common.metrics);
     if (!error)
@@ -403,6 +402,7 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     pthread_mutex_init(&server->common.reloads.lock, NULL);
     server->common.started_ns = weir_time_read().now_ns;
     server->common.limiter = options->limiter;
+    server->common.saver = options->saver;
     atomic_init(&server->common.setup, options->setup);
     error = weir_watch_create(&server->logger, &server->watch);
     if (!error)

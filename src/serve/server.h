@@ -21,6 +21,8 @@ struct weir_server_options {
     struct weir_setup *setup;       /* taken over on success */
     size_t threads;                 /* loops; 0 = one per core */
     struct weir_lock_engine *locks; /* taken over, also on failure; NULL: there are no locks */
+    struct weir_saver *saver;       /* outlives the server; NULL: a restart forgets what keys have used */
+    struct weir_permit_secret permit_secret;
     struct weir_server_listen listens[WEIR_LISTENERS_MAX];
     size_t listen_count;
 

@@ -11,6 +11,7 @@
 
 #include "base/siphash.h"
 #include "serve/nodes.h"
+#include "serve/saver.h"
 #include "serve/sessions.h"
 
 #define ALONE(kind) ((struct weir_subject){ (kind), "" })
@@ -314,6 +315,20 @@ static void look_at_process(struct weir_watch *watch, const struct weir_common *
                      "keys were found too far ahead of the clock and set to empty");
 }
 
+/* What a restart would forget. */
+static void look_at_saver(struct weir_watch *watch, struct weir_saver *saver)
+{
+    struct weir_saver_view view;
+    weir_saver_view(saver, &view);
+    if (view.done + view.failed > 0)
+        weir_watch_state(watch, ALONE("snapshot"), view.failing, !view.failing,
+                         view.failing ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
+                         view.failing ? "snapshot_failed" : "snapshot_again",
+                         view.failing ? "a restart forgets what was admitted since the last snapshot: %s"
+                                      : "snapshots are written to %s again",
+                         view.failing ? view.fault : view.path);
+}
+
 /* A newer definition of a limit that this weir does not understand, or that none of us wrote. */
 static void look_at_revisions(struct weir_watch *watch, const struct weir_common *common,
                               const struct weir_rules *rules)
@@ -355,6 +370,8 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_common *commo
     look_at_auth(watch, common);
     look_at_limits(watch, common);
     look_at_revisions(watch, common, setup->rules);
+    if (common->saver)
+        look_at_saver(watch, common->saver);
     if (common->sessions)
         look_at_sessions(watch, common->sessions);
     if (weir_nodes_view_create(common, setup->config, &view))

@@ -121,5 +121,8 @@ enum weir_hold weir_table_make_place(struct weir_table *table, struct weir_shard
                                      unsigned width, bool evict, uint64_t now_ns, struct weir_slot_at *ret_place,
                                      uint64_t *ret_wait_ns);
 
+/* In the ring `passed` beside a hash, which has 62 bits: there is one. */
+#define WEIR_PASSED_NOTED (UINT64_C(1) << 63)
+
 /* Splits up to `splits` lines. Without a shard's lock held. Returns how many were. */
 unsigned weir_table_grow(struct weir_table *table, unsigned splits, uint64_t now_ns);

@@ -155,6 +155,30 @@ struct search {
 static bool displace_from(const struct search *s, uint64_t number, unsigned width, int depth,
                           struct weir_slot_at *ret_place);
 
+/* Whether a reading might never show what moves from one line to the other: the line that it is at counts as shown for
+ * who comes, and as not shown for who goes. Asked with the shard of `to` locked, which the reading takes once it has
+ * said that it is there. */
+static bool passes_reading(const struct weir_table *table, uint64_t from, uint64_t to)
+{
+    uint64_t read_to = __atomic_load_n(&table->read_to, __ATOMIC_RELAXED);
+    return to < read_to && from + 1 >= read_to;
+}
+
+/* Before such an entry moves: the reading (read.c) will look for it by its hash. False: it must stay, so many moved. */
+static bool note_passing(struct weir_table *table, uint64_t hash)
+{
+    uint64_t head = __atomic_load_n(&table->passed_head, __ATOMIC_RELAXED);
+    do {
+        if (head - __atomic_load_n(&table->passed_tail, __ATOMIC_ACQUIRE) >= WEIR_TABLE_PASSED)
+            return false;
+    } while (
+        !__atomic_compare_exchange_n(&table->passed_head, &head, head + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    uint64_t *slot = &table->passed[head % WEIR_TABLE_PASSED];
+    weir_assert(__atomic_load_n(slot, __ATOMIC_RELAXED) == 0); /* it was taken out before its place came again */
+    __atomic_store_n(slot, hash | WEIR_PASSED_NOTED, __ATOMIC_RELEASE);
+    return true;
+}
+
 /* Moves the entry `seen` at `from` (whose shard is ours) to its other home; if that is full too, makes room there
  * first, up to `depth` moves deep. */
 static bool vacate(const struct search *s, struct weir_slot_at from, struct weir_pair seen, int depth)
@@ -171,6 +195,8 @@ static bool vacate(const struct search *s, struct weir_slot_at from, struct weir
     /* A walk that began meanwhile may have been at `other`; and while its shard was not ours it may have been split. */
     bool stands = !__atomic_load_n(&table->walking, __ATOMIC_RELAXED) &&
                   weir_table_home(table, hash, second, __atomic_load_n(&table->count, __ATOMIC_ACQUIRE)) == other;
+    if (stands && passes_reading(table, from.number, other))
+        stands = note_passing(table, hash);
     bool room = stands && (is_free(table, cheapest(table, other, width, COST_WAIT, s->now_ns, &to))
                                ? empty_out(table, to, width, false, s->now_ns)
                                : depth > 1 && displace_from(s, other, width, depth - 1, &to));

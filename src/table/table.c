@@ -40,13 +40,14 @@ int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns
         .kinds = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof(struct weir_kind)),
         .unit_shares = calloc(WEIR_SLOT_LIMIT_MAX + 1, sizeof(uint64_t)),
         .shard_locks = calloc(UINT64_C(1) << bits, 1),
+        .passed = calloc(WEIR_TABLE_PASSED, sizeof(uint64_t)),
     };
     void *memory = mmap(NULL, table->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                         0);
     if (memory == MAP_FAILED)
         memory = NULL;
     table->lines = memory;
-    if (!table->lines || !table->kinds || !table->unit_shares || !table->shard_locks) {
+    if (!table->lines || !table->kinds || !table->unit_shares || !table->shard_locks || !table->passed) {
         weir_table_deinit(table);
         return WEIR_ENOMEM;
     }
@@ -57,7 +58,7 @@ int weir_table_init(struct weir_table *table, size_t bytes, uint64_t skew_max_ns
 void weir_table_deinit(struct weir_table *table)
 {
 #ifdef WEIR_DEBUG
-    if (table->lines && table->kinds && table->unit_shares && table->shard_locks)
+    if (table->lines && table->kinds && table->unit_shares && table->shard_locks && table->passed)
         weir_table_check(table);
 #endif
     if (table->lines)
@@ -65,10 +66,12 @@ void weir_table_deinit(struct weir_table *table)
     free(table->kinds);
     free(table->unit_shares);
     free(table->shard_locks);
+    free(table->passed);
     table->lines = NULL;
     table->kinds = NULL;
     table->unit_shares = NULL;
     table->shard_locks = NULL;
+    table->passed = NULL;
 }
 
 struct weir_slot *weir_table_find_free_second(const struct weir_table *table, uint64_t hash, uint64_t tag,

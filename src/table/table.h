@@ -32,6 +32,7 @@
 #include "weir/error.h"
 
 #define WEIR_TABLE_SHARD_BITS 12
+#define WEIR_TABLE_PASSED 4096                  /* a power of two */
 #define WEIR_TABLE_BACK_NS (UINT64_C(1) << 46)  /* 19 hours */
 #define WEIR_TABLE_AHEAD_NS (UINT64_C(1) << 47) /* 39 hours */
 
@@ -72,9 +73,12 @@ struct weir_table {
     void *context;
     _Alignas(64) uint64_t slots_used; /* atomic, as all below */
     uint64_t entries, inserted, evicted;
-    uint64_t forgotten_ns; /* the latest `now` at which a dead entry was forgotten; 0: none was */
-    uint8_t growing;       /* one grower at a time */
-    uint8_t walking;       /* entries must not move to where the walk has been */
+    uint64_t forgotten_ns;             /* the latest `now` at which a dead entry was forgotten; 0: none was */
+    uint8_t growing;                   /* one grower at a time */
+    uint8_t walking;                   /* entries must not move to where the walk has been */
+    uint64_t read_to;                  /* atomic: before this line a reading has been */
+    uint64_t *passed;                  /* atomic: a ring of those that moved there from where it has not (read.c) */
+    uint64_t passed_head, passed_tail; /* atomic: how many were put into it, and taken out */
 };
 
 /* `bytes` for the lines. WEIR_ERANGE (less than one page), WEIR_ENOMEM. */
@@ -327,6 +331,17 @@ typedef void weir_table_visitor(void *context, struct weir_held *held);
  * returns false. Entries do not move past the walk from begin to end. One walk at a time. */
 bool weir_table_walk(struct weir_table *table, uint64_t *cursor, size_t lines_max, uint64_t now_ns,
                      bool (*wanted)(void *context, uint32_t limit), weir_table_visitor *visitor, void *context);
+
+/* An entry as it stands, which stays as it is while it is shown only if it is wide. */
+typedef void weir_table_reader(void *context, uint64_t hash, const struct weir_held *seen);
+
+/* Shows every entry of up to `lines_max` lines on from *cursor (0 to begin): each that is there from begin to end at
+ * least once, as it was at some time in between, and last as it was last shown. A wide one is held while it is shown.
+ * Returns true while lines are left; what is given up before the end is ended by weir_table_read_end. One reading at a
+ * time, and no weir_table_widen meanwhile: who reads looks whether there was one. */
+bool weir_table_read(struct weir_table *table, uint64_t *cursor, size_t lines_max, weir_table_reader *reader,
+                     void *context);
+void weir_table_read_end(struct weir_table *table, uint64_t *cursor);
 
 /* Whether slots compare with now_ns. */
 static inline bool weir_table_in_reach(const struct weir_table *table, uint64_t now_ns)

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Called by serve.c before it makes the rules, and when the server has ended. A snapshot that cannot be used ends no
+ * start: all keys are fresh then, and it is said. One that is somebody else's file, or in use, does. */
+#include "cli/serve_state.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/plural.h"
+#include "serve/permit.h"
+
+bool weir_serve_limiter_make(const struct weir_serve_flags *flags, const struct weir_config *config,
+                             const uint8_t *secret, struct weir_limiter **ret_limiter)
+{
+    struct weir_fault fault = { 0 };
+    const struct weir_limiter_options options = {
+        .memory_max = flags->memory ? (size_t)flags->memory : config->memory_max,
+        .log_memory_max = config->log_memory_max,
+        .skew_max_ns = config->skew_max_ns,
+        .skew_none = config->skew_max_ns == 0,
+        .secret = secret,
+        .cluster_secret = config->cluster_secret_set ? config->cluster_secret : NULL,
+    };
+    int error = weir_limiter_create(&options, ret_limiter, &fault);
+    if (error)
+        fprintf(stderr, "weir: cannot make the table: %s %s\n", fault.field,
+                fault.text[0] ? fault.text : weir_error_text(error));
+    return error == 0;
+}
+
+/* A limiter that is filled halfway is of no use: another one. */
+static bool restore(const struct weir_serve_flags *flags, const struct weir_config *config,
+                    struct weir_serve_state *state)
+{
+    struct weir_fault fault = { 0 };
+    if (!weir_saver_secret(state->saver) || weir_saver_restore(state->saver, state->limiter, &fault) == 0)
+        return true;
+    weir_limiter_destroy(state->limiter);
+    state->limiter = NULL;
+    return weir_serve_limiter_make(flags, config, NULL, &state->limiter);
+}
+
+static bool begin(const struct weir_serve_flags *flags, const struct weir_config *config,
+                  struct weir_serve_state *state)
+{
+    struct weir_fault fault = { 0 };
+    if (!config->snapshot_path)
+        return weir_serve_limiter_make(flags, config, NULL, &state->limiter);
+    if (weir_saver_open(config->snapshot_path, config->snapshot_every_ns, &state->saver, &fault)) {
+        fprintf(stderr, "weir: table.snapshot: %s\n", fault.text);
+        return false;
+    }
+    if (!weir_serve_limiter_make(flags, config, weir_saver_secret(state->saver), &state->limiter) ||
+        !restore(flags, config, state))
+        return false;
+    fprintf(stderr, "weir: %s\n", weir_saver_said(state->saver));
+    return true;
+}
+
+bool weir_serve_state_begin(const struct weir_serve_flags *flags, const struct weir_config *config,
+                            struct weir_serve_state *ret_state)
+{
+    struct weir_serve_state state = { 0 };
+    bool begun = begin(flags, config, &state);
+    if (begun && !(state.saver && weir_saver_permits(state.saver, &state.permit_secret)) &&
+        weir_permit_secret_init(&state.permit_secret)) {
+        fputs("weir: no random numbers\n", stderr);
+        begun = false;
+    }
+    if (!begun) {
+        weir_serve_state_end(&state);
+        return false;
+    }
+    *ret_state = state;
+    return true;
+}
+
+bool weir_serve_state_keep(const struct weir_serve_state *state)
+{
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not be so large: the write fails, and that is said */
+    if (!state->saver || weir_saver_start(state->saver, state->limiter, &state->permit_secret) == 0)
+        return true;
+    fputs("weir: table.snapshot: no thread for it\n", stderr);
+    return false;
+}
+
+void weir_serve_state_end(struct weir_serve_state *state)
+{
+    struct weir_saver_view view = { 0 };
+    if (state->saver) {
+        weir_saver_finish(state->saver);
+        weir_saver_view(state->saver, &view);
+    }
+    if (view.failing)
+        fprintf(stderr, "weir: what was admitted since the last snapshot is forgotten: %s\n", view.fault);
+    else if (view.done > 0)
+        fprintf(stderr, "weir: counters of %" PRIu64 " key%s are in %s\n", view.keys, weir_s(view.keys), view.path);
+    weir_saver_destroy(state->saver);
+    weir_limiter_destroy(state->limiter);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file is locked by flock on PATH.lock, which the kernel gives back however the process ends. The thread writes a
+ * few lines of the table and then pauses for some times as long, so that it takes a small part of a core. What it does
+ * is counted under the mutex, for the log and /metrics. The writing itself is limits/snapshot_write.c's. */
+#include "serve/saver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "base/fault_format.h"
+#include "base/plural.h"
+#include "rules/config.h"
+#include "weir/snapshot.h"
+
+#define STEP_LINES 1024
+/* After each step so many times as long as it took, while there is time. */
+#define PAUSE_TIMES 6
+#define PATH_SIZE 4096
+
+struct weir_saver {
+    char path[PATH_SIZE];
+    uint64_t every_ns;
+    int lock_fd;
+    struct weir_snapshot_reader *reader; /* NULL: nothing is to be restored */
+    bool has_permits;
+    struct weir_permit_secret permits;
+    char said[256];
+    struct weir_limiter *limiter;
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t mutex; /* of all below */
+    pthread_cond_t wake;
+    bool stopping;
+    struct weir_saver_view view;
+};
+
+_Static_assert(sizeof(struct weir_permit_secret) <= WEIR_SNAPSHOT_NOTE_MAX, "it is what is noted");
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
+}
+
+/* ---- the start ---- */
+
+static int take_lock(struct weir_saver *saver, struct weir_fault *ret_fault)
+{
+    char path[PATH_SIZE + 8];
+    (void)snprintf(path, sizeof(path), "%s.lock", saver->path);
+    saver->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (saver->lock_fd < 0)
+        return weir_fault_format(ret_fault, WEIR_EIO, "snapshot", "cannot open %.100s: %s", path, strerror(errno));
+    if (flock(saver->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return weir_fault_format(ret_fault, WEIR_EHELD, "snapshot", "another weir keeps its counters in %.80s",
+                                 saver->path);
+    return weir_fault_format(ret_fault, WEIR_EIO, "snapshot", "cannot lock %.100s: %s", path, strerror(errno));
+}
+
+/* What cannot be used is kept, but not in the way of the next. */
+static void put_aside(struct weir_saver *saver, const char *why)
+{
+    char aside[PATH_SIZE + 16];
+    (void)snprintf(aside, sizeof(aside), "%s.ignored", saver->path);
+    bool moved = rename(saver->path, aside) == 0;
+    (void)snprintf(saver->said, sizeof(saver->said), "%.150s; all keys are fresh%s", why,
+                   moved ? ", and it is kept as .ignored" : "");
+}
+
+static int open_snapshot(struct weir_saver *saver, struct weir_fault *ret_fault)
+{
+    struct weir_fault fault = { 0 };
+    int error = weir_snapshot_open(saver->path, &saver->reader, &fault);
+    if (error == WEIR_ENOENT) {
+        (void)snprintf(saver->said, sizeof(saver->said), "counters will be kept in %.200s", saver->path);
+        return 0;
+    }
+    if (error == WEIR_ECORRUPT || error == WEIR_ERANGE) {
+        put_aside(saver, fault.text);
+        return 0;
+    }
+    if (error)
+        return weir_fault_format(ret_fault, error, "snapshot", "%s", fault.text);
+    memcpy(&saver->permits, weir_snapshot_note(saver->reader), sizeof(saver->permits));
+    saver->has_permits = true;
+    return 0;
+}
+
+int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret_saver, struct weir_fault *ret_fault)
+{
+    struct weir_saver *saver = calloc(1, sizeof(*saver));
+    pthread_condattr_t monotonic;
+    if (!saver)
+        return weir_fault_format(ret_fault, WEIR_ENOMEM, "snapshot", "out of memory");
+    weir_assert(strlen(path) < sizeof(saver->path));
+    strcpy(saver->path, path);
+    saver->every_ns = every_ns;
+    saver->view.path = saver->path;
+    saver->lock_fd = -1;
+    pthread_mutex_init(&saver->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&saver->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int error = take_lock(saver, ret_fault);
+    if (!error)
+        error = open_snapshot(saver, ret_fault);
+    if (error) {
+        weir_saver_destroy(saver);
+        return error;
+    }
+    *ret_saver = saver;
+    return 0;
+}
+
+void weir_saver_destroy(struct weir_saver *saver)
+{
+    if (!saver)
+        return;
+    weir_assert(!saver->started);
+    weir_snapshot_close(saver->reader);
+    pthread_cond_destroy(&saver->wake);
+    pthread_mutex_destroy(&saver->mutex);
+    if (saver->lock_fd >= 0)
+        close(saver->lock_fd);
+    free(saver);
+}
+
+const uint8_t *weir_saver_secret(const struct weir_saver *saver)
+{
+    return saver->reader ? weir_snapshot_secret(saver->reader) : NULL;
+}
+
+bool weir_saver_permits(const struct weir_saver *saver, struct weir_permit_secret *ret_secret)
+{
+    if (saver->has_permits)
+        *ret_secret = saver->permits;
+    return saver->has_permits;
+}
+
+int weir_saver_restore(struct weir_saver *saver, struct weir_limiter *limiter, struct weir_fault *ret_fault)
+{
+    struct weir_moment moment;
+    struct weir_snapshot_stats stats;
+    weir_moment_read(&moment);
+    int error = weir_snapshot_restore(saver->reader, limiter, &moment, &stats, ret_fault);
+    weir_snapshot_close(saver->reader);
+    saver->reader = NULL;
+    if (error) {
+        char why[256];
+        (void)snprintf(why, sizeof(why), "%.80s: %.31s %.100s", saver->path, ret_fault->field, ret_fault->text);
+        saver->has_permits = false;
+        put_aside(saver, why);
+        return error;
+    }
+    char age[WEIR_DURATION_SIZE], lost[64] = "";
+    weir_duration_format(stats.away_ns / (WEIR_NS_PER_SECOND / 1000), age, sizeof(age));
+    if (stats.lost > 0)
+        (void)snprintf(lost, sizeof(lost), "; %" PRIu64 " found no place", stats.lost);
+    (void)snprintf(saver->said, sizeof(saver->said), "counters of %" PRIu64 " key%s from %.120s, %s old%s", stats.keys,
+                   weir_s(stats.keys), saver->path, age, lost);
+    return 0;
+}
+
+const char *weir_saver_said(const struct weir_saver *saver)
+{
+    return saver->said;
+}
+
+/* ---- writing ---- */
+
+/* Waits until then, or until it is to stop; true: it is. Under the mutex. */
+static bool wait_until(struct weir_saver *saver, uint64_t at_ns)
+{
+    const struct timespec at = { .tv_sec = (time_t)(at_ns / WEIR_NS_PER_SECOND),
+                                 .tv_nsec = (long)(at_ns % WEIR_NS_PER_SECOND) };
+    int waited = 0;
+    while (!saver->stopping && waited == 0)
+        waited = pthread_cond_timedwait(&saver->wake, &saver->mutex, &at);
+    return saver->stopping;
+}
+
+/* Step by step; with `paced`, with pauses, and given up when it is to stop. */
+static int write_steps(struct weir_saver *saver, struct weir_snapshot_writer *writer, bool paced,
+                       struct weir_snapshot_stats *ret_stats, struct weir_fault *ret_fault)
+{
+    struct weir_moment moment;
+    int error = WEIR_EAGAIN;
+    while (error == WEIR_EAGAIN) {
+        weir_moment_read(&moment);
+        error = weir_snapshot_step(writer, STEP_LINES, &moment, ret_stats, ret_fault);
+        if (!paced || error != WEIR_EAGAIN)
+            continue;
+        uint64_t ended_ns = now_ns();
+        pthread_mutex_lock(&saver->mutex);
+        bool stop = wait_until(saver, ended_ns + PAUSE_TIMES * (ended_ns - moment.now_ns));
+        pthread_mutex_unlock(&saver->mutex);
+        if (stop)
+            return WEIR_EAGAIN;
+    }
+    return error;
+}
+
+static void save(struct weir_saver *saver, bool paced)
+{
+    struct weir_snapshot_writer *writer = NULL;
+    struct weir_snapshot_stats stats = { 0 };
+    struct weir_fault fault = { 0 };
+    struct weir_moment begun;
+    weir_moment_read(&begun);
+    int error = weir_snapshot_begin(saver->limiter, saver->path, &saver->permits, sizeof(saver->permits), &writer,
+                                    &fault);
+    if (!error)
+        error = write_steps(saver, writer, paced, &stats, &fault);
+    weir_snapshot_end(writer);
+    if (error == WEIR_EAGAIN) /* given up for the last one */
+        return;
+    uint64_t took_ns = now_ns() - begun.now_ns;
+    pthread_mutex_lock(&saver->mutex);
+    struct weir_saver_view *view = &saver->view;
+    view->failing = error != 0;
+    if (error) {
+        view->failed++;
+        (void)snprintf(view->fault, sizeof(view->fault), "%s", fault.text);
+    } else {
+        view->done++;
+        view->keys = stats.keys;
+        view->bytes = stats.bytes;
+        view->took_ns = took_ns;
+        view->wall_ns = begun.wall_ns;
+    }
+    pthread_mutex_unlock(&saver->mutex);
+}
+
+static void *saver_main(void *argument)
+{
+    struct weir_saver *saver = argument;
+    uint64_t due_ns = now_ns() + saver->every_ns;
+    for (;;) {
+        pthread_mutex_lock(&saver->mutex);
+        bool stop = wait_until(saver, due_ns);
+        pthread_mutex_unlock(&saver->mutex);
+        if (stop)
+            return NULL;
+        save(saver, true);
+        due_ns = weir_max_u64(due_ns + saver->every_ns, now_ns());
+    }
+}
+
+int weir_saver_start(struct weir_saver *saver, struct weir_limiter *limiter, const struct weir_permit_secret *permits)
+{
+    saver->limiter = limiter;
+    saver->permits = *permits;
+    sigset_t all, before;
+    sigfillset(&all); /* signals are the main thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    saver->started = pthread_create(&saver->thread, NULL, saver_main, saver) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return saver->started ? 0 : WEIR_ENOMEM;
+}
+
+void weir_saver_finish(struct weir_saver *saver)
+{
+    if (!saver->started)
+        return;
+    pthread_mutex_lock(&saver->mutex);
+    saver->stopping = true;
+    pthread_cond_signal(&saver->wake);
+    pthread_mutex_unlock(&saver->mutex);
+    pthread_join(saver->thread, NULL);
+    saver->started = false;
+    save(saver, false);
+}
+
+void weir_saver_view(struct weir_saver *saver, struct weir_saver_view *ret_view)
+{
+    pthread_mutex_lock(&saver->mutex);
+    *ret_view = saver->view;
+    pthread_mutex_unlock(&saver->mutex);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keeps what the limiter's keys have used in a file (table.snapshot), so that a restart does not forget it: opens what
+ * is there, restores it, and writes snapshots (weir/snapshot.h) from a thread of its own, again and again after
+ * table.snapshot_every, and one at the end. Called by cli/serve_state.c; the log and /metrics look at it.
+ *
+ * Thread rule: weir_saver_view from any thread; all else from the main thread. */
+#pragma once
+
+#include "wire/permit.h"
+
+struct weir_saver;
+
+/* Takes PATH.lock, which stays and holds nothing, and opens what is at `path`. What is damaged, or of a later weir, is
+ * put aside as PATH.ignored. Errors: WEIR_EHELD (another weir has it), WEIR_EPROTO (it is somebody else's file),
+ * WEIR_EIO, WEIR_ENOMEM. */
+int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret_saver, struct weir_fault *ret_fault);
+void weir_saver_destroy(struct weir_saver *saver); /* NULL is allowed */
+
+/* What the limiter must be made with; NULL: there is nothing to be restored, or it has been. */
+const uint8_t *weir_saver_secret(const struct weir_saver *saver);
+/* By which permits from before the restart are known; false: there are none. */
+bool weir_saver_permits(const struct weir_saver *saver, struct weir_permit_secret *ret_secret);
+
+/* Restores what was opened. After an error it has been put aside as PATH.ignored; the limiter is of no use. */
+int weir_saver_restore(struct weir_saver *saver, struct weir_limiter *limiter, struct weir_fault *ret_fault);
+/* What was found at the start, for people: "counters of 3 keys ..."; "" until it is known. */
+const char *weir_saver_said(const struct weir_saver *saver);
+
+/* Snapshots from now on. WEIR_ENOMEM: no thread. */
+int weir_saver_start(struct weir_saver *saver, struct weir_limiter *limiter, const struct weir_permit_secret *permits);
+/* No more; and the last one, once nobody decides any more. */
+void weir_saver_finish(struct weir_saver *saver);
+
+struct weir_saver_view {
+    const char *path;
+    uint64_t done, failed; /* snapshots */
+    uint64_t keys, bytes;  /* of the last one done */
+    uint64_t took_ns;      /* from its begin to its end, pauses included */
+    uint64_t wall_ns;      /* when it began: what was admitted later, a kill forgives. 0: there was none */
+    bool failing;          /* the last one failed */
+    char fault[160];       /* why */
+};
+void weir_saver_view(struct weir_saver *saver, struct weir_saver_view *ret_view);
