@@ -254,7 +254,8 @@ static void poll(unsigned index)
     if (entry->shown.timeline > 1)
         weir_known_history(&snapshot->known, SYSTEM, &world->histories[entry->shown.timeline % 64]);
     if (entry->shown.primary)
-        weir_known_run(&snapshot->known, SYSTEM, entry->shown.timeline, entry->shown.run, entry->shown.flushed);
+        weir_known_run(&snapshot->known, SYSTEM, entry->shown.timeline, entry->shown.branch, entry->shown.run,
+                       entry->shown.flushed);
 }
 
 /* ---- beginning and ending ---- */
@@ -465,5 +466,5 @@ int weir_servers_ask(struct weir_servers *servers, uint64_t id, uint64_t deadlin
 void weir_servers_tell(struct weir_servers *servers, const struct weir_shown *shown)
 {
     (void)servers;
-    weir_known_run(&world->snapshot.known, SYSTEM, shown->timeline, shown->run, shown->flushed);
+    weir_known_run(&world->snapshot.known, SYSTEM, shown->timeline, shown->branch, shown->run, shown->flushed);
 }

@@ -77,7 +77,8 @@ static inline void poll(unsigned index)
     if (world.servers[index].teaches)
         fork_off();
     if (entry->shown.primary)
-        weir_known_run(&world.snapshot.known, SYSTEM, entry->shown.timeline, entry->shown.run, entry->shown.flushed);
+        weir_known_run(&world.snapshot.known, SYSTEM, entry->shown.timeline, entry->shown.branch, entry->shown.run,
+                       entry->shown.flushed);
 }
 
 /* It is there, for its poller and for others. */

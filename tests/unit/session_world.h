@@ -295,7 +295,7 @@ static inline struct weir_shown world_shown(struct world *world, const struct wo
 static inline void world_learn(struct world *world, struct weir_known *known, const struct world_server *server)
 {
     if (server->primary)
-        weir_known_run(known, 7, server->timeline, server->run, world_end(world, server, server->flushed));
+        weir_known_run(known, 7, server->timeline, 0, server->run, world_end(world, server, server->flushed));
     weir_known_history(known, 7, &world->histories[server->timeline]);
 }
 

@@ -264,7 +264,7 @@ static void what_was_not_flushed__is_of_its_run(void **state)
     assert_string_not_equal(asked(seen, standby, 0), "ok");
     primary.run = 6;
     assert_string_equal(asked(seen, primary, 0), "lost");
-    weir_known_run(&known, SYSTEM, 1, 5, 800);
+    weir_known_run(&known, SYSTEM, 1, 0, 5, 800);
     assert_string_equal(asked(seen, standby, 0), "ok"); /* flushed, as has been heard */
     assert_string_equal(asked(seen, primary, 0), "ok");
     memset(&known, 0, sizeof(known));
@@ -314,7 +314,7 @@ static void some_history(struct test_random *random)
     }
     for (uint64_t run = 1; run <= 3; run++)
         if (test_random_below(random, 2))
-            weir_known_run(&known, SYSTEM, 1 + (uint32_t)test_random_below(random, 4), run, some_position(random));
+            weir_known_run(&known, SYSTEM, 1 + (uint32_t)test_random_below(random, 4), 0, run, some_position(random));
 }
 
 static struct weir_shown some_shown(struct test_random *random)
@@ -380,7 +380,7 @@ static void the_longest__fits(void **state)
                                                                           .run = INT64_MAX,
                                                                           .timeline = UINT32_MAX - 100,
                                                                           .standby = true });
-    weir_known_run(&known, SYSTEM, UINT32_MAX - 100, INT64_MAX, UINT64_MAX - 15);
+    weir_known_run(&known, SYSTEM, UINT32_MAX - 100, 0, INT64_MAX, UINT64_MAX - 15);
     size_t size = weir_check_text(&(struct weir_check_wish){ &token, &known, SYSTEM, NULL, INT64_MAX }, text);
     assert_in_range(size, WEIR_CHECK_TEXT_MAX / 4, WEIR_CHECK_TEXT_MAX * 3 / 4);
     memset(&known, 0, sizeof(known));

@@ -39,7 +39,7 @@ static int setup(void **state)
     snapshot.servers[0].shown.primary = true;
     snapshot.servers[0].shown.run = 5;
     snapshot.servers[0].shown.flushed = 800;
-    weir_known_run(&snapshot.known, SYSTEM, 1, 5, 800);
+    weir_known_run(&snapshot.known, SYSTEM, 1, 0, 5, 800);
     route.came_ns = CAME;
     route.wait_ns = CAME + 500 * MS;
     route.give_up_ns = CAME + 1000 * MS;
@@ -123,7 +123,7 @@ static void lost__is_said_of_a_run_that_is_over(void **state)
         asked(0, CAME + MS, 800);
         assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_LOST);
     }
-    weir_known_run(&snapshot.known, SYSTEM, 1, 4, 768);
+    weir_known_run(&snapshot.known, SYSTEM, 1, 0, 4, 768);
     assert_int_equal(decided(CAME + 2 * MS), WEIR_SESSION_ROUTED);
 }
 

@@ -115,7 +115,7 @@ static void what_a_primary_showed_before__is_enough_if_it_reaches(void **state)
     assert_true(goes(&request));
     place->run = 6;
     assert_false(goes(&request));
-    weir_known_run(&known, SYSTEM, 2, 6, 208); /* of which all is there, as is known since */
+    weir_known_run(&known, SYSTEM, 2, place->branch, 6, 208); /* of which all is there, as is known since */
     assert_false(goes(&request));
     servers[0].asked_ns = CAME + 1;
     assert_true(goes(&request));

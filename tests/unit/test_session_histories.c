@@ -34,7 +34,7 @@ static const struct weir_known *all_known(const struct world *world, struct weir
         weir_known_history(known, 7, &world->histories[timeline]);
     for (unsigned i = 0; i < WORLD_SERVERS; i++)
         if (world->servers[i].primary)
-            weir_known_run(known, 7, world->servers[i].timeline, world->servers[i].run,
+            weir_known_run(known, 7, world->servers[i].timeline, 0, world->servers[i].run,
                            world_end(world, &world->servers[i], world->servers[i].flushed));
     return world->newest <= WEIR_HISTORIES_MAX + 1 ? known : NULL;
 }

@@ -210,7 +210,7 @@ static void merge__keeps_apart_what_may_be_lost_alone(void **state)
     struct weir_known known = { 0 };
     (void)state;
     weir_known_history(&known, 7, &(struct weir_history){ .timeline = 2, .count = 1, .ancestors = { { 1, 104, 0 } } });
-    weir_known_run(&known, 7, 1, 5, 80);
+    weir_known_run(&known, 7, 1, 0, 5, 80);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct weir_place merged = { 0 }, expected = cases[i].merged;
         int error = weir_place_merge(&cases[i].a, &cases[i].b, &known, &merged);

@@ -203,18 +203,41 @@ static void place__that_was_not_flushed_needs_its_run(void **state)
     };
     struct weir_known known = family();
     (void)state;
-    weir_known_run(&known, 9, 1, 5, 80);
-    weir_known_run(&known, 9, 1, 4, 40);
+    weir_known_run(&known, 9, 1, 0, 5, 80);
+    weir_known_run(&known, 9, 1, 0, 4, 40);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect(i, &cases[i].seen, &cases[i].shown, &known, cases[i].verdict);
     expect(99, &(struct weir_place)IN_RUN(2, 40, 4), &(struct weir_shown)STANDBY(2, 400), &known, WEIR_PLACE_UNPROVEN);
-    weir_known_run(&known, 9, 2, 1, 0); /* a later timeline's run is a later run, whatever its number */
+    weir_known_run(&known, 9, 2, 0, 1, 0); /* a later timeline's run is a later run, whatever its number */
     expect(100, &(struct weir_place)IN_RUN(1, 88, 5), &(struct weir_shown)STANDBY(1, 80), &known, WEIR_PLACE_LOST);
-    weir_known_run(&known, 9, 2, 20, 0);
+    weir_known_run(&known, 9, 2, 0, 20, 0);
     expect(103, &(struct weir_place)IN_RUN(2, 112, 9), &(struct weir_shown)STANDBY(1, 80), &known, WEIR_PLACE_LOST);
     expect(104, &(struct weir_place)IN_RUN(2, 112, 20), &(struct weir_shown)STANDBY(1, 80), &known, WEIR_PLACE_BEHIND);
     expect(101, &(struct weir_place)IN_RUN(1, 88, 5), &(struct weir_shown)STANDBY(1, 80), NULL, WEIR_PLACE_BEHIND);
     expect(102, &(struct weir_place)IN_RUN(1, 88, 5), &(struct weir_shown)STANDBY(1, 88), NULL, WEIR_PLACE_UNPROVEN);
+}
+
+/* Copies of one server tell the same run, as long as none of them has crashed. Two of them were promoted to timeline 2:
+ * what one has flushed says nothing of the other. */
+static void place__of_copies_that_tell_one_run_the_branch_says_which(void **state)
+{
+    struct weir_known known = family();
+    struct weir_place seen = IN_RUN(2, 112, 5);
+    struct weir_shown after = PRIMARY(2, 400), standby = STANDBY(2, 400);
+    (void)state;
+    seen.branch = after.branch = standby.branch = 11;
+    after.run = 6; /* it crashed, and went on */
+    weir_known_run(&known, 9, 2, 22, 5, 400);
+    expect(0, &seen, &after, &known, WEIR_PLACE_LOST);
+    expect(1, &seen, &standby, &known, WEIR_PLACE_BEHIND);
+    weir_known_run(&known, 9, 2, 11, 5, 104);
+    expect(2, &seen, &after, &known, WEIR_PLACE_LOST);
+    weir_known_run(&known, 9, 2, 11, 5, 112);
+    expect(3, &seen, &after, &known, WEIR_PLACE_OK);
+    expect(4, &seen, &standby, &known, WEIR_PLACE_OK);
+    weir_known_same(&known, 2, 33, 11); /* the same one under the number of a later start */
+    seen.branch = 33;
+    expect(5, &seen, &after, &known, WEIR_PLACE_OK);
 }
 
 /* A standby shows a commit before its primary may. */
@@ -391,6 +414,7 @@ int main(void)
         cmocka_unit_test(place__that_was_not_flushed_needs_its_run),
         cmocka_unit_test(place__seen_at_a_standby_needs_a_settled_primary),
         cmocka_unit_test(place__at_the_end_of_numbers),
+        cmocka_unit_test(place__of_copies_that_tell_one_run_the_branch_says_which),
         cmocka_unit_test(place__seen_is_what_the_server_may_have_shown),
         cmocka_unit_test(place__seen_at_a_server_that_cannot_tell_is_an_error),
         cmocka_unit_test(place__branches_of_one_number_are_told_apart),

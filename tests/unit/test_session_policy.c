@@ -100,7 +100,7 @@ static void random_known(struct weir_known *known)
     }
     for (uint64_t run = 5; run <= 6; run++)
         if (below(2))
-            weir_known_run(known, SYSTEM, (uint32_t)(1 + below(3)), run, 800 + 8 * below(8));
+            weir_known_run(known, SYSTEM, (uint32_t)(1 + below(3)), 0, run, 800 + 8 * below(8));
 }
 
 static void random_world(void)

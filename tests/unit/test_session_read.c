@@ -168,7 +168,7 @@ static void read__of_what_one_on_an_old_timeline_lost_goes_elsewhere(void **stat
     stand(1, standby(2, 400));
     stand(2, standby(2, 400));
     open_at(WEIR_SESSION_TRACKED, WEIR_BEHIND_LEADER, (struct weir_place){ .timeline = 1, .position = 104, .run = 5 });
-    weir_known_run(&world.snapshot.known, SYSTEM, 1, 5, 104);
+    weir_known_run(&world.snapshot.known, SYSTEM, 1, 0, 5, 104);
     struct weir_read read;
     assert_int_equal(weir_session_read(session, &read), 0);
     unsigned at = (unsigned)(read.server[0] - 'a');

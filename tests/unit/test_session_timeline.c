@@ -107,12 +107,12 @@ static void known__does_not_depend_on_the_order(void **state)
         }
         struct weir_run runs[WEIR_RUNS_MAX];
         for (unsigned i = 0; i < WEIR_RUNS_MAX; i++)
-            runs[i] = (struct weir_run){ (uint32_t)(1 + test_random_below(&random, 3)),
+            runs[i] = (struct weir_run){ (uint32_t)(1 + test_random_below(&random, 3)), 0,
                                          1 + test_random_below(&random, 3), test_random_below(&random, 100) };
         for (unsigned i = 0; i < WEIR_RUNS_MAX; i++) {
             const struct weir_run *back = &runs[WEIR_RUNS_MAX - 1 - i];
-            weir_known_run(&one, 9, runs[i].timeline, runs[i].run, runs[i].flushed);
-            weir_known_run(&other, 9, back->timeline, back->run, back->flushed);
+            weir_known_run(&one, 9, runs[i].timeline, 0, runs[i].run, runs[i].flushed);
+            weir_known_run(&other, 9, back->timeline, 0, back->run, back->flushed);
         }
         assert_memory_equal(&one.histories, &other.histories, sizeof one.histories);
         assert_int_equal(one.run_count, other.run_count);
@@ -130,20 +130,20 @@ static void known__keeps_the_newest(void **state)
     (void)state;
     for (uint32_t i = 1; i <= 20; i++) {
         weir_known_history(&known, 9, &(struct weir_history){ .timeline = i });
-        weir_known_run(&known, 9, 3, i, 100);
+        weir_known_run(&known, 9, 3, 0, i, 100);
     }
     assert_int_equal(known.history_count, WEIR_HISTORIES_MAX);
     assert_int_equal(known.run_count, WEIR_RUNS_MAX);
     for (uint32_t i = 2; i <= 20; i++)
         assert_int_equal(weir_known_find(&known, i, 0) != NULL, i > 20 - WEIR_HISTORIES_MAX);
     weir_known_history(&known, 9, &(struct weir_history){ .timeline = 5 });
-    weir_known_run(&known, 9, 3, 5, 100);
+    weir_known_run(&known, 9, 3, 0, 5, 100);
     assert_null(weir_known_find(&known, 5, 0));
     assert_int_equal(known.runs[0].run, 20 - WEIR_RUNS_MAX + 1);
     assert_int_equal(known.runs[WEIR_RUNS_MAX - 1].run, 20);
-    weir_known_run(&known, 9, 3, 20, 90);
+    weir_known_run(&known, 9, 3, 0, 20, 90);
     assert_int_equal(known.runs[WEIR_RUNS_MAX - 1].flushed, 100);
-    weir_known_run(&known, 9, 3, 20, 110);
+    weir_known_run(&known, 9, 3, 0, 20, 110);
     assert_int_equal(known.runs[WEIR_RUNS_MAX - 1].flushed, 110);
     weir_known_history(&known, 9, &(struct weir_history){ .timeline = 20, .cut = true });
     assert_true(weir_known_find(&known, 20, 0)->cut);
@@ -156,11 +156,11 @@ static void known__is_of_one_system_and_timeline_1_is_always_known(void **state)
     assert_int_equal(weir_known_find(NULL, 1, 0)->count, 0);
     assert_null(weir_known_find(NULL, 2, 0));
     assert_int_equal(weir_known_find(&known, 1, 0)->timeline, 1);
-    weir_known_run(&known, 9, 1, 5, 8);
-    weir_known_run(&known, 8, 1, 6, 8);
-    weir_known_run(&known, 0, 1, 7, 8);
-    weir_known_run(&known, 9, 0, 7, 8);
-    weir_known_run(&known, 9, 1, 0, 8);
+    weir_known_run(&known, 9, 1, 0, 5, 8);
+    weir_known_run(&known, 8, 1, 0, 6, 8);
+    weir_known_run(&known, 0, 1, 0, 7, 8);
+    weir_known_run(&known, 9, 0, 0, 7, 8);
+    weir_known_run(&known, 9, 1, 0, 0, 8);
     weir_known_history(&known, 8, &(struct weir_history){ .timeline = 2 });
     assert_true(known.system == 9);
     assert_int_equal(known.run_count, 1);

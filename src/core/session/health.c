@@ -179,7 +179,7 @@ static void learn_system(struct weir_health *health, const struct weir_health_se
 static void learn_primary(struct weir_health *health, const struct weir_health_reply *reply)
 {
     const struct weir_shown *shown = &reply->shown;
-    weir_known_run(&health->known, shown->system, shown->timeline, shown->run, shown->flushed);
+    weir_known_run(&health->known, shown->system, shown->timeline, shown->branch, shown->run, shown->flushed);
     weir_known_primary(&health->known, shown->system, shown->timeline, shown->run, shown->started);
     if (shown->flushed >= shown->position || shown->flushed % reply->page_size != 0)
         weir_lag_add(&health->lag, weir_min_u64(shown->flushed, shown->position), reply->begun_ns);
@@ -224,10 +224,13 @@ bool weir_health_tell(struct weir_health *health, const struct weir_shown *shown
     *ret_ask = false;
     if (!shown->primary || !shown->run || shown->system != health->system)
         return false;
+    /* A primary's start names the branch that it writes. */
+    uint32_t branch = weir_branch_of(shown->system, shown->timeline, shown->started);
     for (unsigned i = 0; i < known->run_count; i++)
-        ours = ours || (known->runs[i].timeline == shown->timeline && known->runs[i].run == shown->run);
+        ours = ours || (known->runs[i].timeline == shown->timeline && known->runs[i].run == shown->run &&
+                        weir_known_is_same(known, shown->timeline, known->runs[i].branch, branch));
     if (ours)
-        weir_known_run(&health->known, shown->system, shown->timeline, shown->run, shown->flushed);
+        weir_known_run(&health->known, shown->system, shown->timeline, branch, shown->run, shown->flushed);
     *ret_ask = !ours;
     return ours;
 }

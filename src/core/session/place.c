@@ -161,9 +161,11 @@ enum tail {
     TAIL_UNKNOWN, /* nothing is known of the run */
 };
 
-static bool flushed(const struct weir_place *seen, const struct weir_run *run)
+/* The run that it was seen in? Of copies of one server the branch alone tells which. */
+static bool is_run_of(const struct weir_place *seen, const struct weir_run *run, const struct weir_known *known)
 {
-    return run->timeline == seen->timeline && run->run == seen->run && run->flushed >= seen->position;
+    return run->timeline == seen->timeline && run->run == seen->run &&
+           weir_known_is_same(known, run->timeline, run->branch, seen->branch);
 }
 
 /* Runs are in order: what comes before the last of them is over. */
@@ -171,12 +173,12 @@ static enum tail tail_known(const struct weir_place *seen, const struct weir_kno
 {
     if (seen->run == 0)
         return TAIL_KEPT;
-    weir_assert(!known || known->run_count <= WEIR_RUNS_MAX);
-    for (unsigned i = 0; known && i < known->run_count; i++)
-        if (flushed(seen, &known->runs[i]))
-            return TAIL_KEPT;
     if (!known || known->run_count == 0)
         return TAIL_UNKNOWN;
+    weir_assert(known->run_count <= WEIR_RUNS_MAX);
+    for (unsigned i = 0; i < known->run_count; i++)
+        if (is_run_of(seen, &known->runs[i], known) && known->runs[i].flushed >= seen->position)
+            return TAIL_KEPT;
     const struct weir_run *last = &known->runs[known->run_count - 1];
     if (last->timeline == seen->timeline && last->run == seen->run)
         return TAIL_OPEN;

@@ -143,20 +143,24 @@ void weir_known_history(struct weir_known *known, uint64_t system, const struct 
     known->histories[at] = *history;
 }
 
-static bool run_before(const struct weir_run *run, uint32_t timeline, uint64_t number)
+static bool run_before(const struct weir_run *run, const struct weir_run *other)
 {
-    return run->timeline < timeline || (run->timeline == timeline && run->run < number);
+    if (run->timeline != other->timeline)
+        return run->timeline < other->timeline;
+    return run->run != other->run ? run->run < other->run : run->branch < other->branch;
 }
 
-void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline, uint64_t run, uint64_t flushed)
+void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline, uint32_t branch, uint64_t run,
+                    uint64_t flushed)
 {
+    const struct weir_run told = { timeline, timeline == 1 ? 0 : branch, run, flushed };
     if (!take_system(known, system) || timeline == 0 || run == 0)
         return;
     unsigned at = 0, count = known->run_count;
-    while (at < count && run_before(&known->runs[at], timeline, run))
+    while (at < count && run_before(&known->runs[at], &told))
         at++;
     struct weir_run *there = &known->runs[at];
-    if (at < count && there->timeline == timeline && there->run == run) {
+    if (at < count && !run_before(&told, there)) {
         there->flushed = weir_max_u64(there->flushed, flushed);
         return;
     }
@@ -169,9 +173,9 @@ void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline
         known->run_count++;
     }
     weir_assert(known->run_count <= WEIR_RUNS_MAX && at < known->run_count);
-    weir_assert(at == 0 || run_before(&known->runs[at - 1], timeline, run));
-    weir_assert(at + 1 == known->run_count || !run_before(&known->runs[at + 1], timeline, run));
-    known->runs[at] = (struct weir_run){ timeline, run, flushed };
+    weir_assert(at == 0 || run_before(&known->runs[at - 1], &told));
+    weir_assert(at + 1 == known->run_count || run_before(&told, &known->runs[at + 1]));
+    known->runs[at] = told;
 }
 
 void weir_known_primary(struct weir_known *known, uint64_t system, uint32_t timeline, uint64_t run, uint64_t started)

@@ -51,6 +51,7 @@ int weir_history_parse(uint32_t timeline, const char *text, size_t size, struct 
 
 struct weir_run {
     uint32_t timeline;
+    uint32_t branch;  /* of that number: copies of one server tell the same run */
     uint64_t run;     /* never 0 */
     uint64_t flushed; /* the primary was seen to have flushed so much in this run */
 };
@@ -61,7 +62,7 @@ struct weir_known {
     unsigned history_count;
     struct weir_history histories[WEIR_HISTORIES_MAX]; /* timelines, then branches ascend */
     unsigned run_count;
-    struct weir_run runs[WEIR_RUNS_MAX]; /* timelines, then runs ascend; the last is the present one */
+    struct weir_run runs[WEIR_RUNS_MAX]; /* timelines, then runs, then branches ascend */
     unsigned same_count;
     struct weir_same {
         uint32_t timeline, branch, first; /* the branch is the one that was known as `first` */
@@ -80,7 +81,8 @@ void weir_known_history(struct weir_known *known, uint64_t system, const struct 
 
 /* A primary was seen in this run. Raises `flushed`, adds a run, forgets the oldest. A run is the time of its beginning
  * by one server's clock: later ones are greater. */
-void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline, uint64_t run, uint64_t flushed);
+void weir_known_run(struct weir_known *known, uint64_t system, uint32_t timeline, uint32_t branch, uint64_t run,
+                    uint64_t flushed);
 
 /* The primary is this one now. Another start, run or timeline than before is a change: by then what the last one showed
  * may be cut off. Copies of one server tell the same run, so that two promoted to one timeline differ in their start
