@@ -174,6 +174,7 @@ static int check(struct weir_serve_flags *flags)
     struct weir_config *config = load_or_print(flags);
     if (!config)
         return WEIR_EXIT_ERROR;
+    weir_serve_flags_warn(config);
     if (!weir_serve_needs(config) || make_limiter(flags, config, &serving.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
@@ -311,6 +312,8 @@ int weir_cli_serve(int argc, char **argv)
     if (!weir_cli_listens_read(&serving.flags, &systemd, &untold))
         return WEIR_EXIT_ERROR;
     struct weir_config *config = load_or_print(&serving.flags);
+    if (config)
+        weir_serve_flags_warn(config);
     if (config && untold.text[0])
         weir_serve_warn(config, "%s %s", untold.field, untold.text);
     int code = config ? serve(&serving, config) : WEIR_EXIT_ERROR;

@@ -79,6 +79,12 @@ class Service:
             return None
         return dict(line.split('=', 1) for line in lines)
 
+    def forget(self, for_s):
+        """What was on its way."""
+        deadline = time.monotonic() + for_s
+        while (left := deadline - time.monotonic()) > 0:
+            self.hear(left)
+
     def hear_until(self, variable, timeout_s=READY_TIMEOUT_S):
         """All that it tells, up to and with `variable`."""
         told, deadline = [], time.monotonic() + timeout_s
