@@ -106,6 +106,7 @@ class Unit(unittest.TestCase):
                     sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
                     metrics = read_all(sock, 4 << 20).decode()
                 self.assertIn('process_start_time_seconds', metrics)
+                self.assertIn('process_max_fds', metrics)
                 weir.process.send_signal(signal.SIGHUP)
                 while 'reloaded' not in weir.output():
                     self.assertIsNone(weir.process.poll(), weir.output())
