@@ -30,6 +30,12 @@ def ask(weir, *words):
     return done.stdout
 
 
+def is_there(weir, verb):
+    """weir reads is a program that is built only where libpq is."""
+    return subprocess.run([weir, verb, '--help'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          timeout=60, check=False).returncode == 0
+
+
 def words_below(verb, text):
     """Of "Usage: weir lock show NAME | release NAME ..." show and release."""
     usage = text.split('\n\n')[0]
@@ -50,6 +56,8 @@ def pages(weir):
     overview = ask(weir)
     found = [Page('weir', (), 'rate limits, locks and sessions', overview, [])]
     for verb, summary in VERB.findall(overview):
+        if not is_there(weir, verb):
+            continue
         text = ask(weir, verb)
         below = words_below(verb, text)
         found.append(Page(f'weir-{verb}', (verb,), summary, text, below))
@@ -169,9 +177,20 @@ def bash(found):
 
 
 def zsh(found):
-    """By the completion of bash: one list of flags, two shells."""
-    return '\n'.join(['#compdef weir', '# Completion of weir for zsh. Made of `weir VERB --help`.',
-                      'autoload -U +X bashcompinit && bashcompinit', bash(found)])
+    verbs = [page.words[0] for page in found if len(page.words) == 1]
+    cases = [f'        ("{words}") flags=({" ".join(sorted(own))} --help) files=({" ".join(files_of(own))}) ;;'
+             for words, own in table(found).items()]
+    firsts = [f'        ({page.words[0]}) first=({" ".join(page.below)}) ;;' for page in found if page.below]
+    return '\n'.join([
+        '#compdef weir', '# Completion of weir for zsh. Made of `weir VERB --help`.', '_weir() {',
+        '    local -a flags files first', '    local verb=$words[2] second=$words[3]',
+        '    if (( CURRENT == 2 )); then', f'        compadd -- {" ".join(verbs)} --help --version', '        return', '    fi',
+        '    case $verb in', *firsts, '    esac', '    case "$verb $second" in',
+        *(line for line in cases if ' ' in line.split('"')[1]), '        (*) case "$verb" in',
+        *('    ' + line for line in cases if ' ' not in line.split('"')[1]), '        esac ;;', '    esac',
+        '    if (( ${files[(Ie)$words[CURRENT-1]]} )); then', '        _files', '        return', '    fi',
+        '    (( CURRENT == 3 )) && compadd -- $first', '    compadd -- $flags', '    [[ $words[CURRENT] == -* ]] || _files', '}',
+        '_weir "$@"', ''])
 
 
 def fish(found):

@@ -23,8 +23,12 @@ static void write_log(struct weir_supervisor *supervisor, enum weir_log_level le
 static void tell(struct weir_supervisor *supervisor, const char *lines)
 {
     char message[160];
-    if (!supervisor->systemd || weir_systemd_tell(supervisor->systemd, lines) == 0)
+    if (!supervisor->systemd)
         return;
+    if (weir_systemd_tell(supervisor->systemd, lines) == 0) {
+        supervisor->unheard = false;
+        return;
+    }
     if (!supervisor->unheard) {
         (void)snprintf(message, sizeof(message), "NOTIFY_SOCKET does not take what it is told: %s", strerror(errno));
         write_log(supervisor, WEIR_LOG_WARN, "notify_failed", message);

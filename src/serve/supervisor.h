@@ -19,7 +19,7 @@ struct weir_supervisor {
     uv_timer_t beat;
     uint64_t asked_ns; /* when the loops were asked */
     bool hung;         /* one of them has not answered: it is in the log */
-    bool unheard;      /* a line did not go: it is in the log */
+    bool unheard;      /* the last line did not go: it is in the log */
     bool reloading;    /* was told, and not yet that it is over */
     char status[200];  /* of the next time that it is ready: "STATUS=..." without the word */
 };

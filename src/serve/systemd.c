@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NOTIFY_SOCKET is connected once, at the start: later there may be no descriptor left, and the watchdog must be told
- * all the same. LISTEN_FDS counts sockets from descriptor 3 on; which listener each is for, its name says, and where it
- * listens, the kernel. Called by cli/serve_listens.c and, to tell, by
- * supervisor.c. */
+ * The socket to tell with is opened once, at the start: later there may be no descriptor left, and the watchdog must be
+ * told all the same. It is not kept connected: who listens may close its socket and open another one there. LISTEN_FDS
+ * counts sockets from descriptor 3 on; which listener each is for, its name says, and where it listens, the kernel.
+ * Called by cli/serve_listens.c and, to tell, by supervisor.c. */
 #include "serve/systemd.h"
 
 #include <errno.h>
@@ -65,15 +65,15 @@ static int locate(const char *text, struct sockaddr_un *ret_place, socklen_t *re
 
 static int open_notify(struct weir_systemd *systemd, const char *text, struct weir_fault *ret_fault)
 {
-    struct sockaddr_un place;
-    socklen_t size = 0;
     const struct timeval second = { .tv_sec = 1 };
-    int error = locate(text, &place, &size, ret_fault);
+    const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+    int error = locate(text, &systemd->notify, &systemd->notify_size, ret_fault);
     if (error)
         return error;
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second)) ||
-        connect(fd, (const struct sockaddr *)&place, size)) {
+        connect(fd, (const struct sockaddr *)&systemd->notify, systemd->notify_size) ||
+        connect(fd, &nobody, sizeof(nobody))) {
         int number = errno;
         if (fd >= 0)
             close(fd);
@@ -89,7 +89,9 @@ int weir_systemd_tell(const struct weir_systemd *systemd, const char *lines)
     size_t size = strlen(lines);
     if (systemd->notify_fd < 0)
         return 0;
-    return send(systemd->notify_fd, lines, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : WEIR_EIO;
+    ssize_t sent = sendto(systemd->notify_fd, lines, size, MSG_NOSIGNAL, (const struct sockaddr *)&systemd->notify,
+                          systemd->notify_size);
+    return sent == (ssize_t)size ? 0 : WEIR_EIO;
 }
 
 static int read_watchdog(struct weir_systemd *systemd, const struct weir_systemd_environment *environment, pid_t pid,

@@ -13,7 +13,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "rules/config.h"
 
@@ -37,7 +39,9 @@ struct weir_systemd_socket {
 };
 
 struct weir_systemd {
-    int notify_fd;        /* connected; -1: nobody wants to be told */
+    int notify_fd; /* -1: nobody wants to be told */
+    struct sockaddr_un notify;
+    socklen_t notify_size;
     uint64_t watchdog_ns; /* it ends who is silent for so long; 0: there is no watchdog */
     struct weir_systemd_socket sockets[WEIR_SYSTEMD_SOCKETS_MAX];
     size_t sockets_count;
@@ -51,8 +55,8 @@ void weir_systemd_init(struct weir_systemd *systemd);
 int weir_systemd_take(struct weir_systemd *systemd, const struct weir_systemd_environment *environment, pid_t pid,
                       const char *const *listeners, struct weir_fault *ret_fault);
 
-/* Connects to who wants to be told. WEIR_EINVAL, WEIR_ERANGE, WEIR_EIO: the fault names the variable, and nobody will
- * be told: a server can do without. */
+/* Looks whether somebody wants to be told, and listens. WEIR_EINVAL, WEIR_ERANGE, WEIR_EIO: the fault names the
+ * variable, and nobody will be told: a server can do without. */
 int weir_systemd_connect(struct weir_systemd *systemd, const struct weir_systemd_environment *environment, pid_t pid,
                          struct weir_fault *ret_fault);
 

@@ -15,10 +15,11 @@ LEFT_OUT = re.compile(r'^/usr/share/(doc|man|locale|info|lintian|i18n)/|^/usr/li
 
 
 def stanzas():
-    """{package: [its stanzas of the status file]}, of those that are installed."""
+    """{package: [its stanza of the status file]}, of those of this architecture that are installed."""
     found = {}
+    native = subprocess.run(['dpkg', '--print-architecture'], capture_output=True, text=True, check=True).stdout.strip()
     for text in (DPKG / 'status').read_text(encoding='utf-8').split('\n\n'):
-        if re.search(r'^Status: install ok installed', text, re.M):
+        if re.search(r'^Status: install ok installed', text, re.M) and field(text, 'Architecture') in (native, 'all'):
             found.setdefault(re.search(r'^Package: (.*)', text)[1], []).append(text)
     return found
 

@@ -79,6 +79,13 @@ static void hears(const char *name, const struct sockaddr_un *place, socklen_t s
     assert_string_equal(heard, "READY=1\nSTATUS=x");
     close(fd);
     assert_int_equal(weir_systemd_tell(&systemd, "WATCHDOG=1"), WEIR_EIO);
+    /* another one that listens there */
+    unlink(name);
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)place, size), 0);
+    assert_int_equal(weir_systemd_tell(&systemd, "WATCHDOG=1"), 0);
+    assert_int_equal(recv(fd, heard, sizeof(heard) - 1, 0), 10);
+    close(fd);
     weir_systemd_deinit(&systemd);
     assert_int_equal(weir_systemd_tell(&systemd, "WATCHDOG=1"), 0);
 }
