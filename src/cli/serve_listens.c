@@ -47,9 +47,8 @@ bool weir_cli_listens_read(struct weir_serve_flags *flags, struct weir_systemd *
     for (size_t i = 0; i < systemd->sockets_count; i++) {
         bool http = is_for(&systemd->sockets[i], "http");
         if (http ? flags->http_given : flags->resp_given)
-            return complain(http ? "--http" : "--resp",
-                            "was given, and the service manager passes a socket for it: take "
-                            "one of the two away");
+            return complain(http ? "--http (or WEIR_HTTP)" : "--resp (or WEIR_RESP)",
+                            "was given, and the service manager passes a socket for it: take one of the two away");
     }
     (void)weir_systemd_connect(systemd, &environment, getpid(), ret_warning);
     flags->systemd = systemd;

@@ -164,6 +164,9 @@ class Passed(unittest.TestCase):
         with listening() as http, listening() as resp, Service(sockets=(('http', http), ('resp', resp))) as service:
             service.hear_until('READY')
             self.assertIn(f'http listening on 127.0.0.1:{http.getsockname()[1]}\n', service.output())
+            service.process.send_signal(signal.SIGHUP)
+            service.hear_until('READY')
+            self.assertNotIn('kept until a restart', service.output())
             for _ in range(20):
                 self.assertIn(b'200 OK', asked(http.getsockname()))
                 self.assertEqual(asked(resp.getsockname(), request=b'PING\r\nQUIT\r\n'), b'+PONG\r\n+OK\r\n')
@@ -262,7 +265,7 @@ class Wrong(unittest.TestCase):
 
     def test_a_flag_that_says_otherwise(self):
         with listening() as sock:
-            self.refused('--http was given, and the service manager passes a socket for it', (('http', sock),),
+            self.refused('--http (or WEIR_HTTP) was given, and the service manager passes a socket for it', (('http', sock),),
                          arguments=('--http', 'off'))
 
 
