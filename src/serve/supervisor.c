@@ -91,7 +91,14 @@ void weir_supervisor_init(struct weir_supervisor *supervisor, const struct weir_
 
 void weir_supervisor_status(struct weir_supervisor *supervisor, const char *status)
 {
-    (void)snprintf(supervisor->status, sizeof(supervisor->status), "%s", status);
+    int size = snprintf(supervisor->status, sizeof(supervisor->status), "%s", status);
+    /* Half a character is not UTF-8, and a manager would throw all of it away: what is cut is cut before one. */
+    if (size >= (int)sizeof(supervisor->status)) {
+        size_t end = sizeof(supervisor->status) - 1;
+        while (end > 0 && (supervisor->status[end - 1] & 0xc0) == 0x80)
+            end--;
+        supervisor->status[end > 0 ? end - 1 : 0] = '\0';
+    }
     for (char *c = supervisor->status; *c; c++) /* what follows a line's end would be a line of its own */
         if ((unsigned char)*c < ' ')
             *c = ' ';

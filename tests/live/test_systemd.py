@@ -94,6 +94,19 @@ class Told(unittest.TestCase):
             self.assertEqual((failed['READY'], failed['STATUS']),
                              ('1', 'the last reload failed, and the old limits are in force'))
 
+    def test_a_long_status_is_cut_between_characters(self):
+        with Service(LIMIT % 5) as service:
+            service.hear_until('READY')
+            for length in range(4):
+                folder = service.path / ('x' * length + 'ä' * 110)
+                folder.mkdir()
+                other = folder / 'weir.yaml'
+                other.write_text('limits: []\n', encoding='utf-8')
+                with Service(arguments=('--config', str(other))) as long:  # the later flag wins
+                    status = long.hear()['STATUS']  # what is no UTF-8 fails here
+                    self.assertTrue(status.endswith('ä'), status)
+                    self.assertLess(len(status.encode()), 200)
+
     def test_many_reloads_at_once_end_ready(self):
         with Service(LIMIT % 5) as service:
             service.hear_until('READY')
