@@ -22,7 +22,7 @@ cluster: {{ nodes: [ a, b ], node: a }}
 cluster_secret: 0123456789abcdef0123456789abcdef
 locks: {{ engine: sqlite, path: {folder}/locks.db }}
 limits:
-  - {{ name: api, match: {{ route: /api/* }}, key: [user], rate: 20/hour, burst: 5 }}
+  - {{ name: api, match: {{ route: /api/* }}, key: [user], rate: 20/hour, burst: 5, deadline: 10s }}
 '''
 
 
