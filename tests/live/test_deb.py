@@ -149,7 +149,8 @@ class Deb(unittest.TestCase):
         for path in pathlib.Path('/lib/systemd/system').iterdir():
             if path.suffix in ('.target', '.slice', '.socket', '.mount', '.service') and not (units / path.name).exists():
                 shutil.copy(path, units / path.name)
-        done = subprocess.run(['systemd-analyze', 'verify', '--man=no', f'--root={self.root.path}', 'weir.service'],
+        shutil.copy(ROOT / 'deploy/systemd/weir.socket', units)
+        done = subprocess.run(['systemd-analyze', 'verify', '--man=no', f'--root={self.root.path}', 'weir.service', 'weir.socket'],
                               capture_output=True, text=True, check=False)
         for path in set(units.iterdir()) - kept:
             path.unlink()
