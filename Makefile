@@ -7,7 +7,7 @@ ARGS ?=
 # Debian's, for its python3-redis; another may stand before it in PATH.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: all run test soak mutants machines bench algorithms scenarios demo-lock measure-sharing fuzz lint format install clean help
+.PHONY: all run test soak mutants machines bench algorithms scenarios demo-lock measure-sharing fuzz lint format install deb clean help
 
 all: $(BUILD)/build.ninja ## build everything; the program is build/weir
 	ninja -C $(BUILD)
@@ -65,6 +65,9 @@ format: ## clang-format over all C files
 install: all ## into PREFIX, below DESTDIR if set
 	meson configure $(BUILD) -Dprefix=$(PREFIX)
 	DESTDIR=$(DESTDIR) meson install -C $(BUILD)
+
+deb: ## Debian packages, into build-deb/packages: weir, libweir0, libweir-session0, libweir-dev
+	scripts/deb --build $(BUILD)-deb --out $(BUILD)-deb/packages $(ARGS)
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-*

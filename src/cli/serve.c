@@ -3,7 +3,8 @@
  * The verb `weir serve`, called by main.c. It makes configuration, limiter, setup and lock engine, in this order,
  * prints what is served, and runs the server (serve/server.c) until a signal ends it. The server calls reload() back,
  * for SIGHUP and when other nodes have newer definitions of limits (`again`): it makes the next setup and says what
- * changed. How flags and file become a configuration is in serve_config.c. */
+ * changed. The command line is read in serve_flags.c; how flags and file become
+ * a configuration is in serve_config.c. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,9 @@
 
 #include "base/plural.h"
 #include "cli/notes.h"
-#include "cli/option.h"
 #include "cli/plain.h"
-#include "cli/serve_config.h"
+#include "cli/serve_flags.h"
+#include "cli/serve_listens.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_needs.h"
 #include "cli/serve_sessions.h"
@@ -22,37 +23,7 @@
 #include "cli/verbs.h"
 #include "rules/changes.h"
 #include "rules/revise.h"
-#include "serve/http.h"
-#include "serve/resp.h"
 #include "serve/server.h"
-
-static const char help[] =
-    "Usage: weir serve [OPTION ...]\n"
-    "\n"
-    "Answers Redis clients (CL.THROTTLE, WEIR.CHECK, WEIR.LOCK, ...) and HTTP (/v1/check, /v1/auth, /v1/locks,\n"
-    "/v1/sessions; for operators /metrics, /v1/limits, /v1/nodes, /v1/sessions/servers, /readyz?verbose).\n"
-    "\n"
-    "  --config FILE   limits and settings in YAML; without it the example limits\n"
-    "  --resp ADDR     where Redis clients connect (127.0.0.1:6380)\n"
-    "  --http ADDR     where HTTP clients connect (127.0.0.1:8080)\n"
-    "                  ADDR is HOST:PORT, unix:/path, or off\n"
-    "  --locks PATH    keep locks in this SQLite database, or off; wins over locks: in FILE\n"
-    "                  (without FILE: locks.db in $STATE_DIRECTORY, $XDG_STATE_HOME/weir or ~/.local/state/weir)\n"
-    "  --memory SIZE   for all keys together (256MiB)\n"
-    "  --threads N     event loops (one per core)\n"
-    "  --node NAME     which of the nodes in cluster: this one is; wins over node: there\n"
-    "  --insecure      ask nobody for a token, wherever it listens\n"
-    "  --check FILE    only say whether FILE is a good configuration: exit code 0 or 2\n"
-    "\n"
-    "SIGHUP reads FILE again and keeps the old limits if it is wrong. SIGTERM answers what has come and ends.\n"
-    "\n"
-    "Examples:\n"
-    "  weir serve\n"
-    "  weir serve --config weir.yaml --resp unix:/run/weir.sock --http off\n"
-    "  weir serve --check weir.yaml && kill -HUP $(pidof weir)\n"
-    "  redis-cli -p 6380 CL.THROTTLE user123 15 30 60\n";
-
-#define THREADS_MAX 256
 
 struct serving {
     struct weir_serve_flags flags;
@@ -60,94 +31,6 @@ struct serving {
     struct weir_serve_fixed fixed; /* as it was at the start */
     uint8_t cluster_secret[16];
 };
-
-/* ---- command line ---- */
-
-static int complain(const char *option, const char *value, const struct weir_fault *fault)
-{
-    fprintf(stderr, "weir: %s %s: %s\n", option, value, fault->text);
-    return WEIR_EXIT_ERROR;
-}
-
-static int read_threads(const char *text, uint32_t *ret_threads)
-{
-    const struct weir_fault fault = { .text = "must be 1 to 256" };
-    char *end = NULL;
-    unsigned long value = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || value < 1 || value > THREADS_MAX)
-        return complain("--threads", text, &fault);
-    *ret_threads = (uint32_t)value;
-    return 0;
-}
-
-static int read_option(struct weir_serve_flags *flags, int option, const char *value)
-{
-    struct weir_fault fault = { 0 };
-    switch (option) {
-    case 'c':
-        flags->config_file = value;
-        return 0;
-    case 'k':
-        flags->check_file = value;
-        return 0;
-    case 'i':
-        flags->insecure = true;
-        return 0;
-    case 'n':
-        flags->node = value;
-        return 0;
-    case 'l':
-        flags->locks = value;
-        return 0;
-    case 't':
-        return read_threads(value, &flags->threads);
-    case 'm':
-        if (weir_size_parse(value, &flags->memory, &fault))
-            return complain("--memory", value, &fault);
-        return 0;
-    case 'r':
-        flags->resp_given = true;
-        return weir_address_parse(value, &flags->resp, &fault) ? complain("--resp", value, &fault) : 0;
-    case 'w':
-        flags->http_given = true;
-        return weir_address_parse(value, &flags->http, &fault) ? complain("--http", value, &fault) : 0;
-    default:
-        fputs("weir: try weir serve --help\n", stderr);
-        return WEIR_EXIT_ERROR;
-    }
-}
-
-static int read_flags(int argc, char **argv, struct weir_serve_flags *ret_flags, bool *ret_help)
-{
-    static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' },
-        { "resp", required_argument, NULL, 'r' },
-        { "http", required_argument, NULL, 'w' },
-        { "memory", required_argument, NULL, 'm' },
-        { "threads", required_argument, NULL, 't' },
-        { "check", required_argument, NULL, 'k' },
-        { "node", required_argument, NULL, 'n' },
-        { "locks", required_argument, NULL, 'l' },
-        { "insecure", no_argument, NULL, 'i' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    *ret_flags = (struct weir_serve_flags){ 0 };
-    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            *ret_help = true;
-            return 0;
-        }
-        int failed = read_option(ret_flags, option, optarg);
-        if (failed)
-            return failed;
-    }
-    if (optind < argc) {
-        fprintf(stderr, "weir: serve takes no argument '%s'; try weir serve --help\n", argv[optind]);
-        return WEIR_EXIT_ERROR;
-    }
-    return 0;
-}
 
 /* ---- configuration ---- */
 
@@ -274,6 +157,7 @@ static int check(struct weir_serve_flags *flags)
     struct weir_config *config = load_or_print(flags);
     if (!config)
         return WEIR_EXIT_ERROR;
+    weir_serve_flags_warn(config);
     if (!weir_serve_needs(config) || !weir_serve_limiter_make(flags, config, NULL, &serving.state.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
@@ -340,15 +224,14 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .permit_secret = serving->state.permit_secret,
         .setup = setup,
         .threads = serving->flags.threads ? serving->flags.threads : config->threads,
-        .listens = { { .protocol = &weir_resp_protocol, .address = config->resp },
-                     { .protocol = &weir_http_protocol, .address = config->http } },
-        .listen_count = 2,
+        .systemd = serving->flags.systemd,
         .reload = reload,
         .context = serving,
     };
     struct weir_server *server = NULL;
     struct weir_fault fault = { 0 };
     bool is_example = !serving->flags.config_file && !serving->flags.locks;
+    options.listen_count = weir_cli_listens(config, serving->flags.systemd, options.listens);
     int error = weir_cli_locks_open(config, is_example, &options.locks);
     if (error) {
         weir_setup_destroy(setup);
@@ -385,28 +268,40 @@ static int run(struct serving *serving, struct weir_setup *setup)
     return error ? WEIR_EXIT_ERROR : WEIR_EXIT_OK;
 }
 
+/* Takes over the configuration. */
+static int serve(struct serving *serving, struct weir_config *config)
+{
+    if (!weir_serve_needs(config) || !weir_serve_state_begin(&serving->flags, config, &serving->state)) {
+        weir_config_destroy(config);
+        return WEIR_EXIT_ERROR;
+    }
+    struct weir_setup *setup = make_or_print(serving, config);
+    int code = setup ? run(serving, setup) : WEIR_EXIT_ERROR;
+    weir_serve_state_end(&serving->state);
+    return code;
+}
+
 int weir_cli_serve(int argc, char **argv)
 {
     struct serving serving = { 0 };
     bool wants_help = false;
-    int failed = read_flags(argc, argv, &serving.flags, &wants_help);
-    if (wants_help)
-        fputs(help, stdout);
+    int failed = weir_serve_flags_read(argc, argv, &serving.flags, &wants_help);
     if (failed || wants_help)
         return failed;
     if (serving.flags.check_file)
         return check(&serving.flags);
 
     hold_hangups(SIG_BLOCK);
+    struct weir_systemd systemd;
+    struct weir_fault untold;
+    if (!weir_cli_listens_read(&serving.flags, &systemd, &untold))
+        return WEIR_EXIT_ERROR;
     struct weir_config *config = load_or_print(&serving.flags);
-    if (!config)
-        return WEIR_EXIT_ERROR;
-    if (!weir_serve_needs(config) || !weir_serve_state_begin(&serving.flags, config, &serving.state)) {
-        weir_config_destroy(config);
-        return WEIR_EXIT_ERROR;
-    }
-    struct weir_setup *setup = make_or_print(&serving, config);
-    int code = setup ? run(&serving, setup) : WEIR_EXIT_ERROR;
-    weir_serve_state_end(&serving.state);
+    if (config)
+        weir_serve_flags_warn(config);
+    if (config && untold.text[0])
+        weir_serve_warn(config, "%s %s", untold.field, untold.text);
+    int code = config ? serve(&serving, config) : WEIR_EXIT_ERROR;
+    weir_systemd_deinit(&systemd);
     return code;
 }

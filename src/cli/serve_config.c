@@ -15,6 +15,7 @@
 #include "base/plural.h"
 #include "base/regular.h"
 #include "base/siphash.h"
+#include "cli/serve_listens.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_sessions.h"
 #include "cli/serve_warn.h"
@@ -55,6 +56,8 @@ static void put_flags(const struct weir_serve_flags *flags, struct weir_config *
         config->resp = flags->resp;
     if (flags->http_given)
         config->http = flags->http;
+    if (flags->systemd)
+        weir_cli_listens_put(flags->systemd, config);
     if (flags->insecure)
         config->auth_required = WEIR_AUTH_NEVER;
 }

@@ -5,6 +5,7 @@
 
 #include "rules/config.h"
 #include "serve/setup.h"
+#include "serve/systemd.h"
 
 /* What the command line says; it wins over the file, at each reload too. */
 struct weir_serve_flags {
@@ -17,6 +18,7 @@ struct weir_serve_flags {
     struct weir_address resp, http;
     uint64_t memory; /* 0 = not given */
     uint32_t threads;
+    const struct weir_systemd *systemd; /* whose sockets win over the file; NULL: none were passed */
 };
 
 /* Why there is no configuration, and what is to be minded about one that there is; cut to fit. */

@@ -2,13 +2,15 @@
  *
  * The first TCP socket of an address is bound without SO_REUSEPORT, so that a second server fails; the other loops'
  * sockets join it with that option. A Unix socket is opened once and duplicated for the other loops; its file is
- * replaced only if a connection to it is refused. Called by server.c; loop.c accepts the connections. */
+ * replaced only if a connection to it is refused. A socket that was passed (systemd.c) is shared by duplicates, too.
+ * Called by opened.c; loop.c accepts the connections. */
 #include "serve/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/fault.h"
 
 #define BACKLOG 1024
 
@@ -199,6 +202,80 @@ int weir_listen_open(const struct weir_address *address, size_t count, int *ret_
     name_address(&bound, bound.port, ret_listening->name);
     return 0;
 }
+
+/* ---- passed by somebody else ---- */
+
+static int option_of(int fd, int option)
+{
+    int value = -1;
+    socklen_t size = sizeof(value);
+    return getsockopt(fd, SOL_SOCKET, option, &value, &size) ? -1 : value;
+}
+
+/* As the configuration would write it, so that it is judged like that. */
+static int address_of(const struct place *place, struct weir_address *ret_address, struct weir_fault *ret_fault)
+{
+    char host[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN + 16];
+    const struct sockaddr_un *local = &place->address.local;
+    size_t size = place->size > offsetof(struct sockaddr_un, sun_path)
+                      ? place->size - offsetof(struct sockaddr_un, sun_path)
+                      : 0;
+    switch (place->address.any.sa_family) {
+    case AF_UNIX:
+        *ret_address = (struct weir_address){ .kind = WEIR_ADDRESS_UNIX, .loopback = true };
+        size = size < sizeof(ret_address->path) ? size : sizeof(ret_address->path) - 1;
+        memcpy(ret_address->path, local->sun_path, size);
+        if (size > 0 && local->sun_path[0] == '\0')
+            ret_address->path[0] = '@';
+        return 0;
+    case AF_INET:
+        inet_ntop(AF_INET, &place->address.v4.sin_addr, host, sizeof(host));
+        (void)snprintf(text, sizeof(text), "%s:%u", host, ntohs(place->address.v4.sin_port));
+        return weir_address_parse(text, ret_address, ret_fault);
+    case AF_INET6:
+        inet_ntop(AF_INET6, &place->address.v6.sin6_addr, host, sizeof(host));
+        (void)snprintf(text, sizeof(text), "[%s]:%u", host, ntohs(place->address.v6.sin6_port));
+        return weir_address_parse(text, ret_address, ret_fault);
+    default:
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "listen", "is neither of TCP nor a Unix socket");
+    }
+}
+
+int weir_listen_passed(int fd, struct weir_address *ret_address, struct weir_fault *ret_fault)
+{
+    struct place place = { .size = sizeof(place.address) };
+    if (getsockname(fd, &place.address.any, &place.size))
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "listen", errno == EBADF ? "is not open" : "is no socket");
+    if (option_of(fd, SO_TYPE) != SOCK_STREAM)
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "listen", "is no stream: write ListenStream=");
+    if (option_of(fd, SO_ACCEPTCONN) != 1)
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "listen", "does not listen: write Accept=no");
+    return address_of(&place, ret_address, ret_fault);
+}
+
+int weir_listen_share(const struct weir_address *address, int fd, size_t count, int *ret_fds,
+                      struct weir_listening *ret_listening, struct weir_fault *ret_fault)
+{
+    int flags = fcntl(fd, F_GETFL);
+    struct weir_listening listening = { .file = false };
+    name_address(address, address->port, listening.name);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
+        return fail(ret_fault, listening.name, "use this socket");
+    ret_fds[0] = fd;
+    for (size_t i = 1; i < count; i++) {
+        ret_fds[i] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (ret_fds[i] < 0) {
+            int error = fail(ret_fault, listening.name, "share this socket");
+            while (i > 1)
+                close(ret_fds[--i]);
+            return error;
+        }
+    }
+    *ret_listening = listening;
+    return 0;
+}
+
+/* ---- the end ---- */
 
 void weir_listen_remove(const struct weir_address *address, struct weir_listening *listening)
 {

@@ -26,6 +26,15 @@ struct weir_listening {
 int weir_listen_open(const struct weir_address *address, size_t count, int *ret_fds,
                      struct weir_listening *ret_listening, struct weir_fault *ret_fault);
 
+/* Where a socket listens that somebody else opened. WEIR_EINVAL: it does not, or is no stream; the fault's text goes on
+ * after its name. */
+int weir_listen_passed(int fd, struct weir_address *ret_address, struct weir_fault *ret_fault);
+
+/* Makes a listening socket that was passed ready for `count` loops: ret_fds has it and duplicates. Its file, if it has
+ * one, is not ours to remove. WEIR_EIO. */
+int weir_listen_share(const struct weir_address *address, int fd, size_t count, int *ret_fds,
+                      struct weir_listening *ret_listening, struct weir_fault *ret_fault);
+
 /* Removes the file of a Unix socket, once, unless it is another's by now: of a server that listens there since. Nobody
  * new comes in then; best done before the sockets are closed, so that nobody takes the file for one left over. */
 void weir_listen_remove(const struct weir_address *address, struct weir_listening *listening);

@@ -228,6 +228,7 @@ static void on_wake(uv_async_t *wake)
     struct weir_loop *loop = wake->data;
     struct weir_common *common = loop->common;
     const struct weir_setup *newest = atomic_load(&common->setup);
+    atomic_store(&loop->pulse, atomic_load(&common->pulse));
     if (loop->setup != newest) {
         loop->setup = newest;
         loop->setup_number++;
@@ -305,6 +306,7 @@ static void *run(void *argument)
 {
     struct weir_loop *loop = argument;
     uv_run(&loop->uv, UV_RUN_DEFAULT);
+    atomic_store(&loop->pulse, UINT64_MAX);
     atomic_fetch_sub(&loop->common->running, 1);
     uv_async_send(loop->common->moved);
     return NULL;

@@ -22,7 +22,7 @@
 #include "wire/http_answer.h"
 #include "wire/permit.h"
 
-#define WEIR_LISTENERS_MAX 4
+#define WEIR_LISTENERS_MAX 5
 
 /* Written by the loop's thread only, read by any (observe/counter.h). */
 struct weir_counters {
@@ -100,6 +100,7 @@ struct weir_common {
     _Atomic size_t setup_pending;             /* loops that have not yet moved to it */
     _Atomic bool draining;
     _Atomic bool hurry;     /* drain no longer: close everything */
+    _Atomic uint64_t pulse; /* what each loop is to write down next (supervisor.h) */
     uv_async_t *moved;      /* told when the last loop has moved, or has drained */
     _Atomic size_t running; /* loops that have not ended */
 };
@@ -128,7 +129,8 @@ struct weir_loop {
     uv_idle_t ready;  /* runs while the ready list has somebody */
     uv_timer_t check; /* looks for overdue connections */
     size_t ready_count;
-    uv_async_t wake; /* the server wants something: a new setup, drain */
+    uv_async_t wake;        /* the server wants something: a new setup, drain, a sign of life */
+    _Atomic uint64_t pulse; /* of the server's, the newest that it has seen; UINT64_MAX: it has ended */
     bool draining;
     uint64_t drain_began_ns, drain_until_ns;
 };

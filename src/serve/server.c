@@ -21,29 +21,24 @@
 #include "serve/await.h"
 #include "serve/gossip.h"
 #include "serve/hold.h"
-#include "serve/listen.h"
 #include "serve/locks.h"
 #include "serve/permit.h"
 #include "serve/sessions.h"
+#include "serve/supervisor.h"
 #include "serve/watch_look.h"
 #include "weir/version.h"
 
 #define MAINTAIN_PERIOD_MS 10
 #define MAINTAIN_LINES 4096
-#define THREADS_MAX 256
 #define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
 #define DESCRIPTORS_SPARE 64    /* for files, logs and what libraries open */
 #define DESCRIPTORS_PER_LOOP 8  /* epoll, wake, timer, listeners */
 
-struct opened {
-    struct weir_listening listening; /* its name is "" = off */
-    struct weir_address address;
-};
-
 struct weir_server {
     struct weir_common common;
     struct weir_server_options options;
-    struct opened opened[WEIR_LISTENERS_MAX];
+    struct weir_opened opened[WEIR_LISTENERS_MAX];
+    struct weir_supervisor supervisor;
     uv_loop_t uv;
     uv_signal_t hup, term, interrupt;
     uv_timer_t maintain, look;
@@ -125,8 +120,11 @@ static void reload(struct weir_server *server)
     note_reload(&server->common.reloads, !next, said);
     if (!next) {
         say(server, WEIR_LOG_ERROR, "reload_failed", "the old limits stay in force: %s", said);
+        weir_supervisor_status(&server->supervisor, "the last reload failed, and the old limits are in force");
+        weir_supervisor_settled(&server->supervisor);
         return;
     }
+    weir_supervisor_status(&server->supervisor, said);
     weir_own_limits_reload(&server->common.revisor, next->config);
     move_to(server, next);
     say(server, WEIR_LOG_INFO, "reloaded", "%s", said);
@@ -190,6 +188,7 @@ static void close_handles(struct weir_server *server)
     uv_close((uv_handle_t *)&server->maintain, NULL);
     uv_close((uv_handle_t *)&server->look, NULL);
     uv_close((uv_handle_t *)&server->moved, NULL);
+    weir_supervisor_close(&server->supervisor);
     weir_gossip_server_close(server->gossip);
 }
 
@@ -201,6 +200,8 @@ static void on_moved(uv_async_t *moved)
         server->retired = NULL;
         if (server->reload_wanted)
             reload(server);
+        else
+            weir_supervisor_settled(&server->supervisor);
     }
     if (atomic_load(&server->common.running) == 0 && !uv_is_closing((uv_handle_t *)moved))
         close_handles(server);
@@ -210,15 +211,11 @@ static void on_moved(uv_async_t *moved)
 
 static void on_hup(uv_signal_t *handle, int number)
 {
+    struct weir_server *server = handle->data;
     (void)number;
-    reload(handle->data);
-}
-
-/* Of Unix sockets, once: what comes to be there later is another's. */
-static void remove_files(struct weir_server *server)
-{
-    for (size_t i = 0; i < WEIR_LISTENERS_MAX; i++)
-        weir_listen_remove(&server->opened[i].address, &server->opened[i].listening);
+    if (server->setup && server->options.reload && !atomic_load(&server->common.draining))
+        weir_supervisor_reloading(&server->supervisor);
+    reload(server);
 }
 
 static void on_term(uv_signal_t *handle, int number)
@@ -234,8 +231,9 @@ static void on_term(uv_signal_t *handle, int number)
             say(server, WEIR_LOG_WARN, "hurry", "%s again: what is under way is cut off", name);
     } else {
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %s at most", name, longest);
+        weir_supervisor_stopping(&server->supervisor);
     }
-    remove_files(server);
+    weir_opened_remove(server->opened);
     atomic_store(&server->common.draining, true);
     wake_loops(server);
 }
@@ -271,6 +269,7 @@ static int init_handles(struct weir_server *server)
     server->hup.data = server->term.data = server->interrupt.data = server->maintain.data = server->look.data =
         server->moved.data = server;
     server->common.moved = &server->moved;
+    weir_supervisor_init(&server->supervisor, server->options.systemd, &server->uv, &server->common, &server->logger);
     return 0;
 }
 
@@ -296,26 +295,6 @@ static size_t connections_room(size_t loops)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     size_t kept = DESCRIPTORS_SPARE + loops * DESCRIPTORS_PER_LOOP;
     return limit.rlim_cur > kept ? limit.rlim_cur - kept : 1;
-}
-
-static int listen_on(struct weir_server *server, size_t index, struct weir_fault *ret_fault)
-{
-    const struct weir_server_listen *listen = &server->options.listens[index];
-    struct opened *opened = &server->opened[index];
-    size_t count = server->common.loop_count;
-    int fds[THREADS_MAX];
-    if (listen->address.kind == WEIR_ADDRESS_OFF)
-        return 0;
-    int error = weir_listen_open(&listen->address, count, fds, &opened->listening, ret_fault);
-    if (error) {
-        opened->listening.name[0] = '\0';
-        return error;
-    }
-    opened->address = listen->address;
-    const struct weir_listener like = { .protocol = listen->protocol, .loopback = listen->address.loopback };
-    for (size_t i = 0; !error && i < count; i++)
-        error = weir_loop_listen(&server->common.loops[i], &like, fds[i]);
-    return error;
 }
 
 static int init_locks(struct weir_server *server, size_t loops)
@@ -346,7 +325,7 @@ static int init_sessions(struct weir_server *server, size_t loops, struct weir_f
 static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
 {
     size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
-    wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
+    wanted = wanted < WEIR_SERVER_THREADS_MAX ? wanted : WEIR_SERVER_THREADS_MAX;
     server->common.connections_room = connections_room(wanted);
     server->common.permit_secret = server->options.permit_secret;
     int error = weir_guesses_init(&server->common.guesses);
@@ -378,7 +357,7 @@ static int open_listeners(struct weir_server *server, struct weir_fault *ret_fau
     int error = 0;
     weir_await_others(&server->common, &server->uv, server->options.setup);
     for (size_t i = 0; !error && !atomic_load(&server->common.draining) && i < server->options.listen_count; i++)
-        error = listen_on(server, i, ret_fault);
+        error = weir_opened_init(&server->opened[i], &server->options.listens[i], &server->common, ret_fault);
     return error;
 }
 
@@ -387,15 +366,16 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
 {
     weir_assert(options->listen_count <= WEIR_LISTENERS_MAX);
     struct weir_server *server = calloc(1, sizeof(*server));
-    int error = server ? init_handles(server) : WEIR_ENOMEM;
     *ret_fault = (struct weir_fault){ 0 };
+    if (server)
+        server->options = *options;
+    int error = server ? init_handles(server) : WEIR_ENOMEM;
     if (error) {
         if (options->locks)
             options->locks->ops->destroy(options->locks);
         free(server);
         return error;
     }
-    server->options = *options;
     server->logger = (struct weir_logger){ .fd = STDERR_FILENO, .level = WEIR_LOG_INFO };
     if (options->setup->config->node_name) /* a reload does not change who this is */
         (void)snprintf(server->logger.node, sizeof(server->logger.node), "%s", options->setup->config->node_name);
@@ -440,9 +420,14 @@ size_t weir_server_connections_max(const struct weir_server *server)
 
 static void say_started(struct weir_server *server, size_t loops)
 {
+    char status[256];
     size_t count = weir_rules_count(server->setup->rules);
+    const char *source = server->setup->origin.source ? server->setup->origin.source : "the built-in example";
     say(server, WEIR_LOG_INFO, "started", "weir %s, %zu limit%s of %s, %zu loop%s", WEIR_VERSION, count, weir_s(count),
-        server->setup->origin.source ? server->setup->origin.source : "the built-in example", loops, weir_s(loops));
+        source, loops, weir_s(loops));
+    (void)snprintf(status, sizeof(status), "%zu limit%s of %s", count, weir_s(count), source);
+    weir_supervisor_status(&server->supervisor, status);
+    weir_supervisor_ready(&server->supervisor);
 }
 
 int weir_server_run(struct weir_server *server)
@@ -489,7 +474,7 @@ void weir_server_destroy(struct weir_server *server)
     uv_run(&server->uv, UV_RUN_DEFAULT);
     uv_loop_close(&server->uv);
     weir_gossip_server_destroy(server->gossip);
-    remove_files(server);
+    weir_opened_remove(server->opened);
     weir_watch_destroy(server->watch);
     pthread_mutex_destroy(&server->common.reloads.lock);
     weir_setup_destroy(server->retired);

@@ -6,15 +6,13 @@
 #pragma once
 
 #include "serve/loop.h"
-#include "serve/protocol.h"
+#include "serve/opened.h"
 #include "serve/setup.h"
+#include "serve/systemd.h"
 
 struct weir_server;
 
-struct weir_server_listen {
-    const struct weir_protocol *protocol;
-    struct weir_address address; /* "off" is skipped */
-};
+#define WEIR_SERVER_THREADS_MAX 256
 
 struct weir_server_options {
     struct weir_limiter *limiter;   /* outlives the server */
@@ -25,6 +23,7 @@ struct weir_server_options {
     struct weir_permit_secret permit_secret;
     struct weir_server_listen listens[WEIR_LISTENERS_MAX];
     size_t listen_count;
+    const struct weir_systemd *systemd; /* who is told how it goes; outlives the server; NULL: nobody */
 
     /* SIGHUP: makes the setup after `in_force`, or returns NULL, which keeps that. ret_said: of what it is made, what
      * it changes and what of it needs a restart, or what is wrong. It may not change what listens where. Limits are as

@@ -136,7 +136,9 @@ class Install(unittest.TestCase):
         names = {path.name for path in self.installed.root.rglob('*') if not path.is_dir()}
         headers = {path.name for path in pathlib.Path(ROOT / 'include/weir').iterdir()}
         libraries = {name for name in names if name.startswith(('libweir.', 'libweir-session.'))}
-        self.assertEqual(names - headers - libraries - {'weir-session.pc'},
+        pages = {name for name in names if re.fullmatch(r'weir(-[a-z]+)*\.1', name)}
+        self.assertIn('weir-serve.1', pages)
+        self.assertEqual(names - headers - libraries - pages - {'weir-session.pc', '_weir', 'weir.fish'},
                          {'weir', 'weir.pc', 'weir-etcd.so', 'weir-postgres.so', 'weir-reads', 'weir-sim'})
 
 

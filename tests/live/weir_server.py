@@ -23,7 +23,7 @@ class Weir:
     """weir serve, ready: `resp` and `http` are its ports. Without a configuration it has the example limits. A context
     manager; stop() returns the exit code."""
 
-    def __init__(self, config='limits: []\n', threads=2, arguments=(), stdin=subprocess.DEVNULL):
+    def __init__(self, config='limits: []\n', threads=2, arguments=(), stdin=subprocess.DEVNULL, preexec=None):
         self.folder = tempfile.TemporaryDirectory(prefix='weir-live-')
         self.config = pathlib.Path(self.folder.name, 'weir.yaml')
         if config is not None:
@@ -34,7 +34,7 @@ class Weir:
             self.process = subprocess.Popen(
                 [str(BUILD / 'weir'), 'serve', '--resp', '127.0.0.1:0', '--http', '127.0.0.1:0',
                  '--threads', str(threads), *arguments],
-                stdin=stdin, stdout=log, stderr=subprocess.STDOUT,
+                stdin=stdin, stdout=log, stderr=subprocess.STDOUT, preexec_fn=preexec,
                 env=dict(os.environ, STATE_DIRECTORY=self.folder.name))  # where the example keeps its locks
         try:
             self.resp, self.http = self.wait_ready()

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line and the environment of `weir serve`: one table of options for both, and the text of --help. What was
+ * not said on the command line is looked up as WEIR_<FLAG>. Values of variables are printed only where they are wrong
+ * for a flag, and flags take no secrets. What the flags mean for the configuration is in serve_config.c. Called by
+ * serve.c. */
+#include "cli/serve_flags.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/option.h"
+#include "cli/plain.h"
+#include "cli/serve_warn.h"
+#include "cli/verbs.h"
+
+static const char help[] =
+    "Usage: weir serve [OPTION ...]\n"
+    "\n"
+    "Answers Redis clients (CL.THROTTLE, WEIR.CHECK, WEIR.LOCK, ...) and HTTP (/v1/check, /v1/auth, /v1/locks,\n"
+    "/v1/sessions; for operators /metrics, /v1/limits, /v1/nodes, /v1/sessions/servers, /readyz?verbose).\n"
+    "\n"
+    "  --config FILE   limits and settings in YAML; without it the example limits\n"
+    "  --resp ADDR     where Redis clients connect (127.0.0.1:6380)\n"
+    "  --http ADDR     where HTTP clients connect (127.0.0.1:8080)\n"
+    "                  ADDR is HOST:PORT, unix:/path, or off\n"
+    "  --locks PATH    keep locks in this SQLite database, or off; wins over locks: in FILE\n"
+    "                  (without FILE: locks.db in $STATE_DIRECTORY, $XDG_STATE_HOME/weir or ~/.local/state/weir)\n"
+    "  --memory SIZE   for all keys together (256MiB)\n"
+    "  --threads N     event loops (one per core)\n"
+    "  --node NAME     which of the nodes in cluster: this one is; wins over node: there\n"
+    "  --insecure      ask nobody for a token, wherever it listens\n"
+    "  --check FILE    only say whether FILE is a good configuration: exit code 0 or 2\n"
+    "\n"
+    "Each flag may stand in the environment instead: WEIR_CONFIG, WEIR_HTTP, ..., WEIR_INSECURE=true. The flag wins "
+    "over\n"
+    "the environment, and both over FILE; an empty variable counts as none.\n"
+    "\n"
+    "SIGHUP reads FILE again and keeps the old limits if it is wrong. SIGTERM answers what has come and ends.\n"
+    "\n"
+    "Examples:\n"
+    "  weir serve\n"
+    "  weir serve --config weir.yaml --resp unix:/run/weir.sock --http off\n"
+    "  weir serve --check weir.yaml && kill -HUP $(pidof weir)\n"
+    "  redis-cli -p 6380 CL.THROTTLE user123 15 30 60\n";
+
+#define THREADS_MAX 256
+#define UNKNOWN_SHOWN_MAX 8 /* a warning each */
+
+static const struct option options[] = {
+    { "config", required_argument, NULL, 'c' },
+    { "resp", required_argument, NULL, 'r' },
+    { "http", required_argument, NULL, 'w' },
+    { "memory", required_argument, NULL, 'm' },
+    { "threads", required_argument, NULL, 't' },
+    { "check", required_argument, NULL, 'k' },
+    { "node", required_argument, NULL, 'n' },
+    { "locks", required_argument, NULL, 'l' },
+    { "insecure", no_argument, NULL, 'i' },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
+};
+
+static int complain(const char *what, const char *value, const struct weir_fault *fault)
+{
+    fprintf(stderr, "weir: %s ", what);
+    weir_plain_print(stderr, (struct weir_slice){ value, strlen(value) });
+    fprintf(stderr, ": %s\n", fault->text);
+    return WEIR_EXIT_ERROR;
+}
+
+static int read_threads(const char *what, const char *text, uint32_t *ret_threads)
+{
+    const struct weir_fault fault = { .text = "must be 1 to 256" };
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || value < 1 || value > THREADS_MAX)
+        return complain(what, text, &fault);
+    *ret_threads = (uint32_t)value;
+    return 0;
+}
+
+/* `what` names it in a complaint: "--http", or the variable. */
+static int read_option(struct weir_serve_flags *flags, int option, const char *what, const char *value)
+{
+    struct weir_fault fault = { 0 };
+    switch (option) {
+    case 'c':
+        flags->config_file = value;
+        return 0;
+    case 'k':
+        flags->check_file = value;
+        return 0;
+    case 'i':
+        flags->insecure = true;
+        return 0;
+    case 'n':
+        flags->node = value;
+        return 0;
+    case 'l':
+        flags->locks = value;
+        return 0;
+    case 't':
+        return read_threads(what, value, &flags->threads);
+    case 'm':
+        return weir_size_parse(value, &flags->memory, &fault) ? complain(what, value, &fault) : 0;
+    case 'r':
+        flags->resp_given = true;
+        return weir_address_parse(value, &flags->resp, &fault) ? complain(what, value, &fault) : 0;
+    case 'w':
+        flags->http_given = true;
+        return weir_address_parse(value, &flags->http, &fault) ? complain(what, value, &fault) : 0;
+    default:
+        fputs("weir: try weir serve --help\n", stderr);
+        return WEIR_EXIT_ERROR;
+    }
+}
+
+/* ---- the environment ---- */
+
+#define VARIABLE_HEAD "WEIR_"
+#define VARIABLE_SIZE 32
+
+/* "WEIR_HTTP" of the option "http". */
+static const char *variable_of(const struct option *option, char *buffer)
+{
+    size_t used = (size_t)snprintf(buffer, VARIABLE_SIZE, VARIABLE_HEAD);
+    for (const char *c = option->name; *c && used + 1 < VARIABLE_SIZE; c++)
+        buffer[used++] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+    buffer[used] = '\0';
+    return buffer;
+}
+
+/* Of a flag without a value: "true" sets it, "false" does not. */
+static int read_switch(struct weir_serve_flags *flags, int option, const char *what, const char *value)
+{
+    const struct weir_fault fault = { .text = "must be true or false" };
+    if (strcmp(value, "true") == 0 || strcmp(value, "1") == 0)
+        return read_option(flags, option, what, value);
+    return strcmp(value, "false") == 0 || strcmp(value, "0") == 0 ? 0 : complain(what, value, &fault);
+}
+
+/* What was `given` on the command line, a bit for each letter, is not looked for. */
+static int read_environment(struct weir_serve_flags *flags, uint32_t given)
+{
+    char variable[VARIABLE_SIZE];
+    int failed = 0;
+    for (const struct option *option = options; !failed && option->name; option++) {
+        const char *value = option->val == 'h' ? NULL : getenv(variable_of(option, variable));
+        if (!value || !value[0] || given & 1U << (option->val - 'a'))
+            continue;
+        failed = option->has_arg ? read_option(flags, option->val, variable, value)
+                                 : read_switch(flags, option->val, variable, value);
+    }
+    return failed;
+}
+
+/* Variables that other verbs read or set, those of weir's own tests, and what an orchestrator says of a service that is
+ * called weir: WEIR_SERVICE_HOST, WEIR_PORT_8080_TCP. */
+static bool is_of_others(const char *name, size_t size)
+{
+    static const char *const others[] = { "WEIR_TOKEN",     "WEIR_FENCE",       "WEIR_FENCE_INCARNATION",
+                                          "WEIR_LOCK_NAME", "WEIR_PROGRESS_FD", "WEIR_FENCE_NUMBER",
+                                          "WEIR_BUILD",     "WEIR_MUTANT",      "WEIR_SEED",
+                                          "WEIR_TEST_SEED", "WEIR_TEST_EFFORT" };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strlen(others[i]) == size && memcmp(others[i], name, size) == 0)
+            return true;
+    return memmem(name, size, "_SERVICE_", 9) || memmem(name, size, "_PORT", 5);
+}
+
+/* False: it is the variable of a flag. */
+static bool is_unknown(const char *name, size_t size, char *ret_near)
+{
+    char known[sizeof(options) / sizeof(options[0])][VARIABLE_SIZE];
+    const size_t head = sizeof(VARIABLE_HEAD) - 1;
+    struct weir_nearest nearest = { .text = name + head, .size = size - head };
+    size_t count = 0;
+    for (const struct option *option = options; option->name; option++) {
+        if (option->val == 'h')
+            continue;
+        weir_nearest_offer(&nearest, variable_of(option, known[count]) + head);
+        if (strlen(known[count]) == size && memcmp(known[count], name, size) == 0)
+            return false;
+        count++;
+    }
+    (void)snprintf(ret_near, VARIABLE_SIZE, "%s", nearest.word ? nearest.word - head : "");
+    return true;
+}
+
+void weir_serve_flags_warn(const struct weir_config *config)
+{
+    char near[VARIABLE_SIZE], shown[64], plain[WEIR_PLAIN_SIZE(sizeof(shown))];
+    size_t count = 0;
+    for (char **variable = environ; variable && *variable; variable++) {
+        size_t size = strcspn(*variable, "=");
+        if (strncmp(*variable, VARIABLE_HEAD, sizeof(VARIABLE_HEAD) - 1) != 0 || is_of_others(*variable, size) ||
+            !is_unknown(*variable, size, near) || count++ >= UNKNOWN_SHOWN_MAX)
+            continue;
+        (void)snprintf(shown, sizeof(shown), "%.*s", (int)size, *variable);
+        weir_plain(shown, plain, sizeof(plain));
+        weir_serve_warn(config, "%s in the environment is no flag of weir serve%s%s%s", plain,
+                        near[0] ? "; did you mean " : "", near, near[0] ? "?" : "");
+    }
+    if (count > UNKNOWN_SHOWN_MAX)
+        weir_serve_warn(config, "%zu more such variables in the environment", count - UNKNOWN_SHOWN_MAX);
+}
+
+int weir_serve_flags_read(int argc, char **argv, struct weir_serve_flags *ret_flags, bool *ret_help)
+{
+    uint32_t given = 0;
+    *ret_flags = (struct weir_serve_flags){ 0 };
+    for (int option, index = 0; (option = weir_option_next(argc, argv, "h", options, &index)) != -1;) {
+        char what[VARIABLE_SIZE];
+        if (option == 'h') {
+            *ret_help = true;
+            fputs(help, stdout);
+            return 0;
+        }
+        (void)snprintf(what, sizeof(what), "--%s", options[index].name);
+        int failed = read_option(ret_flags, option, what, optarg);
+        if (failed)
+            return failed;
+        given |= 1U << (option - 'a');
+    }
+    if (optind < argc) {
+        fprintf(stderr, "weir: serve takes no argument '%s'; try weir serve --help\n", argv[optind]);
+        return WEIR_EXIT_ERROR;
+    }
+    return read_environment(ret_flags, given);
+}

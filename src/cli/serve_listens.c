@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A socket's name says which listener it is for: "http" or "resp", as under listen: in a file. A listener has the
+ * sockets that were passed for it, or else the address of its flag or of the file. Called by serve.c and
+ * serve_config.c. */
+#include "cli/serve_listens.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/plain.h"
+#include "serve/http.h"
+#include "serve/resp.h"
+
+static const char *const listeners[] = { "resp", "http", NULL };
+_Static_assert(WEIR_SYSTEMD_SOCKETS_MAX < WEIR_LISTENERS_MAX, "all may be for one listener: the other has its own");
+
+static bool is_for(const struct weir_systemd_socket *socket, const char *listener)
+{
+    return strcmp(socket->name, listener) == 0;
+}
+
+static bool complain(const char *what, const char *why)
+{
+    char text[WEIR_PLAIN_SIZE(sizeof(((struct weir_fault *)0)->text))];
+    fprintf(stderr, "weir: %s %s\n", what, weir_plain(why, text, sizeof(text)));
+    return false;
+}
+
+bool weir_cli_listens_read(struct weir_serve_flags *flags, struct weir_systemd *systemd, struct weir_fault *ret_warning)
+{
+    const struct weir_systemd_environment environment = {
+        .notify_socket = getenv("NOTIFY_SOCKET"),
+        .watchdog_usec = getenv("WATCHDOG_USEC"),
+        .watchdog_pid = getenv("WATCHDOG_PID"),
+        .listen_fds = getenv("LISTEN_FDS"),
+        .listen_fdnames = getenv("LISTEN_FDNAMES"),
+        .listen_pid = getenv("LISTEN_PID"),
+    };
+    struct weir_fault fault = { 0 };
+    *ret_warning = (struct weir_fault){ 0 };
+    weir_systemd_init(systemd);
+    if (weir_systemd_take(systemd, &environment, getpid(), listeners, &fault))
+        return complain(fault.field, fault.text);
+    for (size_t i = 0; i < systemd->sockets_count; i++) {
+        bool http = is_for(&systemd->sockets[i], "http");
+        if (http ? flags->http_given : flags->resp_given)
+            return complain(http ? "--http (or WEIR_HTTP)" : "--resp (or WEIR_RESP)",
+                            "was given, and the service manager passes a socket for it: take one of the two away");
+    }
+    (void)weir_systemd_connect(systemd, &environment, getpid(), ret_warning);
+    flags->systemd = systemd;
+    return true;
+}
+
+void weir_cli_listens_put(const struct weir_systemd *systemd, struct weir_config *config)
+{
+    bool taken[2] = { false, false };
+    for (size_t i = 0; i < systemd->sockets_count; i++) {
+        const struct weir_systemd_socket *socket = &systemd->sockets[i];
+        bool http = is_for(socket, "http");
+        if (taken[http] && socket->address.loopback)
+            continue;
+        *(http ? &config->http : &config->resp) = socket->address;
+        taken[http] = true;
+    }
+}
+
+size_t weir_cli_listens(const struct weir_config *config, const struct weir_systemd *systemd,
+                        struct weir_server_listen *ret_listens)
+{
+    const struct weir_server_listen own[] = { { .protocol = &weir_resp_protocol, .address = config->resp },
+                                              { .protocol = &weir_http_protocol, .address = config->http } };
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        size_t before = count;
+        for (size_t j = 0; systemd && j < systemd->sockets_count; j++)
+            if (is_for(&systemd->sockets[j], own[i].protocol->name))
+                ret_listens[count++] = (struct weir_server_listen){ .protocol = own[i].protocol,
+                                                                    .address = systemd->sockets[j].address,
+                                                                    .fd = systemd->sockets[j].fd };
+        if (count == before)
+            ret_listens[count++] = own[i];
+    }
+    return count;
+}

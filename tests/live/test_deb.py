@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Debian packages are built, and installed into a fresh Debian folder (debian_root.py): they need no more than they
+say, serve as the user weir, upgrade with the administrator's configuration kept, go and are purged.
+
+What it does not show: systemd starting the service. It is not there in a folder. The unit is looked at by
+systemd-analyze; what weir tells systemd is test_systemd.py's."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from debian_root import DebianRoot, field, names
+from weir_server import BUILD, ROOT, read_all
+
+PACKAGES = ('weir', 'libweir0', 'libweir-session0', 'libweir-dev')
+HEALTH = b'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+
+
+def make(out, *arguments):
+    done = subprocess.run([ROOT / 'scripts/deb', '--build', f'{BUILD}-deb', '--out', out, *arguments], check=False,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1500)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+class Served:
+    """A server in the folder, as the unit runs it, on free ports."""
+
+    def __init__(self, root, *before):
+        command = root.command('STATE_DIRECTORY=/var/lib/weir', 'WEIR_HTTP=127.0.0.1:0', 'WEIR_RESP=127.0.0.1:0',
+                               'WEIR_THREADS=2', '/usr/bin/weir', 'serve', '--config', '/etc/weir/weir.yaml', user='weir:weir')
+        self.process = subprocess.Popen([*before, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True)
+        self.output = ''
+        while 'http listening on' not in self.output:
+            line = self.process.stdout.readline()
+            assert line, self.output
+            self.output += line
+        self.port = int(re.search(r'http listening on 127\.0\.0\.1:(\d+)', self.output)[1])
+
+    def ask(self, request=HEALTH):
+        with socket.create_connection(('127.0.0.1', self.port), timeout=60) as sock:
+            sock.sendall(request)
+            return read_all(sock)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+
+@unittest.skipIf(os.geteuid() != 0, 'a folder to live in (chroot) needs root')
+class Deb(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix='weir-deb-')
+        cls.addClassCleanup(folder.cleanup)
+        cls.path = pathlib.Path(folder.name)
+        cls.output = make(cls.path / 'old')
+        make(cls.path / 'new', '--version', '0.1.0+1')
+        depends = {name: field(subprocess.run(['dpkg-deb', '-f', cls.deb('old', name)], capture_output=True, text=True,
+                                              check=True).stdout, 'Depends') for name in PACKAGES}
+        (cls.path / 'root').mkdir()
+        wanted = [group[0] for name in ('weir', 'libweir0') for group in names(depends[name])]
+        cls.root = DebianRoot(cls.path / 'root', wanted)
+        shutil.copytree(cls.path / 'old', cls.path / 'root/old')
+        shutil.copytree(cls.path / 'new', cls.path / 'root/new')
+
+    @classmethod
+    def deb(cls, which, name):
+        return next((cls.path / which).glob(f'{name}_*.deb'))
+
+    def install(self, which, *packages):
+        return self.root.run('dpkg', '-i', *(f'/{which}/{self.deb(which, name).name}' for name in packages))
+
+    def state(self, name):
+        done = subprocess.run(self.root.command('dpkg-query', '-W', '-f', '${db:Status-Abbrev}${Version}', name),
+                              capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    def test_from_the_first_installation_to_the_purge(self):
+        """One story: what stands on the step before it cannot be told apart."""
+        root = self.root
+        self.assertNotIn('warning', self.output)
+        self.assertFalse(any((root.path / name).exists() for name in ('usr/lib/x86_64-linux-gnu/libpq.so.5', 'etc/weir')))
+        self.install('old', 'libweir0', 'weir')
+        self.assertEqual(self.state('weir'), 'ii 0.1.0')
+        self.installed()
+        self.serves()
+        self.unit()
+        self.library()
+        self.upgraded()
+        root.run('dpkg', '-r', 'weir')
+        self.assertEqual(self.state('weir'), 'rc 0.1.0+1')
+        self.assertFalse((root.path / 'usr/bin/weir').exists())
+        self.assertIn('# mine', (root.path / 'etc/weir/weir.yaml').read_text(encoding='utf-8'))
+        self.assertTrue((root.path / 'var/lib/weir').exists(), 'what it kept is still there')
+        self.install('new', 'weir')
+        self.assertIn('# mine', (root.path / 'etc/weir/weir.yaml').read_text(encoding='utf-8'))
+        self.assertEqual(root.run('dpkg', '-V', 'weir').split()[-1:], ['/etc/weir/weir.yaml'], 'nothing else was changed')
+        root.run('dpkg', '-P', 'weir', 'libweir0')
+        left = [str(path) for path in root.path.rglob('*weir*') if '/proc/' not in str(path) and '/old/' not in str(path) and
+                '/new/' not in str(path)]
+        self.assertEqual(left, [])
+        self.assertEqual(self.state('weir'), '')
+
+    def installed(self):
+        root = self.root
+        self.assertEqual(root.run('weir', 'version').strip(), 'weir 0.1.0')
+        entry = root.run('getent', 'passwd', 'weir').strip().split(':')
+        self.assertLess(int(entry[2]), 1000)
+        self.assertEqual(entry[5:], ['/var/lib/weir', '/usr/sbin/nologin'])
+        file = root.path / 'etc/weir/weir.yaml'
+        group = int(root.run('getent', 'group', 'weir').split(':')[2])
+        self.assertEqual((file.stat().st_mode & 0o777, file.stat().st_uid, file.stat().st_gid), (0o640, 0, group))
+        self.assertIn('is fine', root.run('weir', 'serve', '--check', '/etc/weir/weir.yaml', user='weir:weir'))
+        self.assertIn('Usage: weir sim', root.run('weir', 'sim', '--help'))
+        self.assertEqual(root.run('dpkg', '-V', 'weir', 'libweir0'), '')
+        self.assertTrue((root.path / 'etc/systemd/system/multi-user.target.wants/weir.service').is_symlink(), 'it is enabled')
+        said = root.run('weir', 'reads', 'check', '--primary', 'host=x', '--replica', 'host=y', status=127)
+        self.assertIn('libpq', said)  # recommended, and not there
+
+    def serves(self):
+        state = self.root.path / 'var/lib/weir'  # as StateDirectory= makes it
+        state.mkdir(mode=0o700)
+        entry = self.root.run('getent', 'passwd', 'weir').split(':')
+        os.chown(state, int(entry[2]), int(entry[3]))
+        served = Served(self.root)
+        try:
+            self.assertIn(b'200 OK', served.ask())
+            lock = b'{"owner":"me","ttl_ms":15000}'
+            self.assertIn(b'"granted":true', served.ask(b'POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\n'
+                                                        b'Connection: close\r\nContent-Length: %d\r\n\r\n' % len(lock) + lock))
+        finally:
+            self.assertEqual(served.stop(), 0)
+        self.assertEqual((state / 'locks.db').stat().st_uid, int(entry[2]))
+
+    def unit(self):
+        """As systemd reads it, in a folder that has systemd's own units too."""
+        units = self.root.path / 'lib/systemd/system'
+        own = units / 'weir.service'
+        kept = set(units.iterdir())
+        for path in pathlib.Path('/lib/systemd/system').iterdir():
+            if path.suffix in ('.target', '.slice', '.socket', '.mount', '.service') and not (units / path.name).exists():
+                shutil.copy(path, units / path.name)
+        shutil.copy(ROOT / 'deploy/systemd/weir.socket', units)
+        done = subprocess.run(['systemd-analyze', 'verify', '--man=no', f'--root={self.root.path}', 'weir.service', 'weir.socket'],
+                              capture_output=True, text=True, check=False)
+        for path in set(units.iterdir()) - kept:
+            path.unlink()
+        self.assertEqual((done.returncode, [line for line in done.stderr.splitlines() if 'weir' in line]), (0, []), done.stderr)
+        subprocess.run(['systemd-analyze', 'security', '--offline=yes', '--threshold=20', own], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def library(self):
+        """A program is built with the headers and runs, in the folder, with the library."""
+        root = self.root.path
+        self.root.run('dpkg', '--force-depends', '-i', f'/old/{self.deb("old", "libweir-dev").name}')
+        folder = next((root / 'usr/lib').glob('*/libweir.a')).parent
+        subprocess.run(['cc', '-std=c11', ROOT / 'examples/embed.c', '-I', root / 'usr/include', f'-L{folder}', '-lweir', '-o',
+                        root / 'embed'], check=True)
+        self.root.run('/embed')
+        (root / 'embed').unlink()
+        self.root.run('dpkg', '-r', 'libweir-dev')
+
+    def upgraded(self):
+        file = self.root.path / 'etc/weir/weir.yaml'
+        with file.open('a', encoding='utf-8') as text:
+            text.write('# mine\n')
+        served = Served(self.root)
+        try:
+            self.install('new', 'libweir0', 'weir')
+            self.assertIn(b'200 OK', served.ask(), 'what runs goes on')
+        finally:
+            self.assertEqual(served.stop(), 0)
+        self.assertEqual(self.state('weir'), 'ii 0.1.0+1')
+        self.assertIn('# mine', file.read_text(encoding='utf-8'))
+        self.assertEqual(file.stat().st_mode & 0o777, 0o640)
+        served = Served(self.root)
+        self.assertIn(b'200 OK', served.ask())
+        self.assertEqual(served.stop(), 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
