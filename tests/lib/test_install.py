@@ -103,6 +103,7 @@ class Install(unittest.TestCase):
         for called in (weir, link, os.path.relpath(weir)):
             self.assertIn('Usage: weir sim', run(called, 'sim', '--help'))
             self.assertIn('weir reads check', run(called, 'reads', '--help'))
+            self.assertIn('Usage: weir replay', run(called, 'replay', '--help'))
         done = subprocess.run(['other', 'sim', '--nope'], executable=weir, capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
                          (2, "weir: sim has no option '--nope'; did you mean '--nodes'?"))
@@ -137,7 +138,8 @@ class Install(unittest.TestCase):
         headers = {path.name for path in pathlib.Path(ROOT / 'include/weir').iterdir()}
         libraries = {name for name in names if name.startswith(('libweir.', 'libweir-session.'))}
         self.assertEqual(names - headers - libraries - {'weir-session.pc'},
-                         {'weir', 'weir.pc', 'weir-etcd.so', 'weir-postgres.so', 'weir-reads', 'weir-sim'})
+                         {'weir', 'weir.pc', 'weir-etcd.so', 'weir-postgres.so', 'weir-reads', 'weir-replay',
+                          'weir-sim'})
 
 
 if __name__ == '__main__':
