@@ -23,6 +23,14 @@ static const char *text_find(const char *at, const char *end, const char *text, 
     return NULL;
 }
 
+/* "10/Oct/2000:13:55:36 -0700" has a space of its own: what ends the time comes after it. */
+static const char *zone_of(const char *at, const char *end)
+{
+    const char *space = end - at > 2 && at[2] == '/' ? memchr(at, ' ', (size_t)(end - at)) : NULL;
+    bool zone = space && end - space > 1 && (space[1] == '+' || space[1] == '-');
+    return zone ? space + 1 : at;
+}
+
 static const char *read_fields(struct weir_access_format *format, const char *at, const char *end,
                                struct weir_access_line *line)
 {
@@ -32,7 +40,8 @@ static const char *read_fields(struct weir_access_format *format, const char *at
     for (size_t i = 0; i < format->field_needed; i++) {
         const struct weir_access_field *field = &format->fields[i];
         const char *text = format->text + field->text_begin;
-        const char *stop = field->text_size ? text_find(at, end, text, field->text_size, field->quoted) : end;
+        const char *from = field->kind == WEIR_ACCESS_TIME ? zone_of(at, end) : at;
+        const char *stop = field->text_size ? text_find(from, end, text, field->text_size, field->quoted) : end;
         if (!stop)
             return "it ends within what the format expects";
         struct weir_slice value = { at, (size_t)(stop - at) };
