@@ -214,6 +214,7 @@ struct weir_replay_advice {
     struct weir_replay_proposal *list;
     size_t count;
     uint64_t dropped; /* requests of keys that found no place */
+    uint64_t evicted; /* in the second reading: keys that lost their place in the table */
     char *yaml;
     size_t yaml_size;
 };

@@ -232,8 +232,11 @@ bool weir_replay_bytes_open(struct weir_replay_bytes *bytes, const char *name, b
         return complain(bytes, strerror(errno));
     if (S_ISDIR(status.st_mode))
         return complain(bytes, strerror(EISDIR));
-    if (S_ISREG(status.st_mode))
-        bytes->size = (uint64_t)status.st_size;
+    if (S_ISREG(status.st_mode)) {
+        bytes->start = lseek(bytes->fd, 0, SEEK_CUR);
+        bytes->start = bytes->start > 0 && bytes->start <= status.st_size ? bytes->start : 0;
+        bytes->size = (uint64_t)(status.st_size - bytes->start);
+    }
     bytes->room = malloc(ROOM);
     if (!bytes->room)
         return complain(bytes, "out of memory");
@@ -257,7 +260,7 @@ bool weir_replay_bytes_rewind(struct weir_replay_bytes *bytes)
         close(bytes->fd);
         bytes->fd = fd;
     }
-    if (lseek(bytes->fd, 0, SEEK_SET) != 0)
+    if (lseek(bytes->fd, bytes->start, SEEK_SET) != bytes->start)
         return complain(bytes, strerror(errno));
     inflater_end(bytes->inflater);
     bytes->inflater = NULL;

@@ -17,6 +17,7 @@ struct weir_replay_bytes {
     uint64_t read, size;                   /* bytes of the file: so far, and all; size 0: it is no regular file */
     uint64_t read_max;                     /* the second time no more than the first: a log may grow */
     FILE *spool;                           /* NULL: none */
+    int64_t start;                         /* where in the file it begins: standard input may have been read before */
     bool begun, ended;                     /* the file's end was read */
     bool skipping;                         /* until the end of a line that is too long */
     struct weir_replay_inflater *inflater; /* NULL: it is not gzip */

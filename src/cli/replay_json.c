@@ -201,7 +201,7 @@ static void advice_print(const struct weir_replay_advice *advice)
                proposal->asked, proposal->keys, proposal->median, proposal->high, proposal->most, proposal->rate,
                proposal->burst, proposal->refused, proposal->keys_hit);
     }
-    printf("],\"proposed_unseen\":%" PRIu64, advice->dropped);
+    printf("],\"proposed_unseen\":%" PRIu64 ",\"proposed_evicted\":%" PRIu64, advice->dropped, advice->evicted);
 }
 
 bool weir_replay_print_json(const struct weir_replay_report *report)

@@ -78,7 +78,7 @@ struct weir_replay_pair *weir_replay_pairs(const struct weir_replay_report *repo
         const struct weir_replay_set *set = &report->sets[side];
         size_t others = *ret_count;
         for (size_t i = 0; set->limits && i <= set->limits_count; i++) {
-            size_t at = 0;
+            size_t at = i < others && strcmp(pairs[i].name, set->limits[i].name) == 0 ? i : 0;
             while (at < others && strcmp(pairs[at].name, set->limits[i].name) != 0)
                 at++;
             at = at < others ? at : (*ret_count)++;
@@ -290,6 +290,9 @@ static bool advice_print(const struct weir_replay_report *report)
     if (advice->dropped)
         printf("  %" PRIu64 " requests of keys that came after the first %u were not looked at\n", advice->dropped,
                WEIR_REPLAY_DEMANDS_MAX);
+    if (advice->evicted)
+        printf("  the table was full: %" PRIu64 " keys lost their place, as at a server without table.memory\n",
+               advice->evicted);
     if (report->plan->out)
         printf("\nwritten to %s\n", report->plan->out);
     else

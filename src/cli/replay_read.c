@@ -17,6 +17,8 @@ struct reader {
     const char *name;
     uint64_t number;
     bool ended; /* there is no line ahead */
+    bool read;  /* a line of it: the format is the right one */
+    const char *guess;
     struct weir_access_format format;
     struct weir_access_line line;
 };
@@ -58,17 +60,25 @@ static const char *format_name(const char *text)
     return "by --format";
 }
 
+static void format_name_note(struct weir_replay_source *source, const char *text)
+{
+    const char *name = format_name(text);
+    source->format = !source->format || strcmp(source->format, name) == 0 ? name : "several formats";
+}
+
+/* By the first line; and as long as none could be read, by the next one: the first may be the end of another. */
 static bool format_begin(struct weir_replay_source *source, struct reader *reader, const char *line, size_t size)
 {
     struct weir_fault fault = { "", "" };
     const char *text = source->plan->format ? source->plan->format : weir_access_format_guess(line, size);
+    if (text == reader->guess)
+        return true;
+    reader->guess = text;
     if (weir_access_format_init(&reader->format, text, &source->options, &fault) != 0) {
         fprintf(stderr, "weir: --%s %s\n", fault.field, fault.text);
         source->failed = true;
         return false;
     }
-    const char *name = format_name(text);
-    source->format = !source->format || strcmp(source->format, name) == 0 ? name : "several formats";
     return true;
 }
 
@@ -96,13 +106,17 @@ static void reader_step(struct weir_replay_source *source, struct reader *reader
         }
         if (size == 0)
             continue;
-        if (reader->format.wanted_count == 0 && !format_begin(source, reader, line, size)) {
+        if (!reader->read && !format_begin(source, reader, line, size)) {
             reader->ended = true;
             return;
         }
         const char *why = weir_access_read(&reader->format, line, size, &reader->line);
-        if (!why)
+        if (!why) {
+            if (!reader->read)
+                format_name_note(source, reader->guess);
+            reader->read = true;
             return;
+        }
         bad_note(source, reader, why);
     }
 }

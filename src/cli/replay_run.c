@@ -125,6 +125,9 @@ static bool second_reading(struct run *run, struct weir_replay_set *set)
             progress_show(run, "tried on", counts->lines);
     }
     progress_end(run);
+    struct weir_limiter_stats stats;
+    weir_limiter_stats(set->limiter, &stats);
+    run->advice.evicted = stats.evicted;
     for (size_t i = 0; i < run->advice.count; i++) {
         run->advice.list[i].refused = set->limits[i].refused;
         run->advice.list[i].keys_hit = set->limits[i].keys_refused;
@@ -220,6 +223,10 @@ static int show(struct run *run, double seconds)
         .seconds = seconds,
     };
     bool good = run->plan->json ? weir_replay_print_json(&report) : weir_replay_print(&report);
+    if (good && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "weir: standard output: %s\n", strerror(errno));
+        good = false;
+    }
     if (!good)
         return WEIR_EXIT_ERROR;
     if (!run->plan->plot || weir_replay_plot(&report) == 0)

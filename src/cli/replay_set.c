@@ -13,7 +13,7 @@
 #include "cli/replay.h"
 #include "cli/replay_permits.h"
 
-#define MAINTAIN_NS (10 * WEIR_NS_PER_SECOND) /* of the log */
+#define MAINTAIN_NS (60 * WEIR_NS_PER_SECOND) /* of the log */
 #define MAINTAIN_LINES 65536
 
 /* ---- loading ---- */

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
 
@@ -74,14 +75,14 @@ def counts_of(report):
     lines += [f"key {row['limit']} {row['key']} {row['refused']}" for row in report['keys']]
     lines += [f"route {row['route']} {row['refused']}" for row in report['routes']]
     for row in report['minutes']:
-        time = datetime.datetime.fromisoformat(row['minute'].replace('Z', '+00:00'))
+        began = datetime.datetime.fromisoformat(row['minute'].replace('Z', '+00:00'))
         if row['refused']:
-            lines.append(f"minute {(time - DAY) // datetime.timedelta(minutes=1)} {row['refused']}")
+            lines.append(f"minute {(began - DAY) // datetime.timedelta(minutes=1)} {row['refused']}")
     return sorted(lines)
 
 
-def line(time='06/Nov/2026:10:00:00 +0000', ip='192.0.2.1', user='-', path='/api/x'):
-    return f'{ip} - {user} [{time}] "GET {path} HTTP/1.1" 200 1 "-" "-"\n'
+def line(at='06/Nov/2026:10:00:00 +0000', ip='192.0.2.1', user='-', path='/api/x'):
+    return f'{ip} - {user} [{at}] "GET {path} HTTP/1.1" 200 1 "-" "-"\n'
 
 
 class Case(unittest.TestCase):
@@ -139,8 +140,8 @@ class Exact(Case):
         self.assertEqual(counts_of(report_of('--config', config, late, early)), expected)
         parts = re.compile(rb'(\S+) - (\S+) \[(.*?)\] "(\S+) (\S+) ')
         json_log = self.write('log.json', '\n'.join(
-            json.dumps(dict(remote_addr=ip, remote_user=user, time_local=time, method=method, uri=uri, more={'a': [1]}))
-            for ip, user, time, method, uri in
+            json.dumps(dict(remote_addr=ip, remote_user=user, time_local=at, method=method, uri=uri, more={'a': [1]}))
+            for ip, user, at, method, uri in
             ([field.decode() for field in parts.match(each).groups()] for each in lines)))
         report = report_of('--config', config, json_log)
         self.assertEqual((counts_of(report), report['format']), (expected, 'json'))
@@ -188,7 +189,7 @@ class Suggestion(Case):
 
     def test_percentiles(self):
         """Of 100 keys, key n sends n in one minute, in the first second: 99 % stay within the next to last."""
-        log = self.write('log', ''.join(line(time=f'06/Nov/2026:10:{key % 60:02}:00 +0000', ip=f'192.0.2.{key}')
+        log = self.write('log', ''.join(line(at=f'06/Nov/2026:10:{key % 60:02}:00 +0000', ip=f'192.0.2.{key}')
                                         for key in range(1, 101) for _ in range(key)))
         row, = report_of('--suggest', log)['proposed']
         self.assertEqual([row[name] for name in ('keys', 'minute_median', 'minute_high', 'minute_most', 'rate_per_minute',
@@ -219,7 +220,7 @@ class Lines(Case):
     def test_times_that_go_back(self):
         """They are decided at the highest time: nothing comes back twice."""
         times = ('10:00:00', '11:00:00', '10:00:00', '10:59:59', '11:59:59', '12:00:00', '09:00:00')
-        log = self.write('log', ''.join(line(f'06/Nov/2026:{time} +0000') for time in times))
+        log = self.write('log', ''.join(line(f'06/Nov/2026:{each} +0000') for each in times))
         report = report_of('--config', self.config, log)
         self.assertEqual(report['config']['refused'], 4)
         self.assertEqual((report['went_back'], report['went_back_max_ns'], report['went_back_line']), (3, 10800 * 10**9, 7))
@@ -248,6 +249,44 @@ class Lines(Case):
         out, _ = replay('--config', self.config, log)
         self.assertIn(f'{log}:2: it is longer than 64 KiB', out)
 
+    def test_a_first_line_that_is_none(self):
+        log = self.write('log', 'the end of some line\n' + '{"ts":1793923200,"path":"/","ip":"192.0.2.1"}\n' * 2)
+        report = report_of('--config', self.config, log)
+        self.assertEqual((report['lines'], report['unread'], report['format']), (2, 1, 'json'))
+        both = report_of('--config', self.config, log, self.write('other', line()))
+        self.assertEqual((both['lines'], both['format']), (3, 'several formats'))
+
+    def test_standard_input_that_was_read_before(self):
+        log = self.write('log', 'a head\n' + line() * 3)
+        with open(log, 'rb', buffering=0) as file:
+            file.read(7)
+            done = subprocess.run([str(BUILD / 'weir'), 'replay', '--json', '--suggest', '--config', str(self.config), '-'],
+                                  stdin=file, capture_output=True, check=True)
+        report = json.loads(done.stdout)
+        self.assertEqual((report['lines'], report['unread'], report['proposed'][0]['requests']), (3, 0, 3))
+
+    def test_a_full_disk(self):
+        log = self.write('log', line())
+        with open('/dev/full', 'wb') as full:
+            done = subprocess.run([str(BUILD / 'weir'), 'replay', '--config', str(self.config), str(log)], stdout=full,
+                                  stderr=subprocess.PIPE, check=False)
+        self.assertEqual((done.returncode, b'No space left' in done.stderr), (2, True))
+
+    def test_progress_on_a_terminal(self):
+        """Shown every half a second, looked for every 32,768 lines; gone at the end."""
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        process = subprocess.Popen([str(BUILD / 'weir'), 'replay', '--config', str(self.config), '-'], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=theirs)
+        process.stdin.write(line().encode() * 40_000)
+        process.stdin.flush()
+        time.sleep(0.6)
+        process.communicate(line().encode() * 40_000)
+        shown = os.read(ours, 1 << 16).decode()
+        os.close(theirs)
+        self.assertEqual(process.returncode, 0)
+        self.assertRegex(shown, r'read 65536 lines, \d+ a second\r\x1b\[K$')
+
     def test_a_last_line_without_an_end(self):
         log = self.write('log', (line() + line()).rstrip('\n'))
         self.assertEqual(report_of('--config', self.config, log)['lines'], 2)
@@ -266,7 +305,7 @@ class Lines(Case):
             with self.subTest(what=what):
                 self.assertIn(what, err)
                 self.assertLessEqual(json.loads(out)['lines'], 20_000)
-        self.assertEqual(report_of('--config', self.config, self.write('two.gz', packed[:])) ['lines'], 20_000)
+        self.assertEqual(report_of('--config', self.config, self.write('two.gz', packed))['lines'], 20_000)
 
     def test_terminals(self):
         config = self.write('weir.yaml', 'limits: [ { name: l, key: [user], rate: 1/hour } ]\n')
