@@ -16,7 +16,7 @@
 #define STRIP 70
 #define GAP 44
 #define COLUMNS 360
-#define TOTAL_WIDTH (LEFT + WIDTH + 40)
+#define TOTAL_WIDTH (LEFT + WIDTH + LEFT)
 
 struct columns {
     size_t count, minutes; /* of each */

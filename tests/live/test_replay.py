@@ -200,11 +200,20 @@ class Suggestion(Case):
         rows = report_of('--suggest', '--key', 'user', log)['proposed']
         self.assertEqual(rows, [])  # nobody has one
 
+    def test_minutes_are_those_of_the_clock(self):
+        """And so are the ten seconds: the first and the last second of each count together, no others do."""
+        log = self.write('log', ''.join(line(at=f'06/Nov/2026:10:{at} +0000') for at in ('00:00', '00:59', '01:00', '01:10', '01:19')))
+        row, = report_of('--suggest', '--percentile', 100, log)['proposed']
+        self.assertEqual((row['minute_most'], row['burst']), (3, 2))
+        log = self.write('log', ''.join(line(at=f'06/Nov/2026:10:{at} +0000') for at in ('00:59', '01:00')))
+        row, = report_of('--suggest', '--percentile', 100, log)['proposed']
+        self.assertEqual((row['minute_most'], row['burst']), (1, 1))
+
     def test_routes_that_no_rule_can_name(self):
-        paths = ['/a/b', '/a', '/a/b/c', '/*', '/%22/x', '/%1b[2J/x', '/' + 'l' * 200]
+        paths = ['/a/b', '/a', '/a/b/c', '/*', '/%22/x', '/%1b[2J/x', '/%7f', '/%c3%a4', '/' + 'l' * 200]
         log = self.write('log', ''.join(line(path=path, ip='192.0.2.9') for path in paths))
         rows = {row['route']: row['requests'] for row in report_of('--suggest', '--depth', 2, log)['routes']}
-        self.assertEqual(rows, {'/a/b': 1, '/a': 1, '/a/b/*': 1, '(others)': 4})
+        self.assertEqual(rows, {'/a/b': 1, '/a': 1, '/a/b/*': 1, '(others)': 6})
         rows = {row['route'] for row in report_of('--suggest', '--depth', 2, log)['proposed']}
         self.assertEqual(rows, {'/a/b', '/a', '/a/b/*'})
 
@@ -257,9 +266,10 @@ class Lines(Case):
         self.assertEqual((both['lines'], both['format']), (3, 'several formats'))
 
     def test_standard_input_that_was_read_before(self):
-        log = self.write('log', 'a head\n' + line() * 3)
+        head = 'a head as long as a line ' * 4 + '\n'
+        log = self.write('log', head + line() * 3)
         with open(log, 'rb', buffering=0) as file:
-            file.read(7)
+            file.read(len(head))
             done = subprocess.run([str(BUILD / 'weir'), 'replay', '--json', '--suggest', '--config', str(self.config), '-'],
                                   stdin=file, capture_output=True, check=True)
         report = json.loads(done.stdout)
@@ -334,6 +344,7 @@ class Said(Case):
         self.assertEqual((report['config']['refused_alone'], report['beside']['refused_alone']), (2, 0))
         self.assertEqual({row['limit']: (row['config'] and row['config']['refused'], row['beside'] and row['beside']['refused'])
                           for row in report['limits']}, {'both': (4, 2), 'fresh': (1, None), '(unmatched)': (0, 0)})
+        self.assertEqual([row['config']['keys_refused'] for row in report['limits'] if row['config']], [2, 1, 0])
         self.assertEqual([(row['limit'], row['key'], row['refused'], row['refused_beside']) for row in report['keys']],
                          [('both', 'ip=192.0.2.1', 3, 2), ('both', 'ip=192.0.2.2', 1, 0), ('fresh', 'user=ada', 1, 0)])
         self.assertEqual([(row['requests'], row['refused'], row['refused_beside']) for row in report['minutes']], [(6, 4, 2)])
@@ -364,6 +375,27 @@ limits:
         timed = self.write('log', ''.join(f'1793923200 192.0.2.1 /d {size}.\n' for size in (5, 5, 1)))
         report = report_of('--config', config, '--format', '$msec $remote_addr $uri $size.', timed)
         self.assertEqual((report['config']['errors'], report['config']['refused']), (0, 1))
+
+    def test_who_would_wait_too_long_is_refused(self):
+        """throttle: hold refuses what would wait longer than hold_timeout; delay lets it through."""
+        limit = 'limits: [ { name: l, key: [ip], rate: 1/s, burst: 9, algorithm: leaky_bucket, %s } ]\n'
+        log = self.write('log', line() * 5)
+        for throttle, refused in (('throttle: delay', 0), ('throttle: hold, hold_timeout: 2s', 2)):
+            report = report_of('--config', self.write('weir.yaml', limit % throttle), log)
+            self.assertEqual(report['config']['refused'], refused)
+
+    def test_times_with_fractions(self):
+        config = self.write('weir.yaml', 'limits: [ { name: l, key: [ip], rate: 1/s, burst: 1 } ]\n')
+        log = self.write('log', ''.join(f'{{"ts":1793923200.{part},"ip":"192.0.2.1","path":"/"}}\n'
+                                        for part in ('5', '999999999', '')).replace('.,', ','))
+        report = report_of('--config', config, log)
+        self.assertEqual((report['config']['refused'], report['whole_seconds'], report['went_back']), (2, False, 1))
+
+    def test_the_table_is_as_large_as_the_servers(self):
+        config = self.write('weir.yaml', 'table: { memory: 64KiB }\nlimits: [ { name: l, key: [ip], rate: 1/hour } ]\n')
+        log = self.write('log', ''.join(line(ip=f'10.{n >> 8}.{n & 255}.1') for n in range(20_000)))
+        self.assertGreater(report_of('--config', config, log)['config']['evicted'], 0)
+        self.assertIn('keys lost their place', replay('--config', config, log)[0])
 
     def test_ipv6_is_cut(self):
         config = self.write('weir.yaml', 'limits: [ { name: l, key: [ip], rate: 1/hour } ]\n')

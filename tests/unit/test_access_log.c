@@ -332,6 +332,9 @@ static void the_same_second_again(void **state)
     assert_refused("10/Oct/2000:13:55:99 +0000 /b .", "time");
     assert_reads("10/Oct/2000:13:55:37 +0000 /b .");
     assert_int_equal(line.time_ns, AT + NS);
+    assert_reads("1793959200 /a .");
+    assert_reads("179395920 /a ."); /* it begins as the one before does */
+    assert_int_equal(line.time_ns, 179395920 * NS);
 }
 
 /* ---- hostile lines ---- */
