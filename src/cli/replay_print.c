@@ -99,7 +99,8 @@ static bool limits_print(const struct weir_replay_report *report)
         return false;
     for (size_t i = 0; i < count; i++)
         width = wider(width, pairs[i].name);
-    counts_head(report, "by limit", width);
+    if (count > 1 || pairs[0].of[WEIR_REPLAY_NEW]->refused > 0) /* there is always the one for unmatched requests */
+        counts_head(report, "by limit", width);
     for (size_t i = 0; i < count; i++) {
         const struct weir_replay_limit *new = pairs[i].of[WEIR_REPLAY_NEW], *beside = pairs[i].of[WEIR_REPLAY_BESIDE];
         new = new ? new : &none;
@@ -130,7 +131,8 @@ static bool routes_print(const struct weir_replay_report *report)
         return false;
     for (size_t i = 0; i < count && i < report->plan->rows; i++)
         width = wider(width, routes[i]->pattern);
-    counts_head(report, "by route", width);
+    if (count > 0)
+        counts_head(report, "by route", width);
     for (size_t i = 0; i < count && i < report->plan->rows; i++) {
         text_print(routes[i]->pattern, width);
         counts_print(report, routes[i]->asked, routes[i]->asked, routes[i]->refused);
@@ -272,6 +274,10 @@ static bool advice_print(const struct weir_replay_report *report)
     int width = 10;
     for (size_t i = 0; i < advice->count; i++)
         width = wider(width, advice->list[i].pattern);
+    if (advice->count == 0) {
+        puts("\nnothing is proposed: no request has all attributes of the key, and a route that a rule can name");
+        return true;
+    }
     printf("\nproposed, so that %g %% of keys stay within (by their busiest minute and ten seconds of the clock)\n\n",
            report->plan->percentile);
     printf("  %-*s  %10s  %8s  %8s  %8s  %10s  %8s  %12s  %7s  %9s\n", width, "route", "keys", "50 %", "high", "most",

@@ -199,6 +199,8 @@ class Suggestion(Case):
         self.assertEqual((row['rate_per_minute'], row['refused']), (100, 0))
         rows = report_of('--suggest', '--key', 'user', log)['proposed']
         self.assertEqual(rows, [])  # nobody has one
+        self.assertIn('nothing is proposed', replay('--suggest', '--key', 'user', log)[0])
+        self.assertEqual(replay('--suggest', '-', stdin=b'\n\n')[0].splitlines()[0], '0 lines (none)')
 
     def test_minutes_are_those_of_the_clock(self):
         """And so are the ten seconds: the first and the last second of each count together, no others do."""
