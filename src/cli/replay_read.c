@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/plain.h"
+#include "base/assert.h"
 #include "cli/replay.h"
 #include "cli/replay_bytes.h"
+
+#define AHEAD_NS (86400 * WEIR_NS_PER_SECOND)
 
 struct reader {
     struct weir_replay_bytes bytes;
@@ -19,6 +21,12 @@ struct reader {
     bool ended; /* there is no line ahead */
     bool read;  /* a line of it: the format is the right one */
     const char *guess;
+    uint64_t last_ns; /* the time of the line that was given last */
+    /* A line that is ahead of its time, and the one after it, which is given next: see ahead_is_believed. */
+    char *room;
+    bool has_kept;
+    size_t kept_size;
+    uint64_t kept_number;
     struct weir_access_format format;
     struct weir_access_line line;
 };
@@ -84,41 +92,88 @@ static bool format_begin(struct weir_replay_source *source, struct reader *reade
 
 /* ---- lines ---- */
 
-/* The next line that can be read, or the end. */
-static void reader_step(struct weir_replay_source *source, struct reader *reader)
+/* The next line as it stands, the one that was kept first. */
+static enum weir_replay_got raw_next(struct reader *reader, struct weir_slice *ret_raw)
 {
-    const char *line;
-    size_t size;
+    const char *line = NULL;
+    size_t size = 0;
+    if (reader->has_kept) {
+        reader->has_kept = false;
+        reader->number = reader->kept_number;
+        *ret_raw = (struct weir_slice){ reader->room + WEIR_ACCESS_LINE_MAX, reader->kept_size };
+        return WEIR_REPLAY_LINE;
+    }
+    enum weir_replay_got got = weir_replay_bytes_line(&reader->bytes, WEIR_ACCESS_LINE_MAX, &line, &size);
+    reader->number += got == WEIR_REPLAY_LINE || got == WEIR_REPLAY_LONG;
+    *ret_raw = (struct weir_slice){ line, size };
+    return got;
+}
+
+/* The next line that can be read; false: there is none. */
+static bool line_next(struct weir_replay_source *source, struct reader *reader, struct weir_slice *ret_raw)
+{
     for (;;) {
-        enum weir_replay_got got = weir_replay_bytes_line(&reader->bytes, WEIR_ACCESS_LINE_MAX, &line, &size);
-        if (got == WEIR_REPLAY_FAILED)
-            source->failed = true;
-        if (got == WEIR_REPLAY_FAILED || got == WEIR_REPLAY_END) {
-            reader->ended = true;
-            return;
-        }
-        reader->number++;
+        enum weir_replay_got got = raw_next(reader, ret_raw);
+        source->failed = source->failed || got == WEIR_REPLAY_FAILED;
+        if (got == WEIR_REPLAY_FAILED || got == WEIR_REPLAY_END)
+            return false;
         reader->line.path_refused = false;
         if (got == WEIR_REPLAY_LONG) {
             source->bad.too_long += !source->again;
             bad_note(source, reader, "it is longer than 64 KiB");
             continue;
         }
-        if (size == 0)
+        if (ret_raw->size == 0)
             continue;
-        if (!reader->read && !format_begin(source, reader, line, size)) {
-            reader->ended = true;
-            return;
-        }
-        const char *why = weir_access_read(&reader->format, line, size, &reader->line);
-        if (!why) {
-            if (!reader->read)
-                format_name_note(source, reader->guess);
-            reader->read = true;
-            return;
-        }
+        if (!reader->read && !format_begin(source, reader, ret_raw->data, ret_raw->size))
+            return false;
+        const char *why = weir_access_read(&reader->format, ret_raw->data, ret_raw->size, &reader->line);
+        if (!why)
+            return true;
         bad_note(source, reader, why);
     }
+}
+
+/* One line whose time is wrong, and far ahead, would hold all that follow it at its time. False: it is one. Else the
+ * line after it is kept, and it is read once more. */
+static bool ahead_is_believed(struct weir_replay_source *source, struct reader *reader, struct weir_slice raw)
+{
+    const uint64_t time_ns = reader->line.time_ns, number = reader->number;
+    reader->room = reader->room ? reader->room : malloc(2 * WEIR_ACCESS_LINE_MAX);
+    if (!reader->room)
+        return true;
+    char *own = reader->room, *kept = reader->room + WEIR_ACCESS_LINE_MAX;
+    memcpy(own, raw.data, raw.size);
+    size_t size = raw.size;
+    bool believed = true;
+    if (line_next(source, reader, &raw)) {
+        memmove(kept, raw.data, raw.size);
+        reader->kept_size = raw.size;
+        reader->kept_number = reader->number;
+        reader->has_kept = true;
+        believed = reader->line.time_ns + AHEAD_NS >= time_ns;
+    }
+    reader->number = number;
+    const char *why = weir_access_read(&reader->format, own, size, &reader->line);
+    weir_assert(!why); /* it was read before */
+    return believed;
+}
+
+static void reader_step(struct weir_replay_source *source, struct reader *reader)
+{
+    struct weir_slice raw;
+    while (line_next(source, reader, &raw)) {
+        bool ahead = !reader->read || reader->line.time_ns > reader->last_ns + AHEAD_NS;
+        if (!reader->read)
+            format_name_note(source, reader->guess);
+        reader->read = true;
+        if (!ahead || ahead_is_believed(source, reader, raw)) {
+            reader->last_ns = reader->line.time_ns;
+            return;
+        }
+        bad_note(source, reader, "its time is more than a day ahead of the lines around it");
+    }
+    reader->ended = true;
 }
 
 /* ---- all files ---- */
@@ -164,7 +219,8 @@ bool weir_replay_source_rewind(struct weir_replay_source *source)
     for (size_t i = 0; i < source->count && !source->failed; i++) {
         struct reader *reader = source->readers[i];
         reader->number = 0;
-        reader->ended = false;
+        reader->ended = reader->has_kept = false;
+        reader->last_ns = 0;
         if (!weir_replay_bytes_rewind(&reader->bytes))
             return false;
         reader_step(source, reader);
@@ -250,6 +306,7 @@ void weir_replay_source_close(struct weir_replay_source *source)
         return;
     for (size_t i = 0; i < source->count; i++) {
         weir_replay_bytes_close(&source->readers[i]->bytes);
+        free(source->readers[i]->room);
         free(source->readers[i]);
     }
     free(source);

@@ -239,6 +239,23 @@ class Lines(Case):
         self.assertIn(f'3 lines went back and were decided at the highest time before; the longest way by 10800.000 s, '
                       f'from {log}:6 to {log}:7', out)
 
+    def test_one_line_that_is_far_ahead(self):
+        """It is not believed: all that follow it would be decided at its time. Two in a row are, and so is a gap."""
+        def days(*numbers):
+            log = self.write('log', ''.join(line(at=f'{number:02}/Nov/2026:10:00:{i:02} +0000')
+                                            for i, number in enumerate(numbers)))
+            report = report_of('--config', self.config, '--suggest', log)
+            self.assertEqual(sum(row['requests'] for row in report['proposed']), report['lines'])  # of the second reading
+            self.assertEqual(report['config'], report_of('--config', self.config, '-', stdin=log.read_bytes())['config'])
+            return (report['config']['refused'], report['went_back'], [row['line'] for row in report['unread_first']])
+        self.assertEqual(days(6, 9, 6, 7), (1, 0, [2]))
+        self.assertEqual(days(9, 6, 6), (1, 0, [1]))
+        self.assertEqual(days(9, 6, 9, 6, 9, 6), (2, 0, [1, 3, 5]))
+        self.assertEqual(days(6, 9, 9, 6), (2, 1, []))
+        self.assertEqual(days(6, 9), (0, 0, []))
+        self.assertEqual(days(6, 9, 12, 15, 18), (0, 0, []))
+        self.assertEqual(days(6, 7, 6), (1, 1, []))  # a day is not more than a day
+
     def test_offsets(self):
         times = ('06/Nov/2026:10:00:00 +0000', '06/Nov/2026:11:59:00 +0200', '06/Nov/2026:03:00:00 -0800')
         log = self.write('log', ''.join(map(line, times)))
