@@ -132,8 +132,6 @@ bool weir_replay_set_begin(struct weir_replay_set *set, bool durations);
 /* Decides one request; the verdicts are in the set until the next one. False: refused. */
 bool weir_replay_set_decide(struct weir_replay_set *set, const struct weir_replay_names *names,
                             const struct weir_access_line *line, uint64_t now_ns);
-/* What a server does every 10 ms, by the log's time. */
-void weir_replay_set_maintain(struct weir_replay_set *set, uint64_t now_ns);
 void weir_replay_set_deinit(struct weir_replay_set *set); /* zeroed is fine */
 
 /* ---- counting (replay_count.c) ---- */

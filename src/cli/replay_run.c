@@ -97,7 +97,6 @@ static void first_reading(struct run *run)
         for (int side = 0; side < WEIR_REPLAY_SIDES; side++) {
             if (!run->sets[side].rules)
                 continue;
-            weir_replay_set_maintain(&run->sets[side], now_ns);
             admitted[side] = weir_replay_set_decide(&run->sets[side], &run->names, read.line, now_ns);
         }
         count(run, &read, admitted, now_ns);
@@ -118,7 +117,6 @@ static bool second_reading(struct run *run, struct weir_replay_set *set)
     run->begun_ns = clock_ns();
     while (weir_replay_source_next(run->source, &read)) {
         uint64_t now_ns = weir_replay_counts_time(counts, &read);
-        weir_replay_set_maintain(set, now_ns);
         if (!weir_replay_set_decide(set, &run->names, read.line, now_ns))
             weir_replay_refusal_count(counts, set, WEIR_REPLAY_NEW, &run->names, read.line);
         if (counts->lines % LOOK_LINES == 0)

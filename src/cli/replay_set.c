@@ -14,7 +14,7 @@
 #include "cli/replay_permits.h"
 
 #define MAINTAIN_NS (60 * WEIR_NS_PER_SECOND) /* of the log */
-#define MAINTAIN_LINES 65536
+#define MAINTAIN_LINES 4096
 
 /* ---- loading ---- */
 
@@ -246,6 +246,18 @@ static void permits_take(struct weir_replay_set *set, const struct weir_access_l
     }
 }
 
+/* What a server does on the side, by the log's time. First permits end, at times before this one: the limiter must not
+ * see its clock go back. */
+static void pass_time(struct weir_replay_set *set, const struct weir_time *time)
+{
+    if (set->permits)
+        weir_replay_permits_end(set->permits, set->limiter, time->now_ns);
+    if (time->now_ns < set->maintain_ns)
+        return;
+    set->maintain_ns = time->now_ns + MAINTAIN_NS;
+    (void)weir_limiter_maintain(set->limiter, time, MAINTAIN_LINES);
+}
+
 static int match(struct weir_replay_set *set, const struct weir_replay_names *names,
                  const struct weir_access_line *line, struct weir_fault *fault)
 {
@@ -267,8 +279,7 @@ bool weir_replay_set_decide(struct weir_replay_set *set, const struct weir_repla
 {
     const struct weir_time time = { now_ns, now_ns };
     struct weir_fault fault;
-    if (set->permits)
-        weir_replay_permits_end(set->permits, set->limiter, now_ns);
+    pass_time(set, &time);
     int error = match(set, names, line, &fault);
     set->decision = (struct weir_decision){ .admitted = true };
     if (!error && set->match.refused_by) {
@@ -296,13 +307,4 @@ bool weir_replay_set_decide(struct weir_replay_set *set, const struct weir_repla
     if (set->permits && set->decision.admitted)
         permits_take(set, line, now_ns);
     return set->decision.admitted;
-}
-
-void weir_replay_set_maintain(struct weir_replay_set *set, uint64_t now_ns)
-{
-    const struct weir_time time = { now_ns, now_ns };
-    if (now_ns < set->maintain_ns)
-        return;
-    set->maintain_ns = now_ns + MAINTAIN_NS;
-    (void)weir_limiter_maintain(set->limiter, &time, MAINTAIN_LINES);
 }
