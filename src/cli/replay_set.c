@@ -176,26 +176,38 @@ void weir_replay_set_deinit(struct weir_replay_set *set)
 
 /* ---- deciding ---- */
 
-/* As serve/hold.c: for how long each may be delayed. */
+static bool is_shaped(const struct weir_match *match, size_t i)
+{
+    const struct weir_rule *rule = match->rules[i];
+    return rule->throttle == WEIR_THROTTLE_HOLD && rule->limit.spec.algorithm == WEIR_LEAKY_BUCKET &&
+           match->charges[i].cost > 0;
+}
+
+/* As serve/hold.c: how long an answer may be held, for every hold_timeout and while the leases of its permits last. */
+static uint64_t patience_of(const struct weir_match *match)
+{
+    uint64_t timeout_ns = WEIR_NEVER, lease_ns = WEIR_NEVER;
+    for (size_t i = 0; i < match->count; i++) {
+        const struct weir_rule *rule = match->rules[i];
+        if (rule->limit.spec.mode != WEIR_MODE_ENFORCE)
+            continue;
+        if (is_shaped(match, i))
+            timeout_ns = weir_min_u64(timeout_ns, rule->hold_timeout_ns);
+        if (rule->limit.spec.algorithm == WEIR_CONCURRENCY)
+            lease_ns = weir_min_u64(lease_ns, rule->limit.spec.period_ns - 1);
+    }
+    return timeout_ns == WEIR_NEVER ? WEIR_NEVER : weir_min_u64(timeout_ns, lease_ns);
+}
+
+/* As if there were always room to wait. */
 static void delays_set(struct weir_match *match)
 {
-    uint64_t patience_ns = WEIR_NEVER;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < match->count; i++) {
-            const struct weir_rule *rule = match->rules[i];
-            bool enforced = rule->limit.spec.mode == WEIR_MODE_ENFORCE;
-            bool shaped = rule->throttle == WEIR_THROTTLE_HOLD && rule->limit.spec.algorithm == WEIR_LEAKY_BUCKET &&
-                          match->charges[i].cost > 0;
-            if (pass == 0 && enforced && shaped)
-                patience_ns = weir_min_u64(patience_ns, rule->hold_timeout_ns);
-            if (pass == 1 && shaped)
-                match->charges[i].delay_max_ns = enforced ? patience_ns : rule->hold_timeout_ns;
-        }
-        for (size_t i = 0; i < match->count && pass == 0 && patience_ns != WEIR_NEVER; i++) {
-            const struct weir_limit_spec *spec = &match->rules[i]->limit.spec;
-            if (spec->algorithm == WEIR_CONCURRENCY && spec->mode == WEIR_MODE_ENFORCE)
-                patience_ns = weir_min_u64(patience_ns, spec->period_ns - 1);
-        }
+    uint64_t patience_ns = patience_of(match);
+    for (size_t i = 0; i < match->count; i++) {
+        const struct weir_rule *rule = match->rules[i];
+        bool enforced = rule->limit.spec.mode == WEIR_MODE_ENFORCE;
+        if (is_shaped(match, i))
+            match->charges[i].delay_max_ns = enforced ? patience_ns : rule->hold_timeout_ns;
     }
 }
 

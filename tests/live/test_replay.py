@@ -403,6 +403,19 @@ limits:
             report = report_of('--config', self.write('weir.yaml', limit % throttle), log)
             self.assertEqual(report['config']['refused'], refused)
 
+    def test_lines_far_apart(self):
+        """Permits end between two lines, at their own times; nobody is refused for a clock that seems to go back."""
+        config = self.write('weir.yaml', '''limits:
+  - { name: log, key: [ip], rate: 10/min, algorithm: sliding_log }
+  - { name: first, key: [ip], rate: 10/min, algorithm: fixed_window, align: first }
+  - { name: at-once, key: [ip], rate: 1, algorithm: concurrency, lease: 30s }
+  - { name: one-lease, key: [user], missing: share, rate: 1, algorithm: concurrency, lease: 3s }
+''')
+        for gap, took, refused in ((70, 5, 0), (7000, 5, 0), (4, 5, 0), (2, 5, 50)):
+            log = self.write('log', ''.join(f'{1793923200 + n * gap} 10.0.0.{n} /x {took}.0\n' for n in range(100)))
+            report = report_of('--config', config, '--format', '$msec $remote_addr $uri $request_time', log)
+            self.assertEqual(report['config']['refused'], refused, (gap, took))
+
     def test_times_with_fractions(self):
         config = self.write('weir.yaml', 'limits: [ { name: l, key: [ip], rate: 1/s, burst: 1 } ]\n')
         log = self.write('log', ''.join(f'{{"ts":1793923200.{part},"ip":"192.0.2.1","path":"/"}}\n'
