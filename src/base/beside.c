@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The program's folder is that of /proc/self/exe; the folders of `make install` are compiled in (base/meson.build),
- * each as a full path and as seen from the program's folder. Called by cli/apart.c for the programs behind `weir sim`
- * and `weir reads`, and by modules/module.c for modules. */
+ * each as a full path and as seen from the program's folder. Called by cli/apart.c for the programs behind `weir sim`,
+ * `weir replay` and `weir reads`, and by modules/module.c for modules. */
 #include "base/beside.h"
 
 #include <errno.h>

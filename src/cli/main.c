@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The entry point of the program `weir`: it opens standard streams that are closed (streams.c), looks the verb up in
- * the table below and calls its function with the rest of the arguments. `weir sim` and `weir reads` are programs of
- * their own, which apart.c starts. */
+ * the table below and calls its function with the rest of the arguments. `weir sim`, `weir replay` and `weir reads`
+ * are programs of their own, which apart.c starts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +25,7 @@ static const struct verb verbs[] = {
     { "explain", "say which limits a request would meet, and why not the others", weir_cli_explain, NULL },
     { "fence", "keep a value in a folder that only the newest holder of a lock can write", weir_cli_fence, NULL },
     { "reads", "say how often reads of your replicas go back, and what would prevent it", NULL, "weir-reads" },
+    { "replay", "say what limits would have refused of an access log, and propose some", NULL, "weir-replay" },
     { "rules", "check a configuration", weir_cli_rules, NULL },
     { "sim", "run nodes, network and faults in virtual time and check the bounds", NULL, "weir-sim" },
     { "version", "print the version", weir_cli_version, NULL },

@@ -2,7 +2,7 @@
  *
  * A wrapper of getopt_long(), whose own messages are turned off. A colon before the letters makes it tell a missing
  * value from an unknown option; the word that may have been meant is found by base/nearest.c. Used by main.c and by the
- * verbs that have options, those of weir-sim and weir-reads too. */
+ * verbs that have options, those of weir-sim, weir-replay and weir-reads too. */
 #include "cli/option.h"
 
 #include <stdbool.h>

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The verb `weir rules check`, called by main.c. It compiles the file (ruleset.c) and prints all its errors; or, if
- * there are none, its warnings, how nodes share each limit (limit_text.c) and the notes of notes.c. Errors and warnings
- * are found in src/rules, but for an address that anybody can reach, which serve_config.c finds. */
+ * there are none, its warnings, how nodes share each limit (limit_text.c), what each lets pass at once (burst_text.c)
+ * and the notes of notes.c. Errors and warnings are found in src/rules, but for an address that anybody can reach:
+ * serve_config.c finds that. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/plural.h"
+#include "cli/burst_text.h"
 #include "cli/limit_text.h"
 #include "cli/notes.h"
 #include "cli/option.h"
@@ -16,27 +18,32 @@
 #include "cli/ruleset.h"
 #include "cli/serve_config.h"
 #include "cli/verbs.h"
+#include "rules/number.h"
 
 static const char help[] =
-    "Usage: weir rules check [--node NAME] [--json] FILE\n"
+    "Usage: weir rules check [OPTION ...] FILE\n"
     "\n"
     "Says whether FILE is a good configuration: all that is wrong with it, up to 100 errors, as\n"
     "FILE:LINE:COLUMN: message. Where nothing is, it warns of what is legal and yet hardly meant,\n"
     "and says of each limit that nodes share how, this node's share, and the bound on what it may\n"
-    "stray. docs/rules.md describes every key.\n"
+    "stray; and what each limit lets pass at once. docs/rules.md describes every key.\n"
     "\n"
-    "  --node NAME   as which of the nodes in cluster: (as node: there says, else the first)\n"
-    "  --json        {\"file\":...,\"ok\":...,\"limits\":...,\"errors\":[...],\"warnings\":[...],\"sharing\":[...],\n"
-    "                \"notes\":[...]}\n"
+    "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
+    "  --connections N  of what is behind weir, 1 to 1000000: how many keys they bear that use all at once\n"
+    "  --json           "
+    "{\"file\":...,\"ok\":...,\"limits\":...,\"errors\":[...],\"warnings\":[...],\"sharing\":[...],\n"
+    "                   \"bursts\":[...],\"notes\":[...]}\n"
     "\n"
     "Exit code: 0 it is good (also with warnings), 2 it is not.\n"
     "\n"
     "Examples:\n"
     "  weir rules check weir.yaml\n"
     "  weir rules check --json weir.yaml | jq .warnings\n"
-    "  weir rules check --node b examples/cluster.yaml\n";
+    "  weir rules check --node b examples/cluster.yaml\n"
+    "  weir rules check --connections 100 weir.yaml\n";
 
 #define WHOLE_FILE ((struct weir_mark){ 1, 1 })
+#define BURSTS_TOLD 20
 
 static json_t *message_make(struct weir_mark mark, const char *text)
 {
@@ -53,6 +60,18 @@ static json_t *sharing_make(const struct weir_ruleset *ruleset)
         json_t *sharing = weir_limit_json(ruleset->rules, i, ruleset->config);
         (void)json_object_set_new(sharing, "limit", json_string(rule->name));
         (void)json_array_append_new(list, sharing);
+    }
+    return list;
+}
+
+/* What each limit lets pass at once. */
+static json_t *bursts_make(const struct weir_ruleset *ruleset, uint64_t connections)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; ruleset->rules && i < weir_rules_count(ruleset->rules); i++) {
+        json_t *burst = weir_burst_json(ruleset->rules, i, ruleset->config, connections);
+        if (burst)
+            (void)json_array_append_new(list, burst);
     }
     return list;
 }
@@ -83,7 +102,8 @@ static json_t *notes_make(const struct weir_config *config)
     return list;
 }
 
-static void json_print(const char *file, const struct weir_ruleset *ruleset, const struct weir_config_faults *faults)
+static void json_print(const char *file, const struct weir_ruleset *ruleset, const struct weir_config_faults *faults,
+                       uint64_t connections)
 {
     json_t *errors = json_array();
     json_t *warnings = json_array();
@@ -95,9 +115,10 @@ static void json_print(const char *file, const struct weir_ruleset *ruleset, con
         (void)json_array_append_new(warnings, message_make(config->warnings[i].mark, config->warnings[i].text));
     if (config && weir_serve_exposed(config, &said))
         (void)json_array_append_new(warnings, message_make(WHOLE_FILE, said.text));
-    json_t *report = json_pack("{s:s%,s:b,s:I,s:o,s:o,s:o,s:o}", "file", file, strlen(file), "ok", config != NULL,
+    json_t *report = json_pack("{s:s%,s:b,s:I,s:o,s:o,s:o,s:o,s:o}", "file", file, strlen(file), "ok", config != NULL,
                                "limits", (json_int_t)(config ? config->limits_count : 0), "errors", errors, "warnings",
-                               warnings, "sharing", sharing_make(ruleset), "notes", notes_make(config));
+                               warnings, "sharing", sharing_make(ruleset), "bursts", bursts_make(ruleset, connections),
+                               "notes", notes_make(config));
     char *text = report ? json_dumps(report, JSON_COMPACT) : NULL;
     if (text)
         puts(text);
@@ -118,7 +139,24 @@ static void faults_print(const char *file, const struct weir_config_faults *faul
         fprintf(stderr, "%s: %d errors: what comes after them was not read\n", file, WEIR_CONFIG_FAULTS_MAX);
 }
 
-static void text_print(const char *file, const struct weir_ruleset *ruleset)
+/* In a file of many limits the first of them: the others are in --json. */
+static void bursts_print(const char *file, const struct weir_ruleset *ruleset, uint64_t connections)
+{
+    const struct weir_config *config = ruleset->config;
+    char text[512], plain[WEIR_PLAIN_SIZE(WEIR_LIMIT_NAME_MAX)];
+    size_t told = 0;
+    for (size_t i = 0; i < config->limits_count; i++) {
+        weir_burst_format(ruleset->rules, i, config, connections, text, sizeof(text));
+        told += text[0] != '\0';
+        if (text[0] && told <= BURSTS_TOLD)
+            printf("%s:%u:%u: limit \"%s\" %s\n", file, config->limits[i].mark.line, config->limits[i].mark.column,
+                   weir_plain(config->limits[i].name, plain, sizeof(plain)), text);
+    }
+    if (told > BURSTS_TOLD)
+        printf("%s: what %zu more limits let pass at once is in --json\n", file, told - BURSTS_TOLD);
+}
+
+static void text_print(const char *file, const struct weir_ruleset *ruleset, uint64_t connections)
 {
     const struct weir_config *config = ruleset->config;
     char text[1024], plain[WEIR_PLAIN_SIZE(sizeof(text))];
@@ -138,6 +176,7 @@ static void text_print(const char *file, const struct weir_ruleset *ruleset)
             printf("%s:%u:%u: limit \"%s\": %s\n", file, config->limits[i].mark.line, config->limits[i].mark.column,
                    weir_plain(config->limits[i].name, plain, sizeof(plain)), text);
     }
+    bursts_print(file, ruleset, connections);
     if (config->http.kind != WEIR_ADDRESS_OFF && config->http_rules.forwarded == WEIR_FORWARDED_NONE)
         printf("%s: no proxy can ask at /v1/auth: listen.http.forwarded names none (docs/http.md)\n", file);
     else if (config->http.kind != WEIR_ADDRESS_OFF)
@@ -151,10 +190,22 @@ static void text_print(const char *file, const struct weir_ruleset *ruleset)
            weir_s(warnings));
 }
 
+static bool connections_read(const char *value, uint64_t *ret_connections)
+{
+    uint64_t number = 0;
+    if (weir_number_parse(value, strlen(value), &number) == 0 && number >= 1 && number <= WEIR_CONNECTIONS_MAX) {
+        *ret_connections = number;
+        return true;
+    }
+    fprintf(stderr, "weir: --connections %s: must be a whole number, 1 to %d\n", value, WEIR_CONNECTIONS_MAX);
+    return false;
+}
+
 static int check(int argc, char **argv)
 {
     static const struct option options[] = {
         { "node", required_argument, NULL, 'n' },
+        { "connections", required_argument, NULL, 'c' },
         { "json", no_argument, NULL, 'j' },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
@@ -162,13 +213,15 @@ static int check(int argc, char **argv)
     struct weir_ruleset ruleset = { 0 };
     struct weir_config_faults faults;
     const char *node = NULL;
+    uint64_t connections = 0;
     bool json = false;
     for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             fputs(help, stdout);
             return WEIR_EXIT_OK;
         }
-        if (option != 'j' && option != 'n')
+        bool good = option == 'c' ? connections_read(optarg, &connections) : option == 'j' || option == 'n';
+        if (!good)
             return WEIR_EXIT_ERROR;
         json = json || option == 'j';
         node = option == 'n' ? optarg : node;
@@ -179,11 +232,11 @@ static int check(int argc, char **argv)
     }
     int error = weir_ruleset_init(&ruleset, argv[optind], node, &faults);
     if (json)
-        json_print(argv[optind], &ruleset, &faults);
+        json_print(argv[optind], &ruleset, &faults, connections);
     else if (error)
         faults_print(argv[optind], &faults);
     else
-        text_print(argv[optind], &ruleset);
+        text_print(argv[optind], &ruleset, connections);
     weir_ruleset_deinit(&ruleset);
     return error ? WEIR_EXIT_ERROR : WEIR_EXIT_OK;
 }

@@ -15,6 +15,7 @@ int weir_cli_lock(int argc, char **argv);
 int weir_cli_explain(int argc, char **argv);
 int weir_cli_fence(int argc, char **argv);
 int weir_cli_reads(int argc, char **argv);
+int weir_cli_replay(int argc, char **argv);
 int weir_cli_rules(int argc, char **argv);
 int weir_cli_sim(int argc, char **argv);
 int weir_cli_version(int argc, char **argv);

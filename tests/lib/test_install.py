@@ -103,6 +103,7 @@ class Install(unittest.TestCase):
         for called in (weir, link, os.path.relpath(weir)):
             self.assertIn('Usage: weir sim', run(called, 'sim', '--help'))
             self.assertIn('weir reads check', run(called, 'reads', '--help'))
+            self.assertIn('Usage: weir replay', run(called, 'replay', '--help'))
         done = subprocess.run(['other', 'sim', '--nope'], executable=weir, capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
                          (2, "weir: sim has no option '--nope'; did you mean '--nodes'?"))
@@ -139,7 +140,8 @@ class Install(unittest.TestCase):
         pages = {name for name in names if re.fullmatch(r'weir(-[a-z]+)*\.1', name)}
         self.assertIn('weir-serve.1', pages)
         self.assertEqual(names - headers - libraries - pages - {'weir-session.pc', '_weir', 'weir.fish'},
-                         {'weir', 'weir.pc', 'weir-etcd.so', 'weir-postgres.so', 'weir-reads', 'weir-sim'})
+                         {'weir', 'weir.pc', 'weir-etcd.so', 'weir-postgres.so', 'weir-reads', 'weir-replay',
+                          'weir-sim'})
 
 
 if __name__ == '__main__':

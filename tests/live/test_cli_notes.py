@@ -82,6 +82,48 @@ class Notes(unittest.TestCase):
                 self.assertEqual(server.output().count(note), count)
 
 
+class Bursts(unittest.TestCase):
+    def test_what_passes_at_once_is_told(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
+            file.write("""limits:
+  - { name: keyed, key: [user], rate: 100/min, burst: 20 }
+  - { name: all, rate: 50/s }
+  - { name: window, key: [user], rate: 300/day, algorithm: fixed_window }
+  - name: more
+    key: [user]
+    rate: 10/min
+    cost: 2
+    overrides: [ { user: ada, rate: 600/min } ]
+  - { name: shaped, key: [user], rate: 10/min, algorithm: leaky_bucket }
+  - { name: at-once, key: [user], rate: 10, algorithm: concurrency }
+  - { name: bytes, key: [user], rate: 10/min, cost: size }
+  - { name: blocked, key: [user], rate: 0/min }
+  - { name: unused, key: [user], rate: 5/min, mode: off }
+""")
+            file.flush()
+            lines = weir('rules', 'check', '--connections', '100', file.name).stdout.splitlines()
+            self.assertEqual([line.split(': limit ')[1] for line in lines if ' pass at once' in line], [
+                '"keyed" lets 20 pass at once of each key, 12s of its rate; 100 connections bear 5 such keys',
+                '"all" lets 50 pass at once, 1s of its rate',
+                '"window" lets 300 pass at once of each key, 1d of its rate, and as many again when the window turns; '
+                'with 100 connections 200 of them wait for one',
+                '"more" lets 300 pass at once of each key (by the override in line 9), 1min of its rate; '
+                'with 100 connections 200 of them wait for one'])
+            told = json.loads(weir('rules', 'check', '--json', file.name).stdout)['bursts']
+            self.assertEqual([(one['limit'], one['at_once'], one['seconds_of_rate']) for one in told],
+                             [('keyed', 20, 12.0), ('all', 50, 1.0), ('window', 300, 86400.0), ('more', 300, 60.0)])
+            for bad in '0', '1000001', 'x':
+                self.assertEqual(weir('rules', 'check', '--connections', bad, file.name).returncode, 2)
+
+    def test_a_file_of_many_limits_is_not_told_one_by_one(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.yaml') as file:
+            file.write('limits:\n' + ''.join(f'  - {{ name: l{i}, match: {{ a: v{i} }}, rate: 5/s }}\n' for i in range(25)))
+            file.flush()
+            out = weir('rules', 'check', file.name).stdout
+            self.assertEqual(out.count(' pass at once,'), 20)
+            self.assertIn('what 5 more limits let pass at once is in --json', out)
+
+
 class Never(unittest.TestCase):
     def test_of_what_a_gossiping_node_never_admits_the_slack_is_named(self):
         text = cluster.config('  - { name: told, rate: 100/min, sharing: gossip, slack: 7 }\n', names='ab')
