@@ -2,7 +2,8 @@
  *
  * A warning is written at once: as a line of the log (observe/logger.c) where the log is JSON, else, and always for
  * --check, as text on standard error. Nothing is looked for here: the warnings of a file are found when it is read
- * (rules/warnings.c). Called by serve.c, serve_config.c and serve_sessions.c. */
+ * (rules/config.c has warnings.c, overlaps.c, sharing_decode.c and attribute_warnings.c look). Called by serve.c,
+ * serve_config.c and serve_sessions.c. */
 #include "cli/serve_warn.h"
 
 #include <stdarg.h>

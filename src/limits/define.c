@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The set of limits, replacing it, and what is then due in the background. */
+ * The set of limits, replacing it, and what is due in the background: a walk through the table when a set was replaced,
+ * when logs are short of room, when the base of time is old, and each minute for permits that nobody gave back. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -80,12 +80,12 @@ static bool overrides_differ(const struct weir_config_limit *a, const struct wei
 /* What changed besides the numbers, as far as it has a name. */
 static void add_rest(char *item, const struct weir_config_limit *was, const struct weir_config_limit *is, bool numbers)
 {
-    bool mode = was->sharing != is->sharing;
+    bool sharing = was->sharing != is->sharing;
     bool overrides = overrides_differ(was, is);
     size_t used = strlen(item);
     if (is->undecidable)
         (void)snprintf(item + used, ITEM_MAX - used, " (a definition that is not understood here)");
-    else if (mode)
+    else if (sharing)
         (void)snprintf(item + used, ITEM_MAX - used, " (sharing %s -> %s%s)", weir_sharing_words[was->sharing],
                        weir_sharing_words[is->sharing], overrides ? ", overrides" : "");
     else if (overrides)

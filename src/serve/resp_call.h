@@ -85,7 +85,7 @@ struct weir_resp_call {
     const struct weir_slice *args; /* args[0] is the command's name */
     size_t count;
     const struct weir_time *time;
-    bool in_exec; /* other answers belong to the same array: this one cannot come later */
+    bool in_exec; /* other answers belong to the same array: nothing of it waits for other clients, or is held */
 };
 
 /* ---- answers ---- */

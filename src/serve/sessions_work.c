@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an ask does: its question, its decision, and the parts that may block. */
+ * What an ask does: its question, its decision, and the parts that may block. Whether a user may have seen a place that
+ * a client brings is decided here too (is_believable). Called by sessions.c, on its workers' threads. */
 #include <string.h>
 #include <time.h>
 

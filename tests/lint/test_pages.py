@@ -90,6 +90,16 @@ class Pages(unittest.TestCase):
             missing += [] if there else [name]
         self.assertEqual(missing, [])
 
+    def test_the_walk_names_each_function_in_its_own_file(self):
+        text, elsewhere, looked = (ROOT / 'docs' / 'walk.md').read_text(encoding='utf-8'), [], 0
+        for name, file in re.findall(r'`(\w+)\(\)`(?: in | \(|, in )\s*`([\w./]+\.[ch])`', re.sub(r'\s+', ' ', text)):
+            paths = list(ROOT.glob(file)) or list((ROOT / 'src').glob(file)) or list((ROOT / 'src').rglob(file))
+            looked += 1
+            if not any(re.search(rf'^\w.*\b{name}\(.*[^;]$', path.read_text(encoding='utf-8'), re.M) for path in paths):
+                elsewhere.append(f'{name}() in {file}')
+        self.assertGreater(looked, 50)
+        self.assertEqual(elsewhere, [])
+
     def test_the_glossary_has_the_hard_words_in_order(self):
         text = (ROOT / 'docs' / 'glossary.md').read_text(encoding='utf-8')
         words = re.findall(r'^\| ([^|]*?) \|', text, re.M)[1:]

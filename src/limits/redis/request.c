@@ -278,13 +278,13 @@ bool weir_redis_group_again(struct weir_redis_group *group, const redisReply *re
  * these say that nothing was done; an error that is not among them says nothing. */
 static int status_of_error(struct weir_redis_group *group, const redisReply *reply)
 {
-    static const char *const harmless[] = { "NOSCRIPT",   "MOVED",    "ASK",         "TRYAGAIN",
-                                            "LOADING",    "READONLY", "OOM",         "MISCONF",
-                                            "NOAUTH",     "NOPERM",   "CLUSTERDOWN", "MASTERDOWN",
-                                            "NOREPLICAS", "BUSY",     "WRONGPASS",   "CROSSSLOT" };
+    static const char *const nothing_done[] = { "NOSCRIPT",   "MOVED",    "ASK",         "TRYAGAIN",
+                                                "LOADING",    "READONLY", "OOM",         "MISCONF",
+                                                "NOAUTH",     "NOPERM",   "CLUSTERDOWN", "MASTERDOWN",
+                                                "NOREPLICAS", "BUSY",     "WRONGPASS",   "CROSSSLOT" };
     bool known = false;
-    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
-        known = known || weir_redis_is_error(reply, harmless[i]);
+    for (size_t i = 0; i < sizeof nothing_done / sizeof nothing_done[0]; i++)
+        known = known || weir_redis_is_error(reply, nothing_done[i]);
     /* Redis 7.2: "NOPERM ACL failure in script: …", of a command that may stand after a write. */
     known = known && !(weir_redis_is_error(reply, "NOPERM") && strstr(reply->str, "in script"));
     /* Keys of one slot that is being moved lie on two servers for a moment. */

@@ -73,7 +73,8 @@ void weir_redis_server_flush(struct weir_redis_server *server);
 /* The connection is no good: closes it, answers all its calls, waits. */
 void weir_redis_server_fail(struct weir_redis_server *server, const char *why);
 
-/* An error reply that says that nothing was done: remembered for operators, and acted on. */
+/* An error reply, whatever it says of the request: remembered for operators, and acted on. Whether anything was charged
+ * is status_of_error's (request.c). */
 void weir_redis_server_refused(struct weir_redis_server *server, const redisReply *reply);
 
 bool weir_redis_server_answers(const struct weir_redis_server *server); /* it is ready, and its breaker is not open */
@@ -81,6 +82,7 @@ bool weir_redis_server_answers(const struct weir_redis_server *server); /* it is
 /* May a command be sent to it that has left_ns to be answered? It is ready, or becomes so for the first time; its
  * breaker allows it. A breaker that short deadlines opened is not there for who has more time than it took them. */
 bool weir_redis_server_allows(struct weir_redis_server *server, uint64_t left_ns, uint64_t *ret_generation);
+/* The breaker is told what became of a request that it allowed: it was answered, or failed. */
 void weir_redis_server_told(struct weir_redis_server *server, uint64_t generation, bool success);
 /* Or: it was not sent, for reasons of ours. */
 void weir_redis_server_unsent(struct weir_redis_server *server, uint64_t generation);
