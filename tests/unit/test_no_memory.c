@@ -8,8 +8,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -20,6 +22,7 @@
 #include "limits/share_host.h"
 #include "locks/manager_inside.h"
 #include "weir/fence.h"
+#include "weir/snapshot.h"
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -159,6 +162,73 @@ static void a_limiter(void **state)
 {
     (void)state;
     each_in_turn(make_limiter, 20);
+}
+
+static char path[64];
+
+static int write_snapshot(struct weir_limiter *limiter, struct weir_snapshot_stats *ret_stats)
+{
+    const struct weir_moment moment = { .now_ns = 1, .wall_ns = 1 };
+    struct weir_snapshot_writer *writer;
+    int error = weir_snapshot_begin(limiter, path, NULL, 0, &writer, NULL);
+    if (error)
+        return error;
+    while ((error = weir_snapshot_step(writer, 4096, &moment, ret_stats, NULL)) == WEIR_EAGAIN)
+        ;
+    weir_snapshot_end(writer);
+    return error;
+}
+
+static int read_snapshot(struct weir_limiter *limiter, struct weir_snapshot_stats *ret_stats)
+{
+    const struct weir_moment moment = { .now_ns = 1, .wall_ns = 1 };
+    struct weir_snapshot_reader *reader;
+    int error = weir_snapshot_open(path, &reader, NULL);
+    if (error)
+        return error;
+    error = weir_snapshot_restore(reader, limiter, &moment, ret_stats, NULL);
+    weir_snapshot_close(reader);
+    return error;
+}
+
+/* Of three limits, one of whose keys has used something. */
+static int make_snapshot(void)
+{
+    const struct weir_limiter_options options = { .memory_max = 1 << 20, .secret = secret };
+    const struct weir_limit_def defs[] = {
+        { .name = "a", .spec = { .algorithm = WEIR_SLIDING_LOG, .count = 10, .period_ns = 60 * WEIR_NS_PER_SECOND } },
+        { .name = "b", .spec = { .count = 20, .period_ns = WEIR_NS_PER_SECOND } },
+        { .name = "b", .variant = "v", .spec = { .count = 30, .period_ns = WEIR_NS_PER_SECOND } },
+    };
+    const struct weir_time time = { 1, 1 };
+    struct weir_limiter *limiter, *second = NULL;
+    struct weir_snapshot_stats stats = { 0 };
+    weir_limit_id ids[3];
+    int error = weir_limiter_create(&options, &limiter, NULL);
+    if (error)
+        return error;
+    error = weir_limiter_define(limiter, defs, 3, &time, ids, NULL);
+    if (!error) {
+        struct weir_charge charge = { .limit = ids[0], .key = { .hash = 1 << 20 }, .cost = 3 };
+        assert_true(weir_limiter_admit(limiter, &charge, &time));
+        error = write_snapshot(limiter, &stats);
+    }
+    if (!error)
+        error = weir_limiter_create(&options, &second, NULL);
+    if (!error)
+        error = read_snapshot(second, &stats);
+    assert_true(error || stats.keys == 1);
+    weir_limiter_destroy(second);
+    weir_limiter_destroy(limiter);
+    return error;
+}
+
+static void a_snapshot(void **state)
+{
+    (void)state;
+    (void)snprintf(path, sizeof(path), "/tmp/weir-no-memory-%ld", (long)getpid());
+    each_in_turn(make_snapshot, 40);
+    (void)unlink(path);
 }
 
 /* ---- shared limits ---- */
@@ -389,7 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limiter),    cmocka_unit_test(a_fallback), cmocka_unit_test(a_gossip_host),
         cmocka_unit_test(a_share_host), cmocka_unit_test(revisions),  cmocka_unit_test(a_lock_manager),
-        cmocka_unit_test(a_fence),
+        cmocka_unit_test(a_fence),      cmocka_unit_test(a_snapshot),
     };
     return cmocka_run_group_tests_name("no memory", tests, NULL, NULL);
 }
