@@ -30,9 +30,9 @@ def ask(weir, *words):
     return done.stdout
 
 
-def is_there(weir, verb):
-    """weir reads is a program that is built only where libpq is."""
-    return subprocess.run([weir, verb, '--help'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+def has_help(weir, *words):
+    """weir reads is a program that is built only where libpq is; and --config in `weir replay --config FILE` has none."""
+    return subprocess.run([weir, *words, '--help'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           timeout=60, check=False).returncode == 0
 
 
@@ -56,10 +56,10 @@ def pages(weir):
     overview = ask(weir)
     found = [Page('weir', (), 'rate limits, locks and sessions', overview, [])]
     for verb, summary in VERB.findall(overview):
-        if not is_there(weir, verb):
+        if not has_help(weir, verb):
             continue
         text = ask(weir, verb)
-        below = words_below(verb, text)
+        below = [word for word in words_below(verb, text) if has_help(weir, verb, word)]
         found.append(Page(f'weir-{verb}', (verb,), summary, text, below))
         for word in below:
             own = ask(weir, verb, word)
