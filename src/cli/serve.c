@@ -158,7 +158,8 @@ static int check(struct weir_serve_flags *flags)
     if (!config)
         return WEIR_EXIT_ERROR;
     weir_serve_flags_warn(config);
-    if (!weir_serve_needs(config) || !weir_serve_limiter_make(flags, config, NULL, &serving.state.limiter)) {
+    if (!weir_serve_needs(config) || !weir_serve_state_check(flags, config) ||
+        !weir_serve_limiter_make(flags, config, NULL, &serving.state.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
@@ -277,7 +278,8 @@ static int serve(struct serving *serving, struct weir_config *config)
     }
     struct weir_setup *setup = make_or_print(serving, config);
     int code = setup ? run(serving, setup) : WEIR_EXIT_ERROR;
-    weir_serve_state_end(&serving->state);
+    if (!weir_serve_state_end(&serving->state))
+        code = WEIR_EXIT_ERROR;
     return code;
 }
 

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/plural.h"
 #include "serve/permit.h"
@@ -42,10 +44,37 @@ static bool restore(const struct weir_serve_flags *flags, const struct weir_conf
     return weir_serve_limiter_make(flags, config, NULL, &state->limiter);
 }
 
+/* One file under both names. */
+static bool is_one_file(const char *path, const char *other)
+{
+    struct stat a, b;
+    if (!other)
+        return false;
+    return strcmp(path, other) == 0 ||
+           (stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
+bool weir_serve_state_check(const struct weir_serve_flags *flags, const struct weir_config *config)
+{
+    const char *path = config->snapshot_path;
+    struct weir_fault fault = { 0 };
+    if (!path)
+        return true;
+    if (is_one_file(path, flags->config_file) || is_one_file(path, config->locks.path))
+        (void)snprintf(fault.text, sizeof(fault.text), "%.80s is the %s as well: give it a file of its own", path,
+                       is_one_file(path, flags->config_file) ? "configuration" : "database of the locks");
+    else if (weir_saver_check(path, &fault) == 0)
+        return true;
+    fprintf(stderr, "weir: table.snapshot: %s\n", fault.text);
+    return false;
+}
+
 static bool begin(const struct weir_serve_flags *flags, const struct weir_config *config,
                   struct weir_serve_state *state)
 {
     struct weir_fault fault = { 0 };
+    if (!weir_serve_state_check(flags, config))
+        return false;
     if (!config->snapshot_path)
         return weir_serve_limiter_make(flags, config, NULL, &state->limiter);
     if (weir_saver_open(config->snapshot_path, config->snapshot_every_ns, &state->saver, &fault)) {
@@ -70,7 +99,7 @@ bool weir_serve_state_begin(const struct weir_serve_flags *flags, const struct w
         begun = false;
     }
     if (!begun) {
-        weir_serve_state_end(&state);
+        (void)weir_serve_state_end(&state);
         return false;
     }
     *ret_state = state;
@@ -86,7 +115,7 @@ bool weir_serve_state_keep(const struct weir_serve_state *state)
     return false;
 }
 
-void weir_serve_state_end(struct weir_serve_state *state)
+bool weir_serve_state_end(struct weir_serve_state *state)
 {
     struct weir_saver_view view = { 0 };
     if (state->saver) {
@@ -99,4 +128,5 @@ void weir_serve_state_end(struct weir_serve_state *state)
         fprintf(stderr, "weir: counters of %" PRIu64 " key%s are in %s\n", view.keys, weir_s(view.keys), view.path);
     weir_saver_destroy(state->saver);
     weir_limiter_destroy(state->limiter);
+    return !view.failing;
 }

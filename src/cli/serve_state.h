@@ -23,5 +23,8 @@ bool weir_serve_state_begin(const struct weir_serve_flags *flags, const struct w
 /* Snapshots from now on. False: there is no thread for it; it has been printed. */
 bool weir_serve_state_keep(const struct weir_serve_state *state);
 
-/* Writes the last snapshot, if weir_serve_state_keep was called, and prints what became of it. */
-void weir_serve_state_end(struct weir_serve_state *state);
+/* Whether table.snapshot can be right, as far as that is seen without starting. False: it has been printed. */
+bool weir_serve_state_check(const struct weir_serve_flags *flags, const struct weir_config *config);
+
+/* Writes the last snapshot, if weir_serve_state_keep was called, and prints what became of it. False: it failed. */
+bool weir_serve_state_end(struct weir_serve_state *state);

@@ -21,22 +21,30 @@ int weir_snapshot_corrupt(const struct weir_snapshot_reader *reader, struct weir
                              reader->path, reader->at);
 }
 
-/* `size` bytes, all of them. */
-static int read_bytes(struct weir_snapshot_reader *reader, uint8_t *bytes, size_t size, struct weir_fault *ret_fault)
+/* Up to `size` bytes; fewer where the file ends. */
+static int read_up_to(struct weir_snapshot_reader *reader, uint8_t *bytes, size_t size, size_t *ret_got,
+                      struct weir_fault *ret_fault)
 {
-    while (size > 0) {
-        ssize_t got = read(reader->fd, bytes, size);
+    *ret_got = 0;
+    while (*ret_got < size) {
+        ssize_t got = read(reader->fd, bytes + *ret_got, size - *ret_got);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return weir_snapshot_io_fault("read", reader->path, errno, ret_fault);
         if (got == 0)
-            return weir_snapshot_corrupt(reader, ret_fault);
-        bytes += got;
-        size -= (size_t)got;
+            break;
+        *ret_got += (size_t)got;
         reader->at += (uint64_t)got;
     }
     return 0;
+}
+
+static int read_bytes(struct weir_snapshot_reader *reader, uint8_t *bytes, size_t size, struct weir_fault *ret_fault)
+{
+    size_t got;
+    int error = read_up_to(reader, bytes, size, &got, ret_fault);
+    return error || got == size ? error : weir_snapshot_corrupt(reader, ret_fault);
 }
 
 int weir_snapshot_read_block(struct weir_snapshot_reader *reader, enum weir_snapshot_kind *ret_kind,
@@ -105,10 +113,14 @@ static int read_head(struct weir_snapshot_reader *reader, struct weir_fault *ret
         return weir_snapshot_io_fault("read", reader->path, errno, ret_fault);
     if (!S_ISREG(status.st_mode))
         return weir_fault_format(ret_fault, WEIR_EPROTO, "path", "%.100s is no file", reader->path);
-    int error = read_bytes(reader, bytes, sizeof bytes, ret_fault);
+    size_t got;
+    int error = read_up_to(reader, bytes, sizeof bytes, &got, ret_fault);
     if (error)
         return error;
-    error = weir_snapshot_head_read(bytes, &reader->head);
+    bool ours = weir_snapshot_may_begin(bytes, got); /* a short one may be somebody else's as well */
+    if (ours && got < sizeof bytes)
+        return weir_snapshot_corrupt(reader, ret_fault);
+    error = ours ? weir_snapshot_head_read(bytes, &reader->head) : WEIR_EPROTO;
     if (error == WEIR_EPROTO)
         return weir_fault_format(ret_fault, error, "path", "%.100s is no snapshot of weir", reader->path);
     if (error == WEIR_ERANGE)

@@ -340,6 +340,8 @@ int weir_snapshot_restore(struct weir_snapshot_reader *reader, struct weir_limit
     if (error)
         return error;
     limiter->permits = weir_add_sat(reader->head.permits, PERMITS_APART);
+    __atomic_store_n(&limiter->wall.fallen_from_ns, reader->head.fallen_from_ns, __ATOMIC_RELEASE);
+    __atomic_store_n(&limiter->wall.fallen_at_ns, moved_ns(&r, reader->head.fallen_at_ns), __ATOMIC_RELEASE);
     __atomic_store_n(&limiter->wall.high_ns, reader->head.wall_high_ns, __ATOMIC_RELEASE);
     error = read_definitions(&r, reader, &kind, ret_fault);
     if (!error)
@@ -349,6 +351,9 @@ int weir_snapshot_restore(struct weir_snapshot_reader *reader, struct weir_limit
         return weir_fault_set(ret_fault, error, "", "out of memory");
     if (error)
         return error;
+    uint64_t evicted = __atomic_load_n(&limiter->table.evicted, __ATOMIC_RELAXED); /* by those that came after them */
+    r.stats.keys -= evicted;
+    r.stats.lost += evicted;
     r.stats.bytes = reader->at;
     r.stats.away_ns = passed_ns(&reader->head.moment, moment);
     *ret_stats = r.stats;

@@ -27,10 +27,12 @@ struct weir_snapshot_writer {
     struct weir_moment moment; /* of this step */
     struct weir_sip_key key;
     uint64_t cursor;
-    bool reading; /* the head and the definitions are in the file */
+    bool reading; /* a reading has begun, */
+    bool rewinds; /* and the file not yet; */
+    bool defines; /* not all definitions are in it */
     uint64_t generation, widenings;
-    uint64_t place; /* of the next block */
-    uint64_t definitions;
+    uint64_t place;       /* of the next block */
+    uint64_t definitions; /* so many have been put */
     struct weir_snapshot_stats stats;
     int error;         /* errno of a write that failed; 0 */
     uint32_t *numbers; /* by a limit's number in the table: its number in the file; 0: it has none */
@@ -104,15 +106,47 @@ static void store_secret(const struct weir_sip_key *key, uint8_t ret_secret[WEIR
     }
 }
 
-static void write_definitions(struct weir_snapshot_writer *writer)
+static void number_definitions(struct weir_snapshot_writer *writer)
 {
     const struct weir_limiter *limiter = writer->limiter;
     memset(writer->numbers, 0, (WEIR_SLOT_LIMIT_MAX + 1) * sizeof *writer->numbers);
     for (uint32_t i = 0; i < WEIR_RAW_COUNT; i++)
         writer->numbers[WEIR_RAW_FIRST + i] = WEIR_RAW_FIRST + i;
-    writer->definitions = limiter->current_count;
-    for (size_t i = 0; i < limiter->current_count; i++) {
-        const struct weir_record *record = limiter->current[i];
+    for (size_t i = 0; i < limiter->current_count; i++)
+        writer->numbers[weir_id_number(limiter->current[i]->terms.id)] = WEIR_SNAPSHOT_FIRST + (uint32_t)i;
+}
+
+/* From the beginning: what is in the file goes. */
+static void begin_reading(struct weir_snapshot_writer *writer)
+{
+    struct weir_limiter *limiter = writer->limiter;
+    weir_table_read_end(&limiter->table, &writer->cursor);
+    writer->stats = (struct weir_snapshot_stats){ 0 };
+    writer->place = writer->definitions = 0;
+    writer->block.size = 0;
+    writer->generation = limiter->generation;
+    writer->widenings = __atomic_load_n(&limiter->widenings_begun, __ATOMIC_SEQ_CST);
+    writer->head.moment = writer->moment;
+    writer->head.fallen_from_ns = __atomic_load_n(&limiter->wall.fallen_from_ns, __ATOMIC_ACQUIRE);
+    writer->head.fallen_at_ns = __atomic_load_n(&limiter->wall.fallen_at_ns, __ATOMIC_ACQUIRE);
+    writer->head.wall_high_ns = __atomic_load_n(&limiter->wall.high_ns, __ATOMIC_ACQUIRE);
+    writer->head.permits = __atomic_load_n(&limiter->permits, __ATOMIC_RELAXED);
+    writer->head.shard_bits = limiter->table.shard_bits;
+    number_definitions(writer);
+    writer->reading = writer->rewinds = true;
+}
+
+static bool is_full(const struct weir_snapshot_writer *writer)
+{
+    return writer->block.size >= WEIR_SNAPSHOT_BLOCK_FULL;
+}
+
+/* False: all of them are in a block. */
+static bool put_definitions(struct weir_snapshot_writer *writer)
+{
+    const struct weir_limiter *limiter = writer->limiter;
+    for (; writer->definitions < limiter->current_count && !is_full(writer); writer->definitions++) {
+        const struct weir_record *record = limiter->current[writer->definitions];
         struct weir_snapshot_definition definition = {
             .def = { record->name, record->variant, record->spec },
             .debt_units = record->terms.limit.debt_units,
@@ -120,34 +154,8 @@ static void write_definitions(struct weir_snapshot_writer *writer)
         };
         definition.def.spec.tz = record->tz;
         weir_snapshot_put_definition(&writer->block, &definition);
-        writer->numbers[weir_id_number(record->terms.id)] = WEIR_SNAPSHOT_FIRST + (uint32_t)i;
-        if (writer->block.size >= WEIR_SNAPSHOT_BLOCK_FULL)
-            flush(writer, WEIR_SNAPSHOT_DEFINITIONS);
     }
-    flush(writer, WEIR_SNAPSHOT_DEFINITIONS);
-}
-
-/* From the beginning: what is in the file goes. */
-static void begin_reading(struct weir_snapshot_writer *writer, const struct weir_moment *moment)
-{
-    uint8_t bytes[WEIR_SNAPSHOT_HEAD_BYTES];
-    struct weir_limiter *limiter = writer->limiter;
-    weir_table_read_end(&limiter->table, &writer->cursor);
-    writer->stats = (struct weir_snapshot_stats){ 0 };
-    writer->place = 0;
-    writer->block.size = 0;
-    writer->generation = limiter->generation;
-    writer->widenings = __atomic_load_n(&limiter->widenings_begun, __ATOMIC_SEQ_CST);
-    writer->head.moment = *moment;
-    writer->head.wall_high_ns = __atomic_load_n(&limiter->wall.high_ns, __ATOMIC_ACQUIRE);
-    writer->head.permits = __atomic_load_n(&limiter->permits, __ATOMIC_RELAXED);
-    writer->head.shard_bits = limiter->table.shard_bits;
-    if (ftruncate(writer->fd, 0) || lseek(writer->fd, 0, SEEK_SET) != 0)
-        writer->error = errno;
-    weir_snapshot_head_write(&writer->head, bytes);
-    write_all(writer, bytes, sizeof bytes);
-    write_definitions(writer);
-    writer->reading = true;
+    return writer->definitions < limiter->current_count;
 }
 
 /* Whether an entry may have moved to where the reading has been, or gone to another limit. */
@@ -199,11 +207,10 @@ static void put_state(struct weir_snapshot_writer *writer, const struct weir_lim
     else
         weir_snapshot_put_entry(&writer->block, entry);
     writer->stats.keys++;
-    if (writer->block.size >= WEIR_SNAPSHOT_BLOCK_FULL)
-        flush(writer, WEIR_SNAPSHOT_ENTRIES);
 }
 
-static void on_entry(void *context, uint64_t hash, const struct weir_held *seen)
+/* Only copies: the entry is held meanwhile. */
+static bool on_entry(void *context, uint64_t hash, const struct weir_held *seen)
 {
     static const struct weir_limit raw = { .algorithm = WEIR_TOKEN_BUCKET };
     struct weir_snapshot_writer *writer = context;
@@ -214,10 +221,11 @@ static void on_entry(void *context, uint64_t hash, const struct weir_held *seen)
     struct weir_entry stands = { .held = *seen };
     const struct weir_limit *limit = record ? &record->terms.limit : &raw;
     if (entry.number == 0) /* of a limit that was removed */
-        return;
+        return true;
     weir_entry_unpack(writer->limiter, limit, &stands);
     if (now == record || carry_over(writer, record, now, &stands.state))
         put_state(writer, now ? &now->terms.limit : limit, &stands.state, &entry);
+    return !is_full(writer);
 }
 
 /* ---- one after the other ---- */
@@ -259,26 +267,32 @@ int weir_snapshot_begin(struct weir_limiter *limiter, const char *path, const vo
     return 0;
 }
 
-/* Reads on. True while there is more. */
-static bool read_on(struct weir_snapshot_writer *writer, size_t lines_max)
+/* Reads on, and writes nothing: a disk may be slow, and meanwhile no entry is held and no reload waits. ret_kind: of
+ * what is in the block. True while there is more. */
+static bool read_on(struct weir_snapshot_writer *writer, size_t lines_max, enum weir_snapshot_kind *ret_kind)
 {
-    const struct weir_moment *moment = &writer->moment;
     struct weir_limiter *limiter = writer->limiter;
-    const struct weir_time time = { moment->now_ns, moment->wall_ns };
+    const struct weir_time time = { writer->moment.now_ns, writer->moment.wall_ns };
     bool more = true;
-    if (!weir_table_in_reach(&limiter->table, moment->now_ns))
-        weir_limiter_reach(limiter, moment->now_ns);
+    *ret_kind = WEIR_SNAPSHOT_ENTRIES;
+    if (!weir_table_in_reach(&limiter->table, time.now_ns))
+        weir_limiter_reach(limiter, time.now_ns);
     pthread_mutex_lock(&limiter->background);
-    if (writer->reading && is_spoilt(writer, moment->now_ns))
+    if (writer->reading && is_spoilt(writer, time.now_ns))
         writer->reading = false;
-    if (!writer->reading && limiter->walk_due)
-        (void)weir_limiter_walk_on(limiter, &time,
-                                   lines_max); /* of the limits before: their keys are carried over first */
-    else if (!writer->reading)
-        begin_reading(writer, moment);
-    else
+    if (!writer->reading && limiter->walk_due) { /* the keys of the limits before are carried over first */
+        (void)weir_limiter_walk_on(limiter, &time, lines_max);
+    } else if (!writer->reading) {
+        begin_reading(writer);
+        writer->defines = put_definitions(writer);
+        *ret_kind = WEIR_SNAPSHOT_DEFINITIONS;
+    } else if (writer->defines) {
+        writer->defines = put_definitions(writer);
+        *ret_kind = WEIR_SNAPSHOT_DEFINITIONS;
+    } else {
         more = weir_table_read(&limiter->table, &writer->cursor, lines_max, on_entry, writer);
-    if (!more && is_spoilt(writer, moment->now_ns)) {
+    }
+    if (!more && is_spoilt(writer, time.now_ns)) {
         writer->reading = false;
         more = true;
     }
@@ -286,11 +300,27 @@ static bool read_on(struct weir_snapshot_writer *writer, size_t lines_max)
     return more;
 }
 
+/* Back to the beginning of the file. */
+static void rewind_file(struct weir_snapshot_writer *writer)
+{
+    uint8_t bytes[WEIR_SNAPSHOT_HEAD_BYTES];
+    if (ftruncate(writer->fd, 0) || lseek(writer->fd, 0, SEEK_SET) != 0)
+        writer->error = errno;
+    weir_snapshot_head_write(&writer->head, bytes);
+    write_all(writer, bytes, sizeof bytes);
+    writer->rewinds = false;
+}
+
 int weir_snapshot_step(struct weir_snapshot_writer *writer, size_t lines_max, const struct weir_moment *moment,
                        struct weir_snapshot_stats *ret_stats, struct weir_fault *ret_fault)
 {
+    enum weir_snapshot_kind kind;
     writer->moment = *moment;
-    bool more = read_on(writer, lines_max);
+    bool more = read_on(writer, lines_max, &kind);
+    if (writer->rewinds)
+        rewind_file(writer);
+    if (kind == WEIR_SNAPSHOT_DEFINITIONS || is_full(writer))
+        flush(writer, kind);
     if (writer->error)
         return weir_snapshot_io_fault("write", writer->beside, writer->error, ret_fault);
     if (more)

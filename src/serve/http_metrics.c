@@ -120,9 +120,12 @@ static void write_snapshots(struct weir_prometheus *out, struct weir_saver *save
     weir_prometheus_metric(out, "weir_snapshots_total", "counter", "Snapshots of the counters, by how they ended.");
     weir_prometheus_sample(out, "weir_snapshots_total", (struct weir_label){ "end", "done" }, no_label, view.done);
     weir_prometheus_sample(out, "weir_snapshots_total", (struct weir_label){ "end", "failed" }, no_label, view.failed);
-    weir_prometheus_metric(out, "weir_snapshot_since_seconds", "gauge",
-                           "When the last snapshot was begun, since 1970: a kill forgets what was admitted later.");
-    weir_prometheus_seconds(out, "weir_snapshot_since_seconds", no_label, view.wall_ns);
+    if (view.wall_ns > 0) {
+        weir_prometheus_metric(out, "weir_snapshot_since_seconds", "gauge",
+                               "When the last snapshot was begun, or the restored one, since 1970: a kill forgets what "
+                               "was admitted later.");
+        weir_prometheus_seconds(out, "weir_snapshot_since_seconds", no_label, view.wall_ns);
+    }
     weir_prometheus_metric(out, "weir_snapshot_took_seconds", "gauge",
                            "How long the last snapshot was written, pauses included.");
     weir_prometheus_seconds(out, "weir_snapshot_took_seconds", no_label, view.took_ns);

@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,19 +59,62 @@ static uint64_t now_ns(void)
 
 /* ---- the start ---- */
 
+static int cannot(const char *what, const char *path, struct weir_fault *ret_fault)
+{
+    return weir_fault_format(ret_fault, WEIR_EIO, "snapshot", "cannot %s %.100s: %s", what, path, strerror(errno));
+}
+
+/* Where the file is or shall be, by its whole path: a link there is followed, so that what it names is replaced. */
+static int find_path(struct weir_saver *saver, const char *path, struct weir_fault *ret_fault)
+{
+    char folder[PATH_SIZE], whole[PATH_MAX];
+    struct stat status;
+    bool is_link = lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(folder, sizeof(folder), "%.*s",
+                   slash == path ? 1
+                   : slash       ? (int)(slash - path)
+                                 : 1,
+                   slash ? path : ".");
+    if (!realpath(is_link ? path : folder, whole))
+        return cannot("find", is_link ? path : folder, ret_fault);
+    size_t size = strlen(whole) + (is_link ? 0 : strlen(slash ? slash : path) + 1);
+    if (size > PATH_SIZE - 100)
+        return weir_fault_format(ret_fault, WEIR_ERANGE, "snapshot", "is too long a path: %zu bytes", size);
+    (void)snprintf(saver->path, sizeof(saver->path), "%s", whole);
+    if (!is_link)
+        (void)snprintf(saver->path + strlen(whole), sizeof(saver->path) - strlen(whole), "%s%s",
+                       slash || strcmp(whole, "/") == 0 ? "" : "/", slash ? slash : path);
+    return 0;
+}
+
+/* That no snapshot can be written is better heard now than in an hour. */
+static int try_beside(const struct weir_saver *saver, struct weir_fault *ret_fault)
+{
+    char beside[PATH_SIZE + 8];
+    (void)snprintf(beside, sizeof(beside), "%s.new", saver->path);
+    (void)unlink(beside); /* of one that was killed */
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cannot("make", beside, ret_fault);
+    close(fd);
+    (void)unlink(beside);
+    return 0;
+}
+
 static int take_lock(struct weir_saver *saver, struct weir_fault *ret_fault)
 {
     char path[PATH_SIZE + 8];
     (void)snprintf(path, sizeof(path), "%s.lock", saver->path);
     saver->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (saver->lock_fd < 0)
-        return weir_fault_format(ret_fault, WEIR_EIO, "snapshot", "cannot open %.100s: %s", path, strerror(errno));
+        return cannot("open", path, ret_fault);
     if (flock(saver->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     if (errno == EWOULDBLOCK)
         return weir_fault_format(ret_fault, WEIR_EHELD, "snapshot", "another weir keeps its counters in %.80s",
                                  saver->path);
-    return weir_fault_format(ret_fault, WEIR_EIO, "snapshot", "cannot lock %.100s: %s", path, strerror(errno));
+    return cannot("lock", path, ret_fault);
 }
 
 /* What cannot be used is kept, but not in the way of the next. */
@@ -107,8 +152,6 @@ int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret
     pthread_condattr_t monotonic;
     if (!saver)
         return weir_fault_format(ret_fault, WEIR_ENOMEM, "snapshot", "out of memory");
-    weir_assert(strlen(path) < sizeof(saver->path));
-    strcpy(saver->path, path);
     saver->every_ns = every_ns;
     saver->view.path = saver->path;
     saver->lock_fd = -1;
@@ -117,7 +160,11 @@ int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&saver->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int error = take_lock(saver, ret_fault);
+    int error = find_path(saver, path, ret_fault);
+    if (!error)
+        error = take_lock(saver, ret_fault);
+    if (!error)
+        error = try_beside(saver, ret_fault);
     if (!error)
         error = open_snapshot(saver, ret_fault);
     if (error) {
@@ -126,6 +173,19 @@ int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret
     }
     *ret_saver = saver;
     return 0;
+}
+
+int weir_saver_check(const char *path, struct weir_fault *ret_fault)
+{
+    struct weir_saver *saver = calloc(1, sizeof(*saver));
+    int error = saver ? find_path(saver, path, ret_fault)
+                      : weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
+    if (!error) {
+        error = weir_snapshot_open(saver->path, &saver->reader, ret_fault);
+        weir_snapshot_close(saver->reader);
+    }
+    free(saver);
+    return error == WEIR_EPROTO || error == WEIR_EIO || error == WEIR_ENOMEM ? error : 0;
 }
 
 void weir_saver_destroy(struct weir_saver *saver)
@@ -168,12 +228,15 @@ int weir_saver_restore(struct weir_saver *saver, struct weir_limiter *limiter, s
         put_aside(saver, why);
         return error;
     }
-    char age[WEIR_DURATION_SIZE], lost[64] = "";
+    saver->view.wall_ns = weir_sub_sat(moment.wall_ns, stats.away_ns);
+    char age[WEIR_DURATION_SIZE], lost[64] = "", fresh[64] = "";
     weir_duration_format(stats.away_ns / (WEIR_NS_PER_SECOND / 1000), age, sizeof(age));
     if (stats.lost > 0)
         (void)snprintf(lost, sizeof(lost), "; %" PRIu64 " found no place", stats.lost);
-    (void)snprintf(saver->said, sizeof(saver->said), "counters of %" PRIu64 " key%s from %.120s, %s old%s", stats.keys,
-                   weir_s(stats.keys), saver->path, age, lost);
+    if (stats.fresh > 0)
+        (void)snprintf(fresh, sizeof(fresh), "; %" PRIu64 " more are fresh by now", stats.fresh);
+    (void)snprintf(saver->said, sizeof(saver->said), "counters of %" PRIu64 " key%s from %.100s, %s old%s%s",
+                   stats.keys, weir_s(stats.keys), saver->path, age, fresh, lost);
     return 0;
 }
 

@@ -12,9 +12,11 @@
 struct weir_saver;
 
 /* Takes PATH.lock, which stays and holds nothing, and opens what is at `path`. What is damaged, or of a later weir, is
- * put aside as PATH.ignored. Errors: WEIR_EHELD (another weir has it), WEIR_EPROTO (it is somebody else's file),
- * WEIR_EIO, WEIR_ENOMEM. */
+ * put aside as PATH.ignored. A link is followed. Errors: WEIR_EHELD (another weir has it), WEIR_EPROTO (it is somebody
+ * else's file), WEIR_EIO (nothing can be written there, or read), WEIR_ERANGE, WEIR_ENOMEM. */
 int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret_saver, struct weir_fault *ret_fault);
+/* What of that can be seen without a change: the folder is there, and what is at `path` is ours or nobody's. */
+int weir_saver_check(const char *path, struct weir_fault *ret_fault);
 void weir_saver_destroy(struct weir_saver *saver); /* NULL is allowed */
 
 /* What the limiter must be made with; NULL: there is nothing to be restored, or it has been. */
@@ -37,7 +39,8 @@ struct weir_saver_view {
     uint64_t done, failed; /* snapshots */
     uint64_t keys, bytes;  /* of the last one done */
     uint64_t took_ns;      /* from its begin to its end, pauses included */
-    uint64_t wall_ns;      /* when it began: what was admitted later, a kill forgives. 0: there was none */
+    uint64_t wall_ns;      /* when it began, or the one that was restored: what was admitted later, a kill forgives.
+                              0: there was none */
     bool failing;          /* the last one failed */
     char fault[160];       /* why */
 };

@@ -5,12 +5,13 @@
  * and looked for by its hash. Called by limits/snapshot_write.c. */
 #include "table/internal.h"
 
-/* Shows those that have been noted so far, wherever they are by now. */
-static void read_passed(struct weir_table *table, weir_table_reader *reader, void *context)
+/* Shows those that have been noted so far, wherever they are by now. False: not all, for want of room. */
+static bool read_passed(struct weir_table *table, weir_table_reader *reader, void *context)
 {
     uint64_t head = __atomic_load_n(&table->passed_head, __ATOMIC_ACQUIRE);
     unsigned spins = 0;
-    while (table->passed_tail != head) {
+    bool room = true;
+    while (room && table->passed_tail != head) {
         uint64_t *slot = &table->passed[table->passed_tail % WEIR_TABLE_PASSED], noted, wait_ns;
         struct weir_held held;
         while ((noted = __atomic_load_n(slot, __ATOMIC_ACQUIRE)) == 0) /* its place is taken, it comes at once */
@@ -20,35 +21,34 @@ static void read_passed(struct weir_table *table, weir_table_reader *reader, voi
         if (weir_table_hold(table, noted & ~WEIR_PASSED_NOTED, 0, WEIR_ABSENT_LEAVE, 0, &held, &wait_ns) !=
             WEIR_HOLD_OK)
             continue;
-        reader(context, noted & ~WEIR_PASSED_NOTED, &held);
+        room = reader(context, noted & ~WEIR_PASSED_NOTED, &held);
         weir_table_release(&held, weir_pair_limit(held.pair), weir_pair_fresh_at(held.pair));
     }
+    return room;
 }
 
 /* Shows the entry at a place, once nobody holds it. */
-static void read_slot(struct weir_table *table, struct weir_slot_at place, weir_table_reader *reader, void *context)
+static bool read_slot(struct weir_table *table, struct weir_slot_at place, weir_table_reader *reader, void *context)
 {
     struct weir_slot *slot = &place.line->slot[place.index];
     unsigned spins = 0;
     for (;; weir_relax(&spins)) {
         struct weir_pair pair = weir_slot_load(slot);
         if (!weir_tag_is_entry(pair.tag))
-            return;
+            return true;
         if (weir_pair_locked(pair)) /* nobody knows what it will be */
             continue;
         struct weir_held seen = { .slot = slot, .pair = pair, .wide = weir_table_kind(table, pair).wide };
         uint64_t hash = weir_table_hash_of(table, pair, place.number);
-        if (!seen.wide) {
-            reader(context, hash, &seen);
-            return;
-        }
+        if (!seen.wide)
+            return reader(context, hash, &seen);
         if (!weir_slot_swap(slot, pair, weir_pair_lock(pair)))
             continue;
         weir_assert(place.index % 2 == 0);
         weir_continuation_get(slot, &seen.a, &seen.b);
-        reader(context, hash, &seen);
+        bool room = reader(context, hash, &seen);
         weir_slot_set(slot, pair);
-        return;
+        return room;
     }
 }
 
@@ -57,9 +57,11 @@ bool weir_table_read(struct weir_table *table, uint64_t *cursor, size_t lines_ma
 {
     weir_assert(*cursor <= table->lines_max);
     weir_assert(*cursor == __atomic_load_n(&table->read_to, __ATOMIC_RELAXED)); /* one at a time */
-    while (lines_max-- > 0) {
+    bool room = true;
+    while (room && lines_max-- > 0) {
         if (*cursor >= __atomic_load_n(&table->count, __ATOMIC_ACQUIRE)) {
-            read_passed(table, reader, context);
+            if (!read_passed(table, reader, context))
+                return true;
             weir_table_read_end(table, cursor);
             return false;
         }
@@ -69,20 +71,22 @@ bool weir_table_read(struct weir_table *table, uint64_t *cursor, size_t lines_ma
         weir_shard_lock(table, place.number);
         weir_shard_unlock(table, place.number);
         for (; place.index < WEIR_LINE_SLOTS; place.index++)
-            read_slot(table, place, reader, context);
+            room = read_slot(table, place, reader, context) && room;
     }
-    read_passed(table, reader, context);
+    if (room)
+        (void)read_passed(table, reader, context);
     return true;
 }
 
-static void show_nobody(void *context, uint64_t hash, const struct weir_held *seen)
+static bool show_nobody(void *context, uint64_t hash, const struct weir_held *seen)
 {
     (void)context, (void)hash, (void)seen;
+    return true;
 }
 
 void weir_table_read_end(struct weir_table *table, uint64_t *cursor)
 {
     __atomic_store_n(&table->read_to, 0, __ATOMIC_RELAXED);
-    read_passed(table, show_nobody, NULL);
+    (void)read_passed(table, show_nobody, NULL);
     *cursor = 0;
 }

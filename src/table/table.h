@@ -332,13 +332,15 @@ typedef void weir_table_visitor(void *context, struct weir_held *held);
 bool weir_table_walk(struct weir_table *table, uint64_t *cursor, size_t lines_max, uint64_t now_ns,
                      bool (*wanted)(void *context, uint32_t limit), weir_table_visitor *visitor, void *context);
 
-/* An entry as it stands, which stays as it is while it is shown only if it is wide. */
-typedef void weir_table_reader(void *context, uint64_t hash, const struct weir_held *seen);
+/* An entry as it stands, which stays as it is while it is shown only if it is wide: for no longer than a copy takes.
+ * Returns whether there is room for another line's. */
+typedef bool weir_table_reader(void *context, uint64_t hash, const struct weir_held *seen);
 
 /* Shows every entry of up to `lines_max` lines on from *cursor (0 to begin): each that is there from begin to end at
  * least once, as it was at some time in between, and last as it was last shown. A wide one is held while it is shown.
- * Returns true while lines are left; what is given up before the end is ended by weir_table_read_end. One reading at a
- * time, and no weir_table_widen meanwhile: who reads looks whether there was one. */
+ * Ends early where the reader has no more room. Returns true while lines are left; what is given up before the end is
+ * ended by weir_table_read_end. One reading at a time, and no weir_table_widen meanwhile: who reads looks whether there
+ * was one. */
 bool weir_table_read(struct weir_table *table, uint64_t *cursor, size_t lines_max, weir_table_reader *reader,
                      void *context);
 void weir_table_read_end(struct weir_table *table, uint64_t *cursor);

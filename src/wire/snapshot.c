@@ -69,6 +69,8 @@ enum head_at {
     AT_WALL_HIGH = 88,
     AT_PERMITS = 96,
     AT_NOTE = 104,
+    AT_FALLEN_FROM = 168,
+    AT_FALLEN_AT = 176,
     AT_DIGEST = WEIR_SNAPSHOT_HEAD_BYTES - 8,
 };
 
@@ -93,12 +95,19 @@ void weir_snapshot_head_write(const struct weir_snapshot_head *head, uint8_t byt
     put_64(bytes + AT_WALL_HIGH, head->wall_high_ns);
     put_64(bytes + AT_PERMITS, head->permits);
     memcpy(bytes + AT_NOTE, head->note, sizeof head->note);
+    put_64(bytes + AT_FALLEN_FROM, head->fallen_from_ns);
+    put_64(bytes + AT_FALLEN_AT, head->fallen_at_ns);
     put_64(bytes + AT_DIGEST, head_digest(bytes));
+}
+
+bool weir_snapshot_may_begin(const uint8_t *bytes, size_t size)
+{
+    return memcmp(bytes, MAGIC, size < sizeof MAGIC - 1 ? size : sizeof MAGIC - 1) == 0;
 }
 
 int weir_snapshot_head_read(const uint8_t bytes[WEIR_SNAPSHOT_HEAD_BYTES], struct weir_snapshot_head *ret_head)
 {
-    if (memcmp(bytes + AT_MAGIC, MAGIC, sizeof MAGIC - 1) != 0)
+    if (!weir_snapshot_may_begin(bytes, WEIR_SNAPSHOT_HEAD_BYTES))
         return WEIR_EPROTO;
     if (get_32(bytes + AT_VERSION) > WEIR_SNAPSHOT_VERSION)
         return WEIR_ERANGE;
@@ -112,6 +121,8 @@ int weir_snapshot_head_read(const uint8_t bytes[WEIR_SNAPSHOT_HEAD_BYTES], struc
                     .boot_ns = get_64(bytes + AT_BOOT) },
         .wall_high_ns = get_64(bytes + AT_WALL_HIGH),
         .permits = get_64(bytes + AT_PERMITS),
+        .fallen_from_ns = get_64(bytes + AT_FALLEN_FROM),
+        .fallen_at_ns = get_64(bytes + AT_FALLEN_AT),
     };
     memcpy(head.secret, bytes + AT_SECRET, sizeof head.secret);
     memcpy(head.moment.boot_id, bytes + AT_BOOT_ID, sizeof head.moment.boot_id);
@@ -125,7 +136,7 @@ int weir_snapshot_head_read(const uint8_t bytes[WEIR_SNAPSHOT_HEAD_BYTES], struc
 /* Where the next record begins, which has `size` bytes. */
 static uint8_t *take_room(struct weir_snapshot_block *block, size_t size)
 {
-    weir_assert(block->size < WEIR_SNAPSHOT_BLOCK_FULL && size <= WEIR_SNAPSHOT_RECORD_MAX);
+    weir_assert(size <= WEIR_SNAPSHOT_RECORD_MAX && block->size + size <= WEIR_SNAPSHOT_BLOCK_MAX);
     uint8_t *at = block->bytes + WEIR_SNAPSHOT_FRAME_BYTES + block->size;
     block->size += size;
     return at;

@@ -20,17 +20,18 @@
 #define WEIR_SNAPSHOT_FRAME_BYTES 8  /* before a block's records */
 #define WEIR_SNAPSHOT_DIGEST_BYTES 8 /* behind them */
 #define WEIR_SNAPSHOT_WORDS_MAX 65536
-/* A block is full when it has so much, but has room for the longest record in any case. */
+/* A block is full when it has so much, but has room for the longest records of one line of the table in any case. */
 #define WEIR_SNAPSHOT_BLOCK_FULL ((size_t)64 << 10)
 #define WEIR_SNAPSHOT_RECORD_MAX (64 + 8 * (size_t)WEIR_SNAPSHOT_WORDS_MAX)
-#define WEIR_SNAPSHOT_BLOCK_MAX (WEIR_SNAPSHOT_BLOCK_FULL + WEIR_SNAPSHOT_RECORD_MAX)
+#define WEIR_SNAPSHOT_BLOCK_MAX (WEIR_SNAPSHOT_BLOCK_FULL + 4 * WEIR_SNAPSHOT_RECORD_MAX)
 
 struct weir_snapshot_head {
     uint8_t secret[WEIR_SNAPSHOT_SECRET_BYTES];
     struct weir_moment moment;
-    uint64_t wall_high_ns; /* the highest wall time that decisions were given */
-    uint64_t permits;      /* the number of the last permit granted */
-    uint32_t shard_bits;   /* of the table: how many of the 12 bits of a hash that name its shard are known */
+    uint64_t wall_high_ns;                 /* the highest wall time that decisions were given, since it last fell */
+    uint64_t fallen_from_ns, fallen_at_ns; /* limits/wall.h */
+    uint64_t permits;                      /* the number of the last permit granted */
+    uint32_t shard_bits; /* of the table: how many of the 12 bits of a hash that name its shard are known */
     uint8_t note[WEIR_SNAPSHOT_NOTE_MAX];
 };
 
@@ -63,6 +64,8 @@ struct weir_snapshot_entry {
 #define WEIR_SNAPSHOT_FIRST 32u /* the number of the first definition; they are numbered in the order of the file */
 
 void weir_snapshot_head_write(const struct weir_snapshot_head *head, uint8_t bytes[WEIR_SNAPSHOT_HEAD_BYTES]);
+/* Whether a snapshot may begin with these bytes, few as they may be. */
+bool weir_snapshot_may_begin(const uint8_t *bytes, size_t size);
 /* WEIR_EPROTO: no snapshot. WEIR_ERANGE: of a later version. WEIR_ECORRUPT. */
 int weir_snapshot_head_read(const uint8_t bytes[WEIR_SNAPSHOT_HEAD_BYTES], struct weir_snapshot_head *ret_head);
 

@@ -28,6 +28,7 @@ engine: { redis: { servers: [127.0.0.1:1], connect_timeout: 10ms } }
 cluster_secret: 00112233445566778899aabbccddeeff
 cluster: { node: a, nodes: [ { name: a, gossip: 127.0.0.1:PORT }, { name: b, gossip: 127.0.0.1:1 } ] }
 locks: { engine: sqlite, path: FOLDER/locks.db }
+table: { snapshot: FOLDER/counters }
 sessions: { servers: [ { name: x, url: "host=127.0.0.1 port=1" } ] }
 limits:
   - { name: api, match: { route: /api }, key: [user], rate: 10/min }

@@ -229,6 +229,28 @@ static void the_wall_clock_set_back_over_a_restart_opens_no_window_twice(void **
     fixture_destroy(&b);
 }
 
+static void a_window_that_the_wall_clock_closed_stays_closed_over_a_restart(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_FIXED_WINDOW, 3, DAY, 0);
+    spec.calendar = WEIR_CALENDAR_DAY;
+    struct fixture a = fixture_create(&spec, 1);
+    struct weir_snapshot_stats stats;
+    uint64_t today = 20 * DAY + 2 * HOUR;
+    (void)ask_at(&a, "k", 3, (struct weir_time){ T0, today - 3 * HOUR }, 0);
+    (void)ask_at(&a, "other", 1, (struct weir_time){ T0 + 1, today }, 0);
+    struct weir_time back = { T0 + 2, today - 3 * HOUR }; /* the clock falls while it runs */
+    assert_int_equal(ask_at(&a, "k", 0, back, WEIR_PEEK).remaining, 0);
+    struct weir_moment moment = moment_at(back.now_ns);
+    moment.wall_ns = back.wall_ns;
+    (void)save(&a, &moment);
+    struct fixture b = restart(&spec, 1, &moment, &stats);
+    assert_int_equal(ask_at(&b, "k", 0, back, WEIR_PEEK).remaining, 0);
+    assert_int_equal(ask_at(&b, "nobody yet", 0, back, WEIR_PEEK).remaining, 0);
+    fixture_destroy(&a);
+    fixture_destroy(&b);
+}
+
 /* ---- limits ---- */
 
 static void limits_changed_while_away_are_as_a_reload(void **state)
@@ -326,6 +348,10 @@ static void a_smaller_table_keeps_who_has_used_most(void **state)
         (void)decide(&a, 0, key, key % 100 == 0 ? 90 : 1, T0, 0);
     (void)save(&a, &moment);
     struct fixture b = { .limiter = restored(WEIR_MEMORY_MIN, &moment, &stats) };
+    struct weir_limiter_stats counts;
+    weir_limiter_stats(b.limiter, &counts);
+    assert_int_equal(stats.keys, counts.keys);
+    assert_int_equal(stats.keys + stats.lost, 20000);
     fixture_define(&b, &spec, 1, T0 + 2);
     uint64_t kept = 0;
     for (uint64_t key = 0; key < 20000; key += 100)
@@ -392,6 +418,7 @@ int main(void)
         TEST(time_down_counts_by_the_wall_clock_over_a_reboot_and_is_never_negative),
         TEST(a_unit_from_before_the_boot_counts_until_a_period_after_it_at_most),
         TEST(the_wall_clock_set_back_over_a_restart_opens_no_window_twice),
+        TEST(a_window_that_the_wall_clock_closed_stays_closed_over_a_restart),
         TEST(limits_changed_while_away_are_as_a_reload),
         TEST(what_a_key_owes_after_a_lowered_limit_is_not_forgiven),
         TEST(limits_replaced_while_it_is_written_begin_it_anew),

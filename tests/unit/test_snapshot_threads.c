@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "limits/memory.h"
 #include "snapshot_fixture.h"
 
 #include "random.h"
@@ -123,12 +124,51 @@ static void each_key_has_used_what_it_had_when_the_writing_began(void **state)
     fixture_destroy(&crowd.f);
 }
 
+/* Linked with --wrap=write: a disk that takes its time, and what is decided meanwhile. */
+ssize_t __real_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size);
+static bool
+    slow; /* who writes asks for a key of each limit, and replaces the limits: which would not end, were it held */
+static unsigned slow_writes;
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t size)
+{
+    if (slow && size > 4096) {
+        for (size_t limit = 0; limit < LIMITS; limit++)
+            for (uint64_t key = 0; key < (limit == 3 ? 20 : KEYS); key++)
+                ask_one(limit, key, 1);
+        struct weir_time time = at(T0 + 1);
+        (void)weir_limiter_maintain(crowd.f.limiter, &time, 1);
+        assert_int_equal(pthread_mutex_trylock(&crowd.f.limiter->background), 0);
+        pthread_mutex_unlock(&crowd.f.limiter->background);
+        slow_writes++;
+    }
+    return __real_write(fd, bytes, size);
+}
+
+static void a_slow_disk_holds_nobody_up(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    struct weir_moment moment = moment_at(T0 + 1);
+    begin_crowd(threads, test_random_seed());
+    __atomic_store_n(&crowd.stop, true, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    slow = true;
+    (void)save(&crowd.f, &moment);
+    slow = false;
+    assert_true(slow_writes > 5);
+    fixture_destroy(&crowd.f);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_key_has_used_what_it_had_when_the_writing_began),
+        TEST(a_slow_disk_holds_nobody_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
