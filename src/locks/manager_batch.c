@@ -59,8 +59,10 @@ static void fail(struct weir_lock_manager *manager, struct weir_lock_manager_req
 static void give_up(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     struct weir_lock_op *op = &request->op;
-    if (request->own.queue && op->status == 0)
-        weir_lock_manager_queue_say(manager, request->own.queue, op);
+    const struct weir_lock_manager_queue *queue = request->own.queue;
+    bool passed = queue && op->due_ns > 0 && queue->waiting.held; /* by another, while its raise was not due */
+    if (queue && (op->status == 0 || passed))
+        weir_lock_manager_queue_say(manager, queue, op);
     op->said = WEIR_LOCK_HELD;
     finish(manager, request);
 }
@@ -206,7 +208,11 @@ static struct weir_waiting_answer answer_of(enum weir_waiting_said said, struct 
                                             const struct weir_lock_op *op)
 {
     return (struct weir_waiting_answer){
-        .said = said, .holder = { holder.data, holder.size }, .token = op->token, .lease_ns = op->lease_ns
+        .said = said,
+        .holder = { holder.data, holder.size },
+        .token = op->token,
+        .lease_ns = op->lease_ns,
+        .due_ns = op->due_ns,
     };
 }
 

@@ -38,6 +38,7 @@ struct weir_waiter {
     struct weir_owner owner;
     uint64_t until_ns; /* it waits while now < until_ns */
     uint64_t seen;     /* the highest incarnation that it has seen: a lower token is of no use to it */
+    uint64_t later_ns; /* in a queue: it is asked for no sooner, for what it needs is not made before; 0: at any time */
     enum weir_waiter_phase phase;
     bool refuted; /* the store said that its owner does not hold the lock */
     bool gone;    /* its client went away */
