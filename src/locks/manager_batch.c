@@ -71,6 +71,10 @@ static void give_up(struct weir_lock_manager *manager, struct weir_lock_manager_
 static void start_waiting(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     bool over = request->own.waiter.until_ns <= manager->now_ns; /* answered at the start of the next turn */
+    if (over && request->own.queue->waiting.down) {              /* and now: the next batch may be as long in coming */
+        give_up(manager, request);
+        return;
+    }
     if (!over && manager->waits_due.count >= manager->waiters_max) {
         fail(manager, request, WEIR_ELIMIT);
         return;

@@ -143,6 +143,55 @@ static void manager__who_comes_while_all_wait_for_raises_need_not_wait(void **st
     assert_held(&seen, "D");
 }
 
+/* The store is down, as B, who waits, has heard. Who comes now and does not wait is asked for in one batch with B,
+ * which is still to begin: another stands at the gate. */
+static void come_when_it_was_down(struct sent *held, struct sent *waiting, struct sent *late)
+{
+    static struct sent brief, other;
+    struct weir_lock_op op = { .verb = WEIR_LOCK_ACQUIRE, .name = { "a", 1 }, .ttl_ns = SECOND / 10 };
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
+    send_with(held, &op, "A", 0);
+    assert_granted(held);
+    queue_up(waiting, "a", "B");
+    await_waiting(1);
+    set_fault(WEIR_EDOWN);
+    do /* until the lease has ended */
+        acquire(&brief, "a", "C");
+    while (hear(&brief)->status == 0);
+    gate(true);
+    await_at_gate(); /* B is asked for */
+    send(&other, WEIR_LOCK_SHOW, "b", "C", 0);
+    pass_one();      /* in the next batch he is not */
+    nap(SECOND / 5); /* but in the one after it */
+    acquire(late, "a", "D");
+}
+
+static void manager__a_store_that_was_down_may_be_up_when_it_is_asked_next(void **state)
+{
+    (void)state;
+    struct sent held, waiting, late;
+    come_when_it_was_down(&held, &waiting, &late);
+    set_fault(0);
+    gate(false);
+    assert_granted(&waiting);
+    assert_held(&late, "B");
+    end();
+}
+
+static void manager__who_hears_that_the_store_is_down_waits_for_no_other_batch(void **state)
+{
+    (void)state;
+    struct sent held, waiting, late, other;
+    come_when_it_was_down(&held, &waiting, &late);
+    pass_one();
+    send(&other, WEIR_LOCK_SHOW, "b", "C", 0);
+    pass_one();
+    assert_status(&late, WEIR_EDOWN);
+    gate(false);
+    end();
+    assert_status(&waiting, WEIR_EDOWN);
+}
+
 static void manager__who_is_put_off_for_too_long_is_told(void **state)
 {
     (void)state;
@@ -306,6 +355,8 @@ int main(void)
         cmocka_unit_test(manager__who_waits_for_a_raise_keeps_nobody_from_a_free_lock),
         cmocka_unit_test(manager__who_waits_for_a_raise_is_told_when_his_wait_ends),
         cmocka_unit_test(manager__who_comes_while_all_wait_for_raises_need_not_wait),
+        cmocka_unit_test(manager__a_store_that_was_down_may_be_up_when_it_is_asked_next),
+        cmocka_unit_test(manager__who_hears_that_the_store_is_down_waits_for_no_other_batch),
         cmocka_unit_test(manager__who_is_put_off_for_too_long_is_told),
         cmocka_unit_test(manager__no_more_than_a_batch_is_put_off),
         cmocka_unit_test(manager__who_is_put_off_and_goes_or_sees_the_end_is_answered),

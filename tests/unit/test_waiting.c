@@ -221,7 +221,7 @@ static void come(unsigned at)
     bool over = one->until_ns <= model.now_ns;
     if (model.count > 0) {
         bool held = holder() && holder()->until_ns > model.now_ns;
-        bool known = is_told() && (held || is_down());
+        bool known = is_told() && (held || (is_down() && !model.one_asked));
         enum weir_waiting_fate fate = may_hold(one)   ? WEIR_WAITING_PROBED
                                       : over && known ? WEIR_WAITING_ENDS
                                                       : WEIR_WAITING_STAYS;

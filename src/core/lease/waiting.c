@@ -42,7 +42,8 @@ enum weir_waiting_fate weir_waiting_come(const struct weir_waiting *waiting, con
     weir_assert(waiting->count > 0 && waiter->phase == WEIR_WAITER_COME);
     if (may_hold(waiting, waiter, now_ns))
         return WEIR_WAITING_PROBED;
-    bool known = waiting->told && (waiting->down || (waiting->held && waiting->held_until_ns > now_ns));
+    bool down = waiting->down && !is_one_asked(waiting); /* it may be long ago, and the store is about to say more */
+    bool known = waiting->told && (down || (waiting->held && waiting->held_until_ns > now_ns));
     return is_over(waiter, now_ns) && known ? WEIR_WAITING_ENDS : WEIR_WAITING_STAYS;
 }
 
