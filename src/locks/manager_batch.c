@@ -208,14 +208,16 @@ void weir_lock_manager_gather(struct weir_lock_manager *manager)
 
 /* ---- taking the answers ---- */
 
-static struct weir_waiting_answer answer_of(enum weir_waiting_said said, struct weir_slice holder,
-                                            const struct weir_lock_op *op)
+/* A lease counts from when the store decided it. That may have been as soon as it was asked: one that is asked for too
+ * early is asked for once more, too late would keep a free lock from those who wait for as long as the batch hung. */
+static struct weir_waiting_answer answer_of(const struct weir_lock_manager *manager, enum weir_waiting_said said,
+                                            struct weir_slice holder, const struct weir_lock_op *op)
 {
     return (struct weir_waiting_answer){
         .said = said,
         .holder = { holder.data, holder.size },
         .token = op->token,
-        .lease_ns = op->lease_ns,
+        .lease_ns = weir_sub_sat(op->lease_ns, manager->took_ns),
         .due_ns = op->due_ns,
     };
 }
@@ -258,7 +260,7 @@ static void take_first(struct weir_lock_manager *manager, struct weir_lock_manag
     enum weir_waiting_said said = said_of(op);
     struct weir_slice holder = said == WEIR_WAITING_GRANTED ? op->owner
                                                             : (struct weir_slice){ op->holder, op->holder_size };
-    struct weir_waiting_answer answer = answer_of(said, holder, op);
+    struct weir_waiting_answer answer = answer_of(manager, said, holder, op);
     struct weir_waiting_news news = weir_waiting_hear(&queue->waiting, &answer, manager->now_ns);
     bool alone = queue->waiting.count == 1;
     request->waited = news.waited;
@@ -298,7 +300,7 @@ static void take_probe(struct weir_lock_manager *manager, struct weir_lock_manag
     }
     struct weir_lock_manager_queue *queue = weir_lock_manager_queue_find(manager, request->op.name);
     if (good && queue) {
-        struct weir_waiting_answer answer = answer_of(WEIR_WAITING_GRANTED, owner, &request->op);
+        struct weir_waiting_answer answer = answer_of(manager, WEIR_WAITING_GRANTED, owner, &request->op);
         bool found = weir_waiting_found(&queue->waiting, &answer, manager->now_ns);
         weir_lock_manager_queue_sync(manager, queue);
         if (found) {
@@ -338,7 +340,7 @@ static void take_plain(struct weir_lock_manager *manager, struct weir_lock_manag
         freed(manager, op->name);
     struct weir_lock_manager_queue *queue = weir_lock_manager_queue_find(manager, op->name);
     if (good && queue && op->verb == WEIR_LOCK_RENEW) {
-        struct weir_waiting_answer answer = answer_of(WEIR_WAITING_GRANTED, op->owner, op);
+        struct weir_waiting_answer answer = answer_of(manager, WEIR_WAITING_GRANTED, op->owner, op);
         if (weir_waiting_renewed(&queue->waiting, &answer, manager->now_ns))
             wake_new(manager, queue);
     }

@@ -145,7 +145,8 @@ static void take_in(struct weir_lock_manager *manager, uint64_t now_ns)
 {
     const struct weir_lock_engine_ops *ops = manager->engine->ops;
     if (manager->count > 0) {
-        measure(manager, now_ns - manager->now_ns);
+        manager->took_ns = now_ns - manager->now_ns;
+        measure(manager, manager->took_ns);
         manager->now_ns = now_ns;
         manager->idle_ns = now_ns + IDLE_NS;
         weir_lock_manager_hear(manager);

@@ -192,6 +192,25 @@ static void manager__who_hears_that_the_store_is_down_waits_for_no_other_batch(v
     assert_status(&waiting, WEIR_EDOWN);
 }
 
+/* A lease counts from when the store decided, not from when its answer came. */
+static void manager__a_batch_that_hangs_makes_no_lease_longer(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ 0 }, 0);
+    struct sent held, waiting, brief;
+    acquire(&held, "a", "A");
+    assert_granted(&held);
+    set_slow(SECOND / 5);
+    queue_up(&waiting, "a", "B");
+    await_waiting(1);
+    set_slow(0);
+    acquire(&brief, "a", "C"); /* is told what was known when B had to wait */
+    assert_held(&brief, "A");
+    assert_true(brief.request.op.lease_ns <= 60 * SECOND - SECOND / 5);
+    end();
+    assert_held(&waiting, "A");
+}
+
 static void manager__who_is_put_off_for_too_long_is_told(void **state)
 {
     (void)state;
@@ -357,6 +376,7 @@ int main(void)
         cmocka_unit_test(manager__who_comes_while_all_wait_for_raises_need_not_wait),
         cmocka_unit_test(manager__a_store_that_was_down_may_be_up_when_it_is_asked_next),
         cmocka_unit_test(manager__who_hears_that_the_store_is_down_waits_for_no_other_batch),
+        cmocka_unit_test(manager__a_batch_that_hangs_makes_no_lease_longer),
         cmocka_unit_test(manager__who_is_put_off_for_too_long_is_told),
         cmocka_unit_test(manager__no_more_than_a_batch_is_put_off),
         cmocka_unit_test(manager__who_is_put_off_and_goes_or_sees_the_end_is_answered),
