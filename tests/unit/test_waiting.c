@@ -33,13 +33,16 @@ enum what { LEARNED, FREED, STORE_DOWN, STORE_REFUSED, FORGOTTEN };
 struct entry {
     enum what what;
     unsigned owner;
-    uint64_t at_ns, until_ns, incarnation;
+    uint64_t at_ns, until_ns;
+    struct weir_token token;
 };
 
 struct one {
     unsigned owner;
     uint64_t until_ns, seen;
     bool queued, begun, asked, over, refuted, gone;
+    size_t since;            /* the log, as long as it was when it came */
+    struct weir_token other; /* that it was seen to wait for; zeros: none */
 };
 
 static struct model {
@@ -99,10 +102,29 @@ static bool is_told(void)
     return told;
 }
 
-static void note(enum what what, unsigned owner, uint64_t lease_ns, uint64_t incarnation)
+static void note_of(enum what what, unsigned owner, uint64_t lease_ns, struct weir_token token)
 {
     assert_true(model.logged < LOG_MAX);
-    model.log[model.logged++] = (struct entry){ what, owner, model.now_ns, model.now_ns + lease_ns, incarnation };
+    model.log[model.logged++] = (struct entry){ what, owner, model.now_ns, model.now_ns + lease_ns, token };
+}
+
+static void note(enum what what)
+{
+    note_of(what, 0, 0, (struct weir_token){ 0 });
+}
+
+/* Whether what it is granted is newer than another's grant that stood while it was here. What is older than that says
+ * nothing where others write to the store. */
+static bool is_granted_anew(struct one *one, struct weir_token token)
+{
+    const struct entry *last = last_grant();
+    if (last && (model.poll_ns == 0 || last >= &model.log[one->since])) {
+        if (last->owner == one->owner)
+            one->other = (struct weir_token){ 0 };
+        else if (weir_token_compare(last->token, one->other) > 0)
+            one->other = last->token;
+    }
+    return one->other.number > 0 && weir_token_compare(token, one->other) > 0;
 }
 
 static void ask_by_lease(void)
@@ -118,7 +140,7 @@ static void ask_by_lease(void)
 static bool may_hold(const struct one *one)
 {
     const struct entry *grant = last_grant();
-    if (one->refuted || one->seen > (grant ? grant->incarnation : 0))
+    if (one->refuted || one->seen > (grant ? grant->token.incarnation : 0))
         return false;
     if (model.first_asked && model.all[model.order[0]].owner == one->owner)
         return true;
@@ -131,7 +153,7 @@ static enum weir_waiting_fate model_ends(struct one *one, bool stopping)
     if (holder() || is_down() || stopping)
         return WEIR_WAITING_ENDS;
     one->begun = one->over = false;
-    note(FORGOTTEN, 0, 0, 0);
+    note(FORGOTTEN);
     return WEIR_WAITING_STAYS;
 }
 
@@ -211,8 +233,9 @@ static void come(unsigned at)
     if (one->queued)
         return;
     *one = (struct one){ .owner = (unsigned)test_random_below(&dice, OWNERS),
+                         .since = model.logged,
                          .until_ns = model.now_ns + test_random_below(&dice, 3) * 40 * MS,
-                         .seen = test_random_below(&dice, 8) ? 0 : test_random_below(&dice, 4),
+                         .seen = test_random_below(&dice, 8) ? 0 : test_random_below(&dice, 5),
                          .refuted = test_random_below(&dice, 2) };
     waiters[at] = (struct weir_waiter){
         .owner = owner_of(one->owner), .until_ns = one->until_ns, .seen = one->seen, .refuted = one->refuted
@@ -237,7 +260,7 @@ static void come(unsigned at)
     model.count++;
     one->queued = true;
     if (over)
-        note(FORGOTTEN, 0, 0, 0);
+        note(FORGOTTEN);
     struct weir_waiter *before = twin + 1 < model.count ? &waiters[model.order[twin]] : NULL;
     enum weir_waiting_fate fate = weir_waiting_join(&waiting, &waiters[at], before, model.now_ns);
     assert_int_equal(fate, is_told() ? WEIR_WAITING_BEGINS : WEIR_WAITING_STAYS);
@@ -267,7 +290,7 @@ static struct weir_waiting_answer answer_draw(enum weir_waiting_said said, unsig
 {
     return (struct weir_waiting_answer){ .said = said,
                                          .holder = owner_of(owner),
-                                         .token = { test_random_below(&dice, 4), 1 },
+                                         .token = { 1 + test_random_below(&dice, 4), test_random_below(&dice, 3) + 1 },
                                          .lease_ns = test_random_below(&dice, 4) * 30 * MS };
 }
 
@@ -282,22 +305,23 @@ static void hear(void)
     unsigned owner = said == WEIR_WAITING_GRANTED ? one->owner : (unsigned)test_random_below(&dice, OWNERS);
     struct weir_waiting_answer answer = answer_draw(said, owner);
     struct weir_waiting_news want = { .fate = WEIR_WAITING_ENDS };
+    bool anew = is_granted_anew(one, answer.token);
     model.first_asked = one->asked = false;
     if (said == WEIR_WAITING_GRANTED || said == WEIR_WAITING_HELD) {
         bool granted = said == WEIR_WAITING_GRANTED;
-        want.waited = granted && last_grant() && last_grant()->owner != owner;
+        want.waited = granted && anew;
         want.probe = granted || !is_held_by(owner);
-        note(LEARNED, owner, answer.lease_ns, answer.token.incarnation);
+        note_of(LEARNED, owner, answer.lease_ns, answer.token);
         ask_by_lease();
         if (!granted && one->until_ns > model.now_ns)
             want.fate = one->begun ? WEIR_WAITING_STAYS : WEIR_WAITING_BEGINS;
         want.wake = true;
     } else if (said == WEIR_WAITING_UNFIT || (said == WEIR_WAITING_LATER && !one->begun)) {
-        note(STORE_REFUSED, 0, 0, 0);
+        note(STORE_REFUSED);
         model.ask_ns = 0;
         want.wake = is_told();
     } else {
-        note(STORE_DOWN, 0, 0, 0);
+        note(STORE_DOWN);
         model.ask_ns = model.now_ns + 100 * MS;
         want.fate = one->begun ? WEIR_WAITING_STAYS : WEIR_WAITING_ENDS;
         want.wake = true;
@@ -346,14 +370,14 @@ static void learn(void)
         assert_int_equal(weir_waiting_found(&waiting, &answer, model.now_ns), !model.first_asked);
         if (model.first_asked)
             return;
-        note(LEARNED, owner, answer.lease_ns, answer.token.incarnation);
+        note_of(LEARNED, owner, answer.lease_ns, answer.token);
         ask_by_lease();
         wake();
         return;
     case 1:
         assert_int_equal(weir_waiting_renewed(&waiting, &answer, model.now_ns), mine && !model.first_asked);
         if (mine)
-            note(LEARNED, owner, answer.lease_ns, answer.token.incarnation);
+            note_of(LEARNED, owner, answer.lease_ns, answer.token);
         if (mine && !model.first_asked)
             wake();
         return;
@@ -365,7 +389,7 @@ static void learn(void)
     default:
         weir_waiting_freed(&waiting);
     }
-    note(FREED, 0, 0, 0);
+    note(FREED);
     model.ask_ns = 0;
 }
 

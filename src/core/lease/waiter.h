@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/phase.h"
+#include "weir/fence.h"
 
 enum weir_waiter_phase {
     WEIR_WAITER_COME,    /* in no queue, and not asked for */
@@ -36,8 +37,10 @@ struct weir_owner {
 struct weir_waiter {
     struct weir_waiter *next, *previous;
     struct weir_owner owner;
-    uint64_t until_ns; /* it waits while now < until_ns */
-    uint64_t seen;     /* the highest incarnation that it has seen: a lower token is of no use to it */
+    uint64_t until_ns;        /* it waits while now < until_ns */
+    uint64_t seen;            /* the highest incarnation that it has seen: a lower token is of no use to it */
+    uint64_t learned;         /* of its queue, when it joined */
+    struct weir_token behind; /* of another who held the lock since it came: a later one is new; zeros: of nobody */
     enum weir_waiter_phase phase;
     bool refuted; /* the store said that its owner does not hold the lock */
     bool gone;    /* its client went away */
