@@ -85,6 +85,14 @@ static void say(size_t i, enum weir_lock_verb asked, enum weir_lock_said said, c
     memcpy(op->holder, holder, op->holder_size);
 }
 
+/* It needs a raise, which is due in a second. */
+static void say_later(size_t i, enum weir_lock_verb asked)
+{
+    say(i, asked, WEIR_LOCK_FREE, "", 0);
+    manager->ops[i].status = WEIR_EDOWN;
+    manager->ops[i].due_ns = now_ns + SECOND;
+}
+
 static void begin_turn(size_t count)
 {
     assert_true(weir_lock_manager_begin(manager, now_ns));
@@ -190,9 +198,7 @@ static void turns__who_is_put_off_has_waited_all_the_same(void **state)
     turn(WEIR_LOCK_RELEASE, WEIR_LOCK_GRANTED, "", 0);
     now_ns += 600 * SECOND;
     begin_turn(1);
-    say(0, WEIR_LOCK_ACQUIRE, WEIR_LOCK_FREE, "", 0);
-    manager->ops[0].status = WEIR_EDOWN;
-    manager->ops[0].due_ns = now_ns + SECOND;
+    say_later(0, WEIR_LOCK_ACQUIRE);
     weir_lock_manager_end(manager, now_ns);
     assert_int_equal(manager->queues.count, 0);
     now_ns += SECOND;
@@ -264,6 +270,37 @@ static void turns__who_is_not_the_holder_is_asked_for_once(void **state)
     assert_int_equal(answers[2], 1);
     assert_int_equal(requests[2].op.status, 0);
     assert_int_equal(requests[2].op.said, WEIR_LOCK_HELD);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
+/* A (0) asks, and once more (1): that one is asked for as the holder, refuted, and put off as the first is. Meanwhile A
+ * is granted it by another weir, and B is told so. */
+static void turns__who_was_no_holder_may_be_one_after_it_was_put_off(void **state)
+{
+    (void)state;
+    poll_ns = 10 * SECOND;
+    begin(&(struct weir_lock_manager_options){ 0 });
+    submit(0, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 600 * SECOND);
+    submit(1, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 0);
+    begin_turn(2);
+    say_later(0, WEIR_LOCK_ACQUIRE);
+    say(1, WEIR_LOCK_RENEW, WEIR_LOCK_FREE, "", 0);
+    weir_lock_manager_end(manager, now_ns);
+    begin_turn(1);
+    say_later(0, WEIR_LOCK_ACQUIRE);
+    weir_lock_manager_end(manager, now_ns);
+    submit(2, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 600 * SECOND);
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "A", 60 * SECOND);
+    now_ns += SECOND;
+    begin_turn(2);
+    for (size_t i = 0; i < 2; i++)
+        say(i, WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+    weir_lock_manager_end(manager, now_ns);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(answers[i], 1);
+        assert_int_equal(requests[i].op.said, WEIR_LOCK_GRANTED);
+        assert_false(requests[i].waited);
+    }
     weir_lock_manager_destroy_threadless(manager);
 }
 
@@ -414,6 +451,7 @@ int main(void)
         cmocka_unit_test(turns__a_grant_from_before_that_stands_again_is_kept),
         cmocka_unit_test(turns__a_grant_of_another_weir_from_before_is_kept),
         cmocka_unit_test(turns__who_is_not_the_holder_is_asked_for_once),
+        cmocka_unit_test(turns__who_was_no_holder_may_be_one_after_it_was_put_off),
         cmocka_unit_test(turns__answers_are_counted),
         cmocka_unit_test(turns__after_an_attempt_of_unknown_fate),
         cmocka_unit_test(turns__an_acquire_waits_for_company_and_nobody_for_it),

@@ -42,7 +42,7 @@ struct weir_waiter {
     uint64_t learned;         /* of its queue, when it joined */
     struct weir_token behind; /* of another who held the lock since it came: a later one is new; zeros: of nobody */
     enum weir_waiter_phase phase;
-    bool refuted; /* the store said that its owner does not hold the lock */
+    bool refuted; /* the store has said that its owner does not hold the lock, since it came or was put off */
     bool gone;    /* its client went away */
 };
 
