@@ -172,7 +172,7 @@ static void check_grant(struct locks *locks, const struct locks_request *request
     locks->result->waited += request->request.waited;
     if (!hold || hold->holder != request->owner)
         locks_broken(locks, "a grant was told that the store did not give");
-    else if (request->request.waited && hold->told == request->weir + 1)
+    else if (request->request.waited && (hold->told == request->weir + 1 || hold->begin_ns < request->came_ns))
         locks_broken(locks, "a lease from before was told as one that was waited for");
     else if (!request->request.waited && request->was_held && hold->request == request->id && !request->superseded &&
              request->place == request->id)

@@ -59,7 +59,7 @@ struct weir_lock_manager_request {
     void (*done)(struct weir_lock_manager_request *request);
     void *context;
     size_t waiters; /* SHOW, afterwards: how many wait for it here */
-    bool waited;    /* ACQUIRE, afterwards: another held it first, so a grant is new, not its owner's from before */
+    bool waited;    /* ACQUIRE, afterwards: another held it meanwhile, so a grant is new, not its owner's from before */
     struct weir_lock_manager_own own;
 };
 

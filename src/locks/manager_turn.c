@@ -85,6 +85,7 @@ static void ask_put_off(struct weir_lock_manager *manager)
 {
     for (struct weir_lock_manager_request *request; (request = weir_lock_manager_pop(&manager->put_off));) {
         weir_waiter_move(&request->own.waiter, WEIR_WAITER_COME);
+        request->own.waiter.refuted = false;
         weir_lock_manager_push(&manager->backlog, request);
     }
     manager->put_off_asks = 0;

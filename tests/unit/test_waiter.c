@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The moves of a waiter (core/lease/waiter.h), all of them, against a list. Its queue is in test_waiting.c. */
-#include "core/lease/waiter.h"
+ * The moves of a waiter (core/lease/waiter.h), all of them, against a list; and a queue that is broken (waiting.h).
+ * What a queue decides is in test_waiting.c. */
+#include "core/lease/waiting.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,10 +23,26 @@ static void waiter__moves_only_as_the_list_says(void **state)
     assert_moves(weir_waiter_phases, WEIR_WAITER_PHASES, may);
 }
 
+static void waiting__a_list_that_is_cut_is_seen(void **state)
+{
+    (void)state;
+    struct weir_waiting queue = { 0 };
+    struct weir_waiter three[3] = { 0 };
+    for (int i = 0; i < 3; i++)
+        (void)weir_waiting_join(&queue, &three[i], NULL, 0);
+    assert_null(weir_waiting_fault(&queue));
+    queue.told = true;
+    assert_string_equal(weir_waiting_fault(&queue), "of those who wait, some are forgotten");
+    queue.told = false;
+    three[1].next = NULL;
+    assert_string_equal(weir_waiting_fault(&queue), "the list of those who wait is broken");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiter__moves_only_as_the_list_says),
+        cmocka_unit_test(waiting__a_list_that_is_cut_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

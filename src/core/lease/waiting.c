@@ -56,6 +56,7 @@ enum weir_waiting_fate weir_waiting_join(struct weir_waiting *waiting, struct we
     weir_waiter_move(waiter, WEIR_WAITER_NEW);
     waiter->previous = before;
     waiter->next = before ? before->next : NULL;
+    waiter->learned = waiting->learned;
     *(waiter->next ? &waiter->next->previous : &waiting->last) = waiter;
     *(before ? &before->next : &waiting->first) = waiter;
     waiting->count++;
@@ -106,11 +107,25 @@ static void learn(struct weir_waiting *waiting, const struct weir_waiting_answer
     waiting->down = false;
     waiting->told = waiting->held = true;
     waiting->known_ns = now_ns;
+    waiting->learned++;
     waiting->held_until_ns = weir_add_sat(now_ns, answer->lease_ns);
     waiting->token = answer->token;
     waiting->holder_size = answer->holder.size;
     for (size_t i = 0; i < answer->holder.size; i++)
         waiting->holder[i] = holder[i];
+}
+
+/* What its owner is granted after another held the lock is new, if the other held it while it was here. What was known
+ * before it came says so only where nobody else writes to the store: its owner may have been granted the lock since, by
+ * another weir. It is kept in the waiter, for one who is put off leaves the queue. */
+static void note_holder(const struct weir_waiting *waiting, struct weir_waiter *waiter)
+{
+    if (waiting->holder_size == 0 || (waiting->poll_ns > 0 && waiting->learned == waiter->learned))
+        return;
+    if (weir_owner_equal((struct weir_owner){ waiting->holder, waiting->holder_size }, waiter->owner))
+        waiter->behind = (struct weir_token){ 0 };
+    else if (weir_token_compare(waiting->token, waiter->behind) > 0)
+        waiter->behind = waiting->token;
 }
 
 /* By what is known of the holder. */
@@ -136,10 +151,11 @@ static struct weir_waiting_news hear_held(struct weir_waiting *waiting, const st
 }
 
 static struct weir_waiting_news hear_granted(struct weir_waiting *waiting, const struct weir_waiting_answer *answer,
-                                             uint64_t now_ns)
+                                             const struct weir_waiter *asked, uint64_t now_ns)
 {
-    struct weir_owner before = { waiting->holder, waiting->holder_size };
-    bool waited = before.size > 0 && !weir_owner_equal(before, answer->holder);
+    /* After a failover an older grant may stand again, which its owner was told of long ago. */
+    struct weir_token behind = asked->behind;
+    bool waited = behind.number > 0 && weir_token_compare(answer->token, behind) > 0;
     learn(waiting, answer, now_ns);
     ask_later(waiting, now_ns);
     return (struct weir_waiting_news){ .fate = WEIR_WAITING_ENDS, .waited = waited, .probe = true, .wake = true };
@@ -179,8 +195,9 @@ struct weir_waiting_news weir_waiting_hear(struct weir_waiting *waiting, const s
     struct weir_waiter *asked = waiting->asked;
     waiting->asked = NULL;
     weir_waiter_hear(asked);
+    note_holder(waiting, asked);
     if (answer->said == WEIR_WAITING_GRANTED)
-        return hear_granted(waiting, answer, now_ns);
+        return hear_granted(waiting, answer, asked, now_ns);
     if (answer->said == WEIR_WAITING_HELD)
         return hear_held(waiting, answer, asked, now_ns);
     if (answer->said == WEIR_WAITING_LATER)

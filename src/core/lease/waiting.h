@@ -30,6 +30,7 @@ struct weir_waiting {
     bool down; /* the last answer was none */
     bool held; /* by `holder` as of known_ns, until held_until_ns if it does not renew */
     uint64_t known_ns, held_until_ns;
+    uint64_t learned; /* so many times a holder was told */
     struct weir_token token;
     char holder[WEIR_WAITING_OWNER_MAX];
     size_t holder_size;
@@ -81,7 +82,7 @@ struct weir_waiting_answer {
 
 struct weir_waiting_news {
     enum weir_waiting_fate fate; /* of who was asked for; ENDS for what is its own alone, too: a grant, UNFIT, LATER */
-    bool waited;                 /* GRANTED: another held it before, so it is no lease from before */
+    bool waited;                 /* GRANTED: another held it since it came, so it is no lease from before */
     bool probe;                  /* the holder is another one now: whoever waits under its name may be it */
     bool wake;                   /* those who are new begin to wait */
 };
