@@ -161,6 +161,7 @@ struct locks_weir {
     uint32_t turns; /* since the last look */
     struct weir_lock_manager_state told;
     uint64_t failed_ns;         /* the last answer of the store that was none */
+    uint64_t raising_ns;        /* the store was last seen to need a raise before any new grant of this weir */
     struct locks_request *past; /* answered; kept, so that one that is answered twice is seen */
 };
 

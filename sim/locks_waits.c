@@ -123,7 +123,9 @@ void locks_waits_decided(struct locks *locks, struct locks_weir *weir)
         request->was_put_off |= op->due_ns > 0;
         request->given_back |= manager->roles[i] == WEIR_LOCK_MANAGER_BACK && op->status == 0;
         weir->told.forgone += manager->roles[i] == WEIR_LOCK_MANAGER_BACK && op->status == 0;
-        if (op->status == WEIR_EDOWN || op->status == WEIR_EUNKNOWN)
+        if (op->due_ns > 0 && op->seen == 0)
+            weir->raising_ns = locks->now_ns;
+        else if (op->due_ns == 0 && (op->status == WEIR_EDOWN || op->status == WEIR_EUNKNOWN))
             weir->failed_ns = locks->now_ns;
     }
 }
@@ -170,7 +172,7 @@ static void check_grant(struct locks *locks, const struct locks_request *request
     locks->result->waited += request->request.waited;
     if (!hold || hold->holder != request->owner)
         locks_broken(locks, "a grant was told that the store did not give");
-    else if (request->request.waited && hold->told == request->weir + 1)
+    else if (request->request.waited && (hold->told == request->weir + 1 || hold->begin_ns < request->came_ns))
         locks_broken(locks, "a lease from before was told as one that was waited for");
     else if (!request->request.waited && request->was_held && hold->request == request->id && !request->superseded &&
              request->place == request->id)
@@ -216,7 +218,8 @@ static void check_denial(struct locks *locks, const struct locks_request *reques
 static void check_status(struct locks *locks, const struct locks_request *request)
 {
     const struct locks_weir *weir = &locks->weirs[request->weir];
-    bool failed = weir->failed_ns > 0 && weir->failed_ns + LOCKS_SECOND >= request->came_ns;
+    uint64_t failed_ns = weir_max_u64(weir->failed_ns, weir->raising_ns);
+    bool failed = failed_ns > 0 && failed_ns + LOCKS_SECOND >= request->came_ns;
     switch (request->request.op.status) {
     case WEIR_EDOWN:
         if (!failed && !request->was_put_off)
@@ -350,6 +353,14 @@ void locks_waits_stopped(struct locks *locks, const struct locks_weir *weir)
 
 /* ---- now and then ---- */
 
+/* How long a request may wait for a lock that is free. There is one raise a second, and one that is asked for by a
+ * request alone may have to come after another. */
+static uint64_t free_most_ns(const struct locks_weir *weir, const struct locks_request *request)
+{
+    uint64_t raise_ns = request->request.op.seen > 0 ? 2 * LOCKS_SECOND : weir->needs_raise ? LOCKS_SECOND : 0;
+    return weir->engine.ops.poll_ns + 500 * MILLISECOND + raise_ns;
+}
+
 static void look_at_request(struct locks *locks, const struct locks_weir *weir, const struct locks_request *request)
 {
     uint64_t patience_ns = PATIENCE_NS + 4 * weir->options.timeout_ns;
@@ -365,9 +376,9 @@ static void look_at_request(struct locks *locks, const struct locks_weir *weir, 
     uint64_t free_ns = lock->holders.count > 0 ? weir_sub_sat(now_ns, lock->out[0].end_ns) : locks->now_ns;
     free_ns = weir_min_u64(free_ns, locks->now_ns - locks->waits.changed_ns[request->name]);
     free_ns = weir_min_u64(free_ns, locks->now_ns - request->came_ns);
-    uint64_t most_ns = weir->engine.ops.poll_ns + 1500 * MILLISECOND; /* a raise waits for a second */
+    free_ns = weir->needs_raise ? free_ns : weir_min_u64(free_ns, locks->now_ns - weir->raising_ns);
     bool settled = locks->now_ns >= locks->calm_ns + SETTLED_NS && !weir->manager->stopping;
-    if (settled && is_acquire(request) && !request->left && free_ns > most_ns)
+    if (settled && is_acquire(request) && !request->left && free_ns > free_most_ns(weir, request))
         locks_broken(locks, "nobody gets a lock that is free, and somebody waits");
 }
 
@@ -377,6 +388,7 @@ void locks_waits_look(struct locks *locks)
         struct locks_weir *weir = &locks->weirs[i];
         if (!weir->manager)
             continue;
+        weir->raising_ns = weir->needs_raise ? locks->now_ns : weir->raising_ns;
         for (const struct locks_request *request = weir->open; request; request = request->next)
             look_at_request(locks, weir, request);
         if (weir->turns > TURNS_MAX)

@@ -5,7 +5,8 @@
  * released, and lets nobody who does not wait pass those who do.
  *
  * An acquire or raise that needs the incarnation raised, while that would outrun the clock, is put off and asked again
- * when it is due: nobody else waits for it, and others may pass it. After `timeout_ns` it is answered WEIR_EDOWN.
+ * when it is due: nobody else waits for it, and others may pass it. After `timeout_ns` it is answered WEIR_EDOWN; one
+ * that waits in a queue by then keeps its place there, and waits on for as long as it wanted to.
  * Of those who ask for a raise themselves (`seen`, RAISE) at most a batch is put off; one more is answered so at once.
  *
  * Thread rule: all but create and destroy from any thread, also from within `done`. Requests of one name are decided in
@@ -58,7 +59,7 @@ struct weir_lock_manager_request {
     void (*done)(struct weir_lock_manager_request *request);
     void *context;
     size_t waiters; /* SHOW, afterwards: how many wait for it here */
-    bool waited;    /* ACQUIRE, afterwards: another held it first, so a grant is new, not its owner's from before */
+    bool waited;    /* ACQUIRE, afterwards: another held it meanwhile, so a grant is new, not its owner's from before */
     struct weir_lock_manager_own own;
 };
 

@@ -59,8 +59,10 @@ static void fail(struct weir_lock_manager *manager, struct weir_lock_manager_req
 static void give_up(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     struct weir_lock_op *op = &request->op;
-    if (request->own.queue && op->status == 0)
-        weir_lock_manager_queue_say(manager, request->own.queue, op);
+    const struct weir_lock_manager_queue *queue = request->own.queue;
+    bool passed = queue && op->due_ns > 0 && queue->waiting.held; /* by another, while its raise was not due */
+    if (queue && (op->status == 0 || passed))
+        weir_lock_manager_queue_say(manager, queue, op);
     op->said = WEIR_LOCK_HELD;
     finish(manager, request);
 }
@@ -69,6 +71,10 @@ static void give_up(struct weir_lock_manager *manager, struct weir_lock_manager_
 static void start_waiting(struct weir_lock_manager *manager, struct weir_lock_manager_request *request)
 {
     bool over = request->own.waiter.until_ns <= manager->now_ns; /* answered at the start of the next turn */
+    if (over && request->own.queue->waiting.down) {              /* and now: the next batch may be as long in coming */
+        give_up(manager, request);
+        return;
+    }
     if (!over && manager->waits_due.count >= manager->waiters_max) {
         fail(manager, request, WEIR_ELIMIT);
         return;
@@ -202,11 +208,17 @@ void weir_lock_manager_gather(struct weir_lock_manager *manager)
 
 /* ---- taking the answers ---- */
 
-static struct weir_waiting_answer answer_of(enum weir_waiting_said said, struct weir_slice holder,
-                                            const struct weir_lock_op *op)
+/* A lease counts from when the store decided it. That may have been as soon as it was asked: one that is asked for too
+ * early is asked for once more, too late would keep a free lock from those who wait for as long as the batch hung. */
+static struct weir_waiting_answer answer_of(const struct weir_lock_manager *manager, enum weir_waiting_said said,
+                                            struct weir_slice holder, const struct weir_lock_op *op)
 {
     return (struct weir_waiting_answer){
-        .said = said, .holder = { holder.data, holder.size }, .token = op->token, .lease_ns = op->lease_ns
+        .said = said,
+        .holder = { holder.data, holder.size },
+        .token = op->token,
+        .lease_ns = weir_sub_sat(op->lease_ns, manager->took_ns),
+        .due_ns = op->due_ns,
     };
 }
 
@@ -248,7 +260,7 @@ static void take_first(struct weir_lock_manager *manager, struct weir_lock_manag
     enum weir_waiting_said said = said_of(op);
     struct weir_slice holder = said == WEIR_WAITING_GRANTED ? op->owner
                                                             : (struct weir_slice){ op->holder, op->holder_size };
-    struct weir_waiting_answer answer = answer_of(said, holder, op);
+    struct weir_waiting_answer answer = answer_of(manager, said, holder, op);
     struct weir_waiting_news news = weir_waiting_hear(&queue->waiting, &answer, manager->now_ns);
     bool alone = queue->waiting.count == 1;
     request->waited = news.waited;
@@ -288,7 +300,7 @@ static void take_probe(struct weir_lock_manager *manager, struct weir_lock_manag
     }
     struct weir_lock_manager_queue *queue = weir_lock_manager_queue_find(manager, request->op.name);
     if (good && queue) {
-        struct weir_waiting_answer answer = answer_of(WEIR_WAITING_GRANTED, owner, &request->op);
+        struct weir_waiting_answer answer = answer_of(manager, WEIR_WAITING_GRANTED, owner, &request->op);
         bool found = weir_waiting_found(&queue->waiting, &answer, manager->now_ns);
         weir_lock_manager_queue_sync(manager, queue);
         if (found) {
@@ -328,7 +340,7 @@ static void take_plain(struct weir_lock_manager *manager, struct weir_lock_manag
         freed(manager, op->name);
     struct weir_lock_manager_queue *queue = weir_lock_manager_queue_find(manager, op->name);
     if (good && queue && op->verb == WEIR_LOCK_RENEW) {
-        struct weir_waiting_answer answer = answer_of(WEIR_WAITING_GRANTED, op->owner, op);
+        struct weir_waiting_answer answer = answer_of(manager, WEIR_WAITING_GRANTED, op->owner, op);
         if (weir_waiting_renewed(&queue->waiting, &answer, manager->now_ns))
             wake_new(manager, queue);
     }

@@ -75,6 +75,7 @@ struct weir_lock_manager {
     size_t decided;                        /* in this turn: no longer pending */
     bool stop;                             /* stopping, as the thread knows it */
     uint64_t now_ns;                       /* CLOCK_MONOTONIC, of this turn */
+    uint64_t took_ns;                      /* the batch that is being heard: decided so long ago at most */
     uint64_t idle_ns;                      /* when to call the engine's idle; UINT64_MAX: not */
 
     struct weir_lock_op ops[WEIR_LOCK_BATCH_MAX];

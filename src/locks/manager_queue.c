@@ -78,8 +78,10 @@ enum weir_waiting_fate weir_lock_manager_queue_join(struct weir_lock_manager *ma
     struct weir_lock_manager_request *same_owner = weir_lock_manager_queue_owner(manager, queue, owner);
     request->own.queue = queue;
     weir_hash_add(&manager->owners, &request->own.by_owner, request->own.claim.hash);
-    return weir_waiting_join(&queue->waiting, &request->own.waiter, same_owner ? &same_owner->own.waiter : NULL,
-                             manager->now_ns);
+    enum weir_waiting_fate fate = weir_waiting_join(&queue->waiting, &request->own.waiter,
+                                                    same_owner ? &same_owner->own.waiter : NULL, manager->now_ns);
+    weir_lock_manager_queue_sync(manager, queue);
+    return fate;
 }
 
 void weir_lock_manager_queue_sync(struct weir_lock_manager *manager, struct weir_lock_manager_queue *queue)

@@ -85,6 +85,7 @@ static void ask_put_off(struct weir_lock_manager *manager)
 {
     for (struct weir_lock_manager_request *request; (request = weir_lock_manager_pop(&manager->put_off));) {
         weir_waiter_move(&request->own.waiter, WEIR_WAITER_COME);
+        request->own.waiter.refuted = false;
         weir_lock_manager_push(&manager->backlog, request);
     }
     manager->put_off_asks = 0;
@@ -145,7 +146,8 @@ static void take_in(struct weir_lock_manager *manager, uint64_t now_ns)
 {
     const struct weir_lock_engine_ops *ops = manager->engine->ops;
     if (manager->count > 0) {
-        measure(manager, now_ns - manager->now_ns);
+        manager->took_ns = now_ns - manager->now_ns;
+        measure(manager, manager->took_ns);
         manager->now_ns = now_ns;
         manager->idle_ns = now_ns + IDLE_NS;
         weir_lock_manager_hear(manager);

@@ -38,6 +38,7 @@ struct fake {
     bool shut;             /* apply waits at the gate */
     size_t passes;         /* so many batches pass it all the same */
     size_t arrivals;       /* batches that came to it */
+    uint64_t slow_ns;      /* so long after a batch was decided it is answered */
     int fault;             /* of every op that would need the store */
     uint64_t left_ns;      /* from when the last batch came to it until its deadline */
     uint64_t due_after_ns; /* of every op that asks for a raise, by `seen`; 0: it is made */
@@ -130,7 +131,9 @@ static void fake_apply(struct weir_lock_engine *engine, struct weir_lock_op *ops
     uint64_t now = now_ns();
     for (size_t i = 0; i < count; i++)
         fake_decide(&ops[i], now);
+    uint64_t slow_ns = fake.slow_ns;
     pthread_mutex_unlock(&fake.mutex);
+    nap(slow_ns);
 }
 
 static void fake_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
@@ -207,6 +210,13 @@ static inline void pass_one(void)
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.mutex);
     await_at_gate();
+}
+
+static inline void set_slow(uint64_t slow_ns)
+{
+    pthread_mutex_lock(&fake.mutex);
+    fake.slow_ns = slow_ns;
+    pthread_mutex_unlock(&fake.mutex);
 }
 
 static inline void set_fault(int fault)

@@ -4,18 +4,28 @@
  * what an engine does when nobody asks. */
 #include "lock_manager_world.h"
 
-static void send_seen(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner)
+static void send_with(struct sent *sent, const struct weir_lock_op *op, const char *owner, uint64_t wait_ns)
 {
     *sent = (struct sent){ 0 };
     snprintf(sent->owner, sizeof sent->owner, "%s", owner);
-    sent->request.op = (struct weir_lock_op){ .verb = verb,
-                                              .name = { name, strlen(name) },
-                                              .owner = { sent->owner, strlen(sent->owner) },
-                                              .ttl_ns = 60 * SECOND,
-                                              .seen = FAKE_SEEN };
+    sent->request.op = *op;
+    sent->request.op.owner = (struct weir_slice){ sent->owner, strlen(sent->owner) };
+    sent->request.wait_ns = wait_ns;
     sent->request.done = on_done;
     sent->request.context = sent;
     assert_int_equal(weir_lock_manager_submit(manager, &sent->request), 0);
+}
+
+static void wait_seen(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner,
+                      uint64_t wait_ns)
+{
+    struct weir_lock_op op = { .verb = verb, .name = { name, strlen(name) }, .ttl_ns = 60 * SECOND, .seen = FAKE_SEEN };
+    send_with(sent, &op, owner, wait_ns);
+}
+
+static void send_seen(struct sent *sent, enum weir_lock_verb verb, const char *name, const char *owner)
+{
+    wait_seen(sent, verb, name, owner, 0);
 }
 
 /* Until an op that was put off was asked so often. */
@@ -53,6 +63,152 @@ static void manager__who_is_put_off_waits_alone(void **state)
     assert_granted(&seen);
     assert_int_equal(hear(&raise)->status, 0);
     end();
+}
+
+/* Nor while one waits whose raise is not due: those behind him get the lock, and so does who comes then. */
+static void manager__who_waits_for_a_raise_keeps_nobody_from_a_free_lock(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
+    struct sent held, seen, behind, other, late;
+    acquire(&held, "a", "A");
+    assert_granted(&held);
+    wait_seen(&seen, WEIR_LOCK_ACQUIRE, "a", "B", 600 * SECOND);
+    queue_up(&behind, "a", "C");
+    await_waiting(2);
+    set_raises_due(SECOND / 1000, false);
+    release("a", "A");
+    assert_granted(&behind);
+    assert_true(behind.request.waited);
+    release("a", "C");
+    await_asked_again(2);
+    acquire(&other, "a", "D");
+    assert_granted(&other);
+    queue_up(&late, "a", "E");
+    await_waiting(2);
+    assert_false(is_done(&seen));
+    release("a", "D");
+    assert_granted(&late);
+    set_raises_due(0, false);
+    release("a", "E");
+    assert_granted(&seen); /* in his place, as soon as his raise is made */
+    assert_true(seen.request.waited);
+    end();
+}
+
+/* Though nobody asks of him before the raise is due, his wait ends; by then another may hold the lock. */
+static void manager__who_waits_for_a_raise_is_told_when_his_wait_ends(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
+    struct sent held, first, second, behind;
+    acquire(&held, "a", "A");
+    assert_granted(&held);
+    wait_seen(&first, WEIR_LOCK_ACQUIRE, "a", "B", SECOND / 2);
+    await_waiting(1);
+    set_raises_due(300 * SECOND, false);
+    release("a", "A");
+    assert_status(&first, WEIR_EDOWN);
+    set_raises_due(0, false);
+    acquire(&held, "a", "A");
+    assert_granted(&held);
+    wait_seen(&second, WEIR_LOCK_ACQUIRE, "a", "B", SECOND / 2);
+    queue_up(&behind, "a", "C");
+    await_waiting(2);
+    set_raises_due(300 * SECOND, false);
+    release("a", "A");
+    assert_granted(&behind);
+    assert_held(&second, "C");
+    end();
+}
+
+static void manager__who_comes_while_all_wait_for_raises_need_not_wait(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
+    struct sent held, seen, behind, late;
+    acquire(&held, "a", "A");
+    assert_granted(&held);
+    wait_seen(&seen, WEIR_LOCK_ACQUIRE, "a", "B", 600 * SECOND);
+    await_waiting(1);
+    set_raises_due(300 * SECOND, false);
+    release("a", "A");
+    await_asked_again(1);
+    queue_up(&behind, "a", "C");
+    assert_granted(&behind);
+    release("a", "C");
+    queue_up(&late, "a", "D"); /* what was known of the lock does not keep him waiting either */
+    assert_granted(&late);
+    end();
+    assert_held(&seen, "D");
+}
+
+/* The store is down, as B, who waits, has heard. Who comes now and does not wait is asked for in one batch with B,
+ * which is still to begin: another stands at the gate. */
+static void come_when_it_was_down(struct sent *held, struct sent *waiting, struct sent *late)
+{
+    static struct sent brief, other;
+    struct weir_lock_op op = { .verb = WEIR_LOCK_ACQUIRE, .name = { "a", 1 }, .ttl_ns = SECOND / 10 };
+    begin(&(struct weir_lock_manager_options){ .timeout_ns = 600 * SECOND }, 0);
+    send_with(held, &op, "A", 0);
+    assert_granted(held);
+    queue_up(waiting, "a", "B");
+    await_waiting(1);
+    set_fault(WEIR_EDOWN);
+    do /* until the lease has ended */
+        acquire(&brief, "a", "C");
+    while (hear(&brief)->status == 0);
+    gate(true);
+    await_at_gate(); /* B is asked for */
+    send(&other, WEIR_LOCK_SHOW, "b", "C", 0);
+    pass_one();      /* in the next batch he is not */
+    nap(SECOND / 5); /* but in the one after it */
+    acquire(late, "a", "D");
+}
+
+static void manager__a_store_that_was_down_may_be_up_when_it_is_asked_next(void **state)
+{
+    (void)state;
+    struct sent held, waiting, late;
+    come_when_it_was_down(&held, &waiting, &late);
+    set_fault(0);
+    gate(false);
+    assert_granted(&waiting);
+    assert_held(&late, "B");
+    end();
+}
+
+static void manager__who_hears_that_the_store_is_down_waits_for_no_other_batch(void **state)
+{
+    (void)state;
+    struct sent held, waiting, late, other;
+    come_when_it_was_down(&held, &waiting, &late);
+    pass_one();
+    send(&other, WEIR_LOCK_SHOW, "b", "C", 0);
+    pass_one();
+    assert_status(&late, WEIR_EDOWN);
+    gate(false);
+    end();
+    assert_status(&waiting, WEIR_EDOWN);
+}
+
+/* A lease counts from when the store decided, not from when its answer came. */
+static void manager__a_batch_that_hangs_makes_no_lease_longer(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ 0 }, 0);
+    struct sent held, waiting, brief;
+    acquire(&held, "a", "A");
+    assert_granted(&held);
+    set_slow(SECOND / 5);
+    queue_up(&waiting, "a", "B");
+    await_waiting(1);
+    set_slow(0);
+    acquire(&brief, "a", "C"); /* is told what was known when B had to wait */
+    assert_held(&brief, "A");
+    assert_true(brief.request.op.lease_ns <= 60 * SECOND - SECOND / 5);
+    end();
+    assert_held(&waiting, "A");
 }
 
 static void manager__who_is_put_off_for_too_long_is_told(void **state)
@@ -215,6 +371,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(manager__who_is_put_off_waits_alone),
+        cmocka_unit_test(manager__who_waits_for_a_raise_keeps_nobody_from_a_free_lock),
+        cmocka_unit_test(manager__who_waits_for_a_raise_is_told_when_his_wait_ends),
+        cmocka_unit_test(manager__who_comes_while_all_wait_for_raises_need_not_wait),
+        cmocka_unit_test(manager__a_store_that_was_down_may_be_up_when_it_is_asked_next),
+        cmocka_unit_test(manager__who_hears_that_the_store_is_down_waits_for_no_other_batch),
+        cmocka_unit_test(manager__a_batch_that_hangs_makes_no_lease_longer),
         cmocka_unit_test(manager__who_is_put_off_for_too_long_is_told),
         cmocka_unit_test(manager__no_more_than_a_batch_is_put_off),
         cmocka_unit_test(manager__who_is_put_off_and_goes_or_sees_the_end_is_answered),

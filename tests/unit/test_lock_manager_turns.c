@@ -20,7 +20,9 @@ static struct weir_lock_manager_request requests[REQUESTS_MAX];
 static unsigned answers[REQUESTS_MAX];
 static const char *name; /* of the lock that is asked for */
 static uint64_t now_ns, poll_ns;
-static bool is_down; /* as the engine says */
+static uint64_t number;        /* of the newest grant */
+static const char *named = ""; /* who has it */
+static bool is_down;           /* as the engine says */
 
 static void show_state(struct weir_lock_engine *engine, struct weir_lock_engine_state *ret_state)
 {
@@ -46,6 +48,8 @@ static void begin(const struct weir_lock_manager_options *options)
     poll_ns = 0;
     is_down = false;
     name = "lock";
+    named = "";
+    number = 1;
     memset(answers, 0, sizeof answers);
     now_ns = 1000 * SECOND;
     assert_int_equal(weir_lock_manager_create_threadless(&engine, options, &manager), 0);
@@ -66,16 +70,27 @@ static void submit(size_t i, enum weir_lock_verb verb, const char *owner, uint64
     assert_int_equal(try_submit(i, verb, owner, ttl_ns, wait_ns), 0);
 }
 
+/* Another holder than the last has a grant of his own. */
 static void say(size_t i, enum weir_lock_verb asked, enum weir_lock_said said, const char *holder, uint64_t lease_ns)
 {
     struct weir_lock_op *op = &manager->ops[i];
     assert_int_equal(op->verb, asked);
     op->status = 0;
     op->said = said;
-    op->token = (struct weir_token){ 1, 1 };
+    number += *holder && strcmp(holder, named) != 0;
+    named = *holder ? holder : named;
+    op->token = (struct weir_token){ 1, number };
     op->lease_ns = lease_ns;
     op->holder_size = strlen(holder);
     memcpy(op->holder, holder, op->holder_size);
+}
+
+/* It needs a raise, which is due in a second. */
+static void say_later(size_t i, enum weir_lock_verb asked)
+{
+    say(i, asked, WEIR_LOCK_FREE, "", 0);
+    manager->ops[i].status = WEIR_EDOWN;
+    manager->ops[i].due_ns = now_ns + SECOND;
 }
 
 static void begin_turn(size_t count)
@@ -162,6 +177,76 @@ static void turns__what_is_given_back_leaves_its_place(void **state)
     weir_lock_manager_destroy_threadless(manager);
 }
 
+/* A is granted it after H, and goes. */
+static void grant_and_go(bool is_new)
+{
+    assert_int_equal(answers[1], 1);
+    assert_int_equal(requests[1].op.status, 0);
+    assert_int_equal(requests[1].op.said, WEIR_LOCK_GRANTED);
+    assert_int_equal(requests[1].waited, is_new);
+    assert_int_equal(weir_lock_manager_untold(manager, &requests[1]), is_new);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
+/* A's wait ends as H releases it, so the store says what A is told: that it raises first. That A has waited is known
+ * when it is asked for again. */
+static void turns__who_is_put_off_has_waited_all_the_same(void **state)
+{
+    (void)state;
+    begin_waiting(&(struct weir_lock_manager_options){ 0 });
+    submit(2, WEIR_LOCK_RELEASE, "H", 0, 0);
+    turn(WEIR_LOCK_RELEASE, WEIR_LOCK_GRANTED, "", 0);
+    now_ns += 600 * SECOND;
+    begin_turn(1);
+    say_later(0, WEIR_LOCK_ACQUIRE);
+    weir_lock_manager_end(manager, now_ns);
+    assert_int_equal(manager->queues.count, 0);
+    now_ns += SECOND;
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+    grant_and_go(true);
+}
+
+/* A failover brings back what A was granted before H, and may rely on. */
+static void turns__a_grant_from_before_that_stands_again_is_kept(void **state)
+{
+    (void)state;
+    for (int newer = 0; newer < 2; newer++) {
+        begin_waiting(&(struct weir_lock_manager_options){ 0 });
+        struct weir_token token = requests[0].op.token;
+        now_ns += WEIR_WAITING_AGAIN_MAX_NS;
+        begin_turn(1);
+        say(0, WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+        token.number = newer ? token.number + 1 : token.number - 1;
+        manager->ops[0].token = token;
+        weir_lock_manager_end(manager, now_ns);
+        grant_and_go(newer);
+    }
+}
+
+/* What was known of H before A came may be old where others change the store too: A may have been granted it since, by
+ * another weir. What is known since A came is not. */
+static void turns__a_grant_of_another_weir_from_before_is_kept(void **state)
+{
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        poll_ns = SECOND;
+        begin(&(struct weir_lock_manager_options){ 0 });
+        submit(0, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 600 * SECOND);
+        turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "H", 60 * SECOND);
+        submit(1, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 600 * SECOND);
+        begin_turn(0);
+        weir_lock_manager_end(manager, now_ns);
+        if (known) {
+            submit(2, WEIR_LOCK_RENEW, "H", 60 * SECOND, 0);
+            turn(WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "H", 60 * SECOND);
+        }
+        weir_lock_manager_leave(manager, &requests[0]);
+        now_ns += SECOND;
+        turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+        grant_and_go(known);
+    }
+}
+
 /* Where others change the store too, what is known of the holder grows old: who comes is asked for as the holder, once,
  * and then refused by what is known. */
 static void turns__who_is_not_the_holder_is_asked_for_once(void **state)
@@ -185,6 +270,37 @@ static void turns__who_is_not_the_holder_is_asked_for_once(void **state)
     assert_int_equal(answers[2], 1);
     assert_int_equal(requests[2].op.status, 0);
     assert_int_equal(requests[2].op.said, WEIR_LOCK_HELD);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
+/* A (0) asks, and once more (1): that one is asked for as the holder, refuted, and put off as the first is. Meanwhile A
+ * is granted it by another weir, and B is told so. */
+static void turns__who_was_no_holder_may_be_one_after_it_was_put_off(void **state)
+{
+    (void)state;
+    poll_ns = 10 * SECOND;
+    begin(&(struct weir_lock_manager_options){ 0 });
+    submit(0, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 600 * SECOND);
+    submit(1, WEIR_LOCK_ACQUIRE, "A", 60 * SECOND, 0);
+    begin_turn(2);
+    say_later(0, WEIR_LOCK_ACQUIRE);
+    say(1, WEIR_LOCK_RENEW, WEIR_LOCK_FREE, "", 0);
+    weir_lock_manager_end(manager, now_ns);
+    begin_turn(1);
+    say_later(0, WEIR_LOCK_ACQUIRE);
+    weir_lock_manager_end(manager, now_ns);
+    submit(2, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 600 * SECOND);
+    turn(WEIR_LOCK_ACQUIRE, WEIR_LOCK_HELD, "A", 60 * SECOND);
+    now_ns += SECOND;
+    begin_turn(2);
+    for (size_t i = 0; i < 2; i++)
+        say(i, WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "A", 60 * SECOND);
+    weir_lock_manager_end(manager, now_ns);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(answers[i], 1);
+        assert_int_equal(requests[i].op.said, WEIR_LOCK_GRANTED);
+        assert_false(requests[i].waited);
+    }
     weir_lock_manager_destroy_threadless(manager);
 }
 
@@ -331,7 +447,11 @@ int main(void)
         cmocka_unit_test(turns__a_lease_that_was_made_shorter_ends_when_it_ends),
         cmocka_unit_test(turns__what_is_not_held_any_more_is_asked_for_at_once),
         cmocka_unit_test(turns__what_is_given_back_leaves_its_place),
+        cmocka_unit_test(turns__who_is_put_off_has_waited_all_the_same),
+        cmocka_unit_test(turns__a_grant_from_before_that_stands_again_is_kept),
+        cmocka_unit_test(turns__a_grant_of_another_weir_from_before_is_kept),
         cmocka_unit_test(turns__who_is_not_the_holder_is_asked_for_once),
+        cmocka_unit_test(turns__who_was_no_holder_may_be_one_after_it_was_put_off),
         cmocka_unit_test(turns__answers_are_counted),
         cmocka_unit_test(turns__after_an_attempt_of_unknown_fate),
         cmocka_unit_test(turns__an_acquire_waits_for_company_and_nobody_for_it),

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/phase.h"
+#include "weir/fence.h"
 
 enum weir_waiter_phase {
     WEIR_WAITER_COME,    /* in no queue, and not asked for */
@@ -38,8 +39,11 @@ struct weir_waiter {
     struct weir_owner owner;
     uint64_t until_ns; /* it waits while now < until_ns */
     uint64_t seen;     /* the highest incarnation that it has seen: a lower token is of no use to it */
+    uint64_t later_ns; /* in a queue: it is asked for no sooner, for what it needs is not made before; 0: at any time */
+    uint64_t learned;  /* of its queue, when it joined */
+    struct weir_token behind; /* of another who held the lock since it came: a later one is new; zeros: of nobody */
     enum weir_waiter_phase phase;
-    bool refuted; /* the store said that its owner does not hold the lock */
+    bool refuted; /* the store has said that its owner does not hold the lock, since it came or was put off */
     bool gone;    /* its client went away */
 };
 

@@ -13,9 +13,9 @@ static bool is_over(const struct weir_waiter *waiter, uint64_t now_ns)
     return waiter->until_ns <= now_ns;
 }
 
-static bool is_first_asked(const struct weir_waiting *waiting)
+static bool is_one_asked(const struct weir_waiting *waiting)
 {
-    return waiting->ask_ns == UINT64_MAX;
+    return waiting->asked != NULL;
 }
 
 bool weir_waiting_held_by(const struct weir_waiting *waiting, struct weir_owner owner)
@@ -30,7 +30,7 @@ static bool may_hold(const struct weir_waiting *waiting, const struct weir_waite
 {
     if (waiter->refuted || waiter->seen > waiting->token.incarnation)
         return false;
-    if (is_first_asked(waiting) && weir_owner_equal(waiting->first->owner, waiter->owner))
+    if (is_one_asked(waiting) && weir_owner_equal(waiting->asked->owner, waiter->owner))
         return true;
     bool stale = waiting->poll_ns > 0 && waiting->told && weir_sub_sat(now_ns, waiting->known_ns) >= waiting->poll_ns;
     return stale || weir_waiting_held_by(waiting, waiter->owner);
@@ -42,7 +42,8 @@ enum weir_waiting_fate weir_waiting_come(const struct weir_waiting *waiting, con
     weir_assert(waiting->count > 0 && waiter->phase == WEIR_WAITER_COME);
     if (may_hold(waiting, waiter, now_ns))
         return WEIR_WAITING_PROBED;
-    bool known = waiting->told && (waiting->down || (waiting->held && waiting->held_until_ns > now_ns));
+    bool down = waiting->down && !is_one_asked(waiting); /* it may be long ago, and the store is about to say more */
+    bool known = waiting->told && (down || (waiting->held && waiting->held_until_ns > now_ns));
     return is_over(waiter, now_ns) && known ? WEIR_WAITING_ENDS : WEIR_WAITING_STAYS;
 }
 
@@ -55,12 +56,15 @@ enum weir_waiting_fate weir_waiting_join(struct weir_waiting *waiting, struct we
     weir_waiter_move(waiter, WEIR_WAITER_NEW);
     waiter->previous = before;
     waiter->next = before ? before->next : NULL;
+    waiter->learned = waiting->learned;
     *(waiter->next ? &waiter->next->previous : &waiting->last) = waiter;
     *(before ? &before->next : &waiting->first) = waiter;
     waiting->count++;
     waiting->new_count++;
     if (is_over(waiter, now_ns))
         waiting->told = false; /* nothing may be said of it before the next answer */
+    if (!waiting->told && !is_one_asked(waiting))
+        waiting->ask_ns = 0; /* all before it may be asked for later */
     return waiting->told ? WEIR_WAITING_BEGINS : WEIR_WAITING_STAYS;
 }
 
@@ -75,15 +79,25 @@ void weir_waiting_begin(struct weir_waiting *waiting, struct weir_waiter *waiter
 
 struct weir_waiter *weir_waiting_ask(struct weir_waiting *waiting, uint64_t now_ns)
 {
-    struct weir_waiter *first = waiting->first;
-    weir_assert(first && !is_first_asked(waiting));
-    if (weir_waiter_is_asked(first)) {
+    struct weir_waiter *next = waiting->first;
+    uint64_t later_ns = UINT64_MAX - 1;
+    weir_assert(next && !is_one_asked(waiting));
+    for (; next && next->later_ns > now_ns; next = next->next)
+        later_ns = weir_min_u64(later_ns, next->later_ns);
+    if (!next) {
+        waiting->told = false; /* whoever comes now need not wait for them */
+        waiting->ask_ns = later_ns;
+        return NULL;
+    }
+    if (weir_waiter_is_asked(next)) {
         waiting->ask_ns = weir_add_sat(now_ns, WEIR_WAITING_AGAIN_MIN_NS);
         return NULL;
     }
-    weir_waiter_ask(first);
+    weir_waiter_ask(next);
+    next->later_ns = 0;
+    waiting->asked = next;
     waiting->ask_ns = UINT64_MAX;
-    return first;
+    return next;
 }
 
 static void learn(struct weir_waiting *waiting, const struct weir_waiting_answer *answer, uint64_t now_ns)
@@ -93,11 +107,25 @@ static void learn(struct weir_waiting *waiting, const struct weir_waiting_answer
     waiting->down = false;
     waiting->told = waiting->held = true;
     waiting->known_ns = now_ns;
+    waiting->learned++;
     waiting->held_until_ns = weir_add_sat(now_ns, answer->lease_ns);
     waiting->token = answer->token;
     waiting->holder_size = answer->holder.size;
     for (size_t i = 0; i < answer->holder.size; i++)
         waiting->holder[i] = holder[i];
+}
+
+/* What its owner is granted after another held the lock is new, if the other held it while it was here. What was known
+ * before it came says so only where nobody else writes to the store: its owner may have been granted the lock since, by
+ * another weir. It is kept in the waiter, for one who is put off leaves the queue. */
+static void note_holder(const struct weir_waiting *waiting, struct weir_waiter *waiter)
+{
+    if (waiting->holder_size == 0 || (waiting->poll_ns > 0 && waiting->learned == waiter->learned))
+        return;
+    if (weir_owner_equal((struct weir_owner){ waiting->holder, waiting->holder_size }, waiter->owner))
+        waiter->behind = (struct weir_token){ 0 };
+    else if (weir_token_compare(waiting->token, waiter->behind) > 0)
+        waiter->behind = waiting->token;
 }
 
 /* By what is known of the holder. */
@@ -110,13 +138,12 @@ static void ask_later(struct weir_waiting *waiting, uint64_t now_ns)
 }
 
 static struct weir_waiting_news hear_held(struct weir_waiting *waiting, const struct weir_waiting_answer *answer,
-                                          uint64_t now_ns)
+                                          const struct weir_waiter *asked, uint64_t now_ns)
 {
-    const struct weir_waiter *first = waiting->first;
-    bool news = !weir_waiting_held_by(waiting, answer->holder), begins = first->phase == WEIR_WAITER_NEW;
+    bool news = !weir_waiting_held_by(waiting, answer->holder), begins = asked->phase == WEIR_WAITER_NEW;
     learn(waiting, answer, now_ns);
     ask_later(waiting, now_ns);
-    return (struct weir_waiting_news){ .fate = is_over(first, now_ns) ? WEIR_WAITING_ENDS
+    return (struct weir_waiting_news){ .fate = is_over(asked, now_ns) ? WEIR_WAITING_ENDS
                                                : begins               ? WEIR_WAITING_BEGINS
                                                                       : WEIR_WAITING_STAYS,
                                        .probe = news,
@@ -124,20 +151,21 @@ static struct weir_waiting_news hear_held(struct weir_waiting *waiting, const st
 }
 
 static struct weir_waiting_news hear_granted(struct weir_waiting *waiting, const struct weir_waiting_answer *answer,
-                                             uint64_t now_ns)
+                                             const struct weir_waiter *asked, uint64_t now_ns)
 {
-    struct weir_owner before = { waiting->holder, waiting->holder_size };
-    bool waited = before.size > 0 && !weir_owner_equal(before, answer->holder);
+    /* After a failover an older grant may stand again, which its owner was told of long ago. */
+    struct weir_token behind = asked->behind;
+    bool waited = behind.number > 0 && weir_token_compare(answer->token, behind) > 0;
     learn(waiting, answer, now_ns);
     ask_later(waiting, now_ns);
     return (struct weir_waiting_news){ .fate = WEIR_WAITING_ENDS, .waited = waited, .probe = true, .wake = true };
 }
 
 /* Who has just come is told at once; who has waited already goes on, and asking twice for one owner is harmless. */
-static struct weir_waiting_news hear_nothing(struct weir_waiting *waiting, enum weir_waiting_said said, uint64_t now_ns)
+static struct weir_waiting_news hear_nothing(struct weir_waiting *waiting, enum weir_waiting_said said,
+                                             const struct weir_waiter *asked, uint64_t now_ns)
 {
-    bool is_new = waiting->first->phase == WEIR_WAITER_NEW;
-    bool own = said == WEIR_WAITING_UNFIT || (said == WEIR_WAITING_LATER && is_new);
+    bool is_new = asked->phase == WEIR_WAITER_NEW, own = said == WEIR_WAITING_UNFIT;
     waiting->down |= !own;
     waiting->told = !own || waiting->held;
     waiting->ask_ns = own ? 0 : weir_add_sat(now_ns, WEIR_WAITING_AGAIN_DOWN_NS);
@@ -145,23 +173,43 @@ static struct weir_waiting_news hear_nothing(struct weir_waiting *waiting, enum 
                                        .wake = waiting->told };
 }
 
+/* The lock is free, or the store would have said who holds it. While the store itself needs the raise nobody is given
+ * it, as if it were down; else whoever is next may have it now. */
+static struct weir_waiting_news hear_later(struct weir_waiting *waiting, uint64_t due_ns, struct weir_waiter *asked,
+                                           uint64_t now_ns)
+{
+    bool is_new = asked->phase == WEIR_WAITER_NEW, all = !is_new && asked->seen == 0;
+    due_ns = weir_max_u64(due_ns, weir_add_sat(now_ns, WEIR_WAITING_AGAIN_MIN_NS));
+    waiting->held = false;
+    waiting->down = waiting->told = all;
+    waiting->ask_ns = all ? weir_min_u64(due_ns, weir_add_sat(now_ns, WEIR_WAITING_AGAIN_DOWN_NS)) : 0;
+    if (!is_new && !all)
+        asked->later_ns = due_ns;
+    return (struct weir_waiting_news){ .fate = is_new ? WEIR_WAITING_ENDS : WEIR_WAITING_STAYS, .wake = all };
+}
+
 struct weir_waiting_news weir_waiting_hear(struct weir_waiting *waiting, const struct weir_waiting_answer *answer,
                                            uint64_t now_ns)
 {
-    weir_assert(is_first_asked(waiting));
-    weir_waiter_hear(waiting->first);
+    weir_assert(is_one_asked(waiting));
+    struct weir_waiter *asked = waiting->asked;
+    waiting->asked = NULL;
+    weir_waiter_hear(asked);
+    note_holder(waiting, asked);
     if (answer->said == WEIR_WAITING_GRANTED)
-        return hear_granted(waiting, answer, now_ns);
+        return hear_granted(waiting, answer, asked, now_ns);
     if (answer->said == WEIR_WAITING_HELD)
-        return hear_held(waiting, answer, now_ns);
-    return hear_nothing(waiting, answer->said, now_ns);
+        return hear_held(waiting, answer, asked, now_ns);
+    if (answer->said == WEIR_WAITING_LATER)
+        return hear_later(waiting, answer->due_ns, asked, now_ns);
+    return hear_nothing(waiting, answer->said, asked, now_ns);
 }
 
 /* ---- what becomes known beside that ---- */
 
 bool weir_waiting_found(struct weir_waiting *waiting, const struct weir_waiting_answer *answer, uint64_t now_ns)
 {
-    if (is_first_asked(waiting))
+    if (is_one_asked(waiting))
         return false;
     learn(waiting, answer, now_ns);
     ask_later(waiting, now_ns);
@@ -173,13 +221,13 @@ bool weir_waiting_renewed(struct weir_waiting *waiting, const struct weir_waitin
     if (!weir_waiting_held_by(waiting, answer->holder))
         return false;
     learn(waiting, answer, now_ns);
-    return !is_first_asked(waiting);
+    return !is_one_asked(waiting);
 }
 
 void weir_waiting_freed(struct weir_waiting *waiting)
 {
     waiting->held = false;
-    if (!is_first_asked(waiting))
+    if (!is_one_asked(waiting))
         waiting->ask_ns = 0;
 }
 
@@ -191,10 +239,11 @@ void weir_waiting_disowned(struct weir_waiting *waiting, struct weir_owner owner
 
 /* ---- who leaves ---- */
 
-/* Told who holds the lock; if nobody can be said to hold it, the next answer tells. */
+/* Told who holds the lock; if nobody can be said to hold it, the next answer tells. Of one whose raise is not due yet
+ * the last one told. */
 static enum weir_waiting_fate end_wait(struct weir_waiting *waiting, struct weir_waiter *waiter, bool stopping)
 {
-    if (waiting->held || waiting->down || stopping)
+    if (waiting->held || waiting->down || stopping || waiter->later_ns > 0)
         return WEIR_WAITING_ENDS;
     weir_waiter_move(waiter, WEIR_WAITER_NEW);
     waiting->told = false;
@@ -231,7 +280,7 @@ enum weir_waiting_fate weir_waiting_gone(struct weir_waiter *waiter)
 
 void weir_waiting_leave(struct weir_waiting *waiting, struct weir_waiter *waiter, enum weir_waiter_phase to)
 {
-    weir_assert(waiting->count > 0 && weir_waiter_is_queued(waiter));
+    weir_assert(waiting->count > 0 && weir_waiter_is_queued(waiter) && waiter != waiting->asked);
     weir_assert(waiter->previous ? waiter->previous->next == waiter : waiting->first == waiter);
     weir_assert(waiter->next ? waiter->next->previous == waiter : waiting->last == waiter);
     *(waiter->previous ? &waiter->previous->next : &waiting->first) = waiter->next;
@@ -254,7 +303,7 @@ const char *weir_waiting_fault(const struct weir_waiting *waiting)
     }
     if (waiting->last != before || members != waiting->count)
         return "the list of those who wait is broken";
-    return new_count != waiting->new_count || (waiting->told && idle > 0 && !is_first_asked(waiting))
+    return new_count != waiting->new_count || (waiting->told && idle > 0 && !is_one_asked(waiting))
                ? "of those who wait, some are forgotten"
                : NULL;
 }

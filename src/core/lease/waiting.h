@@ -4,8 +4,9 @@
  * waiters, which the host owns; time is an argument. The host is the manager (locks/manager.h), on its thread or in
  * the simulator: it asks the store, brings the answers here, and does what is decided.
  *
- * The store is asked on behalf of the first alone, at `ask_ns`, so nobody passes those who wait. The one exception
- * grants nothing anew: of who may hold the lock already the store is asked as of its holder, by a renewal. */
+ * The store is asked on behalf of the first alone, at `ask_ns`, so nobody passes those who wait. But one who needs a
+ * raise that is not due yet is left out until it is: he keeps his place, and does not keep a free lock from the others.
+ * And of who may hold the lock already the store is asked as of its holder, by a renewal: that grants nothing anew. */
 #pragma once
 
 #include "core/lease/waiter.h"
@@ -19,15 +20,17 @@
 /* All zeros is an empty one, whose first is asked for at once. */
 struct weir_waiting {
     struct weir_waiter *first, *last;
+    struct weir_waiter *asked; /* for whom the store is being asked; NULL: for nobody */
     size_t count;
     size_t new_count; /* of them: those whose wait has not begun */
     uint64_t poll_ns; /* others may change the store too: look again so often; 0: nobody else does */
-    uint64_t ask_ns;  /* when its first is asked for; UINT64_MAX: it is being asked for */
+    uint64_t ask_ns;  /* when its next is asked for; UINT64_MAX: it is being asked for */
     /* What is known of the lock. */
     bool told; /* the store has answered: who comes now has to wait for somebody */
     bool down; /* the last answer was none */
     bool held; /* by `holder` as of known_ns, until held_until_ns if it does not renew */
     uint64_t known_ns, held_until_ns;
+    uint64_t learned; /* so many times a holder was told */
     struct weir_token token;
     char holder[WEIR_WAITING_OWNER_MAX];
     size_t holder_size;
@@ -56,15 +59,17 @@ void weir_waiting_begin(struct weir_waiting *waiting, struct weir_waiter *waiter
 
 /* ---- who is next ---- */
 
-/* The first, who is being asked for from now on. NULL: it is being probed as the holder; `ask_ns` was moved on. */
+/* The next, who is being asked for from now on. NULL: it is being probed as the holder, or all are to be asked for
+ * later; `ask_ns` was moved on. */
 struct weir_waiter *weir_waiting_ask(struct weir_waiting *waiting, uint64_t now_ns);
 
 enum weir_waiting_said {
-    WEIR_WAITING_GRANTED, /* to the first, for lease_ns */
+    WEIR_WAITING_GRANTED, /* to who was asked for, for lease_ns */
     WEIR_WAITING_HELD,    /* by `holder`, for lease_ns more if it does not renew */
     WEIR_WAITING_DOWN,    /* the store could not say */
-    WEIR_WAITING_LATER,   /* the first needs what is not made yet: it is put off, unless it waits already */
-    WEIR_WAITING_UNFIT,   /* the first asked for what cannot be */
+    WEIR_WAITING_LATER,   /* it needs a raise, not made before due_ns: it is put off. If it waits already it stays, and
+                             if the raise is its own (`seen`), the next is asked for meanwhile */
+    WEIR_WAITING_UNFIT,   /* it asked for what cannot be */
 };
 
 struct weir_waiting_answer {
@@ -72,23 +77,24 @@ struct weir_waiting_answer {
     struct weir_owner holder;
     struct weir_token token;
     uint64_t lease_ns;
+    uint64_t due_ns; /* LATER */
 };
 
 struct weir_waiting_news {
-    enum weir_waiting_fate fate; /* of the first; ENDS for what is its own alone, too: a grant, UNFIT, LATER */
-    bool waited;                 /* GRANTED: another held it before, so it is no lease from before */
+    enum weir_waiting_fate fate; /* of who was asked for; ENDS for what is its own alone, too: a grant, UNFIT, LATER */
+    bool waited;                 /* GRANTED: another held it since it came, so it is no lease from before */
     bool probe;                  /* the holder is another one now: whoever waits under its name may be it */
     bool wake;                   /* those who are new begin to wait */
 };
 
-/* What was said of the first. */
+/* What was said of who was asked for. */
 struct weir_waiting_news weir_waiting_hear(struct weir_waiting *waiting, const struct weir_waiting_answer *answer,
                                            uint64_t now_ns);
 
 /* ---- what becomes known beside that ---- */
 
 /* Somebody was probed, and is the holder. True: whoever waits under its name may be it, too, and those who are
- * new begin to wait. False: the first is being asked for, which tells more. */
+ * new begin to wait. False: another is being asked for, which tells more. */
 bool weir_waiting_found(struct weir_waiting *waiting, const struct weir_waiting_answer *answer, uint64_t now_ns);
 /* It was probed, and is not the holder, or the store could not say. */
 enum weir_waiting_fate weir_waiting_denied(struct weir_waiting *waiting, struct weir_waiter *waiter, bool stopping);

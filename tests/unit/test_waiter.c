@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The moves of a waiter (core/lease/waiter.h), all of them, against a list; and a queue that is broken (waiting.h).
+ * What a queue decides is in test_waiting.c. */
+#include "core/lease/waiting.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "phases.h"
+
+static void waiter__moves_only_as_the_list_says(void **state)
+{
+    (void)state;
+    static const char may[] = " come>asked come>new come>answered come>done asked>come asked>put-off asked>answered"
+                              " put-off>come new>new-asked new>waiting new>put-off new>answered new-asked>new"
+                              " waiting>new waiting>waiting-asked waiting>overdue waiting>answered"
+                              " waiting-asked>waiting waiting-asked>overdue overdue>waiting"
+                              " answered>returning answered>done returning>answered done>returning ";
+    assert_moves(weir_waiter_phases, WEIR_WAITER_PHASES, may);
+}
+
+static void waiting__a_list_that_is_cut_is_seen(void **state)
+{
+    (void)state;
+    struct weir_waiting queue = { 0 };
+    struct weir_waiter three[3] = { 0 };
+    for (int i = 0; i < 3; i++)
+        (void)weir_waiting_join(&queue, &three[i], NULL, 0);
+    assert_null(weir_waiting_fault(&queue));
+    queue.told = true;
+    assert_string_equal(weir_waiting_fault(&queue), "of those who wait, some are forgotten");
+    queue.told = false;
+    three[1].next = NULL;
+    assert_string_equal(weir_waiting_fault(&queue), "the list of those who wait is broken");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waiter__moves_only_as_the_list_says),
+        cmocka_unit_test(waiting__a_list_that_is_cut_is_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
