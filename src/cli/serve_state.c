@@ -58,15 +58,19 @@ bool weir_serve_state_check(const struct weir_serve_flags *flags, const struct w
 {
     const char *path = config->snapshot_path;
     struct weir_fault fault = { 0 };
-    if (!path)
-        return true;
-    if (is_one_file(path, flags->config_file) || is_one_file(path, config->locks.path))
+    int error = 0;
+    if (path && (is_one_file(path, flags->config_file) || is_one_file(path, config->locks.path))) {
         (void)snprintf(fault.text, sizeof(fault.text), "%.80s is the %s as well: give it a file of its own", path,
                        is_one_file(path, flags->config_file) ? "configuration" : "database of the locks");
-    else if (weir_saver_check(path, &fault) == 0)
-        return true;
-    fprintf(stderr, "weir: table.snapshot: %s\n", fault.text);
-    return false;
+        error = WEIR_EEXIST;
+    } else if (path) {
+        error = weir_saver_check(path, &fault);
+    }
+    if (error == WEIR_EIO && flags->check_file) /* the folder may be made by who starts it, as systemd does */
+        fprintf(stderr, "weir: table.snapshot: %s: weir does not start before that is mended\n", fault.text);
+    else if (error && error != WEIR_EIO)
+        fprintf(stderr, "weir: table.snapshot: %s\n", fault.text);
+    return error == 0 || error == WEIR_EIO; /* the start says that itself */
 }
 
 static bool begin(const struct weir_serve_flags *flags, const struct weir_config *config,

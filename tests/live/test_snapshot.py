@@ -54,7 +54,8 @@ class Snapshot(unittest.TestCase):
         if text not in ('cannot open', 'cannot make', 'another weir keeps its counters in'):  # which only a start can see
             run = subprocess.run([BUILD / 'weir', 'serve', '--check', self.folder / 'weir.yaml'], stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, encoding='utf-8', timeout=60, check=False)
-            self.assertEqual(run.returncode, 2, run.stdout)
+            # A folder that is not there may be made by who starts weir: that is said, and is no mistake of the file.
+            self.assertEqual(run.returncode, 0 if 'No such file' in text else 2, run.stdout)
             self.assertIn(text, run.stdout)
 
     # ---- stop and start ----
