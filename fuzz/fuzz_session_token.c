@@ -28,7 +28,7 @@ static struct weir_known some_history(void)
                                          .ancestors = { { 1, 0x3000148, 0 }, { 2, 0x3000060, 7 } } };
     weir_known_history(&known, 1, &second);
     weir_known_history(&known, 1, &fourth);
-    weir_known_run(&known, 1, 1, 1, 0x3000100);
+    weir_known_run(&known, 1, 1, 0, 1, 0x3000100);
     return known;
 }
 
