@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/plural.h"
+#include "cli/serve_warn.h"
 #include "serve/permit.h"
 
 bool weir_serve_limiter_make(const struct weir_serve_flags *flags, const struct weir_config *config,
@@ -88,7 +89,12 @@ static bool begin(const struct weir_serve_flags *flags, const struct weir_config
     if (!weir_serve_limiter_make(flags, config, weir_saver_secret(state->saver), &state->limiter) ||
         !restore(flags, config, state))
         return false;
-    fprintf(stderr, "weir: %s\n", weir_saver_said(state->saver));
+    bool warns;
+    const char *said = weir_saver_said(state->saver, &warns);
+    if (warns)
+        weir_serve_warn(config, "%s", said);
+    else
+        printf("weir: %s\n", said);
     return true;
 }
 
@@ -129,7 +135,7 @@ bool weir_serve_state_end(struct weir_serve_state *state)
     if (view.failing)
         fprintf(stderr, "weir: what was admitted since the last snapshot is forgotten: %s\n", view.fault);
     else if (view.done > 0)
-        fprintf(stderr, "weir: counters of %" PRIu64 " key%s are in %s\n", view.keys, weir_s(view.keys), view.path);
+        printf("weir: counters of %" PRIu64 " key%s are in %s\n", view.keys, weir_s(view.keys), view.path);
     weir_saver_destroy(state->saver);
     weir_limiter_destroy(state->limiter);
     return !view.failing;

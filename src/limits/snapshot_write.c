@@ -125,7 +125,8 @@ static void begin_reading(struct weir_snapshot_writer *writer)
     writer->place = writer->definitions = 0;
     writer->block.size = 0;
     writer->generation = limiter->generation;
-    writer->widenings = __atomic_load_n(&limiter->widenings_begun, __ATOMIC_SEQ_CST);
+    /* What has begun and is not done may move past us as well: the next step finds it, and begins anew. */
+    writer->widenings = __atomic_load_n(&limiter->widenings_done, __ATOMIC_SEQ_CST);
     writer->head.moment = writer->moment;
     writer->head.fallen_from_ns = __atomic_load_n(&limiter->wall.fallen_from_ns, __ATOMIC_ACQUIRE);
     writer->head.fallen_at_ns = __atomic_load_n(&limiter->wall.fallen_at_ns, __ATOMIC_ACQUIRE);

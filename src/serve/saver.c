@@ -39,6 +39,7 @@ struct weir_saver {
     bool has_permits;
     struct weir_permit_secret permits;
     char said[256];
+    bool warns; /* what is said */
     struct weir_limiter *limiter;
     pthread_t thread;
     bool started;
@@ -123,6 +124,7 @@ static void put_aside(struct weir_saver *saver, const char *why)
     char aside[PATH_SIZE + 16];
     (void)snprintf(aside, sizeof(aside), "%s.ignored", saver->path);
     bool moved = rename(saver->path, aside) == 0;
+    saver->warns = true;
     (void)snprintf(saver->said, sizeof(saver->said), "%.150s; all keys are fresh%s", why,
                    moved ? ", and it is kept as .ignored" : "");
 }
@@ -228,6 +230,7 @@ int weir_saver_restore(struct weir_saver *saver, struct weir_limiter *limiter, s
         put_aside(saver, why);
         return error;
     }
+    saver->warns = stats.lost > 0;
     saver->view.wall_ns = weir_sub_sat(moment.wall_ns, stats.away_ns);
     char age[WEIR_DURATION_SIZE], lost[64] = "", fresh[64] = "";
     weir_duration_format(stats.away_ns / (WEIR_NS_PER_SECOND / 1000), age, sizeof(age));
@@ -240,8 +243,9 @@ int weir_saver_restore(struct weir_saver *saver, struct weir_limiter *limiter, s
     return 0;
 }
 
-const char *weir_saver_said(const struct weir_saver *saver)
+const char *weir_saver_said(const struct weir_saver *saver, bool *ret_warns)
 {
+    *ret_warns = saver->warns;
     return saver->said;
 }
 

@@ -26,8 +26,9 @@ bool weir_saver_permits(const struct weir_saver *saver, struct weir_permit_secre
 
 /* Restores what was opened. After an error it has been put aside as PATH.ignored; the limiter is of no use. */
 int weir_saver_restore(struct weir_saver *saver, struct weir_limiter *limiter, struct weir_fault *ret_fault);
-/* What was found at the start, for people: "counters of 3 keys ..."; "" until it is known. */
-const char *weir_saver_said(const struct weir_saver *saver);
+/* What was found at the start, for people: "counters of 3 keys ..."; "" until it is known. ret_warns: some of it is
+ * forgotten. */
+const char *weir_saver_said(const struct weir_saver *saver, bool *ret_warns);
 
 /* Snapshots from now on. WEIR_ENOMEM: no thread. */
 int weir_saver_start(struct weir_saver *saver, struct weir_limiter *limiter, const struct weir_permit_secret *permits);
