@@ -386,7 +386,7 @@ class Sharing(unittest.TestCase):
                 try:
                     return act(weirs[0])
                 except (AssertionError, TimeoutError):
-                    self.redis.resume()
+                    self.redis.process.send_signal(signal.SIGCONT)  # it may have been continued before this
                     engine = nodes_of(weirs[0])['engine']
                     if not engine['reconnects'] and not engine['unknown'] and engine['ready']:
                         raise
