@@ -35,6 +35,7 @@ struct node {
     bool failing;
     uint64_t held_count, held_units; /* requests that have reserved and not finished */
     uint64_t wake_ns;                /* of the host */
+    uint64_t give_up_ns;             /* who waits longest is refused then */
     size_t pending_count;
     struct pending *pending[PENDING_MAX];
 };
@@ -45,7 +46,18 @@ static void arm(struct node *self)
     uint64_t at_ns = weir_min_u64(self->wake_ns, weir_sim_script_node_due_ns(&self->node));
     for (size_t i = 0; i < self->pending_count; i++)
         at_ns = weir_min_u64(at_ns, self->pending[i]->request->deadline_ns);
+    at_ns = weir_min_u64(at_ns, self->give_up_ns);
     weir_sim_wake(self->node.sim, self->node.number, at_ns);
+}
+
+/* Who waits, waits until a deadline of its own, whatever becomes of the ask. */
+static void give_up(struct node *self)
+{
+    const uint64_t patience_ns = weir_sim_plan_of(self->node.sim)->deadline_ns;
+    const uint64_t next_ns = weir_sim_give_up(self->node.sim, self->node.number, patience_ns);
+    self->give_up_ns = next_ns > 0 ? weir_sim_now(self->node.sim, self->node.number) + next_ns : WEIR_NEVER;
+    if (next_ns == 0)
+        (void)weir_share_waiter_leave(&self->waiter);
 }
 
 /* ---- the engine, as a node sees it ---- */
@@ -119,10 +131,12 @@ static void reply_heard(struct node *self, const struct weir_sim_letter *head, c
     if (i == self->pending_count)
         return; /* late, or again */
     int status = weir_sim_letter_decode(&self->node, &self->pending[i]->call, head, bytes);
-    if (status == WEIR_EAGAIN)
-        send_call(self, self->pending[i]);
-    else
+    if (status != WEIR_EAGAIN) {
         end_pending(self, i, status);
+        return;
+    }
+    weir_script_call_next_round(&self->pending[i]->call, weir_sim_now(self->node.sim, self->node.number));
+    send_call(self, self->pending[i]);
 }
 
 static void message(struct weir_sim *sim, uint32_t node, void *state, uint32_t from, const void *data, size_t size)
@@ -221,7 +235,7 @@ static void start(struct weir_sim *sim, uint32_t node, void *state)
         secret[1] = plan->twins && node == 1 ? 0 : node;
     }
     weir_sim_script_node_start(&self->node, sim, node, plan->dozen ? DOZEN : 1, &remote_ops);
-    self->wake_ns = WEIR_NEVER;
+    self->wake_ns = self->give_up_ns = WEIR_NEVER;
     self->waiter.ready = on_ready;
     int error = weir_share_host_create(&(struct weir_share_host_options){ .remote = &self->node.remote,
                                                                           .keys_max = plan->dozen ? DOZEN_ROOM : ROOM,
@@ -248,7 +262,7 @@ static void stop(struct weir_sim *sim, uint32_t node, void *state)
     const struct weir_remote_key key = key_of(0);
     const uint64_t now_ns = weir_sim_now(sim, node);
     self->node.down = true;
-    weir_share_waiter_leave(&self->waiter);
+    (void)weir_share_waiter_leave(&self->waiter);
     for (; self->held_count > 0; self->held_count--, self->held_units = 0)
         weir_share_host_cancel(self->host, &key, self->held_units, now_ns);
     weir_share_host_close(self->host, 0, on_closed, self);
@@ -318,6 +332,8 @@ static enum weir_sim_say request(struct weir_sim *sim, uint32_t node, void *stat
     enum weir_share_say say = reserve(self, 0, request->cost, false);
     if (say == WEIR_SHARE_WAIT && !self->waiter.queue)
         weir_share_host_wait(self->host, &key, &self->waiter);
+    if (say == WEIR_SHARE_WAIT)
+        self->give_up_ns = weir_min_u64(self->give_up_ns, weir_sim_now(sim, node) + weir_sim_plan_of(sim)->deadline_ns);
     self->held_count += say == WEIR_SHARE_YES;
     self->held_units += say == WEIR_SHARE_YES ? request->cost : 0;
     return say == WEIR_SHARE_YES ? WEIR_SIM_YES : say == WEIR_SHARE_NO ? WEIR_SIM_NO : WEIR_SIM_WAIT;
@@ -340,6 +356,8 @@ static void timer(struct weir_sim *sim, uint32_t node, void *state)
     struct node *self = state;
     uint64_t now_ns = weir_sim_now(sim, node);
     expire(self);
+    if (self->give_up_ns <= now_ns)
+        give_up(self);
     weir_sim_script_node_turn(&self->node);
     if (self->wake_ns <= now_ns) {
         self->wake_ns = WEIR_NEVER;

@@ -8,7 +8,7 @@
  * shared by threads.
  *
  * Bounds: WEIR_REMOTE_PENDING_MAX requests under way; one more is refused with WEIR_EDOWN. A request is done by its
- * deadline, whatever the server does.
+ * deadline (`until_ns`, if that is later), whatever the server does.
  *
  * Whether units were charged: status 0, as the ops say; WEIR_EDOWN, nothing was charged (nothing was sent, or the
  * server refused to run it: loading, read only, out of memory, cluster down); WEIR_EBUSY, nothing was charged, and the
@@ -107,9 +107,14 @@ struct weir_remote_request {
     struct weir_remote_op *ops;
     size_t count;         /* 1 to WEIR_CHARGES_MAX; two DECIDE ops on one key are WEIR_EDUP */
     uint64_t deadline_ns; /* uv_hrtime() */
+    /* Of one that takes several rounds, and more while others change the key: what each round may take, and when it
+     * ends at the latest. 0: the deadline stays. What a round wrote that nobody waits for is lost, so who asks for a
+     * key that many ask for waits for it. */
+    uint64_t round_ns, until_ns;
     uint64_t test_now_ns; /* 0; else the time to decide by, which servers refuse unless started for tests */
 
     int status;                    /* afterwards: 0, WEIR_EDOWN, WEIR_EUNKNOWN, WEIR_EBUSY, WEIR_ECORRUPT, WEIR_EDUP */
+    bool contended;                /* a round was answered: others had changed the key meanwhile */
     struct weir_decision decision; /* DECIDE, PEEK */
     uint64_t engine_now_ns;        /* the engine's time of the decision, ns since 1970 */
 

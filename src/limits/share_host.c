@@ -23,6 +23,7 @@
 #define GONE_MAX_NS (10 * WEIR_NS_PER_SECOND) /* how long one tries to */
 #define TURN_MAX 1024                         /* keys per turn; the rest in the next */
 #define ROOM_MAX ((size_t)1024)               /* asks under way beyond which keys do not speak unasked */
+#define CONTENDED_NS (500 * WEIR_NS_PER_MS)   /* how long an ask goes on beyond its deadline where others are faster */
 #define QUIET_NS (25 * WEIR_NS_PER_MS)        /* nor for so long after one failed */
 
 struct weir_share_host {
@@ -224,7 +225,9 @@ static void on_done(struct weir_remote_request *request)
         heard(host, weir_sub_sat(request->deadline_ns, now_ns), key->deadline_ns);
     host->stats.stale += !status && answer.stale;
     step(key, &event, now_ns, &effects);
-    wake_waiting(key, status == WEIR_ECORRUPT ? WEIR_EDOWN : status == WEIR_EBUSY ? 0 : status);
+    /* Others were faster all the time, and the engine has not failed. */
+    bool busy = status == WEIR_EBUSY || (status == WEIR_EUNKNOWN && request->contended && now_ns >= request->until_ns);
+    wake_waiting(key, status == WEIR_ECORRUPT ? WEIR_EDOWN : busy ? 0 : status);
     if (key->gone)
         end_if_settled(key, now_ns);
     else
@@ -244,6 +247,9 @@ static bool ask(struct weir_share_key *key, const struct weir_share_ask *ask, ui
         .ops = &key->op,
         .count = 1,
         .deadline_ns = now_ns + key->deadline_ns,
+        .round_ns = key->deadline_ns,
+        .until_ns = now_ns + key->deadline_ns +
+                    weir_min_u64(CONTENDED_NS, ask->ttl_ns / 4), /* not past what it brings */
         .done = on_done,
         .context = key,
     };
@@ -360,11 +366,12 @@ void weir_share_host_wait(struct weir_share_host *host, const struct weir_remote
     host->stats.waiting++;
 }
 
-void weir_share_waiter_leave(struct weir_share_waiter *waiter)
+int weir_share_waiter_leave(struct weir_share_waiter *waiter)
 {
     struct weir_share_key *key = waiter->queue;
     if (key)
         waiting_remove(key, waiter);
+    return key && key->request.contended ? WEIR_EBUSY : WEIR_EUNKNOWN;
 }
 
 static enum weir_share_say end_reservation(struct weir_share_host *host, const struct weir_remote_key *key,
@@ -409,22 +416,10 @@ void weir_share_host_turn(struct weir_share_host *host, uint64_t now_ns)
 
 /* ---- life ---- */
 
-static int compare_names(const void *a, const void *b)
+static void leave_unwanted(struct weir_share_list *list, uint64_t now_ns)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static void retire_list(struct weir_share_list *list, const char **names, size_t count, uint64_t now_ns)
-{
-    const struct weir_remote_limit *limit = NULL; /* that the key before had: most share it */
-    bool kept = false;
     for (struct weir_share_key *key = list->first, *next; key; key = next) {
         next = key->next;
-        const char *name = key->limit->name;
-        if (key->limit != limit)
-            kept = count > 0 && bsearch(&name, names, count, sizeof(names[0]), compare_names);
-        limit = key->limit;
-        key->unwanted = !kept;
         leave_if_unwanted(key, now_ns);
     }
 }
@@ -436,11 +431,11 @@ int weir_share_host_retire(struct weir_share_host *host, const char *const *kept
         return WEIR_ENOMEM;
     for (size_t i = 0; i < count; i++)
         names[i] = kept[i];
-    qsort(names, count, sizeof(names[0]), compare_names);
-    const uint64_t now_ns = now_of(host);
-    retire_list(&host->keys.idle, names, count, now_ns);
-    retire_list(&host->keys.active, names, count, now_ns);
+    weir_share_keys_keep(&host->keys, names, count);
     free(names);
+    const uint64_t now_ns = now_of(host);
+    leave_unwanted(&host->keys.idle, now_ns);
+    leave_unwanted(&host->keys.active, now_ns);
     rearm(host);
     return 0;
 }

@@ -64,7 +64,9 @@ bool weir_share_host_commit(struct weir_share_host *host, const struct weir_remo
                             uint64_t now_ns);
 void weir_share_host_cancel(struct weir_share_host *host, const struct weir_remote_key *key, uint64_t units,
                             uint64_t now_ns);
-void weir_share_waiter_leave(struct weir_share_waiter *waiter); /* its caller is gone */
+/* Its caller is gone, or waits no longer. WEIR_EBUSY: the engine answers, but others were faster at this key; else
+ * WEIR_EUNKNOWN. */
+int weir_share_waiter_leave(struct weir_share_waiter *waiter);
 
 /* A reload: keys of limits whose name is none of `kept` settle and go; terms of the others follow with the next
  * reserve. */

@@ -7,6 +7,7 @@
 #include "limits/share_keys.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 
@@ -162,6 +163,35 @@ struct weir_share_key *weir_share_keys_victim(const struct weir_share_keys *keys
 }
 
 /* ---- who is woken when ---- */
+
+/* ---- a reload ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void keep(struct weir_share_list *list, const char **names, size_t count)
+{
+    const struct weir_remote_limit *limit = NULL; /* that the key before had: most share it */
+    bool kept = false;
+    for (struct weir_share_key *key = list->first; key; key = key->next) {
+        const char *name = key->limit->name;
+        if (key->limit != limit)
+            kept = count > 0 && bsearch(&name, names, count, sizeof(names[0]), compare_names);
+        limit = key->limit;
+        key->unwanted = !kept;
+    }
+}
+
+void weir_share_keys_keep(struct weir_share_keys *keys, const char **names, size_t count)
+{
+    qsort(names, count, sizeof(names[0]), compare_names);
+    keep(&keys->idle, names, count);
+    keep(&keys->active, names, count);
+}
+
+/* ---- waking ---- */
 
 /* Later is left as it is: to be woken early does no harm, and most decisions only move the time on. */
 void weir_share_keys_wake(struct weir_share_keys *keys, struct weir_share_key *key)

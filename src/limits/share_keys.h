@@ -93,6 +93,9 @@ void weir_share_keys_remove(struct weir_share_keys *keys, struct weir_share_key 
  * with it. NULL: none. */
 struct weir_share_key *weir_share_keys_victim(const struct weir_share_keys *keys);
 
+/* Unwanted are those whose limit's name is none of the names, which are sorted here; nobody else. */
+void weir_share_keys_keep(struct weir_share_keys *keys, const char **names, size_t count);
+
 /* key->wake_ns has changed. */
 void weir_share_keys_wake(struct weir_share_keys *keys, struct weir_share_key *key);
 /* One whose time has come, out of the heap; NULL. */

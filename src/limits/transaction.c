@@ -205,8 +205,8 @@ static void on_deadline(struct weir_timer *timer, const struct weir_time *time)
 {
     struct weir_transaction *transaction = (struct weir_transaction *)((uint8_t *)timer -
                                                                        offsetof(struct weir_transaction, timer));
-    weir_share_waiter_leave(&transaction->waiter);
-    weir_part_fail(transaction, &transaction->parts[next_hosted(transaction)], WEIR_EUNKNOWN, time);
+    int status = weir_share_waiter_leave(&transaction->waiter);
+    weir_part_fail(transaction, &transaction->parts[next_hosted(transaction)], status, time);
     proceed(transaction, time);
 }
 
@@ -316,7 +316,7 @@ void weir_transaction_abandon(struct weir_transaction *transaction)
     if (!transaction->waiter.queue)
         return; /* the engine is deciding, and will be heard */
     const struct weir_time time = now(transaction);
-    weir_share_waiter_leave(&transaction->waiter);
+    (void)weir_share_waiter_leave(&transaction->waiter);
     transaction->of->ops->timer_stop(transaction->of->context, &transaction->timer);
     transaction->refused = transaction->never = true;
     for (size_t i = 0; i < transaction->count; i++)

@@ -10,8 +10,9 @@ import unittest
 import urllib.error
 
 from redis_server import Redis
+from slow_door import SlowDoor
 import test_sharing
-from test_sharing import check, config, get
+from test_sharing import check, cluster, config, get, metric
 from weir_server import Resp, Weir, resp_encode
 
 SECONDS = float(os.environ.get('WEIR_FAULTS_SECONDS', '8'))
@@ -119,6 +120,55 @@ class Faults(unittest.TestCase):
             for thread in threads:
                 thread.join()
             self.assertEqual(self.errors, [], one.output()[-3000:] + two.output()[-3000:])
+
+
+class Contention(unittest.TestCase):
+    """Six nodes ask for one leased key at once, over a link on which two round trips fit into the deadline and three do
+    not. One is first; the others lose the race for the key, which is no failure of the engine: on_failure has no say."""
+    NODES = 6
+
+    def setUp(self):
+        self.redis = Redis()
+        self.addCleanup(self.redis.stop)
+
+    @staticmethod
+    def ask_at_once(weirs, user):
+        answers = [None] * len(weirs)
+
+        def ask(index):
+            answers[index] = check(weirs[index], user=user)[0]
+
+        threads = [threading.Thread(target=ask, args=(index,)) for index in range(len(weirs))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return answers
+
+    def contend(self):
+        """The answers, and how often on_failure decided."""
+        text = test_sharing.limit(rate='100/day', sharing='leased', on_failure='open', deadline='1200ms')
+        with SlowDoor(self.redis.port, lag_s=0.45) as door:
+            door.host = self.redis.host
+            with cluster(door, text, self.NODES) as weirs:
+                for weir in weirs:
+                    check(weir, user='warm')
+
+                def fallbacks():
+                    return sum(metric(weir, 'weir_fallback_total{limit="api",policy="open"}') for weir in weirs)
+
+                before = fallbacks()
+                return self.ask_at_once(weirs, 'ada'), fallbacks() - before
+
+    def test_who_is_outrun_at_a_key_is_refused_and_not_let_through(self):
+        tries = []
+        for _ in range(5):  # a machine that stands still for a moment is late, and that is a failure
+            answers, fallbacks = self.contend()
+            tries.append((answers, fallbacks))
+            if fallbacks == 0 and answers.count(429) > self.NODES // 2:
+                return
+            self.redis.ask('FLUSHALL')
+        self.fail(tries)
 
 
 if __name__ == '__main__':

@@ -37,7 +37,7 @@ struct ledger_flight {
     enum weir_remote_verb verb; /* and the rest as it was sent: a repeat comes when the caller has forgotten it */
     size_t count;
     struct weir_remote_op ops[FLIGHT_OPS_MAX];
-    bool admitted, busy;
+    bool admitted, busy, outrun;
     uint64_t arrive_ns, repeat_ns, answer_ns;
 };
 
@@ -49,6 +49,7 @@ struct ledger_remote {
     unsigned lost, repeated; /* of 1000, each way */
     uint64_t busy;           /* so many of the next decisions fail because others change the key */
     uint64_t busy_asks;      /* and so many of the next asks */
+    uint64_t outrun;         /* and in so many of the next rounds of asks others are faster */
     bool down;               /* submit refuses */
     struct test_random random;
     struct ledger_key *keys;
@@ -151,6 +152,10 @@ static inline void ledger_remote_run_op(struct ledger_remote *r, enum weir_remot
 
 static inline void ledger_remote_run(struct ledger_remote *r, struct ledger_flight *f)
 {
+    f->outrun = f->verb == WEIR_REMOTE_ASK && r->outrun > 0;
+    r->outrun -= f->outrun;
+    if (f->outrun)
+        return;
     uint64_t *busy = f->verb == WEIR_REMOTE_ASK ? &r->busy_asks : &r->busy;
     f->busy = (f->verb == WEIR_REMOTE_DECIDE || f->verb == WEIR_REMOTE_ASK) && *busy > 0;
     *busy -= f->busy;
@@ -180,6 +185,17 @@ static inline uint64_t ledger_remote_next_of(const struct ledger_flight *f)
     return at_ns < told_ns ? at_ns : told_ns;
 }
 
+/* Its round was answered in vain: the next one. */
+static inline void ledger_remote_go_on(struct ledger_remote *r, struct ledger_flight *f)
+{
+    const uint64_t round_ns = r->now_ns + f->request->round_ns, until_ns = f->request->until_ns;
+    const uint64_t deadline_ns = round_ns < until_ns ? round_ns : until_ns;
+    f->request->contended = true;
+    f->request->deadline_ns = deadline_ns > f->request->deadline_ns ? deadline_ns : f->request->deadline_ns;
+    f->arrive_ns = r->now_ns + ledger_remote_delay(r);
+    f->answer_ns = f->arrive_ns + ledger_remote_delay(r);
+}
+
 static inline void ledger_remote_step(struct ledger_remote *r, struct ledger_flight *f)
 {
     if (f->arrive_ns <= r->now_ns) {
@@ -189,6 +205,8 @@ static inline void ledger_remote_step(struct ledger_remote *r, struct ledger_fli
         struct ledger_flight again = *f;
         ledger_remote_run(r, &again);
         f->repeat_ns = WEIR_NEVER;
+    } else if (f->outrun && f->answer_ns <= r->now_ns) {
+        ledger_remote_go_on(r, f);
     } else {
         struct weir_remote_request *request = f->request;
         f->request = NULL;

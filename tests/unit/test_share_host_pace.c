@@ -190,9 +190,81 @@ static void no_more_keys_settle_than_may(void **state)
     world_deinit(&w);
 }
 
+/* Others are faster, round by round: each answered round gives the next one its whole time, so that nothing that it
+ * brings is lost. */
+static void an_ask_that_others_outrun_goes_on(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, 0, 100, true, 1);
+    w.remote.delay_ns = 9 * MS; /* of 20 both ways */
+    w.remote.outrun = 5;
+    assert_int_equal(ask(&w, 0, "ada", 3), WEIR_SHARE_WAIT);
+    const struct waiting *waiting = wait_for(&w, 0, "ada");
+    world_run(&w, 107 * MS);
+    assert_false(waiting->told);
+    world_run(&w, MS);
+    assert_true(waiting->told);
+    assert_int_equal(waiting->status, 0);
+    assert_int_equal(stats_of(&w).asks, 1);
+    assert_int_equal(stats_of(&w).lost, 0);
+    assert_int_equal(ask(&w, 0, "ada", 3), WEIR_SHARE_YES);
+    world_deinit(&w);
+}
+
+/* Not for ever, and not for longer than a part of what it would bring. Whoever waits may ask anew: nothing failed. */
+static void an_ask_that_others_outrun_ends(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t ttl_ns, least_ms, most_ms;
+    } cases[] = { { 2 * SECOND, 515, 520 }, { 400 * MS, 115, 120 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world w;
+        world_init(&w, 1, 0, 100, true, 1);
+        w.terms.chunk_ttl_ns = cases[i].ttl_ns;
+        w.remote.delay_ns = 9 * MS;
+        w.remote.outrun = UINT64_MAX;
+        assert_int_equal(ask(&w, 0, "ada", 3), WEIR_SHARE_WAIT);
+        const struct waiting *waiting = wait_for(&w, 0, "ada");
+        world_run(&w, cases[i].least_ms * MS);
+        assert_false(waiting->told);
+        world_run(&w, (cases[i].most_ms - cases[i].least_ms) * MS);
+        assert_true(waiting->told);
+        assert_int_equal(waiting->status, 0);
+        w.remote.outrun = 0;
+        world_deinit(&w);
+    }
+}
+
+/* It answered before, and then it does not: that is silence. */
+static void an_ask_whose_next_round_is_not_answered_is_lost(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, 0, 100, true, 1);
+    w.remote.delay_ns = 9 * MS;
+    w.remote.outrun = 1;
+    assert_int_equal(ask(&w, 0, "ada", 3), WEIR_SHARE_WAIT);
+    const struct waiting *waiting = wait_for(&w, 0, "ada");
+    world_run(&w, 17 * MS);
+    w.remote.delay_ns = 100 * MS; /* as of the second round */
+    world_run(&w, 20 * MS);
+    assert_false(waiting->told);
+    world_run(&w, MS);
+    assert_true(waiting->told);
+    assert_int_equal(waiting->status, WEIR_EUNKNOWN);
+    assert_int_equal(stats_of(&w).lost, 1);
+    w.remote.delay_ns = MS;
+    world_deinit(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_ask_that_others_outrun_goes_on),
+        cmocka_unit_test(an_ask_that_others_outrun_ends),
+        cmocka_unit_test(an_ask_whose_next_round_is_not_answered_is_lost),
         cmocka_unit_test(a_host_begins_with_room_for_many),
         cmocka_unit_test(prompt_answers_bring_more_asks_and_slow_ones_fewer),
         cmocka_unit_test(who_could_not_ask_is_woken_to_ask_again),

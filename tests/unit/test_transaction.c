@@ -206,6 +206,23 @@ static void test_an_engine_that_is_busy_is_asked_again(void **state)
     }
 }
 
+/* The engine answers, and others are faster at a leased or batched key until the deadline: no failure either. */
+static void test_a_key_that_others_are_faster_at_is_no_failure(void **state)
+{
+    (void)state;
+    for (size_t limit = LEASED; limit <= BATCHED; limit++) {
+        struct world *w = world(10, WEIR_ON_FAILURE_OPEN);
+        w->remote.outrun = 25; /* of two ways of 1 ms */
+        const struct told told = decide(w, (const size_t[]){ HERE, limit }, 2);
+        assert_false(told.admitted);
+        assert_false(told.fell_back[1]);
+        assert_in_range(told.verdicts[1].retry_after_ns, 1, SECOND);
+        assert_int_equal(world_used(w, HERE, 0), 0);
+        assert_true(decide(w, (const size_t[]){ HERE, limit }, 2).admitted);
+        world_deinit(w);
+    }
+}
+
 /* What is set aside runs out while the engine is asked about another limit: it must not be spent, nor the rest. */
 static void test_a_commit_that_comes_too_late_refuses(void **state)
 {
@@ -442,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_where_the_engine_fails_on_failure_decides),
         cmocka_unit_test(test_who_leaves_is_charged_by_what_the_engine_decides_alone),
         cmocka_unit_test(test_an_engine_that_is_busy_is_asked_again),
+        cmocka_unit_test(test_a_key_that_others_are_faster_at_is_no_failure),
         cmocka_unit_test(test_a_commit_that_comes_too_late_refuses),
         cmocka_unit_test(test_a_refusal_gives_the_share_back),
         cmocka_unit_test(test_the_limit_that_decides),

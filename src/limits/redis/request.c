@@ -208,8 +208,7 @@ static bool group_write(struct weir_redis_call *call, struct weir_redis_output *
 
 struct weir_redis_server *weir_redis_server_of(struct weir_redis_engine *engine, uint16_t slot)
 {
-    bool cluster = engine->settings.topology == WEIR_REDIS_CLUSTER;
-    uint16_t index = cluster ? WEIR_REDIS_NOBODY : engine->primary;
+    uint16_t index = engine->settings.topology == WEIR_REDIS_CLUSTER ? WEIR_REDIS_NOBODY : engine->primary;
     if (engine->slots)
         index = engine->slots[slot];
     return index == WEIR_REDIS_NOBODY ? NULL : engine->servers[index];
@@ -219,7 +218,8 @@ static bool send_to(struct weir_redis_group *group, struct weir_redis_server *se
 {
     uint64_t generation;
     group->asked_ns = uv_hrtime();
-    uint64_t left_ns = group->work ? weir_sub_sat(group->work->request->deadline_ns, group->asked_ns) : 0;
+    const uint64_t deadline_ns = group->work ? group->work->request->deadline_ns : 0;
+    const uint64_t left_ns = weir_sub_sat(deadline_ns, group->asked_ns);
     if (!server || !weir_redis_server_allows(server, left_ns, &generation))
         return false;
     /* What the server has begun is not held back, nor what gives back. */
@@ -228,6 +228,7 @@ static bool send_to(struct weir_redis_group *group, struct weir_redis_server *se
     group->generation = generation;
     group->told = false;
     group->pending = true;
+    group->call.patience_ns = weir_max_u64(group->asked_ns + WEIR_REDIS_PATIENCE_NS, deadline_ns);
     if (group->call.yields || group->hops > 0) /* a slot that moves may lead all that a server is asked to it so */
         weir_flight_asked(&server->flight, left_ns);
     if (group->call.yields && is_hopeless(group, server, server->conn.waiting.count, group->asked_ns)) {
@@ -310,6 +311,9 @@ static void take_reply(struct weir_redis_group *group, const redisReply *reply)
     }
     weir_redis_group_told(group, true);
     if (status == WEIR_EAGAIN) {
+        delist(group->work);
+        weir_script_call_next_round(&group->script, uv_hrtime());
+        enlist(group->work);
         if (!send_to(group, group->server))
             group_done(group, WEIR_EDOWN);
         return;
@@ -413,7 +417,6 @@ static struct weir_redis_group *make_group(struct weir_redis_work *work, uint16_
     memset(group, 0, offsetof(struct weir_redis_group, script));
     group->call.write = group_write;
     group->call.answered = group_answered;
-    group->call.patience_ns = weir_max_u64(uv_hrtime() + WEIR_REDIS_PATIENCE_NS, work->request->deadline_ns);
     group->engine = engine;
     group->work = work;
     group->slot = slot;

@@ -78,7 +78,6 @@ void weir_redis_roll_back(struct weir_redis_group *group, bool never)
     group->call.answered = give_back_answered;
     group->gives_back = true;
     group->end_ns = now_ns + WEIR_SCRIPT_REQUEST_TTL_MS * WEIR_NS_PER_MS;
-    group->call.patience_ns = now_ns + WEIR_REDIS_PATIENCE_NS;
     engine->givings++;
     if (engine->closing || !weir_redis_group_send(group))
         later(group);
@@ -96,10 +95,8 @@ void weir_redis_roll_back_tick(struct weir_redis_engine *engine, uint64_t now_ns
         } else if (now_ns < group->retry_ns) {
             group->next = engine->giving;
             engine->giving = group;
-        } else {
-            group->call.patience_ns = now_ns + WEIR_REDIS_PATIENCE_NS;
-            if (!weir_redis_group_send(group))
-                later(group);
+        } else if (!weir_redis_group_send(group)) {
+            later(group);
         }
         group = next;
     }

@@ -98,6 +98,8 @@ int weir_script_call_encode(struct weir_script_call *call, const char *sha1);
  * WEIR_ECORRUPT: a value that is not ours (it was left as it is, nothing was charged), or a reply that cannot be.
  * WEIR_EUNKNOWN: the request had been given back before it came. WEIR_ENOMEM. */
 int weir_script_call_decode(struct weir_script_call *call, const void *reply, size_t size);
+/* After WEIR_EAGAIN: a round was answered now. Moves the request's deadline as it allows (remote.h). */
+void weir_script_call_next_round(const struct weir_script_call *call, uint64_t now_ns);
 
 /* What is known of the server's clock; all zero: nothing yet. Calls begin with its guess. A guess that lies in another
  * window than the server costs the call a second round, which may come too late: so each reply tells the time, that of

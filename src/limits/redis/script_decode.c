@@ -219,7 +219,15 @@ static void publish(struct weir_script_call *call)
 
 static int again(struct weir_script_call *call)
 {
+    call->request->contended = call->rounds > 0; /* the first brings the state */
     return ++call->rounds < WEIR_SCRIPT_ROUNDS_MAX ? WEIR_EAGAIN : WEIR_EBUSY;
+}
+
+void weir_script_call_next_round(const struct weir_script_call *call, uint64_t now_ns)
+{
+    struct weir_remote_request *request = call->request;
+    uint64_t deadline_ns = weir_min_u64(weir_add_sat(now_ns, request->round_ns), request->until_ns);
+    request->deadline_ns = weir_max_u64(request->deadline_ns, deadline_ns);
 }
 
 int weir_script_call_decode(struct weir_script_call *call, const void *reply, size_t size)
