@@ -223,6 +223,20 @@ static void test_a_key_that_others_are_faster_at_is_no_failure(void **state)
     }
 }
 
+/* Another limit leaves the request less time than the ask has, and the engine says nothing: that is a failure. */
+static void test_who_waits_for_less_long_than_the_ask_takes_falls_back(void **state)
+{
+    (void)state;
+    struct world *w = world(10, WEIR_ON_FAILURE_OPEN);
+    w->limits[EXACT].deadline_ns = 10 * MS; /* of 20 */
+    w->remote.lost = 1000;
+    const struct told told = DECIDE(w, LEASED, EXACT);
+    assert_true(told.admitted);
+    assert_true(told.fell_back[0]);
+    w->remote.lost = 0;
+    world_deinit(w);
+}
+
 /* What is set aside runs out while the engine is asked about another limit: it must not be spent, nor the rest. */
 static void test_a_commit_that_comes_too_late_refuses(void **state)
 {
@@ -460,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_who_leaves_is_charged_by_what_the_engine_decides_alone),
         cmocka_unit_test(test_an_engine_that_is_busy_is_asked_again),
         cmocka_unit_test(test_a_key_that_others_are_faster_at_is_no_failure),
+        cmocka_unit_test(test_who_waits_for_less_long_than_the_ask_takes_falls_back),
         cmocka_unit_test(test_a_commit_that_comes_too_late_refuses),
         cmocka_unit_test(test_a_refusal_gives_the_share_back),
         cmocka_unit_test(test_the_limit_that_decides),
