@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The last good rule set on this machine's disk: what a node goes on with while its store (rules/store.h) cannot be
- * asked, also after a restart. One file: which version it is, its checksum, its text. Whoever has compiled a version and
- * decides by it writes it; whoever starts without a store reads it.
+ * asked, also after a restart. One file: which version it is, its checksum, its text. Whoever has compiled a version
+ * and decides by it writes it; whoever starts without a store reads it.
  *
  * The file is replaced whole: written beside as PATH.new, of mode 0600, synced, renamed, its folder synced. A kill at
  * any moment leaves the one before or the new one. It is checked (SHA-256 of all of it) and used only if every byte is

@@ -27,9 +27,9 @@
  *   WEIR_ENOMEM
  *
  * Thread rule: calls block, until their deadline (CLOCK_MONOTONIC, in ns): never from an event loop. A deadline that
- * has passed asks nothing. One thread at a time for one store; open another one for another thread, as many as wanted, also
- * of one file. SQLite: an fsync that the disk does not finish cannot be ended early. PostgreSQL: looking up a host's
- * name is libpq's, and may block longer. */
+ * has passed asks nothing. One thread at a time for one store; open another one for another thread, as many as wanted,
+ * also of one file. SQLite: an fsync that the disk does not finish cannot be ended early. PostgreSQL: looking up a
+ * host's name is libpq's, and may block longer. */
 #pragma once
 
 #include <stdbool.h>
@@ -114,14 +114,14 @@ int weir_rule_store_head(struct weir_rule_store *store, uint64_t deadline_ns, st
                          struct weir_fault *ret_fault);
 
 /* One version whole. *ret_text: its bytes, as they were given, with a NUL behind them; free() it. WEIR_ENOENT with
- * field "version": there is no such number. WEIR_ECORRUPT: the text is not the one of the checksum, or it is missing among
- * others. */
+ * field "version": there is no such number. WEIR_ECORRUPT: the text is not the one of the checksum, or it is missing
+ * among others. */
 int weir_rule_store_read(struct weir_rule_store *store, uint64_t number, uint64_t deadline_ns,
                          struct weir_rule_version *ret_version, char **ret_text, struct weir_fault *ret_fault);
 
 /* What versions there are, without their texts: the newest first, from number `from` (0 = the newest) downwards, at
- * most `count_max` (1 to WEIR_RULE_LIST_MAX). `take` is called for each while the store is busy: it must not call the store;
- * false ends it. Nothing is taken if it fails. */
+ * most `count_max` (1 to WEIR_RULE_LIST_MAX). `take` is called for each once all are there; false ends it. Nothing is
+ * taken if it fails. */
 typedef bool weir_rule_take_version(void *context, const struct weir_rule_version *version);
 int weir_rule_store_list(struct weir_rule_store *store, uint64_t from, size_t count_max, uint64_t deadline_ns,
                          weir_rule_take_version *take, void *context, struct weir_fault *ret_fault);
@@ -152,7 +152,7 @@ struct weir_rule_appended {
 
 /* Stores a new version, if `expected` is the newest. WEIR_EUNKNOWN: ask again with the same id. WEIR_ENOENT with field
  * "version": `of` is none. WEIR_ELIMIT: WEIR_RULE_VERSIONS_MAX. WEIR_EINVAL with field "change": the id was used for
- * another change. WEIR_EINVAL, WEIR_ERANGE: an argument. */
+ * another change (of other texts; the time may differ). WEIR_EINVAL, WEIR_ERANGE: an argument. */
 int weir_rule_store_append(struct weir_rule_store *store, const struct weir_rule_change *change, uint64_t deadline_ns,
                            struct weir_rule_appended *ret_appended, struct weir_fault *ret_fault);
 
