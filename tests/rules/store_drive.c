@@ -279,12 +279,12 @@ static const struct {
 
 static void run_line(struct drive *drive, char *line)
 {
-    char *words[WORDS_MAX], *rest = NULL;
+    char *words[WORDS_MAX] = { line }, *rest = NULL;
     int count = 0;
     for (char *word = strtok_r(line, " \n", &rest); word && count < WORDS_MAX; word = strtok_r(NULL, " \n", &rest))
         words[count++] = word;
     for (size_t i = 0; i < sizeof VERBS / sizeof VERBS[0]; i++)
-        if (count == VERBS[i].words && strcmp(words[0], VERBS[i].name) == 0) {
+        if (count > 0 && count == VERBS[i].words && strcmp(words[0], VERBS[i].name) == 0) {
             VERBS[i].run(drive, words);
             return;
         }
