@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/folder.h"
 #include "limits/snapshot_inside.h"
 
 /* A reading that takes longer compares times across too wide a gap. (A clock that jumped.) */
@@ -65,22 +66,6 @@ static void flush(struct weir_snapshot_writer *writer, enum weir_snapshot_kind k
     writer->block.size = 0;
 }
 
-/* The name of a file is as lasting as its folder. */
-static int sync_folder(const char *path)
-{
-    char folder[WEIR_SNAPSHOT_PATH_MAX + 1];
-    (void)snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = '\0';
-    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
-    if (fd < 0 || fsync(fd))
-        error = errno;
-    if (fd >= 0)
-        close(fd);
-    return error == EINVAL ? 0 : error; /* a file system that has no such thing */
-}
-
 static int put_in_place(struct weir_snapshot_writer *writer, struct weir_fault *ret_fault)
 {
     if (writer->error == 0 && fsync(writer->fd))
@@ -90,7 +75,7 @@ static int put_in_place(struct weir_snapshot_writer *writer, struct weir_fault *
     if (writer->error == 0) {
         close(writer->fd);
         writer->fd = -1;
-        writer->error = sync_folder(writer->path);
+        writer->error = weir_folder_sync(writer->path);
     }
     return writer->error ? weir_snapshot_io_fault("write", writer->path, writer->error, ret_fault) : 0;
 }

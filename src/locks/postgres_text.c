@@ -183,6 +183,13 @@ void weir_pg_text_number(struct weir_pg_text *text, uint64_t number)
     add_bytes(text, digits, (size_t)size);
 }
 
+void weir_pg_text_hex(struct weir_pg_text *text, const void *bytes, size_t size)
+{
+    char *at = room(text, 2 * size);
+    if (at)
+        (void)weir_hex_write(at, bytes, size);
+}
+
 static void add_literal(struct weir_pg_text *text, struct weir_slice bytes)
 {
     char *at = room(text, 4 + 2 * bytes.size);

@@ -25,6 +25,7 @@ void weir_pg_text_clear(struct weir_pg_text *text);
 /* Each @ of the template becomes the table's name. */
 void weir_pg_text_add(struct weir_pg_text *text, const char *template, const char *table);
 void weir_pg_text_number(struct weir_pg_text *text, uint64_t number);
+void weir_pg_text_hex(struct weir_pg_text *text, const void *bytes, size_t size); /* two digits for each byte */
 
 /* NAME or SCHEMA.NAME, each of a-z, 0-9 and _, not beginning with a digit, at most 50 bytes: needs no quoting, and
  * NAME_meta still is a name. */

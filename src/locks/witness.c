@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/assert.h"
+#include "base/folder.h"
 #include "base/siphash.h"
 
 #define LINE_MAX_SIZE 160
@@ -90,23 +90,6 @@ static int write_synced(const char *path, const char *line, size_t size)
     return failed ? WEIR_EIO : 0;
 }
 
-static int sync_folder_of(const char *path)
-{
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t size = slash ? (size_t)(slash - path) : 0;
-    weir_assert(size < sizeof folder); /* with more behind it, it was the path of the next one */
-    memcpy(folder, path, size);
-    folder[size] = 0;
-    const char *name = size ? folder : slash ? "/" : ".";
-    int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return WEIR_EIO;
-    int failed = fsync(fd) != 0;
-    close(fd);
-    return failed ? WEIR_EIO : 0;
-}
-
 int weir_witness_save(const char *path, const struct weir_witness *witness)
 {
     char line[LINE_MAX_SIZE], next[PATH_MAX];
@@ -118,5 +101,5 @@ int weir_witness_save(const char *path, const struct weir_witness *witness)
         unlink(next);
         return WEIR_EIO;
     }
-    return sync_folder_of(path);
+    return weir_folder_sync(path) ? WEIR_EIO : 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What needs libpq or libcurl is in modules, shared objects of weir's own that a program loads when a configuration
- * names what they do: with what they bring the two are 29 libraries. weir-postgres.so has the locks, the users and the
- * servers of sessions in PostgreSQL, weir-etcd.so the locks in etcd. A module is found beside the program
+ * names what they do: with what they bring the two are 29 libraries. weir-postgres.so has the locks, the rule sets, the
+ * users and the servers of sessions in PostgreSQL, weir-etcd.so the locks in etcd. A module is found beside the program
  * (base/beside.h), has its own copy of what it needs of the floors below, and exports one symbol, `weir_module`.
  *
  * A program and a module must agree on every struct that they hand each other. They do if they were built from the same
@@ -10,14 +10,15 @@
 #pragma once
 
 #include "locks/open.h"
+#include "rules/store_inside.h"
 #include "sessions/servers.h"
 #include "sessions/users.h"
 
 #define WEIR_MODULE_POSTGRES "weir-postgres.so"
 #define WEIR_MODULE_ETCD "weir-etcd.so"
 
-/* The functions that are called so in locks/open.h, sessions/users.h and servers.h; NULL: of another
- * module. */
+/* The functions that are called so in locks/open.h, rules/store_inside.h, sessions/users.h and servers.h; NULL: of
+ * another module. */
 struct weir_module {
     const char *digest; /* first, whatever else changes */
     const char *name;   /* WEIR_MODULE_POSTGRES */
@@ -25,6 +26,8 @@ struct weir_module {
                               struct weir_fault *ret_fault);
     int (*lock_open_etcd)(const struct weir_lock_etcd_options *options, struct weir_lock_engine **ret_engine,
                           struct weir_fault *ret_fault);
+    int (*rule_postgres_open)(const char *url, const char *table, struct weir_rule_store **ret_store,
+                              struct weir_fault *ret_fault);
     int (*users_open)(const struct weir_users_options *options, struct weir_users **ret_users,
                       struct weir_fault *ret_fault);
     int (*servers_open)(const struct weir_servers_options *options, struct weir_servers **ret_servers,

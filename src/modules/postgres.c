@@ -11,6 +11,7 @@ __attribute__((visibility("default"))) const struct weir_module weir_module = {
     .digest = WEIR_MODULE_DIGEST,
     .name = WEIR_MODULE_POSTGRES,
     .lock_open_postgres = weir_lock_postgres_open,
+    .rule_postgres_open = weir_rule_postgres_open,
     .users_open = weir_users_postgres_open,
     .servers_open = weir_servers_open,
     .servers_close = weir_servers_close,

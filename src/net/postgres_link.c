@@ -143,7 +143,9 @@ static PGconn *connect_start(const struct weir_pg_link *link)
                                      "port",
                                      "target_session_attrs",
                                      NULL };
-    const char *const values[] = { "weir", "10000", "10", link->conninfo, host, hostaddr, port, "read-write", NULL };
+    const char *const values[] = { "weir", "10000",  "10", link->conninfo,
+                                   host,   hostaddr, port, link->any ? "any" : "read-write",
+                                   NULL };
     PGconn *conn = PQconnectStartParams(keywords, values, 1);
     free(host);
     free(hostaddr);

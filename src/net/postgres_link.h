@@ -22,6 +22,7 @@ struct weir_pg_link {
     char *host, *hostaddr, *port, *password; /* of the conninfo; NULL: not in it */
     size_t hosts;                            /* how many it names */
     size_t first;  /* the one to begin with: one that did not answer in time goes to the end */
+    bool any;      /* whoever has it may set it: a server that only reads will do */
     bool warned;   /* a WARNING came with the last query */
     char state[6]; /* SQLSTATE of the last query that was refused */
     char fault[WEIR_PG_FAULT_SIZE];
@@ -31,7 +32,7 @@ struct weir_pg_link {
 int weir_pg_link_init(struct weir_pg_link *link, const char *conninfo);
 void weir_pg_link_deinit(struct weir_pg_link *link);
 
-/* To a server that takes writes. False: none within the time; see fault. */
+/* To a server that takes writes, but with `any`. False: none within the time; see fault. */
 bool weir_pg_link_connect(struct weir_pg_link *link, uint64_t deadline_ns);
 void weir_pg_link_drop(struct weir_pg_link *link);
 

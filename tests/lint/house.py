@@ -11,7 +11,7 @@ import re
 import sys
 
 FLOORS = {'base': 0, 'core': 1, 'net': 2, 'wire': 2, 'table': 3, 'client': 4, 'limits': 4, 'locks': 4, 'observe': 4,
-          'sessions': 4, 'modules': 5, 'rules': 5, 'serve': 6, 'cli': 7}
+          'sessions': 4, 'rules': 5, 'modules': 6, 'serve': 6, 'cli': 7}
 # Beside the floors: sim/ runs core/, and the hosts of limits/ and locks/, in virtual time; only cli/ runs it.
 SIM_INCLUDES = {'base', 'core', 'limits', 'locks', 'sim', 'weir'}
 FUNCTION_LINES_MAX = 70
