@@ -2,7 +2,8 @@
  *
  * Keys with one count hang together in a group, and the groups in a list by count, so that the least is at hand and the
  * next count is next door. A chained table finds a key by its hash. All links are numbers of places, 4 bytes each: an
- * event touches a few lines of 96 KiB at a room of 2,048. */
+ * event touches a few lines of 96 KiB at a room of 2,048. Called by
+ * top.c. */
 #include "observe/sketch.h"
 
 #include <string.h>
@@ -145,23 +146,44 @@ static void leave(struct weir_sketch *sketch, uint32_t place)
         group_remove(sketch, entry->group);
 }
 
-/* Counts one more. */
-static void raise(struct weir_sketch *sketch, uint32_t place)
+/* The last group from `from` on (NONE: from the front) whose count is below `count`. All counts differ, so of an event
+ * that counts n at most n groups are passed. */
+static uint32_t last_below(const struct weir_sketch *sketch, uint32_t from, uint64_t count)
+{
+    uint32_t next = from == NONE ? sketch->least : sketch->groups[from].next;
+    while (next != NONE && sketch->groups[next].count < count) {
+        from = next;
+        next = sketch->groups[next].next;
+    }
+    return from;
+}
+
+/* Into the group with that count, behind the last that is below it. */
+static void join_behind(struct weir_sketch *sketch, uint32_t place, uint32_t below, uint64_t count)
+{
+    uint32_t next = below == NONE ? sketch->least : sketch->groups[below].next;
+    bool is_there = next != NONE && sketch->groups[next].count == count;
+    join(sketch, place, is_there ? next : group_insert(sketch, below, count));
+}
+
+static void raise(struct weir_sketch *sketch, uint32_t place, uint32_t weight)
 {
     const uint32_t own = sketch->entries[place].group;
     struct group *group = &sketch->groups[own];
-    const uint64_t count = group->count + 1;
-    uint32_t next = group->next;
+    const uint64_t count = group->count + weight;
+    const uint32_t below = last_below(sketch, own, count), next = sketch->groups[below].next;
     bool alone = group->first == place && sketch->entries[place].next == NONE;
-    if (next == NONE || sketch->groups[next].count != count) {
-        if (alone) {
-            group->count = count;
-            return;
-        }
-        next = group_insert(sketch, own, count);
+    if (alone && below == own && (next == NONE || sketch->groups[next].count != count)) {
+        group->count = count;
+        return;
+    }
+    if (alone && below == own) { /* its group goes with it */
+        leave(sketch, place);
+        join(sketch, place, next);
+        return;
     }
     leave(sketch, place);
-    join(sketch, place, next);
+    join_behind(sketch, place, below, count);
 }
 
 /* ---- events ---- */
@@ -192,38 +214,38 @@ static uint32_t find(const struct weir_sketch *sketch, uint64_t hash)
     return place;
 }
 
-static uint32_t take_free_place(struct weir_sketch *sketch, uint64_t hash)
+static uint32_t take_free_place(struct weir_sketch *sketch, uint64_t hash, uint32_t weight)
 {
-    const uint32_t place = sketch->used++, least = sketch->least;
-    bool is_there = least != NONE && sketch->groups[least].count == 1;
+    const uint32_t place = sketch->used++;
     chain(sketch, place, hash);
     sketch->entries[place].error = 0;
-    join(sketch, place, is_there ? least : group_insert(sketch, NONE, 1));
+    join_behind(sketch, place, last_below(sketch, NONE, weight), weight);
     return place;
 }
 
-static uint32_t take_least_place(struct weir_sketch *sketch, uint64_t hash)
+static uint32_t take_least_place(struct weir_sketch *sketch, uint64_t hash, uint32_t weight)
 {
     const struct group *least = &sketch->groups[sketch->least];
     const uint32_t place = least->first;
     unchain(sketch, place);
     chain(sketch, place, hash);
     sketch->entries[place].error = least->count;
-    raise(sketch, place);
+    raise(sketch, place, weight);
     return place;
 }
 
-uint32_t weir_sketch_add(struct weir_sketch *sketch, uint64_t hash, bool *ret_fresh)
+uint32_t weir_sketch_add(struct weir_sketch *sketch, uint64_t hash, uint32_t weight, bool *ret_fresh)
 {
+    weir_assert(weight >= 1 && weight <= WEIR_SKETCH_WEIGHT_MAX);
     uint32_t place = find(sketch, hash);
-    sketch->total++;
+    sketch->total += weight;
     *ret_fresh = place == NONE;
     if (place != NONE)
-        raise(sketch, place);
+        raise(sketch, place, weight);
     else if (sketch->used < sketch->room)
-        place = take_free_place(sketch, hash);
+        place = take_free_place(sketch, hash, weight);
     else
-        place = take_least_place(sketch, hash);
+        place = take_least_place(sketch, hash, weight);
     return place;
 }
 

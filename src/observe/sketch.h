@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #define WEIR_SKETCH_ROOM_MAX ((uint32_t)1 << 20)
+#define WEIR_SKETCH_WEIGHT_MAX 256
 
 struct weir_sketch;
 
@@ -39,9 +40,10 @@ struct weir_sketch *weir_sketch_init(void *memory, uint32_t room);
 
 void weir_sketch_clear(struct weir_sketch *sketch);
 
-/* One event. The place of its key; *ret_fresh: the key was not counted until now, and what stood at this place, if
+/* An event that counts as `weight`, 1 to WEIR_SKETCH_WEIGHT_MAX; so many steps it may take. The place of its key;
+ * *ret_fresh: the key was not counted until now, and what stood at this place, if
  * anything did, is gone. */
-uint32_t weir_sketch_add(struct weir_sketch *sketch, uint64_t hash, bool *ret_fresh);
+uint32_t weir_sketch_add(struct weir_sketch *sketch, uint64_t hash, uint32_t weight, bool *ret_fresh);
 
 uint32_t weir_sketch_used(const struct weir_sketch *sketch); /* places 0 to this - 1 are taken */
 struct weir_sketch_key weir_sketch_key(const struct weir_sketch *sketch, uint32_t place);

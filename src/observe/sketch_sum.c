@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An open table by hash, half full at most. The floors of the sketches that do not count a key are what is left of all
- * floors. The best are kept sorted while the table is walked once. */
+ * floors. The best are kept sorted while the table is walked once. Called by top.c. */
 #include "observe/sketch_sum.h"
 
 #include <string.h>

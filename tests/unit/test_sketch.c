@@ -66,18 +66,23 @@ static void end(struct stream *stream)
         free(stream->sketches[i]);
 }
 
-static void event(struct stream *stream, uint32_t key)
+static void weighed(struct stream *stream, uint32_t key, uint32_t weight)
 {
     bool fresh;
     const uint64_t hash = hash_of(stream, key);
     uint32_t part = stream->by_key ? (uint32_t)(hash >> 32) % stream->parts
                                    : (uint32_t)test_random_below(&stream->random, stream->parts);
     struct weir_sketch *sketch = stream->sketches[part];
-    uint32_t place = weir_sketch_add(sketch, hash, &fresh);
+    uint32_t place = weir_sketch_add(sketch, hash, weight, &fresh);
     assert_true(place < weir_sketch_used(sketch));
-    stream->exact[key]++;
-    stream->total++;
-    stream->dealt[part]++;
+    stream->exact[key] += weight;
+    stream->total += weight;
+    stream->dealt[part] += weight;
+}
+
+static void event(struct stream *stream, uint32_t key)
+{
+    weighed(stream, key, 1);
 }
 
 /* ---- what is promised ---- */
@@ -181,7 +186,8 @@ static void every_event_keeps_the_promises(void **state)
         uint64_t events = 1 + test_random_below(&stream.random, 300);
         for (uint64_t i = 0; i < events; i++) {
             uint64_t below = 1 + test_random_below(&stream.random, stream.keys); /* the low ones more often */
-            event(&stream, (uint32_t)test_random_below(&stream.random, below));
+            uint64_t weight = round % 3 ? 1 : 1 + test_random_below(&stream.random, WEIR_SKETCH_WEIGHT_MAX);
+            weighed(&stream, (uint32_t)test_random_below(&stream.random, below), (uint32_t)weight);
             check(&stream);
         }
         end(&stream);
@@ -194,14 +200,14 @@ static void a_cleared_sketch_is_a_new_one(void **state)
     struct weir_sketch *sketch = weir_sketch_init(room_for(weir_sketch_bytes(3)), 3);
     bool fresh;
     for (uint64_t hash = 0; hash < 100; hash++)
-        weir_sketch_add(sketch, hash % 7, &fresh);
+        weir_sketch_add(sketch, hash % 7, 1, &fresh);
     weir_sketch_clear(sketch);
     assert_int_equal(weir_sketch_used(sketch) + weir_sketch_total(sketch) + weir_sketch_floor(sketch), 0);
     for (uint64_t hash = 0; hash < 3; hash++) {
-        assert_int_equal(weir_sketch_add(sketch, hash, &fresh), hash);
+        assert_int_equal(weir_sketch_add(sketch, hash, 1, &fresh), hash);
         assert_true(fresh);
     }
-    assert_int_equal(weir_sketch_add(sketch, 1, &fresh), 1);
+    assert_int_equal(weir_sketch_add(sketch, 1, 1, &fresh), 1);
     assert_false(fresh);
     assert_int_equal(weir_sketch_key(sketch, 1).count, 2);
     free(sketch);
