@@ -10,8 +10,6 @@
 #include "serve/loop.h"
 #include "wire/offenders.h"
 
-_Static_assert((size_t)WEIR_OFFENDERS_ROWS_MAX <= (size_t)WEIR_TOP_READ_MAX, "so many may be asked for");
-
 static const char *const keys_words[] = { "hash", "text", "off" };
 
 /* Where the limit of that name is counted. False: none in force has it. */
