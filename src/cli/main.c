@@ -28,6 +28,7 @@ static const struct verb verbs[] = {
     { "replay", "say what limits would have refused of an access log, and propose some", NULL, "weir-replay" },
     { "rules", "check a configuration", weir_cli_rules, NULL },
     { "sim", "run nodes, network and faults in virtual time and check the bounds", NULL, "weir-sim" },
+    { "top", "show what a running server does, and which keys it refuses most", weir_cli_top, NULL },
     { "version", "print the version", weir_cli_version, NULL },
 };
 

@@ -18,4 +18,5 @@ int weir_cli_reads(int argc, char **argv);
 int weir_cli_replay(int argc, char **argv);
 int weir_cli_rules(int argc, char **argv);
 int weir_cli_sim(int argc, char **argv);
+int weir_cli_top(int argc, char **argv);
 int weir_cli_version(int argc, char **argv);

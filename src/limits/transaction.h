@@ -104,6 +104,7 @@ struct weir_transaction {
     bool unknown;        /* the engine may have charged without our hearing of it */
     int error;           /* of the limiter, or of a forget */
     void *attached;      /* the caller's, who sees it again in ops->ended */
+    void *labels;        /* the same: what its keys are called */
     struct weir_timer timer;
     struct weir_share_waiter waiter;
     struct weir_remote_request request;

@@ -93,6 +93,7 @@ static const struct weir_field config_fields[] = {
     { "server", weir_server_decode, offsetof(struct weir_config, server), false, 0, 0, NULL },
     { "log", weir_log_decode, 0, false, 0, 0, NULL },
     { "headers", weir_headers_decode, 0, false, 0, 0, NULL },
+    { "top", weir_top_decode, 0, false, 0, 0, NULL },
     { "cluster_secret", weir_cluster_secret_decode, 0, false, 0, 0, NULL },
     { "engine", weir_engine_decode, 0, false, 0, 0, NULL },
     { "cl_throttle", weir_throttle_decode, offsetof(struct weir_config, cl_throttle), false, 0, 0, NULL },

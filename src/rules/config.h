@@ -12,6 +12,7 @@
 
 #include "limits/shared_limit.h"
 #include "observe/logger.h"
+#include "observe/top.h"
 #include "rules/block.h"
 #include "weir/limiter.h"
 #include "weir/session.h"
@@ -368,6 +369,8 @@ struct weir_config {
     /* log: */
     enum weir_log_format log_format;
     enum weir_log_level log_level;
+    /* top: */
+    enum weir_top_keys top_keys;
     /* headers: */
     bool headers_ratelimit;   /* RateLimit and RateLimit-Policy */
     bool headers_x_ratelimit; /* X-RateLimit-Limit, -Remaining, -Reset */

@@ -25,6 +25,7 @@
 
 #include "observe/metrics.h"
 #include "rules/config.h"
+#include "rules/literal.h"
 #include "wire/ratelimit.h"
 
 #define WEIR_ATTRIBUTES_MAX 64
@@ -110,6 +111,17 @@ const struct weir_rule *weir_rules_variant(const struct weir_rules *rules, size_
  * failure ret_match is empty (count 0). */
 int weir_rules_match(const struct weir_rules *rules, const struct weir_attribute *attributes, size_t count,
                      uint64_t cost, struct weir_match *ret_match, struct weir_fault *ret_fault);
+
+/* The values of a request's key under one limit, as they are counted: addresses in their canonical form, and cut; of an
+ * attribute that the request lacks, of size WEIR_VALUE_ABSENT. They point into `attributes` or into the value itself,
+ * which must not be copied. The request is one that matched. */
+struct weir_rules_key {
+    size_t count;
+    struct weir_slice values[WEIR_KEY_VALUES_MAX];
+    char texts[WEIR_KEY_VALUES_MAX][WEIR_LITERAL_TEXT_MAX];
+};
+void weir_rules_key(const struct weir_rules *rules, const struct weir_rule *rule,
+                    const struct weir_attribute *attributes, size_t count, struct weir_rules_key *ret_key);
 
 /* ---- why ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One table of fields for each of the sections listen, table, tls, auth, server, headers and log, and the reader of
- * cluster_secret. engine, cluster, cl_throttle, locks and sessions have files of their own, as the tokens of auth do
+ * One table of fields for each of the sections listen, table, tls, auth, server, headers, log and top, and the reader
+ * of cluster_secret. engine, cluster, cl_throttle, locks and sessions have files of their own, as the tokens of auth do
  * (token_decode.c). Called by config.c, which sets the defaults first, through its table of sections. */
 #include "rules/section_decode.h"
 
@@ -161,6 +161,16 @@ int weir_log_decode(struct weir_decode *decode, const struct weir_yaml_node *val
     static const struct weir_field fields[] = {
         { "format", weir_decode_word, OF(log_format), false, 0, 0, format_words },
         { "level", weir_decode_word, OF(log_level), false, 0, 0, level_words },
+    };
+    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+}
+
+int weir_top_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target)
+{
+    static const char *const keys_words[] = { "hash", "text", "off", NULL };
+    static const struct weir_field fields[] = {
+        { "keys", weir_decode_word, OF(top_keys), false, 0, 0, keys_words },
     };
     return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
 }

@@ -20,6 +20,8 @@ int weir_headers_decode(struct weir_decode *decode, const struct weir_yaml_node 
                         void *target);
 int weir_log_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                     void *target);
+int weir_top_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                    void *target);
 int weir_throttle_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                          void *target);
 int weir_throttle_check(struct weir_decode *decode, const struct weir_yaml_node *map); /* when all sections are read */

@@ -7,6 +7,7 @@
 #include "serve/decide.h"
 
 #include "serve/hold.h"
+#include "serve/refused.h"
 #include "serve/shared.h"
 
 static void count_decisions(const struct weir_loop *loop, const struct weir_outcome *outcome)
@@ -64,6 +65,17 @@ static int match(struct weir_loop *loop, const struct weir_question *question, s
     return error;
 }
 
+static int decide_shared(struct weir_loop *loop, const struct weir_question *question, const struct weir_time *time,
+                         struct weir_outcome *outcome, struct weir_transaction **ret_pending)
+{
+    int error = weir_shared_decide(loop, question, time, outcome, ret_pending);
+    if (*ret_pending)
+        (*ret_pending)->labels = weir_refused_keep(loop, question, &outcome->match);
+    else if (!error && !question->peek && !outcome->decision.admitted)
+        weir_refused_outcome(loop, question, outcome, time->now_ns);
+    return error;
+}
+
 int weir_decide(struct weir_loop *loop, const struct weir_question *question, const struct weir_time *time,
                 struct weir_outcome *ret_outcome, struct weir_fault *ret_fault, struct weir_transaction **ret_pending)
 {
@@ -85,7 +97,7 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
         return 0;
     }
     if (ret_outcome->match.remote_count > 0)
-        return weir_shared_decide(loop, question, time, ret_outcome, ret_pending);
+        return decide_shared(loop, question, time, ret_outcome, ret_pending);
     if (question->can_wait)
         weir_hold_prepare(loop, question->peek, ret_outcome);
     error = weir_limiter_decide(loop->limiter, ret_outcome->match.charges, ret_outcome->match.count, time,
@@ -97,8 +109,11 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
     }
     if (question->can_wait)
         weir_hold_judge(time, ret_outcome);
-    if (!question->peek)
+    if (!question->peek) {
         count_decisions(loop, ret_outcome);
+        if (!ret_outcome->decision.admitted)
+            weir_refused_outcome(loop, question, ret_outcome, time->now_ns);
+    }
     return 0;
 }
 

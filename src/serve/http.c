@@ -130,6 +130,7 @@ static const struct route {
     { "/metrics", READ, WEIR_RIGHT_METRICS, weir_http_metrics },
     { "/v1/limits", READ, WEIR_RIGHT_METRICS, weir_http_limits },
     { "/v1/nodes", READ, WEIR_RIGHT_METRICS, weir_http_nodes },
+    { "/v1/top", READ, WEIR_RIGHT_METRICS, weir_http_top },
     { "/v1/sessions/route", POST, WEIR_RIGHT_SESSION, weir_http_sessions_route },
     { "/v1/sessions/seen", POST, WEIR_RIGHT_SESSION, weir_http_sessions_seen },
     { "/v1/sessions/accept", POST, WEIR_RIGHT_SESSION, weir_http_sessions_accept },
@@ -225,7 +226,8 @@ static void answer(struct weir_http_call *call)
             call, 404, "",
             "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
             "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
-            "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /healthz, /readyz, /metrics");
+            "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, /healthz, /readyz, "
+            "/metrics");
 }
 
 /* ---- the protocol ---- */

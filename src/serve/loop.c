@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "observe/metrics.h"
 #include "serve/locks.h"
+#include "serve/refused.h"
 #include "serve/sessions.h"
 
 #define ACCEPTS_PER_TURN 64
@@ -233,6 +234,7 @@ static void on_wake(uv_async_t *wake)
         loop->setup = newest;
         loop->setup_number++;
         map_slots(loop);
+        weir_refused_configure(loop, uv_hrtime());
         weir_sharer_retire(loop);
         loop->moving = true;
         weir_loop_request_ended(loop);
@@ -270,6 +272,7 @@ int weir_loop_init(struct weir_loop *loop, struct weir_common *common, struct we
         return error;
     }
     map_slots(loop);
+    weir_refused_configure(loop, uv_hrtime());
     uv_idle_init(&loop->uv, &loop->ready);
     uv_timer_init(&loop->uv, &loop->check);
     loop->wake.data = loop->ready.data = loop->check.data = loop;

@@ -79,6 +79,7 @@ struct weir_reloads {
 struct weir_common {
     struct weir_limiter *limiter;
     struct weir_metrics *metrics;
+    struct weir_top *top; /* NULL, in tests: whom limits refuse is not counted */
     struct weir_holds *holds;
     struct weir_fallback *fallback;        /* this node's shares while an engine fails */
     uint64_t started_ns;                   /* this process */
@@ -114,8 +115,10 @@ struct weir_loop {
     uint64_t setup_number;          /* counts the moves */
     bool moving;                    /* requests of the setup before this one are still under way */
     struct weir_recent recent;
-    uint32_t *slots; /* in the metrics, of the limits of `setup`; NULL: memory was out */
-    size_t number;   /* of this loop, from 0 */
+    struct weir_timer top_timer; /* shows what refused.c has counted */
+    bool top_waits;              /* it runs */
+    uint32_t *slots;             /* in the metrics, of the limits of `setup`; NULL: memory was out */
+    size_t number;               /* of this loop, from 0 */
     struct weir_counters counters;
     struct weir_timers timers;
     struct weir_sharer sharer;

@@ -60,6 +60,7 @@ struct weir_resp_batch {
     size_t count;
     struct weir_bucket buckets[WEIR_RESP_BATCH];
     struct weir_key keys[WEIR_RESP_BATCH];
+    struct weir_slice texts[WEIR_RESP_BATCH]; /* of the keys, in the input: a batch ends with it */
     uint64_t costs[WEIR_RESP_BATCH];
     struct weir_verdict verdicts[WEIR_RESP_BATCH];
 };

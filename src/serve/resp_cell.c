@@ -3,6 +3,7 @@
  * CL.THROTTLE and DEL where the counters are at the engine: asked there, answered later. */
 #include "serve/cell.h"
 #include "serve/loop.h"
+#include "serve/refused.h"
 #include "serve/resp_call.h"
 #include "serve/shared.h"
 
@@ -61,13 +62,18 @@ bool weir_resp_cell_throttle(const struct weir_resp_call *call, const struct wei
     int error = weir_shared_decide(call->conn->loop, &question, call->time, outcome, &pending);
     if (pending) {
         pending->attached = cell;
+        pending->labels = weir_refused_keep_cell(call->conn->loop, call->args[1]);
         weir_resp_later_transaction(call, pending);
         return true;
     }
-    if (error)
+    if (error) {
         weir_resp_reply_fault(call, error, NULL);
-    else
+    } else {
+        if (!outcome->verdicts[0].admitted)
+            weir_refused_cell(call->conn->loop, key.id[0], call->args[1], outcome->verdicts[0].retry_after_ns,
+                              call->time->now_ns);
         weir_resp_reply_throttle(call, &outcome->verdicts[0]);
+    }
     weir_cell_destroy(cell);
     return false;
 }

@@ -3,6 +3,7 @@
  * CL.THROTTLE as redis-cell defined it, and DEL, which resets its counters. */
 #include "base/assert.h"
 #include "observe/metrics.h"
+#include "serve/refused.h"
 #include "serve/resp_call.h"
 #include "wire/resp_write.h"
 
@@ -23,7 +24,8 @@ static uint8_t *put_verdict(uint8_t *at, const struct weir_verdict *verdict)
     return weir_resp_put_integer(at, whole_seconds(verdict->reset_after_ns));
 }
 
-static void count_verdicts(const struct weir_loop *loop, const struct weir_verdict *verdicts, size_t count)
+/* How many were refused. */
+static uint64_t count_verdicts(const struct weir_loop *loop, const struct weir_verdict *verdicts, size_t count)
 {
     uint64_t sums[WEIR_METRICS_VERDICTS] = { 0 };
     for (size_t i = 0; i < count; i++)
@@ -32,6 +34,21 @@ static void count_verdicts(const struct weir_loop *loop, const struct weir_verdi
         if (sums[i] > 0)
             weir_metrics_decided(loop->common->metrics, loop->number, WEIR_METRICS_THROTTLE,
                                  (enum weir_metrics_verdict)i, sums[i]);
+    }
+    return count - sums[WEIR_METRICS_ADMITTED];
+}
+
+static void count_refused(const struct weir_resp_call *call, size_t count)
+{
+    const struct weir_resp_batch *batch = &call->work->batch;
+    for (size_t i = 0; i < count; i++) {
+        if (!batch->verdicts[i].admitted)
+            weir_refused_prefetch(call->conn->loop, batch->keys[i].hash);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!batch->verdicts[i].admitted)
+            weir_refused_cell(call->conn->loop, batch->keys[i].hash, batch->texts[i], batch->verdicts[i].retry_after_ns,
+                              call->time->now_ns);
     }
 }
 
@@ -49,7 +66,8 @@ void weir_resp_batch_flush(const struct weir_resp_call *call)
             weir_resp_reply_fault(call, error, NULL);
         return;
     }
-    count_verdicts(call->conn->loop, batch->verdicts, count);
+    if (count_verdicts(call->conn->loop, batch->verdicts, count) > 0)
+        count_refused(call, count);
     uint8_t *start = weir_conn_reserve(call->conn, count * (8 + 4 * WEIR_RESP_HEADER_MAX));
     if (!start)
         return;
@@ -211,6 +229,7 @@ void weir_resp_throttle(const struct weir_resp_call *call)
         refuse(call, "key must be at most 4096 bytes long");
         return;
     }
+    batch->texts[place] = call->args[1];
     batch->buckets[place] = *bucket;
     batch->costs[place] = quantity;
     if (++batch->count == WEIR_RESP_BATCH)

@@ -332,6 +332,8 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
     if (!error)
         error = weir_metrics_create(wanted, &server->common.metrics);
     if (!error)
+        error = weir_top_create(wanted, server->common.started_ns, &server->common.top);
+    if (!error)
         error = weir_holds_create(&server->common.holds);
     if (!error)
         error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, server->common.started_ns,
@@ -468,6 +470,7 @@ void weir_server_destroy(struct weir_server *server)
     weir_holds_destroy(server->common.holds);
     weir_fallback_destroy(server->common.fallback);
     weir_metrics_destroy(server->common.metrics);
+    weir_top_destroy(server->common.top);
     weir_own_limits_deinit(&server->common.revisor);
     if (!uv_is_closing((uv_handle_t *)&server->moved))
         close_handles(server);

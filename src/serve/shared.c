@@ -5,8 +5,11 @@
  * limits/transaction.c. */
 #include "serve/shared.h"
 
+#include <stdlib.h>
+
 #include "serve/cell.h"
 #include "serve/loop.h"
+#include "serve/refused.h"
 
 /* ---- what a transaction needs ---- */
 
@@ -55,11 +58,15 @@ static void settled(void *context, const struct weir_transaction *transaction)
         if (transaction->verb == WEIR_TRANSACTION_DECIDE)
             weir_metrics_decided(metrics, loop->number, slot, weir_metrics_verdict_of(&part->verdict), 1);
     }
+    /* Of one that did not wait, the caller still has the request (weir_shared_decide). */
+    if (transaction->verb == WEIR_TRANSACTION_DECIDE && !transaction->error && transaction != transaction->of->scratch)
+        weir_refused_settled(loop, transaction, uv_hrtime());
 }
 
 static void ended(void *context, struct weir_transaction *transaction)
 {
     weir_cell_destroy(transaction->attached);
+    free(transaction->labels);
     weir_loop_request_ended(context);
 }
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A key is counted by its hash, and only one that is new in the sketch is spelt out. Where the verdict comes when the
+ * request has gone, its keys are spelt out before. Once something is counted a timer runs, which shows it to readers
+ * and stops. Called by decide.c, shared.c, resp_throttle.c and resp_cell.c. */
+#include "serve/refused.h"
+
+#include <stdlib.h>
+
+#include "serve/decide.h"
+
+void weir_refused_configure(struct weir_loop *loop, uint64_t now_ns)
+{
+    if (loop->common->top)
+        weir_top_configure(loop->common->top, loop->number, loop->setup->config->top_keys, now_ns);
+}
+
+static enum weir_top_keys keys_of(const struct weir_loop *loop)
+{
+    return loop->common->top ? weir_top_keys(loop->common->top, loop->number) : WEIR_TOP_OFF;
+}
+
+/* ---- showing ---- */
+
+static void show_later(struct weir_loop *loop, uint64_t now_ns);
+
+static void on_show(struct weir_timer *timer, const struct weir_time *time)
+{
+    struct weir_loop *loop = (struct weir_loop *)((uint8_t *)timer - offsetof(struct weir_loop, top_timer));
+    loop->top_waits = false;
+    if (!weir_top_show(loop->common->top, loop->number, time->now_ns))
+        show_later(loop, time->now_ns);
+}
+
+/* Without memory for a timer, what comes next tries again. */
+static void show_later(struct weir_loop *loop, uint64_t now_ns)
+{
+    loop->top_timer.on_due = on_show;
+    loop->top_waits = weir_timer_start(&loop->timers, &loop->top_timer, now_ns + WEIR_TOP_SHOW_NS) == 0;
+}
+
+/* Whether a label is wanted. */
+static bool count(struct weir_loop *loop, const struct weir_top_refusal *refusal)
+{
+    bool fresh = weir_top_refused(loop->common->top, loop->number, refusal);
+    if (!loop->top_waits && !loop->draining)
+        show_later(loop, refusal->now_ns);
+    return fresh;
+}
+
+/* ---- what is refused ---- */
+
+static void spell(const struct weir_loop *loop, const struct weir_question *question, const struct weir_rule *rule,
+                  struct weir_top_label *ret_label)
+{
+    struct weir_rules_key key;
+    weir_rules_key(loop->setup->rules, rule, question->attributes, question->count, &key);
+    weir_top_label_init(ret_label, key.values, key.count);
+}
+
+static bool refuses(const struct weir_verdict *verdict)
+{
+    return !verdict->admitted && !verdict->shadow;
+}
+
+void weir_refused_outcome(struct weir_loop *loop, const struct weir_question *question,
+                          const struct weir_outcome *outcome, uint64_t now_ns)
+{
+    if (keys_of(loop) == WEIR_TOP_OFF)
+        return;
+    for (size_t i = 0; i < outcome->match.count; i++) {
+        const struct weir_rule *rule = outcome->match.rules[i];
+        const struct weir_verdict *verdict = &outcome->verdicts[i];
+        struct weir_top_label label;
+        if (!refuses(verdict))
+            continue;
+        const struct weir_top_refusal refusal = {
+            .hash = rule->limit.remote ? outcome->match.remote_keys[i].id[0] : outcome->match.charges[i].key.hash,
+            .slot = weir_loop_slot(loop, rule->index),
+            .now_ns = now_ns,
+            .retry_after_ns = verdict->retry_after_ns,
+        };
+        if (!count(loop, &refusal))
+            continue;
+        spell(loop, question, rule, &label);
+        weir_top_label(loop->common->top, loop->number, &label);
+    }
+}
+
+void weir_refused_prefetch(const struct weir_loop *loop, uint64_t hash)
+{
+    if (keys_of(loop) != WEIR_TOP_OFF)
+        weir_top_prefetch(loop->common->top, hash);
+}
+
+void weir_refused_cell(struct weir_loop *loop, uint64_t hash, struct weir_slice key, uint64_t retry_after_ns,
+                       uint64_t now_ns)
+{
+    const struct weir_top_refusal refusal = {
+        .hash = hash, .slot = WEIR_METRICS_THROTTLE, .now_ns = now_ns, .retry_after_ns = retry_after_ns
+    };
+    struct weir_top_label label;
+    if (keys_of(loop) == WEIR_TOP_OFF || !count(loop, &refusal))
+        return;
+    weir_top_label_init(&label, &key, 1);
+    weir_top_label(loop->common->top, loop->number, &label);
+}
+
+/* ---- what is decided later ---- */
+
+struct weir_top_label *weir_refused_keep(const struct weir_loop *loop, const struct weir_question *question,
+                                         const struct weir_match *match)
+{
+    if (keys_of(loop) != WEIR_TOP_TEXT || question->peek)
+        return NULL;
+    struct weir_top_label *labels = malloc(match->count * sizeof(labels[0]));
+    for (size_t i = 0; labels && i < match->count; i++)
+        spell(loop, question, match->rules[i], &labels[i]);
+    return labels;
+}
+
+struct weir_top_label *weir_refused_keep_cell(const struct weir_loop *loop, struct weir_slice key)
+{
+    struct weir_top_label *label = keys_of(loop) == WEIR_TOP_TEXT ? malloc(sizeof(*label)) : NULL;
+    if (label)
+        weir_top_label_init(label, &key, 1);
+    return label;
+}
+
+void weir_refused_settled(struct weir_loop *loop, const struct weir_transaction *transaction, uint64_t now_ns)
+{
+    const struct weir_top_label *labels = transaction->labels;
+    if (keys_of(loop) == WEIR_TOP_OFF)
+        return;
+    for (size_t i = 0; i < transaction->count; i++) {
+        const struct weir_part *part = &transaction->parts[i];
+        if (!refuses(&part->verdict))
+            continue;
+        const struct weir_top_refusal refusal = {
+            .hash = part->limit->remote ? part->key.id[0] : part->charge.key.hash,
+            .slot = (uint32_t)part->number,
+            .now_ns = now_ns,
+            .retry_after_ns = part->verdict.retry_after_ns,
+        };
+        if (count(loop, &refusal) && labels)
+            weir_top_label(loop->common->top, loop->number, &labels[i]);
+    }
+}
