@@ -18,10 +18,13 @@
 #include "cli/ruleset.h"
 #include "cli/serve_config.h"
 #include "cli/verbs.h"
+#include "cli/versions.h"
 #include "rules/number.h"
 
 static const char help[] =
     "Usage: weir rules check [OPTION ...] FILE\n"
+    "       weir rules history | show | diff | apply | rollback ...   of rules that stand in a store:\n"
+    "                                                 weir rules history --help\n"
     "\n"
     "Says whether FILE is a good configuration: all that is wrong with it, up to 100 errors, as\n"
     "FILE:LINE:COLUMN: message. Where nothing is, it warns of what is legal and yet hardly meant,\n"
@@ -243,9 +246,12 @@ static int check(int argc, char **argv)
 
 int weir_cli_rules(int argc, char **argv)
 {
-    static const char *const words[] = { "check", NULL };
+    static const char *const words[] = { "check", "history", "show", "diff", "apply", "rollback", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);
+    for (size_t i = 1; words[i]; i++)
+        if (strcmp(verb, words[i]) == 0)
+            return weir_cli_versions(argc - 1, argv + 1);
     return weir_word_none(argv[0], verb, words, help);
 }

@@ -15,4 +15,7 @@ struct weir_ruleset {
  * where it does not, the first. Any error of weir_config_load_telling, weir_config_be and weir_rules_create. */
 int weir_ruleset_init(struct weir_ruleset *ret_ruleset, const char *file, const char *node,
                       struct weir_config_faults *ret_faults);
+/* The same of a configuration that was read; it is taken over, also on failure. */
+int weir_ruleset_of(struct weir_config *config, struct weir_ruleset *ret_ruleset,
+                    struct weir_config_faults *ret_faults);
 void weir_ruleset_deinit(struct weir_ruleset *ruleset); /* zeroed is fine */

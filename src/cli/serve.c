@@ -17,6 +17,7 @@
 #include "cli/serve_listens.h"
 #include "cli/serve_locks.h"
 #include "cli/serve_needs.h"
+#include "cli/serve_rules.h"
 #include "cli/serve_sessions.h"
 #include "cli/serve_state.h"
 #include "cli/serve_warn.h"
@@ -28,6 +29,7 @@
 struct serving {
     struct weir_serve_flags flags;
     struct weir_serve_state state;
+    struct weir_serve_rules rules;
     struct weir_serve_fixed fixed; /* as it was at the start */
     uint8_t cluster_secret[16];
 };
@@ -40,10 +42,10 @@ static void said_print(const struct weir_serve_said *said)
     fputc('\n', stderr);
 }
 
-static struct weir_config *load_or_print(const struct weir_serve_flags *flags)
+static struct weir_config *load_or_print(struct serving *serving)
 {
     struct weir_serve_said said;
-    struct weir_config *config = weir_serve_config_load(flags, NULL, true, &said);
+    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, NULL, true, &said);
     if (!config)
         said_print(&said);
     return config;
@@ -53,7 +55,9 @@ static struct weir_setup *make_or_print(const struct serving *serving, struct we
 {
     struct weir_serve_said said;
     struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->state.limiter, config, "start", &said);
-    if (!setup)
+    if (setup)
+        setup->origin.rules = serving->rules.head;
+    else
         said_print(&said);
     return setup;
 }
@@ -91,7 +95,7 @@ static struct weir_config *load_next(struct serving *serving, struct weir_revisi
                                      const struct weir_config *again, char *ret_fixed, size_t fixed_size,
                                      struct weir_serve_said *ret_said)
 {
-    struct weir_config *config = weir_serve_config_load(&serving->flags, again, false, ret_said);
+    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, again, false, ret_said);
     if (!config)
         return NULL;
     const struct weir_serve_fixed fixed = weir_serve_fixed_of(config);
@@ -111,7 +115,7 @@ static struct weir_setup *reload(void *context, struct weir_revisions *revisions
     struct serving *serving = context;
     struct weir_serve_said said;
     struct weir_changes changes = { 0 };
-    char kept[256] = "", replaced[64] = "", changed[sizeof(changes) + 80];
+    char kept[256] = "", replaced[64] = "", changed[sizeof(changes) + 80], version[256];
     const uint64_t since_ns = in_force->origin.wall_ns, now_ns = weir_time_read().wall_ns;
     struct weir_config *config = load_next(serving, revisions, again ? in_force->config : NULL, kept, sizeof(kept),
                                            &said);
@@ -119,25 +123,35 @@ static struct weir_setup *reload(void *context, struct weir_revisions *revisions
         (void)weir_config_changes(in_force->config, since_ns, config, now_ns, &changes);
     /* That their numbers are known now changes nothing for anybody. */
     bool same = again && changes.count == 0;
-    const char *by = same ? in_force->origin.by : again ? "revision" : "SIGHUP";
+    const struct weir_rule_head rules = again ? in_force->origin.rules : serving->rules.head;
+    bool newer = !weir_rule_head_same(&rules, &in_force->origin.rules);
+    const char *by = same ? in_force->origin.by : again ? "revision" : newer ? "rules" : "SIGHUP";
     struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->state.limiter, config, by, &said);
     if (!setup) {
         (void)snprintf(ret_said, said_size, "%s", said.text);
         return NULL;
     }
     setup->origin.wall_ns = same ? since_ns : now_ns;
+    setup->origin.rules = rules;
+    weir_serve_rules_format(&serving->rules, version, sizeof(version));
     say_changes(&changes, changed, sizeof(changed));
     say_replaced(setup->config, replaced, sizeof(replaced));
     const char *note = new_note(in_force->config, setup->config);
     if (again)
         (void)snprintf(ret_said, said_size, "%s", changed);
     else
-        (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s%s%s%s%s%s", weir_rules_count(setup->rules),
+        (void)snprintf(ret_said, said_size, "%zu limit%s of %s%s%s%s%s%s%s%s%s%s%s", weir_rules_count(setup->rules),
                        weir_s(weir_rules_count(setup->rules)),
-                       serving->flags.config_file ? serving->flags.config_file : "the built-in example", replaced,
-                       changed[0] ? "; " : "", changed, note[0] ? "; " : "", note, said.text[0] ? "; " : "", said.text,
-                       kept[0] ? "; changed, but kept until a restart: " : "", kept);
+                       serving->flags.config_file ? serving->flags.config_file : "the built-in example", version,
+                       replaced, changed[0] ? "; " : "", changed, note[0] ? "; " : "", note, said.text[0] ? "; " : "",
+                       said.text, kept[0] ? "; changed, but kept until a restart: " : "", kept);
     return setup;
+}
+
+static void moved(void *context, const struct weir_setup *setup)
+{
+    struct serving *serving = context;
+    weir_serve_rules_in_force(&serving->rules, setup);
 }
 
 static void print_notes(const struct weir_config *config)
@@ -150,20 +164,19 @@ static void print_notes(const struct weir_config *config)
 }
 
 /* `weir serve --check FILE`: everything that a start would find wrong, short of listening. */
-static int check(struct weir_serve_flags *flags)
+static int check_with(struct serving *serving)
 {
-    flags->config_file = flags->check_file;
-    struct serving serving = { .flags = *flags };
-    struct weir_config *config = load_or_print(flags);
+    const struct weir_serve_flags *flags = &serving->flags;
+    struct weir_config *config = load_or_print(serving);
     if (!config)
         return WEIR_EXIT_ERROR;
     weir_serve_flags_warn(config);
     if (!weir_serve_needs(config) || !weir_serve_state_check(flags, config) ||
-        !weir_serve_limiter_make(flags, config, NULL, &serving.state.limiter)) {
+        !weir_serve_limiter_make(flags, config, NULL, &serving->state.limiter)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
-    struct weir_setup *setup = make_or_print(&serving, config);
+    struct weir_setup *setup = make_or_print(serving, config);
     size_t count = setup ? weir_rules_count(setup->rules) : 0;
     if (setup && config->locks.engine != WEIR_LOCKS_NONE)
         printf("weir: %s is fine, %zu limit%s, locks in %s\n", flags->check_file, count, weir_s(count),
@@ -173,8 +186,17 @@ static int check(struct weir_serve_flags *flags)
     if (setup)
         print_notes(config);
     weir_setup_destroy(setup);
-    weir_limiter_destroy(serving.state.limiter);
+    weir_limiter_destroy(serving->state.limiter);
     return setup ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+}
+
+static int check(struct weir_serve_flags *flags)
+{
+    flags->config_file = flags->check_file;
+    struct serving serving = { .flags = *flags };
+    int code = check_with(&serving);
+    weir_serve_rules_deinit(&serving.rules);
+    return code;
 }
 
 /* ---- serving ---- */
@@ -227,7 +249,9 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .threads = serving->flags.threads ? serving->flags.threads : config->threads,
         .systemd = serving->flags.systemd,
         .reload = reload,
+        .moved = moved,
         .context = serving,
+        .follower = serving->rules.follower,
     };
     struct weir_server *server = NULL;
     struct weir_fault fault = { 0 };
@@ -256,13 +280,17 @@ static int run(struct serving *serving, struct weir_setup *setup)
     print_notes(config);
     weir_cli_locks_print(config, locks);
     weir_cli_sessions_print(config);
+    weir_serve_rules_print(&serving->rules, config);
     serving->fixed = weir_serve_fixed_of(config);
     memcpy(serving->cluster_secret, config->cluster_secret, sizeof(serving->cluster_secret));
     fflush(stdout);
     if (weir_server_connections_max(server) < config->server.connections_max)
         weir_serve_warn(config, "there are descriptors for %zu connection%s only (ulimit -n)",
                         weir_server_connections_max(server), weir_s(weir_server_connections_max(server)));
-    error = weir_serve_state_keep(&serving->state) ? weir_server_run(server) : WEIR_ENOMEM;
+    error = weir_serve_rules_start(&serving->rules, config, server) && weir_serve_state_keep(&serving->state)
+                ? weir_server_run(server)
+                : WEIR_ENOMEM;
+    weir_serve_rules_stop(&serving->rules);
     if (error)
         fprintf(stderr, "weir: %s\n", weir_error_text(error));
     weir_server_destroy(server);
@@ -298,12 +326,13 @@ int weir_cli_serve(int argc, char **argv)
     struct weir_fault untold;
     if (!weir_cli_listens_read(&serving.flags, &systemd, &untold))
         return WEIR_EXIT_ERROR;
-    struct weir_config *config = load_or_print(&serving.flags);
+    struct weir_config *config = load_or_print(&serving);
     if (config)
         weir_serve_flags_warn(config);
     if (config && untold.text[0])
         weir_serve_warn(config, "%s %s", untold.field, untold.text);
     int code = config ? serve(&serving, config) : WEIR_EXIT_ERROR;
+    weir_serve_rules_deinit(&serving.rules);
     weir_systemd_deinit(&systemd);
     return code;
 }

@@ -17,6 +17,7 @@
 #include "base/siphash.h"
 #include "cli/serve_listens.h"
 #include "cli/serve_locks.h"
+#include "cli/serve_rules.h"
 #include "cli/serve_sessions.h"
 #include "cli/serve_warn.h"
 #include "rules/arena.h"
@@ -74,13 +75,18 @@ static int read_text(const struct weir_serve_flags *flags, const struct weir_con
                               : weir_config_example(ret_config, ret_fault);
 }
 
-struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, const struct weir_config *again,
-                                           bool starts, struct weir_serve_said *ret_said)
+struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, struct weir_serve_rules *rules,
+                                           const struct weir_config *again, bool starts,
+                                           struct weir_serve_said *ret_said)
 {
     struct weir_config *config = NULL;
     struct weir_config_fault fault = { 0 };
     ret_said->text[0] = '\0';
     int error = read_text(flags, again, starts, &config, &fault);
+    if (!error && !again && !weir_serve_rules_put(rules, &config, ret_said)) {
+        weir_config_destroy(config);
+        return NULL;
+    }
     /* A file for all nodes is fine as it is; a node that starts must know which one it is. */
     if (!error && (flags->node || !flags->check_file))
         error = weir_config_be(config, flags->node, &fault);
@@ -187,6 +193,16 @@ static void add_snapshot_every(struct weir_siphash_state *state, const struct we
     weir_siphash_add(state, &config->snapshot_every_ns, sizeof(config->snapshot_every_ns));
 }
 
+static void add_rules(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    const struct weir_config_rules *rules = &config->rules;
+    weir_siphash_add(state, rules->store.data, rules->store.size);
+    add_text(state, rules->table);
+    add_text(state, rules->kept);
+    weir_siphash_add(state, &rules->poll_ns, sizeof(rules->poll_ns));
+    weir_siphash_add(state, &rules->timeout_ns, sizeof(rules->timeout_ns));
+}
+
 static void add_threads(struct weir_siphash_state *state, const struct weir_config *config)
 {
     weir_siphash_add(state, &config->threads, sizeof(config->threads));
@@ -261,6 +277,7 @@ static const struct {
     { "table.skew_max", add_skew },
     { "table.snapshot", add_snapshot },
     { "table.snapshot_every", add_snapshot_every },
+    { "rules", add_rules },
     { "threads", add_threads },
     { "cluster_secret", add_secret },
     { "engine.redis", add_redis },

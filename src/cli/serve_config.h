@@ -26,11 +26,14 @@ struct weir_serve_said {
     char text[600];
 };
 
-/* The file, or the built-in example, with the flags over it; `again` not NULL: the text of this one once more. NULL:
- * ret_said says why. At the start warnings are printed and the file may be a pipe; a reload counts warnings in
- * ret_said, and reads a regular file only. */
-struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, const struct weir_config *again,
-                                           bool starts, struct weir_serve_said *ret_said);
+struct weir_serve_rules; /* cli/serve_rules.h */
+
+/* The file, or the built-in example, with the rules of the store that it names, and the flags over it; `again` not
+ * NULL: the texts of this one once more. NULL: ret_said says why. At the start warnings are printed and the file may be
+ * a pipe; a reload counts warnings in ret_said, and reads a regular file only. */
+struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, struct weir_serve_rules *rules,
+                                           const struct weir_config *again, bool starts,
+                                           struct weir_serve_said *ret_said);
 
 /* Whether an address that other machines can reach has no way to tell callers apart, and no word that it needs none:
  * ret_said says which. Such a configuration does not start. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/siphash.h"
 #include "limits/revisions.h"
 #include "rules/decode.h"
@@ -24,6 +25,7 @@
 #include "rules/yaml_text.h"
 
 #define SECOND WEIR_NS_PER_SECOND
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define REVISION_MAX UINT64_C(999999999999999) /* what headers and JSON can tell */
 
 /* Read last, by limits_decode: limits need the engine and the nodes, wherever those stand. */
@@ -100,13 +102,21 @@ static const struct weir_field config_fields[] = {
     { "cluster", weir_cluster_decode, 0, false, 0, 0, NULL },
     { "locks", weir_locks_decode, 0, false, 0, 0, NULL },
     { "sessions", weir_sessions_decode, 0, false, 0, 0, NULL },
+    { "rules", weir_rules_decode, 0, false, 0, 0, NULL },
     { "revision", weir_decode_u64, offsetof(struct weir_config, revision), false, 1, REVISION_MAX, NULL },
     { "limits", later_read, 0, false, 0, 0, NULL },
     { "unmatched", weir_decode_word, offsetof(struct weir_config, unmatched), false, 0, 0, unmatched_words },
 };
 
+/* What a set of rules in a store has. */
+static const struct weir_field stored_fields[] = {
+    { "limits", later_read, 0, true, 0, 0, NULL },
+    { "unmatched", weir_decode_word, offsetof(struct weir_config, unmatched), false, 0, 0, unmatched_words },
+};
+
 static int defaults_set(struct weir_config *config)
 {
+    config->rules.timeout_ns = 2 * SECOND;
     config->memory_max = WEIR_MEMORY_DEFAULT;
     config->skew_max_ns = WEIR_SKEW_DEFAULT_NS;
     config->snapshot_every_ns = 10 * WEIR_NS_PER_SECOND;
@@ -142,7 +152,21 @@ static int defaults_set(struct weir_config *config)
     return error ? error : weir_address_parse("127.0.0.1:8080", &config->http, NULL);
 }
 
-static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *root)
+/* One of them is the source, never both. */
+static int file_has_rules(struct weir_decode *decode, const struct weir_yaml_node *root)
+{
+    for (size_t i = 0; decode->config->rules.store.size > 0 && i < COUNT_OF(stored_fields); i++) {
+        const struct weir_yaml_node *key = weir_yaml_find(root, stored_fields[i].name);
+        if (key)
+            return weir_config_fail(decode->fault, WEIR_EINVAL, key->mark,
+                                    "%s stands in the store that rules names, not in this file", stored_fields[i].name);
+    }
+    return 0;
+}
+
+/* `stored`: the set of rules from the store; NULL: they stand in the file, or are not asked for. */
+static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *root,
+                       const struct weir_yaml_node *stored)
 {
     int first = defaults_set(decode->config);
     if (!first)
@@ -153,10 +177,18 @@ static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *
     const struct weir_yaml_node *throttle = error ? NULL : weir_yaml_find(root, "cl_throttle");
     if (throttle)
         error = weir_throttle_check(decode, throttle->value);
+    if (!error && root->kind == WEIR_YAML_MAP)
+        error = file_has_rules(decode, root);
+    if (!error && stored)
+        error = weir_decode_kind_shown(decode, stored, WEIR_YAML_MAP, "a set of rules", "limits: [ ... ]");
+    if (!error && stored)
+        error = weir_decode_map(decode, stored, "a set of rules", stored_fields, COUNT_OF(stored_fields),
+                                decode->config);
     if (!weir_decode_goes_on(decode, error, &first))
         return first;
     decode->partial = first != 0;
-    const struct weir_yaml_node *limits = root->kind == WEIR_YAML_MAP ? weir_yaml_find(root, "limits") : NULL;
+    const struct weir_yaml_node *place = stored ? stored : root;
+    const struct weir_yaml_node *limits = place->kind == WEIR_YAML_MAP ? weir_yaml_find(place, "limits") : NULL;
     if (limits && limits->value->kind == WEIR_YAML_LIST &&
         !weir_decode_goes_on(decode, limits_decode(decode, limits->value), &first))
         return first;
@@ -176,37 +208,66 @@ static int by_place(const void *a, const void *b)
     return (left->column > right->column) - (left->column < right->column);
 }
 
-static int parse(const char *text, size_t size, const char *directory, struct weir_config **ret_config,
-                 struct weir_config_fault *list, size_t room, size_t *ret_count)
+/* What is read: a file, and the set of rules from its store (data NULL: none). */
+struct reading {
+    const char *text;
+    size_t size;
+    const char *directory;
+    struct weir_slice stored;
+};
+
+static int keep_texts(struct weir_decode *decode, const struct reading *reading)
 {
-    struct weir_yaml_node *root = NULL;
+    struct weir_config *config = decode->config;
+    const char *source = weir_arena_copy(decode->arena, reading->text, reading->size);
+    const char *where = reading->directory
+                            ? weir_arena_copy(decode->arena, reading->directory, strlen(reading->directory))
+                            : NULL;
+    const char *stored = reading->stored.data
+                             ? weir_arena_copy(decode->arena, reading->stored.data, reading->stored.size)
+                             : NULL;
+    if (!source || (reading->directory && !where) || (reading->stored.data && !stored))
+        return weir_decode_nomem(decode);
+    config->source = (struct weir_slice){ source, reading->size };
+    config->directory = where;
+    config->stored = (struct weir_slice){ stored, reading->stored.size };
+    config->checksum = weir_siphash_joined(&(struct weir_sip_key){ 0 }, source, reading->size, stored ? stored : "",
+                                           reading->stored.size);
+    return 0;
+}
+
+static int parse(const struct reading *reading, struct weir_config **ret_config, struct weir_config_fault *list,
+                 size_t room, size_t *ret_count)
+{
+    struct weir_yaml_node *root = NULL, *stored = NULL;
     struct weir_arena *tree = weir_arena_create();
     struct weir_arena *arena = weir_arena_create();
     struct weir_config *config = arena ? weir_arena_alloc(arena, 1, sizeof(*config)) : NULL;
     struct weir_decode decode = {
-        .config = config, .arena = arena, .fault = list, .fault_last = list + room - 1, .directory = directory
+        .config = config,
+        .arena = arena,
+        .fault = list,
+        .fault_last = list + room - 1,
+        .directory = reading->directory,
     };
     list->text[0] = '\0';
     int error = tree && config ? 0 : weir_decode_nomem(&decode);
     if (!error)
-        error = weir_yaml_parse(text, size, tree, &root, decode.fault);
+        error = weir_yaml_parse(reading->text, reading->size, tree, &root, decode.fault);
+    if (!error && reading->stored.data)
+        error = weir_yaml_parse(reading->stored.data, reading->stored.size, tree, &stored, decode.fault);
     if (!error)
-        error = tree_decode(&decode, root);
+        error = tree_decode(&decode, root, stored);
     weir_arena_destroy(tree);
-    const char *source = error ? NULL : weir_arena_copy(arena, text, size);
-    const char *where = error || !directory ? NULL : weir_arena_copy(arena, directory, strlen(directory));
-    if (!error && (!source || (directory && !where)))
-        error = weir_decode_nomem(&decode);
+    if (!error)
+        error = keep_texts(&decode, reading);
     if (error) {
         weir_arena_destroy(arena);
         *ret_count = (size_t)(decode.fault - list) + (decode.fault->text[0] != '\0');
         qsort(list, *ret_count, sizeof(*list), by_place);
         return error;
     }
-    config->source = (struct weir_slice){ source, size };
-    config->directory = where;
     config->arena = arena;
-    config->checksum = weir_siphash(&(struct weir_sip_key){ 0 }, text, size);
     *ret_config = config;
     return 0;
 }
@@ -216,7 +277,8 @@ int weir_config_parse(const char *text, size_t size, struct weir_config **ret_co
 {
     struct weir_config_fault fault;
     size_t count;
-    return parse(text, size, NULL, ret_config, ret_fault ? ret_fault : &fault, 1, &count);
+    const struct reading reading = { .text = text, .size = size };
+    return parse(&reading, ret_config, ret_fault ? ret_fault : &fault, 1, &count);
 }
 
 /* Up to one byte more than is allowed, so that the parser says what is wrong; a FIFO is as good as a file. */
@@ -269,8 +331,9 @@ static int load(const char *path, struct weir_config **ret_config, struct weir_c
     char *directory = error ? NULL : strndup(path, slash ? (size_t)(slash - path) + 1 : 0);
     if (!error && !directory)
         error = path_fail(list, WEIR_ENOMEM);
+    const struct reading reading = { .text = text, .size = size, .directory = directory };
     if (!error)
-        error = parse(text, size, directory, ret_config, list, room, ret_count);
+        error = parse(&reading, ret_config, list, room, ret_count);
     if (text)
         explicit_bzero(text, size);
     free(text);
@@ -295,8 +358,16 @@ int weir_config_again(const struct weir_config *config, struct weir_config **ret
 {
     struct weir_config_fault fault;
     size_t count;
-    return parse(config->source.data, config->source.size, config->directory, ret_config,
-                 ret_fault ? ret_fault : &fault, 1, &count);
+    const struct reading reading = { config->source.data, config->source.size, config->directory, config->stored };
+    return parse(&reading, ret_config, ret_fault ? ret_fault : &fault, 1, &count);
+}
+
+int weir_config_with_rules(const struct weir_config *config, struct weir_slice stored, struct weir_config **ret_config,
+                           struct weir_config_faults *ret_faults)
+{
+    weir_assert(config->rules.store.size > 0);
+    const struct reading reading = { config->source.data, config->source.size, config->directory, stored };
+    return parse(&reading, ret_config, ret_faults->list, WEIR_CONFIG_FAULTS_MAX, &ret_faults->count);
 }
 
 int weir_config_example(struct weir_config **ret_config, struct weir_config_fault *ret_fault)

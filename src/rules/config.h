@@ -319,6 +319,20 @@ struct weir_config_sessions {
     uint32_t waiters_max;                 /* routes that wait, and users that are asked for: 4096; 1 to 1,000,000 */
 };
 
+/* ---- where the rules are ---- */
+
+/* rules: { store: "sqlite:/var/lib/weir/rules.db" }. What limits there are (`limits`, `unmatched`) then does not stand
+ * in this file but in a store of numbered versions (rules/store.h), and nowhere else. */
+struct weir_config_rules {
+    struct weir_slice store; /* as weir_rule_store_open takes it; a NUL follows it. It may hold a password: never shown,
+                                never logged. Size 0: the rules stand in the file */
+    const char *table;       /* PostgreSQL; NULL = the store's default */
+    const char *kept;        /* path: where the newest version is kept on this machine, for a start without the store;
+                                NULL = nowhere */
+    uint64_t poll_ns;        /* 0 = the store's default; 10 ms to 1 min */
+    uint64_t timeout_ns;     /* for one question to the store: 2 s; 100 ms to 1 min */
+};
+
 /* ---- all of it ---- */
 
 struct weir_config_server {
@@ -393,7 +407,9 @@ struct weir_config {
     struct weir_config_sessions sessions;
     /* revision: 0 = none */
     uint64_t revision;
-    /* limits: */
+    /* rules: */
+    struct weir_config_rules rules;
+    /* limits: of the file, or of `stored` */
     struct weir_config_limit *limits;
     size_t limits_count;
     enum weir_unmatched unmatched;
@@ -401,6 +417,7 @@ struct weir_config {
     uint64_t checksum;        /* of the text, byte by byte: to tell two files apart, not to keep secrets */
     struct weir_slice source; /* the text, and where files named in it are looked for; NULL = the working directory */
     const char *directory;
+    struct weir_slice stored; /* the set of rules from the store, if there is one: marks of limits are of this text */
     struct weir_config_warning *warnings; /* in the order of their place in the text */
     size_t warnings_count;
     size_t warnings_dropped;
@@ -420,7 +437,12 @@ int weir_config_load(const char *path, struct weir_config **ret_config, struct w
  * stands beside them is right. */
 int weir_config_load_telling(const char *path, struct weir_config **ret_config, struct weir_config_faults *ret_faults);
 
-/* The same text once more, as it was. */
+/* The same file with a set of rules from its store: a YAML text with the keys `limits` and `unmatched`, nothing else.
+ * The faults are of that text, for the file was right. */
+int weir_config_with_rules(const struct weir_config *config, struct weir_slice stored, struct weir_config **ret_config,
+                           struct weir_config_faults *ret_faults);
+
+/* The same text, and the same set of rules, once more, as they were. */
 int weir_config_again(const struct weir_config *config, struct weir_config **ret_config,
                       struct weir_config_fault *ret_fault);
 

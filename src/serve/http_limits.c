@@ -10,6 +10,7 @@
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
 #include "serve/bound.h"
+#include "serve/follower.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
 #include "wire/limits.h"
@@ -29,6 +30,13 @@ struct weir_limits weir_http_in_force(struct weir_common *common, const struct w
         .unmatched = setup->config->unmatched == WEIR_UNMATCHED_REFUSE ? "refuse" : "admit",
         .count = weir_rules_count(setup->rules),
     };
+    if (common->follower) {
+        struct weir_follower_view view;
+        weir_follower_view(common->follower, &view);
+        limits.store = view.store;
+        limits.version = setup->origin.rules.number;
+        limits.newest = view.newest;
+    }
     pthread_mutex_lock(&reloads->lock);
     limits.reloads_done = reloads->done;
     limits.reloads_failed = reloads->failed;

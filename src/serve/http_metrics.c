@@ -9,6 +9,7 @@
 #include "observe/process.h"
 #include "observe/prometheus.h"
 #include "observe/sharing.h"
+#include "serve/follower.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
@@ -131,6 +132,17 @@ static void write_snapshots(struct weir_prometheus *out, struct weir_saver *save
     weir_prometheus_seconds(out, "weir_snapshot_took_seconds", no_label, view.took_ns);
     one(out, "weir_snapshot_keys", "gauge", "Keys in the last snapshot.", view.keys);
     one(out, "weir_snapshot_bytes", "gauge", "Bytes of the last snapshot.", view.bytes);
+}
+
+static void write_rules(struct weir_prometheus *out, const struct weir_loop *loop)
+{
+    struct weir_follower_view view;
+    weir_follower_view(loop->common->follower, &view);
+    one(out, "weir_rules_version", "gauge", "The version of the set of rules that decides.",
+        loop->setup->origin.rules.number);
+    one(out, "weir_rules_version_newest", "gauge", "The newest version that this node has read from the store.",
+        view.newest);
+    one(out, "weir_rules_store_failing", "gauge", "1 while the store of rules cannot be asked.", view.failing);
 }
 
 static void write_histogram(struct weir_prometheus *out, const struct weir_common *common, const char *name,
@@ -376,6 +388,8 @@ void weir_http_metrics(struct weir_http_call *call)
     write_holds(&out, loop);
     if (loop->common->saver)
         write_snapshots(&out, loop->common->saver);
+    if (loop->common->follower)
+        write_rules(&out, loop);
     write_connections(&out, loop->common);
     write_answers(&out, loop->common);
     write_auth(&out, loop->common);

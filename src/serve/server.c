@@ -51,6 +51,7 @@ struct weir_server {
     bool reload_wanted;                /* came before it served, or while loops were moving to the one before */
     uint64_t generation;               /* of the revisions in `setup` */
     uint64_t again_ns;                 /* before then a setup that failed is not made again */
+    _Atomic bool asked;                /* by weir_server_reload */
 };
 
 static void wake_loops(struct weir_server *server)
@@ -198,6 +199,7 @@ static void on_moved(uv_async_t *moved)
     if (server->retired && atomic_load(&server->common.setup_pending) == 0) {
         weir_setup_destroy(server->retired);
         server->retired = NULL;
+        server->options.moved(server->options.context, server->setup);
         if (server->reload_wanted)
             reload(server);
         else
@@ -205,6 +207,11 @@ static void on_moved(uv_async_t *moved)
     }
     if (atomic_load(&server->common.running) == 0 && !uv_is_closing((uv_handle_t *)moved))
         close_handles(server);
+}
+
+void weir_server_reload(struct weir_server *server)
+{
+    atomic_store(&server->asked, true);
 }
 
 /* ---- signals, maintenance ---- */
@@ -242,6 +249,8 @@ static void on_maintain(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
     weir_limiter_maintain(server->common.limiter, NULL, MAINTAIN_LINES);
+    if (atomic_exchange(&server->asked, false))
+        reload(server);
     revise(server);
 }
 
@@ -385,6 +394,7 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
     server->common.started_ns = weir_time_read().now_ns;
     server->common.limiter = options->limiter;
     server->common.saver = options->saver;
+    server->common.follower = options->follower;
     atomic_init(&server->common.setup, options->setup);
     error = weir_watch_create(&server->logger, &server->watch);
     if (!error)
@@ -445,6 +455,7 @@ int weir_server_run(struct weir_server *server)
     if (server->reload_wanted)
         reload(server);
     if (started > 0) {
+        server->options.moved(server->options.context, server->setup);
         if (!atomic_load(&server->common.draining)) /* while it waited for others */
             say_started(server, started);
         uv_timer_start(&server->look, on_look, WEIR_WATCH_PERIOD_MS, WEIR_WATCH_PERIOD_MS);

@@ -5,6 +5,7 @@
  * when the last loop has drained. What changes meanwhile is told on standard error, a line each (serve/watch.h). */
 #pragma once
 
+#include "serve/follower.h"
 #include "serve/loop.h"
 #include "serve/opened.h"
 #include "serve/setup.h"
@@ -32,7 +33,10 @@ struct weir_server_options {
      * loops go on meanwhile. */
     struct weir_setup *(*reload)(void *context, struct weir_revisions *revisions, const struct weir_setup *in_force,
                                  bool again, char *ret_said, size_t said_size);
+    /* All loops decide by this setup now. The same thread. */
+    void (*moved)(void *context, const struct weir_setup *setup);
     void *context;
+    struct weir_follower *follower; /* outlives the server; NULL: the file has the rules */
 };
 
 /* Waits until the engine that nodes share has answered, for its connect_timeout at most, and until this node knows what
@@ -46,6 +50,9 @@ const char *weir_server_listens_on(const struct weir_server *server, size_t inde
 
 /* How many connections there can be: as configured, or as many as the process may have descriptors for. */
 size_t weir_server_connections_max(const struct weir_server *server);
+
+/* Any thread, until destroy: as SIGHUP, within some 10 ms. */
+void weir_server_reload(struct weir_server *server);
 
 /* Serves until drained. WEIR_ENOMEM: the threads could not be started. */
 int weir_server_run(struct weir_server *server);

@@ -9,13 +9,16 @@
 
 #include "rules/config.h"
 #include "rules/rules.h"
+#include "rules/store.h"
 #include "serve/auth.h"
 
 /* Where a setup came from. */
 struct weir_setup_origin {
     const char *source; /* the file's path, as long as the setup; NULL = the built-in example */
-    const char *by;     /* "start", "SIGHUP", or "revision": another node has newer definitions */
+    const char *by;     /* "start", "SIGHUP", "rules": its store has a newer version, or "revision": another node has
+                           newer definitions */
     uint64_t wall_ns;   /* when it came into force; 0: the server sets it */
+    struct weir_rule_head rules; /* number 0: they stand in the file */
 };
 
 struct weir_setup {

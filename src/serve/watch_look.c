@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/siphash.h"
+#include "serve/follower.h"
 #include "serve/nodes.h"
 #include "serve/saver.h"
 #include "serve/sessions.h"
@@ -329,6 +330,31 @@ static void look_at_saver(struct weir_watch *watch, struct weir_saver *saver)
                          view.failing ? view.fault : view.path);
 }
 
+/* Where the rules are. */
+static void look_at_follower(struct weir_watch *watch, struct weir_follower *follower)
+{
+    struct weir_follower_view view;
+    weir_follower_view(follower, &view);
+    weir_watch_state(watch, ALONE("rules"), view.failing, !view.failing, view.failing ? WEIR_LOG_WARN : WEIR_LOG_INFO,
+                     view.failing ? "rules_lost" : "rules_back",
+                     view.failing ? "the store of rules cannot be asked, version %" PRIu64 " goes on deciding: %s"
+                                  : "the store of rules answers again; version %" PRIu64 " decides%s",
+                     view.in_force, view.failing ? view.fault : "");
+    weir_watch_state(watch, ALONE("rules_behind"), view.behind, !view.behind, WEIR_LOG_WARN,
+                     view.behind ? "rules_behind_begun" : "rules_behind_over",
+                     view.behind ? "the newest version in the store is %" PRIu64 " and %" PRIu64
+                                   " decides: it was restored from a backup; a reload (SIGHUP) takes what it has"
+                                 : "the newest version in the store is %" PRIu64 ", and %" PRIu64 " decides",
+                     view.newest, view.in_force);
+    weir_watch_state(watch, ALONE("rules_kept"), view.keep_failing, !view.keep_failing,
+                     view.keep_failing ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
+                     view.keep_failing ? "rules_unkept" : "rules_kept", "%s%s",
+                     view.keep_failing ? "the rules in force cannot be kept on this machine, so it does not start "
+                                         "without their store: "
+                                       : "the rules in force are kept on this machine again",
+                     view.keep_failing ? view.keep_fault : "");
+}
+
 /* A newer definition of a limit that this weir does not understand, or that none of us wrote. */
 static void look_at_revisions(struct weir_watch *watch, const struct weir_common *common,
                               const struct weir_rules *rules)
@@ -372,6 +398,8 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_common *commo
     look_at_revisions(watch, common, setup->rules);
     if (common->saver)
         look_at_saver(watch, common->saver);
+    if (common->follower)
+        look_at_follower(watch, common->follower);
     if (common->sessions)
         look_at_sessions(watch, common->sessions);
     if (weir_nodes_view_create(common, setup->config, &view))

@@ -50,6 +50,12 @@ void weir_limits_head(struct weir_text *text, const struct weir_limits *limits)
     string(text, ",\"checksum\":", checksum);
     moment(text, ",\"since\":", limits->since_wall_ns);
     string(text, ",\"by\":", limits->by);
+    if (limits->store) {
+        string(text, ",\"rules\":{\"store\":", limits->store);
+        number(text, ",\"version\":", limits->version);
+        number(text, ",\"newest\":", limits->newest);
+        weir_text_lit(text, "}");
+    }
     number(text, ",\"reloads\":{\"done\":", limits->reloads_done);
     number(text, ",\"failed\":", limits->reloads_failed);
     weir_text_str(text, limits->last_failed ? ",\"last_failed\":true" : ",\"last_failed\":false");
@@ -66,8 +72,8 @@ static size_t string_max(const char *value)
 
 size_t weir_limits_head_max(const struct weir_limits *limits)
 {
-    return 400 + string_max(limits->node) + string_max(limits->source) + string_max(limits->by) +
-           string_max(limits->last_said) + string_max(limits->unmatched);
+    return 500 + string_max(limits->store) + string_max(limits->node) + string_max(limits->source) +
+           string_max(limits->by) + string_max(limits->last_said) + string_max(limits->unmatched);
 }
 
 void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *limit, bool first)

@@ -27,10 +27,12 @@ struct weir_limits_limit {
 };
 
 struct weir_limits {
-    const char *node;   /* NULL where the configuration names none */
-    const char *source; /* the file's path; NULL: the built-in example */
-    const char *by;     /* "start", "SIGHUP" */
-    uint64_t checksum;  /* of the text */
+    const char *node;         /* NULL where the configuration names none */
+    const char *source;       /* the file's path; NULL: the built-in example */
+    const char *by;           /* "start", "SIGHUP", "rules", "revision" */
+    const char *store;        /* of the rules; NULL: they stand in the file */
+    uint64_t version, newest; /* of the rules: that decides; that the node has read last */
+    uint64_t checksum;        /* of the text */
     uint64_t since_wall_ns;
     const char *unmatched; /* "admit", "refuse" */
     uint64_t reloads_done, reloads_failed;

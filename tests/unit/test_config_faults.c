@@ -20,7 +20,7 @@ static const struct bad bad_yaml[] = {
     { "a:\tb: c", 1, 5, WEIR_EPROTO, "not YAML" },
     { "limit: []", 1, 1, WEIR_EPROTO,
       "unknown key \"limit\" in the configuration; did you mean \"limits\"? It must be one of listen table" },
-    { "rules: []", 1, 1, WEIR_EPROTO, "unknown key \"rules\" in the configuration: must be one of listen table" },
+    { "laws: []", 1, 1, WEIR_EPROTO, "unknown key \"laws\" in the configuration: must be one of listen table" },
     { "threads: 1\nthreads: 2\n", 2, 1, WEIR_EPROTO, "duplicate key \"threads\": it stands already at line 1" },
     { "threads: &x 1\n", 1, 10, WEIR_EPROTO, "anchors (&x) are not allowed" },
     { "threads: *x\n", 1, 10, WEIR_EPROTO, "aliases (*x) are not allowed" },

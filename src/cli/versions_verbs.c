@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verbs of `weir rules` on a store: reads the arguments, opens the store, and does those that only look, show and
+ * diff (`diff` of the system draws it). history is in versions_history.c; what changes something is in
+ * versions_apply.c. Called by rules.c. */
+#include "cli/versions.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/option.h"
+#include "cli/plain.h"
+#include "cli/verbs.h"
+#include "modules/module.h"
+#include "rules/number.h"
+
+static const char help[] =
+    "Usage: weir rules history  --config FILE [--count N] [--json]\n"
+    "       weir rules show     --config FILE [VERSION]\n"
+    "       weir rules diff     --config FILE VERSION [VERSION]\n"
+    "       weir rules apply    --config FILE --comment WHY [--author WHO] [--from VERSION] [--dry-run] RULES\n"
+    "       weir rules rollback --config FILE --comment WHY [--author WHO] VERSION\n"
+    "\n"
+    "The versions of a set of rules, in the store that `rules:` in FILE names (docs/rule-stores.md).\n"
+    "RULES is a file with limits: and unmatched:, and nothing else (- is standard input). Every weir\n"
+    "that serves from that store follows a new version at once.\n"
+    "\n"
+    "  history    who changed what, when and why, and which node decides by it since when\n"
+    "  show       the text of a version (the newest), to edit and to apply\n"
+    "  diff       what the second (the newest) says otherwise than the first\n"
+    "  apply      checks RULES and makes them the newest version\n"
+    "  rollback   makes the text of an older version the newest version\n"
+    "  --from N   the version that RULES were made from. What `show` printed says it by itself. If there\n"
+    "             is a newer one, nothing is stored: no change of somebody else's is lost\n"
+    "  --dry-run  checks, says what would change, and stores nothing\n"
+    "  --author   by default the name of who is logged in\n"
+    "\n"
+    "Exit code: 0 done, 1 there is a newer version, 2 error.\n"
+    "\n"
+    "Example:\n"
+    "  weir rules show --config weir.yaml > rules.yaml && $EDITOR rules.yaml\n"
+    "  weir rules apply --config weir.yaml --comment 'exports: 20 a day' rules.yaml\n"
+    "  weir rules history --config weir.yaml\n"
+    "  weir rules rollback --config weir.yaml --comment 'too many exports' 41\n";
+
+/* ---- looking ---- */
+
+/* 0, or the number. */
+static bool number_read(const char *text, uint64_t *ret_number)
+{
+    if (weir_number_parse(text, strlen(text), ret_number) == 0 && *ret_number >= 1 &&
+        *ret_number <= WEIR_RULE_VERSIONS_MAX)
+        return true;
+    fprintf(stderr, "weir: version \"%.40s\" must be a whole number, 1 to %d\n", text, WEIR_RULE_VERSIONS_MAX);
+    return false;
+}
+
+/* The one that was named, or the newest. */
+static bool number_of(const struct weir_versions *versions, const char *text, uint64_t *ret_number)
+{
+    struct weir_rule_head head;
+    if (text)
+        return number_read(text, ret_number);
+    if (!weir_versions_head(versions, &head))
+        return false;
+    *ret_number = head.number;
+    if (head.number == 0)
+        fprintf(stderr, "weir: %s has no version yet\n", weir_rule_store_name(versions->store));
+    return head.number > 0;
+}
+
+static int show(const struct weir_versions *versions, const char *which)
+{
+    struct weir_rule_version version;
+    uint64_t number = 0;
+    char *text = NULL;
+    if (!number_of(versions, which, &number) || !weir_versions_read(versions, number, &version, &text))
+        return WEIR_EXIT_ERROR;
+    printf("# from version %" PRIu64 "\n", number);
+    (void)fwrite(text, 1, version.text_size, stdout);
+    if (version.text_size > 0 && text[version.text_size - 1] != '\n')
+        putchar('\n');
+    free(text);
+    return WEIR_EXIT_OK;
+}
+
+/* A file of one version, for `diff`. */
+static bool write_version(const struct weir_versions *versions, uint64_t number, char ret_path[32])
+{
+    struct weir_rule_version version;
+    char *text = NULL;
+    if (!weir_versions_read(versions, number, &version, &text))
+        return false;
+    (void)snprintf(ret_path, 32, "/tmp/weir-rules-XXXXXX");
+    int fd = mkstemp(ret_path);
+    bool written = fd >= 0 && write(fd, text, version.text_size) == (ssize_t)version.text_size;
+    if (!written)
+        fprintf(stderr, "weir: %s: %s\n", ret_path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    return written;
+}
+
+static int run_diff(uint64_t first, const char *first_path, uint64_t second, const char *second_path)
+{
+    char labels[2][32];
+    (void)snprintf(labels[0], sizeof(labels[0]), "version %" PRIu64, first);
+    (void)snprintf(labels[1], sizeof(labels[1]), "version %" PRIu64, second);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execlp("diff", "diff", "-u", "--label", labels[0], "--label", labels[1], first_path, second_path, (char *)NULL);
+        fprintf(stderr, "weir: diff: %s (it is Debian's package diffutils)\n", strerror(errno));
+        _exit(WEIR_EXIT_ERROR);
+    }
+    int status = 0;
+    bool ended = pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status);
+    return ended && WEXITSTATUS(status) <= 1 ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+}
+
+static int diff(const struct weir_versions *versions, const char *one, const char *other)
+{
+    uint64_t numbers[2];
+    char paths[2][32] = { "", "" };
+    int code = WEIR_EXIT_ERROR;
+    if (number_read(one, &numbers[0]) && number_of(versions, other, &numbers[1]) &&
+        write_version(versions, numbers[0], paths[0]) && write_version(versions, numbers[1], paths[1]))
+        code = run_diff(numbers[0], paths[0], numbers[1], paths[1]);
+    for (size_t i = 0; i < 2; i++)
+        if (paths[i][0])
+            (void)unlink(paths[i]);
+    return code;
+}
+
+/* ---- arguments ---- */
+
+/* False: said on standard error. */
+static bool open_store(struct weir_versions *versions, bool create)
+{
+    struct weir_config_fault wrong = { 0 };
+    struct weir_fault fault = { 0 };
+    char text[512], lacks[WEIR_MODULE_SAID_SIZE];
+    const struct weir_module *module;
+    if (weir_config_load(versions->config_file, &versions->config, &wrong)) {
+        weir_config_fault_format(&wrong, versions->config_file, text, sizeof(text));
+        fprintf(stderr, "%s\n", text);
+        return false;
+    }
+    const struct weir_config_rules *rules = &versions->config->rules;
+    if (rules->store.size == 0) {
+        fprintf(stderr, "weir: %s names no store of rules: rules: { store: \"sqlite:PATH\" }\n", versions->config_file);
+        return false;
+    }
+    if (strncmp(rules->store.data, "sqlite:", 7) != 0 && weir_module_load(WEIR_MODULE_POSTGRES, &module, lacks)) {
+        fprintf(stderr, "weir: rules in postgres need %s\n", lacks);
+        return false;
+    }
+    const struct weir_rule_store_options options = { .spec = rules->store.data,
+                                                     .table = rules->table,
+                                                     .create = create };
+    int error = weir_rule_store_open(&options, &versions->store, &fault);
+    return error ? weir_versions_complain(versions, error, &fault) : true;
+}
+
+static const char *author_default(void)
+{
+    const char *name = getenv("LOGNAME");
+    name = name && name[0] ? name : getenv("USER");
+    return name && name[0] ? name : "unknown";
+}
+
+/* One option; false: said on standard error. */
+static bool option_take(struct weir_versions *versions, int option)
+{
+    switch (option) {
+    case 'c':
+        versions->config_file = optarg;
+        return true;
+    case 'm':
+        versions->comment = optarg;
+        return true;
+    case 'a':
+        versions->author = optarg;
+        return true;
+    case 'f':
+        if (strcmp(optarg, "0") != 0)
+            return number_read(optarg, &versions->from);
+        versions->from = 0;
+        return true;
+    case 'n':
+        return number_read(optarg, &versions->count);
+    case 'd':
+        versions->dry_run = true;
+        return true;
+    case 'j':
+        versions->json = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int usage(const char *verb)
+{
+    fprintf(stderr, "weir: rules %s: wrong arguments; try weir rules history --help\n", verb);
+    return WEIR_EXIT_ERROR;
+}
+
+static int run(struct weir_versions *versions, const char *verb, int count, char **rest)
+{
+    bool changes = strcmp(verb, "apply") == 0 || strcmp(verb, "rollback") == 0;
+    uint64_t number = 0;
+    const int least = changes || strcmp(verb, "diff") == 0, most = strcmp(verb, "history") == 0 ? 0
+                                                                   : strcmp(verb, "diff") == 0  ? 2
+                                                                                                : 1;
+    if (!versions->config_file || count < least || count > most)
+        return usage(verb);
+    if (changes && !versions->comment) {
+        fprintf(stderr, "weir: rules %s: say why: --comment WHY\n", verb);
+        return WEIR_EXIT_ERROR;
+    }
+    if (strcmp(verb, "rollback") == 0 && !number_read(rest[0], &number))
+        return WEIR_EXIT_ERROR;
+    if (!open_store(versions, changes && !versions->dry_run))
+        return WEIR_EXIT_ERROR;
+    if (strcmp(verb, "show") == 0)
+        return show(versions, rest[0]);
+    if (strcmp(verb, "diff") == 0)
+        return diff(versions, rest[0], count > 1 ? rest[1] : NULL);
+    if (strcmp(verb, "apply") == 0)
+        return weir_versions_apply(versions, rest[0]);
+    return number ? weir_versions_roll_back(versions, number) : weir_versions_history(versions);
+}
+
+int weir_cli_versions(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "config", required_argument, NULL, 'c' },
+        { "comment", required_argument, NULL, 'm' },
+        { "author", required_argument, NULL, 'a' },
+        { "from", required_argument, NULL, 'f' },
+        { "count", required_argument, NULL, 'n' },
+        { "dry-run", no_argument, NULL, 'd' },
+        { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    struct weir_versions versions = { .author = author_default(), .from = UINT64_MAX, .count = 20 };
+    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return WEIR_EXIT_OK;
+        }
+        if (!option_take(&versions, option))
+            return WEIR_EXIT_ERROR;
+    }
+    int code = run(&versions, argv[0], argc - optind, argv + optind);
+    weir_rule_store_close(versions.store);
+    weir_config_destroy(versions.config);
+    return code;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Follows a store of rule sets (rules/store.h) for a server. A thread of its own waits for newer versions, keeps the
+ * one in force on this machine's disk (rules/kept.h), and tells the store which version this node decides by, since
+ * when.
+ *
+ * What it does not: it reads no rules. Who asks for the newest text compiles it, and says afterwards what is in force.
+ *
+ * Which version is followed: the newest, if its number is above that in force, or the store is another one. A store
+ * that was restored from a backup may be behind: that is told (`behind`), and taken only when the server reads its file
+ * again.
+ *
+ * Thread rule: one thread opens, starts and ends it; the others from any thread. */
+#pragma once
+
+#include "rules/store.h"
+
+struct weir_follower;
+
+struct weir_follower_options {
+    const char *spec;    /* as weir_rule_store_options */
+    const char *table;   /* the same */
+    const char *kept;    /* path; NULL: nothing is kept on this machine */
+    uint64_t poll_ns;    /* as weir_rule_store_options */
+    uint64_t timeout_ns; /* for one question to the store */
+};
+
+/* Opens the store, which must be there (who adds a version makes it: a node that starts must not bring a store to a
+ * later schema, which older nodes cannot read), and reads its newest version; if it cannot be asked, the one that is
+ * kept here. Blocks for timeout_ns. WEIR_ENOENT: there is no version. Else any error of rules/store.h and rules/kept.h;
+ * the fault says what is wrong with the store, and with what is kept. */
+int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
+                       struct weir_fault *ret_fault);
+
+/* The newest version that was read: its bytes and a NUL; free() them. WEIR_ENOMEM. */
+int weir_follower_newest(struct weir_follower *follower, struct weir_rule_head *ret_head, char **ret_text,
+                         size_t *ret_size);
+
+/* Before the start, where the newest cannot be used: what is kept here takes its place. WEIR_ENOENT: nothing is. */
+int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault);
+
+/* From now on `changed` is called, on its own thread, when there is a version to follow. `node`: who tells the store.
+ * WEIR_ENOMEM. */
+int weir_follower_start(struct weir_follower *follower, const char *node, void (*changed)(void *context),
+                        void *context);
+
+/* This node decides by it since then. Kept and told soon, by the thread. */
+void weir_follower_in_force(struct weir_follower *follower, const struct weir_rule_head *head, uint64_t wall_ns);
+
+/* Ends the thread: what it was to keep and to tell it tries once more. Waits for a question that is under way, at most
+ * timeout_ns. NULL is allowed. */
+void weir_follower_finish(struct weir_follower *follower);
+void weir_follower_destroy(struct weir_follower *follower);
+
+struct weir_follower_view {
+    const char *store; /* its name, without secrets */
+    uint64_t newest;   /* version that was read last */
+    uint64_t in_force; /* 0: none yet */
+    bool failing;      /* the store cannot be asked; `fault` says why */
+    bool behind;       /* its newest is one before that in force, or of the same number and another text */
+    bool from_kept;    /* what was started with came from this machine's disk */
+    bool keep_failing; /* it cannot be kept here; `keep_fault` says why */
+    char fault[200], keep_fault[200];
+};
+void weir_follower_view(struct weir_follower *follower, struct weir_follower_view *ret_view);

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""weir serve whose rules stand in a store: each version is followed by all nodes, a wrong one by none, used units carry
+over, and a node goes on, and starts, without the store."""
+import json
+import pathlib
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from postgres_server import Postgres
+from redis_server import wait_for
+from rule_store_case import url
+from store_drive import StoreDrive
+from weir_server import Weir
+
+
+def rules(rate):
+    """JSON is YAML."""
+    limit = {'name': 'api', 'rate': rate, 'key': ['user']}
+    return json.dumps({'limits': [limit]}, separators=(',', ':'))
+
+
+def get(weir, path):
+    with urllib.request.urlopen(f'http://127.0.0.1:{weir.http}{path}', timeout=60) as answer:
+        return answer.read().decode()
+
+
+def in_force(weir):
+    return json.loads(get(weir, '/v1/limits'))
+
+
+def version(weir):
+    return in_force(weir)['rules']['version']
+
+
+def check(weir, cost=1, user='ada'):
+    body = json.dumps({'attributes': {'user': user}, 'cost': cost}).encode()
+    request = urllib.request.Request(f'http://127.0.0.1:{weir.http}/v1/check', data=body)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, json.loads(refused.read())
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix='weir-rules-')
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def drive(self, spec):
+        drive = StoreDrive(spec)
+        self.addCleanup(drive.close)
+        self.assertEqual(drive.opened['status'], 'OK', drive.opened)
+        return drive
+
+    def config(self, spec, kept=True, more=''):
+        kept = f', kept: {self.folder}/kept-{time.monotonic_ns()}' if kept is True else f', kept: {kept}' if kept else ''
+        return f'rules: {{ store: "{spec}"{kept} }}\n{more}'
+
+
+class InSqlite(Case):
+    def setUp(self):
+        super().setUp()
+        self.spec = f'sqlite:{self.folder}/rules.db'
+        self.store = self.drive(self.spec)
+
+    def test_without_a_version_it_does_not_start(self):
+        with self.assertRaisesRegex(AssertionError, 'there is no store of rules: weir rules apply'):
+            Weir(self.config(self.spec, kept=None))
+        self.assertEqual(self.store.ask('head')['number'], 0)
+        with self.assertRaisesRegex(AssertionError, 'has no rules yet: weir rules apply'):
+            Weir(self.config(self.spec, kept=None))
+
+    def test_versions_are_followed_and_used_units_carry_over(self):
+        self.store.appended(0, rules('10/day'))
+        with Weir(self.config(self.spec)) as weir:
+            self.assertIn('rules: version 1 of sqlite:', weir.output())
+            self.assertEqual(check(weir, 10)[0], 200)
+            self.assertEqual(check(weir)[0], 429)
+            self.store.appended(1, rules('15/day'))
+            wait_for(lambda: version(weir) == 2, 'not followed')
+            shown = in_force(weir)
+            self.assertEqual((shown['by'], shown['rules']['newest']), ('rules', 2))
+            self.assertEqual(check(weir)[0], 429)  # what was used stays used
+            self.assertEqual([check(weir, 15, 'bob')[0], check(weir, 1, 'bob')[0]], [200, 429])
+            self.assertIn('version 2 of sqlite:', weir.output())
+            self.assertIn('api 10/day -> 15/day', weir.output())
+            self.assertIn('weir_rules_version 2', get(weir, '/metrics'))
+            wait_for(lambda: len(self.store.told()) == 2, 'the store was not told')
+            self.assertEqual([told[1] for told in self.store.told()], [2, 1])
+
+    def test_a_wrong_version_changes_nothing(self):
+        self.store.appended(0, rules('1/day'))
+        with Weir(self.config(self.spec)) as weir:
+            self.assertEqual(check(weir)[0], 200)
+            for number, text in enumerate(('{"limits":[{"name":"api"}]}', '{"engine":{}}', 'nonsense'), 2):
+                self.store.appended(number - 1, text)
+                wait_for(lambda number=number: f'version {number} of the rules:1:' in weir.output(), 'nothing is told')
+            self.assertEqual(version(weir), 1)
+            self.assertEqual(check(weir)[0], 429)
+            self.store.appended(4, rules('2/day'))
+            wait_for(lambda: version(weir) == 5, 'not followed')
+            self.assertEqual([check(weir, 1, 'bob')[0] for _ in range(3)], [200, 200, 429])
+
+    def test_a_restart_goes_on_with_what_is_kept(self):
+        kept = self.folder / 'kept'
+        config = self.config(self.spec, kept)
+        self.store.appended(0, rules('1/day'))
+        with Weir(config):
+            wait_for(kept.exists, 'nothing is kept')
+        self.store.appended(1, '{"limits":3}')  # by who does not check
+        with Weir(config) as weir:
+            self.assertEqual(version(weir), 1)
+            self.assertIn('version 2 of the rules:1:', weir.output())
+            self.assertEqual([check(weir)[0] for _ in range(2)], [200, 429])
+        self.store.close()
+        for path in self.folder.glob('rules.db*'):
+            path.unlink()
+        with Weir(config) as weir:
+            self.assertEqual(version(weir), 1)
+            self.assertIn('the store of rules cannot be asked', weir.output())
+            anew = self.drive(self.spec)
+            anew.appended(0, rules('3/day'))
+            wait_for(lambda: '1/day -> 3/day' in weir.output(), 'the store that was made anew is not followed')
+        kept.write_bytes(kept.read_bytes()[:-1])
+        anew.close()
+        for path in self.folder.glob('rules.db*'):
+            path.unlink()
+        with self.assertRaisesRegex(AssertionError, 'kept here'):
+            Weir(config)
+
+    def test_who_names_a_store_has_no_limits_in_the_file(self):
+        self.store.appended(0, rules('1/day'))
+        with self.assertRaisesRegex(AssertionError, 'limits stands in the store'):
+            Weir(self.config(self.spec, more='limits: []\n'))
+
+    def test_a_reload_neither_leaves_a_store_nor_comes_to_one(self):
+        self.store.appended(0, rules('1/day'))
+        for before, after in ((self.config(self.spec), 'limits: []\n'), ('limits: []\n', self.config(self.spec))):
+            with Weir(before) as weir:
+                weir.config.write_text(after, encoding='utf-8')
+                weir.process.send_signal(1)
+                wait_for(lambda weir=weir: 'changes with a restart only' in weir.output(), 'nothing is told')
+
+
+class InPostgres(Case):
+    NODES = 3
+
+    def setUp(self):
+        super().setUp()
+        self.server = Postgres()
+        self.addCleanup(self.server.stop)
+        self.spec = url(self.server)
+        self.store = self.drive(self.spec)
+
+    def node(self, number):
+        names = ', '.join(f'{{ name: n{i} }}' for i in range(self.NODES))
+        more = f'cluster: {{ nodes: [ {names} ] }}\n'
+        return Weir(self.config(self.spec, self.folder / f'kept{number}', more), arguments=('--node', f'n{number}'))
+
+    def test_all_nodes_follow_and_go_on_without_it(self):
+        self.store.appended(0, rules('1/day'))
+        nodes = [self.node(i) for i in range(self.NODES)]
+        try:
+            for number in range(2, 6):
+                begun = time.monotonic()
+                self.store.appended(number - 1, rules(f'{number}/day'))
+                wait_for(lambda number=number: all(version(node) == number for node in nodes), 'not followed')
+                print(f'version {number} decides on all nodes after {1000 * (time.monotonic() - begun):.0f} ms')
+            told = lambda: {(row[0], row[1]) for row in self.store.told()}  # noqa: E731
+            expected = {(f'n{i}', number) for i in range(self.NODES) for number in (1, 5)}
+            wait_for(lambda: expected <= told(), 'the store was not told')
+            self.server.kill()
+            for node in nodes:
+                wait_for(lambda node=node: 'rules_lost' in node.output(), 'nothing is told')
+                self.assertEqual([check(node)[0] for _ in range(6)], [200] * 5 + [429])
+            self.assertEqual(nodes[0].stop(), 0)
+            nodes[0] = self.node(0)
+            self.assertEqual(version(nodes[0]), 5)
+            self.server.start()
+            store = self.drive(self.spec)
+            store.appended(5, rules('6/day'))
+            wait_for(lambda: all(version(node) == 6 for node in nodes), 'not followed')
+            for node in nodes:
+                wait_for(lambda node=node: 'rules_back' in node.output(), 'nothing is told')
+        finally:
+            for node in nodes:
+                node.stop()
+
+
+if __name__ == '__main__':
+    unittest.main()

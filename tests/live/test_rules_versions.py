@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""weir rules apply, history, show, diff and rollback, as docs/rule-stores.md has them."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from redis_server import wait_for
+from test_rules_store import check, version
+from weir_server import BUILD, Weir
+
+RULES = 'unmatched: refuse\nlimits:\n  - name: api\n    rate: 10/day\n    key: [user]\n'
+
+
+class Versions(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix='weir-rules-')
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.config = self.folder / 'weir.yaml'
+        self.config.write_text(f'rules: {{ store: "sqlite:{self.folder}/rules.db", timeout: 60s }}\n', encoding='utf-8')
+
+    def run_verb(self, verb, *arguments, stdin='', code=0):
+        done = subprocess.run([str(BUILD / 'weir'), 'rules', verb, '--config', str(self.config), *map(str, arguments)],
+                              input=stdin, capture_output=True, encoding='utf-8', timeout=120, check=False,
+                              env=dict(os.environ, LOGNAME='grace'))
+        self.assertEqual(done.returncode, code, done)
+        return done.stdout if code == 0 else done.stderr
+
+    def apply(self, text, *arguments, comment='why', code=0):
+        return self.run_verb('apply', '--comment', comment, *arguments, '-', stdin=text, code=code)
+
+    def history(self):
+        return json.loads(self.run_verb('history', '--json'))
+
+    def test_who_when_why_and_what(self):
+        self.assertEqual(self.apply(RULES, comment='the first'), 'version 1: api came (10/day)\n')
+        shown = self.run_verb('show')
+        self.assertEqual(shown, '# from version 1\n' + RULES)
+        more = shown.replace('10/day', '20/day')
+        self.assertEqual(self.apply(more, '--dry-run'), 'would change: api 10/day -> 20/day\n')
+        self.assertEqual(len(self.history()), 1)
+        self.assertEqual(self.apply(more, '--author', 'ada', comment='more for all'),
+                         'version 2: api 10/day -> 20/day\n')
+        self.assertIn('nothing to do', self.apply(more))
+        self.assertIn('+    rate: 20/day', self.run_verb('diff', 1))
+        self.assertIn('+    rate: 10/day', self.run_verb('diff', 2, 1))
+        self.assertEqual(self.run_verb('rollback', '--comment', 'too many', 1), 'version 3: api 20/day -> 10/day\n')
+        told = [(one['version'], one['author'], one['kind'], one['comment'], one['changes']) for one in self.history()]
+        self.assertEqual(told, [(3, 'grace', 'rollback', 'too many', 'api 20/day -> 10/day'),
+                                (2, 'ada', 'applied', 'more for all', 'api 10/day -> 20/day'),
+                                (1, 'grace', 'applied', 'the first', 'api came (10/day)')])
+        self.assertEqual(self.run_verb('show', 3), '# from version 3\n' + RULES)
+        self.assertIn('why:   more for all', self.run_verb('history'))
+
+    def test_of_two_conflicting_edits_one_is_refused(self):
+        self.apply(RULES)
+        shown = self.run_verb('show')
+        self.apply(shown.replace('10/day', '20/day'))
+        said = self.apply(shown.replace('10/day', '30/day'), code=1)
+        self.assertIn('version 2 is the newest, and this was made from 1', said)
+        self.assertIn('--from 2 is the newest', self.apply(RULES, code=2))
+        self.assertEqual(len(self.history()), 2)
+
+    def test_many_editors_at_once_lose_nothing(self):
+        self.apply(RULES)
+        shown, codes = self.run_verb('show'), []
+
+        def edit(number):
+            command = [str(BUILD / 'weir'), 'rules', 'apply', '--config', str(self.config), '--comment', 'why', '-']
+            done = subprocess.run(command, input=shown.replace('10/day', f'{number}/day'), capture_output=True,
+                                  encoding='utf-8', timeout=120, check=False)
+            codes.append(done.returncode)
+
+        threads = [threading.Thread(target=edit, args=(number,)) for number in range(11, 19)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(codes), [0] + [1] * 7)
+        self.assertEqual(len(self.history()), 2)
+
+    def test_what_is_wrong_is_told_at_once_and_not_stored(self):
+        said = self.apply('limits:\n  - nam: api\n    rate: 1/mn\n', code=2)
+        self.assertIn('-:2:5: unknown key "nam" in a limit; did you mean "name"?', said)
+        self.assertIn('-:3:11: rate "mn" has no unit', said)
+        self.assertIn('unknown key "engine" in a set of rules', self.apply('limits: []\nengine: {}\n', code=2))
+        self.assertIn('more than 32000', self.apply(
+            'limits:\n' + ''.join(f'  - {{ name: l{i}, rate: 1/min, match: {{ a: b }} }}\n' for i in range(32001)), code=2))
+        self.assertIn('say why: --comment WHY', self.run_verb('apply', '-', stdin=RULES, code=2))
+        self.assertIn('must be', self.apply(RULES, comment='two\nlines', code=2))
+        self.assertIn('must be 1 to', self.apply(RULES, '--author', 'a' * 129, code=2))
+        self.assertIn('there is no store of rules', self.run_verb('history', code=2))
+        self.apply(RULES)
+        self.assertIn('version', self.run_verb('rollback', '--comment', 'why', 7, code=2))
+        self.assertIn('must be a whole number', self.run_verb('show', 'x', code=2))
+        self.config.write_text('limits: []\n', encoding='utf-8')
+        self.assertIn('names no store of rules', self.run_verb('history', code=2))
+
+    def test_a_server_follows_and_history_says_since_when(self):
+        self.apply(RULES)
+        with Weir(self.config.read_text(encoding='utf-8')) as weir:
+            self.assertEqual(check(weir, 10)[0], 200)
+            self.apply(self.run_verb('show').replace('10/day', '20/day'))
+            wait_for(lambda: version(weir) == 2, 'not followed')
+            self.assertEqual([check(weir)[0], check(weir, 20, 'bob')[0]], [429, 200])
+            self.run_verb('rollback', '--comment', 'why', 1)
+            wait_for(lambda: version(weir) == 3, 'not followed')
+            self.assertEqual(check(weir, 1, 'bob')[0], 429)
+            wait_for(lambda: all(one['nodes'] for one in self.history()), 'the store was not told')
+
+
+if __name__ == '__main__':
+    unittest.main()
