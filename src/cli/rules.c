@@ -22,28 +22,52 @@
 #include "rules/number.h"
 
 static const char help[] =
-    "Usage: weir rules check [OPTION ...] FILE\n"
-    "       weir rules history | show | diff | apply | rollback ...   of rules that stand in a store:\n"
-    "                                                 weir rules history --help\n"
+    "Usage: weir rules check [--node NAME] [--connections N] [--json] FILE\n"
+    "       weir rules history --config FILE [--count N] [--json]\n"
+    "       weir rules show --config FILE [VERSION]\n"
+    "       weir rules diff --config FILE VERSION [VERSION]\n"
+    "       weir rules apply --config FILE --comment WHY [OPTION ...] RULES\n"
+    "       weir rules rollback --config FILE --comment WHY [OPTION ...] VERSION\n"
     "\n"
-    "Says whether FILE is a good configuration: all that is wrong with it, up to 100 errors, as\n"
+    "check says whether FILE is a good configuration: all that is wrong with it, up to 100 errors, as\n"
     "FILE:LINE:COLUMN: message. Where nothing is, it warns of what is legal and yet hardly meant,\n"
     "and says of each limit that nodes share how, this node's share, and the bound on what it may\n"
     "stray; and what each limit lets pass at once. docs/rules.md describes every key.\n"
     "\n"
+    "The others are for rules that stand in the store that rules: in FILE names (docs/rule-stores.md).\n"
+    "Every weir that serves from it follows a new version by itself. RULES is a file with limits: and\n"
+    "unmatched:, and nothing else (- is standard input).\n"
+    "\n"
+    "  history          who changed what, when and why, and which node decides by it since when\n"
+    "  show             the text of a version (the newest), to edit and to apply\n"
+    "  diff             what the second (the newest) says otherwise than the first\n"
+    "  apply            checks RULES as a start would, and makes them the newest version\n"
+    "  rollback         makes the text of an older version the newest version\n"
+    "\n"
     "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
     "  --connections N  of what is behind weir, 1 to 1000000: how many keys they bear that use all at once\n"
-    "  --json           "
-    "{\"file\":...,\"ok\":...,\"limits\":...,\"errors\":[...],\"warnings\":[...],\"sharing\":[...],\n"
-    "                   \"bursts\":[...],\"notes\":[...]}\n"
+    "  --json           for programs. check tells file, ok, limits, errors, warnings, sharing, bursts and\n"
+    "                   notes; history a list of versions\n"
+    "  --config FILE    the configuration that names the store\n"
+    "  --count N        so many versions (20)\n"
+    "  --comment WHY    of the change, for the history\n"
+    "  --author WHO     of the change (by default the name of who is logged in)\n"
+    "  --from VERSION   that RULES were made from. What show printed says it by itself. If there is a newer\n"
+    "                   one, nothing is stored: no change of somebody else's is lost\n"
+    "  --dry-run        checks, says what would change, and stores nothing\n"
     "\n"
-    "Exit code: 0 it is good (also with warnings), 2 it is not.\n"
+    "Exit code: 0 it is good (also with warnings), or done; 1 there is a newer version; 2 it is not\n"
+    "good, or could not be done.\n"
     "\n"
     "Examples:\n"
     "  weir rules check weir.yaml\n"
     "  weir rules check --json weir.yaml | jq .warnings\n"
     "  weir rules check --node b examples/cluster.yaml\n"
-    "  weir rules check --connections 100 weir.yaml\n";
+    "  weir rules check --connections 100 weir.yaml\n"
+    "  weir rules show --config weir.yaml > rules.yaml\n"
+    "  weir rules apply --config weir.yaml --comment 'exports: 20 a day' rules.yaml\n"
+    "  weir rules history --config weir.yaml\n"
+    "  weir rules rollback --config weir.yaml --comment 'too many exports' 41\n";
 
 #define WHOLE_FILE ((struct weir_mark){ 1, 1 })
 #define BURSTS_TOLD 20
@@ -252,6 +276,6 @@ int weir_cli_rules(int argc, char **argv)
         return check(argc - 1, argv + 1);
     for (size_t i = 1; words[i]; i++)
         if (strcmp(verb, words[i]) == 0)
-            return weir_cli_versions(argc - 1, argv + 1);
+            return weir_cli_versions(argc - 1, argv + 1, help);
     return weir_word_none(argv[0], verb, words, help);
 }

@@ -19,8 +19,8 @@ struct weir_versions {
     struct weir_rule_store *store;
 };
 
-/* `weir rules VERB ...`, argv[0] being the verb; the exit code. */
-int weir_cli_versions(int argc, char **argv);
+/* `weir rules VERB ...`, argv[0] being the verb, with the help of `weir rules`; the exit code. */
+int weir_cli_versions(int argc, char **argv, const char *help);
 
 uint64_t weir_versions_deadline(const struct weir_versions *versions);
 /* One version: its text is to be freed. False: said on standard error. */

@@ -19,35 +19,6 @@
 #include "modules/module.h"
 #include "rules/number.h"
 
-static const char help[] =
-    "Usage: weir rules history  --config FILE [--count N] [--json]\n"
-    "       weir rules show     --config FILE [VERSION]\n"
-    "       weir rules diff     --config FILE VERSION [VERSION]\n"
-    "       weir rules apply    --config FILE --comment WHY [--author WHO] [--from VERSION] [--dry-run] RULES\n"
-    "       weir rules rollback --config FILE --comment WHY [--author WHO] VERSION\n"
-    "\n"
-    "The versions of a set of rules, in the store that `rules:` in FILE names (docs/rule-stores.md).\n"
-    "RULES is a file with limits: and unmatched:, and nothing else (- is standard input). Every weir\n"
-    "that serves from that store follows a new version at once.\n"
-    "\n"
-    "  history    who changed what, when and why, and which node decides by it since when\n"
-    "  show       the text of a version (the newest), to edit and to apply\n"
-    "  diff       what the second (the newest) says otherwise than the first\n"
-    "  apply      checks RULES and makes them the newest version\n"
-    "  rollback   makes the text of an older version the newest version\n"
-    "  --from N   the version that RULES were made from. What `show` printed says it by itself. If there\n"
-    "             is a newer one, nothing is stored: no change of somebody else's is lost\n"
-    "  --dry-run  checks, says what would change, and stores nothing\n"
-    "  --author   by default the name of who is logged in\n"
-    "\n"
-    "Exit code: 0 done, 1 there is a newer version, 2 error.\n"
-    "\n"
-    "Example:\n"
-    "  weir rules show --config weir.yaml > rules.yaml && $EDITOR rules.yaml\n"
-    "  weir rules apply --config weir.yaml --comment 'exports: 20 a day' rules.yaml\n"
-    "  weir rules history --config weir.yaml\n"
-    "  weir rules rollback --config weir.yaml --comment 'too many exports' 41\n";
-
 /* ---- looking ---- */
 
 /* 0, or the number. */
@@ -208,7 +179,7 @@ static bool option_take(struct weir_versions *versions, int option)
 
 static int usage(const char *verb)
 {
-    fprintf(stderr, "weir: rules %s: wrong arguments; try weir rules history --help\n", verb);
+    fprintf(stderr, "weir: rules %s: wrong arguments; try weir rules --help\n", verb);
     return WEIR_EXIT_ERROR;
 }
 
@@ -238,7 +209,7 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
     return number ? weir_versions_roll_back(versions, number) : weir_versions_history(versions);
 }
 
-int weir_cli_versions(int argc, char **argv)
+int weir_cli_versions(int argc, char **argv, const char *help)
 {
     static const struct option options[] = {
         { "config", required_argument, NULL, 'c' },
