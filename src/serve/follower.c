@@ -280,16 +280,17 @@ static void *follower_main(void *argument)
 {
     struct weir_follower *follower = argument;
     for (bool on = true; on;) {
-        struct weir_fault fault = { 0 };
+        struct weir_fault fault = { 0 }, untold = { 0 };
         struct weir_rule_head head;
         keep(follower);
-        int error = tell(follower, &fault);
-        if (!error)
-            error = weir_rule_store_wait(follower->store, &follower->seen, now_ns() + SLICE_NS, &head, &fault);
+        int told = tell(follower, &untold);
+        int error = weir_rule_store_wait(follower->store, &follower->seen, now_ns() + SLICE_NS, &head, &fault);
+        if (error) /* a slice may be too short for a store that is only slow */
+            error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, &fault);
         if (!error && !weir_rule_head_same(&head, &follower->seen))
             error = follow(follower, &head, &fault);
-        on = note(follower, error, &fault);
-        if (error && on)
+        on = note(follower, error ? error : told, error ? &fault : &untold);
+        if ((error || told) && on)
             rest(follower);
     }
     return NULL;

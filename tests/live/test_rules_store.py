@@ -6,6 +6,7 @@ import json
 import pathlib
 import tempfile
 import time
+import types
 import unittest
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ import urllib.request
 from postgres_server import Postgres
 from redis_server import wait_for
 from rule_store_case import url
+from slow_door import SlowDoor
 from store_drive import StoreDrive
 from weir_server import Weir
 
@@ -192,6 +194,17 @@ class InPostgres(Case):
         finally:
             for node in nodes:
                 node.stop()
+
+    def test_a_slow_store_is_followed_and_is_not_lost(self):
+        """Each answer takes longer than one look of who waits, and less than the timeout."""
+        self.store.appended(0, rules('1/day'))
+        with SlowDoor(self.server.port, lag_s=0.3) as door:
+            spec = url(types.SimpleNamespace(port=door.port))
+            with Weir(f'rules: {{ store: "{spec}", timeout: 30s }}\n') as weir:
+                for number in (2, 3):
+                    self.store.appended(number - 1, rules(f'{number}/day'))
+                    wait_for(lambda number=number: version(weir) == number, 'not followed')
+                self.assertNotIn('rules_lost', weir.output())
 
 
 if __name__ == '__main__':
