@@ -35,7 +35,7 @@ struct weir_cli_top_page {
 };
 
 /* Lines of at most `columns`, each with its line feed; free() it. NULL without memory. */
-char *weir_cli_top_page(const struct weir_cli_top_page *page);
+char *weir_cli_top_page(const struct weir_cli_top_page *given);
 
 /* ---- the screen ---- */
 
