@@ -189,7 +189,7 @@ class InPostgres(Case):
             store = self.drive(self.spec)
             store.appended(5, rules('6/day'))
             wait_for(lambda: all(version(node) == 6 for node in nodes), 'not followed')
-            for node in nodes:
+            for node in nodes[1:]:  # the first one began in the outage, and said so
                 wait_for(lambda node=node: 'rules_back' in node.output(), 'nothing is told')
         finally:
             for node in nodes:
