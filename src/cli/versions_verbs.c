@@ -21,7 +21,7 @@
 
 /* ---- looking ---- */
 
-/* 0, or the number. */
+/* A version that was typed. False: said on standard error. */
 static bool number_read(const char *text, uint64_t *ret_number)
 {
     if (weir_number_parse(text, strlen(text), ret_number) == 0 && *ret_number >= 1 &&
