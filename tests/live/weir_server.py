@@ -50,11 +50,13 @@ class Weir:
         return int(match[1]) if match else None
 
     def wait_ready(self):
-        """It prints one line per listener when it is ready."""
+        """It prints one line per listener, and the last thing that a start says is that it has started: what a test
+        expects in the output, or expects not to be there, is looked for after it."""
         deadline = time.monotonic() + READY_TIMEOUT_S
+        is_quiet = self.config.exists() and 'level: warn' in self.config.read_text(encoding='utf-8', errors='replace')
         while time.monotonic() < deadline:
             ports = self.port('resp'), self.port('http')
-            if all(ports):
+            if all(ports) and (is_quiet or re.search(r'\bstarted\b.*\blimits? of\b', self.output())):
                 return ports
             if self.process.poll() is not None:
                 break
