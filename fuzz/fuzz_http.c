@@ -9,6 +9,7 @@
 #include "wire/forwarded.h"
 #include "wire/lock.h"
 #include "wire/origin.h"
+#include "wire/query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -112,6 +113,22 @@ static void check_lock(const struct weir_http_request *request)
     weir_lock_question_deinit(&question);
 }
 
+/* What calls that take parameters would make of it. */
+static void check_query(const struct weir_http_request *request)
+{
+    char value[16], other[16] = "";
+    struct weir_query_field fields[] = { { "n", value, sizeof(value), false }, { "x", other, sizeof(other), false } };
+    struct weir_fault fault = { { 0 }, { 0 } };
+    uint64_t number = 0;
+    int error = weir_query_read(request->query, fields, 2, &fault);
+    weir_assert(!error || (fault.field[0] && fault.text[0]));
+    if (error)
+        return;
+    weir_assert(fields[1].given || !other[0]);
+    if (fields[0].given && weir_query_number(&fields[0], 3, 77, &number, &fault) == 0)
+        weir_assert(number >= 3 && number <= 77);
+}
+
 /* Who is no browser is never foreign, and a server that knows no names knows no more than one that does. */
 static void check_origin(const struct weir_http_request *request)
 {
@@ -139,6 +156,7 @@ static size_t run(const uint8_t *data, size_t size, size_t cut, size_t *ret_requ
         if (event == WEIR_HTTP_REQUEST) {
             check_request(&request, copy, come, http.chunked != NULL);
             check_lock(&request);
+            check_query(&request);
             check_origin(&request);
             for (int i = 0; i < 4; i++) {
                 const struct weir_forwarded_options options = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verb `weir explain`, called by main.c. It compiles a configuration here (ruleset.c): that of --config, else the
- * one that a running server says is in force (in_force.c), else the built-in example. Then it prints what
+ * The verb `weir explain`, called by main.c. It compiles a configuration here (rules/ruleset.c): that of --config, else
+ * the one that a running server says is in force (in_force.c), else the built-in example. Then it prints what
  * weir_rules_explain (rules/explain.c) says of each limit. The attributes are not sent to the server, so nothing is
  * charged. */
 #include <inttypes.h>
@@ -16,8 +16,8 @@
 #include "cli/notes.h"
 #include "cli/option.h"
 #include "cli/plain.h"
-#include "cli/ruleset.h"
 #include "cli/verbs.h"
+#include "rules/ruleset.h"
 
 static const char help[] =
     "Usage: weir explain [OPTION ...] [ATTRIBUTE=VALUE ...]\n"

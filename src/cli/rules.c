@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verb `weir rules check`, called by main.c. It compiles the file (ruleset.c) and prints all its errors; or, if
- * there are none, its warnings, how nodes share each limit (limit_text.c), what each lets pass at once (burst_text.c)
- * and the notes of notes.c. Errors and warnings are found in src/rules, but for an address that anybody can reach:
- * serve_config.c finds that. */
+ * The verb `weir rules check`, called by main.c. It compiles the file (rules/ruleset.c) and prints all its errors; or,
+ * if there are none, its warnings, how nodes share each limit (limit_text.c), what each lets pass at once
+ * (burst_text.c) and the notes of notes.c. Errors and warnings are found in src/rules, but for an address that anybody
+ * can reach: serve_config.c finds that. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@
 #include "cli/notes.h"
 #include "cli/option.h"
 #include "cli/plain.h"
-#include "cli/ruleset.h"
 #include "cli/serve_config.h"
 #include "cli/verbs.h"
 #include "cli/versions.h"
 #include "rules/number.h"
+#include "rules/ruleset.h"
 
 static const char help[] =
     "Usage: weir rules check [--node NAME] [--connections N] [--json] FILE\n"

@@ -6,13 +6,12 @@
 
 #include <stdbool.h>
 
-#include "rules/config.h"
-#include "rules/store.h"
+#include "rules/editor.h"
 
 /* What the verbs were told, and what they opened. */
 struct weir_versions {
     const char *config_file, *author, *comment;
-    uint64_t from; /* the version that a change was made from; UINT64_MAX: not said */
+    uint64_t from; /* the version that a change was made from; WEIR_RULE_FROM_ANY: not said */
     uint64_t count;
     bool json, dry_run;
     struct weir_config *config; /* without rules */
@@ -22,21 +21,13 @@ struct weir_versions {
 /* `weir rules VERB ...`, argv[0] being the verb, with the help of `weir rules`; the exit code. */
 int weir_cli_versions(int argc, char **argv, const char *help);
 
-uint64_t weir_versions_deadline(const struct weir_versions *versions);
 /* One version: its text is to be freed. False: said on standard error. */
 bool weir_versions_read(const struct weir_versions *versions, uint64_t number, struct weir_rule_version *ret_version,
                         char **ret_text);
 /* The newest; number 0: none. False: said. */
 bool weir_versions_head(const struct weir_versions *versions, struct weir_rule_head *ret_head);
 bool weir_versions_complain(const struct weir_versions *versions, int error, const struct weir_fault *fault);
-
-/* What `after` says otherwise than `before` ("" = there was none), limit by limit: "api 10/min -> 20/min"; "" where one
- * of them is no set of rules for this configuration. */
-struct weir_versions_changes {
-    char text[600];
-};
-void weir_versions_change(const struct weir_versions *versions, struct weir_slice before, struct weir_slice after,
-                          struct weir_versions_changes *ret_changes);
+struct weir_rule_editor weir_versions_editor(const struct weir_versions *versions);
 
 /* versions_verbs.c has the first, versions_history.c and versions_apply.c the others. */
 int weir_versions_history(const struct weir_versions *versions);

@@ -1,86 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `weir rules history`: the versions of a store, the newest first, each with what it changed (the texts of it and of
- * the one before are compared limit by limit), and which nodes decide by it since when. Called by versions_verbs.c. */
-#include <inttypes.h>
-#include <jansson.h>
+ * `weir rules history`: the versions of a store, the newest first, each with what it changed, and which nodes decide by
+ * it since when (rules/history.c). Called by versions_verbs.c. */
+#include "rules/history.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/plain.h"
 #include "cli/verbs.h"
 #include "cli/versions.h"
-#include "wire/text.h"
-
-#define LIST_MAX WEIR_RULE_LIST_MAX
-
-static bool take_version(void *context, const struct weir_rule_version *version)
-{
-    char when[40];
-    struct weir_text text = weir_text_init(when, sizeof(when) - 1);
-    weir_text_utc(&text, version->wall_ns);
-    json_t *one = json_pack("{s:I,s:s%,s:s,s:s,s:s,s:o}", "version", (json_int_t)version->number, "when", when,
-                            text.size, "kind", weir_rule_kind_name(version->kind), "author", version->author, "comment",
-                            version->comment, "nodes", json_array());
-    if (one && version->of > 0)
-        (void)json_object_set_new(one, "of", json_integer((json_int_t)version->of));
-    return one && json_array_append_new(context, one) == 0;
-}
-
-static json_t *version_of(json_t *list, uint64_t number)
-{
-    json_t *one;
-    size_t i;
-    json_array_foreach(list, i, one)
-    {
-        if (json_integer_value(json_object_get(one, "version")) == (json_int_t)number)
-            return one;
-    }
-    return NULL;
-}
-
-static bool take_told(void *context, const struct weir_rule_told *told)
-{
-    char when[40];
-    struct weir_text text = weir_text_init(when, sizeof(when) - 1);
-    json_t *one = version_of(context, told->version);
-    weir_text_utc(&text, told->since_ns);
-    if (one)
-        (void)json_array_append_new(json_object_get(one, "nodes"),
-                                    json_pack("{s:s,s:s%}", "node", told->node, "since", when, text.size));
-    return true;
-}
-
-/* Fills "changes" of each. */
-static bool compare(const struct weir_versions *versions, json_t *list)
-{
-    struct weir_rule_version version;
-    struct weir_versions_changes changes;
-    char *text = NULL;
-    bool read = true;
-    for (size_t i = 0; read && i < json_array_size(list); i++) {
-        json_t *one = json_array_get(list, i);
-        uint64_t number = (uint64_t)json_integer_value(json_object_get(one, "version"));
-        char *before = NULL;
-        size_t size = 0;
-        if (!text)
-            read = weir_versions_read(versions, number, &version, &text);
-        const struct weir_slice after = { text, read ? version.text_size : 0 };
-        if (read && number > 1) {
-            read = weir_versions_read(versions, number - 1, &version, &before);
-            size = read ? version.text_size : 0;
-        }
-        if (read) {
-            weir_versions_change(versions, (struct weir_slice){ before, size }, after, &changes);
-            (void)json_object_set_new(one, "changes", json_string(changes.text));
-        }
-        free(text);
-        text = before;
-    }
-    free(text);
-    return read;
-}
 
 static void print(const json_t *list)
 {
@@ -106,22 +34,24 @@ static void print(const json_t *list)
 int weir_versions_history(const struct weir_versions *versions)
 {
     struct weir_fault fault = { 0 };
-    json_t *list = json_array();
-    size_t count = versions->count < LIST_MAX ? (size_t)versions->count : LIST_MAX;
-    int error = weir_rule_store_list(versions->store, 0, count, weir_versions_deadline(versions), take_version, list,
-                                     &fault);
-    if (!error)
-        error = weir_rule_store_told(versions->store, false, weir_versions_deadline(versions), take_told, list, &fault);
-    if (error)
+    const struct weir_rule_editor editor = weir_versions_editor(versions);
+    size_t count = versions->count < WEIR_RULE_LIST_MAX ? (size_t)versions->count : WEIR_RULE_LIST_MAX;
+    json_t *list = NULL;
+    int error = weir_rule_history(&editor, 0, count, &list, &fault);
+    if (error) {
         (void)weir_versions_complain(versions, error, &fault);
-    bool done = !error && compare(versions, list);
-    if (done && versions->json) {
+        return WEIR_EXIT_ERROR;
+    }
+    bool done = true;
+    if (versions->json) {
         (void)json_dumpf(list, stdout, JSON_COMPACT);
         putchar('\n');
-    } else if (done && json_array_size(list) == 0) {
+    } else if (json_array_size(list) == 0) {
         printf("%s has no version yet\n", weir_rule_store_name(versions->store));
-    } else if (done && weir_plain_json(list)) {
-        print(list);
+    } else {
+        done = weir_plain_json(list);
+        if (done)
+            print(list);
     }
     json_decref(list);
     return done ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;

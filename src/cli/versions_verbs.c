@@ -52,7 +52,7 @@ static int show(const struct weir_versions *versions, const char *which)
     char *text = NULL;
     if (!number_of(versions, which, &number) || !weir_versions_read(versions, number, &version, &text))
         return WEIR_EXIT_ERROR;
-    printf("# from version %" PRIu64 "\n", number);
+    printf(WEIR_RULE_FROM_FORMAT, number);
     (void)fwrite(text, 1, version.text_size, stdout);
     if (version.text_size > 0 && text[version.text_size - 1] != '\n')
         putchar('\n');
@@ -222,7 +222,7 @@ int weir_cli_versions(int argc, char **argv, const char *help)
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    struct weir_versions versions = { .author = author_default(), .from = UINT64_MAX, .count = 20 };
+    struct weir_versions versions = { .author = author_default(), .from = WEIR_RULE_FROM_ANY, .count = 20 };
     for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             fputs(help, stdout);

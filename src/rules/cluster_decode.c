@@ -2,7 +2,7 @@
  *
  * The section `cluster:`, called by config.c through the table of sections. Nodes are sorted by name, so that every
  * node gives each the same number. weir_config_be of config.h is here too: it looks for a node's name among them, for
- * `node:` of the file and for the flag --node (cli/serve_config.c, cli/ruleset.c). */
+ * `node:` of the file and for the flag --node (cli/serve_config.c, ruleset.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

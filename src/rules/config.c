@@ -3,7 +3,7 @@
  * The order in which a configuration is read: YAML to a tree (yaml_node.c), all sections but the limits, the limits,
  * which need the engine and the nodes, what overlaps (overlaps.c), warnings (warnings.c). The table of sections and the
  * defaults are here; each section is decoded in a file of its own. The tree has an arena that is freed at the end.
- * Called by cli/serve_config.c and cli/ruleset.c. */
+ * Called by cli/serve_config.c and ruleset.c. */
 #include "rules/config.h"
 
 #include <errno.h>

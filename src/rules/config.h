@@ -111,7 +111,8 @@ enum weir_right {
     WEIR_RIGHT_METRICS = 8,  /* /metrics, INFO */
     WEIR_RIGHT_LOCK = 16,    /* acquire, renew, release and show locks */
     WEIR_RIGHT_SESSION = 32, /* route reads, say what was seen, accept a loss: of any user */
-    WEIR_RIGHT_ALL = 63,
+    WEIR_RIGHT_ALL = 63,     /* of whoever needs no token */
+    WEIR_RIGHT_ADMIN = 64,   /* /v1/rules: never without a token that says so */
 };
 
 const char *weir_right_name(unsigned right); /* "check", as in the file, of one right */

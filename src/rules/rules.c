@@ -2,7 +2,7 @@
  *
  * Creating a set has three steps: hash maps with a random key, the index of the configuration (compile.c), and last the
  * limiter, which takes all its limits at once; nothing can fail after that. Limits that are kept elsewhere (`remote`)
- * are not given to the limiter. Called by serve/setup.c and cli/ruleset.c; matching is in match.c, explaining in
+ * are not given to the limiter. Called by serve/setup.c and ruleset.c; matching is in match.c, explaining in
  * explain.c. */
 #include "rules/rules.h"
 

@@ -21,9 +21,10 @@ static int secret_file_read(struct weir_decode *decode, const struct weir_yaml_n
     return weir_secret_file_decode(decode, value, field->name, WEIR_SECRET_TOKEN, target);
 }
 
-static const char *const right_words[] = { "check", "refund", "reset", "metrics", "lock", "session", "all", NULL };
+static const char *const right_words[] = { "check",   "refund", "reset", "metrics", "lock",
+                                           "session", "all",    "admin", NULL };
 static const unsigned right_values[] = { WEIR_RIGHT_CHECK, WEIR_RIGHT_REFUND,  WEIR_RIGHT_RESET, WEIR_RIGHT_METRICS,
-                                         WEIR_RIGHT_LOCK,  WEIR_RIGHT_SESSION, WEIR_RIGHT_ALL };
+                                         WEIR_RIGHT_LOCK,  WEIR_RIGHT_SESSION, WEIR_RIGHT_ALL,   WEIR_RIGHT_ADMIN };
 
 const char *weir_right_name(unsigned right)
 {

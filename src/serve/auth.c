@@ -41,6 +41,15 @@ unsigned weir_auth_check_digest(const struct weir_auth *auth, const struct weir_
     return rights;
 }
 
+const char *weir_auth_name(const struct weir_auth *auth, const struct weir_auth_digest *digest)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < auth->count; i++)
+        if (CRYPTO_memcmp(digest->bytes, auth->tokens[i].digest.bytes, sizeof(digest->bytes)) == 0)
+            name = auth->tokens[i].name;
+    return name;
+}
+
 unsigned weir_auth_check(const struct weir_auth *auth, const void *token, size_t size)
 {
     struct weir_auth_digest digest;
@@ -53,9 +62,9 @@ unsigned weir_auth_anonymous(enum weir_auth_required required, bool loopback)
     return asked ? 0 : WEIR_RIGHT_ALL;
 }
 
-int weir_auth_add(struct weir_auth *auth, const void *token, size_t size, unsigned rights)
+int weir_auth_add(struct weir_auth *auth, const char *name, const void *token, size_t size, unsigned rights)
 {
-    struct weir_auth_token added = { .rights = rights };
+    struct weir_auth_token added = { .rights = rights, .name = name };
     int error = weir_auth_digest(token, size, &added.digest);
     if (error)
         return error;

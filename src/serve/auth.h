@@ -22,6 +22,7 @@ struct weir_auth_digest {
 struct weir_auth_token {
     struct weir_auth_digest digest;
     unsigned rights;
+    const char *name; /* who it is; as long as the configuration */
 };
 
 struct weir_auth {
@@ -33,7 +34,7 @@ void weir_auth_init(struct weir_auth *auth);
 void weir_auth_deinit(struct weir_auth *auth);
 
 /* WEIR_ERANGE: empty or longer than WEIR_TOKEN_BYTES_MAX; WEIR_ELIMIT; WEIR_EEXIST; WEIR_ENOMEM. */
-int weir_auth_add(struct weir_auth *auth, const void *token, size_t size, unsigned rights);
+int weir_auth_add(struct weir_auth *auth, const char *name, const void *token, size_t size, unsigned rights);
 
 /* WEIR_ERANGE: no token has this size. */
 int weir_auth_digest(const void *token, size_t size, struct weir_auth_digest *ret_digest);
@@ -43,5 +44,8 @@ int weir_auth_digest(const void *token, size_t size, struct weir_auth_digest *re
 unsigned weir_auth_check(const struct weir_auth *auth, const void *token, size_t size);
 unsigned weir_auth_check_digest(const struct weir_auth *auth, const struct weir_auth_digest *digest);
 
-/* The rights of a caller that has shown nothing. */
+/* Whose token has this digest; NULL: nobody's. */
+const char *weir_auth_name(const struct weir_auth *auth, const struct weir_auth_digest *digest);
+
+/* The rights of a caller that has shown nothing: all but those that need a token. */
 unsigned weir_auth_anonymous(enum weir_auth_required required, bool loopback);

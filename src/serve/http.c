@@ -92,11 +92,12 @@ static bool allowed(struct weir_http_call *call, unsigned right)
             return false;
         }
         call->authorization_used = authorization;
+        call->caller = weir_auth_name(&call->conn->loop->setup->auth, &digest);
     }
     call->rights = rights;
     if ((rights & right) == right)
         return true;
-    if (rights == 0)
+    if (rights == 0 || (right == WEIR_RIGHT_ADMIN && !call->caller))
         weir_http_reply_problem(call, 401, "WWW-Authenticate: Bearer realm=\"weir\"\r\n",
                                 token.size ? "this token is not known here" : TOKEN_NEEDED);
     else
@@ -115,6 +116,7 @@ enum methods {
     ANY,  /* proxies ask in their own or their client's method */
     READ, /* GET and HEAD */
     POST,
+    EDIT, /* GET, HEAD and PUT */
 };
 
 static const struct route {
@@ -131,6 +133,10 @@ static const struct route {
     { "/v1/limits", READ, WEIR_RIGHT_METRICS, weir_http_limits },
     { "/v1/nodes", READ, WEIR_RIGHT_METRICS, weir_http_nodes },
     { "/v1/top", READ, WEIR_RIGHT_METRICS, weir_http_top },
+    { "/v1/rules", EDIT, WEIR_RIGHT_ADMIN, weir_http_rules },
+    { "/v1/rules/versions", READ, WEIR_RIGHT_ADMIN, weir_http_rules_versions },
+    { "/v1/rules/diff", READ, WEIR_RIGHT_ADMIN, weir_http_rules_diff },
+    { "/v1/rules/rollback", POST, WEIR_RIGHT_ADMIN, weir_http_rules_rollback },
     { "/v1/sessions/route", POST, WEIR_RIGHT_SESSION, weir_http_sessions_route },
     { "/v1/sessions/seen", POST, WEIR_RIGHT_SESSION, weir_http_sessions_seen },
     { "/v1/sessions/accept", POST, WEIR_RIGHT_SESSION, weir_http_sessions_accept },
@@ -139,14 +145,20 @@ static const struct route {
 
 static bool method_fits(enum weir_http_method method, enum methods methods)
 {
-    return methods == ANY || (methods == POST && method == WEIR_HTTP_POST) ||
-           (methods == READ && (method == WEIR_HTTP_GET || method == WEIR_HTTP_HEAD));
+    bool reads = method == WEIR_HTTP_GET || method == WEIR_HTTP_HEAD;
+    return methods == ANY || (methods == POST && method == WEIR_HTTP_POST) || (methods == READ && reads) ||
+           (methods == EDIT && (reads || method == WEIR_HTTP_PUT));
 }
 
 static void refuse_method(const struct weir_http_call *call, enum methods methods)
 {
-    weir_http_reply_problem(call, 405, methods == POST ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n",
-                            methods == POST ? "this path is asked with POST" : "this path is asked with GET or HEAD");
+    weir_http_reply_problem(call, 405,
+                            methods == POST   ? "Allow: POST\r\n"
+                            : methods == EDIT ? "Allow: GET, HEAD, PUT\r\n"
+                                              : "Allow: GET, HEAD\r\n",
+                            methods == POST   ? "this path is asked with POST"
+                            : methods == EDIT ? "this path is asked with GET, HEAD or PUT"
+                                              : "this path is asked with GET or HEAD");
 }
 
 /* False: it is none of theirs. Who may not ask is told so before what is wrong with a name. */
@@ -222,12 +234,12 @@ static void answer(struct weir_http_call *call)
         return;
     }
     if (!answer_locks(call) && !answer_permits(call))
-        weir_http_reply_problem(
-            call, 404, "",
-            "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
-            "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
-            "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, /healthz, /readyz, "
-            "/metrics");
+        weir_http_reply_problem(call, 404, "",
+                                "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
+                                "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
+                                "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, "
+                                "/v1/rules, /v1/rules/versions, diff and rollback, /healthz, /readyz, "
+                                "/metrics");
 }
 
 /* ---- the protocol ---- */
@@ -269,6 +281,7 @@ static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t si
         call->request = &call->work->request;
         call->conn->in_taken += call->request->size;
         call->authorization_used = false;
+        call->caller = NULL;
         call->wait_ns = 0;
         answer(call);
         break;
@@ -338,6 +351,7 @@ static void on_close(struct weir_conn *conn)
     weir_http_check_drop(session);
     weir_http_locks_drop(session);
     weir_http_sessions_drop(session);
+    weir_http_rules_drop(session);
     free(session->rest);
     session->rest = NULL;
 }

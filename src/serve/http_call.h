@@ -14,6 +14,7 @@
 
 struct weir_lock_ask;    /* serve/locks.h */
 struct weir_session_ask; /* serve/sessions.h */
+struct weir_rules_job;   /* serve/rules_job.h */
 
 /* Of one connection. */
 struct weir_http_session {
@@ -25,10 +26,11 @@ struct weir_http_session {
     bool rest_closes;                  /* the connection ends with it */
     struct weir_lock_ask *lock;        /* the lock being asked for; NULL = none */
     struct weir_session_ask *sessions; /* what is being asked about a session; NULL = nothing */
+    struct weir_rules_job *rules;      /* what is asked of the store of rules; NULL = nothing */
     struct weir_transaction *pending;  /* the request being decided (limits/transaction.h); NULL = none */
     int refused;                       /* of `pending`: the status of its refusal */
     bool with_body;                    /* of `pending`: its answer has one */
-    /* Of the request that one of these three answers later: weir_http_call_leave. */
+    /* Of the request that one of these four answers later: weir_http_call_leave. */
     bool keep_alive, version_10;
     enum weir_http_method method;
 };
@@ -55,6 +57,7 @@ struct weir_http_call {
     const struct weir_time *time;
     unsigned rights;         /* that were found to suffice; 0 where none are needed */
     uint64_t wait_ns;        /* the answer goes so much later */
+    const char *caller;      /* whose token was shown; NULL: none was needed */
     bool authorization_used; /* Authorization said who the caller is: it is no attribute */
 };
 
@@ -96,7 +99,8 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
                              bool with_body);
 
 /* An answer of any length, which takes over `body` (from malloc): the connection sends it as the client takes it. */
-void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size);
+void weir_http_reply_long(const struct weir_http_call *call, const char *type, const char *fields, uint8_t *body,
+                          size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
 /* ---- handlers: http_check.c, http_limits.c, http_locks.c, http_metrics.c and so on ---- */
@@ -125,6 +129,12 @@ void weir_http_sessions_seen(struct weir_http_call *call);
 void weir_http_sessions_accept(struct weir_http_call *call);
 void weir_http_sessions_servers(struct weir_http_call *call);
 void weir_http_sessions_drop(struct weir_http_session *session); /* the connection ends */
+
+void weir_http_rules(struct weir_http_call *call);
+void weir_http_rules_versions(struct weir_http_call *call);
+void weir_http_rules_diff(struct weir_http_call *call);
+void weir_http_rules_rollback(struct weir_http_call *call);
+void weir_http_rules_drop(struct weir_http_session *session); /* the connection ends */
 
 /* /v1/permits/{id}/release and /renew: whether the path is one of them. */
 bool weir_http_permits_path(const struct weir_http_call *call);

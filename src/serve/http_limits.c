@@ -2,6 +2,7 @@
  *
  * GET /v1/limits: which limits are in force on this node, from where, since when and by whom, and how the last reload
  * ended. /readyz?verbose says the same in a few words (http_ready.c). */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "serve/http_call.h"
 #include "serve/loop.h"
 #include "wire/limits.h"
+#include "wire/query.h"
 
 #define RATE_MAX 64
 
@@ -90,9 +92,34 @@ static void add_bound(const struct weir_loop *loop, size_t index, struct weir_li
     limit->overshoot_added = bound == WEIR_NEVER ? WEIR_NEVER : bound - limit->sharing->overshoot_max;
 }
 
+/* ?seen=42: who has seen that version at another node is not told of an older one. False: it has been answered. */
+static bool is_current(struct weir_http_call *call)
+{
+    char digits[24], detail[160];
+    struct weir_query_field field = { "seen", digits, sizeof(digits), false };
+    struct weir_fault fault = { 0 };
+    const uint64_t version = call->conn->loop->setup->origin.rules.number;
+    uint64_t seen = 0;
+    int error = weir_query_read(call->request->query, &field, 1, &fault);
+    if (!error && field.given)
+        error = weir_query_number(&field, 0, WEIR_RULE_VERSIONS_MAX, &seen, &fault);
+    if (error) {
+        weir_http_reply_fault(call, error, &fault);
+        return false;
+    }
+    if (seen <= version)
+        return true;
+    (void)snprintf(detail, sizeof(detail), "this node still decides by version %" PRIu64 " of the rules: ask again",
+                   version);
+    weir_http_reply_problem(call, 503, "Retry-After: 1\r\n", detail);
+    return false;
+}
+
 void weir_http_limits(struct weir_http_call *call)
 {
     struct weir_loop *loop = call->conn->loop;
+    if (!is_current(call))
+        return;
     char said[sizeof(loop->common->reloads.last_said)];
     char rate[RATE_MAX];
     const struct weir_limits limits = weir_http_in_force(loop->common, loop->setup, said, sizeof(said));
@@ -115,5 +142,5 @@ void weir_http_limits(struct weir_http_call *call)
     }
     weir_limits_end(&text);
     weir_assert(!text.overflow);
-    weir_http_reply_long(call, WEIR_HTTP_JSON, body, text.size);
+    weir_http_reply_long(call, WEIR_HTTP_JSON, "", body, text.size);
 }

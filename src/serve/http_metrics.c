@@ -401,7 +401,7 @@ void weir_http_metrics(struct weir_http_call *call)
     weir_process_metrics(&out);
     uint8_t *text = weir_prometheus_take(&out, &size);
     if (text)
-        weir_http_reply_long(call, "text/plain; version=0.0.4; charset=utf-8", text, size);
+        weir_http_reply_long(call, "text/plain; version=0.0.4; charset=utf-8", "", text, size);
     else
         weir_http_reply_problem(call, 503, "", "out of memory");
 }

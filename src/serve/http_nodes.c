@@ -24,7 +24,7 @@ void weir_http_nodes(struct weir_http_call *call)
     }
     weir_nodes_view_destroy(view);
     if (body)
-        weir_http_reply_long(call, WEIR_HTTP_JSON, body, size);
+        weir_http_reply_long(call, WEIR_HTTP_JSON, "", body, size);
     else
         weir_http_reply_problem(call, 503, "", "out of memory");
 }

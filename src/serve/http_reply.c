@@ -154,17 +154,20 @@ void weir_http_reply_verdict(const struct weir_http_call *call, int status, cons
 
 /* ---- long answers ---- */
 
-void weir_http_reply_long(const struct weir_http_call *call, const char *type, uint8_t *body, size_t size)
+void weir_http_reply_long(const struct weir_http_call *call, const char *type, const char *fields, uint8_t *body,
+                          size_t size)
 {
     struct weir_http_session *session = call->session;
     weir_assert(!session->rest);
-    uint8_t *room = weir_conn_reserve(call->conn, WEIR_HTTP_ANSWER_HEAD_MAX + 2);
+    const size_t head_max = WEIR_HTTP_ANSWER_HEAD_MAX + strlen(fields) + 2;
+    uint8_t *room = weir_conn_reserve(call->conn, head_max);
     if (!room) {
         free(body);
         return;
     }
-    struct weir_text text = weir_text_init(room, WEIR_HTTP_ANSWER_HEAD_MAX + 2);
+    struct weir_text text = weir_text_init(room, head_max);
     write_head(call, &text, 200, type, size);
+    weir_text_str(&text, fields);
     weir_text_lit(&text, "\r\n");
     bool keep = !call->session->closes;
     weir_conn_commit(call->conn, text.size);

@@ -192,7 +192,7 @@ void weir_http_sessions_servers(struct weir_http_call *call)
     }
     uint8_t *body = weir_session_service_servers(service, &size);
     if (body)
-        weir_http_reply_long(call, WEIR_HTTP_JSON, body, size);
+        weir_http_reply_long(call, WEIR_HTTP_JSON, "", body, size);
     else
         reply_error(call, WEIR_ENOMEM);
 }

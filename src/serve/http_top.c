@@ -67,7 +67,7 @@ static void reply(struct weir_http_call *call, const struct weir_offenders *offe
     }
     weir_offenders_end(&text);
     weir_assert(!text.overflow);
-    weir_http_reply_long(call, WEIR_HTTP_JSON, body, text.size);
+    weir_http_reply_long(call, WEIR_HTTP_JSON, "", body, text.size);
 }
 
 static void answer(struct weir_http_call *call, const struct weir_offenders_ask *ask, uint32_t slot)

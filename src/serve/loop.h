@@ -91,6 +91,7 @@ struct weir_common {
     struct weir_permit_secret permit_secret;
     struct weir_saver *saver;       /* NULL: a restart forgets what keys have used */
     struct weir_follower *follower; /* NULL: the file has the rules */
+    _Atomic size_t rules_jobs;      /* rules_job.h: under way */
     struct weir_guesses guesses;
     struct weir_reloads reloads;
     _Atomic(const char *) auth_refused_why; /* the newest one's reason, a text that stays; NULL: there was none */

@@ -16,7 +16,7 @@ static int make_auth(struct weir_auth *auth, const struct weir_config *config, s
     weir_auth_init(auth);
     for (size_t i = 0; !error && i < config->tokens_count; i++) {
         const struct weir_config_token *token = &config->tokens[i];
-        error = weir_auth_add(auth, token->secret.data, token->secret.size, token->rights);
+        error = weir_auth_add(auth, token->name, token->secret.data, token->secret.size, token->rights);
         if (error)
             snprintf(ret_fault->text, sizeof(ret_fault->text), "auth: token '%s': %s", token->name,
                      weir_error_text(error));

@@ -19,9 +19,11 @@
     X(405, "Method Not Allowed")                                                                                       \
     X(408, "Request Timeout")                                                                                          \
     X(409, "Conflict")                                                                                                 \
+    X(412, "Precondition Failed")                                                                                      \
     X(413, "Content Too Large")                                                                                        \
     X(414, "URI Too Long")                                                                                             \
     X(417, "Expectation Failed")                                                                                       \
+    X(428, "Precondition Required")                                                                                    \
     X(429, "Too Many Requests")                                                                                        \
     X(431, "Request Header Fields Too Large")                                                                          \
     X(500, "Internal Server Error")                                                                                    \

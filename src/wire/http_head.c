@@ -275,6 +275,8 @@ static enum weir_http_method method_of(uint8_t method)
         return WEIR_HTTP_HEAD;
     case HTTP_POST:
         return WEIR_HTTP_POST;
+    case HTTP_PUT:
+        return WEIR_HTTP_PUT;
     default:
         return WEIR_HTTP_OTHER;
     }

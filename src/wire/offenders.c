@@ -1,98 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A query string is taken apart at each '&', its values are percent-decoded, and each parameter may stand once. A key
- * is an array of its values: any bytes, which JSON shows as text. Called by serve/http_top.c. */
+ * A key is an array of its values: any bytes, which JSON shows as text. Called by serve/http_top.c. */
 #include "wire/offenders.h"
 
 #include <stdio.h>
 
 #include "base/fault_format.h"
-
-#define VALUE_MAX (3 * WEIR_LIMIT_NAME_MAX)
-#define NAME_SHOWN 40
+#include "wire/query.h"
 
 /* ---- the question ---- */
 
-enum parameter { BY = 1, N = 2, LIMIT = 4 };
-
-static bool is(struct weir_slice slice, const char *word)
-{
-    return slice.size == strlen(word) && memcmp(slice.data, word, slice.size) == 0;
-}
-
-static int read_by(struct weir_slice value, struct weir_offenders_ask *ask, struct weir_fault *fault)
-{
-    ask->early = is(value, "early");
-    if (ask->early || is(value, "refused"))
-        return 0;
-    return weir_fault_format(fault, WEIR_EINVAL, "by", "must be refused or early");
-}
-
-static int read_rows(struct weir_slice value, struct weir_offenders_ask *ask, struct weir_fault *fault)
-{
-    size_t rows = 0;
-    bool legal = value.size >= 1 && value.size <= 3;
-    for (size_t i = 0; legal && i < value.size; i++) {
-        uint8_t digit = ((const uint8_t *)value.data)[i];
-        legal = digit >= '0' && digit <= '9';
-        rows = 10 * rows + (digit - '0');
-    }
-    if (!legal || rows < 1 || rows > WEIR_OFFENDERS_ROWS_MAX)
-        return weir_fault_format(fault, WEIR_ERANGE, "n", "must be 1 to %d", WEIR_OFFENDERS_ROWS_MAX);
-    ask->rows = rows;
-    return 0;
-}
-
-static int read_limit(struct weir_slice value, struct weir_offenders_ask *ask, struct weir_fault *fault)
-{
-    if (value.size < 1 || value.size > WEIR_LIMIT_NAME_MAX || memchr(value.data, '\0', value.size))
-        return weir_fault_format(fault, WEIR_EINVAL, "limit", "must be the name of a limit, 1 to %d bytes",
-                                 WEIR_LIMIT_NAME_MAX);
-    memcpy(ask->limit, value.data, value.size);
-    ask->limit[value.size] = '\0';
-    ask->limit_size = value.size;
-    return 0;
-}
-
-static int read_parameter(struct weir_slice part, unsigned *known, struct weir_offenders_ask *ask,
-                          struct weir_fault *fault)
-{
-    static const struct {
-        const char *name;
-        enum parameter parameter;
-        int (*read)(struct weir_slice value, struct weir_offenders_ask *ask, struct weir_fault *fault);
-    } parameters[] = { { "by", BY, read_by }, { "n", N, read_rows }, { "limit", LIMIT, read_limit } };
-    uint8_t decoded[VALUE_MAX];
-    struct weir_text text = weir_text_init(decoded, sizeof(decoded));
-    const uint8_t *equals = part.size > 0 ? memchr(part.data, '=', part.size) : NULL;
-    const struct weir_slice name = { part.data, equals ? (size_t)(equals - (const uint8_t *)part.data) : part.size };
-    for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++) {
-        if (!is(name, parameters[i].name))
-            continue;
-        if (*known & parameters[i].parameter)
-            return weir_fault_format(fault, WEIR_EDUP, parameters[i].name, "stands twice");
-        *known |= parameters[i].parameter;
-        const struct weir_slice value = { equals ? equals + 1 : NULL, equals ? part.size - name.size - 1 : 0 };
-        if (!weir_text_percent(&text, value, true) || text.overflow)
-            return weir_fault_format(fault, WEIR_EINVAL, parameters[i].name, "is not percent-encoded, or too long");
-        return parameters[i].read((struct weir_slice){ decoded, text.size }, ask, fault);
-    }
-    return weir_fault_format(fault, WEIR_EINVAL, "query", "has a parameter that is not known; there are by, n, limit");
-}
-
 int weir_offenders_read(struct weir_slice query, struct weir_offenders_ask *ret_ask, struct weir_fault *ret_fault)
 {
+    enum { BY, N, LIMIT, FIELDS };
     struct weir_offenders_ask ask = { .rows = WEIR_OFFENDERS_ROWS };
-    unsigned known = 0;
-    int error = 0;
+    char by[16], n[16];
+    struct weir_query_field fields[FIELDS] = {
+        [BY] = { .name = "by", .value = by, .room = sizeof(by) },
+        [N] = { .name = "n", .value = n, .room = sizeof(n) },
+        [LIMIT] = { .name = "limit", .value = ask.limit, .room = sizeof(ask.limit) },
+    };
+    uint64_t rows = ask.rows;
     *ret_fault = (struct weir_fault){ 0 };
-    while (query.size > 0 && !error) {
-        const uint8_t *start = query.data, *ampersand = memchr(start, '&', query.size);
-        struct weir_slice part = { start, ampersand ? (size_t)(ampersand - start) : query.size };
-        error = read_parameter(part, &known, &ask, ret_fault);
-        size_t taken = part.size + (ampersand != NULL);
-        query = (struct weir_slice){ start + taken, query.size - taken };
-    }
+    int error = weir_query_read(query, fields, FIELDS, ret_fault);
+    ask.early = !error && fields[BY].given && strcmp(by, "early") == 0;
+    if (!error && fields[BY].given && !ask.early && strcmp(by, "refused") != 0)
+        error = weir_fault_format(ret_fault, WEIR_EINVAL, "by", "must be refused or early");
+    if (!error && fields[N].given)
+        error = weir_query_number(&fields[N], 1, WEIR_OFFENDERS_ROWS_MAX, &rows, ret_fault);
+    if (!error && fields[LIMIT].given && !ask.limit[0])
+        error = weir_fault_format(ret_fault, WEIR_EINVAL, "limit", "must be the name of a limit, 1 to %d bytes",
+                                  WEIR_LIMIT_NAME_MAX);
+    ask.rows = (size_t)rows;
+    ask.limit_size = fields[LIMIT].given && !error ? strlen(ask.limit) : 0;
     if (!error)
         *ret_ask = ask;
     return error;

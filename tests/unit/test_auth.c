@@ -18,8 +18,8 @@ static int setup(void **state)
 {
     static struct weir_auth auth;
     weir_auth_init(&auth);
-    assert_int_equal(weir_auth_add(&auth, reader, strlen(reader), WEIR_RIGHT_CHECK), 0);
-    assert_int_equal(weir_auth_add(&auth, writer, strlen(writer), WEIR_RIGHT_CHECK | WEIR_RIGHT_REFUND), 0);
+    assert_int_equal(weir_auth_add(&auth, "name", reader, strlen(reader), WEIR_RIGHT_CHECK), 0);
+    assert_int_equal(weir_auth_add(&auth, "name", writer, strlen(writer), WEIR_RIGHT_CHECK | WEIR_RIGHT_REFUND), 0);
     *state = &auth;
     return 0;
 }
@@ -54,9 +54,9 @@ static void wrong_tokens(void **state)
 static void refused_tokens(void **state)
 {
     char text[WEIR_TOKEN_BYTES_MAX + 1] = { 0 };
-    assert_int_equal(weir_auth_add(*state, "", 0, WEIR_RIGHT_CHECK), WEIR_ERANGE);
-    assert_int_equal(weir_auth_add(*state, text, sizeof(text), WEIR_RIGHT_CHECK), WEIR_ERANGE);
-    assert_int_equal(weir_auth_add(*state, reader, strlen(reader), WEIR_RIGHT_CHECK), WEIR_EEXIST);
+    assert_int_equal(weir_auth_add(*state, "name", "", 0, WEIR_RIGHT_CHECK), WEIR_ERANGE);
+    assert_int_equal(weir_auth_add(*state, "name", text, sizeof(text), WEIR_RIGHT_CHECK), WEIR_ERANGE);
+    assert_int_equal(weir_auth_add(*state, "name", reader, strlen(reader), WEIR_RIGHT_CHECK), WEIR_EEXIST);
 }
 
 static void who_needs_one(void **state)

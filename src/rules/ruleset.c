@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The steps in order: load the configuration, say which node this is, create a limiter, compile the rules into it. At
- * the first error everything is freed again. Called by explain.c and rules.c; `weir serve` loads in serve_config.c and
- * compiles in serve/setup.c. */
-#include "cli/ruleset.h"
+ * the first error everything is freed again. Called by cli/explain.c, cli/rules.c and editor.c; `weir serve` loads in
+ * cli/serve_config.c and compiles in serve/setup.c. */
+#include "rules/ruleset.h"
 
 #include <stdio.h>
 

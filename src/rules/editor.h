@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Changes the rules that stand in a store (rules/store.h), as people do: a text is judged as a start would judge it,
+ * compared with the newest version, and stored if that still is the one it was made from. Where nobody answers, the
+ * store is asked again with the change's own id. `weir rules` (cli/versions.h) and PUT /v1/rules (serve/rules_job.h) do
+ * it by this.
+ *
+ * Thread rule: as the store's: calls block, and one thread at a time has it. */
+#pragma once
+
+#include <inttypes.h>
+
+#include "rules/config.h"
+#include "rules/store.h"
+
+#define WEIR_RULE_FROM_ANY UINT64_MAX /* `expected` of an edit: whatever is the newest */
+
+struct weir_rule_editor {
+    struct weir_rule_store *store;
+    const struct weir_config *config; /* that names the store: what a text is judged with */
+    uint64_t timeout_ns;              /* for one question to the store */
+};
+
+/* The line that stands before a text which people are given to change: "# from version 42". Reads it off `text`, if it
+ * is there; else *ret_from stays. */
+#define WEIR_RULE_FROM_FORMAT "# from version %" PRIu64 "\n"
+#define WEIR_RULE_FROM_SIZE 40
+void weir_rule_from_take(struct weir_slice *text, uint64_t *ret_from);
+
+uint64_t weir_rule_editor_deadline(const struct weir_rule_editor *editor);
+
+/* What `after` says otherwise than `before` ("" = there was none), limit by limit: "api 10/min -> 20/min"; "" where no
+ * limit has other numbers, or one of them is no set of rules for this configuration. */
+struct weir_rule_changes {
+    char text[600];
+};
+void weir_rule_editor_compare(const struct weir_rule_editor *editor, struct weir_slice before, struct weir_slice after,
+                              struct weir_rule_changes *ret_changes);
+
+struct weir_rule_edit {
+    enum weir_rule_kind kind;
+    uint64_t expected;      /* the version that it was made from, 0: there was none; or WEIR_RULE_FROM_ANY */
+    bool first_only;        /* with WEIR_RULE_FROM_ANY: only where there is no version yet */
+    uint64_t of;            /* rollback: the version whose text comes back */
+    struct weir_slice text; /* else */
+    const char *author, *comment;
+    bool dry_run;
+    uint64_t wall_ns;
+};
+
+enum weir_rule_outcome {
+    WEIR_RULE_STORED,  /* it is version `number` */
+    WEIR_RULE_SAME,    /* version `newest` says the same, byte by byte: nothing to do */
+    WEIR_RULE_WOULD,   /* dry_run: it would be stored */
+    WEIR_RULE_STALE,   /* `newest` is not `expected` */
+    WEIR_RULE_UNNAMED, /* first_only: there are versions, and the newest is `newest` */
+    WEIR_RULE_WRONG,   /* `faults` says what is wrong with the text */
+};
+
+/* What became of it; plain values. */
+struct weir_rule_edited {
+    enum weir_rule_outcome outcome;
+    uint64_t number, newest;
+    struct weir_rule_changes changes;
+    struct weir_config_faults faults;
+};
+
+/* 0: *ret_edited says what became of it. Else an error of rules/store.h with its fault: nothing was stored, but for
+ * WEIR_EUNKNOWN. A first version with `create` makes the store. */
+int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit,
+                         struct weir_rule_edited *ret_edited, struct weir_fault *ret_fault);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The versions are listed, then who told of them, then each text is compared with the one before. Called by
+ * cli/versions_history.c and serve/rules_answer.c. */
+#include "rules/history.h"
+
+#include <stdlib.h>
+
+#include "base/fault_format.h"
+#include "wire/text.h"
+
+static bool take_version(void *context, const struct weir_rule_version *version)
+{
+    char when[40];
+    struct weir_text text = weir_text_init(when, sizeof(when) - 1);
+    weir_text_utc(&text, version->wall_ns);
+    json_t *one = json_pack("{s:I,s:s%,s:s,s:s,s:s,s:o}", "version", (json_int_t)version->number, "when", when,
+                            text.size, "kind", weir_rule_kind_name(version->kind), "author", version->author, "comment",
+                            version->comment, "nodes", json_array());
+    if (one && version->of > 0)
+        (void)json_object_set_new(one, "of", json_integer((json_int_t)version->of));
+    return one && json_array_append_new(context, one) == 0;
+}
+
+static json_t *version_of(json_t *list, uint64_t number)
+{
+    json_t *one;
+    size_t i;
+    json_array_foreach(list, i, one)
+    {
+        if (json_integer_value(json_object_get(one, "version")) == (json_int_t)number)
+            return one;
+    }
+    return NULL;
+}
+
+static bool take_told(void *context, const struct weir_rule_told *told)
+{
+    char when[40];
+    struct weir_text text = weir_text_init(when, sizeof(when) - 1);
+    json_t *one = version_of(context, told->version);
+    weir_text_utc(&text, told->since_ns);
+    if (one)
+        (void)json_array_append_new(json_object_get(one, "nodes"),
+                                    json_pack("{s:s,s:s%}", "node", told->node, "since", when, text.size));
+    return true;
+}
+
+/* Fills "changes" of each. */
+static int compare(const struct weir_rule_editor *editor, json_t *list, struct weir_fault *ret_fault)
+{
+    struct weir_rule_version version;
+    struct weir_rule_changes changes;
+    char *text = NULL;
+    size_t text_size = 0;
+    int error = 0;
+    for (size_t i = 0; !error && i < json_array_size(list); i++) {
+        json_t *one = json_array_get(list, i);
+        uint64_t number = (uint64_t)json_integer_value(json_object_get(one, "version"));
+        char *before = NULL;
+        size_t size = 0;
+        if (!text) {
+            error = weir_rule_store_read(editor->store, number, weir_rule_editor_deadline(editor), &version, &text,
+                                         ret_fault);
+            text_size = error ? 0 : version.text_size;
+        }
+        if (!error && number > 1) {
+            error = weir_rule_store_read(editor->store, number - 1, weir_rule_editor_deadline(editor), &version,
+                                         &before, ret_fault);
+            size = error ? 0 : version.text_size;
+        }
+        if (!error) {
+            weir_rule_editor_compare(editor, (struct weir_slice){ before, size },
+                                     (struct weir_slice){ text, text_size }, &changes);
+            (void)json_object_set_new(one, "changes", json_string(changes.text));
+        }
+        free(text);
+        text = before;
+        text_size = size;
+    }
+    free(text);
+    return error;
+}
+
+int weir_rule_history(const struct weir_rule_editor *editor, uint64_t from, size_t count_max, json_t **ret_list,
+                      struct weir_fault *ret_fault)
+{
+    json_t *list = json_array();
+    if (!list)
+        return weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
+    int error = weir_rule_store_list(editor->store, from, count_max, weir_rule_editor_deadline(editor), take_version,
+                                     list, ret_fault);
+    if (!error)
+        error = weir_rule_store_told(editor->store, false, weir_rule_editor_deadline(editor), take_told, list,
+                                     ret_fault);
+    if (!error)
+        error = compare(editor, list, ret_fault);
+    if (error)
+        json_decref(list);
+    else
+        *ret_list = list;
+    return error;
+}

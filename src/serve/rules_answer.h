@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What /v1/rules asks the store of rules, and what it answers (docs/http.md). Blocks; pure but for the store.
+ *
+ * Thread rule: any thread; nothing is shared but the store itself, which is opened anew. */
+#pragma once
+
+#include "rules/editor.h"
+
+#define WEIR_RULES_COUNT 20 /* versions in one answer, unless the question says otherwise */
+#define WEIR_RULES_COUNT_MAX 100
+
+enum weir_rules_call {
+    WEIR_RULES_READ,
+    WEIR_RULES_VERSIONS,
+    WEIR_RULES_DIFF,
+    WEIR_RULES_PUT,
+    WEIR_RULES_ROLLBACK,
+};
+
+struct weir_rules_question {
+    enum weir_rules_call call;
+    uint64_t version;       /* READ, and DIFF's second: 0 = the newest; VERSIONS: from it downwards; ROLLBACK: to it */
+    uint64_t before;        /* DIFF: the first */
+    size_t count;           /* VERSIONS */
+    uint64_t expected;      /* PUT, ROLLBACK: as weir_rule_edit */
+    bool any;               /* with WEIR_RULE_FROM_ANY: that was said; else it must be the first version */
+    struct weir_slice text; /* PUT */
+    bool dry_run;
+    uint64_t wall_ns;
+    char author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];
+};
+
+struct weir_rules_answer {
+    int status;
+    const char *type;
+    char fields[64]; /* more header fields, each with CRLF */
+    uint8_t *body;   /* from malloc; NULL: memory is out */
+    size_t size;
+};
+
+/* `config` names the store. */
+void weir_rules_answer(const struct weir_config *config, const struct weir_rules_question *question,
+                       struct weir_rules_answer *ret_answer);

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""/v1/rules, as docs/http.md has it: rules that stand in a store are read, changed, compared and rolled back."""
+import http.client
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+from urllib.parse import urlencode
+
+from postgres_server import Postgres
+from redis_server import wait_for
+from rule_store_case import url
+from test_rules_store import check
+from weir_server import BUILD, Weir
+
+RULES = 'unmatched: refuse\nlimits:\n  - name: api\n    rate: 10/day\n    key: [user]\n'
+ADMIN, OTHER = '0123456789abcdef', 'fedcba9876543210'
+AUTH = ('auth: { tokens: [ { name: deploy, secret: %s, rights: [admin, metrics] },'
+        ' { name: app, secret: %s, rights: [all] } ] }\n' % (ADMIN, OTHER))
+
+
+def ask(weir, method, path, body=None, token=ADMIN, match=None, **parameters):
+    """(status, fields, body: JSON taken apart)"""
+    connection = http.client.HTTPConnection('127.0.0.1', weir.http, timeout=120)
+    headers = {'X-Weir-Token': token} if token else {}
+    if match:
+        headers['If-Match'] = match
+    connection.request(method, f'{path}?{urlencode(parameters)}' if parameters else path, body, headers)
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    is_json = 'json' in answer.headers.get('Content-Type', '')
+    return answer.status, answer.headers, json.loads(data) if is_json else data.decode()
+
+
+class Rules(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix='weir-rules-')
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.config = self.folder / 'weir.yaml'
+        self.begin(f'sqlite:{self.folder}/rules.db')
+
+    def begin(self, store):
+        self.config.write_text(f'rules: {{ store: "{store}", timeout: 60s }}\n{AUTH}', encoding='utf-8')
+        subprocess.run([str(BUILD / 'weir'), 'rules', 'apply', '--config', str(self.config), '--comment', 'first', '-'],
+                       input=RULES.encode(), capture_output=True, timeout=120, check=True,
+                       env=dict(os.environ, LOGNAME='grace'))
+
+    def serving(self, extra=''):
+        weir = Weir(self.config.read_text(encoding='utf-8') + extra)
+        self.addCleanup(weir.stop)
+        return weir
+
+    def put(self, weir, text, **rest):
+        return ask(weir, 'PUT', '/v1/rules', text.encode(), **{'comment': 'why', **rest})
+
+    def test_read_change_compare_roll_back(self):
+        weir = self.serving()
+        status, fields, text = ask(weir, 'GET', '/v1/rules')
+        self.assertEqual((status, fields['ETag'], text), (200, '"1"', '# from version 1\n' + RULES))
+        more = text.replace('10/day', '20/day')
+        said = {'version': 1, 'stored': False, 'changes': 'api 10/day -> 20/day'}
+        self.assertEqual(self.put(weir, more, dry_run='true')[2], said)
+        status, _, said = self.put(weir, more, comment='more for all', author='ada')
+        self.assertEqual((status, said), (200, {'version': 2, 'stored': True, 'changes': 'api 10/day -> 20/day'}))
+        wait_for(lambda: ask(weir, 'GET', '/v1/limits', seen=2)[0] == 200, 'not followed')
+        self.assertEqual(check(weir, 20)[0], 200)
+        self.assertEqual(self.put(weir, RULES.replace('10/day', '20/day'), match='"2"')[2],
+                         {'version': 2, 'stored': False, 'changes': ''})
+        self.assertEqual(ask(weir, 'GET', '/v1/rules/diff', **{'from': 1})[2],
+                         {'from': 1, 'to': 2, 'changes': 'api 10/day -> 20/day'})
+        self.assertEqual(ask(weir, 'GET', '/v1/rules/diff', **{'from': 2, 'to': 1})[2]['changes'],
+                         'api 20/day -> 10/day')
+        status, _, said = ask(weir, 'POST', '/v1/rules/rollback', to=1, comment='too many')
+        self.assertEqual((status, said['version'], said['changes']), (200, 3, 'api 20/day -> 10/day'))
+        self.assertEqual(ask(weir, 'GET', '/v1/rules')[2], '# from version 3\n' + RULES)
+        self.assertEqual(ask(weir, 'GET', '/v1/rules', version=2)[2], '# from version 2\n' +
+                         RULES.replace('10/day', '20/day'))
+        wait_for(lambda: ask(weir, 'GET', '/v1/rules/versions')[2]['versions'][0]['nodes'], 'the store was not told')
+        told = ask(weir, 'GET', '/v1/rules/versions')[2]['versions']
+        self.assertEqual([(one['version'], one['author'], one['kind'], one['comment'], one['changes']) for one in told],
+                         [(3, 'deploy', 'rollback', 'too many', 'api 20/day -> 10/day'),
+                          (2, 'ada (deploy)', 'applied', 'more for all', 'api 10/day -> 20/day'),
+                          (1, 'grace', 'applied', 'first', 'api came (10/day)')])
+        self.assertEqual([one['version'] for one in
+                          ask(weir, 'GET', '/v1/rules/versions', count=1, **{'from': 2})[2]['versions']], [2])
+
+    def test_of_two_conflicting_edits_one_is_refused_with_the_current_version(self):
+        weir = self.serving()
+        text = ask(weir, 'GET', '/v1/rules')[2]
+        answers = []
+
+        def edit(number):
+            answers.append(self.put(weir, text.replace('10/day', f'{number}/day')))
+
+        threads = [threading.Thread(target=edit, args=(number,)) for number in range(11, 15)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(status for status, _, _ in answers if status != 503).count(200), 1, answers)
+        for status, _, said in answers:
+            if status == 412:
+                self.assertEqual(said['newest'], 2)
+            self.assertIn(status, (200, 412, 503))  # 503: too many at once
+        self.assertEqual(self.put(weir, RULES.replace('10/day', '30/day'), match='"1"')[0], 412)
+        status, _, said = self.put(weir, RULES.replace('10/day', '30/day'))
+        self.assertEqual((status, said['newest']), (428, 2))
+        self.assertEqual(self.put(weir, RULES.replace('10/day', '30/day'), match='*')[2]['version'], 3)
+        self.assertEqual(ask(weir, 'POST', '/v1/rules/rollback', to=1, comment='why', match='"2"')[0], 412)
+
+    def test_all_that_is_wrong_is_told_and_nothing_stored(self):
+        weir = self.serving()
+        status, _, said = self.put(weir, 'limits:\n  - nam: api\n    rate: 1/mn\n', match='"1"')
+        self.assertEqual(status, 400)
+        first = said['errors'][0]
+        self.assertEqual((first['line'], first['column']), (2, 5))
+        self.assertIn('did you mean "name"?', first['message'])
+        self.assertGreater(len(said['errors']), 1)
+        for text in ('', 'limits: [', 'limits: []\nengine: {}\n', '\0', '\xff'):
+            self.assertEqual(self.put(weir, text, match='"1"')[0], 400, text)
+        for wrong in ({'comment': ''}, {'comment': 'two\nlines'}, {'author': 'a' * 120}, {'author': '\x1b[2J'},
+                      {'dry_run': 'yes'}, {'match': '1'}, {'match': '"x"'}, {'match': 'W/"1"'}, {'match': '"9999999"'},
+                      {'who': 'ada'}, {'comment': 'a' * 4097}):
+            with self.subTest(wrong):
+                self.assertEqual(self.put(weir, RULES, **{'match': '"1"', **wrong})[0], 400)
+        self.assertIn('another version', self.put(weir, '# from version 1\n' + RULES, match='"2"')[2]['detail'])
+        for path, parameters in (('', {'version': 0}), ('', {'version': 'x'}), ('/versions', {'count': 101}),
+                                 ('/versions', {'from': -1}), ('/diff', {}), ('/diff', {'from': 1, 'too': 1})):
+            with self.subTest(path=path, parameters=parameters):
+                self.assertEqual(ask(weir, 'GET', '/v1/rules' + path, **parameters)[0], 400)
+        self.assertEqual(ask(weir, 'GET', '/v1/rules', version=7)[0], 404)
+        self.assertEqual(ask(weir, 'POST', '/v1/rules/rollback', to=7, comment='why')[0], 404)
+        self.assertEqual(ask(weir, 'POST', '/v1/rules/rollback', comment='why')[0], 400)
+        status, fields, _ = ask(weir, 'DELETE', '/v1/rules')
+        self.assertEqual((status, fields['Allow']), (405, 'GET, HEAD, PUT'))
+        self.assertEqual(ask(weir, 'GET', '/v1/rules/versions')[2]['versions'][0]['version'], 1)
+
+    def test_it_needs_a_token_with_the_right_admin(self):
+        weir = self.serving()
+        for method, path in (('GET', ''), ('PUT', '?comment=why'), ('GET', '/versions'), ('GET', '/diff?from=1'),
+                             ('POST', '/rollback?to=1&comment=why')):
+            with self.subTest(path):
+                self.assertEqual(ask(weir, method, '/v1/rules' + path, token=None)[0], 401)
+                self.assertEqual(ask(weir, method, '/v1/rules' + path, token='x' * 16)[0], 401)
+                status, _, said = ask(weir, method, '/v1/rules' + path, token=OTHER)  # `all` has it not
+                self.assertEqual(status, 403)
+                self.assertIn('admin', said['detail'])
+        with Weir('limits: []\nauth: { required: never }\n') as open_to_all:
+            self.assertEqual(ask(open_to_all, 'GET', '/v1/rules', token=None)[0], 401)
+        with Weir('limits: []\n' + AUTH) as from_file:
+            status, _, said = ask(from_file, 'GET', '/v1/rules')
+            self.assertEqual(status, 404)
+            self.assertIn('stand in the configuration file', said['detail'])
+
+    def test_who_has_seen_a_newer_version_is_not_told_an_older_one(self):
+        weir = self.serving()
+        self.assertEqual(ask(weir, 'GET', '/v1/limits', seen=1)[0], 200)
+        status, fields, said = ask(weir, 'GET', '/v1/limits', seen=2)
+        self.assertEqual((status, fields['Retry-After']), (503, '1'))
+        self.assertIn('still decides by version 1', said['detail'])
+        self.assertEqual(ask(weir, 'GET', '/v1/limits', seen='x')[0], 400)
+
+    def test_a_client_that_goes_away_and_an_end_meanwhile(self):
+        weir = self.serving()
+        head = f'GET /v1/rules/versions HTTP/1.1\r\nHost: localhost\r\nX-Weir-Token: {ADMIN}\r\n\r\n'.encode()
+        for _ in range(50):
+            with socket.create_connection(('127.0.0.1', weir.http), timeout=60) as gone:
+                gone.sendall(head)
+        wait_for(lambda: ask(weir, 'GET', '/v1/rules')[0] == 200, 'they are still counted')
+        with socket.create_connection(('127.0.0.1', weir.http), timeout=60) as last:
+            last.sendall(head * 3)
+            time.sleep(0.01)
+            self.assertEqual(weir.stop(), 0)
+
+    def test_pipelined_and_head(self):
+        weir = self.serving()
+        one = f'GET /v1/rules HTTP/1.1\r\nHost: localhost\r\nX-Weir-Token: {ADMIN}\r\n\r\n'
+        check_one = f'GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Weir-Token: {ADMIN}\r\n\r\n'
+        last = check_one.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')
+        with socket.create_connection(('127.0.0.1', weir.http), timeout=60) as client:
+            client.sendall((one + check_one + one.replace('GET', 'HEAD') + last).encode())
+            data = b''
+            while piece := client.recv(65536):
+                data += piece
+        self.assertEqual(data.count(b'HTTP/1.1 200 OK'), 4)
+        self.assertEqual(data.count(b'# from version 1'), 1)
+        self.assertLess(data.index(b'# from version 1'), data.index(b'ok\n'))
+
+
+class Postgresql(Rules):
+    """The same with PostgreSQL; and when it is away."""
+    @classmethod
+    def setUpClass(cls):
+        cls.postgres = Postgres()
+        cls.addClassCleanup(cls.postgres.stop)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix='weir-rules-')
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.config = self.folder / 'weir.yaml'
+        self.postgres.sql('DROP TABLE IF EXISTS weir_rules, weir_rules_nodes, weir_rules_meta')
+        self.begin(url(self.postgres))
+
+    def test_a_store_that_is_away_is_told(self):
+        self.config.write_text(self.config.read_text(encoding='utf-8').replace('60s', '1s'), encoding='utf-8')
+        weir = self.serving()
+        self.postgres.kill()
+        self.addCleanup(self.postgres.start)
+        status, fields, _ = ask(weir, 'GET', '/v1/rules')
+        self.assertEqual((status, fields['Retry-After']), (503, '1'))
+        self.assertIn(self.put(weir, RULES, match='"1"')[0], (503, 504))
+        self.assertEqual(ask(weir, 'GET', '/healthz')[0], 200)
+
+
+if __name__ == '__main__':
+    unittest.main()
