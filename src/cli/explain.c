@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verb `weir explain`, called by main.c. It compiles a configuration here (rules/ruleset.c): that of --config, else
+ * The verb `weir explain`, called by main.c. It compiles a configuration here (stored.c): that of --config, else
  * the one that a running server says is in force (in_force.c), else the built-in example. Then it prints what
  * weir_rules_explain (rules/explain.c) says of each limit. The attributes are not sent to the server, so nothing is
  * charged. */
@@ -16,8 +16,8 @@
 #include "cli/notes.h"
 #include "cli/option.h"
 #include "cli/plain.h"
+#include "cli/stored.h"
 #include "cli/verbs.h"
-#include "rules/ruleset.h"
 
 static const char help[] =
     "Usage: weir explain [OPTION ...] [ATTRIBUTE=VALUE ...]\n"
@@ -335,6 +335,7 @@ int weir_cli_explain(int argc, char **argv)
     struct weir_config_faults faults;
     struct weir_cli_attributes attributes;
     struct weir_in_force in_force;
+    struct weir_stored stored;
     bool wants_help = false;
     int failed = flags_read(argc, argv, &flags, &wants_help);
     if (wants_help)
@@ -344,14 +345,21 @@ int weir_cli_explain(int argc, char **argv)
     bool offline = flags.file && !flags.asks;
     if (weir_cli_attributes_read(argc - optind, argv + optind, &attributes) != 0 || !ask(&flags, &in_force))
         return WEIR_EXIT_ERROR;
-    if (weir_ruleset_init(&ruleset, flags.file, flags.node, &faults) != 0) {
+    if (weir_stored_ruleset(flags.file, flags.node, in_force.version, &ruleset, &faults, &stored) != 0) {
         char text[1024], plain[WEIR_PLAIN_SIZE(sizeof(text))];
-        const char *file = flags.file ? flags.file : "weir: the example limits";
+        const char *file = stored.name[0] ? stored.name : flags.file ? flags.file : "weir: the example limits";
         weir_config_fault_format(faults.list, file, text, sizeof(text));
         fprintf(stderr, "%s\n", weir_plain(text, plain, sizeof(plain)));
         if (flags.file == in_force.source)
             fprintf(stderr, "weir: %s decides by what this file said before; --config FILE explains another file\n",
                     flags.client.server);
+        weir_in_force_deinit(&in_force);
+        return WEIR_EXIT_ERROR;
+    }
+    if (stored.untold[0]) {
+        char plain[WEIR_PLAIN_SIZE(sizeof(stored.untold))];
+        fprintf(stderr, "weir: the rules cannot be read: %s\n", weir_plain(stored.untold, plain, sizeof(plain)));
+        weir_ruleset_deinit(&ruleset);
         weir_in_force_deinit(&in_force);
         return WEIR_EXIT_ERROR;
     }

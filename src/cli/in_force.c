@@ -49,6 +49,8 @@ static int read_answer(const struct weir_client_answer *answer, struct weir_in_f
         copy_text(body, "since", ret_in_force->since, sizeof(ret_in_force->since));
         copy_text(body, "by", ret_in_force->by, sizeof(ret_in_force->by));
         copy_text(body, "node", ret_in_force->node, sizeof(ret_in_force->node));
+        const json_t *version = json_object_get(json_object_get(body, "rules"), "version");
+        ret_in_force->version = (uint64_t)json_integer_value(version);
         ret_in_force->others = read_others(json_object_get(body, "limits"));
     } else {
         (void)snprintf(ret_problem, problem_size, "the server answered %d%s%s", answer->status, detail ? ": " : "",

@@ -15,7 +15,8 @@ struct weir_in_force {
     char source[PATH_MAX]; /* the file it read; "" = the built-in example */
     char checksum[32];
     char since[32], by[32], node[128];
-    json_t *others; /* by name the limits that the file does not define there, as GET /v1/limits shows them */
+    uint64_t version; /* of the rules, where they stand in a store; 0 = in the file */
+    json_t *others;   /* by name the limits that the file does not define there, as GET /v1/limits shows them */
 };
 
 /* WEIR_EIO: nobody answers there (ret_problem says how), which may be no fault. WEIR_EPROTO, WEIR_EACCES, …: the

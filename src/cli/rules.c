@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verb `weir rules check`, called by main.c. It compiles the file (rules/ruleset.c) and prints all its errors; or,
- * if there are none, its warnings, how nodes share each limit (limit_text.c), what each lets pass at once
+ * The verb `weir rules check`, called by main.c. It compiles the file and its rules (stored.c) and prints all its
+ * errors; or, if there are none, its warnings, how nodes share each limit (limit_text.c), what each lets pass at once
  * (burst_text.c) and the notes of notes.c. Errors and warnings are found in src/rules, but for an address that anybody
  * can reach: serve_config.c finds that. */
 #include <jansson.h>
@@ -16,10 +16,10 @@
 #include "cli/option.h"
 #include "cli/plain.h"
 #include "cli/serve_config.h"
+#include "cli/stored.h"
 #include "cli/verbs.h"
 #include "cli/versions.h"
 #include "rules/number.h"
-#include "rules/ruleset.h"
 
 static const char help[] =
     "Usage: weir rules check [--node NAME] [--connections N] [--json] FILE\n"
@@ -29,10 +29,11 @@ static const char help[] =
     "       weir rules apply --config FILE --comment WHY [OPTION ...] RULES\n"
     "       weir rules rollback --config FILE --comment WHY [OPTION ...] VERSION\n"
     "\n"
-    "check says whether FILE is a good configuration: all that is wrong with it, up to 100 errors, as\n"
-    "FILE:LINE:COLUMN: message. Where nothing is, it warns of what is legal and yet hardly meant,\n"
-    "and says of each limit that nodes share how, this node's share, and the bound on what it may\n"
-    "stray; and what each limit lets pass at once. docs/rules.md describes every key.\n"
+    "check says whether FILE is a good configuration, with the newest version of the rules where it names\n"
+    "a store of them: all that is wrong with it, up to 100 errors, as FILE:LINE:COLUMN: message. Where\n"
+    "nothing is, it warns of what is legal and yet hardly meant, and says of each limit that nodes share\n"
+    "how, this node's share, and the bound on what it may stray; and what each limit lets pass at once.\n"
+    "docs/rules.md describes every key.\n"
     "\n"
     "The others are for rules that stand in the store that rules: in FILE names (docs/rule-stores.md).\n"
     "Every weir that serves from it follows a new version by itself. RULES is a file with limits: and\n"
@@ -129,8 +130,8 @@ static json_t *notes_make(const struct weir_config *config)
     return list;
 }
 
-static void json_print(const char *file, const struct weir_ruleset *ruleset, const struct weir_config_faults *faults,
-                       uint64_t connections)
+static void json_print(const char *file, const struct weir_stored *stored, const struct weir_ruleset *ruleset,
+                       const struct weir_config_faults *faults, uint64_t connections)
 {
     json_t *errors = json_array();
     json_t *warnings = json_array();
@@ -146,6 +147,8 @@ static void json_print(const char *file, const struct weir_ruleset *ruleset, con
                                "limits", (json_int_t)(config ? config->limits_count : 0), "errors", errors, "warnings",
                                warnings, "sharing", sharing_make(ruleset), "bursts", bursts_make(ruleset, connections),
                                "notes", notes_make(config));
+    if (stored->name[0]) /* whose lines they are */
+        (void)json_object_set_new(report, "rules", json_string(stored->name));
     char *text = report ? json_dumps(report, JSON_COMPACT) : NULL;
     if (text)
         puts(text);
@@ -183,15 +186,16 @@ static void bursts_print(const char *file, const struct weir_ruleset *ruleset, u
         printf("%s: what %zu more limits let pass at once is in --json\n", file, told - BURSTS_TOLD);
 }
 
-static void text_print(const char *file, const struct weir_ruleset *ruleset, uint64_t connections)
+/* `whose`: the file or, where it names a store, the version of the rules, whose lines they are. */
+static void text_print(const char *file, const char *whose, const struct weir_ruleset *ruleset, uint64_t connections)
 {
     const struct weir_config *config = ruleset->config;
     char text[1024], plain[WEIR_PLAIN_SIZE(sizeof(text))];
     for (size_t i = 0; i < config->warnings_count; i++)
-        printf("%s:%u:%u: warning: %s\n", file, config->warnings[i].mark.line, config->warnings[i].mark.column,
+        printf("%s:%u:%u: warning: %s\n", whose, config->warnings[i].mark.line, config->warnings[i].mark.column,
                weir_plain(config->warnings[i].text, plain, sizeof(plain)));
     if (config->warnings_dropped)
-        printf("%s: %zu more warning%s\n", file, config->warnings_dropped, weir_s(config->warnings_dropped));
+        printf("%s: %zu more warning%s\n", whose, config->warnings_dropped, weir_s(config->warnings_dropped));
     struct weir_serve_said said;
     bool exposed = weir_serve_exposed(config, &said); /* no error: with --insecure, or other addresses, it starts */
     if (exposed)
@@ -200,10 +204,10 @@ static void text_print(const char *file, const struct weir_ruleset *ruleset, uin
     for (size_t i = 0; i < config->limits_count; i++) {
         weir_limit_format(ruleset->rules, i, config, text, sizeof(text));
         if (text[0] && config->limits[i].spec.mode != WEIR_MODE_OFF)
-            printf("%s:%u:%u: limit \"%s\": %s\n", file, config->limits[i].mark.line, config->limits[i].mark.column,
+            printf("%s:%u:%u: limit \"%s\": %s\n", whose, config->limits[i].mark.line, config->limits[i].mark.column,
                    weir_plain(config->limits[i].name, plain, sizeof(plain)), text);
     }
-    bursts_print(file, ruleset, connections);
+    bursts_print(whose, ruleset, connections);
     if (config->http.kind != WEIR_ADDRESS_OFF && config->http_rules.forwarded == WEIR_FORWARDED_NONE)
         printf("%s: no proxy can ask at /v1/auth: listen.http.forwarded names none (docs/http.md)\n", file);
     else if (config->http.kind != WEIR_ADDRESS_OFF)
@@ -213,7 +217,7 @@ static void text_print(const char *file, const struct weir_ruleset *ruleset, uin
     for (size_t i = 0; notes.list[i]; i++)
         printf("%s: %s\n", file, notes.list[i]);
     size_t warnings = config->warnings_count + config->warnings_dropped + exposed;
-    printf("%s: %zu limit%s, %zu warning%s\n", file, config->limits_count, weir_s(config->limits_count), warnings,
+    printf("%s: %zu limit%s, %zu warning%s\n", whose, config->limits_count, weir_s(config->limits_count), warnings,
            weir_s(warnings));
 }
 
@@ -239,6 +243,7 @@ static int check(int argc, char **argv)
     };
     struct weir_ruleset ruleset = { 0 };
     struct weir_config_faults faults;
+    struct weir_stored stored;
     const char *node = NULL;
     uint64_t connections = 0;
     bool json = false;
@@ -257,13 +262,19 @@ static int check(int argc, char **argv)
         fputs("weir: rules check takes one FILE; try weir rules --help\n", stderr);
         return WEIR_EXIT_ERROR;
     }
-    int error = weir_ruleset_init(&ruleset, argv[optind], node, &faults);
+    int error = weir_stored_ruleset(argv[optind], node, 0, &ruleset, &faults, &stored);
+    const char *whose = stored.name[0] ? stored.name : argv[optind];
     if (json)
-        json_print(argv[optind], &ruleset, &faults, connections);
+        json_print(argv[optind], &stored, &ruleset, &faults, connections);
     else if (error)
-        faults_print(argv[optind], &faults);
+        faults_print(whose, &faults);
     else
-        text_print(argv[optind], &ruleset, connections);
+        text_print(argv[optind], whose, &ruleset, connections);
+    if (stored.untold[0]) {
+        char plain[WEIR_PLAIN_SIZE(sizeof(stored.untold))];
+        fprintf(stderr, "%s: warning: the rules were not checked: %s\n", argv[optind],
+                weir_plain(stored.untold, plain, sizeof(plain)));
+    }
     weir_ruleset_deinit(&ruleset);
     return error ? WEIR_EXIT_ERROR : WEIR_EXIT_OK;
 }

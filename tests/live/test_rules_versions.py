@@ -114,5 +114,28 @@ class Versions(unittest.TestCase):
             wait_for(lambda: all(one['nodes'] for one in self.history()), 'the store was not told')
 
 
+    def test_check_and_explain_look_into_the_store(self):
+        def run(*words, code=0):
+            done = subprocess.run([str(BUILD / 'weir'), *words], capture_output=True, encoding='utf-8', timeout=120,
+                                  check=False)
+            self.assertEqual(done.returncode, code, done)
+            return done.stdout + done.stderr
+
+        self.assertIn('the rules were not checked: ', run('rules', 'check', str(self.config)))
+        self.assertIn('cannot be read: ', run('explain', '--config', str(self.config), 'user=ada', code=2))
+        self.apply(RULES)
+        self.apply(self.run_verb('show').replace('10/day', '20/day'))
+        said = run('rules', 'check', str(self.config))
+        self.assertIn(f'version 2 of sqlite:{self.folder}/rules.db:3:5: limit "api" lets 20 pass', said)
+        self.assertIn(f'{self.config}: limits are counted in this process alone', said)
+        self.assertEqual(json.loads(run('rules', 'check', '--json', str(self.config)))['rules'],
+                         f'version 2 of sqlite:{self.folder}/rules.db')
+        self.assertIn('20/day', run('explain', '--config', str(self.config), 'user=ada'))
+        with Weir(self.config.read_text(encoding='utf-8')) as weir:
+            said = run('explain', '--server', f'127.0.0.1:{weir.http}', 'user=ada')
+            self.assertIn('20/day', said)
+            self.assertIn(', in force at ', said)
+
+
 if __name__ == '__main__':
     unittest.main()
