@@ -40,14 +40,21 @@ static bool is_exposed(const struct weir_address *address, const struct weir_con
 
 bool weir_serve_exposed(const struct weir_config *config, struct weir_serve_said *ret_said)
 {
-    const bool resp = is_exposed(&config->resp, config), http = is_exposed(&config->http, config);
-    if (!resp && !http)
+    const struct {
+        const char *name;
+        const struct weir_address *address;
+    } all[] = { { "resp", &config->resp }, { "http", &config->http }, { "admin", &config->admin } };
+    char list[480] = "";
+    for (size_t i = 0, at = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (is_exposed(all[i].address, config))
+            at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%s%s on %s", at > 0 ? ", " : "", all[i].name,
+                                   at > 0 ? "" : " would listen", all[i].address->host);
+    if (!list[0])
         return false;
     (void)snprintf(ret_said->text, sizeof(ret_said->text),
-                   "%s would listen on %s%s%s for anybody, so weir serve does not start: configure auth tokens, or say "
-                   "--insecure if that is meant",
-                   resp ? "resp" : "http", resp ? config->resp.host : config->http.host,
-                   resp && http ? ", http on " : "", resp && http ? config->http.host : "");
+                   "%s for anybody, so weir serve does not start: configure auth tokens, or say --insecure if that is "
+                   "meant",
+                   list);
     return true;
 }
 
@@ -168,6 +175,11 @@ static void add_http(struct weir_siphash_state *state, const struct weir_config 
     add_address(state, &config->http);
 }
 
+static void add_admin(struct weir_siphash_state *state, const struct weir_config *config)
+{
+    add_address(state, &config->admin);
+}
+
 static void add_memory(struct weir_siphash_state *state, const struct weir_config *config)
 {
     weir_siphash_add(state, &config->memory_max, sizeof(config->memory_max));
@@ -272,6 +284,7 @@ static const struct {
 } fixed_keys[] = {
     { "listen.resp", add_resp },
     { "listen.http", add_http },
+    { "listen.admin", add_admin },
     { "table.memory", add_memory },
     { "table.log_memory", add_log_memory },
     { "table.skew_max", add_skew },

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A socket's name says which listener it is for: "http" or "resp", as under listen: in a file. A listener has the
- * sockets that were passed for it, or else the address of its flag or of the file. Called by serve.c and
+ * sockets that were passed for it, or else the address of its flag or of the file. The admin listener has that of the
+ * file. Called by serve.c and
  * serve_config.c. */
 #include "cli/serve_listens.h"
 
@@ -15,7 +16,8 @@
 #include "serve/resp.h"
 
 static const char *const listeners[] = { "resp", "http", NULL };
-_Static_assert(WEIR_SYSTEMD_SOCKETS_MAX < WEIR_LISTENERS_MAX, "all may be for one listener: the other has its own");
+_Static_assert(WEIR_SYSTEMD_SOCKETS_MAX + 2 <= WEIR_LISTENERS_MAX,
+               "all may be for one listener: others have their own");
 
 static bool is_for(const struct weir_systemd_socket *socket, const char *listener)
 {
@@ -72,7 +74,8 @@ size_t weir_cli_listens(const struct weir_config *config, const struct weir_syst
                         struct weir_server_listen *ret_listens)
 {
     const struct weir_server_listen own[] = { { .protocol = &weir_resp_protocol, .address = config->resp },
-                                              { .protocol = &weir_http_protocol, .address = config->http } };
+                                              { .protocol = &weir_http_protocol, .address = config->http },
+                                              { .protocol = &weir_http_admin_protocol, .address = config->admin } };
     size_t count = 0;
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         size_t before = count;

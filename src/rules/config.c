@@ -149,7 +149,9 @@ static int defaults_set(struct weir_config *config)
         .drain_timeout_ns = 10 * SECOND,
     };
     int error = weir_address_parse("127.0.0.1:6380", &config->resp, NULL);
-    return error ? error : weir_address_parse("127.0.0.1:8080", &config->http, NULL);
+    if (!error)
+        error = weir_address_parse("127.0.0.1:8080", &config->http, NULL);
+    return error ? error : weir_address_parse("off", &config->admin, NULL);
 }
 
 /* One of them is the source, never both. */

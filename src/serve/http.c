@@ -220,6 +220,29 @@ static bool refuse_browser(const struct weir_http_call *call)
     return true;
 }
 
+static bool is_admin(const struct weir_conn *conn)
+{
+    return conn->protocol == &weir_http_admin_protocol;
+}
+
+/* Of what listens, and not of the configuration, which a reload may change. */
+static bool has_admin(const struct weir_loop *loop)
+{
+    bool has = false;
+    for (size_t i = 0; i < loop->listener_count; i++)
+        has = has || loop->listeners[i].protocol == &weir_http_admin_protocol;
+    return has;
+}
+
+/* What changes rules is served at the admin listener alone, where there is one. True: refused. */
+static bool refuse_elsewhere(const struct weir_http_call *call, const struct route *route)
+{
+    if (route->right != WEIR_RIGHT_ADMIN || is_admin(call->conn) || !has_admin(call->conn->loop))
+        return false;
+    weir_http_reply_problem(call, 404, "", "this path is served at the listener admin alone (listen: { admin })");
+    return true;
+}
+
 static void answer(struct weir_http_call *call)
 {
     if (refuse_browser(call))
@@ -227,6 +250,8 @@ static void answer(struct weir_http_call *call)
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
         if (!path_is(call->request->path, routes[i].path))
             continue;
+        if (refuse_elsewhere(call, &routes[i]))
+            return;
         if (!method_fits(call->request->method, routes[i].methods))
             refuse_method(call, routes[i].methods);
         else if (allowed(call, routes[i].right))
@@ -251,26 +276,33 @@ static void refuse(struct weir_http_call *call, const struct weir_http_refusal *
     weir_http_reply_problem(call, refusal->status, "", refusal->text);
 }
 
-static struct weir_http_bounds bounds_of(const struct weir_config_server *server)
+static struct weir_http_bounds bounds_of(const struct weir_config_server *server, bool admin)
 {
     return (struct weir_http_bounds){
         .target_max = server->header_bytes_max < TARGET_MAX ? server->header_bytes_max : TARGET_MAX,
         .headers_max = server->headers_max,
         .header_bytes_max = server->header_bytes_max,
-        .body_max = server->body_bytes_max,
+        .body_max = admin ? WEIR_RULE_TEXT_MAX : server->body_bytes_max,
     };
 }
 
 static size_t input_max(const struct weir_config_server *server)
 {
-    const struct weir_http_bounds bounds = bounds_of(server);
+    const struct weir_http_bounds bounds = bounds_of(server, false);
+    return weir_http_size_max(&bounds);
+}
+
+static size_t admin_input_max(const struct weir_config_server *server)
+{
+    const struct weir_http_bounds bounds = bounds_of(server, true);
     return weir_http_size_max(&bounds);
 }
 
 /* Takes one request; false when there is none to take. */
 static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t size, size_t *ret_taken)
 {
-    const struct weir_http_bounds bounds = bounds_of(&call->conn->loop->setup->config->server);
+    const bool admin = is_admin(call->conn);
+    const struct weir_http_bounds bounds = bounds_of(&call->conn->loop->setup->config->server, admin);
     struct weir_http *codec = &call->session->codec;
     struct weir_http_refusal refusal;
     switch (weir_http_parse(codec, &bounds, data, size, &call->work->request, &refusal)) {
@@ -359,16 +391,13 @@ static void on_close(struct weir_conn *conn)
 static const char full_text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
                                 "Content-Length: 0\r\n\r\n";
 
-const struct weir_protocol weir_http_protocol = {
-    .name = "http",
-    .says_close = true,
-    .state_size = sizeof(struct weir_http_session),
-    .loop_state_size = sizeof(struct weir_http_work),
-    .full = { full_text, sizeof(full_text) - 1 },
-    .input_max = input_max,
-    .on_input = on_input,
-    .on_overdue = on_overdue,
-    .on_hold_lost = on_hold_lost,
-    .kept = kept,
-    .on_close = on_close,
-};
+#define SERVED_AS(protocol_name, input_max_of)                                                                         \
+    {                                                                                                                  \
+        .name = (protocol_name), .says_close = true, .state_size = sizeof(struct weir_http_session),                   \
+        .loop_state_size = sizeof(struct weir_http_work), .full = { full_text, sizeof(full_text) - 1 },                \
+        .input_max = (input_max_of), .on_input = on_input, .on_overdue = on_overdue, .on_hold_lost = on_hold_lost,     \
+        .kept = kept, .on_close = on_close,                                                                            \
+    }
+
+const struct weir_protocol weir_http_protocol = SERVED_AS("http", input_max);
+const struct weir_protocol weir_http_admin_protocol = SERVED_AS("admin", admin_input_max);

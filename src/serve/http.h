@@ -6,3 +6,5 @@
 #include "serve/protocol.h"
 
 extern const struct weir_protocol weir_http_protocol;
+/* The same for who administers: it also serves /v1/rules where the other then does not, and takes whole rule sets. */
+extern const struct weir_protocol weir_http_admin_protocol;

@@ -22,7 +22,7 @@
 #include "wire/http_answer.h"
 #include "wire/permit.h"
 
-#define WEIR_LISTENERS_MAX 5
+#define WEIR_LISTENERS_MAX 6
 
 /* Written by the loop's thread only, read by any (observe/counter.h). */
 struct weir_counters {

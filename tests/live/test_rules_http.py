@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """/v1/rules, as docs/http.md has it: rules that stand in a store are read, changed, compared and rolled back."""
+import contextlib
 import http.client
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import tempfile
@@ -25,16 +27,15 @@ AUTH = ('auth: { tokens: [ { name: deploy, secret: %s, rights: [admin, metrics] 
         ' { name: app, secret: %s, rights: [all] } ] }\n' % (ADMIN, OTHER))
 
 
-def ask(weir, method, path, body=None, token=ADMIN, match=None, **parameters):
+def ask(weir, method, path, body=None, token=ADMIN, match=None, port=None, **parameters):
     """(status, fields, body: JSON taken apart)"""
-    connection = http.client.HTTPConnection('127.0.0.1', weir.http, timeout=120)
     headers = {'X-Weir-Token': token} if token else {}
     if match:
         headers['If-Match'] = match
-    connection.request(method, f'{path}?{urlencode(parameters)}' if parameters else path, body, headers)
-    answer = connection.getresponse()
-    data = answer.read()
-    connection.close()
+    with contextlib.closing(http.client.HTTPConnection('127.0.0.1', port or weir.http, timeout=120)) as connection:
+        connection.request(method, f'{path}?{urlencode(parameters)}' if parameters else path, body, headers)
+        answer = connection.getresponse()
+        data = answer.read()
     is_json = 'json' in answer.headers.get('Content-Type', '')
     return answer.status, answer.headers, json.loads(data) if is_json else data.decode()
 
@@ -193,6 +194,44 @@ class Rules(unittest.TestCase):
         self.assertEqual(data.count(b'HTTP/1.1 200 OK'), 4)
         self.assertEqual(data.count(b'# from version 1'), 1)
         self.assertLess(data.index(b'# from version 1'), data.index(b'ok\n'))
+
+
+class Admin(Rules):
+    """The same at a listener of its own, which takes larger rule sets."""
+    def serving(self, extra=''):
+        weir = super().serving(extra + 'listen: { admin: "127.0.0.1:0" }\n')
+        weir.other, weir.http = weir.http, weir.port('admin')
+        return weir
+
+    def test_nowhere_else(self):
+        weir = self.serving()
+        status, _, said = ask(weir, 'GET', '/v1/rules', port=weir.other)
+        self.assertEqual(status, 404)
+        self.assertIn('listener admin', said['detail'])
+        self.assertEqual(ask(weir, 'GET', '/v1/rules', token=None, port=weir.other)[0], 404)
+        for port in (weir.other, weir.http):
+            self.assertEqual(ask(weir, 'GET', '/v1/limits', port=port)[0], 200)
+        self.assertEqual(check(weir)[0], 200)
+
+    def test_a_large_rule_set(self):
+        weir = self.serving()
+        text = 'limits:\n' + ''.join(f'  - {{ name: l{i}, rate: 1/min, match: {{ a: b{i} }} }}\n' for i in range(20000))
+        self.assertGreater(len(text), 900_000)
+        self.assertEqual(ask(weir, 'PUT', '/v1/rules', text.encode(), match='"1"', comment='why', port=weir.other)[0], 413)
+        self.assertEqual(self.put(weir, text, match='"1"')[2]['version'], 2)
+        self.assertEqual(ask(weir, 'GET', '/v1/rules')[2], '# from version 2\n' + text)
+        too_many = 'limits:\n' + ''.join(f'  - {{ name: l{i}, rate: 1/s, match: {{ a: b{i} }} }}\n' for i in range(32_001))
+        status, _, said = self.put(weir, too_many, match='"2"')
+        self.assertEqual(status, 400)
+        self.assertIn('32000', json.dumps(said['errors']))
+
+    def test_it_is_not_moved_by_a_reload(self):
+        weir = self.serving()
+        weir.config.write_text(self.config.read_text(encoding='utf-8'), encoding='utf-8')
+        weir.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: 'kept until a restart: listen.admin' in weir.output(), 'nothing is told')
+        self.assertEqual(ask(weir, 'GET', '/v1/rules')[0], 200)
+        self.assertEqual(ask(weir, 'GET', '/v1/rules', port=weir.other)[0], 404)
 
 
 class Postgresql(Rules):
