@@ -141,6 +141,10 @@ static void nodes_reload(struct weir_sim *sim, uint64_t nodes)
     weir_sim_check_init(&sim->newest, weir_sim_revision(sim, sim->revision));
 }
 
+/* Not while a reload is under way. One that has just ended does not put it off, though a node may not have heard of it:
+ * what the engine decides for that node by an older definition is excused by the ask (weir_sim_newest_again), and what
+ * the node decides itself in between is bounded by its slack. So the stricter moment holds. It has found where the
+ * slack did not bound it (regressions/batched-host-left-behind-window). */
 static void nodes_settle(struct weir_sim *sim)
 {
     bool all = !sim->doubtful;

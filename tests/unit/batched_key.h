@@ -20,7 +20,7 @@ static inline struct weir_share_effects step(enum weir_share_event_kind kind, ui
     return effects;
 }
 
-static inline struct weir_share_effects hear(uint64_t granted, uint64_t used, uint64_t now_ns)
+static inline struct weir_share_effects hear_by(bool newer, uint64_t granted, uint64_t used, uint64_t now_ns)
 {
     struct weir_share_answer answer = { .stint = key.stint,
                                         .seq = key.seq,
@@ -30,11 +30,22 @@ static inline struct weir_share_effects hear(uint64_t granted, uint64_t used, ui
                                         .used = used,
                                         .retry_after_ns = granted < key.sent_want ? 30 * MS : 0,
                                         .reset_after_ns = SECOND,
-                                        .window = 77 };
+                                        .window = 77,
+                                        .newer = newer };
     struct weir_share_event event = { .kind = WEIR_SHARE_HEARD, .seq = key.seq, .answer = &answer };
     struct weir_share_effects effects;
     weir_batched_step(&key, &options, &event, now_ns, &effects);
     return effects;
+}
+
+static inline struct weir_share_effects hear(uint64_t granted, uint64_t used, uint64_t now_ns)
+{
+    return hear_by(false, granted, used, now_ns);
+}
+
+static inline struct weir_share_effects hear_of_newer(uint64_t granted, uint64_t used, uint64_t now_ns)
+{
+    return hear_by(true, granted, used, now_ns);
 }
 
 /* A key that heard at SECOND + MS that `used` are used, with a slack of 10. */

@@ -182,6 +182,43 @@ static void batched__an_answer_that_came_too_late_ends_the_stint(void **state)
     assert_int_equal(effects.ask.stint, stint + 1);
 }
 
+/* By its own, older definition 48 of the hour's 100 are left, and of the bucket's 100 units some come back each 100 ms:
+ * the engine goes by a newer one, of which nothing is left. */
+static void batched__by_a_newer_definition_the_engine_decides(void **state)
+{
+    (void)state;
+    static const struct weir_limit_spec bucket = {
+        .algorithm = WEIR_TOKEN_BUCKET, .count = 10, .period_ns = SECOND, .burst = 100
+    };
+    const struct weir_limit_spec *const specs[] = { &hourly, &bucket };
+    for (size_t i = 0; i < 2; i++) {
+        struct weir_share_effects effects;
+        begin_with(specs[i], 1);
+        assert_true(take(1, SECOND + 2 * MS, &effects));
+        assert_true(step(WEIR_SHARE_TICK, 0, SECOND + 102 * MS).send);
+        hear_of_newer(0, 52, SECOND + 103 * MS);
+        for (uint64_t now_ns = SECOND + 104 * MS; now_ns < 2 * SECOND; now_ns += 40 * MS) {
+            effects = step(WEIR_SHARE_RESERVE, 1, now_ns);
+            assert_int_equal(effects.say, WEIR_SHARE_WAIT);
+            assert_true(effects.send);
+            assert_int_equal(effects.ask.want, 1);
+            hear_of_newer(0, 52, now_ns + MS);
+            effects = step(WEIR_SHARE_RESERVE, 1, now_ns + MS);
+            assert_int_equal(effects.say, WEIR_SHARE_NO);
+            assert_int_equal(effects.verdict.remaining, 0);
+            assert_int_equal(effects.verdict.retry_after_ns, 30 * MS); /* as the engine says */
+        }
+        assert_int_equal(step(WEIR_SHARE_RESERVE, 2, 3 * SECOND).say, WEIR_SHARE_WAIT);
+        hear_of_newer(2, 52, 3 * SECOND + MS);
+        assert_true(take(2, 3 * SECOND + MS, &effects)); /* what it grants is spent */
+        assert_int_equal(step(WEIR_SHARE_RESERVE, 1, 3 * SECOND + MS).say, WEIR_SHARE_WAIT);
+        weir_batched_follow(&key); /* now the node has it, too */
+        hear(0, 53, 3 * SECOND + 2 * MS);
+        assert_true(take(1, 3 * SECOND + 33 * MS, &effects));
+        assert_int_equal(key.unsettled, 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +232,7 @@ int main(void)
         cmocka_unit_test(batched__what_is_cancelled_is_set_aside_no_more),
         cmocka_unit_test(batched__who_has_asked_is_not_idle),
         cmocka_unit_test(batched__an_answer_that_came_too_late_ends_the_stint),
+        cmocka_unit_test(batched__by_a_newer_definition_the_engine_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

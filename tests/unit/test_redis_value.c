@@ -2,6 +2,7 @@
  *
  * Stored values: what is written is read, under whatever limit, and takes the memory of its own algorithm. What
  * versions before revisions wrote is read, and written so again. */
+#include "limits/redis/script.h"
 #include "limits/redis/value.h"
 
 #include <stdarg.h>
@@ -183,6 +184,61 @@ static void a_bucket_far_ahead_is_charged(void **state)
     }
 }
 
+/* ---- a node that has not heard of the newest definition ---- */
+
+/* The answer of an ask by `limit` to a key that was written by `stored`. */
+static struct weir_share_answer ask_by(const struct weir_remote_limit *limit, const struct weir_remote_limit *stored)
+{
+    struct weir_value value;
+    struct weir_remote_op op = { .limit = limit, .ask = { .stint = 1, .seq = 1, .want = 1, .ttl_ns = MINUTE_NS } };
+    struct weir_remote_request request = { .verb = WEIR_REMOTE_ASK, .ops = &op, .count = 1 };
+    struct weir_script_call call;
+    const struct weir_event event = { .now_ns = NOW_NS, .cost = 5 };
+    struct weir_verdict verdict;
+    uint8_t reply[512], *bytes;
+    size_t size;
+    uint64_t ttl_ms;
+    assert_int_equal(weir_value_read(stored, stored->revision, NOW_NS, NULL, 0, &value), 0);
+    assert_true(weir_ledger_decide(&stored->limit, &value.ledger, &event, false, &verdict));
+    assert_int_equal(weir_value_write(&value, NOW_NS, &bytes, &size, &ttl_ms), 0);
+    weir_value_deinit(&value);
+    struct layout_writer to = { reply, reply + sizeof(reply) };
+    layout_put(&to, 1, 'A');
+    layout_put(&to, 8, NOW_NS);
+    layout_put(&to, 4, size);
+    layout_put_bytes(&to, (const uint8_t[LAYOUT_SEEN]){ 0 }, LAYOUT_SEEN);
+    layout_put_bytes(&to, bytes, size);
+    free(bytes);
+    weir_script_call_init(&call, &request, "weir", NOW_NS);
+    weir_script_call_add(&call, 0);
+    assert_int_equal(weir_script_call_decode(&call, reply, (size_t)(to.at - reply)), WEIR_EAGAIN);
+    const struct weir_share_answer answer = call.ops[0].answer;
+    weir_script_call_deinit(&call);
+    return answer;
+}
+
+/* An older node must not spend by its own numbers what a newer definition counts as used. */
+static void an_answer_tells_of_a_newer_definition(void **state)
+{
+    (void)state;
+    const struct weir_remote_limit *of[4];
+    const uint64_t counts[] = { 100, 60, 60, 100 };
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct weir_limit_spec spec = { .count = counts[i], .period_ns = MINUTE_NS };
+        assert_int_equal(weir_remote_limit_create("api", 0, WEIR_REVISION_FIRST + i, &spec, &of[i], NULL), 0);
+    }
+    for (size_t node = 0; node < 4; node++) {
+        for (size_t key = 0; key < 4; key++) {
+            const struct weir_share_answer answer = ask_by(of[node], of[key]);
+            assert_int_equal(answer.newer, key > node && counts[key] != counts[node]);
+            assert_int_equal(answer.capacity, counts[key > node ? key : node]);
+            assert_int_equal(answer.granted, 1);
+        }
+    }
+    for (size_t i = 0; i < 4; i++)
+        weir_remote_limit_drop(of[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +246,7 @@ int main(void)
         cmocka_unit_test(values_are_those_of_versions_before_revisions),
         cmocka_unit_test(a_change_shows_in_values_for_good),
         cmocka_unit_test(a_bucket_far_ahead_is_charged),
+        cmocka_unit_test(an_answer_tells_of_a_newer_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

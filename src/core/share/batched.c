@@ -57,9 +57,12 @@ static uint64_t estimate(const struct weir_batched *key, const struct weir_limit
     return weir_add_sat(key->last.used, own_units(key));
 }
 
+/* What is used under a newer definition says nothing of what this node's has left. Until the node has the newer one
+ * every decision is the engine's: by its own it would admit a slack, settle it and admit the next, up to an older and
+ * larger limit. */
 static bool informed(const struct weir_batched *key, uint64_t now_ns)
 {
-    return key->heard_ns > 0 && now_ns < key->valid_ns;
+    return key->heard_ns > 0 && now_ns < key->valid_ns && !key->last.newer;
 }
 
 /* What does not fit by the engine's last word is refused by it for an interval, or until it said there may be more. A
@@ -77,7 +80,7 @@ static uint64_t wait_until(const struct weir_batched *key, const struct weir_lim
                            uint64_t now_ns)
 {
     uint64_t since_ns = weir_sub_sat(now_ns, key->heard_ns), wait_ns;
-    if (weir_limit_is_bucket(limit)) {
+    if (weir_limit_is_bucket(limit) && !key->last.newer) {
         uint64_t ahead = weir_min_u64(bucket_ahead(key, limit, now_ns), WEIR_TICKS_DEBT_MAX);
         wait_ns = weir_ticks_wait_ns(weir_sub_sat(ahead, weir_mul_sat(most, limit->emission)), now_ns, limit->shift);
     } else if (most > 0 && key->last.retry_after_ns > 0) {

@@ -143,6 +143,7 @@ static bool ask(struct weir_script_op *mine, const struct weir_remote_op *op, st
     struct weir_event event = weir_script_event(op, now_ns);
     bool settled = weir_ledger_settle(&value->limit, &value->ledger, &event);
     weir_ledger_ask(&value->limit, &value->ledger, &event, &op->ask, &mine->answer);
+    mine->answer.newer = is_newer(value, op) && !weir_value_alike(value, op->limit);
     return settled || !mine->answer.stale;
 }
 
