@@ -30,7 +30,7 @@ static bool ask_json(const struct weir_client_options *client, const char *path,
     if (answer.status == 404)
         body = json_null();
     else if (answer.status == 200)
-        body = json_loadb(answer.body, answer.size, JSON_REJECT_DUPLICATES, NULL);
+        body = json_loadb(answer.body, answer.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     else
         note_problem(&answer, problem, size);
     if (!body && answer.status == 200)

@@ -65,8 +65,8 @@ __attribute__((format(printf, 2, 3))) static void line(struct page *page, const 
 /* A string that a terminal may be shown. */
 static const char *text_of(const json_t *object, const char *member, char buffer[TEXT_SIZE])
 {
-    const char *text = json_string_value(json_object_get(object, member));
-    return weir_plain(text ? text : "-", buffer, TEXT_SIZE);
+    const json_t *text = json_object_get(object, member);
+    return json_is_string(text) ? weir_plain_json_string(text, buffer, TEXT_SIZE) : weir_plain("-", buffer, TEXT_SIZE);
 }
 
 static uint64_t number_of(const json_t *object, const char *member)
@@ -330,8 +330,7 @@ static const char *key_text(const json_t *row, char buffer[TEXT_SIZE])
     (void)snprintf(buffer, TEXT_SIZE, "%s", json_array_size(values) == 0 ? "(all requests)" : "");
     json_array_foreach(values, index, value)
     {
-        const char *string = json_string_value(value);
-        const char *shown = string ? weir_plain(string, text, sizeof(text)) : "(absent)";
+        const char *shown = json_is_string(value) ? weir_plain_json_string(value, text, sizeof(text)) : "(absent)";
         int size = snprintf(buffer + used, TEXT_SIZE - used, "%s%s", index ? " " : "", shown);
         used += size > 0 && (size_t)size < TEXT_SIZE - used ? (size_t)size : 0;
     }

@@ -136,8 +136,9 @@ class Top(unittest.TestCase):
     def test_hostile_keys_move_no_cursor(self):
         ask(self.weir, 40, route='/login', ip=HOSTILE)
         ask(self.weir, 40, route='/login', ip=b'\xff\xfe\n')
+        ask(self.weir, 40, route='/login', ip=b'n\0l')
         with self.top() as terminal:
-            terminal.wait_for(lambda text: '\\x1b[2J' in text and '\u4e2d\u6587' in text)
+            terminal.wait_for(lambda text: '\\x1b[2J' in text and '\u4e2d\u6587' in text and 'n\\x00l' in text)
             terminal.type('q')
             self.assertEqual(terminal.wait(), 0)
 
