@@ -17,12 +17,12 @@
 #define TRIES 3
 #define HEADER "# from version " /* what `show` puts before the text */
 
-static bool read_all(FILE *file, char **ret_text, size_t *ret_size)
+static bool read_all(FILE *file, const char *path, char **ret_text, size_t *ret_size)
 {
     char *text = malloc(WEIR_RULE_TEXT_MAX + 1);
     size_t size = text ? fread(text, 1, WEIR_RULE_TEXT_MAX + 1, file) : 0;
     if (!text || ferror(file) || size > WEIR_RULE_TEXT_MAX) {
-        fprintf(stderr, "weir: %s\n",
+        fprintf(stderr, "weir: %s: %s\n", path,
                 text && size > WEIR_RULE_TEXT_MAX ? "a set of rules may have at most 16 MiB"
                                                   : strerror(text ? errno : ENOMEM));
         free(text);
@@ -36,30 +36,32 @@ static bool read_all(FILE *file, char **ret_text, size_t *ret_size)
 static bool read_file(const char *path, char **ret_text, size_t *ret_size)
 {
     if (strcmp(path, "-") == 0)
-        return read_all(stdin, ret_text, ret_size);
+        return read_all(stdin, path, ret_text, ret_size);
     FILE *file = fopen(path, "rbe");
     if (!file) {
         fprintf(stderr, "weir: %s: %s\n", path, strerror(errno));
         return false;
     }
-    bool read = read_all(file, ret_text, ret_size);
+    bool read = read_all(file, path, ret_text, ret_size);
     (void)fclose(file);
     return read;
 }
 
-/* Takes the line that `show` put there off the text, and says what it says. */
+/* Takes the line that `show` put there off the text, and says what it says. An editor may have put a byte order mark
+ * before it, and a carriage return behind it. */
 static void take_header(struct weir_slice *text, uint64_t *ret_from)
 {
     const size_t size = sizeof(HEADER) - 1;
-    const char *begin = text->data, *end = memchr(begin, '\n', text->size);
+    const char *data = text->data, *end = memchr(data, '\n', text->size);
+    const size_t mark = text->size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     char *last = NULL;
-    if (!end || text->size < size || memcmp(begin, HEADER, size) != 0)
+    if (!end || text->size - mark < size || memcmp(data + mark, HEADER, size) != 0)
         return;
-    unsigned long long number = strtoull(begin + size, &last, 10);
-    if (last != end || number > WEIR_RULE_VERSIONS_MAX)
+    unsigned long long number = strtoull(data + mark + size, &last, 10);
+    if ((last != end && (*last != '\r' || last + 1 != end)) || number > WEIR_RULE_VERSIONS_MAX)
         return;
     *ret_from = number;
-    *text = (struct weir_slice){ end + 1, text->size - (size_t)(end + 1 - begin) };
+    *text = (struct weir_slice){ end + 1, text->size - (size_t)(end + 1 - data) };
 }
 
 /* As a server would: all that is wrong is printed. */
@@ -83,41 +85,56 @@ static bool check(const struct weir_versions *versions, const char *file, struct
     return error == 0;
 }
 
-/* Stores it; the exit code. */
+/* Nothing was stored; the exit code. */
+static int conflict(uint64_t newest, uint64_t from)
+{
+    char hint[80] = "";
+    if (from > newest)
+        (void)snprintf(hint, sizeof(hint), ", which is not there yet");
+    else if (from > 0)
+        (void)snprintf(hint, sizeof(hint), "; weir rules diff %" PRIu64 " says what changed meanwhile", from);
+    fprintf(stderr,
+            "weir: nothing was stored: version %" PRIu64 " is the newest, and this was made from %" PRIu64 "%s\n",
+            newest, from, hint);
+    return WEIR_EXIT_REFUSED;
+}
+
+/* Stores it; the exit code. Once it is not known, a store that cannot be asked does not make it known. */
 static int append(const struct weir_versions *versions, const struct weir_rule_change *change, const char *changes)
 {
     struct weir_rule_appended appended;
     struct weir_fault fault = { 0 };
     char plain[WEIR_PLAIN_SIZE(600)];
+    bool unknown = false;
     int error = WEIR_EUNKNOWN;
-    for (int i = 0; i < TRIES && error == WEIR_EUNKNOWN; i++)
+    for (int i = 0; i < TRIES && (error == WEIR_EUNKNOWN || (error && unknown)); i++) {
         error = weir_rule_store_append(versions->store, change, weir_versions_deadline(versions), &appended, &fault);
-    if (error == WEIR_EUNKNOWN)
+        unknown |= error == WEIR_EUNKNOWN;
+    }
+    if (error && unknown)
         fprintf(stderr, "weir: it is not known whether it was stored: weir rules history says\n");
     if (error) {
         (void)weir_versions_complain(versions, error, &fault);
         return WEIR_EXIT_ERROR;
     }
-    if (appended.said == WEIR_RULE_CONFLICT) {
-        fprintf(stderr,
-                "weir: nothing was stored: version %" PRIu64 " is the newest, and this was made from %" PRIu64
-                "; weir rules diff %" PRIu64 " says what changed meanwhile\n",
-                appended.head.number, change->expected, change->expected);
-        return WEIR_EXIT_REFUSED;
-    }
+    if (appended.said == WEIR_RULE_CONFLICT)
+        return conflict(appended.head.number, change->expected);
     printf("version %" PRIu64 ": %s\n", appended.number, weir_plain(changes, plain, sizeof(plain)));
     return WEIR_EXIT_OK;
 }
 
-/* The newest version, and its text ("" if there is none). */
+/* The newest version, and its text ("" if there is none). What would be is told before there is a store, too. */
 static bool newest(const struct weir_versions *versions, struct weir_rule_head *ret_head, char **ret_text,
                    size_t *ret_size)
 {
     struct weir_rule_version version;
+    struct weir_fault fault = { 0 };
     *ret_text = NULL;
     *ret_size = 0;
-    if (!weir_versions_head(versions, ret_head))
-        return false;
+    *ret_head = (struct weir_rule_head){ 0 };
+    int error = weir_rule_store_head(versions->store, weir_versions_deadline(versions), ret_head, &fault);
+    if (error && !(error == WEIR_ENOENT && versions->dry_run))
+        return weir_versions_complain(versions, error, &fault);
     if (ret_head->number == 0)
         return true;
     bool read = weir_versions_read(versions, ret_head->number, &version, ret_text);

@@ -13,8 +13,6 @@
 #include "cli/versions.h"
 #include "wire/text.h"
 
-#define LIST_MAX WEIR_RULE_LIST_MAX
-
 static bool take_version(void *context, const struct weir_rule_version *version)
 {
     char when[40];
@@ -52,33 +50,53 @@ static bool take_told(void *context, const struct weir_rule_told *told)
     return true;
 }
 
-/* Fills "changes" of each. */
-static bool compare(const struct weir_versions *versions, json_t *list)
+struct text {
+    char *bytes; /* NULL: nothing is known of it */
+    size_t size;
+};
+
+/* One that is damaged is told, and hides none of the others. */
+static bool read_text(const struct weir_versions *versions, uint64_t number, struct text *ret_text, bool *damaged)
 {
     struct weir_rule_version version;
+    struct weir_fault fault = { 0 };
+    int error = weir_rule_store_read(versions->store, number, weir_versions_deadline(versions), &version,
+                                     &ret_text->bytes, &fault);
+    ret_text->size = error ? 0 : version.text_size;
+    if (!error)
+        return true;
+    (void)weir_versions_complain(versions, error, &fault);
+    *damaged |= error == WEIR_ECORRUPT;
+    return error == WEIR_ECORRUPT;
+}
+
+/* Fills "changes" of each. */
+static bool compare(const struct weir_versions *versions, json_t *list, bool *damaged)
+{
     struct weir_versions_changes changes;
-    char *text = NULL;
+    struct text now = { NULL, 0 }, before = { NULL, 0 };
     bool read = true;
     for (size_t i = 0; read && i < json_array_size(list); i++) {
         json_t *one = json_array_get(list, i);
         uint64_t number = (uint64_t)json_integer_value(json_object_get(one, "version"));
-        char *before = NULL;
-        size_t size = 0;
-        if (!text)
-            read = weir_versions_read(versions, number, &version, &text);
-        const struct weir_slice after = { text, read ? version.text_size : 0 };
-        if (read && number > 1) {
-            read = weir_versions_read(versions, number - 1, &version, &before);
-            size = read ? version.text_size : 0;
-        }
-        if (read) {
-            weir_versions_change(versions, (struct weir_slice){ before, size }, after, &changes);
-            (void)json_object_set_new(one, "changes", json_string(changes.text));
-        }
-        free(text);
-        text = before;
+        if (i == 0)
+            read = read_text(versions, number, &now, damaged);
+        if (read && number > 1)
+            read = read_text(versions, number - 1, &before, damaged);
+        if (!now.bytes || (number > 1 && !before.bytes))
+            (void)snprintf(changes.text, sizeof(changes.text), "%s",
+                           now.bytes ? "not known: the text of the version before is damaged"
+                                     : "not known: its text is "
+                                       "damaged");
+        else
+            weir_versions_change(versions, (struct weir_slice){ before.bytes, before.size },
+                                 (struct weir_slice){ now.bytes, now.size }, &changes);
+        (void)json_object_set_new(one, "changes", json_string(changes.text));
+        free(now.bytes);
+        now = before;
+        before = (struct text){ NULL, 0 };
     }
-    free(text);
+    free(now.bytes);
     return read;
 }
 
@@ -107,14 +125,14 @@ int weir_versions_history(const struct weir_versions *versions)
 {
     struct weir_fault fault = { 0 };
     json_t *list = json_array();
-    size_t count = versions->count < LIST_MAX ? (size_t)versions->count : LIST_MAX;
-    int error = weir_rule_store_list(versions->store, 0, count, weir_versions_deadline(versions), take_version, list,
-                                     &fault);
+    bool damaged = false;
+    int error = weir_rule_store_list(versions->store, 0, (size_t)versions->count, weir_versions_deadline(versions),
+                                     take_version, list, &fault);
     if (!error)
         error = weir_rule_store_told(versions->store, false, weir_versions_deadline(versions), take_told, list, &fault);
     if (error)
         (void)weir_versions_complain(versions, error, &fault);
-    bool done = !error && compare(versions, list);
+    bool done = !error && compare(versions, list, &damaged);
     if (done && versions->json) {
         (void)json_dumpf(list, stdout, JSON_COMPACT);
         putchar('\n');
@@ -124,5 +142,5 @@ int weir_versions_history(const struct weir_versions *versions)
         print(list);
     }
     json_decref(list);
-    return done ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+    return done && !damaged ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
 }
