@@ -158,7 +158,7 @@ bool weir_serve_rules_start(struct weir_serve_rules *rules, const struct weir_co
 void weir_serve_rules_in_force(struct weir_serve_rules *rules, const struct weir_setup *setup)
 {
     if (rules->follower)
-        weir_follower_in_force(rules->follower, &setup->origin.rules, setup->origin.wall_ns);
+        weir_follower_in_force(rules->follower, &setup->origin.rules, setup->config->stored, setup->origin.wall_ns);
 }
 
 void weir_serve_rules_stop(struct weir_serve_rules *rules)

@@ -195,6 +195,19 @@ class InPostgres(Case):
             for node in nodes:
                 node.stop()
 
+    def test_who_may_only_read_follows_and_has_not_lost_it(self):
+        """A role without the right to note, and a database that only reads."""
+        self.store.appended(0, rules('1/day'))
+        self.server.sql('CREATE ROLE reader LOGIN; GRANT SELECT ON weir_rules, weir_rules_meta, weir_rules_nodes TO reader;'
+                        'ALTER ROLE postgres IN DATABASE postgres SET default_transaction_read_only = on')
+        for number, user in enumerate(('reader', 'postgres'), 1):
+            with Weir(self.config(url(self.server, user), kept=None)) as weir:
+                wait_for(lambda weir=weir: 'rules_untold' in weir.output(), 'nothing is told')
+                self.store.appended(number, rules(f'{number + 1}/day'))
+                wait_for(lambda weir=weir, number=number: version(weir) == number + 1, 'not followed')
+                self.assertIn('weir_rules_store_failing 0', get(weir, '/metrics'))
+                self.assertNotIn('rules_lost', weir.output())
+
     def test_a_slow_store_is_followed_and_is_not_lost(self):
         """Each answer takes longer than one look of who waits, and less than the timeout."""
         self.store.appended(0, rules('1/day'))
