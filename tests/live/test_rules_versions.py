@@ -120,6 +120,24 @@ class Versions(Base):
                      'api came (10/day)'):
             self.assertIn(text, done.stdout)
 
+    def test_a_note_that_no_node_wrote_hides_no_version(self):
+        self.apply(RULES, comment='the first')
+        with contextlib.closing(sqlite3.connect(self.folder / 'rules.db')) as store:
+            store.executescript("INSERT INTO told (node, version, since_ns) VALUES ('two words', 1, 1)")
+        done = self.finished('history')
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn('the note of a node is damaged', done.stderr)
+        self.assertIn('the first', done.stdout)
+
+    @unittest.skipUnless(os.geteuid() == 0, 'becomes another user')
+    def test_a_store_of_another_user(self):
+        self.apply(RULES)
+        self.folder.chmod(0o755)
+        done = subprocess.run([str(BUILD / 'weir'), 'rules', 'history', '--config', str(self.config)], check=False,
+                              capture_output=True, encoding='utf-8', timeout=120, user=65534, group=65534, extra_groups=[])
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("Permission denied: it is its owner's alone", done.stderr)
+
     def test_what_is_wrong_is_told_at_once_and_not_stored(self):
         said = self.apply('limits:\n  - nam: api\n    rate: 1/mn\n', code=2)
         self.assertIn('-:2:5: unknown key "nam" in a limit; did you mean "name"?', said)
