@@ -50,7 +50,7 @@ static const char help[] =
     "  --json           for programs. check tells file, ok, limits, errors, warnings, sharing, bursts and\n"
     "                   notes; history a list of versions\n"
     "  --config FILE    the configuration that names the store\n"
-    "  --count N        so many versions (20)\n"
+    "  --count N        so many versions (20), 1 to 1000\n"
     "  --comment WHY    of the change, for the history\n"
     "  --author WHO     of the change (by default the name of who is logged in)\n"
     "  --from VERSION   that RULES were made from. What show printed says it by itself. If there is a newer\n"
