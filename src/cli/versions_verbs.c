@@ -208,6 +208,8 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
         return WEIR_EXIT_ERROR;
     if (strcmp(verb, "show") == 0)
         return show(versions, rest[0]);
+    if (strcmp(verb, "list") == 0)
+        return rest[0] && !number_read(rest[0], &number) ? WEIR_EXIT_ERROR : weir_versions_list(versions, number);
     if (strcmp(verb, "diff") == 0)
         return diff(versions, rest[0], count > 1 ? rest[1] : NULL);
     if (strcmp(verb, "apply") == 0)

@@ -169,6 +169,24 @@ class Versions(Base):
             self.assertEqual(check(weir, 1, 'bob')[0], 429)
             wait_for(lambda: all(one['nodes'] for one in self.history()), 'the store was not told')
 
+    def test_the_limits_are_listed(self):
+        self.assertIn('there is no store of rules', self.run_verb('list', code=2))
+        self.apply(RULES)
+        more = '  - { name: all-of-it, rate: 100/min, burst: 20, match: { a: b }, mode: shadow }\n' \
+               '  - { name: two, rate: 3/s, key: [user, route], overrides: [ { user: ada, rate: 5/s } ] }\n'
+        self.apply(self.run_verb('show') + more)
+        self.assertEqual(self.run_verb('list').splitlines(), [
+            'limit      rate     capacity  algorithm     key            sharing  mode     overrides',
+            'api        10/day   10        token_bucket  user           none     enforce  0',
+            'all-of-it  100/min  20        token_bucket  (one counter)  none     shadow   0',
+            'two        3/s      3         token_bucket  user,route     none     enforce  1'])
+        self.assertEqual(len(self.run_verb('list', 1).splitlines()), 2)
+        listed = json.loads(self.run_verb('list', '--json'))
+        self.assertEqual([(one['limit'], one['key'], one['capacity']) for one in listed],
+                         [('api', ['user'], 10), ('all-of-it', [], 20), ('two', ['user', 'route'], 3)])
+        self.assertIn('there is no version 7', self.run_verb('list', 7, code=2))
+        self.assertIn('must be a whole number', self.run_verb('list', 'x', code=2))
+
     def test_check_and_explain_look_into_the_store(self):
         def run(*words, code=0):
             done = subprocess.run([str(BUILD / 'weir'), *words], capture_output=True, encoding='utf-8', timeout=120,
