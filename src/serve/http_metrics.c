@@ -142,6 +142,12 @@ static void write_rules(struct weir_prometheus *out, const struct weir_loop *loo
         loop->setup->origin.rules.number);
     one(out, "weir_rules_version_newest", "gauge", "The newest version that this node has read from the store.",
         view.newest);
+    if (view.delay_known) {
+        weir_prometheus_metric(
+            out, "weir_rules_delay_seconds", "gauge",
+            "From when the version that decides was made, by its maker's clock, until it decided here.");
+        weir_prometheus_seconds(out, "weir_rules_delay_seconds", no_label, view.delay_ns);
+    }
     one(out, "weir_rules_store_failing", "gauge", "1 while the store of rules cannot be asked.", view.failing);
 }
 
