@@ -126,6 +126,10 @@ class Alerts(unittest.TestCase):
         self.assertEqual(list(untold(self.samples, 'weir_none')), ['weir_none: no such metric'])
         self.assertEqual(len(list(untold(self.samples, 'sum by (nope) (weir_fallback_total{policy="nope"})'))), 2)
 
+    def test_promtool_takes_what_a_server_tells(self):
+        self.assertIsNone(promtool('check', 'metrics', stdin=get(self.weir, '/metrics')))
+        self.assertIsNotNone(promtool('check', 'metrics', stdin='# TYPE weir_x counter\nweir_x 1\n'))
+
     def test_the_series_of_the_cases_are_such_as_servers_tell(self):
         for test in cases():
             for name, labels in samples('\n'.join(f'{one["series"]} 0' for one in test['input_series'])):

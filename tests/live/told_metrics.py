@@ -120,8 +120,8 @@ def untold(told_samples, expression):
             yield f'no metric of it has the label {label}'
 
 
-def promtool(*arguments):
+def promtool(*arguments, stdin=''):
     """Its output; None if all is well."""
-    done = subprocess.run(['promtool', *map(str, arguments)], capture_output=True, text=True, timeout=600, check=False,
+    done = subprocess.run(['promtool', *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=600, check=False,
                           env=dict(os.environ, LC_ALL='C'))
     return None if done.returncode == 0 else done.stdout + done.stderr
