@@ -385,6 +385,7 @@ struct weir_config {
     /* log: */
     enum weir_log_format log_format;
     enum weir_log_level log_level;
+    uint32_t log_refusals; /* lines of each limit in a second; 0: none */
     /* top: */
     enum weir_top_keys top_keys;
     /* headers: */

@@ -23,6 +23,7 @@
 #include "serve/hold.h"
 #include "serve/locks.h"
 #include "serve/permit.h"
+#include "serve/refusal_lines.h"
 #include "serve/sessions.h"
 #include "serve/supervisor.h"
 #include "serve/watch_look.h"
@@ -483,6 +484,7 @@ void weir_server_destroy(struct weir_server *server)
     weir_fallback_destroy(server->common.fallback);
     weir_metrics_destroy(server->common.metrics);
     weir_top_destroy(server->common.top);
+    weir_refusal_lines_destroy(server->common.refusal_lines);
     weir_own_limits_deinit(&server->common.revisor);
     if (!uv_is_closing((uv_handle_t *)&server->moved))
         close_handles(server);

@@ -12,6 +12,7 @@
 #include "base/siphash.h"
 #include "serve/follower.h"
 #include "serve/nodes.h"
+#include "serve/refusal_lines.h"
 #include "serve/saver.h"
 #include "serve/sessions.h"
 
@@ -394,9 +395,19 @@ static void look_at_revisions(struct weir_watch *watch, const struct weir_common
     }
 }
 
-void weir_watch_server(struct weir_watch *watch, const struct weir_common *common, const struct weir_setup *setup)
+/* Once the configuration has asked for such lines, what the loops still hand over is taken, whatever it says now. */
+static void look_at_refusals(struct weir_watch *watch, struct weir_common *common, const struct weir_setup *setup)
+{
+    if (!common->refusal_lines && setup->config->log_refusals > 0 && weir_refusal_lines_create(&common->refusal_lines))
+        return; /* memory is out: the next look comes soon */
+    if (common->refusal_lines)
+        weir_refusal_lines_write(common->refusal_lines, common, setup, weir_watch_logger(watch));
+}
+
+void weir_watch_server(struct weir_watch *watch, struct weir_common *common, const struct weir_setup *setup)
 {
     struct weir_nodes_view *view = NULL;
+    look_at_refusals(watch, common, setup);
     look_at_process(watch, common);
     look_at_counted(watch, common);
     look_at_guesses(watch, common);

@@ -191,6 +191,8 @@ static const struct bad bad_sections[] = {
     { "table: { memory: 1MiB, log_memory: 2MiB }", 1, 8, WEIR_ERANGE, "log_memory must be at most half of memory" },
     { "table: { skew_max: 2hour }", 1, 20, WEIR_ERANGE, "must be 1ms to 1hour" },
     { "threads: 0", 1, 10, WEIR_ERANGE, "must be 1 to 256" },
+    { "log: { refusals: 21 }", 1, 18, WEIR_ERANGE, "refusals 21 is out of range: must be 0 to 20" },
+    { "log: { level: warn, refusals: 1 }", 1, 21, WEIR_EINVAL, "refusals are lines of the level info" },
     { "tls: { cert: a.pem }", 1, 6, WEIR_EPROTO, "tls lacks the key \"key\"" },
     { "auth: { required: always }", 1, 7, WEIR_EINVAL, "would let nobody in" },
     { "auth: { tokens: [{ name: a }] }", 1, 18, WEIR_EPROTO, "must have secret or secret_file" },
