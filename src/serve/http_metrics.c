@@ -9,6 +9,7 @@
 #include "observe/process.h"
 #include "observe/prometheus.h"
 #include "observe/sharing.h"
+#include "observe/tracer.h"
 #include "serve/follower.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"
@@ -143,6 +144,27 @@ static void write_rules(struct weir_prometheus *out, const struct weir_loop *loo
     one(out, "weir_rules_version_newest", "gauge", "The newest version that this node has read from the store.",
         view.newest);
     one(out, "weir_rules_store_failing", "gauge", "1 while the store of rules cannot be asked.", view.failing);
+}
+
+static void write_traces(struct weir_prometheus *out, struct weir_tracer *tracer)
+{
+    struct weir_tracer_view view;
+    weir_tracer_view(tracer, &view);
+    if (!view.on && view.sampled == 0)
+        return;
+    one(out, "weir_traces_sampled_total", "counter", "Decisions of which there is to be a span.", view.sampled);
+    one(out, "weir_traces_sent_total", "counter", "Spans that the receiver took.", view.sent);
+    weir_prometheus_metric(out, "weir_traces_dropped_total", "counter",
+                           "Spans that nobody will see: too many waited (full), the receiver could not be asked for "
+                           "too long (lost), or did not take them (refused).");
+    weir_prometheus_sample(out, "weir_traces_dropped_total", (struct weir_label){ "why", "full" }, no_label, view.full);
+    weir_prometheus_sample(out, "weir_traces_dropped_total", (struct weir_label){ "why", "lost" }, no_label, view.lost);
+    weir_prometheus_sample(out, "weir_traces_dropped_total", (struct weir_label){ "why", "refused" }, no_label,
+                           view.refused);
+    one(out, "weir_traces_messages_total", "counter", "Messages with spans sent, also those sent again.",
+        view.messages);
+    one(out, "weir_traces_failing", "gauge", "1 while the receiver of traces cannot be asked, or refuses.",
+        view.failing);
 }
 
 static void write_histogram(struct weir_prometheus *out, const struct weir_common *common, const char *name,
@@ -390,6 +412,8 @@ void weir_http_metrics(struct weir_http_call *call)
         write_snapshots(&out, loop->common->saver);
     if (loop->common->follower)
         write_rules(&out, loop);
+    if (loop->common->tracer)
+        write_traces(&out, loop->common->tracer);
     write_connections(&out, loop->common);
     write_answers(&out, loop->common);
     write_auth(&out, loop->common);
