@@ -7,6 +7,7 @@ import http.server
 import importlib
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -61,11 +62,12 @@ class Span:
 
 class Receiver:
     """A context manager. `answers`: (status, header fields, body) of the next messages; then all are taken. `gate`: an
-    event for which each answer waits."""
+    event for which each answer waits. `tls`: a file with a certificate and its key."""
 
-    def __init__(self, port=None):
-        self.port = port or free_port()
+    def __init__(self, port=None, tls=None):
+        self.port, self.tls = port or free_port(), tls
         self.spans, self.bodies, self.faults, self.answers, self.statuses = [], [], [], [], []
+        self.known = set()  # what comes again has the same ids
         self.asked = threading.Semaphore(0)  # a message has come
         self.gate = threading.Event()
         self.gate.set()
@@ -74,7 +76,7 @@ class Receiver:
 
     @property
     def url(self):
-        return f'http://127.0.0.1:{self.port}{PATH}'
+        return f'http{"s" if self.tls else ""}://127.0.0.1:{self.port}{PATH}'
 
     def start(self):
         receiver = self
@@ -113,6 +115,10 @@ class Receiver:
                 pass
 
         self.server = Server(('127.0.0.1', self.port), Handler)
+        if self.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.tls)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def take(self, path, headers, body):
@@ -125,7 +131,10 @@ class Receiver:
         self.bodies.append(body)
         for resource in message.resource_spans:
             for scope in resource.scope_spans:
-                self.spans += [Span(span, resource.resource, scope.scope) for span in scope.spans]
+                for span in scope.spans:
+                    if span.span_id not in self.known:
+                        self.known.add(span.span_id)
+                        self.spans.append(Span(span, resource.resource, scope.scope))
 
     def stop(self):
         """Nobody listens any more, and nobody is connected."""

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
@@ -16,7 +17,7 @@ from otlp_receiver import Receiver, partial
 from ports import free_port
 from redis_server import Redis, stand_still, wait_for
 from store_drive import StoreDrive
-from weir_server import FORWARDED_NGINX, NGINX_FIELDS, Weir
+from weir_server import FORWARDED_NGINX, NGINX_FIELDS, Weir, connect
 
 LIMITS = '''limits:
   - { name: api, match: { kind: api }, key: [user], rate: 2/hour }
@@ -28,6 +29,8 @@ TRACE, PARENT = '4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7'
 
 
 def traces(url, more=''):
+    """However slow this machine is, an answer is not given up, unless that is what the test is about."""
+    more += '' if 'timeout' in more else ', timeout: 10s'
     return f'traces: {{ endpoint: "{url}"{more} }}\n'
 
 
@@ -76,8 +79,8 @@ def counted(weir):
 
 
 class Case(unittest.TestCase):
-    def receiver(self, *arguments):
-        receiver = Receiver(*arguments)
+    def receiver(self, *arguments, **options):
+        receiver = Receiver(*arguments, **options)
         self.addCleanup(receiver.__exit__, None)
         return receiver
 
@@ -107,6 +110,7 @@ class Spans(Case):
             self.wait_for_spans(receiver, 10)
             after_ns = time.time_ns()
             checksum = client.ask('GET', '/v1/limits')[1]['checksum']
+            wait_for(lambda: counted(weir)['sent'] == 10, 'they are not counted')
             self.assertEqual(counted(weir), {'sampled': 10, 'sent': 10, 'droppedfull': 0, 'droppedlost': 0, 'droppedrefused': 0,
                                              'messages': len(receiver.bodies), 'failing': 0})
         spans = sorted(receiver.spans, key=lambda one: one.trace)
@@ -303,7 +307,7 @@ class Troubles(Case):
             client.check(parent(3), kind='none')
             self.wait_for_spans(receiver, 2)  # the one that it said it did not take, and the last
             self.assertEqual(receiver.statuses, [400, 302, 200, 200])
-            self.assertEqual(counted(weir)['sent'], 1)
+            wait_for(lambda: counted(weir)['sent'] == 1, 'it is not counted')
 
     def test_what_is_no_answer_of_otlp(self):
         receiver = self.receiver()
@@ -313,16 +317,41 @@ class Troubles(Case):
                 client.check(parent(number), kind='none')
                 wait_for(lambda wanted=number + 1: counted(weir)['sent'] == wanted, 'it is not counted as sent')
 
+    def test_a_certificate_that_nobody_vouches_for(self):
+        with tempfile.TemporaryDirectory(prefix='weir-tls-') as folder:
+            pair = f'{folder}/pair.pem'
+            subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
+                            '-days', '2', '-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1',
+                            '-keyout', pair, '-out', f'{folder}/certificate'], check=True, capture_output=True, timeout=60)
+            with open(pair, 'a', encoding='ascii') as file, open(f'{folder}/certificate', encoding='ascii') as certificate:
+                file.write(certificate.read())
+            receiver = self.receiver(tls=pair)
+        with Weir(traces(receiver.url) + LIMITS) as weir, Client(weir) as client:
+            client.check(parent(1), kind='none')
+            self.wait_for_line(weir, 'traces_lost')
+            self.assertRegex(weir.output(), 'traces_lost: .*certificate')
+        self.assertEqual(receiver.spans, [])
+
+    def ask_at_once(self, weir, numbers):
+        """Sampled requests, all sent before the first answer is read."""
+        body = b'{"attributes":{"kind":"none"}}'
+        with connect(weir.http) as sock, sock.makefile('rb') as answers:
+            sock.sendall(b''.join(b'POST /v1/check HTTP/1.1\r\nHost: localhost\r\ntraceparent: %s\r\nContent-Length: %d\r\n'
+                                  b'\r\n%s' % (parent(number).encode(), len(body), body) for number in numbers))
+            for _ in numbers:
+                self.assertEqual(answers.readline(), b'HTTP/1.1 200 OK\r\n')
+                fields = dict(line.lower().split(b': ') for line in iter(answers.readline, b'\r\n'))
+                self.assertIn(b'"admitted":true', answers.read(int(fields[b'content-length'])))
+
     def test_slow_for_three_seconds_and_too_many(self):
         """Meanwhile all is decided; what finds no place is counted, and nothing else is missing."""
         receiver = self.receiver()
         receiver.gate.clear()
-        with Weir(traces(receiver.url, ', timeout: 10s') + LIMITS, threads=1) as weir, Client(weir) as client:
+        with Weir(traces(receiver.url) + LIMITS, threads=1) as weir, Client(weir) as client:
             client.check(parent(0), kind='none')
             self.assertTrue(receiver.asked.acquire(timeout=60))
             slow_until = time.monotonic() + 3
-            for number in range(1, 2400):
-                self.assertEqual(client.check(parent(number), kind='none')[0], 200)
+            self.ask_at_once(weir, range(1, 2400))
             while time.monotonic() < slow_until:
                 self.assertEqual(client.check(kind='none')[0], 200)
             told = counted(weir)
@@ -331,7 +360,6 @@ class Troubles(Case):
             spans = self.wait_for_spans(receiver, 2049)
             self.assertEqual([one.trace for one in spans], [trace_of(number) for number in range(2049)])
             self.assertLessEqual(max(body.count(b'http.route') for body in receiver.bodies), 512)
-            self.assertEqual(counted(weir)['failing'], 0)
 
 
 class Stops(Case):
@@ -375,7 +403,7 @@ class Shared(Case):
 
     def test_round_trips_fallback_and_breaker(self):
         receiver = self.receiver()
-        limit = '  - { name: api, key: [user], rate: 100/hour, sharing: exact, on_failure: open, deadline: 300ms }'
+        limit = '  - { name: api, key: [user], rate: 100/hour, sharing: exact, on_failure: open, deadline: 2s }'
         with Redis() as redis:
             text = cluster_config(limit, redis=f'servers: [ 127.0.0.1:{redis.port} ]', names='a',
                                   extra=traces(receiver.url))
@@ -400,7 +428,7 @@ class Shared(Case):
                 spans = sorted(receiver.spans, key=lambda one: one.trace)
                 self.assertEqual((spans[1]['verdict'], spans[1]['fallback'], spans[1]['engine_round_trips'],
                                   spans[1]['breaker']), ('admitted', 'open', 1, 'closed'))
-                self.assertGreaterEqual(spans[1].span.end_time_unix_nano - spans[1].span.start_time_unix_nano, 299000000)
+                self.assertGreaterEqual(spans[1].span.end_time_unix_nano - spans[1].span.start_time_unix_nano, 1999000000)
                 self.assertEqual(spans[-1]['fallback'], 'open')
 
 
