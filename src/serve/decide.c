@@ -98,6 +98,7 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
     *ret_pending = NULL;
     ret_outcome->waiter = NULL;
     ret_outcome->wait_ns = 0;
+    ret_outcome->round_trips = 0;
     int error = match(loop, question, &ret_outcome->match, ret_fault);
     if (error)
         return error;

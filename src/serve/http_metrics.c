@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GET /metrics: what the loops and the table count, in the Prometheus text format. Labels are names of the
- * configuration and words of ours, never anything that came with a request. */
+ * configuration and words of ours, never anything that came with a request. What tells whether limits are kept, and
+ * whether one key is hot, is in http_metrics_units.c. */
 #include "observe/metrics.h"
 
 #include <stdio.h>
@@ -10,9 +11,11 @@
 #include "observe/process.h"
 #include "observe/prometheus.h"
 #include "observe/sharing.h"
+#include "observe/tracer.h"
 #include "serve/follower.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"
+#include "serve/http_metrics.h"
 #include "serve/loop.h"
 #include "serve/nodes.h"
 #include "serve/saver.h"
@@ -21,7 +24,6 @@
 
 #define METRICS_TEXT_MAX ((size_t)256 << 20) /* 65,536 limits take less */
 #define LOOPS_MAX 256
-#define TOP_ROWS 16
 
 static const struct weir_label no_label = { 0 };
 
@@ -151,6 +153,27 @@ static void write_rules(struct weir_prometheus *out, const struct weir_loop *loo
         weir_prometheus_seconds(out, "weir_rules_delay_seconds", no_label, view.delay_ns);
     }
     one(out, "weir_rules_store_failing", "gauge", "1 while the store of rules cannot be asked.", view.failing);
+}
+
+static void write_traces(struct weir_prometheus *out, struct weir_tracer *tracer)
+{
+    struct weir_tracer_view view;
+    weir_tracer_view(tracer, &view);
+    if (!view.on && view.sampled == 0)
+        return;
+    one(out, "weir_traces_sampled_total", "counter", "Decisions of which there is to be a span.", view.sampled);
+    one(out, "weir_traces_sent_total", "counter", "Spans that the receiver took.", view.sent);
+    weir_prometheus_metric(out, "weir_traces_dropped_total", "counter",
+                           "Spans that nobody will see: too many waited (full), the receiver could not be asked for "
+                           "too long (lost), or did not take them (refused).");
+    weir_prometheus_sample(out, "weir_traces_dropped_total", (struct weir_label){ "why", "full" }, no_label, view.full);
+    weir_prometheus_sample(out, "weir_traces_dropped_total", (struct weir_label){ "why", "lost" }, no_label, view.lost);
+    weir_prometheus_sample(out, "weir_traces_dropped_total", (struct weir_label){ "why", "refused" }, no_label,
+                           view.refused);
+    one(out, "weir_traces_messages_total", "counter", "Messages with spans sent, also those sent again.",
+        view.messages);
+    one(out, "weir_traces_failing", "gauge", "1 while the receiver of traces cannot be asked, or refuses.",
+        view.failing);
 }
 
 static void write_histogram(struct weir_prometheus *out, const struct weir_common *common, const char *name,
@@ -331,81 +354,6 @@ static void write_limits(struct weir_prometheus *out, const struct weir_loop *lo
     }
 }
 
-/* Limits of which it can be told from outside whether they admit too much: one counter, which has no overrides then. */
-static bool is_watched(const struct weir_loop *loop, size_t index)
-{
-    const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, index);
-    return rule->one_counter && rule->whole.mode == WEIR_MODE_ENFORCE && rule->hour_units != WEIR_NEVER &&
-           rule->throttle != WEIR_THROTTLE_HOLD;
-}
-
-static void write_units_of(struct weir_prometheus *out, const struct weir_loop *loop, enum weir_units units,
-                           const char *name, const char *help)
-{
-    weir_prometheus_metric(out, name, "counter", help);
-    for (size_t i = 0; i < weir_rules_count(loop->setup->rules); i++) {
-        const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, i);
-        uint64_t counts[WEIR_UNITS];
-        if (!is_watched(loop, i))
-            continue;
-        weir_metrics_units_of(loop->common->metrics, weir_loop_slot(loop, rule->index), counts);
-        weir_prometheus_sample(out, name, (struct weir_label){ "limit", rule->name }, no_label, counts[units]);
-    }
-}
-
-static void write_units(struct weir_prometheus *out, const struct weir_loop *loop)
-{
-    write_units_of(out, loop, WEIR_UNITS_ADMITTED, "weir_admitted_units_total",
-                   "Units admitted under a limit that has one counter for all requests.");
-    write_units_of(out, loop, WEIR_UNITS_RETURNED, "weir_returned_units_total",
-                   "Units of such a limit that were asked back: at most so many were given back.");
-    weir_prometheus_metric(out, "weir_limit_hour_units", "gauge",
-                           "The most units that such a limit allows in one hour, to this node or to all nodes.");
-    for (size_t i = 0; i < weir_rules_count(loop->setup->rules); i++) {
-        const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, i);
-        if (is_watched(loop, i))
-            weir_prometheus_sample(out, "weir_limit_hour_units", (struct weir_label){ "limit", rule->name },
-                                   (struct weir_label){ "to", rule->terms.mode ? "nodes" : "node" }, rule->hour_units);
-    }
-}
-
-static bool has_one_counter(const struct weir_loop *loop, uint32_t slot)
-{
-    for (size_t i = 0; i < weir_rules_count(loop->setup->rules); i++) {
-        const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, i);
-        if (rule->one_counter && weir_loop_slot(loop, rule->index) == slot)
-            return true;
-    }
-    return false;
-}
-
-/* Whether one key makes up most of what is refused. The key itself is not told: see GET /v1/top. Nor is one that is the
- * only one of its limit: more than TOP_ROWS of those hide the others. */
-static void write_top(struct weir_prometheus *out, const struct weir_loop *loop)
-{
-    struct weir_top *top = loop->common->top;
-    const uint64_t now_ns = uv_hrtime();
-    if (!top || weir_top_keys(top, loop->number) == WEIR_TOP_OFF)
-        return;
-    struct weir_top_read *read = calloc(1, sizeof(*read));
-    (void)weir_top_show(top, loop->number, now_ns);
-    if (read && weir_top_read(top, WEIR_TOP_REFUSED, WEIR_TOP_ANY, now_ns, TOP_ROWS, read) == 0) {
-        size_t first = 0;
-        while (first < read->count && has_one_counter(loop, read->rows[first].label.slot))
-            first++;
-        one(out, "weir_top_refused", "gauge", "Refusals in the time that GET /v1/top tells of, one to two hours.",
-            read->total);
-        weir_prometheus_metric(out, "weir_top_refused_first", "gauge",
-                               "Of them those of the key refused most, at least, and its limit, which has other keys.");
-        if (first < read->count)
-            weir_prometheus_sample(
-                out, "weir_top_refused_first",
-                (struct weir_label){ "limit", weir_metrics_name(loop->common->metrics, read->rows[first].label.slot) },
-                no_label, read->rows[first].count - read->rows[first].error);
-    }
-    free(read);
-}
-
 static void write_table(struct weir_prometheus *out, const struct weir_loop *loop)
 {
     struct weir_limiter_stats stats;
@@ -467,14 +415,16 @@ void weir_http_metrics(struct weir_http_call *call)
     write_reloads(&out, loop);
     write_decisions(&out, loop->common->metrics);
     write_unlimited(&out, loop->common);
-    write_units(&out, loop);
-    write_top(&out, loop);
+    weir_http_metrics_units(&out, loop);
+    weir_http_metrics_top(&out, loop);
     write_latency(&out, loop->common);
     write_holds(&out, loop);
     if (loop->common->saver)
         write_snapshots(&out, loop->common->saver);
     if (loop->common->follower)
         write_rules(&out, loop);
+    if (loop->common->tracer)
+        write_traces(&out, loop->common->tracer);
     write_connections(&out, loop->common);
     write_answers(&out, loop->common);
     write_auth(&out, loop->common);

@@ -59,6 +59,7 @@ struct weir_lock_service;    /* serve/locks.h */
 struct weir_session_service; /* serve/sessions.h */
 struct weir_saver;           /* serve/saver.h */
 struct weir_follower;        /* serve/follower.h */
+struct weir_tracer;          /* observe/tracer.h */
 
 struct weir_listener {
     struct weir_loop *loop;
@@ -94,6 +95,7 @@ struct weir_common {
     struct weir_permit_secret permit_secret;
     struct weir_saver *saver;       /* NULL: a restart forgets what keys have used */
     struct weir_follower *follower; /* NULL: the file has the rules */
+    struct weir_tracer *tracer;     /* NULL, in tests: no decision is traced */
     _Atomic size_t rules_jobs;      /* rules_job.h: under way */
     struct weir_guesses guesses;
     struct weir_reloads reloads;

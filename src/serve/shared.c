@@ -107,6 +107,7 @@ int weir_shared_outcome(const struct weir_transaction *transaction, struct weir_
         return transaction->error;
     ret_outcome->waiter = NULL;
     ret_outcome->wait_ns = 0;
+    ret_outcome->round_trips = transaction->round_trips;
     ret_outcome->match.count = transaction->count;
     ret_outcome->match.remote_count = transaction->count;
     ret_outcome->match.refused_by = NULL;
