@@ -20,6 +20,12 @@
 
 #define RATE_MAX 64
 
+/* The version by which all loops decide: one that this loop has already may still be unknown to another. */
+static uint64_t decided_by(const struct weir_follower_view *view, const struct weir_setup *setup)
+{
+    return view->in_force > 0 ? view->in_force : setup->origin.rules.number;
+}
+
 struct weir_limits weir_http_in_force(struct weir_common *common, const struct weir_setup *setup, char *said,
                                       size_t size)
 {
@@ -37,7 +43,7 @@ struct weir_limits weir_http_in_force(struct weir_common *common, const struct w
         struct weir_follower_view view;
         weir_follower_view(common->follower, &view);
         limits.store = view.store;
-        limits.version = setup->origin.rules.number;
+        limits.version = decided_by(&view, setup);
         limits.newest = view.newest;
         limits.delay_known = view.delay_known;
         limits.delay_ms = weir_div_ceil(view.delay_ns, WEIR_NS_PER_SECOND / 1000);
@@ -101,7 +107,8 @@ static bool is_current(struct weir_http_call *call)
     char digits[24], detail[160];
     struct weir_query_field field = { "seen", digits, sizeof(digits), false };
     struct weir_fault fault = { 0 };
-    const uint64_t version = call->conn->loop->setup->origin.rules.number;
+    const struct weir_loop *loop = call->conn->loop;
+    struct weir_follower_view view = { 0 };
     uint64_t seen = 0;
     int error = weir_query_read(call->request->query, &field, 1, &fault);
     if (!error && field.given)
@@ -110,6 +117,9 @@ static bool is_current(struct weir_http_call *call)
         weir_http_reply_fault(call, error, &fault);
         return false;
     }
+    if (loop->common->follower)
+        weir_follower_view(loop->common->follower, &view);
+    const uint64_t version = decided_by(&view, loop->setup);
     if (seen <= version)
         return true;
     (void)snprintf(detail, sizeof(detail), "this node still decides by version %" PRIu64 " of the rules: ask again",

@@ -143,7 +143,7 @@ static void write_rules(struct weir_prometheus *out, const struct weir_loop *loo
     struct weir_follower_view view;
     weir_follower_view(loop->common->follower, &view);
     one(out, "weir_rules_version", "gauge", "The version of the set of rules that decides.",
-        loop->setup->origin.rules.number);
+        view.in_force > 0 ? view.in_force : loop->setup->origin.rules.number);
     one(out, "weir_rules_version_newest", "gauge", "The newest version that this node has read from the store.",
         view.newest);
     if (view.delay_known) {
