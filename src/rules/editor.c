@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/checked.h"
 #include "base/units.h"
 #include "rules/changes.h"
 #include "rules/number.h"
@@ -35,7 +36,10 @@ uint64_t weir_rule_editor_deadline(const struct weir_rule_editor *editor)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec + editor->timeout_ns;
+    if (editor->stop && atomic_load(editor->stop))
+        return 0;
+    uint64_t deadline_ns = (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec + editor->timeout_ns;
+    return editor->until_ns ? weir_min_u64(deadline_ns, editor->until_ns) : deadline_ns;
 }
 
 void weir_rule_editor_compare(const struct weir_rule_editor *editor, struct weir_slice before, struct weir_slice after,

@@ -235,12 +235,13 @@ static int ask(const struct weir_rule_editor *editor, const struct weir_rules_qu
 }
 
 void weir_rules_answer(const struct weir_config *config, const struct weir_rules_question *question,
-                       struct weir_rules_answer *ret_answer)
+                       const atomic_bool *stop, struct weir_rules_answer *ret_answer)
 {
     const struct weir_rule_store_options options = { .spec = config->rules.store.data, .table = config->rules.table };
-    struct weir_rule_editor editor = { .config = config, .timeout_ns = config->rules.timeout_ns };
+    struct weir_rule_editor editor = { .config = config, .timeout_ns = config->rules.timeout_ns, .stop = stop };
     struct weir_fault fault = { 0 };
     *ret_answer = (struct weir_rules_answer){ 0 };
+    editor.until_ns = weir_rule_editor_deadline(&editor) + (WEIR_RULES_TIMEOUTS - 1) * editor.timeout_ns;
     int error = weir_rule_store_open(&options, &editor.store, &fault);
     if (!error)
         error = ask(&editor, question, ret_answer, &fault);

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import select
 import signal
 import socket
 import subprocess
@@ -16,8 +17,9 @@ import unittest
 from urllib.parse import urlencode
 
 from postgres_server import Postgres
-from redis_server import wait_for
+from redis_server import Redis, wait_for
 from rule_store_case import url
+from slow_door import SlowDoor
 from test_rules_store import check
 from weir_server import BUILD, Weir
 
@@ -258,6 +260,54 @@ class Postgresql(Rules):
         self.assertEqual((status, fields['Retry-After']), (503, '1'))
         self.assertIn(self.put(weir, RULES, match='"1"')[0], (503, 504))
         self.assertEqual(ask(weir, 'GET', '/healthz')[0], 200)
+
+    def asking(self, weir, count):
+        """That many connections that have asked for the history."""
+        clients = [self.enterContext(socket.create_connection(('127.0.0.1', weir.http), timeout=60)) for _ in range(count)]
+        for client in clients:
+            client.sendall(f'GET /v1/rules/versions HTTP/1.1\r\nHost: localhost\r\nX-Weir-Token: {ADMIN}\r\n\r\n'.encode())
+        return clients
+
+    @staticmethod
+    def is_unanswered(client):
+        return not select.select([client], [], [], 0)[0]
+
+    def test_a_store_that_hangs_keeps_no_engine_away(self):
+        """Names are looked up on the threads that ask the store."""
+        with Redis() as redis:
+            weir = self.serving(f'engine: {{ redis: {{ servers: ["localhost:{redis.port}"] }} }}\n')
+
+            def is_ready():
+                return ask(weir, 'GET', '/v1/nodes')[2]['engine']['ready']
+
+            wait_for(is_ready, 'no engine')
+            self.postgres.freeze()
+            self.addCleanup(self.postgres.thaw)
+            clients = self.asking(weir, 5)
+            wait_for(lambda: not all(map(self.is_unanswered, clients)), 'they are not bounded')
+            redis.kill()
+            wait_for(lambda: not is_ready(), 'still there')
+            waiting = [client for client in clients if self.is_unanswered(client)]
+            self.assertTrue(waiting)
+            redis.start()
+            wait_for(is_ready, 'no engine')
+            self.assertTrue(all(map(self.is_unanswered, waiting)), 'the engine came when the store let go')
+            self.postgres.thaw()
+            self.assertTrue(all(client.recv(12) == b'HTTP/1.1 200' for client in waiting))
+
+    def test_an_end_does_not_wait_for_all_that_a_slow_store_was_to_be_asked(self):
+        for number in range(2, 25):
+            subprocess.run([str(BUILD / 'weir'), 'rules', 'apply', '--config', str(self.config), '--comment', 'why', '-'],
+                           input=(f'# from version {number - 1}\n' + RULES.replace('10/', f'{number}0/')).encode(),
+                           capture_output=True, timeout=120, check=True)
+        with SlowDoor(self.postgres.port) as door:
+            text = self.config.read_text(encoding='utf-8')
+            self.config.write_text(text.replace(f':{self.postgres.port}/', f':{door.port}/'), encoding='utf-8')
+            weir = self.serving('server: { drain_timeout: 100ms }\n')
+            door.lag_s = 4  # each version is asked for: a minute and a half
+            clients = self.asking(weir, 5)
+            wait_for(lambda: not all(map(self.is_unanswered, clients)), 'they are not bounded')
+            self.assertEqual(weir.stop(), 0)
 
 
 if __name__ == '__main__':
