@@ -267,7 +267,7 @@ static int refusal_print(const struct weir_client_answer *answer, const json_t *
 
 static int answer_print(const struct flags *flags, const struct weir_client_answer *answer)
 {
-    json_t *body = json_loadb(answer->body, answer->size, JSON_REJECT_DUPLICATES, NULL);
+    json_t *body = json_loadb(answer->body, answer->size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     if (!weir_plain_json(body)) {
         json_decref(body);
         body = NULL;

@@ -39,7 +39,7 @@ static json_t *read_others(json_t *limits)
 static int read_answer(const struct weir_client_answer *answer, struct weir_in_force *ret_in_force, char *ret_problem,
                        size_t problem_size)
 {
-    json_t *body = json_loadb(answer->body, answer->size, JSON_REJECT_DUPLICATES, NULL);
+    json_t *body = json_loadb(answer->body, answer->size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     const char *detail = json_string_value(json_object_get(body, "detail"));
     bool told = answer->status == 200 && json_is_string(json_object_get(body, "checksum"));
     if (told) {

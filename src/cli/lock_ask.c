@@ -236,7 +236,7 @@ static json_t *ask(struct flags *flags, const char *path, const char *body, int 
         fputs("weir: --server is the address of HTTP here (port 8080), and that of RESP for weir lock NAME\n", stderr);
         return NULL;
     }
-    json_t *json = json_loadb(answer.body, answer.size, JSON_REJECT_DUPLICATES, NULL);
+    json_t *json = json_loadb(answer.body, answer.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     if (!json_is_object(json) || !weir_plain_json(json) || (answer.status != legal && answer.status != other)) {
         const char *detail = json_string_value(json_object_get(json, "detail"));
         const char *title = json_string_value(json_object_get(json, "title"));

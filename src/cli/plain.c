@@ -65,9 +65,8 @@ void weir_plain_print(FILE *out, struct weir_slice text)
     }
 }
 
-const char *weir_plain(const char *text, char *buffer, size_t size)
+static const char *plain(struct weir_slice rest, char *buffer, size_t size)
 {
-    struct weir_slice rest = { text, strlen(text) };
     size_t used = 0;
     while (rest.size > 0) {
         char piece[5];
@@ -81,11 +80,21 @@ const char *weir_plain(const char *text, char *buffer, size_t size)
     return buffer;
 }
 
+const char *weir_plain(const char *text, char *buffer, size_t size)
+{
+    return plain((struct weir_slice){ text, strlen(text) }, buffer, size);
+}
+
+const char *weir_plain_json_string(const json_t *string, char *buffer, size_t size)
+{
+    return plain((struct weir_slice){ json_string_value(string), json_string_length(string) }, buffer, size);
+}
+
 static bool string_plain(json_t *string)
 {
     size_t size = WEIR_PLAIN_SIZE(json_string_length(string));
     char *buffer = malloc(size);
-    bool done = buffer && json_string_set(string, weir_plain(json_string_value(string), buffer, size)) == 0;
+    bool done = buffer && json_string_set(string, weir_plain_json_string(string, buffer, size)) == 0;
     free(buffer);
     return done;
 }

@@ -17,6 +17,8 @@ void weir_plain_print(FILE *out, struct weir_slice text);
 
 /* The same into memory, of text that ends at a NUL; cut to fit. Returns `buffer`. */
 const char *weir_plain(const char *text, char *buffer, size_t size);
+/* Of a JSON string, which may have NULs in it. */
+const char *weir_plain_json_string(const json_t *string, char *buffer, size_t size);
 
 /* Of a JSON value every string so, in place: before they are printed as text. False without memory. */
 bool weir_plain_json(json_t *value);

@@ -23,6 +23,7 @@
 
 static const char help[] =
     "Usage: weir rules check [--node NAME] [--connections N] [--json] FILE\n"
+    "       weir rules list --config FILE [--json] [VERSION]\n"
     "       weir rules history --config FILE [--count N] [--json]\n"
     "       weir rules show --config FILE [VERSION]\n"
     "       weir rules diff --config FILE VERSION [VERSION]\n"
@@ -39,6 +40,7 @@ static const char help[] =
     "Every weir that serves from it follows a new version by itself. RULES is a file with limits: and\n"
     "unmatched:, and nothing else (- is standard input).\n"
     "\n"
+    "  list             the limits of a version (the newest), a line each\n"
     "  history          who changed what, when and why, and which node decides by it since when\n"
     "  show             the text of a version (the newest), to edit and to apply\n"
     "  diff             what the second (the newest) says otherwise than the first\n"
@@ -48,9 +50,9 @@ static const char help[] =
     "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
     "  --connections N  of what is behind weir, 1 to 1000000: how many keys they bear that use all at once\n"
     "  --json           for programs. check tells file, ok, limits, errors, warnings, sharing, bursts and\n"
-    "                   notes; history a list of versions\n"
+    "                   notes; list the limits; history a list of versions\n"
     "  --config FILE    the configuration that names the store\n"
-    "  --count N        so many versions (20)\n"
+    "  --count N        so many versions (20), 1 to 1000\n"
     "  --comment WHY    of the change, for the history\n"
     "  --author WHO     of the change (by default the name of who is logged in)\n"
     "  --from VERSION   that RULES were made from. What show printed says it by itself. If there is a newer\n"
@@ -65,6 +67,7 @@ static const char help[] =
     "  weir rules check --json weir.yaml | jq .warnings\n"
     "  weir rules check --node b examples/cluster.yaml\n"
     "  weir rules check --connections 100 weir.yaml\n"
+    "  weir rules list --config weir.yaml\n"
     "  weir rules show --config weir.yaml > rules.yaml\n"
     "  weir rules apply --config weir.yaml --comment 'exports: 20 a day' rules.yaml\n"
     "  weir rules history --config weir.yaml\n"
@@ -281,7 +284,7 @@ static int check(int argc, char **argv)
 
 int weir_cli_rules(int argc, char **argv)
 {
-    static const char *const words[] = { "check", "history", "show", "diff", "apply", "rollback", NULL };
+    static const char *const words[] = { "check", "list", "history", "show", "diff", "apply", "rollback", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);

@@ -45,7 +45,8 @@ static void said_print(const struct weir_serve_said *said)
 static struct weir_config *load_or_print(struct serving *serving)
 {
     struct weir_serve_said said;
-    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, NULL, true, &said);
+    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, WEIR_RELOAD_NONE, NULL,
+                                                        &said);
     if (!config)
         said_print(&said);
     return config;
@@ -54,7 +55,8 @@ static struct weir_config *load_or_print(struct serving *serving)
 static struct weir_setup *make_or_print(const struct serving *serving, struct weir_config *config)
 {
     struct weir_serve_said said;
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->state.limiter, config, "start", &said);
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, serving->state.limiter, config,
+                                                     "start", &said);
     if (setup)
         setup->origin.rules = serving->rules.head;
     else
@@ -91,11 +93,11 @@ static const char *new_note(const struct weir_config *before, const struct weir_
 }
 
 /* What the file says otherwise than what decides, with `revisions` in it. NULL: ret_said says why. */
-static struct weir_config *load_next(struct serving *serving, struct weir_revisions *revisions,
-                                     const struct weir_config *again, char *ret_fixed, size_t fixed_size,
+static struct weir_config *load_next(struct serving *serving, struct weir_revisions *revisions, enum weir_reload what,
+                                     const struct weir_config *in_force, char *ret_fixed, size_t fixed_size,
                                      struct weir_serve_said *ret_said)
 {
-    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, again, false, ret_said);
+    struct weir_config *config = weir_serve_config_load(&serving->flags, &serving->rules, what, in_force, ret_said);
     if (!config)
         return NULL;
     const struct weir_serve_fixed fixed = weir_serve_fixed_of(config);
@@ -110,15 +112,15 @@ static struct weir_config *load_next(struct serving *serving, struct weir_revisi
 }
 
 static struct weir_setup *reload(void *context, struct weir_revisions *revisions, const struct weir_setup *in_force,
-                                 bool again, char *ret_said, size_t said_size)
+                                 enum weir_reload what, char *ret_said, size_t said_size)
 {
+    const bool again = what == WEIR_RELOAD_REVISIONS;
     struct serving *serving = context;
     struct weir_serve_said said;
     struct weir_changes changes = { 0 };
     char kept[256] = "", replaced[64] = "", changed[sizeof(changes) + 80], version[256];
     const uint64_t since_ns = in_force->origin.wall_ns, now_ns = weir_time_read().wall_ns;
-    struct weir_config *config = load_next(serving, revisions, again ? in_force->config : NULL, kept, sizeof(kept),
-                                           &said);
+    struct weir_config *config = load_next(serving, revisions, what, in_force->config, kept, sizeof(kept), &said);
     if (config) /* without memory nothing is told of changes */
         (void)weir_config_changes(in_force->config, since_ns, config, now_ns, &changes);
     /* That their numbers are known now changes nothing for anybody. */
@@ -126,7 +128,8 @@ static struct weir_setup *reload(void *context, struct weir_revisions *revisions
     const struct weir_rule_head rules = again ? in_force->origin.rules : serving->rules.head;
     bool newer = !weir_rule_head_same(&rules, &in_force->origin.rules);
     const char *by = same ? in_force->origin.by : again ? "revision" : newer ? "rules" : "SIGHUP";
-    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, serving->state.limiter, config, by, &said);
+    struct weir_setup *setup = weir_serve_setup_make(&serving->flags, &serving->rules, serving->state.limiter, config,
+                                                     by, &said);
     if (!setup) {
         (void)snprintf(ret_said, said_size, "%s", said.text);
         return NULL;

@@ -83,14 +83,15 @@ static int read_text(const struct weir_serve_flags *flags, const struct weir_con
 }
 
 struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, struct weir_serve_rules *rules,
-                                           const struct weir_config *again, bool starts,
+                                           enum weir_reload what, const struct weir_config *in_force,
                                            struct weir_serve_said *ret_said)
 {
+    const bool starts = what == WEIR_RELOAD_NONE, anew = starts || what == WEIR_RELOAD_FILE;
     struct weir_config *config = NULL;
     struct weir_config_fault fault = { 0 };
     ret_said->text[0] = '\0';
-    int error = read_text(flags, again, starts, &config, &fault);
-    if (!error && !again && !weir_serve_rules_put(rules, &config, ret_said)) {
+    int error = read_text(flags, anew ? NULL : in_force, starts, &config, &fault);
+    if (!error && what != WEIR_RELOAD_REVISIONS && !weir_serve_rules_put(rules, &config, ret_said)) {
         weir_config_destroy(config);
         return NULL;
     }
@@ -134,15 +135,19 @@ static const char *source_of(const struct weir_serve_flags *flags, const struct 
     return path ? path : file;
 }
 
-struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, struct weir_limiter *limiter,
-                                         struct weir_config *config, const char *by, struct weir_serve_said *ret_said)
+struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, const struct weir_serve_rules *rules,
+                                         struct weir_limiter *limiter, struct weir_config *config, const char *by,
+                                         struct weir_serve_said *ret_said)
 {
     struct weir_setup *setup = NULL;
     struct weir_config_fault fault = { 0 };
     if (!config)
         return NULL;
     if (weir_setup_create(config, limiter, &setup, &fault)) {
-        say_fault(flags, &fault, ret_said);
+        if (config->stored.size > 0 && fault.mark.line > 0) /* only limits have a place */
+            weir_serve_rules_say(rules, &fault, ret_said);
+        else
+            say_fault(flags, &fault, ret_said);
         weir_config_destroy(config);
         return NULL;
     }

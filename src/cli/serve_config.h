@@ -4,7 +4,7 @@
 #pragma once
 
 #include "rules/config.h"
-#include "serve/setup.h"
+#include "serve/server.h"
 #include "serve/systemd.h"
 
 /* What the command line says; it wins over the file, at each reload too. */
@@ -28,11 +28,12 @@ struct weir_serve_said {
 
 struct weir_serve_rules; /* cli/serve_rules.h */
 
-/* The file, or the built-in example, with the rules of the store that it names, and the flags over it; `again` not
- * NULL: the texts of this one once more. NULL: ret_said says why. At the start warnings are printed and the file may be
- * a pipe; a reload counts warnings in ret_said, and reads a regular file only. */
+/* The file, or the built-in example, with the rules of the store that it names, and the flags over it. `what` of a
+ * reload, unless it is the file, takes texts from `in_force`; WEIR_RELOAD_NONE: the start, which has none. NULL:
+ * ret_said says why. At the start warnings are printed and the file may be a pipe; a reload counts warnings in
+ * ret_said, and reads a regular file only. */
 struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags, struct weir_serve_rules *rules,
-                                           const struct weir_config *again, bool starts,
+                                           enum weir_reload what, const struct weir_config *in_force,
                                            struct weir_serve_said *ret_said);
 
 /* Whether an address that other machines can reach has no way to tell callers apart, and no word that it needs none:
@@ -40,8 +41,9 @@ struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags,
 bool weir_serve_exposed(const struct weir_config *config, struct weir_serve_said *ret_said);
 
 /* Takes over the configuration, which may be NULL: then it says nothing more. NULL: ret_said says why. */
-struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, struct weir_limiter *limiter,
-                                         struct weir_config *config, const char *by, struct weir_serve_said *ret_said);
+struct weir_setup *weir_serve_setup_make(const struct weir_serve_flags *flags, const struct weir_serve_rules *rules,
+                                         struct weir_limiter *limiter, struct weir_config *config, const char *by,
+                                         struct weir_serve_said *ret_said);
 
 /* ---- what a reload does not take ---- */
 

@@ -13,6 +13,7 @@
 
 #include "cli/serve_warn.h"
 #include "modules/module.h"
+#include "rules/ruleset.h"
 
 static bool say(struct weir_serve_said *ret_said, const struct weir_fault *fault)
 {
@@ -50,6 +51,26 @@ static bool open_store(struct weir_serve_rules *rules, const struct weir_config 
     return false;
 }
 
+void weir_serve_rules_say(const struct weir_serve_rules *rules, const struct weir_config_fault *fault,
+                          struct weir_serve_said *ret_said)
+{
+    char name[64];
+    (void)snprintf(name, sizeof(name), "version %" PRIu64 " of the rules", rules->head.number);
+    weir_config_fault_format(fault, name, ret_said->text, sizeof(ret_said->text));
+}
+
+/* Whether limits can be made of it; while it serves, that is found out by making them. */
+static int try_out(const struct weir_config *config, struct weir_slice text, struct weir_config_faults *faults)
+{
+    struct weir_config *with = NULL;
+    struct weir_ruleset ruleset = { 0 };
+    int error = weir_config_with_rules(config, text, &with, faults);
+    if (!error)
+        error = weir_ruleset_of(with, &ruleset, faults);
+    weir_ruleset_deinit(&ruleset);
+    return error;
+}
+
 /* With the newest version that the follower has. All that is wrong with it is too long for one line: the first, and how
  * many more. */
 static bool put_newest(struct weir_serve_rules *rules, struct weir_config **config, struct weir_serve_said *ret_said)
@@ -63,7 +84,10 @@ static bool put_newest(struct weir_serve_rules *rules, struct weir_config **conf
         free(faults);
         return say(ret_said, &(const struct weir_fault){ .text = "out of memory" });
     }
-    int error = weir_config_with_rules(*config, (struct weir_slice){ text, size }, &with, faults);
+    const struct weir_slice stored = { text, size };
+    int error = rules->started ? 0 : try_out(*config, stored, faults);
+    if (!error)
+        error = weir_config_with_rules(*config, stored, &with, faults);
     if (error) {
         (void)snprintf(name, sizeof(name), "version %" PRIu64 " of the rules", head.number);
         weir_config_fault_format(&faults->list[0], name, first, sizeof(first));
@@ -113,7 +137,7 @@ void weir_serve_rules_format(const struct weir_serve_rules *rules, char *buffer,
 
 static void changed(void *context)
 {
-    weir_server_reload(context);
+    weir_server_new_rules(context);
 }
 
 /* Who tells the store: the node, or where there is but one, the machine. */
@@ -158,7 +182,7 @@ bool weir_serve_rules_start(struct weir_serve_rules *rules, const struct weir_co
 void weir_serve_rules_in_force(struct weir_serve_rules *rules, const struct weir_setup *setup)
 {
     if (rules->follower)
-        weir_follower_in_force(rules->follower, &setup->origin.rules, setup->origin.wall_ns);
+        weir_follower_in_force(rules->follower, &setup->origin.rules, setup->config->stored, setup->origin.wall_ns);
 }
 
 void weir_serve_rules_stop(struct weir_serve_rules *rules)

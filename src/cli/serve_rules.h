@@ -21,6 +21,10 @@ struct weir_serve_rules {
 bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **config,
                           struct weir_serve_said *ret_said);
 
+/* What is wrong with a limit of the version that was loaded last: "version 42 of the rules:7:3: ...". */
+void weir_serve_rules_say(const struct weir_serve_rules *rules, const struct weir_config_fault *fault,
+                          struct weir_serve_said *ret_said);
+
 /* ", version 42 of sqlite:/var/lib/weir/rules.db"; "" where the file has the rules. */
 void weir_serve_rules_format(const struct weir_serve_rules *rules, char *buffer, size_t size);
 

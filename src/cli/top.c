@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/option.h"
 #include "cli/plain.h"
@@ -134,7 +135,7 @@ static bool show_json(const struct top *top)
         return true;
     }
     char *text = json_dumps(top->now.told, JSON_COMPACT);
-    bool good = text && puts(text) >= 0 && fflush(stdout) == 0;
+    bool good = text && weir_cli_top_screen_show(&top->screen, text);
     free(text);
     return good;
 }
@@ -165,7 +166,7 @@ static int once(struct top *top)
         fprintf(stderr, "weir: %s: %s\n", top->flags->client.server, top->now.problem);
         return WEIR_EXIT_ERROR;
     }
-    top->screen.columns = 80;
+    top->screen = (struct weir_cli_top_screen){ .out = STDOUT_FILENO, .columns = 80 };
     bool good = show(top);
     return good ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
 }
@@ -190,7 +191,7 @@ static int run(struct top *top)
     while (goes_on) {
         const uint64_t next_ns = weir_time_read().now_ns + top->flags->interval_ns;
         look(top);
-        goes_on = show(top);
+        goes_on = !weir_cli_top_screen_ends() && show(top);
         for (enum weir_cli_top_event event = WEIR_CLI_TOP_KEY; goes_on && event != WEIR_CLI_TOP_TIME;) {
             char key = '\0';
             event = weir_cli_top_screen_wait(&top->screen, next_ns, &key);

@@ -43,6 +43,7 @@ struct weir_cli_top_screen {
     bool live;  /* a page takes the place of the one before it; else they follow each other */
     bool typed; /* keys are read */
     int signals;
+    int out; /* standard output; opened anew where it may block, so that who does not read stops no signal */
     struct termios before;
     unsigned columns, rows;
 };
@@ -53,7 +54,10 @@ enum weir_cli_top_event { WEIR_CLI_TOP_TIME, WEIR_CLI_TOP_RESIZED, WEIR_CLI_TOP_
 bool weir_cli_top_screen_begin(struct weir_cli_top_screen *screen, bool may_take);
 void weir_cli_top_screen_end(struct weir_cli_top_screen *screen);
 
-/* False: nobody reads any more. */
+/* Whether a signal that ends it has come, and was not told yet: while a server or a reader takes its time. */
+bool weir_cli_top_screen_ends(void);
+
+/* False: nobody reads any more, or it is to end while nobody reads. */
 bool weir_cli_top_screen_show(const struct weir_cli_top_screen *screen, const char *page);
 
 /* What comes first until then (CLOCK_MONOTONIC). */

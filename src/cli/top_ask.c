@@ -30,7 +30,7 @@ static bool ask_json(const struct weir_client_options *client, const char *path,
     if (answer.status == 404)
         body = json_null();
     else if (answer.status == 200)
-        body = json_loadb(answer.body, answer.size, JSON_REJECT_DUPLICATES, NULL);
+        body = json_loadb(answer.body, answer.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     else
         note_problem(&answer, problem, size);
     if (!body && answer.status == 200)
@@ -124,7 +124,8 @@ json_t *weir_cli_top_ask(const struct weir_client_options *client, char *problem
     (void)snprintf(problem, problem_size, "out of memory");
     bool good = told && ask_metrics(client, told, problem, problem_size);
     for (size_t i = 0; good && i < sizeof(calls) / sizeof(calls[0]); i++)
-        good = ask_json(client, calls[i].path, calls[i].name, told, problem, problem_size);
+        good = !weir_cli_top_screen_ends() &&
+               ask_json(client, calls[i].path, calls[i].name, told, problem, problem_size);
     if (good)
         return told;
     json_decref(told);

@@ -65,8 +65,8 @@ __attribute__((format(printf, 2, 3))) static void line(struct page *page, const 
 /* A string that a terminal may be shown. */
 static const char *text_of(const json_t *object, const char *member, char buffer[TEXT_SIZE])
 {
-    const char *text = json_string_value(json_object_get(object, member));
-    return weir_plain(text ? text : "-", buffer, TEXT_SIZE);
+    const json_t *text = json_object_get(object, member);
+    return json_is_string(text) ? weir_plain_json_string(text, buffer, TEXT_SIZE) : weir_plain("-", buffer, TEXT_SIZE);
 }
 
 static uint64_t number_of(const json_t *object, const char *member)
@@ -248,26 +248,33 @@ static int by_weight(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static struct limit limit_of(const struct page *page, const char *name, const json_t *verdicts)
+static struct limit limit_of(const struct page *page, const json_t *in_force, const char *name, const json_t *verdicts)
 {
-    const json_t *list = json_object_get(json_object_get(page->given->now->told, "limits"), "limits"), *told;
     const json_t *before = json_object_get(json_object_get(told_before(page), "decisions"), name);
-    struct limit limit = { .name = name };
+    struct limit limit = { .name = name, .told = json_object_get(in_force, name) };
     uint64_t unused;
-    size_t index;
     sum_up(verdicts, &limit.admitted, &limit.refused, &limit.shadow);
     sum_up(before, &limit.admitted_before, &limit.refused_before, &unused);
     if (!told_before(page) || limit.admitted_before > limit.admitted || limit.refused_before > limit.refused) {
         limit.admitted_before = limit.admitted; /* the first look, or it has started again */
         limit.refused_before = limit.refused;
     }
+    return limit;
+}
+
+/* /v1/limits by name: there may be 32,000. */
+static json_t *in_force_of(const struct page *page)
+{
+    json_t *list = json_object_get(json_object_get(page->given->now->told, "limits"), "limits"), *told;
+    json_t *in_force = json_object();
+    size_t index;
     json_array_foreach(list, index, told)
     {
-        const char *other = json_string_value(json_object_get(told, "limit"));
-        if (other && strcmp(other, name) == 0)
-            limit.told = told;
+        const char *name = json_string_value(json_object_get(told, "limit"));
+        if (name)
+            (void)json_object_set(in_force, name, told);
     }
-    return limit;
+    return in_force;
 }
 
 static void limit_line(struct page *page, const struct limit *limit)
@@ -288,15 +295,19 @@ static void limit_line(struct page *page, const struct limit *limit)
 static void limits_lines(struct page *page, unsigned keep)
 {
     json_t *decisions = json_object_get(page->given->now->told, "decisions"), *verdicts;
+    json_t *in_force = in_force_of(page);
     const size_t count = json_object_size(decisions);
     struct limit *limits = calloc(count + 1, sizeof(limits[0]));
     size_t used = 0;
     const char *name;
-    if (!limits)
+    if (!limits || !in_force) {
+        json_decref(in_force);
+        free(limits);
         return;
+    }
     json_object_foreach(decisions, name, verdicts)
     {
-        struct limit limit = limit_of(page, name, verdicts);
+        struct limit limit = limit_of(page, in_force, name, verdicts);
         bool idle = !limit.told && limit.admitted + limit.refused == 0; /* "(other)", CL.THROTTLE that nobody uses */
         if (!idle)
             limits[used++] = limit;
@@ -311,6 +322,7 @@ static void limits_lines(struct page *page, unsigned keep)
         }
         limit_line(page, &limits[i]);
     }
+    json_decref(in_force);
     free(limits);
 }
 
@@ -330,8 +342,7 @@ static const char *key_text(const json_t *row, char buffer[TEXT_SIZE])
     (void)snprintf(buffer, TEXT_SIZE, "%s", json_array_size(values) == 0 ? "(all requests)" : "");
     json_array_foreach(values, index, value)
     {
-        const char *string = json_string_value(value);
-        const char *shown = string ? weir_plain(string, text, sizeof(text)) : "(absent)";
+        const char *shown = json_is_string(value) ? weir_plain_json_string(value, text, sizeof(text)) : "(absent)";
         int size = snprintf(buffer + used, TEXT_SIZE - used, "%s%s", index ? " " : "", shown);
         used += size > 0 && (size_t)size < TEXT_SIZE - used ? (size_t)size : 0;
     }

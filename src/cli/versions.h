@@ -29,7 +29,8 @@ bool weir_versions_head(const struct weir_versions *versions, struct weir_rule_h
 bool weir_versions_complain(const struct weir_versions *versions, int error, const struct weir_fault *fault);
 struct weir_rule_editor weir_versions_editor(const struct weir_versions *versions);
 
-/* versions_verbs.c has the first, versions_history.c and versions_apply.c the others. */
+/* versions_verbs.c has the first, versions_history.c, versions_list.c and versions_apply.c the others. */
 int weir_versions_history(const struct weir_versions *versions);
+int weir_versions_list(const struct weir_versions *versions, uint64_t number); /* 0: the newest */
 int weir_versions_apply(const struct weir_versions *versions, const char *file);
 int weir_versions_roll_back(const struct weir_versions *versions, uint64_t number);

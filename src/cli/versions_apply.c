@@ -12,12 +12,12 @@
 #include "cli/verbs.h"
 #include "cli/versions.h"
 
-static bool read_all(FILE *file, char **ret_text, size_t *ret_size)
+static bool read_all(FILE *file, const char *path, char **ret_text, size_t *ret_size)
 {
     char *text = malloc(WEIR_RULE_TEXT_MAX + 1);
     size_t size = text ? fread(text, 1, WEIR_RULE_TEXT_MAX + 1, file) : 0;
     if (!text || ferror(file) || size > WEIR_RULE_TEXT_MAX) {
-        fprintf(stderr, "weir: %s\n",
+        fprintf(stderr, "weir: %s: %s\n", path,
                 text && size > WEIR_RULE_TEXT_MAX ? "a set of rules may have at most 16 MiB"
                                                   : strerror(text ? errno : ENOMEM));
         free(text);
@@ -31,15 +31,27 @@ static bool read_all(FILE *file, char **ret_text, size_t *ret_size)
 static bool read_file(const char *path, char **ret_text, size_t *ret_size)
 {
     if (strcmp(path, "-") == 0)
-        return read_all(stdin, ret_text, ret_size);
+        return read_all(stdin, path, ret_text, ret_size);
     FILE *file = fopen(path, "rbe");
     if (!file) {
         fprintf(stderr, "weir: %s: %s\n", path, strerror(errno));
         return false;
     }
-    bool read = read_all(file, ret_text, ret_size);
+    bool read = read_all(file, path, ret_text, ret_size);
     (void)fclose(file);
     return read;
+}
+
+static void tell_stale(uint64_t from, uint64_t newest)
+{
+    char hint[80] = "";
+    if (from > newest)
+        (void)snprintf(hint, sizeof(hint), ", which is not there yet");
+    else if (from > 0)
+        (void)snprintf(hint, sizeof(hint), "; weir rules diff %" PRIu64 " says what changed meanwhile", from);
+    fprintf(stderr,
+            "weir: nothing was stored: version %" PRIu64 " is the newest, and this was made from %" PRIu64 "%s\n",
+            newest, from, hint);
 }
 
 /* What became of it, for people; the exit code. */
@@ -58,10 +70,7 @@ static int tell(const struct weir_rule_edit *edit, const char *file, const struc
         printf("would change: %s\n", weir_plain(what, plain, sizeof(plain)));
         return WEIR_EXIT_OK;
     case WEIR_RULE_STALE:
-        fprintf(stderr,
-                "weir: nothing was stored: version %" PRIu64 " is the newest, and this was made from %" PRIu64
-                "; weir rules diff %" PRIu64 " says what changed meanwhile\n",
-                edited->newest, edit->expected, edit->expected);
+        tell_stale(edit->expected, edited->newest);
         return WEIR_EXIT_REFUSED;
     case WEIR_RULE_UNNAMED:
         fprintf(stderr,

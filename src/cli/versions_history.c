@@ -35,23 +35,24 @@ int weir_versions_history(const struct weir_versions *versions)
 {
     struct weir_fault fault = { 0 };
     const struct weir_rule_editor editor = weir_versions_editor(versions);
-    size_t count = versions->count < WEIR_RULE_LIST_MAX ? (size_t)versions->count : WEIR_RULE_LIST_MAX;
     json_t *list = NULL;
-    int error = weir_rule_history(&editor, 0, count, &list, &fault);
+    int error = weir_rule_history(&editor, 0, (size_t)versions->count, &list, &fault);
     if (error) {
         (void)weir_versions_complain(versions, error, &fault);
         return WEIR_EXIT_ERROR;
     }
-    bool done = true;
+    bool done = !fault.text[0];
+    if (!done) /* what is damaged hides no other */
+        (void)weir_versions_complain(versions, WEIR_ECORRUPT, &fault);
     if (versions->json) {
         (void)json_dumpf(list, stdout, JSON_COMPACT);
         putchar('\n');
     } else if (json_array_size(list) == 0) {
         printf("%s has no version yet\n", weir_rule_store_name(versions->store));
+    } else if (weir_plain_json(list)) {
+        print(list);
     } else {
-        done = weir_plain_json(list);
-        if (done)
-            print(list);
+        done = false;
     }
     json_decref(list);
     return done ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;

@@ -21,14 +21,20 @@
 
 /* ---- looking ---- */
 
-/* A version that was typed. False: said on standard error. */
+/* What was typed. False: said on standard error. */
+static bool number_read_as(const char *what, const char *text, uint64_t most, uint64_t *ret_number)
+{
+    char plain[WEIR_PLAIN_SIZE(40)];
+    if (weir_number_parse(text, strlen(text), ret_number) == 0 && *ret_number >= 1 && *ret_number <= most)
+        return true;
+    fprintf(stderr, "weir: %s \"%s\" must be a whole number, 1 to %" PRIu64 "\n", what,
+            weir_plain(text, plain, sizeof(plain)), most);
+    return false;
+}
+
 static bool number_read(const char *text, uint64_t *ret_number)
 {
-    if (weir_number_parse(text, strlen(text), ret_number) == 0 && *ret_number >= 1 &&
-        *ret_number <= WEIR_RULE_VERSIONS_MAX)
-        return true;
-    fprintf(stderr, "weir: version \"%.40s\" must be a whole number, 1 to %d\n", text, WEIR_RULE_VERSIONS_MAX);
-    return false;
+    return number_read_as("version", text, WEIR_RULE_VERSIONS_MAX, ret_number);
 }
 
 /* The one that was named, or the newest. */
@@ -161,11 +167,11 @@ static bool option_take(struct weir_versions *versions, int option)
         return true;
     case 'f':
         if (strcmp(optarg, "0") != 0)
-            return number_read(optarg, &versions->from);
+            return number_read_as("--from", optarg, WEIR_RULE_VERSIONS_MAX, &versions->from);
         versions->from = 0;
         return true;
     case 'n':
-        return number_read(optarg, &versions->count);
+        return number_read_as("--count", optarg, WEIR_RULE_LIST_MAX, &versions->count);
     case 'd':
         versions->dry_run = true;
         return true;
@@ -202,6 +208,8 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
         return WEIR_EXIT_ERROR;
     if (strcmp(verb, "show") == 0)
         return show(versions, rest[0]);
+    if (strcmp(verb, "list") == 0)
+        return rest[0] && !number_read(rest[0], &number) ? WEIR_EXIT_ERROR : weir_versions_list(versions, number);
     if (strcmp(verb, "diff") == 0)
         return diff(versions, rest[0], count > 1 ? rest[1] : NULL);
     if (strcmp(verb, "apply") == 0)

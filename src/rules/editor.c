@@ -21,15 +21,17 @@ void weir_rule_from_take(struct weir_slice *text, uint64_t *ret_from)
 {
     static const char begins[] = "# from version ";
     const size_t size = sizeof(begins) - 1;
-    const char *begin = text->data, *end = text->size > 0 ? memchr(begin, '\n', text->size) : NULL;
+    const char *data = text->data, *end = text->size > 0 ? memchr(data, '\n', text->size) : NULL;
+    const size_t mark = text->size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     uint64_t number = 0;
-    if (!end || text->size < size || memcmp(begin, begins, size) != 0)
+    if (!end || (size_t)(end - data) < mark + size || memcmp(data + mark, begins, size) != 0)
         return;
-    const char *digits = begin + size;
-    if (weir_number_parse(digits, (size_t)(end - digits), &number) || number > WEIR_RULE_VERSIONS_MAX)
+    const char *digits = data + mark + size;
+    const size_t count = (size_t)(end - digits) - (end > digits && end[-1] == '\r');
+    if (weir_number_parse(digits, count, &number) || number > WEIR_RULE_VERSIONS_MAX)
         return;
     *ret_from = number;
-    *text = (struct weir_slice){ end + 1, text->size - (size_t)(end + 1 - begin) };
+    *text = (struct weir_slice){ end + 1, text->size - (size_t)(end + 1 - data) };
 }
 
 uint64_t weir_rule_editor_deadline(const struct weir_rule_editor *editor)
@@ -87,16 +89,19 @@ static int read_text(const struct weir_rule_editor *editor, uint64_t number, cha
     return error;
 }
 
-/* Stores it. */
+/* Stores it. Once it is not known, a store that cannot be asked does not make it known. */
 static int append(const struct weir_rule_editor *editor, const struct weir_rule_change *change,
                   struct weir_rule_edited *ret_edited, struct weir_fault *ret_fault)
 {
     struct weir_rule_appended appended;
+    bool unknown = false;
     int error = WEIR_EUNKNOWN;
-    for (int i = 0; i < TRIES && error == WEIR_EUNKNOWN; i++)
+    for (int i = 0; i < TRIES && (error == WEIR_EUNKNOWN || (error && unknown)); i++) {
         error = weir_rule_store_append(editor->store, change, weir_rule_editor_deadline(editor), &appended, ret_fault);
+        unknown = unknown || error == WEIR_EUNKNOWN;
+    }
     if (error)
-        return error;
+        return unknown ? WEIR_EUNKNOWN : error;
     ret_edited->outcome = appended.said == WEIR_RULE_CONFLICT ? WEIR_RULE_STALE : WEIR_RULE_STORED;
     ret_edited->number = appended.number;
     ret_edited->newest = appended.head.number;
@@ -142,7 +147,7 @@ int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct wei
 {
     const bool back = edit->kind == WEIR_RULE_ROLLBACK;
     struct weir_rule_change change;
-    struct weir_rule_head head;
+    struct weir_rule_head head = { 0 };
     struct weir_slice text = edit->text, before = { "", 0 };
     char *bytes = NULL, *before_bytes = NULL;
     *ret_edited = (struct weir_rule_edited){ .outcome = WEIR_RULE_WRONG };
@@ -152,6 +157,8 @@ int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct wei
     bool good = !error && is_good(editor, text, &ret_edited->faults);
     if (good)
         error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
+    if (error == WEIR_ENOENT && good && edit->dry_run)
+        error = 0;
     if (good && !error)
         error = read_text(editor, head.number, &before_bytes, &before, ret_fault);
     if (good && !error) {

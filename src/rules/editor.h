@@ -25,7 +25,7 @@ struct weir_rule_editor {
 };
 
 /* The line that stands before a text which people are given to change: "# from version 42". Reads it off `text`, if it
- * is there; else *ret_from stays. */
+ * is there; else *ret_from stays. An editor may have put a byte order mark before it, and a carriage return behind. */
 #define WEIR_RULE_FROM_FORMAT "# from version %" PRIu64 "\n"
 #define WEIR_RULE_FROM_SIZE 40
 void weir_rule_from_take(struct weir_slice *text, uint64_t *ret_from);
@@ -70,6 +70,6 @@ struct weir_rule_edited {
 };
 
 /* 0: *ret_edited says what became of it. Else an error of rules/store.h with its fault: nothing was stored, but for
- * WEIR_EUNKNOWN. A first version with `create` makes the store. */
+ * WEIR_EUNKNOWN. A first version with `create` makes the store; with `dry_run` what is no store yet has no version. */
 int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit,
                          struct weir_rule_edited *ret_edited, struct weir_fault *ret_fault);

@@ -4,6 +4,7 @@
  * cli/versions_history.c and serve/rules_answer.c. */
 #include "rules/history.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fault_format.h"
@@ -46,58 +47,80 @@ static bool take_told(void *context, const struct weir_rule_told *told)
     return true;
 }
 
-/* Fills "changes" of each. */
-static int compare(const struct weir_rule_editor *editor, json_t *list, struct weir_fault *ret_fault)
+struct text {
+    char *bytes; /* NULL: nothing is known of it */
+    size_t size;
+};
+
+/* One that is damaged is told in `damaged`, which keeps the first, and is no error. */
+static int read_text(const struct weir_rule_editor *editor, uint64_t number, struct text *ret_text,
+                     struct weir_fault *damaged, struct weir_fault *ret_fault)
 {
     struct weir_rule_version version;
+    int error = weir_rule_store_read(editor->store, number, weir_rule_editor_deadline(editor), &version,
+                                     &ret_text->bytes, ret_fault);
+    if (error)
+        *ret_text = (struct text){ NULL, 0 };
+    else
+        ret_text->size = version.text_size;
+    if (error == WEIR_ECORRUPT && !damaged->text[0])
+        *damaged = *ret_fault;
+    return error == WEIR_ECORRUPT ? 0 : error;
+}
+
+/* Fills "changes" of each. */
+static int compare(const struct weir_rule_editor *editor, json_t *list, struct weir_fault *damaged,
+                   struct weir_fault *ret_fault)
+{
     struct weir_rule_changes changes;
-    char *text = NULL;
-    size_t text_size = 0;
+    struct text now = { NULL, 0 }, before = { NULL, 0 };
     int error = 0;
     for (size_t i = 0; !error && i < json_array_size(list); i++) {
         json_t *one = json_array_get(list, i);
         uint64_t number = (uint64_t)json_integer_value(json_object_get(one, "version"));
-        char *before = NULL;
-        size_t size = 0;
-        if (!text) {
-            error = weir_rule_store_read(editor->store, number, weir_rule_editor_deadline(editor), &version, &text,
-                                         ret_fault);
-            text_size = error ? 0 : version.text_size;
-        }
-        if (!error && number > 1) {
-            error = weir_rule_store_read(editor->store, number - 1, weir_rule_editor_deadline(editor), &version,
-                                         &before, ret_fault);
-            size = error ? 0 : version.text_size;
-        }
-        if (!error) {
-            weir_rule_editor_compare(editor, (struct weir_slice){ before, size },
-                                     (struct weir_slice){ text, text_size }, &changes);
-            (void)json_object_set_new(one, "changes", json_string(changes.text));
-        }
-        free(text);
-        text = before;
-        text_size = size;
+        if (i == 0)
+            error = read_text(editor, number, &now, damaged, ret_fault);
+        if (!error && number > 1)
+            error = read_text(editor, number - 1, &before, damaged, ret_fault);
+        if (!now.bytes || (number > 1 && !before.bytes))
+            (void)snprintf(changes.text, sizeof(changes.text), "not known: %s is damaged",
+                           now.bytes ? "the text of the version before" : "its text");
+        else
+            weir_rule_editor_compare(editor, (struct weir_slice){ before.bytes, before.size },
+                                     (struct weir_slice){ now.bytes, now.size }, &changes);
+        (void)json_object_set_new(one, "changes", json_string(changes.text));
+        free(now.bytes);
+        now = before;
+        before = (struct text){ NULL, 0 };
     }
-    free(text);
+    free(now.bytes);
     return error;
 }
 
 int weir_rule_history(const struct weir_rule_editor *editor, uint64_t from, size_t count_max, json_t **ret_list,
                       struct weir_fault *ret_fault)
 {
+    struct weir_fault damaged = { 0 };
     json_t *list = json_array();
     if (!list)
         return weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
     int error = weir_rule_store_list(editor->store, from, count_max, weir_rule_editor_deadline(editor), take_version,
                                      list, ret_fault);
-    if (!error)
+    if (!error) {
         error = weir_rule_store_told(editor->store, false, weir_rule_editor_deadline(editor), take_told, list,
                                      ret_fault);
+        if (error == WEIR_ECORRUPT) { /* notes of nodes, which more may write than versions */
+            damaged = *ret_fault;
+            error = 0;
+        }
+    }
     if (!error)
-        error = compare(editor, list, ret_fault);
-    if (error)
+        error = compare(editor, list, &damaged, ret_fault);
+    if (error) {
         json_decref(list);
-    else
+    } else {
         *ret_list = list;
+        *ret_fault = damaged;
+    }
     return error;
 }

@@ -19,7 +19,7 @@
 #define POLL_MAX_NS (60000 * MS)
 #define POLL_SQLITE_NS (50 * MS)
 #define POLL_POSTGRES_NS (1000 * MS)
-#define LOOK_NS (5000 * MS) /* one look of who waits: a server that stands still must not use up a long wait */
+#define FAILED_NS (1000 * MS) /* after a look that failed, where a usual one would be later */
 
 static int late(struct weir_fault *ret_fault)
 {
@@ -75,7 +75,10 @@ int weir_rule_store_head(struct weir_rule_store *store, uint64_t deadline_ns, st
 {
     if (weir_rule_now_ns() >= deadline_ns)
         return late(ret_fault);
-    return store->ops->head(store, deadline_ns, ret_head, ret_fault);
+    int error = store->ops->head(store, deadline_ns, ret_head, ret_fault);
+    uint64_t next_ns = error ? weir_min_u64(store->poll_ns, FAILED_NS) : store->poll_ns;
+    store->look_ns = weir_add_sat(weir_rule_now_ns(), next_ns);
+    return error;
 }
 
 /* The text must be what its checksum says. */
@@ -171,31 +174,16 @@ int weir_rule_store_told(struct weir_rule_store *store, bool newest_only, uint64
 
 /* ---- waiting, and the schema ---- */
 
-int weir_rule_store_wait(struct weir_rule_store *store, const struct weir_rule_head *seen, uint64_t deadline_ns,
-                         struct weir_rule_head *ret_head, struct weir_fault *ret_fault)
+bool weir_rule_store_wait(struct weir_rule_store *store, uint64_t until_ns)
 {
-    struct weir_fault fault = { 0 };
-    uint64_t now_ns = weir_rule_now_ns();
-    if (now_ns >= deadline_ns)
-        return late(ret_fault);
     for (;;) {
-        struct weir_rule_head head;
-        int error = store->ops->head(store, weir_min_u64(deadline_ns, weir_add_sat(now_ns, LOOK_NS)), &head, &fault);
-        bool changed = !error && !weir_rule_head_same(&head, seen);
-        now_ns = weir_rule_now_ns();
-        if (!changed && now_ns < deadline_ns) {
-            store->ops->pause(store, weir_min_u64(deadline_ns, weir_add_sat(now_ns, store->poll_ns)));
-            now_ns = weir_rule_now_ns();
-        }
-        if (!error && (changed || now_ns >= deadline_ns)) {
-            *ret_head = head;
-            return 0;
-        }
-        if (now_ns >= deadline_ns) {
-            if (ret_fault)
-                *ret_fault = fault;
-            return error;
-        }
+        uint64_t now_ns = weir_rule_now_ns();
+        if (now_ns >= store->look_ns)
+            return true;
+        if (now_ns >= until_ns)
+            return false;
+        if (store->ops->pause(store, weir_min_u64(until_ns, store->look_ns)))
+            return true;
     }
 }
 

@@ -64,7 +64,7 @@ struct weir_rule_store_options {
     /* Makes what is not there (the file, of mode 0600; the tables), and brings an older schema up to date. Without it
      * neither, and what is older is refused with WEIR_ERANGE. */
     bool create;
-    uint64_t poll_ns; /* how often `wait` looks: 10 ms to 60 s; 0 = SQLite 50 ms, PostgreSQL 1 s */
+    uint64_t poll_ns; /* how long `wait` waits without a word: 10 ms to 60 s; 0 = SQLite 50 ms, PostgreSQL 1 s */
 };
 
 /* Looks at the options only: a store that cannot be reached is no error yet, the first call finds it. WEIR_EINVAL,
@@ -184,14 +184,12 @@ int weir_rule_store_told(struct weir_rule_store *store, bool newest_only, uint64
 
 /* ---- waiting ---- */
 
-/* Returns as soon as the newest version is another than `seen`, or at the deadline; *ret_head is the newest either way.
- * PostgreSQL: a notification (LISTEN, NOTIFY) wakes it, within a round trip of the commit; and it looks each poll_ns,
- * for notifications get lost where a connection breaks, and behind a pooler in transaction mode. SQLite: it looks each
- * poll_ns. While the store cannot be asked it tries again until the deadline, and returns the error then, so that who
- * calls it in a loop does not spin. Nothing ends it early: a host that must stop soon waits in slices. Notifications
- * that come between two calls are kept. */
-int weir_rule_store_wait(struct weir_rule_store *store, const struct weir_rule_head *seen, uint64_t deadline_ns,
-                         struct weir_rule_head *ret_head, struct weir_fault *ret_fault);
+/* True as soon as it is time to ask for the head: nobody has yet, or poll_ns have gone by since (after one that failed,
+ * a second at most), or the store says that there may be another one. Else false, at until_ns. PostgreSQL: a
+ * notification (LISTEN, NOTIFY) says so, within a round trip of the commit; notifications get lost where a connection
+ * breaks, and behind a pooler in transaction mode. Those that come between two calls are kept. Nothing else ends it
+ * early: a host that must stop soon waits in slices, which cost nothing. */
+bool weir_rule_store_wait(struct weir_rule_store *store, uint64_t until_ns);
 
 /* ---- the schema ---- */
 

@@ -46,8 +46,8 @@ struct weir_rule_store_ops {
     int (*told)(struct weir_rule_store *store, bool newest_only, uint64_t deadline_ns, struct weir_rule_notes *notes,
                 struct weir_fault *ret_fault);
     int (*migrate)(struct weir_rule_store *store, unsigned to, uint64_t deadline_ns, struct weir_fault *ret_fault);
-    /* Until then, or until something says that there may be a new version. */
-    void (*pause)(struct weir_rule_store *store, uint64_t until_ns);
+    /* Until then: false; or true, when something says that there may be a new version. */
+    bool (*pause)(struct weir_rule_store *store, uint64_t until_ns);
     void (*close)(struct weir_rule_store *store);
 };
 
@@ -56,6 +56,7 @@ struct weir_rule_store {
     const struct weir_rule_store_ops *ops;
     bool create;
     uint64_t poll_ns;
+    uint64_t look_ns;                   /* when `wait` wants the head to be asked for */
     unsigned schema;                    /* WEIR_RULE_SCHEMA; a test adds to both */
     const struct weir_rule_step *steps; /* schema - 1 of them */
     char name[256];

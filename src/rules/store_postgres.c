@@ -370,8 +370,8 @@ static bool take_notes(PGconn *conn)
     return any;
 }
 
-/* It begins to listen, and then returns: what came before that, only a look tells. */
-static void rest(struct weir_rule_store *store, uint64_t until_ns)
+/* Where it only begins to listen, what came before that only a look tells. */
+static bool rest(struct weir_rule_store *store, uint64_t until_ns)
 {
     struct weir_rule_postgres *postgres = postgres_of(store);
     PGconn *conn = postgres->link.conn;
@@ -379,19 +379,22 @@ static void rest(struct weir_rule_store *store, uint64_t until_ns)
     if (!conn) {
         uint64_t again_ns = postgres->rest_until_ns > now_ns ? postgres->rest_until_ns : until_ns;
         weir_rule_sleep_until(weir_min_u64(until_ns, again_ns));
-        return;
+        return false;
     }
     if (!postgres->listening) {
         begin_listening(postgres);
-        return;
+        return true;
     }
-    while (now_ns < until_ns && !take_notes(conn)) {
+    while (now_ns < until_ns) {
+        if (take_notes(conn))
+            return true;
         struct pollfd socket = { .fd = PQsocket(conn), .events = POLLIN };
         uint64_t left_ms = weir_min_u64(weir_div_ceil(until_ns - now_ns, MS), 60000);
         if (socket.fd < 0 || (poll(&socket, 1, (int)left_ms) > 0 && !PQconsumeInput(conn)))
-            return; /* the next look connects again */
+            return true; /* the look connects again */
         now_ns = weir_rule_now_ns();
     }
+    return take_notes(conn);
 }
 
 /* ---- the interface ---- */

@@ -391,10 +391,11 @@ static int migrate(struct weir_rule_store *store, unsigned to, uint64_t deadline
     return error ? error : weir_rule_sqlite_move(sqlite_of(store), to, ret_fault);
 }
 
-static void rest(struct weir_rule_store *store, uint64_t until_ns)
+static bool rest(struct weir_rule_store *store, uint64_t until_ns)
 {
     (void)store;
     weir_rule_sleep_until(until_ns);
+    return false;
 }
 
 static void destroy(struct weir_rule_store *store)

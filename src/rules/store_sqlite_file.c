@@ -108,6 +108,8 @@ static int look_at_path(struct weir_rule_sqlite *sqlite, struct weir_fault *ret_
         return weir_rule_sqlite_say(sqlite, WEIR_ECORRUPT, "is a link: name the file itself", ret_fault);
     if (!S_ISREG(there.st_mode))
         return weir_rule_sqlite_say(sqlite, WEIR_ECORRUPT, "is no file", ret_fault);
+    if (access(sqlite->path, R_OK) != 0 && errno == EACCES) /* SQLite does not say why */
+        return weir_rule_sqlite_say(sqlite, WEIR_EDOWN, "Permission denied: it is its owner's alone", ret_fault);
     if (there.st_size == 0 && !may_make)
         return weir_rule_sqlite_say(sqlite, WEIR_ENOENT, "is empty", ret_fault);
     /* Here, for SQLite takes a file of one byte to be empty. */

@@ -18,6 +18,7 @@
 #include "rules/kept.h"
 
 #define SLICE_NS (100 * WEIR_NS_PER_MS)
+#define AGAIN_NS (5 * WEIR_NS_PER_SECOND) /* what could not be kept, or told, is tried again */
 
 struct weir_follower {
     struct weir_rule_store *store;
@@ -28,16 +29,18 @@ struct weir_follower {
     void *context;
     pthread_t thread;
     bool started;
-    struct weir_rule_head seen; /* the thread's: it was looked at */
+    struct weir_rule_head seen;            /* the thread's: it was looked at */
+    uint64_t keep_after_ns, tell_after_ns; /* the thread's */
 
     pthread_mutex_t mutex; /* of all below */
-    pthread_cond_t wake;
     bool stopping;
     struct weir_rule_head newest, in_force;
     char *text; /* of `newest` */
     size_t size;
     uint64_t in_force_ns;
-    bool untold, unkept; /* what is in force */
+    bool untold;  /* what is in force */
+    char *unkept; /* its text, until it is kept */
+    size_t unkept_size;
     struct weir_follower_view view;
 };
 
@@ -129,12 +132,7 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
     struct weir_follower *follower = calloc(1, sizeof(*follower));
     if (!follower)
         return weir_fault_format(ret_fault, WEIR_ENOMEM, "rules", "out of memory");
-    pthread_condattr_t monotonic;
     pthread_mutex_init(&follower->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&follower->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
     follower->timeout_ns = options->timeout_ns;
     follower->kept = options->kept ? strdup(options->kept) : NULL;
     const struct weir_rule_store_options store = { .spec = options->spec,
@@ -160,9 +158,9 @@ void weir_follower_destroy(struct weir_follower *follower)
         return;
     weir_assert(!follower->started);
     weir_rule_store_close(follower->store);
-    pthread_cond_destroy(&follower->wake);
     pthread_mutex_destroy(&follower->mutex);
     free(follower->text);
+    free(follower->unkept);
     free(follower->kept);
     free(follower);
 }
@@ -212,86 +210,89 @@ static int follow(struct weir_follower *follower, const struct weir_rule_head *h
     return 0;
 }
 
-/* Writes down what is in force, if that is still the text that was read last: else the next one comes soon. */
+/* Writes down what is in force. */
 static void keep(struct weir_follower *follower)
 {
     struct weir_fault fault = { 0 };
-    struct weir_rule_head head;
-    char *text = NULL;
-    size_t size = 0;
     pthread_mutex_lock(&follower->mutex);
-    bool due = follower->unkept && weir_rule_head_same(&follower->newest, &follower->in_force);
+    const struct weir_rule_head head = follower->in_force;
+    char *text = now_ns() >= follower->keep_after_ns ? follower->unkept : NULL;
+    const struct weir_slice slice = { text, follower->unkept_size };
+    if (text)
+        follower->unkept = NULL;
     pthread_mutex_unlock(&follower->mutex);
-    if (!due || weir_follower_newest(follower, &head, &text, &size))
+    if (!text)
         return;
-    int error = follower->kept ? weir_rule_kept_write(follower->kept, &head, (struct weir_slice){ text, size }, &fault)
-                               : 0;
-    free(text);
+    int error = weir_rule_kept_write(follower->kept, &head, slice, &fault);
+    follower->keep_after_ns = error ? now_ns() + AGAIN_NS : 0;
     pthread_mutex_lock(&follower->mutex);
-    follower->unkept = follower->unkept && (error != 0 || !weir_rule_head_same(&head, &follower->in_force));
+    if (error && !follower->unkept) { /* nothing newer has come */
+        follower->unkept = text;
+        follower->unkept_size = slice.size;
+        text = NULL;
+    }
     follower->view.keep_failing = error != 0;
     (void)snprintf(follower->view.keep_fault, sizeof(follower->view.keep_fault), "%s", fault.text);
     pthread_mutex_unlock(&follower->mutex);
+    free(text);
 }
 
-static int tell(struct weir_follower *follower, struct weir_fault *ret_fault)
+/* Who may read only, or has a server that does, follows all the same. */
+static void tell(struct weir_follower *follower)
 {
     struct weir_rule_told told = { 0 };
+    struct weir_fault fault = { 0 };
     pthread_mutex_lock(&follower->mutex);
-    bool due = follower->untold;
+    bool due = follower->untold && now_ns() >= follower->tell_after_ns;
     told.version = follower->in_force.number;
     told.since_ns = follower->in_force_ns;
     pthread_mutex_unlock(&follower->mutex);
     if (!due)
-        return 0;
+        return;
     memcpy(told.node, follower->node, sizeof(told.node));
-    int error = weir_rule_store_tell(follower->store, &told, now_ns() + follower->timeout_ns, ret_fault);
+    int error = weir_rule_store_tell(follower->store, &told, now_ns() + follower->timeout_ns, &fault);
+    follower->tell_after_ns = error ? now_ns() + AGAIN_NS : 0;
     pthread_mutex_lock(&follower->mutex);
     if (!error && follower->in_force.number == told.version && follower->in_force_ns == told.since_ns)
         follower->untold = false;
+    follower->view.tell_failing = error != 0;
+    (void)snprintf(follower->view.tell_fault, sizeof(follower->view.tell_fault), "%s %s", fault.field, fault.text);
+    pthread_mutex_unlock(&follower->mutex);
+}
+
+static int look(struct weir_follower *follower)
+{
+    struct weir_fault fault = { 0 };
+    struct weir_rule_head head;
+    int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, &fault);
+    if (!error && !weir_rule_head_same(&head, &follower->seen))
+        error = follow(follower, &head, &fault);
+    pthread_mutex_lock(&follower->mutex);
+    follower->view.failing = error != 0;
+    if (error)
+        (void)snprintf(follower->view.fault, sizeof(follower->view.fault), "%s %s", fault.field, fault.text);
     pthread_mutex_unlock(&follower->mutex);
     return error;
 }
 
-static bool note(struct weir_follower *follower, int error, const struct weir_fault *fault)
+static bool is_stopping(struct weir_follower *follower)
 {
     pthread_mutex_lock(&follower->mutex);
-    follower->view.failing = error != 0;
-    if (error)
-        (void)snprintf(follower->view.fault, sizeof(follower->view.fault), "%s %s", fault->field, fault->text);
     bool stopping = follower->stopping;
     pthread_mutex_unlock(&follower->mutex);
-    return !stopping;
-}
-
-/* After a failure: for a slice, or until the end. */
-static void rest(struct weir_follower *follower)
-{
-    const uint64_t until_ns = now_ns() + SLICE_NS;
-    const struct timespec at = { .tv_sec = (time_t)(until_ns / WEIR_NS_PER_SECOND),
-                                 .tv_nsec = (long)(until_ns % WEIR_NS_PER_SECOND) };
-    pthread_mutex_lock(&follower->mutex);
-    for (int waited = 0; !follower->stopping && waited == 0;)
-        waited = pthread_cond_timedwait(&follower->wake, &follower->mutex, &at);
-    pthread_mutex_unlock(&follower->mutex);
+    return stopping;
 }
 
 static void *follower_main(void *argument)
 {
     struct weir_follower *follower = argument;
-    for (bool on = true; on;) {
-        struct weir_fault fault = { 0 }, untold = { 0 };
-        struct weir_rule_head head;
+    int error = 0;
+    while (!is_stopping(follower)) {
         keep(follower);
-        int told = tell(follower, &untold);
-        int error = weir_rule_store_wait(follower->store, &follower->seen, now_ns() + SLICE_NS, &head, &fault);
-        if (error) /* a slice may be too short for a store that is only slow */
-            error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, &fault);
-        if (!error && !weir_rule_head_same(&head, &follower->seen))
-            error = follow(follower, &head, &fault);
-        on = note(follower, error ? error : told, error ? &fault : &untold);
-        if ((error || told) && on)
-            rest(follower);
+        if (weir_rule_store_wait(follower->store, now_ns() + SLICE_NS))
+            error = look(follower);
+        if (!error)
+            tell(follower);
     }
     return NULL;
 }
@@ -311,32 +312,40 @@ int weir_follower_start(struct weir_follower *follower, const char *node, void (
     return follower->started ? 0 : WEIR_ENOMEM;
 }
 
-void weir_follower_in_force(struct weir_follower *follower, const struct weir_rule_head *head, uint64_t wall_ns)
+void weir_follower_in_force(struct weir_follower *follower, const struct weir_rule_head *head, struct weir_slice text,
+                            uint64_t wall_ns)
 {
+    char *copy = NULL;
     pthread_mutex_lock(&follower->mutex);
     if (!weir_rule_head_same(&follower->in_force, head)) {
         follower->in_force = *head;
         follower->in_force_ns = wall_ns;
-        follower->untold = follower->unkept = true;
+        follower->untold = true;
         follower->view.in_force = head->number;
         follower->view.behind = follower->view.behind && !weir_rule_head_same(&follower->newest, head);
+        if (follower->kept)
+            copy = malloc(text.size + 1); /* without memory the one before stays kept */
+        if (copy)
+            memcpy(copy, text.data, text.size);
+        free(follower->unkept);
+        follower->unkept = copy;
+        follower->unkept_size = text.size;
     }
     pthread_mutex_unlock(&follower->mutex);
 }
 
 void weir_follower_finish(struct weir_follower *follower)
 {
-    struct weir_fault fault = { 0 };
     if (!follower || !follower->started)
         return;
     pthread_mutex_lock(&follower->mutex);
     follower->stopping = true;
-    pthread_cond_signal(&follower->wake);
     pthread_mutex_unlock(&follower->mutex);
     pthread_join(follower->thread, NULL);
     follower->started = false;
+    follower->keep_after_ns = follower->tell_after_ns = 0;
     keep(follower);
-    (void)tell(follower, &fault);
+    tell(follower);
 }
 
 void weir_follower_view(struct weir_follower *follower, struct weir_follower_view *ret_view)

@@ -44,8 +44,10 @@ int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret
 int weir_follower_start(struct weir_follower *follower, const char *node, void (*changed)(void *context),
                         void *context);
 
-/* This node decides by it since then. Kept and told soon, by the thread. */
-void weir_follower_in_force(struct weir_follower *follower, const struct weir_rule_head *head, uint64_t wall_ns);
+/* This node decides by it, which has this text, since then. Kept and told soon, by the thread: a newer version may have
+ * been read by then. */
+void weir_follower_in_force(struct weir_follower *follower, const struct weir_rule_head *head, struct weir_slice text,
+                            uint64_t wall_ns);
 
 /* Ends the thread: what it was to keep and to tell it tries once more. Waits for a question that is under way, at most
  * timeout_ns. NULL is allowed. */
@@ -60,6 +62,7 @@ struct weir_follower_view {
     bool behind;       /* its newest is one before that in force, or of the same number and another text */
     bool from_kept;    /* what was started with came from this machine's disk */
     bool keep_failing; /* it cannot be kept here; `keep_fault` says why */
-    char fault[200], keep_fault[200];
+    bool tell_failing; /* the store cannot be told what is in force here; `tell_fault` says why */
+    char fault[200], keep_fault[200], tell_fault[200];
 };
 void weir_follower_view(struct weir_follower *follower, struct weir_follower_view *ret_view);

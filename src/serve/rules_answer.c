@@ -111,10 +111,13 @@ static int read_versions(const struct weir_rule_editor *editor, const struct wei
 {
     json_t *list = NULL;
     int error = weir_rule_history(editor, question->version, question->count, &list, fault);
-    if (!error)
-        put_json(answer, 200, JSON,
-                 json_pack("{s:s,s:o}", "store", weir_rule_store_name(editor->store), "versions", list));
-    return error;
+    if (error)
+        return error;
+    json_t *json = json_pack("{s:s,s:o}", "store", weir_rule_store_name(editor->store), "versions", list);
+    if (fault->text[0]) /* what is damaged hides no other */
+        (void)json_object_set_new(json, "damaged", json_string(fault->text));
+    put_json(answer, 200, JSON, json);
+    return 0;
 }
 
 static int read_diff(const struct weir_rule_editor *editor, const struct weir_rules_question *question,

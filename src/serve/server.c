@@ -48,10 +48,10 @@ struct weir_server {
     struct weir_gossip_server *gossip; /* NULL: none */
     struct weir_setup *setup;          /* in force */
     struct weir_setup *retired;        /* loops may still look at it */
-    bool reload_wanted;                /* came before it served, or while loops were moving to the one before */
+    enum weir_reload wanted;           /* came before it served, or while loops were moving to the one before */
     uint64_t generation;               /* of the revisions in `setup` */
     uint64_t again_ns;                 /* before then a setup that failed is not made again */
-    _Atomic bool asked;                /* by weir_server_reload */
+    _Atomic bool asked;                /* by weir_server_new_rules */
 };
 
 static void wake_loops(struct weir_server *server)
@@ -103,20 +103,20 @@ static void move_to(struct weir_server *server, struct weir_setup *next)
     wake_loops(server);
 }
 
-static void reload(struct weir_server *server)
+static void reload(struct weir_server *server, enum weir_reload what)
 {
     char said[sizeof(server->common.reloads.last_said)] = "";
     if (!server->options.reload || atomic_load(&server->common.draining))
         return;
     /* Two sets of rules may be in use at a time, not three; before it serves, none may change. */
     if (server->retired || !server->setup) {
-        server->reload_wanted = true;
+        server->wanted = what > server->wanted ? what : server->wanted;
         return;
     }
-    server->reload_wanted = false;
+    server->wanted = WEIR_RELOAD_NONE;
     struct weir_revisions *revisions = server->common.revisor.revisions;
     server->generation = weir_revisions_generation(revisions);
-    struct weir_setup *next = server->options.reload(server->options.context, revisions, server->setup, false, said,
+    struct weir_setup *next = server->options.reload(server->options.context, revisions, server->setup, what, said,
                                                      sizeof(said));
     note_reload(&server->common.reloads, !next, said);
     if (!next) {
@@ -162,7 +162,8 @@ static void revise(struct weir_server *server)
         return;
     struct weir_setup *next = NULL;
     if (!weir_config_is_newest(server->setup->config, revisions, weir_time_read().wall_ns)) {
-        next = server->options.reload(server->options.context, revisions, server->setup, true, said, sizeof(said));
+        next = server->options.reload(server->options.context, revisions, server->setup, WEIR_RELOAD_REVISIONS, said,
+                                      sizeof(said));
         if (!next) {
             server->again_ns = now_ns + WEIR_NS_PER_SECOND;
             return;
@@ -200,8 +201,8 @@ static void on_moved(uv_async_t *moved)
         weir_setup_destroy(server->retired);
         server->retired = NULL;
         server->options.moved(server->options.context, server->setup);
-        if (server->reload_wanted)
-            reload(server);
+        if (server->wanted)
+            reload(server, server->wanted);
         else
             weir_supervisor_settled(&server->supervisor);
     }
@@ -209,7 +210,7 @@ static void on_moved(uv_async_t *moved)
         close_handles(server);
 }
 
-void weir_server_reload(struct weir_server *server)
+void weir_server_new_rules(struct weir_server *server)
 {
     atomic_store(&server->asked, true);
 }
@@ -222,7 +223,7 @@ static void on_hup(uv_signal_t *handle, int number)
     (void)number;
     if (server->setup && server->options.reload && !atomic_load(&server->common.draining))
         weir_supervisor_reloading(&server->supervisor);
-    reload(server);
+    reload(server, WEIR_RELOAD_FILE);
 }
 
 static void on_term(uv_signal_t *handle, int number)
@@ -250,7 +251,7 @@ static void on_maintain(uv_timer_t *timer)
     struct weir_server *server = timer->data;
     weir_limiter_maintain(server->common.limiter, NULL, MAINTAIN_LINES);
     if (atomic_exchange(&server->asked, false))
-        reload(server);
+        reload(server, WEIR_RELOAD_RULES);
     revise(server);
 }
 
@@ -452,8 +453,8 @@ int weir_server_run(struct weir_server *server)
         atomic_store(&server->common.draining, true);
         wake_loops(server);
     }
-    if (server->reload_wanted)
-        reload(server);
+    if (server->wanted)
+        reload(server, server->wanted);
     if (started > 0) {
         server->options.moved(server->options.context, server->setup);
         if (!atomic_load(&server->common.draining)) /* while it waited for others */

@@ -15,6 +15,14 @@ struct weir_server;
 
 #define WEIR_SERVER_THREADS_MAX 256
 
+/* What is read anew. The greater one brings the smaller ones, too. */
+enum weir_reload {
+    WEIR_RELOAD_NONE,
+    WEIR_RELOAD_REVISIONS, /* other nodes have newer definitions: no text; what is said is only which limits change */
+    WEIR_RELOAD_RULES,     /* the set of rules of the follower, under the file as it was read last */
+    WEIR_RELOAD_FILE,      /* SIGHUP: all */
+};
+
 struct weir_server_options {
     struct weir_limiter *limiter;   /* outlives the server */
     struct weir_setup *setup;       /* taken over on success */
@@ -26,13 +34,11 @@ struct weir_server_options {
     size_t listen_count;
     const struct weir_systemd *systemd; /* who is told how it goes; outlives the server; NULL: nobody */
 
-    /* SIGHUP: makes the setup after `in_force`, or returns NULL, which keeps that. ret_said: of what it is made, what
+    /* Makes the setup after `in_force`, or returns NULL, which keeps that. ret_said: of what it is made, what
      * it changes and what of it needs a restart, or what is wrong. It may not change what listens where. Limits are as
-     * `revisions` has them (rules/revise.h). `again`: nobody asked for it, but other nodes have newer definitions; the
-     * file is not read again, and ret_said has only the limits that change. Runs on the thread of weir_server_run; the
-     * loops go on meanwhile. */
+     * `revisions` has them (rules/revise.h). Runs on the thread of weir_server_run; the loops go on meanwhile. */
     struct weir_setup *(*reload)(void *context, struct weir_revisions *revisions, const struct weir_setup *in_force,
-                                 bool again, char *ret_said, size_t said_size);
+                                 enum weir_reload what, char *ret_said, size_t said_size);
     /* All loops decide by this setup now. The same thread. */
     void (*moved)(void *context, const struct weir_setup *setup);
     void *context;
@@ -51,8 +57,8 @@ const char *weir_server_listens_on(const struct weir_server *server, size_t inde
 /* How many connections there can be: as configured, or as many as the process may have descriptors for. */
 size_t weir_server_connections_max(const struct weir_server *server);
 
-/* Any thread, until destroy: as SIGHUP, within some 10 ms. */
-void weir_server_reload(struct weir_server *server);
+/* Any thread, until destroy: there is a newer set of rules, which is to be in force within some 10 ms. */
+void weir_server_new_rules(struct weir_server *server);
 
 /* Serves until drained. WEIR_ENOMEM: the threads could not be started. */
 int weir_server_run(struct weir_server *server);

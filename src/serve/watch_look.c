@@ -340,6 +340,13 @@ static void look_at_follower(struct weir_watch *watch, struct weir_follower *fol
                      view.failing ? "the store of rules cannot be asked, version %" PRIu64 " goes on deciding: %s"
                                   : "the store of rules answers again; version %" PRIu64 " decides%s",
                      view.in_force, view.failing ? view.fault : "");
+    weir_watch_state(
+        watch, ALONE("rules_told"), view.tell_failing, !view.tell_failing,
+        view.tell_failing ? WEIR_LOG_WARN : WEIR_LOG_INFO, view.tell_failing ? "rules_untold" : "rules_told",
+        view.tell_failing ? "weir rules history does not hear which version this node decides by, which is "
+                            "%" PRIu64 " now: %s"
+                          : "weir rules history hears again which version this node decides by: %" PRIu64 "%s",
+        view.in_force, view.tell_failing ? view.tell_fault : "");
     weir_watch_state(watch, ALONE("rules_behind"), view.behind, !view.behind, WEIR_LOG_WARN,
                      view.behind ? "rules_behind_begun" : "rules_behind_over",
                      view.behind ? "the newest version in the store is %" PRIu64 " and %" PRIu64

@@ -19,7 +19,7 @@ import time
 import unittest
 
 from fake_locks import FakeLocks
-from weir_server import BUILD, Weir
+from weir_server import BUILD, Resp, Weir
 
 # Says each 20 ms that it is alive, and when it is asked to end; ends when asked, unless told not to. Should it outlive
 # its test after all, then not for long. A line is one call: print is interrupted between its words.
@@ -416,6 +416,13 @@ class Real(unittest.TestCase):
             self.assertEqual(self.lock(name, *self.resp, '--', 'true').returncode, 0)
             holder.terminate()  # which finds out that it has lost the lock
             self.assertEqual(holder.wait(60), 70)
+
+    def test_a_holder_of_any_bytes_is_shown(self):
+        with Resp(self.server.resp) as resp:
+            resp.ask('WEIR.LOCK', 'job', b'n\0l\x1b', 60000)
+        shown = self.lock('show', 'job', *self.http)
+        self.assertEqual((shown.returncode, shown.stderr), (0, ''))
+        self.assertIn('n\\x00l\\x1b\n', shown.stdout)
 
     def test_restored_raises_the_incarnation(self):
         def fence():

@@ -137,6 +137,46 @@ class InSqlite(Case):
         with self.assertRaisesRegex(AssertionError, 'kept here'):
             Weir(config)
 
+    def test_what_is_in_force_is_kept_even_if_a_wrong_one_comes_at_once(self):
+        kept = self.folder / 'kept'
+        self.store.appended(0, rules('1/day'))
+        with Weir(self.config(self.spec, kept)) as weir:
+            for number in range(2, 12, 2):
+                self.store.appended(number - 1, rules(f'{number}/day'))
+                wait_for(lambda number=number: version(weir) == number, 'not followed')
+                self.store.appended(number, 'nonsense')
+                wait_for(lambda number=number: kept.read_bytes().split()[2] == b'%d' % number, 'not kept')
+
+    def test_a_start_with_what_no_limits_can_be_made_of(self):
+        """Each limit of it is right, and all together are too many of a kind."""
+        config = self.config(self.spec, self.folder / 'kept')
+        self.store.appended(0, rules('1/day'))
+        with Weir(config):
+            wait_for((self.folder / 'kept').exists, 'nothing is kept')
+        limits = [{'name': f'l{i}', 'rate': '1/day', 'match': {'route': f'/a*{i}b*z'}} for i in range(200)]
+        self.store.appended(1, json.dumps({'limits': limits}, separators=(',', ':')))
+        with Weir(config) as weir:
+            self.assertEqual(version(weir), 1)
+            self.assertRegex(weir.output(), r'version 2 of the rules:1:\d+: more than 64 patterns .* kept here decides')
+            wait_for(lambda: 'reload_failed' in weir.output(), 'nothing is told')
+            self.assertRegex(weir.output(), r'reload_failed.* version 2 of the rules:1:')
+
+    def test_a_version_does_not_read_the_file_again(self):
+        """It may be half edited, or wait for the SIGHUP that is to bring it."""
+        self.store.appended(0, rules('1/day'))
+        with Weir(self.config(self.spec)) as weir:
+            whole = weir.config.read_text(encoding='utf-8')
+            weir.config.write_text(whole + 'top: {{ half an edit', encoding='utf-8')
+            self.store.appended(1, rules('2/day'))
+            wait_for(lambda: version(weir) == 2, 'not followed')
+            weir.config.write_text(whole + 'top: { keys: text }\n', encoding='utf-8')
+            self.store.appended(2, rules('3/day'))
+            wait_for(lambda: version(weir) == 3, 'not followed')
+            self.assertEqual(json.loads(get(weir, '/v1/top'))['keys'], 'hash')
+            weir.process.send_signal(1)
+            wait_for(lambda: json.loads(get(weir, '/v1/top'))['keys'] == 'text', 'the file is not read')
+            self.assertEqual(version(weir), 3)
+
     def test_who_names_a_store_has_no_limits_in_the_file(self):
         self.store.appended(0, rules('1/day'))
         with self.assertRaisesRegex(AssertionError, 'limits stands in the store'):
@@ -194,6 +234,19 @@ class InPostgres(Case):
         finally:
             for node in nodes:
                 node.stop()
+
+    def test_who_may_only_read_follows_and_has_not_lost_it(self):
+        """A role without the right to note, and a database that only reads."""
+        self.store.appended(0, rules('1/day'))
+        self.server.sql('CREATE ROLE reader LOGIN; GRANT SELECT ON weir_rules, weir_rules_meta, weir_rules_nodes TO reader;'
+                        'ALTER ROLE postgres IN DATABASE postgres SET default_transaction_read_only = on')
+        for number, user in enumerate(('reader', 'postgres'), 1):
+            with Weir(self.config(url(self.server, user), kept=None)) as weir:
+                wait_for(lambda weir=weir: 'rules_untold' in weir.output(), 'nothing is told')
+                self.store.appended(number, rules(f'{number + 1}/day'))
+                wait_for(lambda weir=weir, number=number: version(weir) == number + 1, 'not followed')
+                self.assertIn('weir_rules_store_failing 0', get(weir, '/metrics'))
+                self.assertNotIn('rules_lost', weir.output())
 
     def test_a_slow_store_is_followed_and_is_not_lost(self):
         """Each answer takes longer than one look of who waits, and less than the timeout."""

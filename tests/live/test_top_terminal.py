@@ -3,12 +3,16 @@
 """weir top in a terminal: what it shows in 80 columns and 24 rows, that it follows the terminal's size, says so when the
 server is away and goes on, and gives the terminal back however it ends. The picture in docs/top.md is made here:
 `test_top_terminal.py --write` writes it, and the test says when it is not what weir shows."""
+import fcntl
 import json
+import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import termios
+import time
 import unittest
 
 from ports import free_port
@@ -136,8 +140,9 @@ class Top(unittest.TestCase):
     def test_hostile_keys_move_no_cursor(self):
         ask(self.weir, 40, route='/login', ip=HOSTILE)
         ask(self.weir, 40, route='/login', ip=b'\xff\xfe\n')
+        ask(self.weir, 40, route='/login', ip=b'n\0l')
         with self.top() as terminal:
-            terminal.wait_for(lambda text: '\\x1b[2J' in text and '\u4e2d\u6587' in text)
+            terminal.wait_for(lambda text: '\\x1b[2J' in text and '\u4e2d\u6587' in text and 'n\\x00l' in text)
             terminal.type('q')
             self.assertEqual(terminal.wait(), 0)
 
@@ -177,6 +182,35 @@ class Top(unittest.TestCase):
                 self.assertNotIn(b'\x1b', terminal.raw)
                 terminal.signal(signal.SIGTERM)
                 self.assertEqual(terminal.wait(), 0)
+
+    def test_who_does_not_read_stops_no_signal(self):
+        """A pager that waits for its reader; and a terminal that is held."""
+        for words in (), ('--json',):
+            with self.subTest(words), subprocess.Popen([WEIR, 'top', *self.server, '--interval', '100ms', *words],
+                                                       stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+                fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+                self.assert_ends_stuck(process, process.stdout)
+        primary, secondary = os.openpty()
+        os.set_blocking(secondary, False)  # as some shell may have left it
+        with open(primary, 'rb', buffering=0) as shown, subprocess.Popen(
+                [WEIR, 'top', *self.server, '--interval', '100ms'], stdin=secondary, stdout=secondary,
+                env=dict(os.environ, TERM='xterm')) as process:
+            os.close(secondary)
+            self.assert_ends_stuck(process, shown)
+
+    def assert_ends_stuck(self, process, output):
+        def waiting():
+            return struct.unpack('i', fcntl.ioctl(output, termios.FIONREAD, b'\0' * 4))[0]
+
+        last = -1
+        while waiting() == 0 or waiting() != last:  # nothing fits any more
+            last = waiting()
+            time.sleep(1)
+        process.send_signal(signal.SIGTERM)
+        try:
+            self.assertEqual(process.wait(60), 0)
+        finally:
+            process.kill()
 
     def test_it_needs_the_right(self):
         tokens = 'auth: { required: always, tokens: [ { name: shop, secret: 0123456789abcdef } ] }\n'

@@ -101,8 +101,12 @@ static void do_head(struct drive *drive, char **words)
 static void do_wait(struct drive *drive, char **words)
 {
     (void)words;
-    struct weir_rule_head seen = drive->head;
-    int error = weir_rule_store_wait(drive->store, &seen, deadline(drive), &drive->head, &drive->fault);
+    const struct weir_rule_head seen = drive->head;
+    const uint64_t until_ns = deadline(drive);
+    int error = weir_rule_store_head(drive->store, until_ns, &drive->head, &drive->fault);
+    while (weir_rule_now_ns() < until_ns && (error || weir_rule_head_same(&drive->head, &seen)))
+        if (weir_rule_store_wait(drive->store, until_ns) && weir_rule_now_ns() < until_ns)
+            error = weir_rule_store_head(drive->store, until_ns, &drive->head, &drive->fault);
     print_status(drive, error);
     print_head(&drive->head);
     printf("}\n");
