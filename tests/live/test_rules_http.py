@@ -21,7 +21,7 @@ from redis_server import Redis, wait_for
 from rule_store_case import url
 from slow_door import SlowDoor
 from test_rules_store import check
-from weir_server import BUILD, Weir
+from weir_server import BUILD, Weir, connect
 
 RULES = 'unmatched: refuse\nlimits:\n  - name: api\n    rate: 10/day\n    key: [user]\n'
 ADMIN, OTHER = '0123456789abcdef', 'fedcba9876543210'
@@ -226,6 +226,21 @@ class Admin(Rules):
         status, _, said = self.put(weir, too_many, match='"2"')
         self.assertEqual(status, 400)
         self.assertIn('32000', json.dumps(said['errors']))
+
+    def test_a_large_body_is_taken_from_who_may_put_one(self):
+        """Of others it would be kept in the memory that all share, and read by the loop for seconds."""
+        weir = self.serving()
+        text = RULES + '#' * (1 << 20) + '\n'
+        for request, token in (('PUT /v1/rules?comment=why', OTHER), ('PUT /v1/rules?comment=why', 'x' * 16),
+                               ('PUT /v1/rules?comment=why', ''), ('POST /v1/check', ADMIN), ('GET /v1/rules', ADMIN)):
+            for field in (f'Content-Length: {len(text)}\r\n', f'Transfer-Encoding: chunked\r\n\r\n{len(text):x}\r\n'):
+                with self.subTest(request=request, token=token, field=field), connect(weir.http) as client:
+                    client.sendall(f'{request} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n'
+                                   f'X-Weir-Token: {token}\r\n{field}\r\n'.encode())
+                    self.assertEqual(client.recv(12), b'HTTP/1.1 413')
+        self.assertEqual(self.put(weir, text, match='"1"')[2]['version'], 2)
+        pieces = iter([(text + '#').encode()])
+        self.assertEqual(ask(weir, 'PUT', '/v1/rules', pieces, match='"2"', comment='why')[2]['version'], 3)
 
     def test_it_is_not_moved_by_a_reload(self):
         weir = self.serving()
