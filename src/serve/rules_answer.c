@@ -10,6 +10,7 @@
 
 #include "rules/history.h"
 #include "wire/http_answer.h"
+#include "wire/json.h"
 
 #define YAML "application/yaml"
 #define JSON "application/json"
@@ -30,8 +31,8 @@ static void put_json(struct weir_rules_answer *answer, int status, const char *t
 
 static json_t *problem(int status, const char *detail)
 {
-    return json_pack("{s:s,s:s,s:i,s:s}", "type", "about:blank", "title", weir_http_reason(status), "status", status,
-                     "detail", detail);
+    return json_pack("{s:s,s:s,s:i,s:o}", "type", "about:blank", "title", weir_http_reason(status), "status", status,
+                     "detail", weir_json_text(detail));
 }
 
 static void put_newest(json_t *json, uint64_t newest)
@@ -115,7 +116,7 @@ static int read_versions(const struct weir_rule_editor *editor, const struct wei
         return error;
     json_t *json = json_pack("{s:s,s:o}", "store", weir_rule_store_name(editor->store), "versions", list);
     if (fault->text[0]) /* what is damaged hides no other */
-        (void)json_object_set_new(json, "damaged", json_string(fault->text));
+        (void)json_object_set_new(json, "damaged", weir_json_text(fault->text));
     put_json(answer, 200, JSON, json);
     return 0;
 }
@@ -150,8 +151,9 @@ static json_t *errors_of(const struct weir_config_faults *faults)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < faults->count; i++)
-        (void)json_array_append_new(list, json_pack("{s:i,s:i,s:s}", "line", (int)faults->list[i].mark.line, "column",
-                                                    (int)faults->list[i].mark.column, "message", faults->list[i].text));
+        (void)json_array_append_new(list, json_pack("{s:i,s:i,s:o}", "line", (int)faults->list[i].mark.line, "column",
+                                                    (int)faults->list[i].mark.column, "message",
+                                                    weir_json_text(faults->list[i].text)));
     return list;
 }
 

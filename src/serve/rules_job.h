@@ -4,8 +4,8 @@
  * of its own, and the loop that asked is told. What is asked and answered is in rules_answer.h.
  *
  * Bound: WEIR_RULES_JOBS_MAX at a time, half of the pool: the names of engines are looked up there, too, and a store
- * that hangs must not keep an engine away. Each ends within WEIR_RULES_TIMEOUTS times rules.timeout, and within one once
- * it was abandoned, so a loop that ends waits for it.
+ * that hangs must not keep an engine away. Each ends within WEIR_RULES_TIMEOUTS times rules.timeout, and within one
+ * once it was abandoned, so a loop that ends waits for it.
  *
  * Thread rule: a job is of its loop's thread. */
 #pragma once

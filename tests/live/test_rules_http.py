@@ -127,6 +127,8 @@ class Rules(unittest.TestCase):
         self.assertEqual((first['line'], first['column']), (2, 5))
         self.assertIn('did you mean "name"?', first['message'])
         self.assertGreater(len(said['errors']), 1)
+        cut = self.put(weir, f'limits:\n  - name: api\n    rate: a{"é" * 100}\n', match='"1"')[2]['errors']
+        self.assertIn('must be COUNT/PERIOD', cut[0]['message'])
         for text in ('', 'limits: [', 'limits: []\nengine: {}\n', '\0', '\xff'):
             self.assertEqual(self.put(weir, text, match='"1"')[0], 400, text)
         for wrong in ({'comment': ''}, {'comment': 'two\nlines'}, {'author': 'a' * 120}, {'author': '\x1b[2J'},
