@@ -110,13 +110,13 @@ static json_t *bursts_make(const struct weir_ruleset *ruleset, uint64_t connecti
 
 /* All of them; a list that ends with NULL. */
 struct notes {
-    const char *list[4];
+    const char *list[5];
 };
 
 static struct notes notes_of(const struct weir_config *config)
 {
     const char *(*const find[])(const struct weir_config *config) = { weir_note_uncounted, weir_note_alone,
-                                                                      weir_note_unasked };
+                                                                      weir_note_unasked, weir_note_admin };
     struct notes notes = { { NULL } };
     for (size_t i = 0, count = 0; i < sizeof(find) / sizeof(find[0]); i++) {
         notes.list[count] = find[i](config);
