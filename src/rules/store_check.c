@@ -86,8 +86,8 @@ const char *weir_rule_kind_name(enum weir_rule_kind kind)
     return "unknown";
 }
 
-/* Embeds or overrides the direction of writing (U+202A to U+202E, U+2066 to U+2069): what is told beside it, such as whose
- * token it was, would be shown elsewhere than it stands. Stored by others it is believed. */
+/* Embeds or overrides the direction of writing (U+202A to U+202E, U+2066 to U+2069): what is told beside it, such as
+ * whose token it was, would be shown elsewhere than it stands. Stored by others it is believed. */
 static bool turns_writing(const char *text)
 {
     for (const char *at = text; (at = strchr(at, '\xe2')) != NULL; at++) {

@@ -53,6 +53,11 @@ class Notes(unittest.TestCase):
         with Weir(f'{engine}limits: [ {local} ]\n') as server:
             self.assertEqual(server.output().count(one), 1)
 
+    def test_json_tells_an_error_whose_text_was_cut_within_a_character(self):
+        self.file.write_text(f'limits:\n  - name: api\n    rate: a{"é" * 100}\n', encoding='utf-8')
+        errors = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)['errors']
+        self.assertIn('must be COUNT/PERIOD', errors[0]['message'])
+
     def test_a_listener_where_nobody_can_change_rules_is_told(self):
         token = '{ name: a, secret: 0123456789abcdef0123456789abcdef, rights: [%s] }'
         store = f'rules: {{ store: "sqlite:{self.file}.db" }}\n'
