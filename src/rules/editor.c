@@ -114,7 +114,7 @@ static int put_over(const struct weir_rule_editor *editor, const struct weir_rul
                     struct weir_fault *ret_fault)
 {
     const bool any = edit->expected == WEIR_RULE_FROM_ANY;
-    change->expected = any ? edited->newest : edit->expected;
+    edited->from = change->expected = any ? edited->newest : edit->expected;
     weir_rule_editor_compare(editor, before, text, &edited->changes);
     if (any && edit->first_only && edited->newest > 0)
         edited->outcome = WEIR_RULE_UNNAMED;

@@ -65,6 +65,7 @@ enum weir_rule_outcome {
 struct weir_rule_edited {
     enum weir_rule_outcome outcome;
     uint64_t number, newest;
+    uint64_t from; /* the version that it was compared with: `expected`, or what the newest was then */
     struct weir_rule_changes changes;
     struct weir_config_faults faults;
 };

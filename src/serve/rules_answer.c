@@ -157,7 +157,7 @@ static json_t *errors_of(const struct weir_config_faults *faults)
     return list;
 }
 
-static void put_stale(struct weir_rules_answer *answer, const struct weir_rule_edited *edited, uint64_t expected)
+static void put_stale(struct weir_rules_answer *answer, const struct weir_rule_edited *edited)
 {
     char detail[160];
     const bool unnamed = edited->outcome == WEIR_RULE_UNNAMED;
@@ -171,13 +171,13 @@ static void put_stale(struct weir_rules_answer *answer, const struct weir_rule_e
         (void)snprintf(detail, sizeof(detail),
                        "nothing was stored: version %" PRIu64 " is the newest, and this was made "
                        "from %" PRIu64,
-                       edited->newest, expected);
+                       edited->newest, edited->from);
     json_t *json = problem(status, detail);
     put_newest(json, edited->newest);
     put_json(answer, status, PROBLEM, json);
 }
 
-static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_edited *edited, uint64_t expected)
+static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_edited *edited)
 {
     json_t *json;
     switch (edited->outcome) {
@@ -191,7 +191,7 @@ static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_
         break;
     case WEIR_RULE_STALE:
     case WEIR_RULE_UNNAMED:
-        put_stale(answer, edited, expected);
+        put_stale(answer, edited);
         break;
     case WEIR_RULE_WRONG:
     default:
@@ -217,7 +217,7 @@ static int change(const struct weir_rule_editor *editor, const struct weir_rules
     struct weir_rule_edited *edited = calloc(1, sizeof(*edited));
     int error = edited ? weir_rule_editor_put(editor, &edit, edited, fault) : WEIR_ENOMEM;
     if (!error)
-        put_edited(answer, edited, question->expected);
+        put_edited(answer, edited);
     free(edited);
     return error;
 }

@@ -119,6 +119,29 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.put(weir, RULES.replace('10/day', '30/day'), match='*')[2]['version'], 3)
         self.assertEqual(ask(weir, 'POST', '/v1/rules/rollback', to=1, comment='why', match='"2"')[0], 412)
 
+    def test_who_named_no_version_is_told_which_was_the_newest(self):
+        weir = self.serving()
+        stale, numbers = [], iter(range(11, 1_000_000))
+        ended = threading.Event()
+
+        def edit():
+            while not ended.is_set():
+                status, _, said = self.put(weir, RULES.replace('10/day', f'{next(numbers)}/day'), match='*')
+                if status == 412:
+                    stale.append(said)
+
+        threads = [threading.Thread(target=edit) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            wait_for(lambda: stale, 'no two at once')
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+        for said in stale:
+            self.assertRegex(said['detail'], rf'version {said["newest"]} is the newest, and this was made from \d{{1,7}}$')
+
     def test_all_that_is_wrong_is_told_and_nothing_stored(self):
         weir = self.serving()
         status, _, said = self.put(weir, 'limits:\n  - nam: api\n    rate: 1/mn\n', match='"1"')
