@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Called by serve.c before it makes the limiter. What needs PostgreSQL or etcd is a module, and is loaded here
- * (modules/module.h), so that a missing one ends the start with a message that names it. SQLite is part of the
- * program, or was left out when it was built. The engine of locks is opened later, by serve_locks.c. */
+ * Called by serve.c before it makes the limiter. What needs PostgreSQL or etcd, or sends traces, is a module, and is
+ * loaded here (modules/module.h), so that a missing one ends the start with a message that names it. SQLite is part of
+ * the program, or was left out when it was built. The engine of locks is opened later, by serve_locks.c. */
 #include "cli/serve_needs.h"
 
 #include <stdio.h>
@@ -40,5 +40,6 @@ static bool has_locks(enum weir_config_lock_engine engine)
 bool weir_serve_needs(const struct weir_config *config)
 {
     return has_locks(config->locks.engine) &&
-           (config->sessions.servers_count == 0 || load("sessions", WEIR_MODULE_POSTGRES));
+           (config->sessions.servers_count == 0 || load("sessions", WEIR_MODULE_POSTGRES)) &&
+           (!config->traces.endpoint || load("traces", WEIR_MODULE_TRACES));
 }

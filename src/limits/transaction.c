@@ -219,6 +219,7 @@ static bool wait_for_host(struct weir_transaction *transaction, const struct wei
         return false;
     weir_share_host_wait(transaction->of->host, &transaction->parts[next_hosted(transaction)].key,
                          &transaction->waiter);
+    transaction->round_trips++;
     return true;
 }
 
@@ -292,7 +293,10 @@ static bool ask_engine(struct weir_transaction *transaction, const struct weir_t
             transaction->ops[transaction->request.count++] =
                 (struct weir_remote_op){ .limit = part->limit->remote, .key = part->key, .units = part->charge.cost };
     }
-    return remote->ops->submit(remote, &transaction->request) == 0;
+    if (remote->ops->submit(remote, &transaction->request))
+        return false;
+    transaction->round_trips++;
+    return true;
 }
 
 /* Begins to wait where it has to. */

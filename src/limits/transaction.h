@@ -100,11 +100,12 @@ struct weir_transaction {
     uint64_t reloads; /* heard of when it began */
     uint64_t deadline_ns;
     enum weir_transaction_verb verb;
-    bool refused, never; /* by a limit that counts; for good */
-    bool unknown;        /* the engine may have charged without our hearing of it */
-    int error;           /* of the limiter, or of a forget */
-    void *attached;      /* the caller's, who sees it again in ops->ended */
-    void *labels;        /* the same: what its keys are called */
+    bool refused, never;  /* by a limit that counts; for good */
+    bool unknown;         /* the engine may have charged without our hearing of it */
+    uint32_t round_trips; /* to the engine, that it has waited for */
+    int error;            /* of the limiter, or of a forget */
+    void *attached;       /* the caller's, who sees it again in ops->ended */
+    void *labels;         /* the same: what its keys are called */
     struct weir_timer timer;
     struct weir_share_waiter waiter;
     struct weir_remote_request request;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * In a program that has modules instead of libpq and libcurl, the functions of locks/open.h,
+ * In a program that has modules instead of libpq and libcurl, the functions of locks/open.h, net/post.h,
  * rules/store_inside.h, sessions/users.h and sessions/servers.h that need them: they load the module, and hand the call
  * on. A program loads it first by itself (weir_module_load), so that a whole sentence says what is missing: a fault has
  * room for its beginning. */
@@ -38,6 +38,13 @@ int weir_lock_etcd_open(const struct weir_lock_etcd_options *options, struct wei
     return error ? error : module->lock_open_etcd(options, ret_engine, ret_fault);
 }
 
+int weir_post_open(const char *url, const char *content_type, struct weir_post **ret_post, struct weir_fault *ret_fault)
+{
+    const struct weir_module *module;
+    int error = load(WEIR_MODULE_TRACES, &module, ret_fault);
+    return error ? error : module->post_open(url, content_type, ret_post, ret_fault);
+}
+
 int weir_rule_postgres_open(const char *url, const char *table, struct weir_rule_store **ret_store,
                             struct weir_fault *ret_fault)
 {
@@ -56,8 +63,8 @@ int weir_users_postgres_open(const struct weir_users_options *options, struct we
 
 /* ---- servers ---- */
 
-/* Locks, rule sets and users bring their functions with them. Of servers the program holds this one, and calls it a
- * weir_servers: what the module means by that, the program never looks into. */
+/* Locks, rule sets, users and what posts bring their functions with them. Of servers the program holds this one, and
+ * calls it a weir_servers: what the module means by that, the program never looks into. */
 struct late_servers {
     const struct weir_module *module;
     struct weir_servers *servers; /* the module's */

@@ -19,7 +19,7 @@ int weir_module_load(const char *name, const struct weir_module **ret_module, ch
     if (!weir_beside_find(WEIR_BESIDE_MODULE, name, &beside)) {
         (void)snprintf(ret_said, WEIR_MODULE_SAID_SIZE,
                        "%s, which is not in %s: a build has it where %s is, and make install puts it there", name,
-                       beside.folders, strcmp(name, WEIR_MODULE_ETCD) == 0 ? "libcurl" : "libpq");
+                       beside.folders, strcmp(name, WEIR_MODULE_POSTGRES) == 0 ? "libpq" : "libcurl");
         return WEIR_ENOENT;
     }
     /* All symbols now: what is replaced while the process runs changes nothing in it. */

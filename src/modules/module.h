@@ -2,23 +2,26 @@
  *
  * What needs libpq or libcurl is in modules, shared objects of weir's own that a program loads when a configuration
  * names what they do: with what they bring the two are 29 libraries. weir-postgres.so has the locks, the rule sets, the
- * users and the servers of sessions in PostgreSQL, weir-etcd.so the locks in etcd. A module is found beside the program
- * (base/beside.h), has its own copy of what it needs of the floors below, and exports one symbol, `weir_module`.
+ * users and the servers of sessions in PostgreSQL, weir-etcd.so the locks in etcd, weir-traces.so what sends traces. A
+ * module is found beside the program (base/beside.h), has its own copy of what it needs of the floors below, and
+ * exports one symbol, `weir_module`.
  *
  * A program and a module must agree on every struct that they hand each other. They do if they were built from the same
  * headers: both carry a digest of those, and a module with another one is refused. Why so: docs/modules.md. */
 #pragma once
 
 #include "locks/open.h"
+#include "net/post.h"
 #include "rules/store_inside.h"
 #include "sessions/servers.h"
 #include "sessions/users.h"
 
 #define WEIR_MODULE_POSTGRES "weir-postgres.so"
 #define WEIR_MODULE_ETCD "weir-etcd.so"
+#define WEIR_MODULE_TRACES "weir-traces.so"
 
-/* The functions that are called so in locks/open.h, rules/store_inside.h, sessions/users.h and servers.h; NULL: of
- * another module. */
+/* The functions that are called so in locks/open.h, net/post.h, rules/store_inside.h, sessions/users.h and servers.h;
+ * NULL: of another module. */
 struct weir_module {
     const char *digest; /* first, whatever else changes */
     const char *name;   /* WEIR_MODULE_POSTGRES */
@@ -26,6 +29,8 @@ struct weir_module {
                               struct weir_fault *ret_fault);
     int (*lock_open_etcd)(const struct weir_lock_etcd_options *options, struct weir_lock_engine **ret_engine,
                           struct weir_fault *ret_fault);
+    int (*post_open)(const char *url, const char *content_type, struct weir_post **ret_post,
+                     struct weir_fault *ret_fault);
     int (*rule_postgres_open)(const char *url, const char *table, struct weir_rule_store **ret_store,
                               struct weir_fault *ret_fault);
     int (*users_open)(const struct weir_users_options *options, struct weir_users **ret_users,

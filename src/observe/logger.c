@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/plural.h"
 #include "wire/text.h"
 
@@ -73,7 +74,7 @@ static bool too_many(struct weir_logger *logger, uint64_t wall_ns)
 }
 
 static struct weir_text line_of(const struct weir_logger *logger, uint8_t *room, uint64_t wall_ns,
-                                enum weir_log_level level, const char *event, const char *message)
+                                enum weir_log_level level, const char *event, const char *message, const char *fields)
 {
     struct weir_text line = weir_text_init(room, WEIR_LOGGER_LINE_MAX - 1);
     bool json = logger->format == WEIR_LOG_JSON;
@@ -87,7 +88,11 @@ static struct weir_text line_of(const struct weir_logger *logger, uint8_t *room,
         weir_text_str(&line, json ? "\",\"node\":\"" : ": node ");
         weir_text_str(&line, logger->node);
     }
-    weir_text_str(&line, json ? "\",\"message\":" : ": ");
+    weir_text_str(&line, !json ? ": " : fields[0] ? "\"," : "\",\"message\":");
+    if (json && fields[0]) {
+        weir_text_str(&line, fields);
+        weir_text_lit(&line, ",\"message\":");
+    }
     if (json) {
         write_json(&line, message);
         weir_text_lit(&line, "}");
@@ -102,7 +107,14 @@ static struct weir_text line_of(const struct weir_logger *logger, uint8_t *room,
 bool weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level, const char *event,
                        const char *message)
 {
+    return weir_logger_write_fields(logger, wall_ns, level, event, message, "");
+}
+
+bool weir_logger_write_fields(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level,
+                              const char *event, const char *message, const char *fields)
+{
     uint8_t room[WEIR_LOGGER_LINE_MAX];
+    weir_assert(strlen(fields) <= WEIR_LOGGER_FIELDS_MAX);
     char longer[MESSAGE_MAX];
     if (level > logger->level)
         return true; /* nobody wants it */
@@ -111,7 +123,7 @@ bool weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_l
                        logger->dropped, weir_s(logger->dropped), logger->dropped == 1 ? "was" : "were");
         message = longer;
     }
-    struct weir_text line = line_of(logger, room, wall_ns, level, event, message);
+    struct weir_text line = line_of(logger, room, wall_ns, level, event, message, fields);
     if (too_many(logger, wall_ns) || would_wait(logger->fd) ||
         write(logger->fd, line.data, line.size) != (ssize_t)line.size) {
         logger->dropped++;

@@ -49,3 +49,8 @@ const char *weir_log_level_name(enum weir_log_level level); /* "error", "warn", 
 /* Writes "event: message"; wall_ns counts from 1970. `event` is a word of ours. False: the line was dropped. */
 bool weir_logger_write(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level, const char *event,
                        const char *message);
+/* The same with members of its own in JSON, `fields`, which are JSON already: `"limit":"a","cost":1`. In text they are
+ * not written. Too long, with the rest of the line: the message is cut; at most WEIR_LOGGER_FIELDS_MAX bytes. */
+#define WEIR_LOGGER_FIELDS_MAX 800
+bool weir_logger_write_fields(struct weir_logger *logger, uint64_t wall_ns, enum weir_log_level level,
+                              const char *event, const char *message, const char *fields);

@@ -17,9 +17,14 @@
 #define INDEX_SIZE (2 * WEIR_METRICS_LIMITS_MAX)
 
 /* Counters of some slots of one loop; made by that loop when it needs the first of them. */
-enum { FALLBACKS = WEIR_METRICS_VERDICTS, LACKS = FALLBACKS + WEIR_FALLBACK_POLICIES, COUNTERS = LACKS + WEIR_LACKS };
+enum {
+    FALLBACKS = WEIR_METRICS_VERDICTS,
+    LACKS = FALLBACKS + WEIR_FALLBACK_POLICIES,
+    UNITS = LACKS + WEIR_LACKS,
+    COUNTERS = UNITS + WEIR_UNITS
+};
 struct page {
-    _Atomic uint64_t counts[PAGE_SLOTS][COUNTERS]; /* verdicts, fallbacks and lacks */
+    _Atomic uint64_t counts[PAGE_SLOTS][COUNTERS]; /* verdicts, fallbacks, lacks and units */
 };
 
 /* Loops do not share a cache line. */
@@ -130,6 +135,12 @@ void weir_metrics_lacked(struct weir_metrics *metrics, size_t loop, uint32_t slo
     add(metrics, loop, slot, LACKS + lack, 1);
 }
 
+void weir_metrics_units(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_units units, uint64_t count)
+{
+    weir_assert(units < WEIR_UNITS);
+    add(metrics, loop, slot, UNITS + units, count);
+}
+
 enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict)
 {
     if (verdict->admitted)
@@ -203,6 +214,11 @@ const char *weir_metrics_lack_name(enum weir_lack lack)
 void weir_metrics_lacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_LACKS])
 {
     sum(metrics, slot, LACKS, WEIR_LACKS, ret_counts);
+}
+
+void weir_metrics_units_of(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_UNITS])
+{
+    sum(metrics, slot, UNITS, WEIR_UNITS, ret_counts);
 }
 
 /* ---- life ---- */

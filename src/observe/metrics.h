@@ -58,6 +58,13 @@ enum weir_lack {
         WEIR_LACKS
 };
 
+/* Units of the limits that have one counter for all requests. */
+enum weir_units {
+    WEIR_UNITS_ADMITTED, /* to requests that all their limits admitted */
+    WEIR_UNITS_RETURNED, /* asked back: at most so many were given back */
+    WEIR_UNITS
+};
+
 enum weir_metrics_protocol { WEIR_METRICS_RESP, WEIR_METRICS_HTTP, WEIR_METRICS_PROTOCOLS };
 
 /* Of one loop. */
@@ -90,6 +97,10 @@ void weir_metrics_fell_back(struct weir_metrics *metrics, size_t loop, uint32_t 
 /* Counts one request that lacks an attribute of a limit's key. */
 void weir_metrics_lacked(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_lack lack);
 
+/* Counts units of one limit. */
+void weir_metrics_units(struct weir_metrics *metrics, size_t loop, uint32_t slot, enum weir_units units,
+                        uint64_t count);
+
 /* What a limit's verdict counts as. */
 enum weir_metrics_verdict weir_metrics_verdict_of(const struct weir_verdict *verdict);
 
@@ -104,3 +115,4 @@ void weir_metrics_fallbacks(struct weir_metrics *metrics, uint32_t slot, uint64_
 void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_METRICS_VERDICTS]);
 const char *weir_metrics_lack_name(enum weir_lack lack);
 void weir_metrics_lacks(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_LACKS]);
+void weir_metrics_units_of(struct weir_metrics *metrics, uint32_t slot, uint64_t ret_counts[WEIR_UNITS]);

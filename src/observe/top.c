@@ -334,9 +334,14 @@ static void add_list(struct weir_sketch_sum *sum, const struct list *list, uint3
     }
 }
 
+uint64_t weir_top_shown(const struct weir_top *top, uint64_t hash)
+{
+    return weir_siphash(&top->mask, &hash, sizeof(hash));
+}
+
 static struct weir_top_row row_of(const struct weir_top *top, const struct weir_sketch_summed *summed)
 {
-    return (struct weir_top_row){ .shown_hash = weir_siphash(&top->mask, &summed->key.hash, sizeof(summed->key.hash)),
+    return (struct weir_top_row){ .shown_hash = weir_top_shown(top, summed->key.hash),
                                   .count = summed->key.count,
                                   .error = summed->key.error,
                                   .label = *(const struct weir_top_label *)summed->of };

@@ -108,6 +108,9 @@ struct weir_top_row {
     struct weir_top_label label;
 };
 
+/* A key's hash as it is told: of this process alone. */
+uint64_t weir_top_shown(const struct weir_top *top, uint64_t hash);
+
 struct weir_top_read {
     uint64_t since_ns;     /* CLOCK_MONOTONIC */
     uint64_t total;        /* refusals, or early retries, of all keys */

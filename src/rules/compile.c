@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/siphash.h"
+#include "core/limit/limit.h"
 #include "core/share/split.h"
 #include "rules/compiler.h"
 #include "rules/condition.h"
@@ -215,6 +216,7 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
     rule->limit.on_failure = limit->on_failure;
     rule->limit.undecidable = limit->undecidable;
     rule->whole = rule->limit.spec;
+    rule->hour_units = weir_limit_most(&rule->whole, 3600 * WEIR_NS_PER_SECOND);
     rule->limit.share = nodes > 1 ? weir_split_spec(&rule->limit.spec, nodes, (uint32_t)config->node)
                                   : rule->limit.spec;
     if (slack)
@@ -258,6 +260,7 @@ static int rule_make(struct weir_compiler *compiler, const struct weir_config_li
     rule->name = weir_arena_copy(arena, limit->name, strlen(limit->name));
     rule->variant = weir_arena_copy(arena, variant, strlen(variant));
     rule->limit.spec = override ? override->spec : limit->spec;
+    rule->one_counter = limit->key_count == 0;
     rule->throttle = limit->throttle;
     rule->hold_max = limit->hold_max;
     rule->hold_timeout_ns = limit->hold_timeout_ns;

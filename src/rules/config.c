@@ -103,6 +103,7 @@ static const struct weir_field config_fields[] = {
     { "locks", weir_locks_decode, 0, false, 0, 0, NULL },
     { "sessions", weir_sessions_decode, 0, false, 0, 0, NULL },
     { "rules", weir_rules_decode, 0, false, 0, 0, NULL },
+    { "traces", weir_traces_decode, 0, false, 0, 0, NULL },
     { "revision", weir_decode_u64, offsetof(struct weir_config, revision), false, 1, REVISION_MAX, NULL },
     { "limits", later_read, 0, false, 0, 0, NULL },
     { "unmatched", weir_decode_word, offsetof(struct weir_config, unmatched), false, 0, 0, unmatched_words },
@@ -117,6 +118,7 @@ static const struct weir_field stored_fields[] = {
 static int defaults_set(struct weir_config *config)
 {
     config->rules.timeout_ns = 2 * SECOND;
+    config->traces = (struct weir_config_traces){ .service = "weir", .timeout_ns = 2 * SECOND };
     config->memory_max = WEIR_MEMORY_DEFAULT;
     config->skew_max_ns = WEIR_SKEW_DEFAULT_NS;
     config->snapshot_every_ns = 10 * WEIR_NS_PER_SECOND;

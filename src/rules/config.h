@@ -334,6 +334,16 @@ struct weir_config_rules {
     uint64_t timeout_ns;     /* for one question to the store: 2 s; 100 ms to 1 min */
 };
 
+/* ---- traces ---- */
+
+/* traces: { endpoint: "http://127.0.0.1:4318/v1/traces" } */
+struct weir_config_traces {
+    const char *endpoint;   /* NULL: there are none */
+    const char *service;    /* service.name: "weir" */
+    uint64_t sample_one_in; /* of requests without a traceparent; 0 = none of them; to 1,000,000,000 */
+    uint64_t timeout_ns;    /* for one message, and for the last ones at the end: 2 s; 100 ms to 10 s */
+};
+
 /* ---- all of it ---- */
 
 struct weir_config_server {
@@ -385,6 +395,7 @@ struct weir_config {
     /* log: */
     enum weir_log_format log_format;
     enum weir_log_level log_level;
+    uint32_t log_refusals; /* lines of each limit in a second; 0: none */
     /* top: */
     enum weir_top_keys top_keys;
     /* headers: */
@@ -407,6 +418,8 @@ struct weir_config {
     struct weir_config_locks locks;
     /* sessions: */
     struct weir_config_sessions sessions;
+    /* traces: */
+    struct weir_config_traces traces;
     /* revision: 0 = none */
     uint64_t revision;
     /* rules: */

@@ -52,6 +52,8 @@ struct weir_rule {
     struct weir_shared_limit limit;
     struct weir_limit_spec whole;   /* of all nodes together, as configured */
     struct weir_told_sharing terms; /* for those who ask; mode NULL: this process alone keeps it */
+    bool one_counter;               /* its key is empty: all requests are charged to one */
+    uint64_t hour_units;            /* so many it may admit in an hour, of `whole`; WEIR_NEVER: it is no rate */
     enum weir_throttle throttle;
     uint32_t hold_max;
     uint64_t hold_timeout_ns;

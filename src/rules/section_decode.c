@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/hex.h"
+#include "observe/refusals.h"
 #include "rules/token_decode.h"
 #include "wire/http.h"
 
@@ -162,8 +163,14 @@ int weir_log_decode(struct weir_decode *decode, const struct weir_yaml_node *val
     static const struct weir_field fields[] = {
         { "format", weir_decode_word, OF(log_format), false, 0, 0, format_words },
         { "level", weir_decode_word, OF(log_level), false, 0, 0, level_words },
+        { "refusals", weir_decode_u32, OF(log_refusals), false, 0, WEIR_REFUSALS_RATE_MAX, NULL },
     };
-    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    const struct weir_config *config = target;
+    int error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    if (!error && config->log_refusals > 0 && config->log_level != WEIR_LOG_INFO)
+        error = weir_config_fail(decode->fault, WEIR_EINVAL, weir_yaml_find(value, "refusals")->mark,
+                                 "refusals are lines of the level info: leave level away, or refusals");
+    return error;
 }
 
 int weir_top_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,

@@ -31,5 +31,7 @@ int weir_cluster_decode(struct weir_decode *decode, const struct weir_yaml_node 
                         void *target);
 int weir_rules_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                       void *target); /* rules/store_decode.c */
+int weir_traces_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                       void *target); /* rules/traces_decode.c */
 int weir_cluster_secret_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
                                const struct weir_field *field, void *target);

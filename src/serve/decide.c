@@ -12,9 +12,24 @@
 
 static void count_decisions(const struct weir_loop *loop, const struct weir_outcome *outcome)
 {
+    struct weir_metrics *metrics = loop->common->metrics;
     for (size_t i = 0; i < outcome->match.count; i++) {
-        weir_metrics_decided(loop->common->metrics, loop->number, weir_loop_slot(loop, outcome->match.rules[i]->index),
-                             weir_metrics_verdict_of(&outcome->verdicts[i]), 1);
+        const struct weir_rule *rule = outcome->match.rules[i];
+        const uint32_t slot = weir_loop_slot(loop, rule->index);
+        weir_metrics_decided(metrics, loop->number, slot, weir_metrics_verdict_of(&outcome->verdicts[i]), 1);
+        if (rule->one_counter && outcome->decision.admitted)
+            weir_metrics_units(metrics, loop->number, slot, WEIR_UNITS_ADMITTED, outcome->match.charges[i].cost);
+    }
+}
+
+/* Units are asked back. How many there were to be given back may be known later, or never. */
+static void count_returned(const struct weir_loop *loop, const struct weir_match *match)
+{
+    for (size_t i = 0; i < match->count; i++) {
+        const struct weir_rule *rule = match->rules[i];
+        if (rule->one_counter)
+            weir_metrics_units(loop->common->metrics, loop->number, weir_loop_slot(loop, rule->index),
+                               WEIR_UNITS_RETURNED, match->charges[i].cost);
     }
 }
 
@@ -83,6 +98,7 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
     *ret_pending = NULL;
     ret_outcome->waiter = NULL;
     ret_outcome->wait_ns = 0;
+    ret_outcome->round_trips = 0;
     int error = match(loop, question, &ret_outcome->match, ret_fault);
     if (error)
         return error;
@@ -121,6 +137,7 @@ void weir_refund(struct weir_loop *loop, const struct weir_match *match, const s
                  uint64_t *ret_units, struct weir_transaction **ret_pending)
 {
     *ret_pending = NULL;
+    count_returned(loop, match);
     if (match->remote_count > 0) {
         weir_shared_refund(loop, match, time, ret_units, ret_pending);
         return;

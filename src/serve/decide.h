@@ -27,8 +27,9 @@ struct weir_outcome {
     uint8_t fallbacks[WEIR_CHARGES_MAX]; /* enum weir_fallback_policy; only where match.remote_count > 0 */
     uint32_t slots[WEIR_CHARGES_MAX];    /* of the rules, in the metrics; there, too */
     struct weir_hold_waiter
-        *waiter;      /* not NULL: once the answer is written, the caller calls weir_hold_begin (hold.h) */
-    uint64_t wait_ns; /* how long that will take */
+        *waiter;          /* not NULL: once the answer is written, the caller calls weir_hold_begin (hold.h) */
+    uint64_t wait_ns;     /* how long that will take */
+    uint32_t round_trips; /* to the engine, that it took */
 };
 
 /* Errors: of weir_rules_match and weir_limiter_decide; nothing is charged then.

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "base/checked.h"
 #include "base/fault_format.h"
 #include "base/units.h"
 #include "rules/kept.h"
@@ -37,6 +38,7 @@ struct weir_follower {
     struct weir_rule_head newest, in_force;
     char *text; /* of `newest` */
     size_t size;
+    uint64_t made_ns;
     uint64_t in_force_ns;
     bool untold;  /* what is in force */
     char *unkept; /* its text, until it is kept */
@@ -53,10 +55,13 @@ static uint64_t now_ns(void)
 
 /* ---- reading ---- */
 
-static void put_newest(struct weir_follower *follower, const struct weir_rule_head *head, char *text, size_t size)
+/* `made_ns`: by the clock of whoever made it; 0: not known. */
+static void put_newest(struct weir_follower *follower, const struct weir_rule_head *head, char *text, size_t size,
+                       uint64_t made_ns)
 {
     free(follower->text);
     follower->newest = *head;
+    follower->made_ns = made_ns;
     follower->text = text;
     follower->size = size;
     follower->view.newest = head->number;
@@ -64,7 +69,7 @@ static void put_newest(struct weir_follower *follower, const struct weir_rule_he
 
 /* The version of this head, or of a newer one, which may have come meanwhile. */
 static int read_head(struct weir_follower *follower, struct weir_rule_head *head, char **ret_text, size_t *ret_size,
-                     struct weir_fault *ret_fault)
+                     uint64_t *ret_made_ns, struct weir_fault *ret_fault)
 {
     struct weir_rule_version version;
     int error = weir_rule_store_read(follower->store, head->number, now_ns() + follower->timeout_ns, &version, ret_text,
@@ -73,6 +78,7 @@ static int read_head(struct weir_follower *follower, struct weir_rule_head *head
         return error;
     memcpy(head->checksum, version.checksum, sizeof(head->checksum));
     *ret_size = version.text_size;
+    *ret_made_ns = version.wall_ns;
     return 0;
 }
 
@@ -81,14 +87,15 @@ static int read_store(struct weir_follower *follower, struct weir_fault *ret_fau
     struct weir_rule_head head;
     char *text = NULL;
     size_t size = 0;
+    uint64_t made_ns = 0;
     int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, ret_fault);
     if (!error && head.number == 0)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no rules yet",
                                  weir_rule_store_name(follower->store));
     if (!error)
-        error = read_head(follower, &head, &text, &size, ret_fault);
+        error = read_head(follower, &head, &text, &size, &made_ns, ret_fault);
     if (!error)
-        put_newest(follower, &head, text, size);
+        put_newest(follower, &head, text, size, made_ns);
     return error;
 }
 
@@ -103,7 +110,7 @@ int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret
     int error = weir_rule_kept_read(follower->kept, &head, &text, &size, ret_fault);
     if (error)
         return error;
-    put_newest(follower, &head, text, size);
+    put_newest(follower, &head, text, size, 0);
     follower->view.from_kept = true;
     return 0;
 }
@@ -194,13 +201,14 @@ static int follow(struct weir_follower *follower, const struct weir_rule_head *h
     struct weir_rule_head read = *head;
     char *text = NULL;
     size_t size = 0;
+    uint64_t made_ns = 0;
     if (head->number == 0)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "it has no rules any more");
-    int error = read_head(follower, &read, &text, &size, ret_fault);
+    int error = read_head(follower, &read, &text, &size, &made_ns, ret_fault);
     if (error)
         return error;
     pthread_mutex_lock(&follower->mutex);
-    put_newest(follower, &read, text, size);
+    put_newest(follower, &read, text, size, made_ns);
     bool ahead = is_ahead(&read, &follower->in_force);
     follower->view.behind = !ahead && !weir_rule_head_same(&read, &follower->in_force);
     pthread_mutex_unlock(&follower->mutex);
@@ -318,6 +326,10 @@ void weir_follower_in_force(struct weir_follower *follower, const struct weir_ru
     char *copy = NULL;
     pthread_mutex_lock(&follower->mutex);
     if (!weir_rule_head_same(&follower->in_force, head)) {
+        /* What it took to come here. What stood there before the start has waited for nobody. */
+        follower->view.delay_known = follower->in_force.number > 0 && follower->made_ns > 0 &&
+                                     weir_rule_head_same(&follower->newest, head);
+        follower->view.delay_ns = weir_sub_sat(wall_ns, follower->made_ns);
         follower->in_force = *head;
         follower->in_force_ns = wall_ns;
         follower->untold = true;

@@ -58,6 +58,8 @@ struct weir_follower_view {
     const char *store; /* its name, without secrets */
     uint64_t newest;   /* version that was read last */
     uint64_t in_force; /* 0: none yet */
+    uint64_t delay_ns; /* from when that was made, by its maker's clock, until it decided here, by this one's */
+    bool delay_known;  /* else it was there before the start, or came from this machine's disk */
     bool failing;      /* the store cannot be asked; `fault` says why */
     bool behind;       /* its newest is one before that in force, or of the same number and another text */
     bool from_kept;    /* what was started with came from this machine's disk */

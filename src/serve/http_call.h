@@ -3,6 +3,7 @@
  * What the HTTP handlers share: a connection's session, a loop's working memory, and the call of one request. */
 #pragma once
 
+#include "observe/trace.h"
 #include "serve/conn.h"
 #include "serve/decide.h"
 #include "serve/permit.h"
@@ -15,6 +16,16 @@
 struct weir_lock_ask;    /* serve/locks.h */
 struct weir_session_ask; /* serve/sessions.h */
 struct weir_rules_job;   /* serve/rules_job.h */
+
+/* Of a request: the span that there will be of its decision. */
+struct weir_http_trace {
+    bool wanted; /* else the rest says nothing */
+    bool has_parent, peek;
+    enum weir_trace_call call;
+    struct weir_traceparent parent;
+    uint64_t start_ns, start_wall_ns;
+    uint64_t rules_version, rules_checksum; /* by which it is decided */
+};
 
 /* Of one connection. */
 struct weir_http_session {
@@ -30,6 +41,7 @@ struct weir_http_session {
     struct weir_transaction *pending;  /* the request being decided (limits/transaction.h); NULL = none */
     int refused;                       /* of `pending`: the status of its refusal */
     bool with_body;                    /* of `pending`: its answer has one */
+    struct weir_http_trace trace;      /* of the request being decided */
     /* Of the request that one of these four answers later: weir_http_call_leave. */
     bool keep_alive, version_10;
     enum weir_http_method method;
@@ -108,6 +120,9 @@ void weir_http_send_rest(struct weir_conn *conn);
 void weir_http_check_drop(struct weir_http_session *session); /* the connection ends */
 void weir_http_check(struct weir_http_call *call);
 void weir_http_auth(struct weir_http_call *call);
+/* http_trace.c: before a request is decided, and with what came of it. */
+void weir_http_trace_begin(struct weir_http_call *call, enum weir_trace_call which, bool peek);
+void weir_http_trace_end(const struct weir_http_call *call, int status);
 void weir_http_limits(struct weir_http_call *call);
 void weir_http_readyz(struct weir_http_call *call);
 /* What is in force; the text that it points to is in `said`. */

@@ -2,7 +2,7 @@
  *
  * POST /v1/check and GET /v1/auth: from attributes to the answer. decide.c decides, and reply() writes the answer at
  * once; if a limit that nodes share needs a round trip, the call is left (weir_http_call_leave), and on_done() takes it
- * up. Called by http.c. */
+ * up. http_trace.c writes down what is traced. Called by http.c. */
 #include "serve/bound.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"
@@ -46,6 +46,8 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
     call->wait_ns = outcome->wait_ns;
     size_t pending = weir_conn_pending(call->conn);
     weir_http_reply_verdict(call, status, &answer, with_body);
+    if (call->session->trace.wanted)
+        weir_http_trace_end(call, status);
     if (outcome->waiter)
         weir_hold_begin(outcome->waiter, call->conn, pending);
 }
@@ -90,6 +92,7 @@ static void decide(struct weir_http_call *call, size_t count, uint64_t cost, boo
     };
     struct weir_fault fault = { 0 };
     struct weir_transaction *pending = NULL;
+    weir_http_trace_begin(call, with_body ? WEIR_TRACE_CHECK : WEIR_TRACE_AUTH, peek);
     int error = weir_decide(call->conn->loop, &question, call->time, &work->outcome, &fault, &pending);
     if (error)
         weir_http_reply_fault(call, error, &fault);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/checked.h"
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
 #include "serve/bound.h"
@@ -38,6 +39,8 @@ struct weir_limits weir_http_in_force(struct weir_common *common, const struct w
         limits.store = view.store;
         limits.version = setup->origin.rules.number;
         limits.newest = view.newest;
+        limits.delay_known = view.delay_known;
+        limits.delay_ms = weir_div_ceil(view.delay_ns, WEIR_NS_PER_SECOND / 1000);
     }
     pthread_mutex_lock(&reloads->lock);
     limits.reloads_done = reloads->done;

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GET /metrics: what the loops and the table count, in the Prometheus text format. Labels are names of the
- * configuration and words of ours, never anything that came with a request. */
+ * configuration and words of ours, never anything that came with a request. What tells whether limits are kept, and
+ * whether one key is hot, is in http_metrics_units.c. */
 #include "observe/metrics.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "observe/process.h"
 #include "observe/prometheus.h"
 #include "observe/sharing.h"
+#include "observe/tracer.h"
 #include "serve/follower.h"
 #include "serve/hold.h"
 #include "serve/http_call.h"
+#include "serve/http_metrics.h"
 #include "serve/loop.h"
 #include "serve/nodes.h"
 #include "serve/saver.h"
@@ -142,7 +146,34 @@ static void write_rules(struct weir_prometheus *out, const struct weir_loop *loo
         loop->setup->origin.rules.number);
     one(out, "weir_rules_version_newest", "gauge", "The newest version that this node has read from the store.",
         view.newest);
+    if (view.delay_known) {
+        weir_prometheus_metric(
+            out, "weir_rules_delay_seconds", "gauge",
+            "From when the version that decides was made, by its maker's clock, until it decided here.");
+        weir_prometheus_seconds(out, "weir_rules_delay_seconds", no_label, view.delay_ns);
+    }
     one(out, "weir_rules_store_failing", "gauge", "1 while the store of rules cannot be asked.", view.failing);
+}
+
+static void write_traces(struct weir_prometheus *out, struct weir_tracer *tracer)
+{
+    struct weir_tracer_view view;
+    weir_tracer_view(tracer, &view);
+    if (!view.on && view.sampled == 0)
+        return;
+    one(out, "weir_traces_sampled_total", "counter", "Decisions of which there is to be a span.", view.sampled);
+    one(out, "weir_traces_sent_total", "counter", "Spans that the receiver took.", view.sent);
+    weir_prometheus_metric(out, "weir_traces_dropped_total", "counter",
+                           "Spans that nobody will see: too many waited (full), the receiver could not be asked for "
+                           "too long (lost), or did not take them (refused).");
+    weir_prometheus_sample(out, "weir_traces_dropped_total", (struct weir_label){ "why", "full" }, no_label, view.full);
+    weir_prometheus_sample(out, "weir_traces_dropped_total", (struct weir_label){ "why", "lost" }, no_label, view.lost);
+    weir_prometheus_sample(out, "weir_traces_dropped_total", (struct weir_label){ "why", "refused" }, no_label,
+                           view.refused);
+    one(out, "weir_traces_messages_total", "counter", "Messages with spans sent, also those sent again.",
+        view.messages);
+    one(out, "weir_traces_failing", "gauge", "1 while the receiver of traces cannot be asked, or refuses.",
+        view.failing);
 }
 
 static void write_histogram(struct weir_prometheus *out, const struct weir_common *common, const char *name,
@@ -384,12 +415,16 @@ void weir_http_metrics(struct weir_http_call *call)
     write_reloads(&out, loop);
     write_decisions(&out, loop->common->metrics);
     write_unlimited(&out, loop->common);
+    weir_http_metrics_units(&out, loop);
+    weir_http_metrics_top(&out, loop);
     write_latency(&out, loop->common);
     write_holds(&out, loop);
     if (loop->common->saver)
         write_snapshots(&out, loop->common->saver);
     if (loop->common->follower)
         write_rules(&out, loop);
+    if (loop->common->tracer)
+        write_traces(&out, loop->common->tracer);
     write_connections(&out, loop->common);
     write_answers(&out, loop->common);
     write_auth(&out, loop->common);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -22,6 +23,8 @@
 #include "base/fault.h"
 
 #define BACKLOG 1024
+#define DESCRIPTORS_SPARE 64   /* for files, logs and what libraries open */
+#define DESCRIPTORS_PER_LOOP 8 /* epoll, wake, timer, listeners */
 
 struct place {
     union {
@@ -284,4 +287,15 @@ void weir_listen_remove(const struct weir_address *address, struct weir_listenin
         now.made_s == listening->made_s && now.made_ns == listening->made_ns)
         unlink(address->path);
     listening->file = false;
+}
+
+size_t weir_listen_room(size_t loops)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return SIZE_MAX;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    size_t kept = DESCRIPTORS_SPARE + loops * DESCRIPTORS_PER_LOOP;
+    return limit.rlim_cur > kept ? limit.rlim_cur - kept : 1;
 }

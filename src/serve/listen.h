@@ -20,6 +20,10 @@ struct weir_listening {
     int64_t made_s, made_ns;
 };
 
+/* How many connections there are descriptors for, whatever the configuration hopes, beside those that `loops` loops
+ * take. The process may have as many as it is allowed to from now on. */
+size_t weir_listen_room(size_t loops);
+
 /* Opens `count` non-blocking sockets that listen on `address` (not "off") and says where. A second server on the same
  * address fails here, with a fault that says so; a Unix socket that nobody listens on any more is replaced. WEIR_EIO,
  * WEIR_EEXIST (somebody listens there). */

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "observe/metrics.h"
+#include "observe/refusals.h"
 #include "serve/locks.h"
 #include "serve/refused.h"
 #include "serve/sessions.h"
@@ -345,6 +346,7 @@ void weir_loop_deinit(struct weir_loop *loop)
     for (size_t i = 0; i < loop->listener_count; i++)
         free(loop->listeners[i].state);
     weir_sharer_deinit(loop);
+    weir_refusals_destroy(atomic_load(&loop->refusals));
     weir_timers_deinit(&loop->timers);
     weir_piece_pool_deinit(&loop->pool);
     free(loop->slots);

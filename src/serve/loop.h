@@ -51,12 +51,15 @@ struct weir_counters {
     _Atomic uint64_t unknown_charges; /* exact decisions that the engine may have charged without our hearing of it */
 };
 
+struct weir_refusals;        /* observe/refusals.h */
+struct weir_refusal_lines;   /* serve/refusal_lines.h */
 struct weir_holds;           /* serve/hold.h */
 struct weir_gossip_host;     /* limits/gossip_host.h */
 struct weir_lock_service;    /* serve/locks.h */
 struct weir_session_service; /* serve/sessions.h */
 struct weir_saver;           /* serve/saver.h */
 struct weir_follower;        /* serve/follower.h */
+struct weir_tracer;          /* observe/tracer.h */
 
 struct weir_listener {
     struct weir_loop *loop;
@@ -80,7 +83,8 @@ struct weir_reloads {
 struct weir_common {
     struct weir_limiter *limiter;
     struct weir_metrics *metrics;
-    struct weir_top *top; /* NULL, in tests: whom limits refuse is not counted */
+    struct weir_top *top;                     /* NULL, in tests: whom limits refuse is not counted */
+    struct weir_refusal_lines *refusal_lines; /* the server's own; NULL: none were asked for so far */
     struct weir_holds *holds;
     struct weir_fallback *fallback;        /* this node's shares while an engine fails */
     uint64_t started_ns;                   /* this process */
@@ -91,6 +95,7 @@ struct weir_common {
     struct weir_permit_secret permit_secret;
     struct weir_saver *saver;       /* NULL: a restart forgets what keys have used */
     struct weir_follower *follower; /* NULL: the file has the rules */
+    struct weir_tracer *tracer;     /* NULL, in tests: no decision is traced */
     _Atomic size_t rules_jobs;      /* rules_job.h: under way */
     struct weir_guesses guesses;
     struct weir_reloads reloads;
@@ -118,10 +123,11 @@ struct weir_loop {
     uint64_t setup_number;          /* counts the moves */
     bool moving;                    /* requests of the setup before this one are still under way */
     struct weir_recent recent;
-    struct weir_timer top_timer; /* shows what refused.c has counted */
-    bool top_waits;              /* it runs */
-    uint32_t *slots;             /* in the metrics, of the limits of `setup`; NULL: memory was out */
-    size_t number;               /* of this loop, from 0 */
+    struct weir_timer top_timer;              /* shows what refused.c has counted */
+    bool top_waits;                           /* it runs */
+    _Atomic(struct weir_refusals *) refusals; /* for the log; NULL: none were asked for so far */
+    uint32_t *slots;                          /* in the metrics, of the limits of `setup`; NULL: memory was out */
+    size_t number;                            /* of this loop, from 0 */
     struct weir_counters counters;
     struct weir_timers timers;
     struct weir_sharer sharer;

@@ -2,15 +2,30 @@
  *
  * A key is counted by its hash, and only one that is new in the sketch is spelt out. Where the verdict comes when the
  * request has gone, its keys are spelt out before. Once something is counted a timer runs, which shows it to readers
- * and stops. Called by decide.c, shared.c, resp_throttle.c and resp_cell.c. */
+ * and stops. Some become lines of the log (observe/refusals.h). Called by decide.c, shared.c, resp_throttle.c and
+ * resp_cell.c. */
 #include "serve/refused.h"
 
 #include <stdlib.h>
 
+#include "observe/refusals.h"
 #include "serve/decide.h"
+
+/* Without memory for them there are no lines. */
+static void configure_lines(struct weir_loop *loop)
+{
+    const uint32_t per_second = loop->setup->config->log_refusals;
+    struct weir_refusals *refusals = atomic_load_explicit(&loop->refusals, memory_order_relaxed);
+    if (!refusals && per_second > 0 && weir_refusals_create(&refusals) == 0)
+        atomic_store_explicit(&loop->refusals, refusals, memory_order_release);
+    if (refusals)
+        weir_refusals_rate(refusals, per_second);
+}
 
 void weir_refused_configure(struct weir_loop *loop, uint64_t now_ns)
 {
+    if (loop->common->top)
+        configure_lines(loop);
     if (loop->common->top)
         weir_top_configure(loop->common->top, loop->number, loop->setup->config->top_keys, now_ns);
 }
@@ -42,6 +57,8 @@ static void show_later(struct weir_loop *loop, uint64_t now_ns)
 /* Whether a label is wanted. */
 static bool count(struct weir_loop *loop, const struct weir_top_refusal *refusal)
 {
+    if (keys_of(loop) == WEIR_TOP_OFF)
+        return false;
     bool fresh = weir_top_refused(loop->common->top, loop->number, refusal);
     if (!loop->top_waits && !loop->draining)
         show_later(loop, refusal->now_ns);
@@ -63,10 +80,36 @@ static bool refuses(const struct weir_verdict *verdict)
     return !verdict->admitted && !verdict->shadow;
 }
 
+/* A line wants it: `label` is NULL where its text is not known, or not wanted. */
+static void put(struct weir_loop *loop, const struct weir_top_refusal *refusal, uint64_t cost,
+                const struct weir_top_label *label)
+{
+    struct weir_refusal line = { .hash = refusal->hash,
+                                 .now_ns = refusal->now_ns,
+                                 .cost = cost,
+                                 .retry_after_ns = refusal->retry_after_ns,
+                                 .slot = refusal->slot };
+    if (label)
+        line.label = *label;
+    weir_refusals_put(atomic_load_explicit(&loop->refusals, memory_order_relaxed), &line);
+}
+
+static bool wants_line(const struct weir_loop *loop, const struct weir_top_refusal *refusal)
+{
+    struct weir_refusals *refusals = atomic_load_explicit(&loop->refusals, memory_order_relaxed);
+    return refusals && weir_refusals_wants(refusals, refusal->slot, refusal->now_ns);
+}
+
+/* Whether nobody is to hear of refusals. */
+static bool is_deaf(const struct weir_loop *loop)
+{
+    return keys_of(loop) == WEIR_TOP_OFF && !atomic_load_explicit(&loop->refusals, memory_order_relaxed);
+}
+
 void weir_refused_outcome(struct weir_loop *loop, const struct weir_question *question,
                           const struct weir_outcome *outcome, uint64_t now_ns)
 {
-    if (keys_of(loop) == WEIR_TOP_OFF)
+    if (is_deaf(loop))
         return;
     for (size_t i = 0; i < outcome->match.count; i++) {
         const struct weir_rule *rule = outcome->match.rules[i];
@@ -80,10 +123,14 @@ void weir_refused_outcome(struct weir_loop *loop, const struct weir_question *qu
             .now_ns = now_ns,
             .retry_after_ns = verdict->retry_after_ns,
         };
-        if (!count(loop, &refusal))
-            continue;
-        spell(loop, question, rule, &label);
-        weir_top_label(loop->common->top, loop->number, &label);
+        const bool fresh = count(loop, &refusal), line = wants_line(loop, &refusal);
+        const bool spelt = fresh || (line && keys_of(loop) == WEIR_TOP_TEXT);
+        if (spelt)
+            spell(loop, question, rule, &label);
+        if (fresh)
+            weir_top_label(loop->common->top, loop->number, &label);
+        if (line)
+            put(loop, &refusal, outcome->match.charges[i].cost, spelt ? &label : NULL);
     }
 }
 
@@ -93,17 +140,23 @@ void weir_refused_prefetch(const struct weir_loop *loop, uint64_t hash)
         weir_top_prefetch(loop->common->top, hash);
 }
 
-void weir_refused_cell(struct weir_loop *loop, uint64_t hash, struct weir_slice key, uint64_t retry_after_ns,
-                       uint64_t now_ns)
+void weir_refused_cell(struct weir_loop *loop, uint64_t hash, struct weir_slice key, uint64_t cost,
+                       uint64_t retry_after_ns, uint64_t now_ns)
 {
     const struct weir_top_refusal refusal = {
         .hash = hash, .slot = WEIR_METRICS_THROTTLE, .now_ns = now_ns, .retry_after_ns = retry_after_ns
     };
     struct weir_top_label label;
-    if (keys_of(loop) == WEIR_TOP_OFF || !count(loop, &refusal))
+    if (is_deaf(loop))
         return;
-    weir_top_label_init(&label, &key, 1);
-    weir_top_label(loop->common->top, loop->number, &label);
+    const bool fresh = count(loop, &refusal), line = wants_line(loop, &refusal);
+    const bool spelt = fresh || (line && keys_of(loop) == WEIR_TOP_TEXT);
+    if (spelt)
+        weir_top_label_init(&label, &key, 1);
+    if (fresh)
+        weir_top_label(loop->common->top, loop->number, &label);
+    if (line)
+        put(loop, &refusal, cost, spelt ? &label : NULL);
 }
 
 /* ---- what is decided later ---- */
@@ -130,7 +183,7 @@ struct weir_top_label *weir_refused_keep_cell(const struct weir_loop *loop, stru
 void weir_refused_settled(struct weir_loop *loop, const struct weir_transaction *transaction, uint64_t now_ns)
 {
     const struct weir_top_label *labels = transaction->labels;
-    if (keys_of(loop) == WEIR_TOP_OFF)
+    if (is_deaf(loop))
         return;
     for (size_t i = 0; i < transaction->count; i++) {
         const struct weir_part *part = &transaction->parts[i];
@@ -144,5 +197,7 @@ void weir_refused_settled(struct weir_loop *loop, const struct weir_transaction 
         };
         if (count(loop, &refusal) && labels)
             weir_top_label(loop->common->top, loop->number, &labels[i]);
+        if (wants_line(loop, &refusal))
+            put(loop, &refusal, part->charge.cost, labels ? &labels[i] : NULL);
     }
 }

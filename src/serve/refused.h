@@ -31,5 +31,5 @@ void weir_refused_settled(struct weir_loop *loop, const struct weir_transaction 
 /* Of many CL.THROTTLE, first each that was refused. */
 void weir_refused_prefetch(const struct weir_loop *loop, uint64_t hash);
 /* One CL.THROTTLE was refused. */
-void weir_refused_cell(struct weir_loop *loop, uint64_t hash, struct weir_slice key, uint64_t retry_after_ns,
-                       uint64_t now_ns);
+void weir_refused_cell(struct weir_loop *loop, uint64_t hash, struct weir_slice key, uint64_t cost,
+                       uint64_t retry_after_ns, uint64_t now_ns);

@@ -70,7 +70,7 @@ bool weir_resp_cell_throttle(const struct weir_resp_call *call, const struct wei
         weir_resp_reply_fault(call, error, NULL);
     } else {
         if (!outcome->verdicts[0].admitted)
-            weir_refused_cell(call->conn->loop, key.id[0], call->args[1], outcome->verdicts[0].retry_after_ns,
+            weir_refused_cell(call->conn->loop, key.id[0], call->args[1], quantity, outcome->verdicts[0].retry_after_ns,
                               call->time->now_ns);
         weir_resp_reply_throttle(call, &outcome->verdicts[0]);
     }

@@ -47,8 +47,8 @@ static void count_refused(const struct weir_resp_call *call, size_t count)
     }
     for (size_t i = 0; i < count; i++) {
         if (!batch->verdicts[i].admitted)
-            weir_refused_cell(call->conn->loop, batch->keys[i].hash, batch->texts[i], batch->verdicts[i].retry_after_ns,
-                              call->time->now_ns);
+            weir_refused_cell(call->conn->loop, batch->keys[i].hash, batch->texts[i], batch->costs[i],
+                              batch->verdicts[i].retry_after_ns, call->time->now_ns);
     }
 }
 

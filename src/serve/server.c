@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -17,12 +16,15 @@
 #include "base/plural.h"
 #include "limits/fallback.h"
 #include "observe/metrics.h"
+#include "observe/tracer.h"
 #include "rules/revise.h"
 #include "serve/await.h"
 #include "serve/gossip.h"
 #include "serve/hold.h"
+#include "serve/listen.h"
 #include "serve/locks.h"
 #include "serve/permit.h"
+#include "serve/refusal_lines.h"
 #include "serve/sessions.h"
 #include "serve/supervisor.h"
 #include "serve/watch_look.h"
@@ -31,8 +33,6 @@
 #define MAINTAIN_PERIOD_MS 10
 #define MAINTAIN_LINES 4096
 #define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
-#define DESCRIPTORS_SPARE 64    /* for files, logs and what libraries open */
-#define DESCRIPTORS_PER_LOOP 8  /* epoll, wake, timer, listeners */
 
 struct weir_server {
     struct weir_common common;
@@ -91,6 +91,8 @@ static void put_setup(struct weir_server *server, struct weir_setup *setup)
     server->setup = setup;
     server->logger.format = setup->config->log_format;
     server->logger.level = setup->config->log_level;
+    weir_tracer_aim(server->common.tracer, setup->traces);
+    setup->traces = NULL;
 }
 
 static void move_to(struct weir_server *server, struct weir_setup *next)
@@ -295,18 +297,6 @@ static int start_handles(struct weir_server *server)
 
 /* ---- life ---- */
 
-/* As many connections as there are descriptors for, whatever the configuration hopes. */
-static size_t connections_room(size_t loops)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return SIZE_MAX;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-    size_t kept = DESCRIPTORS_SPARE + loops * DESCRIPTORS_PER_LOOP;
-    return limit.rlim_cur > kept ? limit.rlim_cur - kept : 1;
-}
-
 static int init_locks(struct weir_server *server, size_t loops)
 {
     const struct weir_config_locks *config = &server->options.setup->config->locks;
@@ -336,13 +326,15 @@ static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
 {
     size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
     wanted = wanted < WEIR_SERVER_THREADS_MAX ? wanted : WEIR_SERVER_THREADS_MAX;
-    server->common.connections_room = connections_room(wanted);
+    server->common.connections_room = weir_listen_room(wanted);
     server->common.permit_secret = server->options.permit_secret;
     int error = weir_guesses_init(&server->common.guesses);
     if (!error)
         error = weir_metrics_create(wanted, &server->common.metrics);
     if (!error)
         error = weir_top_create(wanted, server->common.started_ns, &server->common.top);
+    if (!error)
+        error = weir_tracer_create(wanted, &server->common.tracer);
     if (!error)
         error = weir_holds_create(&server->common.holds);
     if (!error)
@@ -461,7 +453,12 @@ int weir_server_run(struct weir_server *server)
             say_started(server, started);
         uv_timer_start(&server->look, on_look, WEIR_WATCH_PERIOD_MS, WEIR_WATCH_PERIOD_MS);
         uv_run(&server->uv, UV_RUN_DEFAULT);
-        say(server, WEIR_LOG_INFO, "stopped", "units unconfirmed: %" PRIu64, weir_sharer_unconfirmed(&server->common));
+        char spans[48] = "";
+        const uint64_t unsent = weir_tracer_finish(server->common.tracer);
+        if (unsent > 0)
+            (void)snprintf(spans, sizeof(spans), "; spans unsent: %" PRIu64, unsent);
+        say(server, WEIR_LOG_INFO, "stopped", "units unconfirmed: %" PRIu64 "%s",
+            weir_sharer_unconfirmed(&server->common), spans);
     }
     for (size_t i = 0; i < started; i++)
         weir_loop_join(&server->common.loops[i]);
@@ -483,6 +480,8 @@ void weir_server_destroy(struct weir_server *server)
     weir_fallback_destroy(server->common.fallback);
     weir_metrics_destroy(server->common.metrics);
     weir_top_destroy(server->common.top);
+    weir_refusal_lines_destroy(server->common.refusal_lines);
+    weir_tracer_destroy(server->common.tracer);
     weir_own_limits_deinit(&server->common.revisor);
     if (!uv_is_closing((uv_handle_t *)&server->moved))
         close_handles(server);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes the tokens, then TLS, then the rules: these come last because they alone change something outside, the limits
- * in the limiter. Called by cli/serve_config.c, at the start and for each reload; server.c hands a new setup to the
- * loops and destroys the old one. */
+ * Makes the tokens, then TLS, then what sends traces, then the rules: these come last because they alone change
+ * something outside, the limits in the limiter. Called by cli/serve_config.c, at the start and for each reload;
+ * server.c hands a new setup to the loops and destroys the old one. */
 #include "serve/setup.h"
 
 #include <stdio.h>
@@ -36,6 +36,19 @@ static int make_tls(struct weir_setup *setup, struct weir_config_fault *ret_faul
     return error;
 }
 
+static int make_traces(struct weir_setup *setup, struct weir_config_fault *ret_fault)
+{
+    const struct weir_config_traces *traces = &setup->config->traces;
+    struct weir_fault fault = { 0 };
+    if (!traces->endpoint)
+        return 0;
+    int error = weir_tracer_target_create(traces->endpoint, traces->service, setup->config->node_name,
+                                          traces->timeout_ns, &setup->traces, &fault);
+    if (error)
+        (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "traces: %s %s", fault.field, fault.text);
+    return error;
+}
+
 int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, struct weir_setup **ret_setup,
                       struct weir_config_fault *ret_fault)
 {
@@ -47,6 +60,8 @@ int weir_setup_create(struct weir_config *config, struct weir_limiter *limiter, 
     int error = make_auth(&setup->auth, config, ret_fault);
     if (!error)
         error = make_tls(setup, ret_fault);
+    if (!error)
+        error = make_traces(setup, ret_fault);
     if (!error)
         error = weir_rules_create(limiter, config, &setup->rules, ret_fault);
     if (error) {
@@ -67,6 +82,7 @@ void weir_setup_destroy(struct weir_setup *setup)
     weir_rules_destroy(setup->rules);
     weir_auth_deinit(&setup->auth);
     SSL_CTX_free(setup->tls);
+    weir_tracer_target_destroy(setup->traces);
     weir_config_destroy(setup->config);
     free(setup);
 }

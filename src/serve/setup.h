@@ -7,6 +7,7 @@
 
 #include <openssl/ssl.h>
 
+#include "observe/tracer.h"
 #include "rules/config.h"
 #include "rules/rules.h"
 #include "rules/store.h"
@@ -26,7 +27,8 @@ struct weir_setup {
     struct weir_config *config;
     struct weir_rules *rules;
     struct weir_auth auth;
-    SSL_CTX *tls; /* NULL = plain */
+    SSL_CTX *tls;                      /* NULL = plain */
+    struct weir_tracer_target *traces; /* NULL: there is none, or the tracer has it */
 };
 
 /* Makes a setup of `config`, which it takes over on success. Compiles the rules and defines the limits in `limiter` as

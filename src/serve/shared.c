@@ -41,10 +41,21 @@ static enum weir_fallback_policy fallback_of(const struct weir_part *part)
     return part->fell_back ? policies[part->limit->on_failure] : WEIR_FALLBACK_NONE;
 }
 
+/* What one limit decided. */
+static void count_part(struct weir_loop *loop, const struct weir_part *part, bool admitted)
+{
+    struct weir_metrics *metrics = loop->common->metrics;
+    const uint32_t slot = (uint32_t)part->number;
+    weir_metrics_decided(metrics, loop->number, slot, weir_metrics_verdict_of(&part->verdict), 1);
+    if (admitted && weir_rule_of(part->limit)->one_counter)
+        weir_metrics_units(metrics, loop->number, slot, WEIR_UNITS_ADMITTED, part->charge.cost);
+}
+
 static void settled(void *context, const struct weir_transaction *transaction)
 {
     struct weir_loop *loop = context;
     struct weir_metrics *metrics = loop->common->metrics;
+    const bool admitted = weir_transaction_decision(transaction).admitted;
     if (transaction->unknown)
         weir_count(&loop->counters.unknown_charges, 1);
     for (size_t i = 0; i < transaction->count && !transaction->error; i++) {
@@ -56,7 +67,7 @@ static void settled(void *context, const struct weir_transaction *transaction)
             weir_metrics_fell_back(metrics, loop->number, slot, fallback);
         }
         if (transaction->verb == WEIR_TRANSACTION_DECIDE)
-            weir_metrics_decided(metrics, loop->number, slot, weir_metrics_verdict_of(&part->verdict), 1);
+            count_part(loop, part, admitted);
     }
     /* Of one that did not wait, the caller still has the request (weir_shared_decide). */
     if (transaction->verb == WEIR_TRANSACTION_DECIDE && !transaction->error && transaction != transaction->of->scratch)
@@ -96,6 +107,7 @@ int weir_shared_outcome(const struct weir_transaction *transaction, struct weir_
         return transaction->error;
     ret_outcome->waiter = NULL;
     ret_outcome->wait_ns = 0;
+    ret_outcome->round_trips = transaction->round_trips;
     ret_outcome->match.count = transaction->count;
     ret_outcome->match.remote_count = transaction->count;
     ret_outcome->match.refused_by = NULL;

@@ -67,6 +67,11 @@ void weir_watch_destroy(struct weir_watch *watch)
     free(watch);
 }
 
+struct weir_logger *weir_watch_logger(const struct weir_watch *watch)
+{
+    return watch->logger;
+}
+
 void weir_watch_look(struct weir_watch *watch, uint64_t now_ns, uint64_t wall_ns)
 {
     if (watch->begun_ns == 0)

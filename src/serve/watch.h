@@ -26,6 +26,9 @@ struct weir_watch;
 int weir_watch_create(struct weir_logger *logger, struct weir_watch **ret_watch); /* WEIR_ENOMEM */
 void weir_watch_destroy(struct weir_watch *watch);                                /* NULL is allowed */
 
+/* Where its lines go: for who writes lines of another kind. */
+struct weir_logger *weir_watch_logger(const struct weir_watch *watch);
+
 /* A look begins: its time. */
 void weir_watch_look(struct weir_watch *watch, uint64_t now_ns, uint64_t wall_ns);
 

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "base/siphash.h"
+#include "observe/tracer.h"
 #include "serve/follower.h"
 #include "serve/nodes.h"
+#include "serve/refusal_lines.h"
 #include "serve/saver.h"
 #include "serve/sessions.h"
 
@@ -330,6 +332,19 @@ static void look_at_saver(struct weir_watch *watch, struct weir_saver *saver)
                          view.failing ? view.fault : view.path);
 }
 
+/* Where spans are sent. What was switched off is no trouble any more. */
+static void look_at_tracer(struct weir_watch *watch, struct weir_tracer *tracer)
+{
+    struct weir_tracer_view view;
+    weir_tracer_view(tracer, &view);
+    weir_watch_state(watch, ALONE("traces"), view.failing, !view.failing, view.failing ? WEIR_LOG_WARN : WEIR_LOG_INFO,
+                     view.failing ? "traces_lost" : "traces_back", "%s%s",
+                     view.failing ? "the receiver of traces does not take them: "
+                     : view.on    ? "the receiver of traces takes them again"
+                                  : "there are no traces any more",
+                     view.failing ? view.fault : "");
+}
+
 /* Where the rules are. */
 static void look_at_follower(struct weir_watch *watch, struct weir_follower *follower)
 {
@@ -394,9 +409,19 @@ static void look_at_revisions(struct weir_watch *watch, const struct weir_common
     }
 }
 
-void weir_watch_server(struct weir_watch *watch, const struct weir_common *common, const struct weir_setup *setup)
+/* Once the configuration has asked for such lines, what the loops still hand over is taken, whatever it says now. */
+static void look_at_refusals(struct weir_watch *watch, struct weir_common *common, const struct weir_setup *setup)
+{
+    if (!common->refusal_lines && setup->config->log_refusals > 0 && weir_refusal_lines_create(&common->refusal_lines))
+        return; /* memory is out: the next look comes soon */
+    if (common->refusal_lines)
+        weir_refusal_lines_write(common->refusal_lines, common, setup, weir_watch_logger(watch));
+}
+
+void weir_watch_server(struct weir_watch *watch, struct weir_common *common, const struct weir_setup *setup)
 {
     struct weir_nodes_view *view = NULL;
+    look_at_refusals(watch, common, setup);
     look_at_process(watch, common);
     look_at_counted(watch, common);
     look_at_guesses(watch, common);
@@ -405,6 +430,8 @@ void weir_watch_server(struct weir_watch *watch, const struct weir_common *commo
     look_at_revisions(watch, common, setup->rules);
     if (common->saver)
         look_at_saver(watch, common->saver);
+    if (common->tracer)
+        look_at_tracer(watch, common->tracer);
     if (common->follower)
         look_at_follower(watch, common->follower);
     if (common->sessions)

@@ -10,4 +10,4 @@
 #define WEIR_WATCH_PERIOD_MS 250
 
 /* Tells the watch what there is now. The server's own thread, while `setup` is in force. */
-void weir_watch_server(struct weir_watch *watch, const struct weir_common *common, const struct weir_setup *setup);
+void weir_watch_server(struct weir_watch *watch, struct weir_common *common, const struct weir_setup *setup);

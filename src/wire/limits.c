@@ -54,7 +54,9 @@ void weir_limits_head(struct weir_text *text, const struct weir_limits *limits)
         string(text, ",\"rules\":{\"store\":", limits->store);
         number(text, ",\"version\":", limits->version);
         number(text, ",\"newest\":", limits->newest);
-        weir_text_lit(text, "}");
+        if (limits->delay_known)
+            number(text, ",\"delay_ms\":", limits->delay_ms);
+        weir_text_str(text, limits->delay_known ? "}" : ",\"delay_ms\":null}");
     }
     number(text, ",\"reloads\":{\"done\":", limits->reloads_done);
     number(text, ",\"failed\":", limits->reloads_failed);

@@ -32,7 +32,9 @@ struct weir_limits {
     const char *by;           /* "start", "SIGHUP", "rules", "revision" */
     const char *store;        /* of the rules; NULL: they stand in the file */
     uint64_t version, newest; /* of the rules: that decides; that the node has read last */
-    uint64_t checksum;        /* of the text */
+    uint64_t delay_ms;        /* what the former took to come here */
+    bool delay_known;
+    uint64_t checksum; /* of the text */
     uint64_t since_wall_ns;
     const char *unmatched; /* "admit", "refuse" */
     uint64_t reloads_done, reloads_failed;

@@ -120,6 +120,10 @@ class Install(unittest.TestCase):
                 module = self.installed.find(f'weir-{engine}.so')
                 self.assertEqual(set(symbols(module, '-D', '--defined-only')), {'weir_module'})
 
+            config.write_text('limits: []\ntraces: { endpoint: "http://127.0.0.1:1/" }\n', encoding='utf-8')
+            self.assertIn('is fine, 0 limits', run(weir, 'serve', '--check', config))
+            self.assertEqual(set(symbols(self.installed.find('weir-traces.so'), '-D', '--defined-only')), {'weir_module'})
+
     def test_programs_that_cannot_be_started(self):
         with tempfile.TemporaryDirectory() as folder:
             weir = shutil.copy(self.installed.find('bin/weir'), folder)
@@ -141,7 +145,7 @@ class Install(unittest.TestCase):
         self.assertIn('weir-serve.1', pages)
         self.assertEqual(names - headers - libraries - pages - {'weir-session.pc', '_weir', 'weir.fish'},
                          {'weir', 'weir.pc', 'weir-etcd.so', 'weir-postgres.so', 'weir-reads', 'weir-replay',
-                          'weir-sim'})
+                          'weir-sim', 'weir-traces.so'})
 
 
 if __name__ == '__main__':

@@ -191,11 +191,18 @@ class Rules(unittest.TestCase):
 
     def test_who_has_seen_a_newer_version_is_not_told_an_older_one(self):
         weir = self.serving()
-        self.assertEqual(ask(weir, 'GET', '/v1/limits', seen=1)[0], 200)
+        self.assertIsNone(ask(weir, 'GET', '/v1/limits', seen=1)[2]['rules']['delay_ms'])
+        self.assertNotIn('weir_rules_delay_seconds', ask(weir, 'GET', '/metrics')[2])
         status, fields, said = ask(weir, 'GET', '/v1/limits', seen=2)
         self.assertEqual((status, fields['Retry-After']), (503, '1'))
         self.assertIn('still decides by version 1', said['detail'])
         self.assertEqual(ask(weir, 'GET', '/v1/limits', seen='x')[0], 400)
+        begun = time.monotonic()
+        self.put(weir, RULES.replace('10/day', '20/day'), match='"1"')
+        wait_for(lambda: ask(weir, 'GET', '/v1/limits', seen=2)[0] == 200, 'not followed')
+        delay_ms = ask(weir, 'GET', '/v1/limits')[2]['rules']['delay_ms']
+        self.assertTrue(0 <= delay_ms <= 1000 * (time.monotonic() - begun) + 1, delay_ms)
+        self.assertRegex(ask(weir, 'GET', '/metrics')[2], r'\nweir_rules_delay_seconds \d')
 
     def test_a_client_that_goes_away_and_an_end_meanwhile(self):
         weir = self.serving()

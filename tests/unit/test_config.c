@@ -118,6 +118,30 @@ static void test_every_key_is_read(void **state)
     weir_config_destroy(config);
 }
 
+static void test_traces_are_off_or_whole(void **state)
+{
+    (void)state;
+    struct weir_config *config = good("limits: []\n");
+    assert_null(config->traces.endpoint);
+    weir_config_destroy(config);
+    config = good("traces: { endpoint: \"http://127.0.0.1:4318/v1/traces\" }\nlimits: []\n");
+    assert_string_equal(config->traces.endpoint, "http://127.0.0.1:4318/v1/traces");
+    assert_string_equal(config->traces.service, "weir");
+    assert_int_equal(config->traces.sample_one_in, 0);
+    assert_int_equal(config->traces.timeout_ns, UINT64_C(2000000000));
+    weir_config_destroy(config);
+    config = good("traces: { endpoint: \"https://[::1]/\", sample: 1/1000, service: \"front door\", timeout: 10s }\n"
+                  "limits: []\n");
+    assert_string_equal(config->traces.endpoint, "https://[::1]/");
+    assert_string_equal(config->traces.service, "front door");
+    assert_int_equal(config->traces.sample_one_in, 1000);
+    assert_int_equal(config->traces.timeout_ns, UINT64_C(10000000000));
+    weir_config_destroy(config);
+    config = good("traces: { endpoint: \"http://a\", sample: parent }\nlimits: []\n");
+    assert_int_equal(config->traces.sample_one_in, 0);
+    weir_config_destroy(config);
+}
+
 static void test_every_key_of_a_limit_is_read(void **state)
 {
     (void)state;
@@ -263,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_nothing_written_means_the_defaults),
         cmocka_unit_test(test_the_http_listener_is_an_address_or_a_mapping),
         cmocka_unit_test(test_every_key_is_read),
+        cmocka_unit_test(test_traces_are_off_or_whole),
         cmocka_unit_test(test_every_key_of_a_limit_is_read),
         cmocka_unit_test(test_a_concurrency_limit_has_a_count_and_a_lease),
         cmocka_unit_test(test_variants_stay_the_same_and_differ),

@@ -114,6 +114,32 @@ static void logger__what_is_less_grave_than_asked_for_is_not_written(void **stat
 }
 
 /* A server's error text is its own: it writes no second line and drives no terminal. */
+static void logger__members_of_its_own_stand_in_json_alone(void **state)
+{
+    struct sink *sink = *state;
+    weir_logger_write_fields(&sink->logger, WALL, WEIR_LOG_INFO, "x", "text", "\"a\":1");
+    assert_string_equal(heard(sink), "2026-11-18T11:06:40.123Z info x: text\n");
+    sink->logger.format = WEIR_LOG_JSON;
+    weir_logger_write_fields(&sink->logger, WALL, WEIR_LOG_INFO, "x", "text", "\"a\":1,\"b\":\"c\"");
+    assert_string_equal(heard(sink), "{\"time\":\"2026-11-18T11:06:40.123Z\",\"level\":\"info\",\"event\":\"x\","
+                                     "\"a\":1,\"b\":\"c\",\"message\":\"text\"}\n");
+    /* The longest leave room for all that weir says itself. */
+    char fields[WEIR_LOGGER_FIELDS_MAX + 1], message[600];
+    memset(fields, 'f', sizeof(fields));
+    memcpy(fields, "\"a\":\"", 5);
+    fields[sizeof(fields) - 2] = '"';
+    fields[sizeof(fields) - 1] = '\0';
+    memset(message, '\n', sizeof(message));
+    message[sizeof(message) - 1] = '\0';
+    memset(sink->logger.node, 'n', WEIR_LOGGER_NODE_MAX);
+    weir_logger_write_fields(&sink->logger, WALL, WEIR_LOG_INFO, "refused", message, fields);
+    const char *line = heard(sink);
+    json_t *json = json_loads(line, 0, NULL);
+    assert_non_null(json);
+    assert_int_equal(json_string_length(json_object_get(json, "a")), WEIR_LOGGER_FIELDS_MAX - 6);
+    json_decref(json);
+}
+
 static void logger__hostile_text_stays_in_its_line(void **state)
 {
     struct sink *sink = *state;
@@ -313,6 +339,7 @@ int main(void)
         CASE(logger__a_line_has_time_level_event_and_message),
         CASE(logger__a_line_names_its_node_where_there_are_several),
         CASE(logger__what_is_less_grave_than_asked_for_is_not_written),
+        CASE(logger__members_of_its_own_stand_in_json_alone),
         CASE(logger__hostile_text_stays_in_its_line),
         CASE(logger__a_storm_is_cut_and_the_next_line_says_so),
         CASE(logger__nobody_waits_for_a_reader_that_does_not_read),

@@ -109,6 +109,27 @@ static void loops_add_up_and_readers_see_only_growth(void **state)
     weir_metrics_destroy(metrics);
 }
 
+static void units_are_counted_beside_verdicts(void **state)
+{
+    (void)state;
+    struct weir_metrics *metrics = NULL;
+    assert_int_equal(weir_metrics_create(2, &metrics), 0);
+    uint32_t a = weir_metrics_slot(metrics, "a"), b = weir_metrics_slot(metrics, "b");
+    weir_metrics_units(metrics, 0, a, WEIR_UNITS_ADMITTED, 7);
+    weir_metrics_units(metrics, 1, a, WEIR_UNITS_ADMITTED, 5);
+    weir_metrics_units(metrics, 1, a, WEIR_UNITS_RETURNED, 2);
+    weir_metrics_lacked(metrics, 0, b, WEIR_LACK_SHADOWED);
+    uint64_t units[WEIR_UNITS], lacks[WEIR_LACKS];
+    weir_metrics_units_of(metrics, a, units);
+    assert_int_equal(units[WEIR_UNITS_ADMITTED], 12);
+    assert_int_equal(units[WEIR_UNITS_RETURNED], 2);
+    weir_metrics_lacks(metrics, a, lacks);
+    assert_int_equal(lacks[WEIR_LACK_SHADOWED], 0);
+    weir_metrics_units_of(metrics, b, units);
+    assert_int_equal(units[WEIR_UNITS_ADMITTED] + units[WEIR_UNITS_RETURNED], 0);
+    weir_metrics_destroy(metrics);
+}
+
 static void verdicts_have_their_words(void **state)
 {
     (void)state;
@@ -193,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_name_keeps_its_slot),
         cmocka_unit_test(names_are_bounded),
         cmocka_unit_test(loops_add_up_and_readers_see_only_growth),
+        cmocka_unit_test(units_are_counted_beside_verdicts),
         cmocka_unit_test(verdicts_have_their_words),
         cmocka_unit_test(samples_are_escaped),
         cmocka_unit_test(histograms_add_up),

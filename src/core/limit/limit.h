@@ -94,6 +94,11 @@ int weir_limit_init(struct weir_limit *limit, const struct weir_limit_spec *spec
  * hours, which needs more. */
 void weir_limit_zone_falls_back(struct weir_limit *limit, uint64_t back_ns);
 
+/* One key is admitted at most so many units within any `duration_ns` by what the limit says; WEIR_NEVER for
+ * concurrency, which bounds no rate. Not counted: what was given back, and what a reset or a change of the limit
+ * forgives. A bucket can reach it; windows whose borders lie badly can come within n of it. */
+uint64_t weir_limit_most(const struct weir_limit_spec *spec, uint64_t duration_ns);
+
 struct weir_state weir_state_fresh(const struct weir_limit *limit, uint64_t now_ns);
 
 /* Units used now, rounded up: capacity - remaining, or more for a key in debt. */

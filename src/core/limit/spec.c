@@ -120,6 +120,26 @@ uint64_t weir_limit_capacity(const struct weir_limit_spec *spec)
     return spec->count > 0 && spec->burst > 0 ? spec->burst : spec->count;
 }
 
+uint64_t weir_limit_most(const struct weir_limit_spec *spec, uint64_t duration_ns)
+{
+    /* Calendar windows may be shorter: a month has 28 days for 30, a day 23 hours for 24. */
+    uint64_t shortest_ns = spec->calendar == WEIR_CALENDAR_FIXED ? spec->period_ns : weir_div_ceil(spec->period_ns, 2);
+    weir_assert(spec->period_ns > 0);
+    switch (spec->algorithm) {
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_LEAKY_BUCKET:
+        return weir_add_sat(weir_limit_capacity(spec), weir_mul_div(spec->count, duration_ns, spec->period_ns));
+    case WEIR_SLIDING_LOG:
+        return weir_mul_sat(spec->count, duration_ns / spec->period_ns + 1);
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_COUNTER: /* at most n in each of its aligned windows, too */
+        return weir_mul_sat(spec->count, duration_ns / shortest_ns + 2);
+    case WEIR_CONCURRENCY:
+        break;
+    }
+    return WEIR_NEVER;
+}
+
 const char *weir_algorithm_name(enum weir_algorithm algorithm)
 {
     static const char *const names[] = { "token_bucket", "leaky_bucket",    "fixed_window",

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of GET /metrics. On the loop's thread. */
+#pragma once
+
+#include "observe/prometheus.h"
+
+struct weir_loop;
+
+/* weir_admitted_units_total and its like: of limits with one counter for all requests. */
+void weir_http_metrics_units(struct weir_prometheus *out, const struct weir_loop *loop);
+
+/* weir_top_refused: of the keys that GET /v1/top tells of. */
+void weir_http_metrics_top(struct weir_prometheus *out, const struct weir_loop *loop);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Refusals as lines of the log (log.refusals): what the loops have picked (observe/refusals.h), at most so many of each
+ * limit in a second over all loops, and WEIR_REFUSAL_LINES_MAX of all limits. What is left out the limit's next line
+ * tells. Called by watch_look.c, on the server's own thread. */
+#pragma once
+
+#include "observe/logger.h"
+#include "serve/loop.h"
+
+#define WEIR_REFUSAL_LINES_MAX 50 /* half of what the log takes: other events find room */
+
+struct weir_refusal_lines;
+
+int weir_refusal_lines_create(struct weir_refusal_lines **ret_lines); /* WEIR_ENOMEM */
+void weir_refusal_lines_destroy(struct weir_refusal_lines *lines);    /* NULL is allowed */
+
+/* All that wait. */
+void weir_refusal_lines_write(struct weir_refusal_lines *lines, const struct weir_common *common,
+                              const struct weir_setup *setup, struct weir_logger *logger);
