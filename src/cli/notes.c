@@ -14,6 +14,22 @@ const char *weir_note_unasked(const struct weir_config *config)
     return "nobody is asked for a token: all listeners are on loopback (auth: { required: always } asks there too)";
 }
 
+const char *weir_note_admin(const struct weir_config *config)
+{
+    bool may = false;
+    for (size_t i = 0; i < config->tokens_count && !may; i++)
+        may = (config->tokens[i].rights & WEIR_RIGHT_ADMIN) != 0;
+    if (config->admin.kind == WEIR_ADDRESS_OFF)
+        return NULL;
+    if (config->rules.store.size == 0)
+        return "nobody can change rules at listen: { admin }: they stand in this file (rules: { store } keeps them "
+               "where "
+               "they can be changed)";
+    return may ? NULL
+               : "nobody can change rules at listen: { admin }: no token has the right admin (auth: { tokens: [ { "
+                 "rights: [admin] } ] })";
+}
+
 /* A limit that is shared through the engine, where each node's part of it counts. */
 static bool has_part(const struct weir_config *config, bool (*counts)(const struct weir_config_limit *limit))
 {

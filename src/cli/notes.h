@@ -10,6 +10,9 @@
 /* There are tokens, and no listener asks for one. */
 const char *weir_note_unasked(const struct weir_config *config);
 
+/* A listener for who changes rules, where nobody can. */
+const char *weir_note_admin(const struct weir_config *config);
+
 /* An engine that several processes may share, and nothing says how many: each takes itself for the only one. */
 const char *weir_note_uncounted(const struct weir_config *config);
 

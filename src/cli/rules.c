@@ -20,6 +20,7 @@
 #include "cli/verbs.h"
 #include "cli/versions.h"
 #include "rules/number.h"
+#include "wire/json.h"
 
 static const char help[] =
     "Usage: weir rules check [--node NAME] [--connections N] [--json] FILE\n"
@@ -78,8 +79,8 @@ static const char help[] =
 
 static json_t *message_make(struct weir_mark mark, const char *text)
 {
-    return json_pack("{s:I,s:I,s:s}", "line", (json_int_t)mark.line, "column", (json_int_t)mark.column, "message",
-                     text);
+    return json_pack("{s:I,s:I,s:o}", "line", (json_int_t)mark.line, "column", (json_int_t)mark.column, "message",
+                     weir_json_text(text));
 }
 
 /* How each limit is shared. */
@@ -109,13 +110,13 @@ static json_t *bursts_make(const struct weir_ruleset *ruleset, uint64_t connecti
 
 /* All of them; a list that ends with NULL. */
 struct notes {
-    const char *list[4];
+    const char *list[5];
 };
 
 static struct notes notes_of(const struct weir_config *config)
 {
     const char *(*const find[])(const struct weir_config *config) = { weir_note_uncounted, weir_note_alone,
-                                                                      weir_note_unasked };
+                                                                      weir_note_unasked, weir_note_admin };
     struct notes notes = { { NULL } };
     for (size_t i = 0, count = 0; i < sizeof(find) / sizeof(find[0]); i++) {
         notes.list[count] = find[i](config);
@@ -146,12 +147,12 @@ static void json_print(const char *file, const struct weir_stored *stored, const
         (void)json_array_append_new(warnings, message_make(config->warnings[i].mark, config->warnings[i].text));
     if (config && weir_serve_exposed(config, &said))
         (void)json_array_append_new(warnings, message_make(WHOLE_FILE, said.text));
-    json_t *report = json_pack("{s:s%,s:b,s:I,s:o,s:o,s:o,s:o,s:o}", "file", file, strlen(file), "ok", config != NULL,
+    json_t *report = json_pack("{s:o,s:b,s:I,s:o,s:o,s:o,s:o,s:o}", "file", weir_json_text(file), "ok", config != NULL,
                                "limits", (json_int_t)(config ? config->limits_count : 0), "errors", errors, "warnings",
                                warnings, "sharing", sharing_make(ruleset), "bursts", bursts_make(ruleset, connections),
                                "notes", notes_make(config));
     if (stored->name[0]) /* whose lines they are */
-        (void)json_object_set_new(report, "rules", json_string(stored->name));
+        (void)json_object_set_new(report, "rules", weir_json_text(stored->name));
     char *text = report ? json_dumps(report, JSON_COMPACT) : NULL;
     if (text)
         puts(text);

@@ -89,7 +89,8 @@ static const char *new_note(const struct weir_config *before, const struct weir_
 {
     const char *unasked = weir_note_unasked(before) ? NULL : weir_note_unasked(now);
     const char *uncounted = weir_note_uncounted(before) ? NULL : weir_note_uncounted(now);
-    return unasked ? unasked : uncounted ? uncounted : "";
+    const char *admin = weir_note_admin(before) ? NULL : weir_note_admin(now);
+    return admin ? admin : unasked ? unasked : uncounted ? uncounted : "";
 }
 
 /* What the file says otherwise than what decides, with `revisions` in it. NULL: ret_said says why. */
@@ -159,11 +160,10 @@ static void moved(void *context, const struct weir_setup *setup)
 
 static void print_notes(const struct weir_config *config)
 {
-    const char *uncounted = weir_note_uncounted(config), *unasked = weir_note_unasked(config);
-    if (uncounted)
-        printf("weir: %s\n", uncounted);
-    if (unasked)
-        printf("weir: %s\n", unasked);
+    const char *const notes[] = { weir_note_uncounted(config), weir_note_unasked(config), weir_note_admin(config) };
+    for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
+        if (notes[i])
+            printf("weir: %s\n", notes[i]);
 }
 
 /* `weir serve --check FILE`: everything that a start would find wrong, short of listening. */

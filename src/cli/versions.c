@@ -10,7 +10,9 @@
 
 struct weir_rule_editor weir_versions_editor(const struct weir_versions *versions)
 {
-    return (struct weir_rule_editor){ versions->store, versions->config, versions->config->rules.timeout_ns };
+    return (struct weir_rule_editor){ .store = versions->store,
+                                      .config = versions->config,
+                                      .timeout_ns = versions->config->rules.timeout_ns };
 }
 
 static uint64_t deadline_of(const struct weir_versions *versions)

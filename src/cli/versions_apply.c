@@ -55,7 +55,7 @@ static void tell_stale(uint64_t from, uint64_t newest)
 }
 
 /* What became of it, for people; the exit code. */
-static int tell(const struct weir_rule_edit *edit, const char *file, const struct weir_rule_edited *edited)
+static int tell(const char *file, const struct weir_rule_edited *edited)
 {
     const char *what = edited->changes.text[0] ? edited->changes.text : "no limit has other numbers";
     char line[1024], plain[WEIR_PLAIN_SIZE(sizeof(line))];
@@ -70,7 +70,7 @@ static int tell(const struct weir_rule_edit *edit, const char *file, const struc
         printf("would change: %s\n", weir_plain(what, plain, sizeof(plain)));
         return WEIR_EXIT_OK;
     case WEIR_RULE_STALE:
-        tell_stale(edit->expected, edited->newest);
+        tell_stale(edited->from, edited->newest);
         return WEIR_EXIT_REFUSED;
     case WEIR_RULE_UNNAMED:
         fprintf(stderr,
@@ -98,7 +98,7 @@ static int put(const struct weir_versions *versions, const char *file, struct we
     edit->dry_run = versions->dry_run;
     edit->wall_ns = weir_time_read().wall_ns;
     int error = edited ? weir_rule_editor_put(&editor, edit, edited, &fault) : WEIR_ENOMEM;
-    int code = error ? WEIR_EXIT_ERROR : tell(edit, file, edited);
+    int code = error ? WEIR_EXIT_ERROR : tell(file, edited);
     if (error == WEIR_EUNKNOWN)
         fprintf(stderr, "weir: it is not known whether it was stored: weir rules history says\n");
     if (error)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/checked.h"
 #include "base/units.h"
 #include "rules/changes.h"
 #include "rules/number.h"
@@ -37,7 +38,10 @@ uint64_t weir_rule_editor_deadline(const struct weir_rule_editor *editor)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec + editor->timeout_ns;
+    if (editor->stop && atomic_load(editor->stop))
+        return 0;
+    uint64_t deadline_ns = (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec + editor->timeout_ns;
+    return editor->until_ns ? weir_min_u64(deadline_ns, editor->until_ns) : deadline_ns;
 }
 
 void weir_rule_editor_compare(const struct weir_rule_editor *editor, struct weir_slice before, struct weir_slice after,
@@ -110,7 +114,7 @@ static int put_over(const struct weir_rule_editor *editor, const struct weir_rul
                     struct weir_fault *ret_fault)
 {
     const bool any = edit->expected == WEIR_RULE_FROM_ANY;
-    change->expected = any ? edited->newest : edit->expected;
+    edited->from = change->expected = any ? edited->newest : edit->expected;
     weir_rule_editor_compare(editor, before, text, &edited->changes);
     if (any && edit->first_only && edited->newest > 0)
         edited->outcome = WEIR_RULE_UNNAMED;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <inttypes.h>
+#include <stdatomic.h>
 
 #include "rules/config.h"
 #include "rules/store.h"
@@ -19,6 +20,8 @@ struct weir_rule_editor {
     struct weir_rule_store *store;
     const struct weir_config *config; /* that names the store: what a text is judged with */
     uint64_t timeout_ns;              /* for one question to the store */
+    uint64_t until_ns;                /* CLOCK_MONOTONIC: when all questions are over; 0: each has its time */
+    const atomic_bool *stop;          /* true: no more is asked, for nobody waits for it; NULL: never */
 };
 
 /* The line that stands before a text which people are given to change: "# from version 42". Reads it off `text`, if it
@@ -27,6 +30,7 @@ struct weir_rule_editor {
 #define WEIR_RULE_FROM_SIZE 40
 void weir_rule_from_take(struct weir_slice *text, uint64_t *ret_from);
 
+/* Of a question that is asked now; 0, which asks nothing, once `stop` is true. */
 uint64_t weir_rule_editor_deadline(const struct weir_rule_editor *editor);
 
 /* What `after` says otherwise than `before` ("" = there was none), limit by limit: "api 10/min -> 20/min"; "" where no
@@ -61,6 +65,7 @@ enum weir_rule_outcome {
 struct weir_rule_edited {
     enum weir_rule_outcome outcome;
     uint64_t number, newest;
+    uint64_t from; /* the version that it was compared with: `expected`, or what the newest was then */
     struct weir_rule_changes changes;
     struct weir_config_faults faults;
 };

@@ -86,10 +86,25 @@ const char *weir_rule_kind_name(enum weir_rule_kind kind)
     return "unknown";
 }
 
+/* Embeds or overrides the direction of writing (U+202A to U+202E, U+2066 to U+2069): what is told beside it, such as
+ * whose token it was, would be shown elsewhere than it stands. Stored by others it is believed. */
+static bool turns_writing(const char *text)
+{
+    for (const char *at = text; (at = strchr(at, '\xe2')) != NULL; at++) {
+        const uint8_t second = (uint8_t)at[1], third = second ? (uint8_t)at[2] : 0;
+        if ((second == 0x80 && third >= 0xaa && third <= 0xae) || (second == 0x81 && third >= 0xa6 && third <= 0xa9))
+            return true;
+    }
+    return false;
+}
+
 static int check_line(const char *text, const char *field, bool (*valid)(const void *, size_t), unsigned bytes_max,
                       struct weir_fault *ret_fault)
 {
     size_t size = text ? strlen(text) : 0;
+    if (text && turns_writing(text))
+        return weir_fault_set(ret_fault, WEIR_EINVAL, field,
+                              "must not turn the direction of writing (U+202A to U+202E, U+2066 to U+2069)");
     if (valid(text ? text : "", size))
         return 0;
     if (size < 1 || size > bytes_max)

@@ -298,13 +298,37 @@ static size_t admin_input_max(const struct weir_config_server *server)
     return weir_http_size_max(&bounds);
 }
 
+/* Whether the request shows a token that may change rules. */
+static bool may_administer(const struct weir_http_call *call)
+{
+    struct weir_auth_digest digest;
+    bool authorization;
+    uint64_t wait_ns;
+    struct weir_slice token = find_token(call->request, &authorization);
+    return token.size > 0 && call->conn->loop->setup->auth.count > 0 &&
+           (weir_guess(call->conn, token, call->time, &digest, &wait_ns) & WEIR_RIGHT_ADMIN) != 0;
+}
+
+/* A whole rule set is taken from who may put it in force. All else is no larger than elsewhere: strangers would fill
+ * the memory that all connections share, and a loop would read one body for seconds. */
+static size_t admin_body_max(void *context, const struct weir_http_request *head, size_t size)
+{
+    struct weir_http_call *call = context;
+    const size_t usual = call->conn->loop->setup->config->server.body_bytes_max;
+    call->request = head;
+    bool large = size > usual && head->method == WEIR_HTTP_PUT && path_is(head->path, "/v1/rules");
+    return large && may_administer(call) ? WEIR_RULE_TEXT_MAX : usual;
+}
+
 /* Takes one request; false when there is none to take. */
 static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t size, size_t *ret_taken)
 {
     const bool admin = is_admin(call->conn);
-    const struct weir_http_bounds bounds = bounds_of(&call->conn->loop->setup->config->server, admin);
+    struct weir_http_bounds bounds = bounds_of(&call->conn->loop->setup->config->server, admin);
     struct weir_http *codec = &call->session->codec;
     struct weir_http_refusal refusal;
+    bounds.body_max_of = admin ? admin_body_max : NULL;
+    bounds.context = call;
     switch (weir_http_parse(codec, &bounds, data, size, &call->work->request, &refusal)) {
     case WEIR_HTTP_CONTINUE:
         weir_conn_write(call->conn, WEIR_HTTP_CONTINUE_TEXT, sizeof(WEIR_HTTP_CONTINUE_TEXT) - 1);
@@ -318,6 +342,9 @@ static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t si
         answer(call);
         break;
     case WEIR_HTTP_REFUSED:
+        if (admin && refusal.status == 413)
+            refusal.text =
+                "the body is too long: PUT /v1/rules takes up to 16 MiB, with a token that has the right admin";
         refuse(call, &refusal);
         break;
     case WEIR_HTTP_MORE:

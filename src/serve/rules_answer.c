@@ -10,6 +10,7 @@
 
 #include "rules/history.h"
 #include "wire/http_answer.h"
+#include "wire/json.h"
 
 #define YAML "application/yaml"
 #define JSON "application/json"
@@ -30,8 +31,8 @@ static void put_json(struct weir_rules_answer *answer, int status, const char *t
 
 static json_t *problem(int status, const char *detail)
 {
-    return json_pack("{s:s,s:s,s:i,s:s}", "type", "about:blank", "title", weir_http_reason(status), "status", status,
-                     "detail", detail);
+    return json_pack("{s:s,s:s,s:i,s:o}", "type", "about:blank", "title", weir_http_reason(status), "status", status,
+                     "detail", weir_json_text(detail));
 }
 
 static void put_newest(json_t *json, uint64_t newest)
@@ -115,7 +116,7 @@ static int read_versions(const struct weir_rule_editor *editor, const struct wei
         return error;
     json_t *json = json_pack("{s:s,s:o}", "store", weir_rule_store_name(editor->store), "versions", list);
     if (fault->text[0]) /* what is damaged hides no other */
-        (void)json_object_set_new(json, "damaged", json_string(fault->text));
+        (void)json_object_set_new(json, "damaged", weir_json_text(fault->text));
     put_json(answer, 200, JSON, json);
     return 0;
 }
@@ -150,12 +151,13 @@ static json_t *errors_of(const struct weir_config_faults *faults)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < faults->count; i++)
-        (void)json_array_append_new(list, json_pack("{s:i,s:i,s:s}", "line", (int)faults->list[i].mark.line, "column",
-                                                    (int)faults->list[i].mark.column, "message", faults->list[i].text));
+        (void)json_array_append_new(list, json_pack("{s:i,s:i,s:o}", "line", (int)faults->list[i].mark.line, "column",
+                                                    (int)faults->list[i].mark.column, "message",
+                                                    weir_json_text(faults->list[i].text)));
     return list;
 }
 
-static void put_stale(struct weir_rules_answer *answer, const struct weir_rule_edited *edited, uint64_t expected)
+static void put_stale(struct weir_rules_answer *answer, const struct weir_rule_edited *edited)
 {
     char detail[160];
     const bool unnamed = edited->outcome == WEIR_RULE_UNNAMED;
@@ -169,13 +171,13 @@ static void put_stale(struct weir_rules_answer *answer, const struct weir_rule_e
         (void)snprintf(detail, sizeof(detail),
                        "nothing was stored: version %" PRIu64 " is the newest, and this was made "
                        "from %" PRIu64,
-                       edited->newest, expected);
+                       edited->newest, edited->from);
     json_t *json = problem(status, detail);
     put_newest(json, edited->newest);
     put_json(answer, status, PROBLEM, json);
 }
 
-static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_edited *edited, uint64_t expected)
+static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_edited *edited)
 {
     json_t *json;
     switch (edited->outcome) {
@@ -189,7 +191,7 @@ static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_
         break;
     case WEIR_RULE_STALE:
     case WEIR_RULE_UNNAMED:
-        put_stale(answer, edited, expected);
+        put_stale(answer, edited);
         break;
     case WEIR_RULE_WRONG:
     default:
@@ -215,7 +217,7 @@ static int change(const struct weir_rule_editor *editor, const struct weir_rules
     struct weir_rule_edited *edited = calloc(1, sizeof(*edited));
     int error = edited ? weir_rule_editor_put(editor, &edit, edited, fault) : WEIR_ENOMEM;
     if (!error)
-        put_edited(answer, edited, question->expected);
+        put_edited(answer, edited);
     free(edited);
     return error;
 }
@@ -238,12 +240,13 @@ static int ask(const struct weir_rule_editor *editor, const struct weir_rules_qu
 }
 
 void weir_rules_answer(const struct weir_config *config, const struct weir_rules_question *question,
-                       struct weir_rules_answer *ret_answer)
+                       const atomic_bool *stop, struct weir_rules_answer *ret_answer)
 {
     const struct weir_rule_store_options options = { .spec = config->rules.store.data, .table = config->rules.table };
-    struct weir_rule_editor editor = { .config = config, .timeout_ns = config->rules.timeout_ns };
+    struct weir_rule_editor editor = { .config = config, .timeout_ns = config->rules.timeout_ns, .stop = stop };
     struct weir_fault fault = { 0 };
     *ret_answer = (struct weir_rules_answer){ 0 };
+    editor.until_ns = weir_rule_editor_deadline(&editor) + (WEIR_RULES_TIMEOUTS - 1) * editor.timeout_ns;
     int error = weir_rule_store_open(&options, &editor.store, &fault);
     if (!error)
         error = ask(&editor, question, ret_answer, &fault);

@@ -39,6 +39,8 @@ struct weir_rules_answer {
     size_t size;
 };
 
-/* `config` names the store. */
+/* `config` names the store. Once `stop` is true it ends with the question to the store that is under way; and after
+ * WEIR_RULES_TIMEOUTS times rules.timeout in any case. */
+#define WEIR_RULES_TIMEOUTS 10
 void weir_rules_answer(const struct weir_config *config, const struct weir_rules_question *question,
-                       struct weir_rules_answer *ret_answer);
+                       const atomic_bool *stop, struct weir_rules_answer *ret_answer);

@@ -18,7 +18,7 @@ struct weir_rules_job {
     struct weir_config *config; /* the file's, without rules */
     void (*then)(struct weir_rules_job *job, void *context);
     void *context;
-    bool abandoned;
+    atomic_bool abandoned; /* the thread looks, so that it ends soon */
     struct weir_rules_question question;
     struct weir_rules_answer answer;
     char text[];
@@ -34,7 +34,7 @@ static void destroy(struct weir_rules_job *job)
 static void on_work(uv_work_t *work)
 {
     struct weir_rules_job *job = work->data;
-    weir_rules_answer(job->config, &job->question, &job->answer);
+    weir_rules_answer(job->config, &job->question, &job->abandoned, &job->answer);
 }
 
 static void on_worked(uv_work_t *work, int status)
@@ -42,7 +42,7 @@ static void on_worked(uv_work_t *work, int status)
     struct weir_rules_job *job = work->data;
     weir_assert(status == 0); /* none is cancelled */
     atomic_fetch_sub(&job->loop->common->rules_jobs, 1);
-    if (job->abandoned)
+    if (atomic_load(&job->abandoned))
         destroy(job);
     else
         job->then(job, job->context);
@@ -116,5 +116,5 @@ void weir_rules_job_end(struct weir_rules_job *job)
 
 void weir_rules_job_abandon(struct weir_rules_job *job)
 {
-    job->abandoned = true;
+    atomic_store(&job->abandoned, true);
 }

@@ -3,14 +3,16 @@
  * One question of /v1/rules to the store of rules. A store blocks, so a thread of libuv's pool asks it, on a connection
  * of its own, and the loop that asked is told. What is asked and answered is in rules_answer.h.
  *
- * Bound: WEIR_RULES_JOBS_MAX at a time. Each ends within a few times rules.timeout, so a loop that ends waits for it.
+ * Bound: WEIR_RULES_JOBS_MAX at a time, half of the pool: the names of engines are looked up there, too, and a store
+ * that hangs must not keep an engine away. Each ends within WEIR_RULES_TIMEOUTS times rules.timeout, and within one
+ * once it was abandoned, so a loop that ends waits for it.
  *
  * Thread rule: a job is of its loop's thread. */
 #pragma once
 
 #include "serve/rules_answer.h"
 
-#define WEIR_RULES_JOBS_MAX 4
+#define WEIR_RULES_JOBS_MAX 2
 
 struct weir_loop;
 struct weir_rules_job;

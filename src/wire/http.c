@@ -131,8 +131,14 @@ enum weir_http_event weir_http_parse(struct weir_http *http, const struct weir_h
                         ret_refusal))
         return WEIR_HTTP_REFUSED;
     if (fresh) {
+        size_t body_max = bounds->body_max;
+        if (bounds->body_max_of)
+            body_max = bounds->body_max_of(bounds->context, ret_request,
+                                           framing.chunked ? SIZE_MAX : framing.body_size);
+        if (framing.body_size > body_max)
+            return refuse(ret_refusal, 413, "the body is too long");
         http->body_size = framing.body_size;
-        if (framing.chunked && !(http->chunked = weir_http_chunked_create(bounds->body_max)))
+        if (framing.chunked && !(http->chunked = weir_http_chunked_create(body_max)))
             return refuse(ret_refusal, 503, "out of memory");
     }
     size_t body_bytes = 0;

@@ -21,12 +21,18 @@
 
 #define WEIR_HTTP_HEADERS_MAX 1000 /* the most that `headers_max` may be */
 
+struct weir_http_request;
+
 /* What a request may take; more is refused with the status named. */
 struct weir_http_bounds {
     size_t target_max;       /* bytes of the request target: 414 */
     size_t headers_max;      /* header fields: 431 */
     size_t header_bytes_max; /* all of them together: 431 */
     size_t body_max;         /* bytes of the body: 413 */
+    /* Where it depends on the request, at most body_max: asked once its head is whole, so that nobody has to send, or
+     * keep, a body to be refused. `size` is SIZE_MAX where it is not known. NULL: body_max. */
+    size_t (*body_max_of)(void *context, const struct weir_http_request *head, size_t size);
+    void *context;
 };
 
 enum weir_http_method {

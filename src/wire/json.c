@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Refuses a NUL byte before jansson sees the text, because jansson skips it in places, and turns jansson's errors into
- * faults with line and column. Called by check.c, lock.c and session.c beside this file. JSON is written by text.c. */
+ * faults with line and column. Called by check.c, lock.c and session.c beside this file. JSON is written by text.c;
+ * here only what becomes a string of jansson's, which takes nothing but UTF-8. */
 #include "wire/json.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "wire/text.h"
 
 #define MEMBER_SHOWN_MAX 31
 
@@ -20,6 +24,19 @@ int weir_json_fail(struct weir_fault *fault, int error, const char *member, cons
     vsnprintf(fault->text, sizeof(fault->text), format, arguments);
     va_end(arguments);
     return error;
+}
+
+json_t *weir_json_text(const char *text)
+{
+    const size_t size = strlen(text), room = 6 * size + 2;
+    char *written = malloc(room);
+    struct weir_text json = weir_text_init(written, written ? room : 0);
+    if (!written)
+        return NULL;
+    weir_text_json(&json, text, size);
+    json_t *string = json_loadb(written, json.size, JSON_DECODE_ANY, NULL);
+    free(written);
+    return string;
 }
 
 static int fail(struct weir_fault *fault, const json_error_t *error)

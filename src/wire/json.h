@@ -13,6 +13,10 @@
  * stand twice are refused. Strings may hold NULs. */
 json_t *weir_json_parse(const void *data, size_t size, int *ret_error, struct weir_fault *ret_fault);
 
+/* A new string. Bytes that are not UTF-8 become U+FFFD: a text for people that was cut within a character is told all
+ * the same. NULL: out of memory. */
+json_t *weir_json_text(const char *text);
+
 /* Sets the fault (NULL is allowed) and returns `error`. An empty name is shown as "". */
 __attribute__((format(printf, 4, 5))) int weir_json_fail(struct weir_fault *fault, int error, const char *member,
                                                          const char *format, ...);

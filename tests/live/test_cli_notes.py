@@ -53,6 +53,31 @@ class Notes(unittest.TestCase):
         with Weir(f'{engine}limits: [ {local} ]\n') as server:
             self.assertEqual(server.output().count(one), 1)
 
+    def test_json_tells_an_error_whose_text_was_cut_within_a_character(self):
+        self.file.write_text(f'limits:\n  - name: api\n    rate: a{"é" * 100}\n', encoding='utf-8')
+        errors = json.loads(weir('rules', 'check', '--json', str(self.file)).stdout)['errors']
+        self.assertIn('must be COUNT/PERIOD', errors[0]['message'])
+
+    def test_a_listener_where_nobody_can_change_rules_is_told(self):
+        token = '{ name: a, secret: 0123456789abcdef0123456789abcdef, rights: [%s] }'
+        store = f'rules: {{ store: "sqlite:{self.file}.db" }}\n'
+        rules = self.file.with_name('rules.yaml')
+        rules.write_text('limits: []\n', encoding='utf-8')
+        self.file.write_text(store, encoding='utf-8')
+        weir('rules', 'apply', '--config', str(self.file), '--comment', 'first', str(rules))
+        for text, why in ((f'auth: {{ tokens: [ {token % "admin"} ] }}\nlimits: []\n', 'they stand in this file'),
+                          (f'auth: {{ tokens: [ {token % "all"} ] }}\n{store}', 'no token has the right admin'),
+                          (store, 'no token has the right admin'),
+                          (f'auth: {{ tokens: [ {token % "admin"} ] }}\n{store}', None)):
+            with self.subTest(text):
+                note = 'nobody can change rules at listen: { admin }'
+                self.file.write_text(text + 'listen: { admin: "127.0.0.1:0" }\n', encoding='utf-8')
+                for words in ('rules', 'check'), ('serve', '--check'):
+                    said = weir(*words, str(self.file)).stdout
+                    self.assertEqual(f'{note}: {why}' in said, why is not None, said)
+                with Weir(self.file.read_text(encoding='utf-8')) as server:
+                    self.assertEqual(server.output().count(note), why is not None)
+
     def test_that_nobody_is_asked_for_a_token_is_said(self):
         """Of tokens that no listener asks for, wherever the operator looks, once; and of no others."""
         note = 'nobody is asked for a token: all listeners are on loopback'

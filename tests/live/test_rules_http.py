@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import select
 import signal
 import socket
 import subprocess
@@ -16,10 +17,11 @@ import unittest
 from urllib.parse import urlencode
 
 from postgres_server import Postgres
-from redis_server import wait_for
+from redis_server import Redis, wait_for
 from rule_store_case import url
+from slow_door import SlowDoor
 from test_rules_store import check
-from weir_server import BUILD, Weir
+from weir_server import BUILD, Weir, connect
 
 RULES = 'unmatched: refuse\nlimits:\n  - name: api\n    rate: 10/day\n    key: [user]\n'
 ADMIN, OTHER = '0123456789abcdef', 'fedcba9876543210'
@@ -117,6 +119,29 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.put(weir, RULES.replace('10/day', '30/day'), match='*')[2]['version'], 3)
         self.assertEqual(ask(weir, 'POST', '/v1/rules/rollback', to=1, comment='why', match='"2"')[0], 412)
 
+    def test_who_named_no_version_is_told_which_was_the_newest(self):
+        weir = self.serving()
+        stale, numbers = [], iter(range(11, 1_000_000))
+        ended = threading.Event()
+
+        def edit():
+            while not ended.is_set():
+                status, _, said = self.put(weir, RULES.replace('10/day', f'{next(numbers)}/day'), match='*')
+                if status == 412:
+                    stale.append(said)
+
+        threads = [threading.Thread(target=edit) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            wait_for(lambda: stale, 'no two at once')
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+        for said in stale:
+            self.assertRegex(said['detail'], rf'version {said["newest"]} is the newest, and this was made from \d{{1,7}}$')
+
     def test_all_that_is_wrong_is_told_and_nothing_stored(self):
         weir = self.serving()
         status, _, said = self.put(weir, 'limits:\n  - nam: api\n    rate: 1/mn\n', match='"1"')
@@ -125,9 +150,12 @@ class Rules(unittest.TestCase):
         self.assertEqual((first['line'], first['column']), (2, 5))
         self.assertIn('did you mean "name"?', first['message'])
         self.assertGreater(len(said['errors']), 1)
+        cut = self.put(weir, f'limits:\n  - name: api\n    rate: a{"é" * 100}\n', match='"1"')[2]['errors']
+        self.assertIn('must be COUNT/PERIOD', cut[0]['message'])
         for text in ('', 'limits: [', 'limits: []\nengine: {}\n', '\0', '\xff'):
             self.assertEqual(self.put(weir, text, match='"1"')[0], 400, text)
         for wrong in ({'comment': ''}, {'comment': 'two\nlines'}, {'author': 'a' * 120}, {'author': '\x1b[2J'},
+                      {'author': '\u202eyolped'}, {'comment': 'a \u2067b'},
                       {'dry_run': 'yes'}, {'match': '1'}, {'match': '"x"'}, {'match': 'W/"1"'}, {'match': '"9999999"'},
                       {'who': 'ada'}, {'comment': 'a' * 4097}):
             with self.subTest(wrong):
@@ -232,6 +260,21 @@ class Admin(Rules):
         self.assertEqual(status, 400)
         self.assertIn('32000', json.dumps(said['errors']))
 
+    def test_a_large_body_is_taken_from_who_may_put_one(self):
+        """Of others it would be kept in the memory that all share, and read by the loop for seconds."""
+        weir = self.serving()
+        text = RULES + '#' * (1 << 20) + '\n'
+        for request, token in (('PUT /v1/rules?comment=why', OTHER), ('PUT /v1/rules?comment=why', 'x' * 16),
+                               ('PUT /v1/rules?comment=why', ''), ('POST /v1/check', ADMIN), ('GET /v1/rules', ADMIN)):
+            for field in (f'Content-Length: {len(text)}\r\n', f'Transfer-Encoding: chunked\r\n\r\n{len(text):x}\r\n'):
+                with self.subTest(request=request, token=token, field=field), connect(weir.http) as client:
+                    client.sendall(f'{request} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n'
+                                   f'X-Weir-Token: {token}\r\n{field}\r\n'.encode())
+                    self.assertEqual(client.recv(12), b'HTTP/1.1 413')
+        self.assertEqual(self.put(weir, text, match='"1"')[2]['version'], 2)
+        pieces = iter([(text + '#').encode()])
+        self.assertEqual(ask(weir, 'PUT', '/v1/rules', pieces, match='"2"', comment='why')[2]['version'], 3)
+
     def test_it_is_not_moved_by_a_reload(self):
         weir = self.serving()
         weir.config.write_text(self.config.read_text(encoding='utf-8'), encoding='utf-8')
@@ -265,6 +308,54 @@ class Postgresql(Rules):
         self.assertEqual((status, fields['Retry-After']), (503, '1'))
         self.assertIn(self.put(weir, RULES, match='"1"')[0], (503, 504))
         self.assertEqual(ask(weir, 'GET', '/healthz')[0], 200)
+
+    def asking(self, weir, count):
+        """That many connections that have asked for the history."""
+        clients = [self.enterContext(socket.create_connection(('127.0.0.1', weir.http), timeout=60)) for _ in range(count)]
+        for client in clients:
+            client.sendall(f'GET /v1/rules/versions HTTP/1.1\r\nHost: localhost\r\nX-Weir-Token: {ADMIN}\r\n\r\n'.encode())
+        return clients
+
+    @staticmethod
+    def is_unanswered(client):
+        return not select.select([client], [], [], 0)[0]
+
+    def test_a_store_that_hangs_keeps_no_engine_away(self):
+        """Names are looked up on the threads that ask the store."""
+        with Redis() as redis:
+            weir = self.serving(f'engine: {{ redis: {{ servers: ["localhost:{redis.port}"] }} }}\n')
+
+            def is_ready():
+                return ask(weir, 'GET', '/v1/nodes')[2]['engine']['ready']
+
+            wait_for(is_ready, 'no engine')
+            self.postgres.freeze()
+            self.addCleanup(self.postgres.thaw)
+            clients = self.asking(weir, 5)
+            wait_for(lambda: not all(map(self.is_unanswered, clients)), 'they are not bounded')
+            redis.kill()
+            wait_for(lambda: not is_ready(), 'still there')
+            waiting = [client for client in clients if self.is_unanswered(client)]
+            self.assertTrue(waiting)
+            redis.start()
+            wait_for(is_ready, 'no engine')
+            self.assertTrue(all(map(self.is_unanswered, waiting)), 'the engine came when the store let go')
+            self.postgres.thaw()
+            self.assertTrue(all(client.recv(12) == b'HTTP/1.1 200' for client in waiting))
+
+    def test_an_end_does_not_wait_for_all_that_a_slow_store_was_to_be_asked(self):
+        for number in range(2, 25):
+            subprocess.run([str(BUILD / 'weir'), 'rules', 'apply', '--config', str(self.config), '--comment', 'why', '-'],
+                           input=(f'# from version {number - 1}\n' + RULES.replace('10/', f'{number}0/')).encode(),
+                           capture_output=True, timeout=120, check=True)
+        with SlowDoor(self.postgres.port) as door:
+            text = self.config.read_text(encoding='utf-8')
+            self.config.write_text(text.replace(f':{self.postgres.port}/', f':{door.port}/'), encoding='utf-8')
+            weir = self.serving('server: { drain_timeout: 100ms }\n')
+            door.lag_s = 4  # each version is asked for: a minute and a half
+            clients = self.asking(weir, 5)
+            wait_for(lambda: not all(map(self.is_unanswered, clients)), 'they are not bounded')
+            self.assertEqual(weir.stop(), 0)
 
 
 if __name__ == '__main__':

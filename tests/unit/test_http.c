@@ -434,6 +434,46 @@ static void how_the_bytes_were_cut_never_matters(void **state)
     }
 }
 
+/* 10 bytes for PUT, 3 for all else; notes what it was asked of. */
+static size_t by_method(void *context, const struct weir_http_request *head, size_t size)
+{
+    *(size_t *)context = size;
+    return head->method == WEIR_HTTP_PUT ? 10 : 3;
+}
+
+static void a_body_may_be_as_long_as_its_head_allows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t size;
+        enum weir_http_event event;
+    } cases[] = {
+        { "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n", 10, WEIR_HTTP_MORE },
+        { "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n", 11, WEIR_HTTP_REFUSED },
+        { "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n", 3, WEIR_HTTP_MORE },
+        { "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n", 4, WEIR_HTTP_REFUSED },
+        { "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\na\r\n", SIZE_MAX, WEIR_HTTP_MORE },
+        { "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n", SIZE_MAX, WEIR_HTTP_REFUSED },
+        { "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 0, WEIR_HTTP_REQUEST },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct weir_http http = { 0 };
+        struct weir_http_request request;
+        struct weir_http_refusal refusal = { 0 };
+        size_t asked = 99;
+        struct weir_http_bounds some = bounds;
+        some.body_max_of = by_method;
+        some.context = &asked;
+        enum weir_http_event event = weir_http_parse(&http, &some, (const uint8_t *)cases[i].text,
+                                                     strlen(cases[i].text), &request, &refusal);
+        assert_int_equal(event, cases[i].event);
+        assert_int_equal(asked, cases[i].size);
+        assert_int_equal(refusal.status, event == WEIR_HTTP_REFUSED ? 413 : 0);
+        weir_http_next(&http);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +490,7 @@ int main(void)
         cmocka_unit_test(every_bound_has_its_status),
         cmocka_unit_test(bounds_hold_before_the_end_has_come),
         cmocka_unit_test(just_within_every_bound_is_served),
+        cmocka_unit_test(a_body_may_be_as_long_as_its_head_allows),
         cmocka_unit_test(how_the_bytes_were_cut_never_matters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
