@@ -25,6 +25,7 @@ locks: { engine: sqlite, path: FOLDER/locks.db }
 table: { snapshot: FOLDER/counters }
 sessions: { servers: [ { name: x, url: "host=127.0.0.1 port=1" } ] }
 rules: { store: "sqlite:FOLDER/rules.db" }
+traces: { endpoint: "http://127.0.0.1:1/v1/traces" }
 '''
 RULES = '''limits:
   - { name: api, match: { route: /api }, key: [user], rate: 10/min }
