@@ -105,6 +105,8 @@ static int check_line(const char *text, const char *field, bool (*valid)(const v
     if (text && turns_writing(text))
         return weir_fault_set(ret_fault, WEIR_EINVAL, field,
                               "must not turn the direction of writing (U+202A to U+202E, U+2066 to U+2069)");
+    if (size > 0 && text[strspn(text, " ")] == '\0')
+        return weir_fault_set(ret_fault, WEIR_EINVAL, field, "must say something: it is blank");
     if (valid(text ? text : "", size))
         return 0;
     if (size < 1 || size > bytes_max)
