@@ -231,7 +231,7 @@ def stage_asan(tally, options):
     warns of that the other builds do not is no matter: it follows values less far."""
     folder = options.build.with_name(options.build.name + '-asan')
     if build(tally, folder, '-Doptimization=g', *DEBUG, '-Db_sanitize=address,undefined', '-Dwerror=false',
-             '-Dwasm=disabled', wanted=lambda folder: ['weir', 'weir-replay', *tests_of('unit')(folder)]):
+             '-Dwasm=disabled', wanted=lambda folder: ['weir', 'weir-postgres.so', 'weir-replay', *tests_of('unit')(folder)]):
         meson_test(tally, 'asan', folder, ['unit'], SANITIZER_ENV, SANITIZED_TIMEOUT_MULTIPLIER)
         programs(tally, 'asan live', LIVE_UNDER_ASAN, dict(SANITIZER_ENV, WEIR_BUILD=str(folder)),
                  workers=ASAN_LIVE_WORKERS)
