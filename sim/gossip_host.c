@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "core/share/gossip.h"
 #include "sim/modes.h"
 
 #define KEYS 3 /* the first is checked */
@@ -147,13 +148,27 @@ static uint64_t refused_besides(const struct node *self)
            stats.refused_full;
 }
 
-/* So little was admitted since the run began that the key has room, whatever crashed nodes may have taken along. */
-static bool has_room(const struct weir_sim *sim, uint64_t cost)
+/* Shares that the node charged for others that had to forget keys before they could tell of them. What a node takes
+ * over when it starts again has those that the others charged, too, and nobody knows how many. */
+static bool shares_charged(const struct weir_sim *sim, const struct node *self, uint64_t *ret_shares)
+{
+    *ret_shares = 0;
+    if (!is_crowded(weir_sim_plan_of(sim)))
+        return true;
+    *ret_shares = weir_gossip_host_losses(self->host, self->limit, 0); /* at any time: all that are remembered */
+    return *ret_shares < WEIR_GOSSIP_LOSSES && weir_sim_crashes(sim) == 0;
+}
+
+/* So little was admitted since the run began that the key has room, whatever was charged besides: for what crashed
+ * nodes may have taken along, and for what others forgot. */
+static bool has_room(const struct weir_sim *sim, const struct node *self, uint64_t cost)
 {
     const struct weir_sim_plan *plan = weir_sim_plan_of(sim);
-    uint64_t capacity = weir_limit_capacity(&plan->limit);
-    uint64_t lost = weir_sim_crashes(sim) * (capacity / plan->nodes + 1);
-    return plan->changed.period_ns == 0 && weir_sim_units(sim) + lost + plan->slack + cost <= capacity;
+    uint64_t capacity = weir_limit_capacity(&plan->limit), shares;
+    if (plan->changed.period_ns > 0 || !shares_charged(sim, self, &shares))
+        return false;
+    uint64_t lost = (weir_sim_crashes(sim) + shares) * (capacity / plan->nodes + 1);
+    return weir_sim_units(sim) + lost + plan->slack + cost <= capacity;
 }
 
 static enum weir_sim_say request(struct weir_sim *sim, uint32_t node, void *state,
@@ -164,7 +179,7 @@ static enum weir_sim_say request(struct weir_sim *sim, uint32_t node, void *stat
     uint64_t besides = refused_besides(state);
     if (reserve(sim, state, 0, request->cost, false))
         return WEIR_SIM_YES;
-    if (refused_besides(state) == besides && has_room(sim, request->cost))
+    if (refused_besides(state) == besides && has_room(sim, state, request->cost))
         weir_sim_wrong(sim, "a key is taken for used up of which hardly anything was");
     return WEIR_SIM_NO;
 }
