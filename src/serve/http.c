@@ -92,7 +92,8 @@ static bool allowed(struct weir_http_call *call, unsigned right)
             return false;
         }
         call->authorization_used = authorization;
-        call->caller = weir_auth_name(&call->conn->loop->setup->auth, &digest);
+        if (right == WEIR_RIGHT_ADMIN) /* nobody else asks who it is */
+            call->caller = weir_auth_name(&call->conn->loop->setup->auth, &digest);
     }
     call->rights = rights;
     if ((rights & right) == right)

@@ -69,7 +69,7 @@ struct weir_http_call {
     const struct weir_time *time;
     unsigned rights;         /* that were found to suffice; 0 where none are needed */
     uint64_t wait_ns;        /* the answer goes so much later */
-    const char *caller;      /* whose token was shown; NULL: none was needed */
+    const char *caller;      /* of what needs the right admin: whose token was shown */
     bool authorization_used; /* Authorization said who the caller is: it is no attribute */
 };
 

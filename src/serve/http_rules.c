@@ -53,6 +53,15 @@ static void ask(struct weir_http_call *call, const struct weir_rules_question *q
                                 fault.text[0] ? fault.text : weir_error_text(error));
 }
 
+static void ask_or_refuse(struct weir_http_call *call, int error, const struct weir_fault *fault,
+                          const struct weir_rules_question *question)
+{
+    if (error)
+        weir_http_reply_fault(call, error, fault);
+    else
+        ask(call, question);
+}
+
 /* ---- questions ---- */
 
 /* What a query may say; each call knows some of it. */
@@ -83,6 +92,7 @@ static int read_query(const struct weir_http_call *call, unsigned known, struct 
     };
     size_t count = 0;
     query->comment[0] = query->author[0] = query->dry_run[0] = '\0';
+    memset(ret_numbers, 0, 4 * sizeof(*ret_numbers));
     for (unsigned i = 0; i < FIELDS; i++) {
         struct weir_query_field field = all[i];
         if (i <= COUNT)
@@ -92,8 +102,6 @@ static int read_query(const struct weir_http_call *call, unsigned known, struct 
     }
     int error = weir_query_read(call->request->query, fields, count, fault);
     for (unsigned i = 0, at = 0; i < FIELDS && !error; i++) {
-        if (i <= COUNT)
-            ret_numbers[i] = 0;
         if (!(known & (1U << i)))
             continue;
         if (i <= COUNT && fields[at].given)
@@ -164,10 +172,7 @@ static void put(struct weir_http_call *call)
     if (any)
         question.expected = WEIR_RULE_FROM_ANY;
     question.any = any;
-    if (error)
-        weir_http_reply_fault(call, error, &fault);
-    else
-        ask(call, &question);
+    ask_or_refuse(call, error, &fault, &question);
 }
 
 void weir_http_rules(struct weir_http_call *call)
@@ -181,11 +186,8 @@ void weir_http_rules(struct weir_http_call *call)
         return;
     }
     int error = read_query(call, 1U << VERSION, &query, said, &fault);
-    question.version = error ? 0 : said[VERSION];
-    if (error)
-        weir_http_reply_fault(call, error, &fault);
-    else
-        ask(call, &question);
+    question.version = said[VERSION];
+    ask_or_refuse(call, error, &fault, &question);
 }
 
 void weir_http_rules_versions(struct weir_http_call *call)
@@ -195,13 +197,9 @@ void weir_http_rules_versions(struct weir_http_call *call)
     struct weir_fault fault = { 0 };
     uint64_t said[4];
     int error = read_query(call, 1U << FROM | 1U << COUNT, &query, said, &fault);
-    if (error) {
-        weir_http_reply_fault(call, error, &fault);
-        return;
-    }
     question.version = said[FROM];
     question.count = said[COUNT] ? (size_t)said[COUNT] : WEIR_RULES_COUNT;
-    ask(call, &question);
+    ask_or_refuse(call, error, &fault, &question);
 }
 
 void weir_http_rules_diff(struct weir_http_call *call)
@@ -214,13 +212,9 @@ void weir_http_rules_diff(struct weir_http_call *call)
     if (!error && said[FROM] == 0)
         error = weir_fault_format(&fault, WEIR_EINVAL, "from", "must say which version is compared, 1 to %d",
                                   WEIR_RULE_VERSIONS_MAX);
-    if (error) {
-        weir_http_reply_fault(call, error, &fault);
-        return;
-    }
     question.before = said[FROM];
     question.version = said[TO];
-    ask(call, &question);
+    ask_or_refuse(call, error, &fault, &question);
 }
 
 void weir_http_rules_rollback(struct weir_http_call *call)
@@ -238,10 +232,6 @@ void weir_http_rules_rollback(struct weir_http_call *call)
         error = read_match(call, &any, &question.expected, &fault);
     if (!error)
         error = name_author(call, &query, &question, &fault);
-    if (error) {
-        weir_http_reply_fault(call, error, &fault);
-        return;
-    }
     question.version = said[TO];
-    ask(call, &question);
+    ask_or_refuse(call, error, &fault, &question);
 }
