@@ -13,7 +13,8 @@ struct node {
     struct weir_gossip gossip;
     struct weir_gossip_limit limits[2], *limit; /* as it is, and before a reload */
     struct weir_gossip_key key;
-    bool known; /* the key is there */
+    bool known;         /* the key is there */
+    uint64_t window_ns; /* sliding_counter: its begin */
     struct weir_gossip_peer peers[WEIR_SIM_NODES_MAX];
     struct weir_gossip_about about[WEIR_SIM_NODES_MAX];
 };
@@ -21,7 +22,7 @@ struct node {
 struct letter {
     struct weir_gossip_head head;
     bool word;
-    uint64_t window, used;
+    uint64_t phase, window, used; /* as in struct weir_gossip_word, with what stands in their places */
     struct weir_gossip_entry entries[WEIR_SIM_NODES_MAX]; /* as many as there are nodes are sent */
 };
 
@@ -72,7 +73,7 @@ static void say(struct weir_sim *sim, uint32_t node, struct node *self, uint32_t
     struct letter letter; /* 1.6 KB that need no zeroes */
     uint64_t since;
     letter.word = false;
-    letter.window = letter.used = 0;
+    letter.phase = letter.window = letter.used = 0;
     struct weir_gossip_key *key = weir_gossip_news(&self->gossip, to, &since);
     weir_gossip_say(&self->gossip, to, since, weir_sim_now(sim, node), &letter.head);
     if (key) {
@@ -80,6 +81,7 @@ static void say(struct weir_sim *sim, uint32_t node, struct node *self, uint32_t
         struct weir_gossip_word word;
         weir_gossip_word(&self->gossip, key, &event, &word);
         letter.word = true;
+        letter.phase = word.phase;
         letter.window = word.window;
         letter.used = word.used;
         for (uint32_t i = 0; i < nodes; i++)
@@ -146,6 +148,7 @@ static void message(struct weir_sim *sim, uint32_t node, void *state, uint32_t f
         struct weir_gossip_key *key = key_of(sim, node, self);
         memcpy(word.id, key_id, sizeof word.id);
         word.limit = self->limit->id;
+        word.phase = letter.phase;
         word.window = letter.window;
         word.used = letter.used;
         for (uint32_t i = 0; i < plan->nodes; i++)
@@ -161,6 +164,15 @@ static bool knows(const void *state)
 {
     const struct node *self = state;
     return self->gossip.synced;
+}
+
+static uint64_t window_start(struct weir_sim *sim, uint32_t node, void *state)
+{
+    struct node *self = state;
+    struct weir_event event = weir_sim_event_now(sim, node, 0);
+    uint64_t start_ns = weir_gossip_window_start(&self->key, &event);
+    weir_sim_window_begins(sim, &self->window_ns, start_ns, !self->gossip.synced);
+    return start_ns;
 }
 
 static uint64_t bound(const struct weir_sim_plan *plan)
@@ -196,6 +208,7 @@ const struct weir_sim_mode weir_sim_gossip = {
     .bound = bound,
     .bound_crash = bound_crash,
     .knows = knows,
+    .window_start = window_start,
     .no_log = true,
     .engineless = true,
     .calm_ppm = calm_ppm,

@@ -22,6 +22,7 @@ struct node {
     const struct weir_remote_limit *limit;
     struct weir_sim *sim;
     uint32_t number;
+    uint64_t window_ns; /* sliding_counter: its begin */
 };
 
 /* Of one run in four there is a place too few in the table. */
@@ -208,6 +209,18 @@ static void timer(struct weir_sim *sim, uint32_t node, void *state)
     weir_sim_wake(sim, node, weir_gossip_host_turn(self->host, &time));
 }
 
+static uint64_t window_start(struct weir_sim *sim, uint32_t node, void *state)
+{
+    struct node *self = state;
+    const struct weir_remote_key key = key_of(0);
+    const struct weir_time time = time_of(sim, node);
+    uint64_t start_ns = weir_gossip_host_window_start(self->host, &key, &time);
+    /* Where the table has a place too few, a key that comes back has another window. */
+    bool moves = !weir_gossip_host_synced(self->host) || is_crowded(weir_sim_plan_of(sim));
+    weir_sim_window_begins(sim, &self->window_ns, start_ns, moves);
+    return start_ns;
+}
+
 static bool knows(const void *state)
 {
     const struct node *self = state;
@@ -243,6 +256,7 @@ const struct weir_sim_mode weir_sim_gossip_host = {
     .bound = bound,
     .bound_crash = bound_crash,
     .knows = knows,
+    .window_start = window_start,
     .no_log = true,
     .engineless = true,
     .calm_ppm = calm_ppm,

@@ -131,7 +131,7 @@ void weir_sim_judge(struct weir_sim *sim, uint32_t node, const struct weir_sim_d
                     uint64_t units);
 /* What the node admits alone is held against its share of this. */
 void weir_sim_alone_init(struct weir_sim *sim, const struct weir_limit_spec *larger, uint32_t node);
-/* The window that a decision of the node falls into now. */
-uint64_t weir_sim_window(const struct weir_sim *sim, uint32_t node);
+/* The window that a decision of the node falls into now; its start, where the mode tells that. */
+uint64_t weir_sim_window(struct weir_sim *sim, uint32_t node);
 /* Judges what was admitted as of a time up to this, which is the check's. */
 void weir_sim_late_judge(struct weir_sim *sim, uint64_t until_ns);

@@ -20,13 +20,23 @@ static uint64_t window_now(const struct weir_sim *sim, uint32_t place)
     return weir_sim_event_now(sim, place, 0).window.id;
 }
 
-uint64_t weir_sim_window(const struct weir_sim *sim, uint32_t node)
+void weir_sim_window_begins(struct weir_sim *sim, uint64_t *last_ns, uint64_t start_ns, bool moves)
 {
+    if (*last_ns > 0 && start_ns != *last_ns && start_ns < *last_ns + sim->plan->limit.period_ns)
+        weir_sim_wrong(sim, "a window begins before the one before it has ended");
+    *last_ns = moves ? 0 : start_ns;
+}
+
+uint64_t weir_sim_window(struct weir_sim *sim, uint32_t node)
+{
+    const struct weir_sim_mode *mode = sim->plan->mode;
+    if (mode->window_start && sim->limit.algorithm == WEIR_SLIDING_COUNTER)
+        return mode->window_start(sim, node, sim->nodes[node].state);
     return window_now(sim, sim->plan->mode->engineless ? node : WEIR_SIM_ENGINE);
 }
 
-/* By how much the limit is passed now. Nodes without an engine count by windows of their own clocks; where each has a
- * share and asks nobody, that is what it must keep. */
+/* By how much the limit is passed now. Nodes without an engine count by windows of their own clocks, or say when theirs
+ * began; where each has a share and asks nobody, that is what it must keep. */
 static uint64_t over_by(struct weir_sim *sim, struct weir_sim_check *check, uint32_t node,
                         const struct weir_sim_decision *decision, uint64_t now_ns, uint64_t units)
 {
@@ -35,8 +45,8 @@ static uint64_t over_by(struct weir_sim *sim, struct weir_sim_check *check, uint
     if (!plan->mode->engineless || plan->limit.algorithm != WEIR_SLIDING_COUNTER)
         return weir_sim_check_admit(check, now_ns, decision->window, units);
     uint64_t clock_ns = weir_sim_clock_at(&sim->nodes[node], decision->at_ns);
-    uint64_t since_ns = weir_sim_true_at(&sim->nodes[node], clock_ns - clock_ns % plan->limit.period_ns),
-             nodes = WEIR_SIM_ALL;
+    uint64_t start_ns = plan->mode->window_start ? decision->window : clock_ns - clock_ns % plan->limit.period_ns;
+    uint64_t since_ns = weir_sim_true_at(&sim->nodes[node], start_ns), nodes = WEIR_SIM_ALL;
     if (plan->mode->alone) {
         nodes = UINT64_C(1) << node;
         count = count / plan->nodes + (node < count % plan->nodes);

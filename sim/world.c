@@ -278,11 +278,13 @@ void weir_sim_finish(struct weir_sim *sim, uint32_t node, uint64_t cost, const s
 /* The mode said yes or no. */
 static void decided(struct weir_sim *sim, uint32_t node, uint64_t cost, bool yes)
 {
-    struct weir_sim_decision decision = { .at_ns = sim->now_ns, .window = weir_sim_window(sim, node) };
     sim->result->decisions++;
     if (!yes) {
         refuse(sim, node);
-    } else if (!sim->plan->mode->finish) {
+        return;
+    }
+    const struct weir_sim_decision decision = { .at_ns = sim->now_ns, .window = weir_sim_window(sim, node) };
+    if (!sim->plan->mode->finish) {
         admit(sim, node, &decision, cost);
     } else if (sim->plan->hold_ppm > 0 && weir_sim_random_chance(&sim->random, sim->plan->hold_ppm)) {
         struct weir_sim_event event = { .kind = WEIR_SIM_EVENT_FINISH, .place = node, .life = sim->nodes[node].life };

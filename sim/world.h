@@ -93,6 +93,9 @@ struct weir_sim_mode {
     uint32_t (*calm_ppm)(const struct weir_sim_plan *plan);
     /* Whether the node has heard what the others admitted before it started. NULL: as soon as it is up. */
     bool (*knows)(const void *state);
+    /* Without an engine, sliding_counter: when the window began in which the node has just admitted, as it says, by its
+     * clock. NULL: windows begin at multiples of the period. */
+    uint64_t (*window_start)(struct weir_sim *sim, uint32_t node, void *state);
     /* At the end of a run: does the books' balance hold? NULL, or what is wrong. NULL = not asked. */
     const char *(*audit)(struct weir_sim *sim);
 };
@@ -110,6 +113,10 @@ void weir_sim_admitted_as_of(struct weir_sim *sim, const struct weir_sim_decisio
 /* A node has admitted so much by its share, now, for the engine is away: what all its lives admit so is held against
  * the share. */
 void weir_sim_admitted_alone(struct weir_sim *sim, uint32_t node, uint64_t units);
+
+/* Of window_start: `last_ns` is what the node said before, in this life (0: nothing), and becomes start_ns. A window
+ * begins when the one before has ended, or later; `moves`: the next one may begin at any time. */
+void weir_sim_window_begins(struct weir_sim *sim, uint64_t *last_ns, uint64_t start_ns, bool moves);
 
 /* What the mode found is no overshoot, and must not be. */
 void weir_sim_wrong(struct weir_sim *sim, const char *why);

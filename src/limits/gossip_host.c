@@ -423,3 +423,15 @@ size_t weir_gossip_host_losses(struct weir_gossip_host *host, const struct weir_
     pthread_mutex_unlock(&host->mutex);
     return count;
 }
+
+uint64_t weir_gossip_host_window_start(struct weir_gossip_host *host, const struct weir_remote_key *key,
+                                       const struct weir_time *time)
+{
+    pthread_mutex_lock(&host->mutex);
+    const struct weir_gossip_hosted_key *hosted = weir_gossip_host_find(host, key->id);
+    weir_assert(hosted);
+    struct weir_event event = weir_gossip_host_event(host, hosted->limit, hosted->phase, 0, time);
+    uint64_t start_ns = weir_gossip_window_start(&hosted->key, &event);
+    pthread_mutex_unlock(&host->mutex);
+    return start_ns;
+}

@@ -77,3 +77,6 @@ bool weir_gossip_host_synced(struct weir_gossip_host *host);
 /* How often, within the last time in which the limit fills, another node started again or forgot what it had not told;
  * WEIR_GOSSIP_LOSSES: so often, or more. */
 size_t weir_gossip_host_losses(struct weir_gossip_host *host, const struct weir_remote_limit *limit, uint64_t now_ns);
+/* When the key's window began, by this node's clock, of a limit that has windows and of a key that was asked for. */
+uint64_t weir_gossip_host_window_start(struct weir_gossip_host *host, const struct weir_remote_key *key,
+                                       const struct weir_time *time);

@@ -22,7 +22,8 @@ static struct weir_gossip_key *say(struct weir_gossip_host *host, uint32_t to, s
         struct weir_event event = weir_gossip_host_event(host, hosted->limit, hosted->phase, 0, time);
         struct weir_gossip_word word;
         weir_gossip_word(&host->gossip, key, &event, &word);
-        word.phase = hosted->limit->remote->spec.spread_ns > 0 ? hosted->phase : 0;
+        if (hosted->limit->remote->spec.spread_ns > 0)
+            word.phase = hosted->phase;
         if (!weir_gossip_write_word(&host->writer, &word))
             break;
     }

@@ -7,8 +7,9 @@
  *     8      flags, nodes, from, to, ask + 1, told + 1, 0, 0
  *     8 * 9  epoch, seq, sent_ns, echo_epoch, echo_ns, have, since, until, cut
  *     2      words that follow
- *     ...    words: id (16), limit (8), then as varints (LEB128) phase, window, used, entries; each entry node
- *            (1, ascending), epoch (8), count and count - base as varints
+ *     ...    words: id (16), limit (8), then as varints (LEB128) phase (sliding_counter: count), window
+ *            (sliding_counter: end_after_ns), used, entries; each entry node (1, ascending), epoch (8), count and
+ *            count - base as varints
  *     16     HMAC-SHA256 of all before, cut to 16 bytes; the key is the cluster secret (RFC 2104, section 5 on the cut)
  *
  * Whoever lacks the key can make no datagram; sender, receiver, start and sequence number are under the MAC, so what is

@@ -28,6 +28,21 @@ extern const struct weir_algorithm_ops weir_algorithm_counter;
 extern const struct weir_algorithm_ops weir_algorithm_log;
 extern const struct weir_algorithm_ops weir_algorithm_concurrency;
 
+/* ---- sliding_counter ---- */
+
+/* The window that an event falls into. Those of a key in use follow each other, and begin where its first one did. */
+struct weir_counter_window {
+    uint64_t end_after_ns; /* > 0, from the event's now_ns */
+    uint64_t count;        /* units in it */
+};
+
+struct weir_counter_window weir_counter_window(const struct weir_limit *limit, const struct weir_state *state,
+                                               const struct weir_event *event);
+/* Puts the key into that window, `used` units being used: what it has less than that came in the window before. A
+ * window longer than the limit's counts as a whole one. */
+void weir_counter_resume(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                         const struct weir_counter_window *window, uint64_t used);
+
 /* ---- concurrency ---- */
 
 /* After a clock that came back: no permit is out for longer than a lease from now. */

@@ -144,6 +144,33 @@ static void counter_add(const struct weir_limit *limit, struct weir_state *state
     weir_assert(state->previous >> 63 == 0 && state->count >> 63 == 0);
 }
 
+/* The largest number of units of which `share` count while `overlap` ticks of their window do. */
+static uint64_t units_of_share(uint64_t share, uint64_t overlap, uint64_t period)
+{
+    weir_assert(overlap > 0 && overlap <= period);
+    return weir_min_u64(weir_mul_div_ceil(weir_add_sat(share, 1), period, overlap) - 1, UINT64_C(1) << 62);
+}
+
+struct weir_counter_window weir_counter_window(const struct weir_limit *limit, const struct weir_state *state,
+                                               const struct weir_event *event)
+{
+    const struct counter_view view = counter_view_at(limit, state, event->now_ns);
+    return (struct weir_counter_window){
+        .end_after_ns = weir_ticks_wait_ns(view.overlap, event->now_ns, limit->shift),
+        .count = view.current,
+    };
+}
+
+void weir_counter_resume(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
+                         const struct weir_counter_window *window, uint64_t used)
+{
+    const uint64_t left = weir_ticks_of(window->end_after_ns, limit->shift, limit->span);
+    weir_assert(window->end_after_ns > 0);
+    state->count = weir_min_u64(window->count, UINT64_C(1) << 62);
+    state->previous = used > window->count ? units_of_share(used - window->count, left, limit->span) : 0;
+    state->fresh_at = weir_ticks_add(weir_ticks_at(event->now_ns, limit->shift), left + limit->span);
+}
+
 /* Newest first: the current window's, then as many of the previous one's as make up the rest of its share. */
 static void counter_take(const struct weir_limit *limit, struct weir_state *state, const struct weir_event *event,
                          uint64_t units)
@@ -157,8 +184,8 @@ static void counter_take(const struct weir_limit *limit, struct weir_state *stat
     struct counter_view view = counter_view_at(limit, state, event->now_ns);
     uint64_t share = weir_mul_div(state->previous, view.overlap, limit->span);
     weir_assert(share <= state->previous && state->count == 0);
-    uint64_t left = weir_sub_sat(share, units); /* the largest previous whose share is `left` */
-    state->previous = weir_min_u64(state->previous, weir_mul_div_ceil(left + 1, limit->span, view.overlap) - 1);
+    uint64_t left = weir_sub_sat(share, units);
+    state->previous = weir_min_u64(state->previous, units_of_share(left, view.overlap, limit->span));
 }
 
 const struct weir_algorithm_ops weir_algorithm_counter = { counter_used, counter_wait, counter_add, counter_take };

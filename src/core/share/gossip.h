@@ -171,6 +171,9 @@ enum weir_share_say weir_gossip_reserve(struct weir_gossip *node, struct weir_go
 void weir_gossip_commit(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event);
 void weir_gossip_cancel(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event);
 
+/* When the window that the event falls into began, at the earliest; of no bucket. */
+uint64_t weir_gossip_window_start(const struct weir_gossip_key *key, const struct weir_event *event);
+
 /* Whether the key may be forgotten: fresh, its slack whole, nothing reserved. `ret_acked`: and all others have its
  * news;
  * else they will charge this node's share for it. */
@@ -197,9 +200,15 @@ struct weir_gossip_head {
 
 struct weir_gossip_word {
     uint64_t id[2];
-    uint64_t limit;                                                 /* its id */
-    uint64_t phase;                                                 /* the host's: of the key's windows */
-    uint64_t window;                                                /* that the bases are of; 0 = none */
+    uint64_t limit; /* its id */
+    union {
+        uint64_t phase; /* of calendar windows, the host's */
+        uint64_t count; /* sliding_counter: units in the sender's window */
+    };
+    union {
+        uint64_t window;       /* of the calendar, that the bases are of; 0 = none */
+        uint64_t end_after_ns; /* sliding_counter: the rest of the sender's window; 0: not told (older builds) */
+    };
     uint64_t used;                                                  /* units used as the sender has it */
     const struct weir_gossip_entry *entries[WEIR_GOSSIP_NODES_MAX]; /* by node; NULL or epoch 0: nothing known */
 };

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One gossiped key: what may be admitted here, and what is learned from others. The letters G, H, V, W are those of
- * gossip.h. */
+ * One gossiped key: what may be admitted here. What nodes tell each other of it is gossip_word.c. The letters G, H, V,
+ * W are those of gossip.h. */
 #include <string.h>
 
 #include "core/limit/ticks.h"
 #include "core/share/gossip.h"
 #include "core/share/gossip_parts.h"
 
-#define LEVEL_NS WEIR_NS_PER_SECOND /* of a node that has synced: ten words of each other node */
-
 /* `units` of the key were admitted, here or elsewhere. */
-static void charge(struct weir_gossip_key *key, const struct weir_event *event, uint64_t units)
+void weir_gossip_charge(struct weir_gossip_key *key, const struct weir_event *event, uint64_t units)
 {
     add(key, &key->state, event, units);
     key->charged = weir_add_sat(key->charged, units);
@@ -63,13 +61,15 @@ static void age_bucket(const struct weir_gossip *node, struct weir_gossip_key *k
 
 /* When the window that the event falls into began here, at the earliest. Real calendar windows are up to a twelfth
  * longer than the period, and clocks differ. */
-static uint64_t window_start(const struct weir_gossip_key *key, const struct weir_event *event)
+uint64_t weir_gossip_window_start(const struct weir_gossip_key *key, const struct weir_event *event)
 {
     const struct weir_limit *limit = &key->limit->limit;
     uint64_t now_ns = event->now_ns, period_ns = limit->period_ns;
+    weir_assert(!is_bucket(key));
     if (limit->calendar)
         return weir_sub_sat(weir_add_sat(now_ns, event->window.end_after_ns), period_ns + period_ns / 12 + 1);
-    return now_ns - now_ns % period_ns;
+    return weir_sub_sat(now_ns + weir_counter_window(limit, &key->state, event).end_after_ns,
+                        weir_ticks_wait_ns(limit->span, 0, limit->shift));
 }
 
 static void age_window(const struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
@@ -88,7 +88,7 @@ static void age_window(const struct weir_gossip *node, struct weir_gossip_key *k
         for (uint32_t j = 0; j < node->nodes; j++)
             key->about[j].entry.base = key->about[j].entry.count;
     }
-    uint64_t start_ns = window_start(key, event);
+    uint64_t start_ns = weir_gossip_window_start(key, event);
     uint64_t missed = limit->losses_count - key->losses;
     if (missed > WEIR_GOSSIP_LOSSES) {
         add(key, &key->state, event, limit->limit.capacity);
@@ -102,7 +102,7 @@ static void age_window(const struct weir_gossip *node, struct weir_gossip_key *k
 }
 
 /* Brings everything of the key that changes with time up to now. */
-static void age(const struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
+void weir_gossip_age(const struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
 {
     uint64_t now_ns = event->now_ns;
     weir_assert(now_ns >= key->at_ns);
@@ -157,7 +157,7 @@ void weir_gossip_key_follow(struct weir_gossip *node, struct weir_gossip_key *ke
 {
     struct weir_gossip_limit *from = key->limit;
     weir_assert(from != limit && before->now_ns == event->now_ns);
-    age(node, key, before);
+    weir_gossip_age(node, key, before);
     weir_limit_convert(&from->limit, &limit->limit, WEIR_ON_CHANGE_KEEP, &key->state, event);
     weir_u128 old = unit(node, key), units = key->spent / old + (key->spent % old != 0);
     key->limit = limit;
@@ -184,7 +184,7 @@ uint64_t weir_gossip_unacked(const struct weir_gossip *node, const struct weir_g
 }
 
 /* Restores H by what is acknowledged. */
-static void restore(struct weir_gossip *node, struct weir_gossip_key *key)
+void weir_gossip_restore(struct weir_gossip *node, struct weir_gossip_key *key)
 {
     weir_u128 unacked = weir_gossip_unacked(node, key) * unit(node, key);
     if (unacked < key->spent)
@@ -198,7 +198,7 @@ static uint64_t behind_ns(const struct weir_gossip *node, const struct weir_goss
 {
     bool bucket = is_bucket(key);
     uint64_t now_ns = event->now_ns, sum_ns = 0;
-    uint64_t start_ns = bucket ? weir_sub_sat(now_ns, key->limit->written_ns) : window_start(key, event);
+    uint64_t start_ns = bucket ? weir_sub_sat(now_ns, key->limit->written_ns) : weir_gossip_window_start(key, event);
     for (uint32_t j = 0; j < node->nodes; j++) {
         const struct weir_gossip_peer *peer = &node->peers[j];
         if (j == node->self)
@@ -228,7 +228,8 @@ static struct weir_state since_empty(const struct weir_gossip *node, const struc
         ahead = ahead > gone ? ahead - gone : 0;
         ahead = ahead < WEIR_TICKS_DEBT_MAX ? ahead : WEIR_TICKS_DEBT_MAX;
         state.fresh_at = weir_ticks_add(now, weir_max_u64(weir_ticks_until(state.fresh_at, now), (uint64_t)ahead));
-    } else if (since_ns < limit->fill_ns && !(limit->limit.calendar && window_start(key, event) >= node->started_ns)) {
+    } else if (since_ns < limit->fill_ns &&
+               !(limit->limit.calendar && weir_gossip_window_start(key, event) >= node->started_ns)) {
         add(key, &state, event, limit->limit.capacity);
     }
     return state;
@@ -298,7 +299,7 @@ enum weir_share_say weir_gossip_reserve(struct weir_gossip *node, struct weir_go
 {
     const struct weir_limit *limit = &key->limit->limit;
     uint64_t cost = event->cost;
-    age(node, key, event);
+    weir_gossip_age(node, key, event);
     struct weir_state with_v = feared(node, key, event);
     bool yes = weir_limit_judge(limit, &with_v, event, ret_verdict);
     if (cost == 0)
@@ -322,7 +323,7 @@ enum weir_share_say weir_gossip_reserve(struct weir_gossip *node, struct weir_go
     if (!yes || peek)
         return yes ? WEIR_SHARE_YES : WEIR_SHARE_NO;
     weir_limit_charge(limit, &with_v, event, ret_verdict); /* for its numbers */
-    charge(key, event, cost);
+    weir_gossip_charge(key, event, cost);
     key->reserved += cost;
     key->spent += cost * one;
     weir_assert(key->reserved >= cost && key->spent >= key->reserved * one);
@@ -335,18 +336,18 @@ void weir_gossip_commit(struct weir_gossip *node, struct weir_gossip_key *key, c
     weir_assert(event->cost <= key->reserved);
     if (event->cost == 0)
         return;
-    age(node, key, event);
+    weir_gossip_age(node, key, event);
     key->reserved -= event->cost;
     *mine(node, key) += event->cost;
     weir_assert(*mine(node, key) >= event->cost);
     weir_gossip_touch(node, key);
-    restore(node, key);
+    weir_gossip_restore(node, key);
 }
 
 void weir_gossip_cancel(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event)
 {
     weir_assert(event->cost <= key->reserved);
-    age(node, key, event);
+    weir_gossip_age(node, key, event);
     key->reserved -= event->cost;
     weir_u128 back = event->cost * unit(node, key);
     key->spent = key->spent > back ? key->spent - back : 0;
@@ -357,130 +358,11 @@ void weir_gossip_cancel(struct weir_gossip *node, struct weir_gossip_key *key, c
 bool weir_gossip_idle(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event,
                       bool *ret_acked)
 {
-    age(node, key, event);
+    weir_gossip_age(node, key, event);
     *ret_acked = true;
     for (uint32_t j = 0; j < node->nodes; j++)
         *ret_acked &= j == node->self || key->change <= node->peers[j].acked;
     const struct weir_state state = key->charged > 0 ? known(node, key, event) : key->state;
     /* What is set aside is missing from H. */
     return key->spent == 0 && weir_limit_used(&key->limit->limit, &state, event) == 0;
-}
-
-/* ---- words ---- */
-
-void weir_gossip_word(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event,
-                      struct weir_gossip_word *ret_word)
-{
-    age(node, key, event);
-    *ret_word = (struct weir_gossip_word){
-        .id = { key->id[0], key->id[1] },
-        .limit = key->limit->id,
-        .window = key->window,
-        .used = weir_limit_used(&key->limit->limit, &key->state, event),
-    };
-    for (uint32_t j = 0; j < node->nodes; j++)
-        if (key->about[j].entry.epoch > 0)
-            ret_word->entries[j] = &key->about[j].entry;
-}
-
-/* Merges what is said about a node's admissions into what is known; returns the units that are new. */
-static uint64_t learn(struct weir_gossip_entry *known, const struct weir_gossip_entry *said, bool old, bool *changed)
-{
-    uint64_t base = old ? said->count : weir_min_u64(said->base, said->count);
-    if (said->epoch < known->epoch)
-        return 0;
-    if (said->epoch > known->epoch)
-        *known = (struct weir_gossip_entry){ .epoch = said->epoch };
-    else if (said->count <= known->count)
-        return 0;
-    uint64_t from = weir_max_u64(known->count, base);
-    weir_assert(from <= said->count);
-    *changed = true;
-    known->base = weir_max_u64(known->base, base);
-    known->count = said->count;
-    weir_assert(known->base <= known->count && known->epoch == said->epoch);
-    return said->count - from;
-}
-
-/* Units that are known here and not to the sender of the word. */
-static uint64_t ahead_of_sender(const struct weir_gossip *node, const struct weir_gossip_key *key,
-                                const struct weir_gossip_word *word)
-{
-    uint64_t sum = key->reserved;
-    for (uint32_t j = 0; j < node->nodes; j++) {
-        const struct weir_gossip_entry *known = &key->about[j].entry, *said = word->entries[j];
-        uint64_t told = said && said->epoch == known->epoch ? said->count : 0;
-        if (!said || said->epoch <= known->epoch)
-            sum = weir_add_sat(sum, weir_sub_sat(known->count, weir_max_u64(told, known->base)));
-    }
-    return sum;
-}
-
-static void hear_ack(struct weir_gossip *node, struct weir_gossip_key *key, uint32_t from,
-                     const struct weir_gossip_entry *said)
-{
-    struct weir_gossip_about *about = &key->about[from];
-    weir_assert(from < node->nodes && from != node->self);
-    if (about->ack_generation != node->peers[from].generation)
-        about->ack = 0;
-    about->ack_generation = node->peers[from].generation;
-    if (!said || said->epoch != node->epoch)
-        return;
-    if (said->count > *mine(node, key)) /* another process counts in our name, from the same start */
-        node->twins++;
-    else
-        about->ack = weir_max_u64(about->ack, said->count);
-}
-
-/* The sender knows all that is known here, so its bucket bounds what is used as well as ours does: the lower of the two
- * holds. What a node took over when it started is rounded up, and older than the word. With the least of several words
- * it has as much as the others; without, it would get nothing as long as these ask for all that comes back. Where a
- * loss is charged here, the sender may not have heard of it; after a reload it may count by another definition. */
-static void level(const struct weir_gossip *node, const struct weir_gossip_key *key, struct weir_state *state,
-                  uint64_t used, uint64_t now_ns)
-{
-    const struct weir_gossip_limit *limit = key->limit;
-    const uint64_t last = limit->losses_count - 1;
-    if (!is_bucket(key) || key->followed || now_ns - node->synced_ns >= LEVEL_NS || used > limit->limit.capacity ||
-        (limit->losses_count > 0 && now_ns - limit->losses[last % WEIR_GOSSIP_LOSSES].at_ns < limit->fill_ns))
-        return;
-    const uint64_t now = weir_ticks_at(now_ns, limit->limit.shift), most = used * limit->limit.emission;
-    if (weir_ticks_until(state->fresh_at, now) > most)
-        state->fresh_at = weir_ticks_add(now, most);
-}
-
-bool weir_gossip_hear_word(struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_gossip_head *head,
-                           const struct weir_gossip_word *word, const struct weir_event *event)
-{
-    age(node, key, event);
-    if (key->limit->limit.calendar && word->window > key->window)
-        return false;
-    bool old = key->limit->limit.calendar && word->window < key->window, changed = false;
-    uint64_t ahead = ahead_of_sender(node, key, word), used = weir_limit_used(&key->limit->limit, &key->state, event),
-             units = 0;
-    for (uint32_t j = 0; j < node->nodes; j++) {
-        const struct weir_gossip_entry *said = word->entries[j];
-        if (!said || said->epoch == 0)
-            continue;
-        if (j != node->self) {
-            units = weir_add_sat(units, learn(&key->about[j].entry, said, old, &changed));
-            continue;
-        }
-        if (said->epoch > node->epoch)
-            weir_gossip_met_later(node, said->epoch);
-        if (said->epoch < node->epoch)
-            units = weir_add_sat(units, learn(&key->former, said, old, &changed));
-    }
-    if (!node->synced && head->synced && !old) /* it knows how much of what was counted has come back since */
-        units = weir_sub_sat(weir_add_sat(word->used, ahead), used);
-    charge(key, event, units);
-    if (node->synced && head->synced && ahead == 0)
-        level(node, key, &key->state, word->used, event->now_ns);
-    hear_ack(node, key, head->from, word->entries[node->self]);
-    if (head->echo_epoch == node->epoch)
-        key->about[head->from].known_ns = weir_max_u64(key->about[head->from].known_ns, head->echo_ns);
-    if (changed || key->change == 0)
-        weir_gossip_touch(node, key);
-    restore(node, key);
-    return true;
 }

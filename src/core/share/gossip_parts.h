@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two halves of gossip share: gossip.c (the node, its peers, the log) and gossip_key.c (one key). */
+ * What the parts of gossip share: gossip.c (the node, its peers, the log), gossip_key.c (one key) and gossip_word.c
+ * (what is told of it). */
 #pragma once
 
 #include "core/limit/algorithm.h"
@@ -19,11 +20,25 @@ void weir_gossip_touch(struct weir_gossip *node, struct weir_gossip_key *key);
 /* Puts the key into the list of hot ones, or takes it out. */
 void weir_gossip_heat(struct weir_gossip *node, struct weir_gossip_key *key, bool hot);
 
+/* Brings everything of the key that changes with time up to now. */
+void weir_gossip_age(const struct weir_gossip *node, struct weir_gossip_key *key, const struct weir_event *event);
+
+/* `units` of the key were admitted, here or elsewhere. */
+void weir_gossip_charge(struct weir_gossip_key *key, const struct weir_event *event, uint64_t units);
+
+/* Restores H by what is acknowledged. */
+void weir_gossip_restore(struct weir_gossip *node, struct weir_gossip_key *key);
+
 /* ---- a key's measures ---- */
 
 static inline bool is_bucket(const struct weir_gossip_key *key)
 {
     return weir_limit_is_bucket(&key->limit->limit);
+}
+
+static inline bool is_counter(const struct weir_gossip_key *key)
+{
+    return key->limit->limit.algorithm == WEIR_SLIDING_COUNTER;
 }
 
 static inline uint64_t *mine(const struct weir_gossip *node, const struct weir_gossip_key *key)

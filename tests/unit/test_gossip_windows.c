@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * core/share/gossip: a sliding_counter's windows go on where a node starts again. What must hold is counted from the
+ * list of what was admitted. */
+#include "core/share/gossip_parts.h"
+#include "gossip_net.h"
+
+#define PERIOD_NS (60 * SECOND)
+#define LIMIT 300
+
+static struct net the_net; /* too large for a stack */
+
+static const struct weir_limit_spec spec = {
+    .algorithm = WEIR_SLIDING_COUNTER,
+    .count = LIMIT,
+    .period_ns = PERIOD_NS,
+};
+
+static struct weir_gossip_key *key_of(struct net *net, uint32_t i)
+{
+    return net_key(net, i, 0);
+}
+
+/* When the window of the node began, by the net's clock. */
+static uint64_t window_start(struct net *net, uint32_t i)
+{
+    const struct weir_event event = net_event(net, i, 0);
+    return weir_gossip_window_start(key_of(net, i), &event) - net->node[i].ahead_ns;
+}
+
+static uint64_t admitted_since(const struct net *net, uint64_t since_ns)
+{
+    uint64_t units = 0;
+    for (size_t a = 0; a < net->admitted_count[0]; a++)
+        units += net->admitted[0][a].at_ns >= since_ns ? net->admitted[0][a].units : 0;
+    return units;
+}
+
+static uint64_t count_in_window(struct net *net, uint32_t i)
+{
+    const struct weir_event event = net_event(net, i, 0);
+    return weir_counter_window(&net->node[i].limit.limit, &key_of(net, i)->state, &event).count;
+}
+
+/* The nodes' windows begin at any time to each other. Whenever one starts again, all that was admitted in the window in
+ * which it goes on counts there, and as much is used as the others say. */
+static void test_a_restart_keeps_the_windows_of_who_tells_of_them(void **state)
+{
+    (void)state;
+    const uint64_t seed = test_random_seed();
+    for (uint64_t round = 0; round < 40; round++) {
+        struct net *net = net_begin(&the_net, seed + round, 3, &spec, 30);
+        net_pass(net, SECOND);
+        for (unsigned step = 0; step < 40; step++) {
+            const uint32_t node = (uint32_t)test_random_below(&net->random, 3);
+            for (uint64_t units = test_random_below(&net->random, 30); units > 0; units--)
+                (void)net_ask(net, node, 0, 1, true);
+            net_pass(net, test_random_below(&net->random, 8 * SECOND) + SECOND);
+            if (test_random_below(&net->random, 6) > 0)
+                continue;
+            const uint32_t again = (uint32_t)test_random_below(&net->random, 3), other = (again + 1) % 3;
+            net_start(net, again);
+            net_pass(net, SECOND);
+            assert_true(net->node[again].gossip.synced);
+            assert_true(count_in_window(net, again) >= admitted_since(net, window_start(net, again)));
+            assert_true(net_used(net, again, 0) <= LIMIT);
+            if (net_used(net, other, 0) == 0)
+                continue;
+            const uint64_t third = net_used(net, (again + 2) % 3, 0), used = net_used(net, other, 0);
+            assert_in_range(net_used(net, again, 0), weir_sub_sat(weir_min_u64(third, used), 4),
+                            weir_max_u64(third, used) + 4);
+        }
+    }
+}
+
+/* Five sixths of the limit are asked for in each window, and all nodes start again in each. */
+static void test_restarts_in_each_window_starve_nobody(void **state)
+{
+    (void)state;
+    struct net *net = net_begin(&the_net, 1, 3, &spec, 30);
+    net_pass(net, SECOND);
+    for (unsigned window = 0; window < 12; window++) {
+        unsigned got = 0;
+        for (unsigned k = 0; k < 25; k++) {
+            for (unsigned u = 0; u < 10; u++)
+                got += net_ask(net, k % 3, 0, 1, true);
+            net_pass(net, 2 * SECOND);
+        }
+        for (uint32_t i = 0; i < 3; i++) {
+            net_start(net, i);
+            net_pass(net, 2 * SECOND);
+        }
+        net_pass(net, 4 * SECOND);
+        assert_in_range(got, 240, 250);
+    }
+}
+
+/* What comes from an older build, or makes no sense, is taken over as units that come now: none is lost. */
+static void test_a_word_without_a_window_counts_as_now(void **state)
+{
+    (void)state;
+    const struct {
+        uint64_t count, end_after_ns, used, least;
+    } cases[] = {
+        { 0, 0, 100, 100 },           { 101, SECOND, 100, 100 }, { UINT64_MAX, UINT64_MAX, UINT64_C(1) << 62, LIMIT },
+        { 10, UINT64_MAX, 100, 100 }, { 10, 1, 100, 100 },       { 100, SECOND, 100, 100 },
+    };
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        struct net *net = net_begin(&the_net, 1, 2, &spec, 30);
+        struct net_node *node = &net->node[0];
+        const struct weir_event event = net_event(net, 0, 0);
+        const struct weir_gossip_head head = { .nodes = 2, .from = 1, .to = 0, .epoch = 9, .seq = 1, .synced = true };
+        const struct weir_gossip_entry entry = { .epoch = 9, .count = 5 };
+        const struct weir_gossip_word word = {
+            .id = { 1 },
+            .limit = 1,
+            .count = cases[n].count,
+            .end_after_ns = cases[n].end_after_ns,
+            .used = cases[n].used,
+            .entries = { NULL, &entry },
+        };
+        assert_int_equal(weir_gossip_hear(&node->gossip, &head, event.now_ns), WEIR_GOSSIP_NEW);
+        assert_true(weir_gossip_hear_word(&node->gossip, key_of(net, 0), &head, &word, &event));
+        assert_true(weir_limit_used(&node->limit.limit, &key_of(net, 0)->state, &event) >= cases[n].least);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_restart_keeps_the_windows_of_who_tells_of_them),
+        cmocka_unit_test(test_restarts_in_each_window_starve_nobody),
+        cmocka_unit_test(test_a_word_without_a_window_counts_as_now),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
