@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "random.h"
 #include "sim/modes.h"
 #include "sim/run.h"
 #include "sim/scenario.h"
@@ -213,7 +214,7 @@ static void scenario__a_file_that_is_none_is_an_error_with_its_line(void **state
     }
 }
 
-/* Plans that found a mistake once. */
+/* Plans that found a mistake once. Under a sanitizer without those that found one of the check. */
 static void regressions__stay_fixed(void **state)
 {
     (void)state;
@@ -225,7 +226,7 @@ static void regressions__stay_fixed(void **state)
         char path[512], error[400] = "";
         struct weir_fault fault;
         assert_non_null(played);
-        if (entry->d_name[0] != '.') {
+        if (entry->d_name[0] != '.' && test_effort(strncmp(entry->d_name, "check-", 6) != 0, 1, 1)) {
             snprintf(path, sizeof(path), "%s/%s", REGRESSIONS, entry->d_name);
             if (weir_scenario_load(path, &played->scenario, error, sizeof(error)) != 0)
                 fail_msg("%s", error);
@@ -238,7 +239,7 @@ static void regressions__stay_fixed(void **state)
         done(played);
     }
     closedir(folder);
-    assert_true(count >= 23);
+    assert_true(count >= 20);
 }
 
 /* What a seed drew, written and read, gives the same run, to the last number. */
@@ -248,7 +249,7 @@ static void plans__are_written_and_read(void **state)
     static struct weir_sim_result drawn, read;
     const struct weir_sim_mode *mode;
     for (size_t i = 0; (mode = weir_sim_mode_at(i)); i++) {
-        for (uint64_t seed = 1; seed <= 4; seed++) {
+        for (uint64_t seed = 1; seed <= test_effort(1, 4, 4); seed++) {
             char path[] = "/tmp/weir-plan-XXXXXX", error[400] = "";
             struct weir_scenario *scenario = calloc(1, sizeof(*scenario));
             struct weir_sim_plan plan;
