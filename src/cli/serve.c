@@ -290,7 +290,7 @@ static int run(struct serving *serving, struct weir_setup *setup)
     if (weir_server_connections_max(server) < config->server.connections_max)
         weir_serve_warn(config, "there are descriptors for %zu connection%s only (ulimit -n)",
                         weir_server_connections_max(server), weir_s(weir_server_connections_max(server)));
-    error = weir_serve_rules_start(&serving->rules, config, server) && weir_serve_state_keep(&serving->state)
+    error = weir_serve_rules_start(&serving->rules, server) && weir_serve_state_keep(&serving->state)
                 ? weir_server_run(server)
                 : WEIR_ENOMEM;
     weir_serve_rules_stop(&serving->rules);

@@ -91,7 +91,7 @@ struct weir_config *weir_serve_config_load(const struct weir_serve_flags *flags,
     struct weir_config_fault fault = { 0 };
     ret_said->text[0] = '\0';
     int error = read_text(flags, anew ? NULL : in_force, starts, &config, &fault);
-    if (!error && what != WEIR_RELOAD_REVISIONS && !weir_serve_rules_put(rules, &config, ret_said)) {
+    if (!error && what != WEIR_RELOAD_REVISIONS && !weir_serve_rules_put(rules, &config, flags->node, ret_said)) {
         weir_config_destroy(config);
         return NULL;
     }

@@ -22,7 +22,21 @@ static bool say(struct weir_serve_said *ret_said, const struct weir_fault *fault
     return false;
 }
 
-static bool open_store(struct weir_serve_rules *rules, const struct weir_config *config,
+/* What the store knows this weir by: its node's name (`asked`: that of the flag), or where there is but one, the
+ * machine's. */
+static void name_node(const struct weir_config *config, const char *asked, char ret_name[WEIR_RULE_NODE_MAX + 1])
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
+    char name[256] = "";
+    if (asked || config->node_name)
+        (void)snprintf(name, sizeof(name), "%s", asked ? asked : config->node_name);
+    else if (gethostname(name, sizeof(name) - 1) || !name[0])
+        (void)snprintf(name, sizeof(name), "alone");
+    name[strspn(name, allowed)] = '\0';
+    (void)snprintf(ret_name, WEIR_RULE_NODE_MAX + 1, "%.64s", name[0] ? name : "alone");
+}
+
+static bool open_store(struct weir_serve_rules *rules, const struct weir_config *config, const char *asked,
                        struct weir_serve_said *ret_said)
 {
     struct weir_fault fault = { 0 };
@@ -33,12 +47,15 @@ static bool open_store(struct weir_serve_rules *rules, const struct weir_config 
         (void)snprintf(ret_said->text, sizeof(ret_said->text), "weir: rules in postgres need %.500s", lacks);
         return false;
     }
+    char node[WEIR_RULE_NODE_MAX + 1];
+    name_node(config, asked, node);
     const struct weir_follower_options options = {
         .spec = config->rules.store.data,
         .table = config->rules.table,
         .kept = config->rules.kept,
         .poll_ns = config->rules.poll_ns,
         .timeout_ns = config->rules.timeout_ns,
+        .node = node,
     };
     int error = weir_follower_open(&options, &rules->follower, &fault);
     if (!error)
@@ -102,7 +119,8 @@ static bool put_newest(struct weir_serve_rules *rules, struct weir_config **conf
     return error == 0;
 }
 
-bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **config, struct weir_serve_said *ret_said)
+bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **config, const char *node,
+                          struct weir_serve_said *ret_said)
 {
     struct weir_serve_said wrong;
     struct weir_fault fault = { 0 };
@@ -112,7 +130,7 @@ bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **c
     if (!named || (first && rules->started))
         return say(ret_said, &(const struct weir_fault){ "rules", "where rules come from, the file or a store, changes "
                                                                   "with a restart only" });
-    if (first && !open_store(rules, *config, ret_said))
+    if (first && !open_store(rules, *config, node, ret_said))
         return false;
     if (put_newest(rules, config, ret_said))
         return true;
@@ -140,19 +158,6 @@ static void changed(void *context)
     weir_server_new_rules(context);
 }
 
-/* Who tells the store: the node, or where there is but one, the machine. */
-static void name_node(const struct weir_config *config, char ret_name[WEIR_RULE_NODE_MAX + 1])
-{
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
-    char name[256] = "";
-    if (config->node_name)
-        (void)snprintf(name, sizeof(name), "%s", config->node_name);
-    else if (gethostname(name, sizeof(name) - 1) || !name[0])
-        (void)snprintf(name, sizeof(name), "alone");
-    name[strspn(name, allowed)] = '\0';
-    (void)snprintf(ret_name, WEIR_RULE_NODE_MAX + 1, "%.64s", name[0] ? name : "alone");
-}
-
 void weir_serve_rules_print(const struct weir_serve_rules *rules, const struct weir_config *config)
 {
     struct weir_follower_view view;
@@ -165,15 +170,12 @@ void weir_serve_rules_print(const struct weir_serve_rules *rules, const struct w
                         view.fault);
 }
 
-bool weir_serve_rules_start(struct weir_serve_rules *rules, const struct weir_config *config,
-                            struct weir_server *server)
+bool weir_serve_rules_start(struct weir_serve_rules *rules, struct weir_server *server)
 {
-    char node[WEIR_RULE_NODE_MAX + 1];
     rules->started = true;
     if (!rules->follower)
         return true;
-    name_node(config, node);
-    if (weir_follower_start(rules->follower, node, changed, server) == 0)
+    if (weir_follower_start(rules->follower, changed, server) == 0)
         return true;
     fputs("weir: rules: no thread to follow their store\n", stderr);
     return false;

@@ -16,9 +16,9 @@ struct weir_serve_rules {
 };
 
 /* Where the file names a store: takes the place of *config, with the newest version in it. The first time it opens the
- * store; should the newest be wrong then, the version that is kept on this machine is taken, with a warning. False:
- * ret_said says why; *config stays. */
-bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **config,
+ * store; should the newest be wrong then, the version that is kept on this machine is taken, with a warning. `node`:
+ * this node's name, if the flag --node says it. False: ret_said says why; *config stays. */
+bool weir_serve_rules_put(struct weir_serve_rules *rules, struct weir_config **config, const char *node,
                           struct weir_serve_said *ret_said);
 
 /* What is wrong with a limit of the version that was loaded last: "version 42 of the rules:7:3: ...". */
@@ -33,8 +33,7 @@ void weir_serve_rules_print(const struct weir_serve_rules *rules, const struct w
 
 /* Follows the store from now on: each version to follow asks the server to reload. False: there was no memory, which
  * is said. */
-bool weir_serve_rules_start(struct weir_serve_rules *rules, const struct weir_config *config,
-                            struct weir_server *server);
+bool weir_serve_rules_start(struct weir_serve_rules *rules, struct weir_server *server);
 /* Every loop decides by it. */
 void weir_serve_rules_in_force(struct weir_serve_rules *rules, const struct weir_setup *setup);
 /* Before the server is destroyed: nothing asks it any more. */

@@ -118,6 +118,39 @@ static void names_join(const struct weir_config *config, char *buffer, size_t si
         used += (size_t)snprintf(buffer + used, size - used, "%s%s", i ? ", " : "", config->nodes[i].name);
 }
 
+static bool is_node(const struct weir_config *config, const char *name)
+{
+    bool is = config->nodes_count == 0; /* then nodes are called as their machines, and nobody knows all of them */
+    for (size_t i = 0; i < config->nodes_count && !is; i++)
+        is = strcmp(config->nodes[i].name, name) == 0;
+    return is;
+}
+
+int weir_rule_nodes_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
+                           const struct weir_field *field, void *target)
+{
+    struct weir_config *config = target;
+    char names[200];
+    config->mark_rule_nodes = value->mark;
+    int error = weir_decode_list(decode, value, field->name, 1, WEIR_NODES_MAX, sizeof(*config->rule_nodes),
+                                 &config->rule_nodes);
+    for (const struct weir_yaml_node *item = value->first; item && !error; item = item->next) {
+        const char **name = &config->rule_nodes[config->rule_nodes_count];
+        error = name_read(decode, item, &(struct weir_field){ .name = "a node's name" }, name);
+        for (size_t i = 0; !error && i < config->rule_nodes_count; i++)
+            if (strcmp(config->rule_nodes[i], *name) == 0)
+                error = weir_config_fail(decode->fault, WEIR_EEXIST, item->mark, "node \"%s\" stands twice in nodes",
+                                         *name);
+        if (!error && !is_node(config, *name)) {
+            names_join(config, names, sizeof(names));
+            error = weir_config_fail(decode->fault, WEIR_ENOENT, item->mark, "node \"%s\" must be one of %s", *name,
+                                     names);
+        }
+        config->rule_nodes_count += !error;
+    }
+    return error;
+}
+
 int weir_config_be(struct weir_config *config, const char *name, struct weir_config_fault *ret_fault)
 {
     char names[200];

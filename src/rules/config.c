@@ -36,11 +36,16 @@ static int later_read(struct weir_decode *decode, const struct weir_yaml_node *v
     return weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
 }
 
+bool weir_config_is_shared(const struct weir_config *config, const struct weir_config_limit *limit)
+{
+    return limit->sharing == WEIR_SHARING_EXACT ? config->redis.servers_count > 0
+                                                : limit->sharing != WEIR_SHARING_SPLIT;
+}
+
 /* Nodes can learn of other definitions of it: the engine, or gossip, tells them. */
 static int text_keep(struct weir_decode *decode, const struct weir_yaml_node *node, struct weir_config_limit *limit)
 {
-    bool exact = limit->sharing == WEIR_SHARING_EXACT;
-    limit->owned = exact ? decode->config->redis.servers_count > 0 : limit->sharing != WEIR_SHARING_SPLIT;
+    limit->owned = weir_config_is_shared(decode->config, limit);
     if (limit->owned && weir_yaml_text(decode->arena, node, &limit->text))
         return weir_decode_nomem(decode);
     limit->owned = limit->owned && limit->text.size <= WEIR_REVISION_TEXT_MAX;
@@ -113,6 +118,7 @@ static const struct weir_field config_fields[] = {
 static const struct weir_field stored_fields[] = {
     { "limits", later_read, 0, true, 0, 0, NULL },
     { "unmatched", weir_decode_word, offsetof(struct weir_config, unmatched), false, 0, 0, unmatched_words },
+    { "nodes", weir_rule_nodes_decode, 0, false, 0, 0, NULL },
 };
 
 static int defaults_set(struct weir_config *config)

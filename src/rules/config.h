@@ -414,6 +414,10 @@ struct weir_config {
     size_t node;           /* which of them this one is (weir_config_be); 0 until that is known */
     const char *node_name; /* NULL until it is known, or where there are no nodes */
     struct weir_mark mark_cluster, mark_engine;
+    /* Of a set of rules in a store: the nodes that it is for; NULL: all */
+    const char **rule_nodes;
+    size_t rule_nodes_count;
+    struct weir_mark mark_rule_nodes;
     /* locks: */
     struct weir_config_locks locks;
     /* sessions: */
@@ -452,8 +456,8 @@ int weir_config_load(const char *path, struct weir_config **ret_config, struct w
  * stands beside them is right. */
 int weir_config_load_telling(const char *path, struct weir_config **ret_config, struct weir_config_faults *ret_faults);
 
-/* The same file with a set of rules from its store: a YAML text with the keys `limits` and `unmatched`, nothing else.
- * The faults are of that text, for the file was right. */
+/* The same file with a set of rules from its store: a YAML text with the keys `limits`, `unmatched` and `nodes`, no
+ * other. The faults are of that text, for the file was right. */
 int weir_config_with_rules(const struct weir_config *config, struct weir_slice stored, struct weir_config **ret_config,
                            struct weir_config_faults *ret_faults);
 
@@ -469,6 +473,9 @@ struct weir_slice weir_config_example_text(void);
  * serves all nodes that way. Call it before weir_rules_create. WEIR_ENOENT: it is none of them; WEIR_EINVAL: nobody
  * said. */
 int weir_config_be(struct weir_config *config, const char *name, struct weir_config_fault *ret_fault);
+
+/* Other nodes decide it too, by one definition and one count: through the engine, or by gossip. */
+bool weir_config_is_shared(const struct weir_config *config, const struct weir_config_limit *limit);
 
 /* N: at least 1. */
 uint32_t weir_config_nodes(const struct weir_config *config);

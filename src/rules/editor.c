@@ -11,9 +11,11 @@
 
 #include "base/checked.h"
 #include "base/units.h"
+#include "rules/addressed.h"
 #include "rules/changes.h"
 #include "rules/number.h"
 #include "rules/ruleset.h"
+#include "rules/yaml_node.h"
 
 #define TRIES 3
 
@@ -70,6 +72,32 @@ static bool is_good(const struct weir_rule_editor *editor, struct weir_slice tex
     if (!error)
         error = weir_ruleset_of(config, &ruleset, ret_faults);
     weir_ruleset_deinit(&ruleset);
+    return error == 0;
+}
+
+/* Whether it may be for some nodes alone, if it is. */
+static bool may_be_for_some(const struct weir_rule_editor *editor, struct weir_slice before, struct weir_slice text,
+                            struct weir_config_faults *ret_faults)
+{
+    struct weir_config *old = NULL, *now = NULL;
+    const struct weir_slice none = { "limits: []\n", 11 };
+    struct weir_config_fault *fault = &ret_faults->list[0];
+    int error = weir_config_with_rules(editor->config, text, &now, ret_faults);
+    if (error || now->rule_nodes_count == 0) {
+        weir_config_destroy(now);
+        return error == 0;
+    }
+    if (before.size == 0) {
+        error = weir_config_fail(fault, WEIR_EINVAL, now->mark_rule_nodes,
+                                 "nodes: the first version must be for all nodes, or the others have none");
+    } else { /* what another weir stored may be none for this one: then nothing is known of it */
+        const bool known = weir_config_with_rules(editor->config, before, &old, ret_faults) == 0 ||
+                           weir_config_with_rules(editor->config, none, &old, ret_faults) == 0;
+        error = known ? weir_rule_nodes_check(old, now, fault) : WEIR_ENOMEM;
+    }
+    ret_faults->count = 1;
+    weir_config_destroy(old);
+    weir_config_destroy(now);
     return error == 0;
 }
 
@@ -161,7 +189,8 @@ int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct wei
         error = 0;
     if (good && !error)
         error = read_text(editor, head.number, &before_bytes, &before, ret_fault);
-    if (good && !error) {
+    good = good && !error && may_be_for_some(editor, before, text, &ret_edited->faults);
+    if (good) {
         ret_edited->newest = head.number;
         error = put_over(editor, edit, before, text, &change, ret_edited, ret_fault);
     }

@@ -27,6 +27,9 @@ int weir_throttle_decode(struct weir_decode *decode, const struct weir_yaml_node
 int weir_throttle_check(struct weir_decode *decode, const struct weir_yaml_node *map); /* when all sections are read */
 int weir_engine_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                        void *target);
+/* `nodes` of a set of rules in a store. */
+int weir_rule_nodes_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
+                           const struct weir_field *field, void *target);
 int weir_cluster_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
                         void *target);
 int weir_rules_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,

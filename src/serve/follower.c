@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "base/fault_format.h"
 #include "base/units.h"
+#include "rules/addressed.h"
 #include "rules/kept.h"
 
 #define SLICE_NS (100 * WEIR_NS_PER_MS)
@@ -82,21 +83,41 @@ static int read_head(struct weir_follower *follower, struct weir_rule_head *head
     return 0;
 }
 
+/* The newest version for this node: *head, or one before it. */
+static int read_ours(struct weir_follower *follower, struct weir_rule_head *head, struct weir_fault *ret_fault)
+{
+    for (unsigned back = 0; head->number > 0 && back < WEIR_FOLLOWER_BACK_MAX; back++, head->number--) {
+        char *text = NULL;
+        size_t size = 0;
+        uint64_t made_ns = 0;
+        bool ours = false;
+        int error = read_head(follower, head, &text, &size, &made_ns, ret_fault);
+        if (!error)
+            error = weir_rule_text_is_for((struct weir_slice){ text, size }, follower->node, &ours);
+        if (!error && ours) {
+            put_newest(follower, head, text, size, made_ns);
+            return 0;
+        }
+        free(text);
+        if (error)
+            return error;
+        follower->view.others = weir_max_u64(follower->view.others, head->number);
+    }
+    return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no version that is for node %.64s",
+                             weir_rule_store_name(follower->store), follower->node);
+}
+
 static int read_store(struct weir_follower *follower, struct weir_fault *ret_fault)
 {
     struct weir_rule_head head;
-    char *text = NULL;
-    size_t size = 0;
-    uint64_t made_ns = 0;
     int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, ret_fault);
     if (!error && head.number == 0)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no rules yet",
                                  weir_rule_store_name(follower->store));
-    if (!error)
-        error = read_head(follower, &head, &text, &size, &made_ns, ret_fault);
-    if (!error)
-        put_newest(follower, &head, text, size, made_ns);
-    return error;
+    if (error)
+        return error;
+    follower->seen = head;
+    return read_ours(follower, &head, ret_fault);
 }
 
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault)
@@ -111,6 +132,7 @@ int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret
     if (error)
         return error;
     put_newest(follower, &head, text, size, 0);
+    follower->seen = head;
     follower->view.from_kept = true;
     return 0;
 }
@@ -141,6 +163,8 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
         return weir_fault_format(ret_fault, WEIR_ENOMEM, "rules", "out of memory");
     pthread_mutex_init(&follower->mutex, NULL);
     follower->timeout_ns = options->timeout_ns;
+    weir_assert(strlen(options->node) > 0 && strlen(options->node) <= WEIR_RULE_NODE_MAX);
+    (void)snprintf(follower->node, sizeof(follower->node), "%s", options->node);
     follower->kept = options->kept ? strdup(options->kept) : NULL;
     const struct weir_rule_store_options store = { .spec = options->spec,
                                                    .table = options->table,
@@ -204,17 +228,27 @@ static int follow(struct weir_follower *follower, const struct weir_rule_head *h
     uint64_t made_ns = 0;
     if (head->number == 0)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "it has no rules any more");
+    bool ours = false;
     int error = read_head(follower, &read, &text, &size, &made_ns, ret_fault);
-    if (error)
+    if (!error)
+        error = weir_rule_text_is_for((struct weir_slice){ text, size }, follower->node, &ours);
+    if (error) {
+        free(text);
         return error;
+    }
     pthread_mutex_lock(&follower->mutex);
-    put_newest(follower, &read, text, size, made_ns);
     bool ahead = is_ahead(&read, &follower->in_force);
+    if (ours)
+        put_newest(follower, &read, text, size, made_ns);
+    else
+        follower->view.others = read.number;
     follower->view.behind = !ahead && !weir_rule_head_same(&read, &follower->in_force);
     pthread_mutex_unlock(&follower->mutex);
     follower->seen = *head;
-    if (ahead)
+    if (ahead && ours)
         follower->changed(follower->context);
+    if (!ours)
+        free(text);
     return 0;
 }
 
@@ -305,13 +339,11 @@ static void *follower_main(void *argument)
     return NULL;
 }
 
-int weir_follower_start(struct weir_follower *follower, const char *node, void (*changed)(void *context), void *context)
+int weir_follower_start(struct weir_follower *follower, void (*changed)(void *context), void *context)
 {
-    weir_assert(!follower->started && strlen(node) > 0 && strlen(node) <= WEIR_RULE_NODE_MAX);
-    (void)snprintf(follower->node, sizeof(follower->node), "%s", node);
+    weir_assert(!follower->started);
     follower->changed = changed;
     follower->context = context;
-    follower->seen = follower->newest;
     sigset_t all, before;
     sigfillset(&all); /* signals are the main thread's */
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -4,11 +4,12 @@
  * one in force on this machine's disk (rules/kept.h), and tells the store which version this node decides by, since
  * when.
  *
- * What it does not: it reads no rules. Who asks for the newest text compiles it, and says afterwards what is in force.
+ * What it does not: it reads no rules, but for which nodes they are (rules/addressed.h). Who asks for the newest text
+ * compiles it, and says afterwards what is in force.
  *
- * Which version is followed: the newest, if its number is above that in force, or the store is another one. A store
- * that was restored from a backup may be behind: that is told (`behind`), and taken only when the server reads its file
- * again.
+ * Which version is followed: the newest that is for this node, if its number is above that in force, or the store is
+ * another one. A store that was restored from a backup may be behind: that is told (`behind`), and taken only when the
+ * server reads its file again.
  *
  * Thread rule: one thread opens, starts and ends it; the others from any thread. */
 #pragma once
@@ -23,26 +24,28 @@ struct weir_follower_options {
     const char *kept;    /* path; NULL: nothing is kept on this machine */
     uint64_t poll_ns;    /* as weir_rule_store_options */
     uint64_t timeout_ns; /* for one question to the store */
+    const char *node;    /* this one's name: who tells the store; 1 to WEIR_RULE_NODE_MAX bytes */
 };
 
+#define WEIR_FOLLOWER_BACK_MAX 100 /* versions in a row that are for other nodes; more: there is none for this one */
+
 /* Opens the store, which must be there (who adds a version makes it: a node that starts must not bring a store to a
- * later schema, which older nodes cannot read), and reads its newest version; if it cannot be asked, the one that is
- * kept here. Blocks for timeout_ns. WEIR_ENOENT: there is no version. Else any error of rules/store.h and rules/kept.h;
+ * later schema, which older nodes cannot read), and reads its newest version that is for this node; if it cannot be
+ * asked, the one that is kept here. Blocks for timeout_ns, once for each version that is for others. WEIR_ENOENT: there
+ * is no version for it. Else any error of rules/store.h and rules/kept.h;
  * the fault says what is wrong with the store, and with what is kept. */
 int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
                        struct weir_fault *ret_fault);
 
-/* The newest version that was read: its bytes and a NUL; free() them. WEIR_ENOMEM. */
+/* The newest version for this node that was read: its bytes and a NUL; free() them. WEIR_ENOMEM. */
 int weir_follower_newest(struct weir_follower *follower, struct weir_rule_head *ret_head, char **ret_text,
                          size_t *ret_size);
 
 /* Before the start, where the newest cannot be used: what is kept here takes its place. WEIR_ENOENT: nothing is. */
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault);
 
-/* From now on `changed` is called, on its own thread, when there is a version to follow. `node`: who tells the store.
- * WEIR_ENOMEM. */
-int weir_follower_start(struct weir_follower *follower, const char *node, void (*changed)(void *context),
-                        void *context);
+/* From now on `changed` is called, on its own thread, when there is a version to follow. WEIR_ENOMEM. */
+int weir_follower_start(struct weir_follower *follower, void (*changed)(void *context), void *context);
 
 /* This node decides by it, which has this text, since then. Kept and told soon, by the thread: a newer version may have
  * been read by then. */
@@ -56,7 +59,8 @@ void weir_follower_destroy(struct weir_follower *follower);
 
 struct weir_follower_view {
     const char *store; /* its name, without secrets */
-    uint64_t newest;   /* version that was read last */
+    uint64_t newest;   /* version for this node that was read last */
+    uint64_t others;   /* the newest that is for other nodes; 0: none was read */
     uint64_t in_force; /* 0: none yet */
     uint64_t delay_ns; /* from when that was made, by its maker's clock, until it decided here, by this one's */
     bool delay_known;  /* else it was there before the start, or came from this machine's disk */

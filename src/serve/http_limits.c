@@ -45,6 +45,7 @@ struct weir_limits weir_http_in_force(struct weir_common *common, const struct w
         limits.store = view.store;
         limits.version = decided_by(&view, setup);
         limits.newest = view.newest;
+        limits.others = view.others;
         limits.delay_known = view.delay_known;
         limits.delay_ms = weir_div_ceil(view.delay_ns, WEIR_NS_PER_SECOND / 1000);
     }

@@ -54,6 +54,8 @@ void weir_limits_head(struct weir_text *text, const struct weir_limits *limits)
         string(text, ",\"rules\":{\"store\":", limits->store);
         number(text, ",\"version\":", limits->version);
         number(text, ",\"newest\":", limits->newest);
+        if (limits->others > 0)
+            number(text, ",\"for_others\":", limits->others);
         if (limits->delay_known)
             number(text, ",\"delay_ms\":", limits->delay_ms);
         weir_text_str(text, limits->delay_known ? "}" : ",\"delay_ms\":null}");
@@ -74,7 +76,7 @@ static size_t string_max(const char *value)
 
 size_t weir_limits_head_max(const struct weir_limits *limits)
 {
-    return 500 + string_max(limits->store) + string_max(limits->node) + string_max(limits->source) +
+    return 540 + string_max(limits->store) + string_max(limits->node) + string_max(limits->source) +
            string_max(limits->by) + string_max(limits->last_said) + string_max(limits->unmatched);
 }
 

@@ -31,7 +31,8 @@ struct weir_limits {
     const char *source;       /* the file's path; NULL: the built-in example */
     const char *by;           /* "start", "SIGHUP", "rules", "revision" */
     const char *store;        /* of the rules; NULL: they stand in the file */
-    uint64_t version, newest; /* of the rules: that decides; that the node has read last */
+    uint64_t version, newest; /* of the rules: that decides; of those for this node, that it has read last */
+    uint64_t others;          /* the newest that is for other nodes; 0: none was read */
     uint64_t delay_ms;        /* what the former took to come here */
     bool delay_known;
     uint64_t checksum; /* of the text */
