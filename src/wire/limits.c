@@ -12,10 +12,7 @@
 static void string(struct weir_text *text, const char *member, const char *value)
 {
     weir_text_str(text, member);
-    if (value)
-        weir_text_json(text, value, strlen(value));
-    else
-        weir_text_lit(text, "null");
+    weir_text_json_or_null(text, value);
 }
 
 static void number(struct weir_text *text, const char *member, uint64_t value)
@@ -69,15 +66,11 @@ void weir_limits_head(struct weir_text *text, const struct weir_limits *limits)
     weir_text_lit(text, ",\"limits\":[");
 }
 
-static size_t string_max(const char *value)
-{
-    return value ? 6 * strlen(value) + 2 : 4;
-}
-
 size_t weir_limits_head_max(const struct weir_limits *limits)
 {
-    return 540 + string_max(limits->store) + string_max(limits->node) + string_max(limits->source) +
-           string_max(limits->by) + string_max(limits->last_said) + string_max(limits->unmatched);
+    return 540 + weir_text_json_max(limits->store) + weir_text_json_max(limits->node) +
+           weir_text_json_max(limits->source) + weir_text_json_max(limits->by) + weir_text_json_max(limits->last_said) +
+           weir_text_json_max(limits->unmatched);
 }
 
 void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *limit, bool first)
@@ -107,9 +100,9 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
 
 size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
 {
-    return 360 + string_max(limit->name) + string_max(limit->algorithm) + string_max(limit->mode) +
-           string_max(limit->rate) + string_max(limit->missing) + string_max(limit->on_failure) +
-           (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0);
+    return 360 + weir_text_json_max(limit->name) + weir_text_json_max(limit->algorithm) +
+           weir_text_json_max(limit->mode) + weir_text_json_max(limit->rate) + weir_text_json_max(limit->missing) +
+           weir_text_json_max(limit->on_failure) + (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0);
 }
 
 void weir_limits_end(struct weir_text *text)

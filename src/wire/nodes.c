@@ -14,14 +14,6 @@ enum weir_breaker_state weir_nodes_breaker(const struct weir_nodes_server *serve
     return server->breakers[WEIR_BREAKER_HALF_OPEN] > 0 ? WEIR_BREAKER_HALF_OPEN : WEIR_BREAKER_CLOSED;
 }
 
-static void string(struct weir_text *text, const char *value)
-{
-    if (value)
-        weir_text_json(text, value, strlen(value));
-    else
-        weir_text_lit(text, "null");
-}
-
 /* Durations are rounded down: so long at least. */
 static void milliseconds(struct weir_text *text, uint64_t ns)
 {
@@ -35,7 +27,7 @@ static void number(struct weir_text *text, const char *name, uint64_t value)
 {
     if (text->size && text->data[text->size - 1] != '{')
         weir_text_lit(text, ",");
-    string(text, name);
+    weir_text_json_or_null(text, name);
     weir_text_lit(text, ":");
     weir_text_u64(text, value);
 }
@@ -47,15 +39,15 @@ static void number(struct weir_text *text, const char *name, uint64_t value)
 static void write_server(struct weir_text *text, const struct weir_nodes_server *server)
 {
     weir_text_lit(text, "{\"address\":");
-    string(text, server->address);
+    weir_text_json_or_null(text, server->address);
     weir_text_lit(text, ",\"role\":");
-    string(text, server->role);
+    weir_text_json_or_null(text, server->role);
     weir_text_lit(text, ",\"state\":");
-    string(text, server->state);
+    weir_text_json_or_null(text, server->state);
     weir_text_lit(text, ",\"warning\":");
-    string(text, server->warning);
+    weir_text_json_or_null(text, server->warning);
     weir_text_lit(text, ",\"breaker\":");
-    string(text, weir_breaker_name(weir_nodes_breaker(server)));
+    weir_text_json_or_null(text, weir_breaker_name(weir_nodes_breaker(server)));
     weir_text_lit(text, ",\"since_ms\":");
     milliseconds(text, server->since_ns);
     weir_text_lit(text, ",\"loops\":{");
@@ -67,7 +59,7 @@ static void write_server(struct weir_text *text, const struct weir_nodes_server 
 static void write_engine(struct weir_text *text, const struct weir_nodes_engine *list)
 {
     weir_text_lit(text, "{\"name\":");
-    string(text, list->name);
+    weir_text_json_or_null(text, list->name);
     weir_text_lit(text, ",\"ready\":");
     weir_text_str(text, list->ready ? "true" : "false");
     weir_text_lit(text, ",\"servers\":[");
@@ -76,7 +68,7 @@ static void write_engine(struct weir_text *text, const struct weir_nodes_engine 
         write_server(text, &list->servers[i]);
     }
     weir_text_lit(text, "],\"last_error\":");
-    string(text, list->last_error);
+    weir_text_json_or_null(text, list->last_error);
     weir_text_lit(text, ",\"last_error_ms_ago\":");
     milliseconds(text, list->last_error ? list->last_error_after_ns : WEIR_NEVER);
     WEIR_NODES_ENGINE_LIST(WRITE)
@@ -86,9 +78,9 @@ static void write_engine(struct weir_text *text, const struct weir_nodes_engine 
 static void write_member(struct weir_text *text, const struct weir_nodes_member *member)
 {
     weir_text_lit(text, "{\"name\":");
-    string(text, member->name);
+    weir_text_json_or_null(text, member->name);
     weir_text_lit(text, ",\"state\":");
-    string(text, member->state);
+    weir_text_json_or_null(text, member->state);
     weir_text_lit(text, ",\"epoch\":\""); /* beyond 2^53, so as text */
     weir_text_u64(text, member->epoch);
     weir_text_lit(text, "\",\"heard_ms_ago\":");
@@ -111,11 +103,11 @@ static void write_gossip(struct weir_text *text, const struct weir_nodes_gossip 
 static void write_locks(struct weir_text *text, const struct weir_nodes_locks *list)
 {
     weir_text_lit(text, "{\"name\":");
-    string(text, list->name);
+    weir_text_json_or_null(text, list->name);
     weir_text_lit(text, ",\"up\":");
     weir_text_str(text, list->up ? "true" : "false");
     weir_text_lit(text, ",\"fault\":");
-    string(text, list->fault);
+    weir_text_json_or_null(text, list->fault);
     WEIR_NODES_LOCKS_LIST(WRITE)
     weir_text_lit(text, "}");
 }
@@ -124,7 +116,7 @@ void weir_nodes_json(struct weir_text *text, const struct weir_nodes *nodes)
 {
     const struct weir_nodes_sharing *list = &nodes->sharing;
     weir_text_lit(text, "{\"node\":");
-    string(text, nodes->node);
+    weir_text_json_or_null(text, nodes->node);
     weir_text_lit(text, ",\"nodes\":");
     weir_text_u64(text, nodes->count);
     weir_text_lit(text, ",\"engine\":");
@@ -148,25 +140,20 @@ void weir_nodes_json(struct weir_text *text, const struct weir_nodes *nodes)
     weir_text_lit(text, "}}");
 }
 
-static size_t string_max(const char *value)
-{
-    return value ? 6 * strlen(value) + 2 : sizeof("null");
-}
-
 size_t weir_nodes_json_max(const struct weir_nodes *nodes)
 {
-    size_t max = 256 + string_max(nodes->node);
+    size_t max = 256 + weir_text_json_max(nodes->node);
     WEIR_NODES_SHARING_LIST(WRITE_MAX)
     WEIR_NODES_FALLBACK_LIST(WRITE_MAX)
     const struct weir_nodes_engine *engine = nodes->engine;
     if (engine) {
-        max += 256 + string_max(engine->name) + string_max(engine->last_error);
+        max += 256 + weir_text_json_max(engine->name) + weir_text_json_max(engine->last_error);
         WEIR_NODES_ENGINE_LIST(WRITE_MAX)
     }
     for (size_t i = 0; engine && i < engine->servers_count; i++) {
         const struct weir_nodes_server *server = &engine->servers[i];
-        max += 256 + string_max(server->address) + string_max(server->role) + string_max(server->state) +
-               string_max(server->warning);
+        max += 256 + weir_text_json_max(server->address) + weir_text_json_max(server->role) +
+               weir_text_json_max(server->state) + weir_text_json_max(server->warning);
     }
     const struct weir_nodes_gossip *gossip = nodes->gossip;
     if (gossip) {
@@ -174,10 +161,10 @@ size_t weir_nodes_json_max(const struct weir_nodes *nodes)
         WEIR_NODES_GOSSIP_LIST(WRITE_MAX)
     }
     for (size_t i = 0; gossip && i < gossip->members_count; i++)
-        max += 128 + string_max(gossip->members[i].name) + string_max(gossip->members[i].state);
+        max += 128 + weir_text_json_max(gossip->members[i].name) + weir_text_json_max(gossip->members[i].state);
     const struct weir_nodes_locks *locks = nodes->locks;
     if (locks) {
-        max += 64 + string_max(locks->name) + string_max(locks->fault);
+        max += 64 + weir_text_json_max(locks->name) + weir_text_json_max(locks->fault);
         WEIR_NODES_LOCKS_LIST(WRITE_MAX)
     }
     return max;

@@ -40,27 +40,14 @@ int weir_offenders_read(struct weir_slice query, struct weir_offenders_ask *ret_
 
 /* ---- the answer ---- */
 
-static void string(struct weir_text *text, const char *value)
-{
-    if (value)
-        weir_text_json(text, value, strlen(value));
-    else
-        weir_text_lit(text, "null");
-}
-
-static size_t string_max(const char *value)
-{
-    return value ? 6 * strlen(value) + 2 : 4;
-}
-
 void weir_offenders_head(struct weir_text *text, const struct weir_offenders *offenders)
 {
     weir_text_lit(text, "{\"node\":");
-    string(text, offenders->node);
+    weir_text_json_or_null(text, offenders->node);
     weir_text_lit(text, ",\"by\":");
-    string(text, offenders->by);
+    weir_text_json_or_null(text, offenders->by);
     weir_text_lit(text, ",\"keys\":");
-    string(text, offenders->keys);
+    weir_text_json_or_null(text, offenders->keys);
     weir_text_lit(text, ",\"since\":");
     if (offenders->since_wall_ns) {
         weir_text_lit(text, "\"");
@@ -80,7 +67,8 @@ void weir_offenders_head(struct weir_text *text, const struct weir_offenders *of
 
 size_t weir_offenders_head_max(const struct weir_offenders *offenders)
 {
-    return 256 + string_max(offenders->node) + string_max(offenders->by) + string_max(offenders->keys);
+    return 256 + weir_text_json_max(offenders->node) + weir_text_json_max(offenders->by) +
+           weir_text_json_max(offenders->keys);
 }
 
 void weir_offenders_row(struct weir_text *text, const struct weir_offenders_row *row, bool first)
@@ -88,7 +76,7 @@ void weir_offenders_row(struct weir_text *text, const struct weir_offenders_row 
     char hash[17];
     (void)snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)row->hash);
     weir_text_str(text, first ? "{\"limit\":" : ",{\"limit\":");
-    string(text, row->limit);
+    weir_text_json_or_null(text, row->limit);
     weir_text_lit(text, ",\"key\":");
     for (size_t i = 0; row->known && i < row->values_count; i++) {
         weir_text_str(text, i == 0 ? "[" : ",");
@@ -100,7 +88,7 @@ void weir_offenders_row(struct weir_text *text, const struct weir_offenders_row 
     weir_text_str(text, !row->known ? "null" : row->values_count == 0 ? "[]" : "]");
     weir_text_str(text, row->known && row->cut ? ",\"cut\":true" : ",\"cut\":false");
     weir_text_lit(text, ",\"hash\":");
-    string(text, hash);
+    weir_text_json_or_null(text, hash);
     weir_text_lit(text, ",\"count\":");
     weir_text_u64(text, row->count);
     weir_text_lit(text, ",\"error\":");
@@ -110,7 +98,7 @@ void weir_offenders_row(struct weir_text *text, const struct weir_offenders_row 
 
 size_t weir_offenders_row_max(const struct weir_offenders_row *row)
 {
-    size_t max = 192 + string_max(row->limit);
+    size_t max = 192 + weir_text_json_max(row->limit);
     for (size_t i = 0; row->known && i < row->values_count; i++)
         max += 8 + (row->values[i].size == WEIR_VALUE_ABSENT ? 0 : 6 * row->values[i].size);
     return max;

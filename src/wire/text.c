@@ -88,6 +88,14 @@ void weir_text_json(struct weir_text *text, const void *data, size_t size)
     weir_text_lit(text, "\"");
 }
 
+void weir_text_json_or_null(struct weir_text *text, const char *string)
+{
+    if (string)
+        weir_text_json(text, string, strlen(string));
+    else
+        weir_text_lit(text, "null");
+}
+
 bool weir_text_is_utf8(const void *data, size_t size)
 {
     const uint8_t *at = data;

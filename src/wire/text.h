@@ -53,6 +53,13 @@ void weir_text_i64(struct weir_text *text, int64_t value);
 
 /* A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD. At most 6 times the length plus 2. */
 void weir_text_json(struct weir_text *text, const void *data, size_t size);
+/* The same of a C string; NULL is null. */
+void weir_text_json_or_null(struct weir_text *text, const char *string);
+/* Bytes that this takes, at most. */
+static inline size_t weir_text_json_max(const char *string)
+{
+    return string ? 6 * strlen(string) + 2 : sizeof("null") - 1;
+}
 
 /* Whether all of it is UTF-8 (RFC 3629). */
 bool weir_text_is_utf8(const void *data, size_t size);
