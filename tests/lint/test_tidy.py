@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get('WEIR_BUILD', ROOT / 'build'))
 
 
-STATES = {'soak': 225_000}.get(os.environ.get('WEIR_TEST_EFFORT'), 20_000)
+STATES = {'soak': 225_000}.get(os.environ.get('WEIR_TEST_EFFORT'), 8_000)
 
 
 def tidy(database, path):
