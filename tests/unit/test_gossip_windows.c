@@ -125,12 +125,79 @@ static void test_a_word_without_a_window_counts_as_now(void **state)
     }
 }
 
+/* Node 0 of three, which has just started, hears that node 2 admitted so much. */
+static void hear_of_third(struct net *net, uint64_t units)
+{
+    struct net_node *node = &net->node[0];
+    const struct weir_event event = net_event(net, 0, 0);
+    const struct weir_gossip_head head = { .nodes = 3, .from = 2, .to = 0, .epoch = 8, .seq = 1 };
+    const struct weir_gossip_entry entry = { .epoch = 8, .count = units };
+    const struct weir_gossip_word word = { .id = { 1 }, .limit = 1, .entries = { NULL, NULL, &entry } };
+    assert_int_equal(weir_gossip_hear(&node->gossip, &head, event.now_ns), WEIR_GOSSIP_NEW);
+    assert_true(weir_gossip_hear_word(&node->gossip, key_of(net, 0), &head, &word, &event));
+    assert_int_equal(net_used(net, 0, 0), units);
+}
+
+/* And then node 1, which knows all: of itself 5 units, of node 2 `third`; 40 are used, 30 in its window. */
+static void hear_of_all(struct net *net, uint64_t third)
+{
+    struct net_node *node = &net->node[0];
+    const struct weir_event event = net_event(net, 0, 0);
+    const struct weir_gossip_head head = { .nodes = 3, .from = 1, .to = 0, .epoch = 9, .seq = 1, .synced = true };
+    const struct weir_gossip_entry own = { .epoch = 9, .count = 5 }, other = { .epoch = 8, .count = third };
+    const struct weir_gossip_word word = {
+        .id = { 1 },
+        .limit = 1,
+        .count = 30,
+        .end_after_ns = PERIOD_NS / 2,
+        .used = 40,
+        .entries = { NULL, &own, &other },
+    };
+    assert_int_equal(weir_gossip_hear(&node->gossip, &head, event.now_ns), WEIR_GOSSIP_NEW);
+    assert_true(weir_gossip_hear_word(&node->gossip, key_of(net, 0), &head, &word, &event));
+}
+
+static struct net *begin_with_third(uint64_t units)
+{
+    struct net *net = net_begin(&the_net, 1, 3, &spec, 30);
+    hear_of_third(net, units);
+    return net;
+}
+
+/* What the teller does not know yet came in the window that goes on, and on top of what it says. */
+static void test_what_the_teller_does_not_know_comes_on_top(void **state)
+{
+    (void)state;
+    struct net *net = begin_with_third(20);
+    hear_of_all(net, 12);
+    assert_int_equal(count_in_window(net, 0), 30 + 8);
+    assert_int_equal(net_used(net, 0, 0), 40 + 8);
+}
+
+/* It knows all, and how much of it has come back since: what was counted here before goes. But after a loss of which it
+ * may not have heard. */
+static void test_what_was_counted_before_goes_unless_something_was_lost(void **state)
+{
+    (void)state;
+    struct net *net = begin_with_third(100);
+    hear_of_all(net, 100);
+    assert_int_equal(net_used(net, 0, 0), 40);
+    net = begin_with_third(100);
+    struct weir_gossip_limit *limit = &net->node[0].limit;
+    limit->losses[0].at_ns = net_clock(net, 0);
+    limit->losses_count = key_of(net, 0)->losses = 1;
+    hear_of_all(net, 100);
+    assert_int_equal(net_used(net, 0, 0), 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_restart_keeps_the_windows_of_who_tells_of_them),
         cmocka_unit_test(test_restarts_in_each_window_starve_nobody),
         cmocka_unit_test(test_a_word_without_a_window_counts_as_now),
+        cmocka_unit_test(test_what_the_teller_does_not_know_comes_on_top),
+        cmocka_unit_test(test_what_was_counted_before_goes_unless_something_was_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
