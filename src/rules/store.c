@@ -53,6 +53,8 @@ int weir_rule_store_open(const struct weir_rule_store_options *options, struct w
     store->poll_ns = options->poll_ns ? options->poll_ns : usual_ns;
     store->schema = WEIR_RULE_SCHEMA;
     store->steps = NULL; /* there is one schema */
+    store->exceptions_max = WEIR_EXCEPTIONS_MAX;
+    store->changes_max = WEIR_EXCEPTION_CHANGES_MAX;
     *ret_store = store;
     return 0;
 }

@@ -7,10 +7,12 @@
  *     store_sqlite.c          asks the database; store_sqlite_file.c: opens it, whose it is, its schema
  *     store_postgres.c        asks the server; store_postgres_table.c: connects, whose the tables are, their schema
  *     store_postgres_text.c   the SQL
- *     store_postgres_row.c    what is answered */
+ *     store_postgres_row.c    what is answered
+ *     exception.c             exceptions per key (rules/exception.h): what both stores share; store_sqlite_exceptions.c
+ *                             and store_postgres_exceptions.c: their log */
 #pragma once
 
-#include "rules/store.h"
+#include "rules/exception.h"
 
 #define WEIR_RULE_PATH_MAX 4000 /* bytes */
 
@@ -30,6 +32,25 @@ struct weir_rule_notes {
     size_t count, room;
 };
 
+/* A question for exceptions, completed: `from` is a number. */
+struct weir_exception_select {
+    struct weir_exception_query query;
+    bool one_key;
+    uint8_t digest[WEIR_EXCEPTION_DIGEST_SIZE]; /* of it */
+    weir_exception_take *take;
+    void *context;
+};
+
+/* What a change of a key meets. */
+struct weir_exception_state {
+    uint64_t newest;  /* number; 0: there is none */
+    uint64_t holding; /* exceptions; some may have expired */
+    bool held_before; /* for this key something holds, by the clock of who makes the change */
+};
+/* 0: the change may be stored. WEIR_ENOENT, WEIR_ELIMIT. */
+int weir_exception_bound(const struct weir_rule_store *store, const struct weir_exception_change *change,
+                         const struct weir_exception_state *state, struct weir_fault *ret_fault);
+
 /* Arguments have been checked, and there is time left. */
 struct weir_rule_store_ops {
     int (*head)(struct weir_rule_store *store, uint64_t deadline_ns, struct weir_rule_head *ret_head,
@@ -45,6 +66,10 @@ struct weir_rule_store_ops {
                 struct weir_fault *ret_fault);
     int (*told)(struct weir_rule_store *store, bool newest_only, uint64_t deadline_ns, struct weir_rule_notes *notes,
                 struct weir_fault *ret_fault);
+    int (*except)(struct weir_rule_store *store, const struct weir_exception_change *change, const uint8_t *digest,
+                  uint64_t deadline_ns, uint64_t *ret_number, struct weir_fault *ret_fault);
+    int (*exceptions)(struct weir_rule_store *store, const struct weir_exception_select *select, uint64_t deadline_ns,
+                      struct weir_fault *ret_fault);
     int (*migrate)(struct weir_rule_store *store, unsigned to, uint64_t deadline_ns, struct weir_fault *ret_fault);
     /* Until then: false; or true, when something says that there may be a new version. */
     bool (*pause)(struct weir_rule_store *store, uint64_t until_ns);
@@ -56,9 +81,10 @@ struct weir_rule_store {
     const struct weir_rule_store_ops *ops;
     bool create;
     uint64_t poll_ns;
-    uint64_t look_ns;                   /* when `wait` wants the head to be asked for */
-    unsigned schema;                    /* WEIR_RULE_SCHEMA; a test adds to both */
-    const struct weir_rule_step *steps; /* schema - 1 of them */
+    uint64_t look_ns;                     /* when `wait` wants the head to be asked for */
+    unsigned schema;                      /* WEIR_RULE_SCHEMA; a test adds to both */
+    const struct weir_rule_step *steps;   /* schema - 1 of them */
+    uint64_t exceptions_max, changes_max; /* a test has less */
     char name[256];
 };
 

@@ -15,81 +15,11 @@
 #include "base/fault_format.h"
 #include "base/hex.h"
 
-#define TRIES_MAX 4 /* the tables were changed, a deadlock with a stranger */
 #define MS UINT64_C(1000000)
 
 static struct weir_rule_postgres *postgres_of(struct weir_rule_store *store)
 {
     return (struct weir_rule_postgres *)store;
-}
-
-/* ---- one question ---- */
-
-/* What a call asks and what it makes of the answers. take: false, weir did not write that. */
-struct question {
-    void (*write)(struct weir_pg_text *text, const char *table, const void *argument);
-    const void *argument;
-    bool (*take)(void *context, size_t index, const struct pg_result *result);
-    void *context;
-    bool writes;
-};
-
-struct answer {
-    const struct question *question;
-    uint8_t id[WEIR_RULE_CHANGE_SIZE];
-    bool odd; /* what was answered is none of weir's */
-};
-
-/* Never refuses what it is given: that would make the outcome unknown. */
-static bool take_all(void *context, size_t index, const struct pg_result *result)
-{
-    struct answer *answer = context;
-    if (index == WEIR_RULE_SQL_GUARD)
-        answer->odd |= PQntuples(result) != 1 || !weir_rule_row_bytes(result, 0, 0, answer->id, sizeof answer->id);
-    else if (index > WEIR_RULE_SQL_GUARD && answer->question->take)
-        answer->odd |= !answer->question->take(answer->question->context, index - WEIR_RULE_SQL_GUARD - 1, result);
-    return true;
-}
-
-/* The next try may do. */
-static bool is_passing(struct weir_rule_postgres *postgres, enum weir_pg_outcome outcome)
-{
-    const char *state = postgres->link.state;
-    if (outcome != WEIR_PG_REFUSED)
-        return false;
-    if (strcmp(state, WEIR_RULE_SQL_GROUND_GONE) == 0 || strcmp(state, "42P01") == 0) {
-        weir_pg_link_drop(&postgres->link); /* so that the tables are looked at anew */
-        return true;
-    }
-    return strcmp(state, "40P01") == 0 || strcmp(state, "40001") == 0;
-}
-
-static int ask(struct weir_rule_postgres *postgres, const struct question *question, uint64_t deadline_ns,
-               struct weir_fault *ret_fault)
-{
-    enum weir_pg_outcome outcome = WEIR_PG_UNSENT;
-    for (int i = 0; i < TRIES_MAX; i++) {
-        struct answer answer = { .question = question };
-        int error = weir_rule_postgres_ready(postgres, deadline_ns, ret_fault);
-        if (error)
-            return error;
-        weir_rule_sql_begin(&postgres->text, weir_rule_postgres_timeout_ms(deadline_ns));
-        weir_rule_sql_guard(&postgres->text, postgres->named, postgres->store.schema);
-        question->write(&postgres->text, postgres->named, question->argument);
-        if (postgres->text.failed)
-            return weir_fault_set(ret_fault, WEIR_ENOMEM, "", "out of memory");
-        outcome = weir_pg_link_run(&postgres->link, postgres->text.data, deadline_ns, take_all, &answer);
-        if (outcome == WEIR_PG_DONE && answer.odd)
-            return weir_fault_format(ret_fault, WEIR_ECORRUPT, "store", "%.100s: a row is none that weir wrote",
-                                     postgres->named);
-        if (outcome == WEIR_PG_DONE) {
-            memcpy(postgres->id, answer.id, sizeof postgres->id);
-            return 0;
-        }
-        if (!is_passing(postgres, outcome))
-            break;
-    }
-    return weir_rule_postgres_fault(postgres, outcome, question->writes, ret_fault);
 }
 
 /* ---- reading ---- */
@@ -109,8 +39,8 @@ static int head(struct weir_rule_store *store, uint64_t deadline_ns, struct weir
                 struct weir_fault *ret_fault)
 {
     struct weir_rule_head head;
-    const struct question question = { .write = write_head, .take = take_head, .context = &head };
-    int error = ask(postgres_of(store), &question, deadline_ns, ret_fault);
+    const struct weir_rule_question question = { .write = write_head, .take = take_head, .context = &head };
+    int error = weir_rule_postgres_ask(postgres_of(store), &question, deadline_ns, ret_fault);
     if (error)
         return error;
     memcpy(head.store, postgres_of(store)->id, sizeof head.store);
@@ -157,10 +87,10 @@ static int read_version(struct weir_rule_store *store, uint64_t number, uint64_t
                         struct weir_rule_version *ret_version, char **ret_text, struct weir_fault *ret_fault)
 {
     struct reading reading = { .text = NULL };
-    const struct question question = {
+    const struct weir_rule_question question = {
         .write = write_read, .argument = &number, .take = take_read, .context = &reading
     };
-    int error = ask(postgres_of(store), &question, deadline_ns, ret_fault);
+    int error = weir_rule_postgres_ask(postgres_of(store), &question, deadline_ns, ret_fault);
     if (!error && reading.no_memory)
         error = weir_fault_set(ret_fault, WEIR_ENOMEM, "", "out of memory");
     if (!error && !reading.found && number <= reading.head.number)
@@ -205,10 +135,10 @@ static int list(struct weir_rule_store *store, uint64_t from, uint64_t deadline_
                 struct weir_fault *ret_fault)
 {
     const struct listing listing = { from, versions };
-    const struct question question = {
+    const struct weir_rule_question question = {
         .write = write_list, .argument = &listing, .take = take_list, .context = versions
     };
-    return ask(postgres_of(store), &question, deadline_ns, ret_fault);
+    return weir_rule_postgres_ask(postgres_of(store), &question, deadline_ns, ret_fault);
 }
 
 /* ---- appending ---- */
@@ -279,10 +209,10 @@ static int append(struct weir_rule_store *store, const struct weir_rule_change *
                   uint64_t deadline_ns, struct weir_rule_appended *ret_appended, struct weir_fault *ret_fault)
 {
     struct appending appending = { .change = change, .checksum = checksum };
-    const struct question question = {
+    const struct weir_rule_question question = {
         .write = write_append, .argument = &appending, .take = take_append, .context = &appending, .writes = true
     };
-    int error = ask(postgres_of(store), &question, deadline_ns, ret_fault);
+    int error = weir_rule_postgres_ask(postgres_of(store), &question, deadline_ns, ret_fault);
     if (error)
         return error;
     memcpy(appending.head.store, postgres_of(store)->id, sizeof appending.head.store);
@@ -299,8 +229,8 @@ static void write_tell(struct weir_pg_text *text, const char *table, const void 
 static int tell(struct weir_rule_store *store, const struct weir_rule_told *told, uint64_t deadline_ns,
                 struct weir_fault *ret_fault)
 {
-    const struct question question = { .write = write_tell, .argument = told, .writes = true };
-    return ask(postgres_of(store), &question, deadline_ns, ret_fault);
+    const struct weir_rule_question question = { .write = write_tell, .argument = told, .writes = true };
+    return weir_rule_postgres_ask(postgres_of(store), &question, deadline_ns, ret_fault);
 }
 
 struct hearing {
@@ -330,10 +260,10 @@ static int told(struct weir_rule_store *store, bool newest_only, uint64_t deadli
                 struct weir_fault *ret_fault)
 {
     struct hearing hearing = { .newest_only = newest_only, .notes = notes };
-    const struct question question = {
+    const struct weir_rule_question question = {
         .write = write_told, .argument = &hearing, .take = take_told, .context = &hearing
     };
-    int error = ask(postgres_of(store), &question, deadline_ns, ret_fault);
+    int error = weir_rule_postgres_ask(postgres_of(store), &question, deadline_ns, ret_fault);
     return !error && hearing.no_memory ? weir_fault_set(ret_fault, WEIR_ENOMEM, "", "out of memory") : error;
 }
 
@@ -420,6 +350,8 @@ static const struct weir_rule_store_ops postgres_ops = { .head = head,
                                                          .append = append,
                                                          .tell = tell,
                                                          .told = told,
+                                                         .except = weir_rule_postgres_except,
+                                                         .exceptions = weir_rule_postgres_exceptions,
                                                          .migrate = migrate,
                                                          .pause = rest,
                                                          .close = destroy };

@@ -20,6 +20,7 @@ struct weir_rule_postgres {
     char *table;
     char named[WEIR_PG_NAMED_MAX];     /* the table with its schema */
     bool listening;                    /* on this connection; or it cannot be done there */
+    bool exceptions_good;              /* their table is there, and was looked at on this connection */
     uint64_t rest_until_ns, rest_ns;   /* after a connection that failed */
     uint64_t primary_after_ns;         /* of one that only reads: when a better one is looked for */
     uint8_t id[WEIR_RULE_CHANGE_SIZE]; /* of the store */
@@ -49,9 +50,43 @@ extern const char *const weir_rule_sql_judge;   /* a row a table: null, or why i
 extern const char *const weir_rule_sql_schema;  /* its number */
 extern const char *const weir_rule_sql_columns; /* is all there that a schema 1 has? */
 
-/* ---- store_postgres_row.c: false: weir did not write that ---- */
+/* ---- store_postgres_text_exceptions.c: the log of exceptions ---- */
+
+extern const char *const weir_rule_sql_exceptions_there;  /* whether the table is, "t" or "f" */
+extern const char *const weir_rule_sql_exceptions_create; /* unless it is there */
+extern const char *const weir_rule_sql_exceptions_judge;  /* null, or why the table is not to be used */
+extern const char *const weir_rule_sql_exceptions_guard;  /* a row; else the server refuses all of it */
+void weir_rule_sql_exceptions(struct weir_pg_text *text, const char *table, const struct weir_exception_select *select);
+/* What is counted as holding is what the newest row says; or with `anew`, each one. Results: newest, holding and
+ * whether something held for the key, all before the change; what was made; the row of this change. */
+void weir_rule_sql_except(struct weir_pg_text *text, const char *table, const struct weir_rule_store *store,
+                          const struct weir_exception_change *change, const uint8_t *digest, bool anew);
 
 struct pg_result;
+
+/* ---- store_postgres_ask.c ---- */
+
+/* What a call asks and what it makes of the answers. take: false, weir did not write that. */
+struct weir_rule_question {
+    void (*write)(struct weir_pg_text *text, const char *table, const void *argument);
+    const void *argument;
+    bool (*take)(void *context, size_t index, const struct pg_result *result);
+    void *context;
+    bool writes;
+};
+
+int weir_rule_postgres_ask(struct weir_rule_postgres *postgres, const struct weir_rule_question *question,
+                           uint64_t deadline_ns, struct weir_fault *ret_fault);
+
+/* ---- store_postgres_exceptions.c: as struct weir_rule_store_ops ---- */
+
+int weir_rule_postgres_except(struct weir_rule_store *store, const struct weir_exception_change *change,
+                              const uint8_t *digest, uint64_t deadline_ns, uint64_t *ret_number,
+                              struct weir_fault *ret_fault);
+int weir_rule_postgres_exceptions(struct weir_rule_store *store, const struct weir_exception_select *select,
+                                  uint64_t deadline_ns, struct weir_fault *ret_fault);
+
+/* ---- store_postgres_row.c: false: weir did not write that ---- */
 
 bool weir_rule_row_number(const struct pg_result *result, int row, int column, uint64_t *ret_number);
 bool weir_rule_row_bytes(const struct pg_result *result, int row, int column, void *ret_bytes, size_t size);

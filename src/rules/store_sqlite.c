@@ -217,16 +217,6 @@ static int find_change(struct weir_rule_sqlite *sqlite, const uint8_t *change, s
     return error;
 }
 
-/* It is there from an earlier call, which may have failed at its fsync: then the log in memory says more than the disk
- * has. What goes from the log into the database is written anew, and synced. */
-static int make_lasting(struct weir_rule_sqlite *sqlite, struct weir_fault *ret_fault)
-{
-    if (sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_FULL, NULL, NULL) == SQLITE_OK)
-        return 0;
-    (void)weir_rule_sqlite_fault(sqlite, ret_fault);
-    return WEIR_EUNKNOWN;
-}
-
 /* In a transaction, which holds the write lock. */
 static int insert(struct weir_rule_sqlite *sqlite, const struct weir_rule_change *change, const uint8_t *checksum,
                   struct weir_fault *ret_fault)
@@ -301,7 +291,7 @@ static int append(struct weir_rule_store *store, const struct weir_rule_change *
         weir_rule_sqlite_rollback(sqlite);
     }
     if (!error && appended.again)
-        error = make_lasting(sqlite, ret_fault);
+        error = weir_rule_sqlite_lasting(sqlite, ret_fault);
     if (!error)
         *ret_appended = appended;
     return error;
@@ -412,6 +402,8 @@ static const struct weir_rule_store_ops sqlite_ops = { .head = head,
                                                        .append = append,
                                                        .tell = tell,
                                                        .told = told,
+                                                       .except = weir_rule_sqlite_except,
+                                                       .exceptions = weir_rule_sqlite_exceptions,
                                                        .migrate = migrate,
                                                        .pause = rest,
                                                        .close = destroy };

@@ -28,6 +28,9 @@ void weir_rule_sqlite_rollback(struct weir_rule_sqlite *sqlite); /* of no conseq
 /* WEIR_EUNKNOWN, and the connection is closed; WEIR_EDOWN: a full disk. */
 int weir_rule_sqlite_commit(struct weir_rule_sqlite *sqlite, struct weir_fault *ret_fault);
 
+/* What an earlier call stored, if not with success, is on the disk by now. WEIR_EUNKNOWN. */
+int weir_rule_sqlite_lasting(struct weir_rule_sqlite *sqlite, struct weir_fault *ret_fault);
+
 /* To schema `to`, whichever it has. In one transaction. */
 int weir_rule_sqlite_move(struct weir_rule_sqlite *sqlite, unsigned to, struct weir_fault *ret_fault);
 
@@ -36,3 +39,11 @@ int weir_rule_sqlite_fault(const struct weir_rule_sqlite *sqlite, struct weir_fa
 /* "PATH: what". Returns `error`. */
 int weir_rule_sqlite_say(const struct weir_rule_sqlite *sqlite, int error, const char *what,
                          struct weir_fault *ret_fault);
+
+/* ---- store_sqlite_exceptions.c: as struct weir_rule_store_ops ---- */
+
+int weir_rule_sqlite_except(struct weir_rule_store *store, const struct weir_exception_change *change,
+                            const uint8_t *digest, uint64_t deadline_ns, uint64_t *ret_number,
+                            struct weir_fault *ret_fault);
+int weir_rule_sqlite_exceptions(struct weir_rule_store *store, const struct weir_exception_select *select,
+                                uint64_t deadline_ns, struct weir_fault *ret_fault);

@@ -166,6 +166,16 @@ int weir_rule_sqlite_commit(struct weir_rule_sqlite *sqlite, struct weir_fault *
     return code == SQLITE_FULL || code == SQLITE_BUSY ? error : WEIR_EUNKNOWN;
 }
 
+/* It is there from an earlier call, which may have failed at its fsync: then the log in memory says more than the disk
+ * has. What goes from the log into the database is written anew, and synced. */
+int weir_rule_sqlite_lasting(struct weir_rule_sqlite *sqlite, struct weir_fault *ret_fault)
+{
+    if (sqlite3_wal_checkpoint_v2(sqlite->db, NULL, SQLITE_CHECKPOINT_FULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    (void)weir_rule_sqlite_fault(sqlite, ret_fault);
+    return WEIR_EUNKNOWN;
+}
+
 /* Makes the tables, unless another process was faster. In rollback mode, so that the header is in the file itself; and
  * under EXTRA that is as lasting as the log is under FULL. */
 static int make(struct weir_rule_sqlite *sqlite, struct weir_fault *ret_fault)

@@ -14,6 +14,11 @@
  *     told all|newest
  *     wait                              for another head than the last that was answered
  *     migrate TO
+ *     except KIND USER UNTIL WALL CHANGE     bans (ban) or ends that (unban) the key user=USER of the limit api
+ *     exceptions FROM COUNT AT          those from number FROM on; AT not 0: that hold then
+ *     heard NUMBER                      waits until there is one of this number, or a later one
+ *     bounds EXCEPTIONS CHANGES         how many the store takes
+ *     hammer-except COUNT               bans so many keys; a line for each: its number and its id
  *     hammer COUNT                      appends so many, each made from what it then finds, and asks again where nobody
  *                                       answered; a line for each: its number and its id
  */
@@ -265,6 +270,118 @@ static void do_hammer(struct drive *drive, char **words)
     }
 }
 
+/* ---- exceptions ---- */
+
+static struct weir_exception_change exception_of(const char *kind, const char *user, char key[128])
+{
+    size_t size = 0;
+    struct weir_exception_change change = { .kind = strcmp(kind, "unban") == 0 ? WEIR_EXCEPTION_UNBAN
+                                                                               : WEIR_EXCEPTION_BAN,
+                                            .limit = "api",
+                                            .author = "ann",
+                                            .comment = "be\xe2\x82\xac''\\cause" };
+    if (!weir_exception_key_add(key, 128, &size, (struct weir_slice){ "user", 4 }) ||
+        !weir_exception_key_add(key, 128, &size, (struct weir_slice){ user, strlen(user) }) ||
+        weir_rule_change_id(change.change) != 0)
+        abort();
+    change.key = (struct weir_slice){ key, size };
+    return change;
+}
+
+static void do_except(struct drive *drive, char **words)
+{
+    char key[128];
+    uint64_t number = 0;
+    struct weir_exception_change change = exception_of(words[1], words[2], key);
+    change.until_ns = strtoull(words[3], NULL, 10);
+    change.wall_ns = strtoull(words[4], NULL, 10);
+    if (strcmp(words[5], "-") != 0 && !weir_hex_read(words[5], sizeof change.change, change.change))
+        abort();
+    print_status(drive, weir_rule_store_except(drive->store, &change, deadline(drive), &number, &drive->fault));
+    printf(",\"own\":%" PRIu64, number);
+    print_hex("change", change.change, sizeof change.change);
+    printf("}\n");
+}
+
+static bool print_exception(void *context, const struct weir_exception *exception)
+{
+    bool *first = context;
+    printf("%s{\"number\":%" PRIu64 ",\"damaged\":%s", *first ? "" : ",", exception->number,
+           exception->damaged ? "true" : "false");
+    *first = false;
+    if (!exception->damaged) {
+        printf(",\"kind\":%d,\"wall_ns\":%" PRIu64 ",\"until_ns\":%" PRIu64 ",\"key\":\"%.*s\",\"comment\":",
+               exception->kind, exception->wall_ns, exception->until_ns, (int)exception->key.size,
+               (const char *)exception->key.data);
+        print_string(exception->comment);
+        print_hex("change", exception->change, sizeof exception->change);
+    }
+    printf("}");
+    return true;
+}
+
+static void do_exceptions(struct drive *drive, char **words)
+{
+    bool first = true;
+    const struct weir_exception_query query = { .from = strtoull(words[1], NULL, 10),
+                                                .count_max = strtoull(words[2], NULL, 10),
+                                                .holding_at_ns = strtoull(words[3], NULL, 10) };
+    printf("{\"exceptions\":[");
+    int error = weir_rule_store_exceptions(drive->store, &query, deadline(drive), print_exception, &first,
+                                           &drive->fault);
+    printf("],\"answer\":");
+    print_status(drive, error);
+    printf("}}\n");
+}
+
+static bool take_none(void *context, const struct weir_exception *exception)
+{
+    *(uint64_t *)context = exception->number;
+    return true;
+}
+
+static void do_heard(struct drive *drive, char **words)
+{
+    const struct weir_exception_query query = { .from = strtoull(words[1], NULL, 10), .count_max = 1 };
+    const uint64_t until_ns = deadline(drive);
+    uint64_t found = 0;
+    int error = 0;
+    while (found == 0 && weir_rule_now_ns() < until_ns)
+        if (weir_rule_store_wait(drive->store, until_ns)) {
+            error = weir_rule_store_head(drive->store, until_ns, &drive->head, &drive->fault);
+            if (!error)
+                error = weir_rule_store_exceptions(drive->store, &query, until_ns, take_none, &found, &drive->fault);
+        }
+    print_status(drive, error);
+    printf(",\"found\":%" PRIu64 "}\n", found);
+}
+
+static void do_bounds(struct drive *drive, char **words)
+{
+    drive->store->exceptions_max = strtoull(words[1], NULL, 10);
+    drive->store->changes_max = strtoull(words[2], NULL, 10);
+    printf("{}\n");
+}
+
+static void do_hammer_except(struct drive *drive, char **words)
+{
+    for (uint64_t i = 0, count = strtoull(words[1], NULL, 10); i < count; i++) {
+        char key[128], user[64];
+        uint64_t number = 0;
+        (void)snprintf(user, sizeof user, "u%" PRIu64, i);
+        struct weir_exception_change change = exception_of("ban", user, key);
+        int error;
+        do
+            error = weir_rule_store_except(drive->store, &change, deadline(drive), &number, &drive->fault);
+        while (error == WEIR_EUNKNOWN || error == WEIR_EDOWN);
+        print_status(drive, error);
+        printf(",\"own\":%" PRIu64, number);
+        print_hex("change", change.change, sizeof change.change);
+        printf("}\n");
+        fflush(stdout);
+    }
+}
+
 static void do_timeout(struct drive *drive, char **words)
 {
     drive->timeout_ms = strtoull(words[1], NULL, 10);
@@ -276,9 +393,22 @@ static const struct {
     int words; /* with the name */
     void (*run)(struct drive *drive, char **words);
 } VERBS[] = {
-    { "timeout", 2, do_timeout }, { "head", 1, do_head },       { "wait", 1, do_wait },     { "read", 2, do_read },
-    { "list", 3, do_list },       { "append", 6, do_append },   { "large", 3, do_large },   { "tell", 4, do_tell },
-    { "told", 2, do_told },       { "migrate", 2, do_migrate }, { "hammer", 2, do_hammer },
+    { "timeout", 2, do_timeout },
+    { "head", 1, do_head },
+    { "wait", 1, do_wait },
+    { "read", 2, do_read },
+    { "list", 3, do_list },
+    { "append", 6, do_append },
+    { "large", 3, do_large },
+    { "tell", 4, do_tell },
+    { "told", 2, do_told },
+    { "migrate", 2, do_migrate },
+    { "hammer", 2, do_hammer },
+    { "except", 6, do_except },
+    { "exceptions", 4, do_exceptions },
+    { "bounds", 3, do_bounds },
+    { "hammer-except", 2, do_hammer_except },
+    { "heard", 2, do_heard },
 };
 
 static void run_line(struct drive *drive, char *line)

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exceptions per key, as a store of rules (rules/store.h) keeps them: one key of one limit is banned, until a moment or
+ * for good, without a new version of the rules. docs/exceptions.md is the page for people.
+ *
+ * The store has a log of changes, numbered 1, 2, 3 and so on: who, when, why, which key, what. Nothing in it is changed
+ * or removed by weir. What holds for a key is what the newest change of that key says. So a node follows by asking for
+ * what came after the last number that it has; and rows of a key that are not its newest may be removed by hand.
+ *
+ * The log is a table of its own, made by the first change. A weir that does not know of it never looks at it, so the
+ * store's schema stays what it was.
+ *
+ * Thread rule, deadlines and errors: as rules/store.h. */
+#pragma once
+
+#include "rules/store.h"
+
+#define WEIR_EXCEPTIONS_MAX 1000000         /* that hold at once; then WEIR_ELIMIT */
+#define WEIR_EXCEPTION_CHANGES_MAX 10000000 /* in one store; then WEIR_ELIMIT */
+#define WEIR_EXCEPTION_KEY_MAX 8192         /* bytes of a key as it is stored */
+#define WEIR_EXCEPTION_LIST_MAX 10000       /* changes in one call */
+
+/* Written to the store as numbers: never renumber. A later weir may write others. */
+enum weir_exception_kind {
+    WEIR_EXCEPTION_BAN = 1,   /* refuses everything, until `until_ns` */
+    WEIR_EXCEPTION_UNBAN = 2, /* ends whatever held for the key */
+};
+const char *weir_exception_kind_name(enum weir_exception_kind kind); /* "ban", "unban"; "unknown" */
+
+/* ---- a key, as it is stored: name and value of each attribute, "4:user,3:ada," ---- */
+
+/* Adds one to the NUL-less text at *size of `room` bytes. False: it does not fit. */
+bool weir_exception_key_add(char *key, size_t room, size_t *size, struct weir_slice part);
+/* Takes the next one off. False: there is none, or it is damaged. */
+bool weir_exception_key_next(struct weir_slice *rest, struct weir_slice *ret_part);
+/* Pairs, as many as a key of a limit may have, and nothing behind them. */
+bool weir_exception_key_valid(struct weir_slice key);
+
+/* ---- changes ---- */
+
+struct weir_exception_change {
+    enum weir_exception_kind kind;
+    uint8_t change[WEIR_RULE_CHANGE_SIZE]; /* weir_rule_change_id */
+    const char *limit;                     /* its name */
+    struct weir_slice key;
+    uint64_t until_ns;            /* wall; 0: for good. Of an unban 0. At most 2^63 - 1 */
+    uint64_t wall_ns;             /* at most 2^63 - 1 */
+    const char *author, *comment; /* as weir_rule_change */
+};
+
+/* What except would say of a change without asking a store: WEIR_EINVAL, WEIR_ERANGE. */
+int weir_exception_check(const struct weir_exception_change *change, struct weir_fault *ret_fault);
+
+/* Stores a change; *ret_number is its number, also where an earlier call with this id stored it. WEIR_EUNKNOWN: ask
+ * again with the same id. WEIR_ENOENT with field "key": there is nothing that an unban could end. WEIR_ELIMIT: one of
+ * the bounds, named by the fault. WEIR_EINVAL with field "change": the id was used for another change. */
+int weir_rule_store_except(struct weir_rule_store *store, const struct weir_exception_change *change,
+                           uint64_t deadline_ns, uint64_t *ret_number, struct weir_fault *ret_fault);
+
+/* ---- reading ---- */
+
+struct weir_exception_query {
+    bool newest_first;
+    uint64_t from;          /* number, itself included; newest_first: downwards, and 0 = the newest */
+    uint64_t holding_at_ns; /* wall; only what holds then; 0: all changes */
+    const char *limit;      /* NULL: of all limits */
+    struct weir_slice key;  /* with `limit`; data NULL: of all keys */
+    size_t count_max;       /* 1 to WEIR_EXCEPTION_LIST_MAX */
+};
+
+/* Borrowed until the call returns. */
+struct weir_exception {
+    uint64_t number;
+    bool damaged; /* weir did not write it so: nothing below is set */
+    int kind;     /* an enum weir_exception_kind, or a later weir's */
+    uint64_t wall_ns, until_ns;
+    uint8_t change[WEIR_RULE_CHANGE_SIZE];
+    const char *limit, *author, *comment;
+    struct weir_slice key;
+};
+
+bool weir_exception_valid(const struct weir_exception *exception);
+/* The change of this id is this one, up to when it was asked for. */
+bool weir_exception_is_of(const struct weir_exception *exception, const struct weir_exception_change *change);
+
+/* False ends it. Where the call fails, some may have been taken. */
+typedef bool weir_exception_take(void *context, const struct weir_exception *exception);
+/* None where there never was a change. WEIR_ERANGE: count_max. */
+int weir_rule_store_exceptions(struct weir_rule_store *store, const struct weir_exception_query *query,
+                               uint64_t deadline_ns, weir_exception_take *take, void *context,
+                               struct weir_fault *ret_fault);
+
+/* Of a limit's name and a key: what a key is found by. WEIR_ENOMEM. */
+#define WEIR_EXCEPTION_DIGEST_SIZE 16
+int weir_exception_digest(const char *limit, struct weir_slice key, uint8_t ret_digest[WEIR_EXCEPTION_DIGEST_SIZE]);

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The log of exceptions per key in a real PostgreSQL: what is written, writers at once, who is killed, tables of others,
+rights, and a weir that does not know of it beside one that does."""
+import os
+import unittest
+
+from rule_store_case import OneServer, url
+
+HAMMERS = {'short': 10, 'soak': 400}.get(os.environ.get('WEIR_TEST_EFFORT'), 30)
+
+
+class Exceptions(OneServer):
+    def ban(self, drive, user, until=0, wall=1000, change='-'):
+        return drive.ask('except', 'ban', user, until, wall, change)
+
+    def all(self, drive, start=0, count=10000, at=0):
+        answer = drive.ask('exceptions', start, count, at)
+        self.expect(answer['answer'], 'OK')
+        return answer['exceptions']
+
+    def numbers(self, *arguments, **options):
+        return [row['number'] for row in self.all(*arguments, **options)]
+
+    def test_what_was_changed_is_read(self):
+        first, second = self.drive(), self.drive(mode='use')
+        first.appended(0)
+        self.assertEqual(self.all(second), [])  # there is no table yet, and reading makes none
+        self.assertEqual(self.server.sql(f"SELECT to_regclass('{self.table}_exceptions') IS NULL"), 't')
+        self.assertEqual(self.ban(second, 'ada', 5000)['own'], 1)  # the first change makes it, whoever makes that
+        self.assertEqual(self.ban(first, 'bob')['own'], 2)
+        row = self.all(second)[0]
+        self.assertEqual((row['kind'], row['wall_ns'], row['until_ns'], row['key'], row['comment']),
+                         (1, 1000, 5000, '4:user,3:ada,', "be€''\\cause"))
+        self.assertEqual(self.numbers(first, start=2), [2])
+        self.assertEqual(self.numbers(first, count=1), [1])
+        self.assertEqual(self.numbers(first, at=4999), [1, 2])
+        self.assertEqual(self.numbers(first, at=5000), [2])
+        self.assertEqual(first.ask('except', 'unban', 'bob', 0, 1001, '-')['own'], 3)
+        self.assertEqual(self.numbers(second, at=4999), [1])
+        self.expect(first.ask('except', 'unban', 'bob', 0, 1002, '-'), 'ENOENT', field='key')
+        self.expect(first.ask('except', 'unban', 'ada', 0, 5000, '-'), 'ENOENT', field='key')
+        self.assertEqual(first.ask('head')['number'], 1)
+
+    def test_the_same_id_again(self):
+        drive = self.drive()
+        drive.appended(0)
+        answer = self.ban(drive, 'ada')
+        again = self.ban(drive, 'ada', wall=1005, change=answer['change'])
+        self.assertEqual((again['status'], again['own']), ('OK', 1))
+        self.expect(self.ban(drive, 'bob', change=answer['change']), 'EINVAL', field='change')
+        self.assertEqual(self.numbers(drive), [1])
+
+    def test_bounds(self):
+        drive = self.drive()
+        drive.appended(0)
+        drive.ask('bounds', 2, 5)
+        self.assertEqual(self.ban(drive, 'a', 2000)['own'], 1)
+        self.assertEqual(self.ban(drive, 'b')['own'], 2)
+        self.expect(self.ban(drive, 'c'), 'ELIMIT', '2 hold', field='exceptions')
+        self.assertEqual(self.ban(drive, 'b', 3000)['own'], 3)  # another one for the same key is none more
+        self.assertEqual(self.ban(drive, 'c', 0, 2000)['own'], 4)  # the first has expired
+        self.assertEqual(drive.ask('except', 'unban', 'b', 0, 2001, '-')['own'], 5)
+        self.expect(self.ban(drive, 'd', 0, 2002), 'ELIMIT', '5 changes', field='exceptions')
+
+    def test_writers_at_once(self):
+        """Each number once, and whoever follows by numbers misses none."""
+        writers = [self.drive() for _ in range(3)]
+        writers[0].appended(0)
+        for writer in writers:
+            writer.send('hammer-except', HAMMERS)
+        follower, seen = self.drive(mode='use'), []
+        acknowledged = []
+        for writer in writers:
+            for _ in range(HAMMERS):
+                answer = writer.hear()
+                self.expect(answer, 'OK')
+                acknowledged.append((answer['own'], answer['change']))
+                seen += self.all(follower, start=len(seen) + 1)
+        seen += self.all(follower, start=len(seen) + 1)
+        self.assertEqual([row['number'] for row in seen], list(range(1, 3 * HAMMERS + 1)))
+        self.assertEqual(sorted(acknowledged), [(row['number'], row['change']) for row in seen])
+        self.assertEqual(self.server.sql(f'SELECT held FROM {self.table}_exceptions ORDER BY number DESC LIMIT 1'),
+                         str(HAMMERS))  # of each of the keys one holds
+
+    def test_a_writer_is_killed(self):
+        writer = self.drive()
+        writer.appended(0)
+        writer.send('hammer-except', 1000)
+        acknowledged = [writer.hear() for _ in range(HAMMERS)]
+        writer.kill()
+        rows = {row['number']: row['change'] for row in self.all(self.drive(mode='use'))}
+        self.assertEqual(sorted(rows), list(range(1, len(rows) + 1)))
+        for answer in acknowledged:
+            self.assertEqual(rows[answer['own']], answer['change'])
+
+    def test_a_node_hears_of_it(self):
+        """By a notification: it would look by itself after a minute."""
+        admin = self.drive()
+        admin.appended(0)
+        self.ban(admin, 'ada')
+        node = self.store(url(self.server), self.table, mode='use', poll_ms=60000)
+        node.ask('timeout', 40000)
+        self.assertEqual(node.ask('heard', 1)['found'], 1)  # listens by now, or soon
+        node.send('heard', 2)
+        self.assertEqual(self.ban(admin, 'bob')['own'], 2)
+        self.assertEqual(node.hear(), {'status': 'OK', 'field': '', 'fault': '', 'found': 2})
+
+    def test_tables_of_others(self):
+        drive = self.drive()
+        drive.appended(0)
+        table = f'{self.table}_exceptions'
+        self.server.sql(f'CREATE TABLE {table} (a int)')
+        self.expect(self.ban(drive, 'ada'), 'ECORRUPT', "none of weir")
+        self.assertEqual(drive.ask('head')['number'], 1)  # versions are not concerned
+        self.server.sql(f'DROP TABLE {table}')
+        self.assertEqual(self.ban(drive, 'ada')['own'], 1)
+        for there, gone, text in (
+                (f'CREATE TRIGGER t BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION '
+                 'suppress_redundant_updates_trigger()', f'DROP TRIGGER t ON {table}', 'has triggers'),
+                (f'CREATE RULE r AS ON INSERT TO {table} DO ALSO NOTHING', f'DROP RULE r ON {table}', 'has rules'),
+                (f'ALTER TABLE {table} ENABLE ROW LEVEL SECURITY', f'ALTER TABLE {table} DISABLE ROW LEVEL SECURITY',
+                 'row security'),
+                (f'ALTER TABLE {table} SET UNLOGGED', f'ALTER TABLE {table} SET LOGGED', 'UNLOGGED')):
+            with self.subTest(there):
+                self.server.sql(there)
+                self.expect(self.ban(drive, 'bob'), 'ECORRUPT', text)
+                self.expect(drive.ask('exceptions', 0, 10, 0)['answer'], 'ECORRUPT', text)
+                self.assertEqual(drive.ask('head')['number'], 1)
+                self.server.sql(gone)
+                self.assertEqual(self.numbers(drive), [1])
+
+    def test_rights(self):
+        admin = self.drive()
+        admin.appended(0)
+        self.ban(admin, 'ada')
+        name = f'r{self.table}'
+        self.server.sql(f'CREATE ROLE {name} LOGIN; GRANT SELECT ON {self.table}, {self.table}_meta, '
+                        f'{self.table}_nodes TO {name}')
+        node = self.store(url(self.server, user=name), self.table, mode='use')
+        self.expect(node.ask('exceptions', 0, 10, 0)['answer'], 'EDOWN', 'permission denied')
+        self.assertEqual(node.ask('head')['number'], 1)  # it follows the rules all the same
+        self.server.sql(f'GRANT SELECT ON {self.table}_exceptions TO {name}')
+        self.assertEqual(self.numbers(node), [1])
+        self.expect(self.ban(node, 'bob'), 'EDOWN', 'permission denied')
+        self.server.sql(f'GRANT INSERT ON {self.table}_exceptions TO {name}')
+        self.assertEqual(self.ban(node, 'bob')['own'], 2)
+
+    def test_rows_that_hold_no_more_may_be_removed_by_hand(self):
+        """As docs/exceptions.md tells it."""
+        drive = self.drive()
+        drive.appended(0)
+        for wall, until in ((1000, 0), (1001, 0), (1002, 5000)):
+            self.ban(drive, 'ada', until, wall)
+        self.ban(drive, 'bob')
+        self.server.sql(f'DELETE FROM {self.table}_exceptions AS e WHERE wall_ns < 1002 AND EXISTS (SELECT FROM '
+                        f'{self.table}_exceptions AS l WHERE l.digest = e.digest AND l.number > e.number)')
+        self.assertEqual(self.numbers(drive), [3, 4])
+        self.assertEqual(self.numbers(drive, at=1500), [3, 4])
+        self.assertEqual(self.ban(drive, 'eve')['own'], 5)
+
+
+if __name__ == '__main__':
+    unittest.main()

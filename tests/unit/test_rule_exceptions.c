@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The log of exceptions in a store of rules, in SQLite: what a change is, what holds, the bounds; and random changes
+ * against a list in memory. */
+#include <sqlite3.h>
+
+#include "random.h"
+#include "rule_store_fixture.h"
+
+#define CHANGES 400
+#define KEYS 12
+
+static struct weir_slice key_of(char key[64], const char *value)
+{
+    size_t size = 0;
+    assert_true(weir_exception_key_add(key, 64, &size, (struct weir_slice){ "user", 4 }));
+    assert_true(weir_exception_key_add(key, 64, &size, (struct weir_slice){ value, strlen(value) }));
+    return (struct weir_slice){ key, size };
+}
+
+static struct weir_exception_change ban_of(struct weir_slice key, uint64_t until_ns, uint64_t wall_ns)
+{
+    struct weir_exception_change change = { .kind = WEIR_EXCEPTION_BAN,
+                                            .limit = "api",
+                                            .key = key,
+                                            .until_ns = until_ns,
+                                            .wall_ns = wall_ns,
+                                            .author = "ann",
+                                            .comment = "too fast" };
+    assert_int_equal(weir_rule_change_id(change.change), 0);
+    return change;
+}
+
+static struct weir_exception_change unban_of(struct weir_slice key, uint64_t wall_ns)
+{
+    struct weir_exception_change change = ban_of(key, 0, wall_ns);
+    change.kind = WEIR_EXCEPTION_UNBAN;
+    return change;
+}
+
+static int except(struct weir_rule_store *store, const struct weir_exception_change *change, uint64_t *ret_number,
+                  struct weir_fault *ret_fault)
+{
+    *ret_fault = (struct weir_fault){ 0 };
+    return weir_rule_store_except(store, change, soon(), ret_number, ret_fault);
+}
+
+static uint64_t excepted(struct weir_rule_store *store, const struct weir_exception_change *change)
+{
+    struct weir_fault fault;
+    uint64_t number = 0;
+    int error = except(store, change, &number, &fault);
+    if (error)
+        print_message("%s: %s\n", fault.field, fault.text);
+    assert_int_equal(error, 0);
+    return number;
+}
+
+struct taken {
+    uint64_t numbers[CHANGES + 1];
+    size_t count, damaged, max;
+    struct weir_exception last; /* its texts are gone */
+    char key[64], author[32];
+};
+
+static bool take(void *context, const struct weir_exception *exception)
+{
+    struct taken *taken = context;
+    taken->last = *exception;
+    taken->damaged += exception->damaged;
+    if (!exception->damaged) {
+        (void)snprintf(taken->key, sizeof taken->key, "%.*s", (int)exception->key.size,
+                       (const char *)exception->key.data);
+        (void)snprintf(taken->author, sizeof taken->author, "%s", exception->author);
+    }
+    taken->numbers[taken->count++] = exception->number;
+    return taken->count < taken->max;
+}
+
+static struct taken taken_of(struct weir_rule_store *store, struct weir_exception_query query)
+{
+    struct taken taken = { .max = CHANGES };
+    struct weir_fault fault = { 0 };
+    query.count_max = query.count_max ? query.count_max : CHANGES;
+    int error = weir_rule_store_exceptions(store, &query, soon(), take, &taken, &fault);
+    if (error)
+        print_message("%s: %s\n", fault.field, fault.text);
+    assert_int_equal(error, 0);
+    return taken;
+}
+
+static void run_sql(const char *sql)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(store_path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* ---- keys ---- */
+
+static void a_key_is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    static const char odd[] = "a,b:3\0c";
+    char key[64];
+    size_t size = 0;
+    const struct weir_slice parts[] = { { "user", 4 }, { odd, sizeof odd - 1 }, { "ip", 2 }, { "", 0 } };
+    for (size_t i = 0; i < 4; i++)
+        assert_true(weir_exception_key_add(key, sizeof key, &size, parts[i]));
+    assert_true(weir_exception_key_valid((struct weir_slice){ key, size }));
+    struct weir_slice rest = { key, size }, part;
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(weir_exception_key_next(&rest, &part));
+        assert_int_equal(part.size, parts[i].size);
+        assert_memory_equal(part.data, parts[i].data, part.size);
+    }
+    assert_int_equal(rest.size, 0);
+    for (size_t room = 0; room < 7; room++) { /* 4:user, is 7 bytes */
+        size = 0;
+        assert_false(weir_exception_key_add(key, room, &size, parts[0]));
+        assert_int_equal(size, 0);
+    }
+}
+
+static void what_is_no_key_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "4:user",    "4:user,",  "4:user,3:ad,", "04:user,3:ada,", ":,:,",    "1",
+                                       "1:a,1:b,x", "9:a,1:b,", "-1:a,1:b,",    "99999999999:a,", "1:a;1:b," };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(weir_exception_key_valid((struct weir_slice){ bad[i], strlen(bad[i]) }));
+    assert_true(weir_exception_key_valid((struct weir_slice){ "", 0 }));
+    assert_true(weir_exception_key_valid((struct weir_slice){ "4:user,0:,", 10 }));
+    char many[34 * 4 + 1] = "";
+    for (size_t i = 0; i < 34; i++)
+        memcpy(many + 4 * i, "1:a,", 4);
+    assert_true(weir_exception_key_valid((struct weir_slice){ many, 32 * sizeof "1:a" }));
+    assert_false(weir_exception_key_valid((struct weir_slice){ many, 34 * sizeof "1:a" }));
+}
+
+/* ---- changes ---- */
+
+static void a_change_is_what_was_given(void **state)
+{
+    (void)state;
+    char key[64];
+    struct weir_rule_store *store = store_open();
+    append_text(store, 0, "limits: []");
+    assert_int_equal(taken_of(store, (struct weir_exception_query){ 0 }).count, 0); /* there is no table yet */
+    struct weir_exception_change ban = ban_of(key_of(key, "ada"), 2000, 1000);
+    assert_int_equal(excepted(store, &ban), 1);
+    struct taken taken = taken_of(store, (struct weir_exception_query){ 0 });
+    assert_int_equal(taken.count, 1);
+    assert_int_equal(taken.last.kind, WEIR_EXCEPTION_BAN);
+    assert_int_equal(taken.last.until_ns, 2000);
+    assert_int_equal(taken.last.wall_ns, 1000);
+    assert_memory_equal(taken.last.change, ban.change, sizeof ban.change);
+    assert_string_equal(taken.key, "4:user,3:ada,");
+    assert_string_equal(taken.author, "ann");
+    assert_int_equal(head_of(store).number, 1); /* versions are another thing */
+    weir_rule_store_close(store);
+}
+
+static void the_same_id_again_is_the_same_change(void **state)
+{
+    (void)state;
+    char key[64], other_key[64];
+    struct weir_rule_store *store = store_open();
+    struct weir_fault fault;
+    uint64_t number = 0;
+    struct weir_exception_change ban = ban_of(key_of(key, "ada"), 0, 1000);
+    assert_int_equal(excepted(store, &ban), 1);
+    ban.wall_ns += 5;
+    assert_int_equal(excepted(store, &ban), 1);
+    ban.key = key_of(other_key, "bob");
+    assert_int_equal(except(store, &ban, &number, &fault), WEIR_EINVAL);
+    assert_string_equal(fault.field, "change");
+    assert_int_equal(taken_of(store, (struct weir_exception_query){ 0 }).count, 1);
+    weir_rule_store_close(store);
+}
+
+static void only_what_holds_can_be_ended(void **state)
+{
+    (void)state;
+    char key[64];
+    struct weir_rule_store *store = store_open();
+    struct weir_fault fault;
+    uint64_t number = 0;
+    struct weir_exception_change unban = unban_of(key_of(key, "ada"), 1000);
+    assert_int_equal(except(store, &unban, &number, &fault), WEIR_ENOENT);
+    assert_string_equal(fault.field, "key");
+    struct weir_exception_change ban = ban_of(unban.key, 2000, 1000);
+    assert_int_equal(excepted(store, &ban), 1);
+    assert_int_equal(excepted(store, &unban), 2);
+    unban = unban_of(unban.key, 1001);
+    assert_int_equal(except(store, &unban, &number, &fault), WEIR_ENOENT);
+    ban = ban_of(unban.key, 2000, 1002);
+    assert_int_equal(excepted(store, &ban), 3);
+    unban = unban_of(unban.key, 2000); /* it has expired by itself */
+    assert_int_equal(except(store, &unban, &number, &fault), WEIR_ENOENT);
+    weir_rule_store_close(store);
+}
+
+static void bad_arguments_store_nothing(void **state)
+{
+    (void)state;
+    char key[64];
+    struct weir_rule_store *store = store_open();
+    const struct weir_exception_change good = ban_of(key_of(key, "ada"), 2000, 1000);
+    struct weir_exception_change bad[8];
+    static const char *const fields[] = { "kind", "limit", "key", "until", "until", "comment", "author", "change" };
+    for (size_t i = 0; i < 8; i++)
+        bad[i] = good;
+    bad[0].kind = (enum weir_exception_kind)3;
+    bad[1].limit = "a b";
+    bad[2].key.size--;
+    bad[3].until_ns = 1000;
+    bad[4].until_ns = UINT64_MAX;
+    bad[5].comment = "";
+    bad[6].author = "a\nb";
+    memset(bad[7].change, 0, sizeof bad[7].change);
+    for (size_t i = 0; i < 8; i++) {
+        struct weir_fault fault;
+        uint64_t number = 0;
+        int error = except(store, &bad[i], &number, &fault);
+        assert_true(error == WEIR_EINVAL || error == WEIR_ERANGE);
+        assert_string_equal(fault.field, fields[i]);
+    }
+    assert_int_equal(taken_of(store, (struct weir_exception_query){ 0 }).count, 0);
+    weir_rule_store_close(store);
+}
+
+static void the_bounds_are_named(void **state)
+{
+    (void)state;
+    char keys[4][64];
+    struct weir_rule_store *store = store_open();
+    struct weir_fault fault;
+    uint64_t number = 0;
+    store->exceptions_max = 2;
+    store->changes_max = 5;
+    struct weir_exception_change one = ban_of(key_of(keys[0], "a"), 2000, 1000);
+    struct weir_exception_change two = ban_of(key_of(keys[1], "b"), 0, 1000);
+    struct weir_exception_change three = ban_of(key_of(keys[2], "c"), 0, 1000);
+    assert_int_equal(excepted(store, &one), 1);
+    assert_int_equal(excepted(store, &two), 2);
+    assert_int_equal(except(store, &three, &number, &fault), WEIR_ELIMIT);
+    assert_non_null(strstr(fault.text, "2 hold"));
+    two = ban_of(two.key, 3000, 1001); /* another one for the same key is none more */
+    assert_int_equal(excepted(store, &two), 3);
+    three.wall_ns = 2000; /* the first has expired */
+    assert_int_equal(excepted(store, &three), 4);
+    struct weir_exception_change unban = unban_of(two.key, 2001);
+    assert_int_equal(excepted(store, &unban), 5);
+    struct weir_exception_change four = ban_of(key_of(keys[3], "d"), 0, 2002);
+    assert_int_equal(except(store, &four, &number, &fault), WEIR_ELIMIT);
+    assert_non_null(strstr(fault.text, "5 changes"));
+    weir_rule_store_close(store);
+}
+
+/* ---- what others have written ---- */
+
+static void a_damaged_row_hides_no_other(void **state)
+{
+    (void)state;
+    char keys[3][64];
+    struct weir_rule_store *store = store_open();
+    for (size_t i = 0; i < 3; i++) {
+        struct weir_exception_change ban = ban_of(key_of(keys[i], (const char *[]){ "a", "b", "c" }[i]), 0, 1000);
+        assert_int_equal(excepted(store, &ban), i + 1);
+    }
+    run_sql("UPDATE exceptions SET key = x'3a' WHERE number = 2");
+    struct taken taken = taken_of(store, (struct weir_exception_query){ 0 });
+    assert_int_equal(taken.count, 3);
+    assert_int_equal(taken.damaged, 1);
+    run_sql("UPDATE exceptions SET kind = 7 WHERE number = 3"); /* of a later weir */
+    taken = taken_of(store, (struct weir_exception_query){ .from = 3 });
+    assert_int_equal(taken.last.kind, 7);
+    assert_false(taken.last.damaged);
+    weir_rule_store_close(store);
+}
+
+/* It looks for triggers and the schema alone: both are as they were. */
+static void a_weir_before_exceptions_goes_on(void **state)
+{
+    (void)state;
+    char key[64];
+    sqlite3 *db;
+    sqlite3_stmt *row;
+    struct weir_rule_store *store = store_open();
+    append_text(store, 0, "limits: []");
+    struct weir_exception_change ban = ban_of(key_of(key, "ada"), 0, 1000);
+    assert_int_equal(excepted(store, &ban), 1);
+    weir_rule_store_close(store);
+    assert_int_equal(sqlite3_open(store_path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db,
+                                        "SELECT user_version, (SELECT count(*) FROM sqlite_schema WHERE type = "
+                                        "'trigger') FROM pragma_user_version",
+                                        -1, &row, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int(row, 0), 1);
+    assert_int_equal(sqlite3_column_int(row, 1), 2);
+    sqlite3_finalize(row);
+    sqlite3_close(db);
+}
+
+/* ---- random changes against a list ---- */
+
+struct model {
+    struct {
+        int kind, key;
+        uint64_t until_ns;
+    } changes[CHANGES];
+    size_t count;
+};
+
+static bool holds(const struct model *model, size_t i, uint64_t at_ns)
+{
+    for (size_t later = i + 1; later < model->count; later++)
+        if (model->changes[later].key == model->changes[i].key)
+            return false;
+    return model->changes[i].kind == WEIR_EXCEPTION_BAN &&
+           (model->changes[i].until_ns == 0 || model->changes[i].until_ns > at_ns);
+}
+
+static void expect_same(struct weir_rule_store *store, const struct model *model, uint64_t at_ns, uint64_t from)
+{
+    struct taken up = taken_of(store, (struct weir_exception_query){ .from = from });
+    assert_int_equal(up.count, from > model->count ? 0 : model->count - (from ? from : 1) + 1);
+    for (size_t i = 0; i < up.count; i++)
+        assert_int_equal(up.numbers[i], (from ? from : 1) + i);
+    struct taken holding = taken_of(store,
+                                    (struct weir_exception_query){ .newest_first = true, .holding_at_ns = at_ns });
+    size_t found = 0;
+    for (size_t i = model->count; i-- > 0;)
+        if (holds(model, i, at_ns))
+            assert_int_equal(holding.numbers[found++], i + 1);
+    assert_int_equal(holding.count, found);
+}
+
+static void random_changes_are_as_in_a_list(void **state)
+{
+    (void)state;
+    struct test_random random = { test_random_seed() };
+    static struct model model;
+    char key[64], value[8];
+    struct weir_rule_store *store = store_open();
+    uint64_t now_ns = 1000;
+    model.count = 0;
+    for (int i = 0; i < 120; i++) {
+        const int who = (int)test_random_below(&random, KEYS);
+        const bool ends = test_random_below(&random, 3) == 0;
+        const uint64_t until_ns = ends || test_random_below(&random, 3) == 0
+                                      ? 0
+                                      : now_ns + 1 + test_random_below(&random, 40);
+        struct weir_fault fault;
+        uint64_t number = 0;
+        (void)snprintf(value, sizeof value, "u%d", who);
+        struct weir_exception_change change = ban_of(key_of(key, value), until_ns, now_ns);
+        change.kind = ends ? WEIR_EXCEPTION_UNBAN : WEIR_EXCEPTION_BAN;
+        bool held = false;
+        for (size_t j = 0; j < model.count; j++)
+            held = held || (model.changes[j].key == who && holds(&model, j, now_ns));
+        int error = except(store, &change, &number, &fault);
+        assert_int_equal(error, ends && !held ? WEIR_ENOENT : 0);
+        if (!error) {
+            model.changes[model.count].kind = (int)change.kind;
+            model.changes[model.count].key = who;
+            model.changes[model.count++].until_ns = until_ns;
+            assert_int_equal(number, model.count);
+        }
+        now_ns += test_random_below(&random, 10);
+        if (i % 8 == 0)
+            expect_same(store, &model, now_ns, test_random_below(&random, model.count + 2));
+    }
+    expect_same(store, &model, now_ns, 0);
+    weir_rule_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_is_read_as_it_was_written),
+        cmocka_unit_test(what_is_no_key_is_refused),
+        cmocka_unit_test_setup_teardown(a_change_is_what_was_given, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(the_same_id_again_is_the_same_change, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(only_what_holds_can_be_ended, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(bad_arguments_store_nothing, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(the_bounds_are_named, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(a_damaged_row_hides_no_other, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(a_weir_before_exceptions_goes_on, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(random_changes_are_as_in_a_list, make_store_folder, remove_store_folder),
+    };
+    return cmocka_run_group_tests_name("rule_exceptions", tests, NULL, NULL);
+}
