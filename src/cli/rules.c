@@ -29,6 +29,7 @@ static const char help[] =
     "       weir rules show --config FILE [VERSION]\n"
     "       weir rules diff --config FILE VERSION [VERSION]\n"
     "       weir rules apply --config FILE --comment WHY [OPTION ...] RULES\n"
+    "       weir rules approve --config FILE --comment WHY [OPTION ...] VERSION\n"
     "       weir rules rollback --config FILE --comment WHY [OPTION ...] VERSION\n"
     "\n"
     "check says whether FILE is a good configuration, with the newest version of the rules where it names\n"
@@ -39,13 +40,14 @@ static const char help[] =
     "\n"
     "The others are for rules that stand in the store that rules: in FILE names (docs/rule-stores.md).\n"
     "Every weir that serves from it follows a new version by itself. RULES is a file with limits: and\n"
-    "unmatched:, and nothing else (- is standard input).\n"
+    "unmatched:, or nodes: besides (- is standard input).\n"
     "\n"
     "  list             the limits of a version (the newest), a line each\n"
     "  history          who changed what, when and why, and which node decides by it since when\n"
     "  show             the text of a version (the newest), to edit and to apply\n"
     "  diff             what the second (the newest) says otherwise than the first\n"
     "  apply            checks RULES as a start would, and makes them the newest version\n"
+    "  approve          makes a proposal of somebody else the newest version\n"
     "  rollback         makes the text of an older version the newest version\n"
     "\n"
     "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
@@ -58,10 +60,11 @@ static const char help[] =
     "  --author WHO     of the change (by default the name of who is logged in)\n"
     "  --from VERSION   that RULES were made from. What show printed says it by itself. If there is a newer\n"
     "                   one, nothing is stored: no change of somebody else's is lost\n"
+    "  --propose        of apply: no weir decides by it until somebody else approves\n"
     "  --dry-run        checks, says what would change, and stores nothing\n"
     "\n"
-    "Exit code: 0 it is good (also with warnings), or done; 1 there is a newer version; 2 it is not\n"
-    "good, or could not be done.\n"
+    "Exit code: 0 it is good (also with warnings), or done; 1 there is a newer version, or it\n"
+    "takes somebody else's approval; 2 it is not good, or could not be done.\n"
     "\n"
     "Examples:\n"
     "  weir rules check weir.yaml\n"
@@ -285,7 +288,8 @@ static int check(int argc, char **argv)
 
 int weir_cli_rules(int argc, char **argv)
 {
-    static const char *const words[] = { "check", "list", "history", "show", "diff", "apply", "rollback", NULL };
+    static const char *const words[] = { "check", "list",    "history",  "show", "diff",
+                                         "apply", "approve", "rollback", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);

@@ -12,19 +12,21 @@
 #include "modules/module.h"
 #include "rules/editor.h"
 
+/* Number 0: the newest that nodes decide by. */
 static int read_version(const struct weir_rule_editor *editor, uint64_t number, struct weir_rule_version *ret_version,
                         char **ret_text, struct weir_fault *ret_fault)
 {
-    struct weir_rule_head head = { .number = number };
-    int error = number > 0 ? 0
-                           : weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
-    if (!error && head.number == 0)
-        (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "has no version yet");
-    if (!error && head.number == 0)
-        error = WEIR_ENOENT;
-    return error ? error
-                 : weir_rule_store_read(editor->store, head.number, weir_rule_editor_deadline(editor), ret_version,
-                                        ret_text, ret_fault);
+    struct weir_rule_head head = { 0 };
+    if (number > 0)
+        return weir_rule_store_read(editor->store, number, weir_rule_editor_deadline(editor), ret_version, ret_text,
+                                    ret_fault);
+    int error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
+    if (!error)
+        error = weir_rule_editor_decided(editor, head.number, ret_version, ret_text, ret_fault);
+    if (error || ret_version->number > 0)
+        return error;
+    (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "has no version yet");
+    return WEIR_ENOENT;
 }
 
 /* The text of the version, to be freed; NULL: `untold` says why. */

@@ -13,7 +13,7 @@ struct weir_versions {
     const char *config_file, *author, *comment;
     uint64_t from; /* the version that a change was made from; WEIR_RULE_FROM_ANY: not said */
     uint64_t count;
-    bool json, dry_run;
+    bool json, dry_run, propose;
     struct weir_config *config; /* without rules */
     struct weir_rule_store *store;
 };
@@ -33,4 +33,5 @@ struct weir_rule_editor weir_versions_editor(const struct weir_versions *version
 int weir_versions_history(const struct weir_versions *versions);
 int weir_versions_list(const struct weir_versions *versions, uint64_t number); /* 0: the newest */
 int weir_versions_apply(const struct weir_versions *versions, const char *file);
+int weir_versions_approve(const struct weir_versions *versions, uint64_t number);
 int weir_versions_roll_back(const struct weir_versions *versions, uint64_t number);

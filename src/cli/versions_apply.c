@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `weir rules apply` and `rollback`: reads the text, has it put into the store (rules/editor.c), and tells what became
- * of it. Called by versions_verbs.c. */
+ * `weir rules apply`, `approve` and `rollback`: reads the text, has it put into the store (rules/editor.c), and tells
+ * what became of it. Called by versions_verbs.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,6 +78,10 @@ static int tell(const char *file, const struct weir_rule_edited *edited)
                 "says it by itself\n",
                 file, edited->newest);
         return WEIR_EXIT_ERROR;
+    case WEIR_RULE_ALONE:
+        fprintf(stderr, "weir: nothing was stored: %s\n",
+                weir_plain(edited->faults.list[0].text, plain, sizeof(plain)));
+        return WEIR_EXIT_REFUSED;
     case WEIR_RULE_WRONG:
     default:
         for (size_t i = 0; i < edited->faults.count; i++) {
@@ -111,7 +115,9 @@ int weir_versions_apply(const struct weir_versions *versions, const char *file)
 {
     char *bytes = NULL;
     size_t size = 0;
-    struct weir_rule_edit edit = { .kind = WEIR_RULE_APPLIED, .expected = WEIR_RULE_FROM_ANY, .first_only = true };
+    struct weir_rule_edit edit = { .kind = versions->propose ? WEIR_RULE_PROPOSED : WEIR_RULE_APPLIED,
+                                   .expected = WEIR_RULE_FROM_ANY,
+                                   .first_only = true };
     if (!read_file(file, &bytes, &size))
         return WEIR_EXIT_ERROR;
     edit.text = (struct weir_slice){ bytes, size };
@@ -127,6 +133,14 @@ int weir_versions_roll_back(const struct weir_versions *versions, uint64_t numbe
 {
     char name[40];
     struct weir_rule_edit edit = { .kind = WEIR_RULE_ROLLBACK, .expected = versions->from, .of = number };
+    (void)snprintf(name, sizeof(name), "version %" PRIu64, number);
+    return put(versions, name, &edit);
+}
+
+int weir_versions_approve(const struct weir_versions *versions, uint64_t number)
+{
+    char name[40];
+    struct weir_rule_edit edit = { .kind = WEIR_RULE_APPROVED, .expected = number, .of = number };
     (void)snprintf(name, sizeof(name), "version %" PRIu64, number);
     return put(versions, name, &edit);
 }

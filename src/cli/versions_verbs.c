@@ -178,6 +178,9 @@ static bool option_take(struct weir_versions *versions, int option)
     case 'j':
         versions->json = true;
         return true;
+    case 'p':
+        versions->propose = true;
+        return true;
     default:
         return false;
     }
@@ -191,7 +194,8 @@ static int usage(const char *verb)
 
 static int run(struct weir_versions *versions, const char *verb, int count, char **rest)
 {
-    bool changes = strcmp(verb, "apply") == 0 || strcmp(verb, "rollback") == 0;
+    const bool approves = strcmp(verb, "approve") == 0, by_number = approves || strcmp(verb, "rollback") == 0;
+    const bool changes = by_number || strcmp(verb, "apply") == 0;
     uint64_t number = 0;
     const int least = changes || strcmp(verb, "diff") == 0, most = strcmp(verb, "history") == 0 ? 0
                                                                    : strcmp(verb, "diff") == 0  ? 2
@@ -202,7 +206,7 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
         fprintf(stderr, "weir: rules %s: say why: --comment WHY\n", verb);
         return WEIR_EXIT_ERROR;
     }
-    if (strcmp(verb, "rollback") == 0 && !number_read(rest[0], &number))
+    if (by_number && !number_read(rest[0], &number))
         return WEIR_EXIT_ERROR;
     if (!open_store(versions, changes && !versions->dry_run))
         return WEIR_EXIT_ERROR;
@@ -214,21 +218,19 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
         return diff(versions, rest[0], count > 1 ? rest[1] : NULL);
     if (strcmp(verb, "apply") == 0)
         return weir_versions_apply(versions, rest[0]);
+    if (approves)
+        return weir_versions_approve(versions, number);
     return number ? weir_versions_roll_back(versions, number) : weir_versions_history(versions);
 }
 
 int weir_cli_versions(int argc, char **argv, const char *help)
 {
     static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' },
-        { "comment", required_argument, NULL, 'm' },
-        { "author", required_argument, NULL, 'a' },
-        { "from", required_argument, NULL, 'f' },
-        { "count", required_argument, NULL, 'n' },
-        { "dry-run", no_argument, NULL, 'd' },
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        { "config", required_argument, NULL, 'c' }, { "comment", required_argument, NULL, 'm' },
+        { "author", required_argument, NULL, 'a' }, { "from", required_argument, NULL, 'f' },
+        { "count", required_argument, NULL, 'n' },  { "dry-run", no_argument, NULL, 'd' },
+        { "json", no_argument, NULL, 'j' },         { "propose", no_argument, NULL, 'p' },
+        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
     };
     struct weir_versions versions = { .author = author_default(), .from = WEIR_RULE_FROM_ANY, .count = 20 };
     for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {

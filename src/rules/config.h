@@ -332,6 +332,7 @@ struct weir_config_rules {
                                 NULL = nowhere */
     uint64_t poll_ns;        /* 0 = the store's default; 10 ms to 1 min */
     uint64_t timeout_ns;     /* for one question to the store: 2 s; 100 ms to 1 min */
+    bool approval;           /* a change is proposed, and somebody else approves it */
 };
 
 /* ---- traces ---- */

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/checked.h"
+#include "base/fault_format.h"
 #include "base/units.h"
 #include "rules/addressed.h"
 #include "rules/changes.h"
@@ -101,20 +102,36 @@ static bool may_be_for_some(const struct weir_rule_editor *editor, struct weir_s
     return error == 0;
 }
 
-/* One version's text ("" of number 0). */
-static int read_text(const struct weir_rule_editor *editor, uint64_t number, char **ret_bytes,
-                     struct weir_slice *ret_text, struct weir_fault *ret_fault)
+/* One version, and its text as a slice of *ret_bytes ("" of number 0). */
+static int read_version(const struct weir_rule_editor *editor, uint64_t number, struct weir_rule_version *ret_version,
+                        char **ret_bytes, struct weir_slice *ret_text, struct weir_fault *ret_fault)
 {
-    struct weir_rule_version version;
     *ret_bytes = NULL;
     *ret_text = (struct weir_slice){ "", 0 };
+    *ret_version = (struct weir_rule_version){ 0 };
     if (number == 0)
         return 0;
-    int error = weir_rule_store_read(editor->store, number, weir_rule_editor_deadline(editor), &version, ret_bytes,
+    int error = weir_rule_store_read(editor->store, number, weir_rule_editor_deadline(editor), ret_version, ret_bytes,
                                      ret_fault);
     if (!error)
-        *ret_text = (struct weir_slice){ *ret_bytes, version.text_size };
+        *ret_text = (struct weir_slice){ *ret_bytes, ret_version->text_size };
     return error;
+}
+
+int weir_rule_editor_decided(const struct weir_rule_editor *editor, uint64_t number,
+                             struct weir_rule_version *ret_version, char **ret_bytes, struct weir_fault *ret_fault)
+{
+    struct weir_slice text;
+    for (unsigned back = 0; back <= WEIR_RULE_PROPOSALS_MAX; back++) {
+        int error = read_version(editor, number, ret_version, ret_bytes, &text, ret_fault);
+        if (error || ret_version->kind != WEIR_RULE_PROPOSED)
+            return error;
+        free(*ret_bytes);
+        *ret_bytes = NULL;
+        number--;
+    }
+    return weir_fault_format(ret_fault, WEIR_ELIMIT, "version",
+                             "the newest %d are proposals: approve one, or roll back", WEIR_RULE_PROPOSALS_MAX);
 }
 
 /* Stores it. Once it is not known, a store that cannot be asked does not make it known. */
@@ -158,37 +175,94 @@ static int put_over(const struct weir_rule_editor *editor, const struct weir_rul
 /* Its id, and whether it can be one at all, before a store is asked or made. */
 static int prepare(const struct weir_rule_edit *edit, struct weir_rule_change *ret_change, struct weir_fault *ret_fault)
 {
-    *ret_change = (struct weir_rule_change){ .expected = edit->of,
+    *ret_change = (struct weir_rule_change){ .expected = edit->of, /* enough to look at it */
                                              .kind = edit->kind,
                                              .of = edit->of,
                                              .author = edit->author,
                                              .comment = edit->comment,
                                              .wall_ns = edit->wall_ns };
-    if (edit->kind != WEIR_RULE_ROLLBACK)
+    if (!weir_rule_kind_copies(edit->kind))
         ret_change->text = edit->text;
     int error = weir_rule_change_id(ret_change->change);
     return error ? error : weir_rule_change_check(ret_change, ret_fault);
 }
 
+/* Who wrote it: the name, or the token's behind it. */
+static struct weir_slice person_of(const char *author)
+{
+    const size_t size = strlen(author);
+    const char *open = strrchr(author, '(');
+    if (size == 0 || author[size - 1] != ')' || !open)
+        return (struct weir_slice){ author, size };
+    return (struct weir_slice){ open + 1, (size_t)(author + size - 1 - (open + 1)) };
+}
+
+static bool same_person(const char *one, const char *other)
+{
+    const struct weir_slice a = person_of(one), b = person_of(other);
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+/* It takes a second person; ret_edited says what to do. */
+static bool is_alone(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit,
+                     const struct weir_rule_version *copied, struct weir_rule_edited *ret_edited)
+{
+    const bool applied = edit->kind == WEIR_RULE_APPLIED || edit->kind == WEIR_RULE_IMPORT;
+    struct weir_config_fault *say = &ret_edited->faults.list[0];
+    *say = (struct weir_config_fault){ { 0, 0 }, "" };
+    if (applied && editor->config->rules.approval)
+        (void)snprintf(say->text, sizeof(say->text),
+                       "rules.approval is on: propose the change, and somebody else approves it");
+    if (edit->kind == WEIR_RULE_APPROVED && same_person(copied->author, edit->author))
+        (void)snprintf(say->text, sizeof(say->text),
+                       "%.128s proposed version %" PRIu64 ": somebody else must approve it", copied->author,
+                       copied->number);
+    ret_edited->faults.count = 1;
+    return say->text[0] != '\0';
+}
+
+/* The text of the change: its own, or that of a version. */
+static int text_of(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit,
+                   struct weir_rule_version *ret_copied, char **ret_bytes, struct weir_slice *ret_text,
+                   struct weir_fault *ret_fault)
+{
+    *ret_bytes = NULL;
+    *ret_text = edit->text;
+    if (!weir_rule_kind_copies(edit->kind))
+        return 0;
+    int error = read_version(editor, edit->of, ret_copied, ret_bytes, ret_text, ret_fault);
+    const bool proposal = ret_copied->kind == WEIR_RULE_PROPOSED;
+    if (!error && proposal != (edit->kind == WEIR_RULE_APPROVED))
+        error = weir_fault_format(ret_fault, WEIR_EINVAL, "version", "%" PRIu64 " is %s proposal", edit->of,
+                                  proposal ? "still a" : "no");
+    return error;
+}
+
 int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit,
                          struct weir_rule_edited *ret_edited, struct weir_fault *ret_fault)
 {
-    const bool back = edit->kind == WEIR_RULE_ROLLBACK;
     struct weir_rule_change change;
     struct weir_rule_head head = { 0 };
-    struct weir_slice text = edit->text, before = { "", 0 };
+    struct weir_rule_version decided, copied = { 0 };
+    struct weir_slice text;
     char *bytes = NULL, *before_bytes = NULL;
     *ret_edited = (struct weir_rule_edited){ .outcome = WEIR_RULE_WRONG };
     int error = prepare(edit, &change, ret_fault);
-    if (!error && back)
-        error = read_text(editor, edit->of, &bytes, &text, ret_fault);
+    if (!error)
+        error = text_of(editor, edit, &copied, &bytes, &text, ret_fault);
+    if (!error && is_alone(editor, edit, &copied, ret_edited)) {
+        ret_edited->outcome = WEIR_RULE_ALONE;
+        free(bytes);
+        return 0;
+    }
     bool good = !error && is_good(editor, text, &ret_edited->faults);
     if (good)
         error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
     if (error == WEIR_ENOENT && good && edit->dry_run)
         error = 0;
     if (good && !error)
-        error = read_text(editor, head.number, &before_bytes, &before, ret_fault);
+        error = weir_rule_editor_decided(editor, head.number, &decided, &before_bytes, ret_fault);
+    const struct weir_slice before = { before_bytes ? before_bytes : "", before_bytes ? decided.text_size : 0 };
     good = good && !error && may_be_for_some(editor, before, text, &ret_edited->faults);
     if (good) {
         ret_edited->newest = head.number;

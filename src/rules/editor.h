@@ -45,7 +45,7 @@ struct weir_rule_edit {
     enum weir_rule_kind kind;
     uint64_t expected;      /* the version that it was made from, 0: there was none; or WEIR_RULE_FROM_ANY */
     bool first_only;        /* with WEIR_RULE_FROM_ANY: only where there is no version yet */
-    uint64_t of;            /* rollback: the version whose text comes back */
+    uint64_t of;            /* rollback: the version whose text comes back; approved: the proposal */
     struct weir_slice text; /* else */
     const char *author, *comment;
     bool dry_run;
@@ -59,18 +59,32 @@ enum weir_rule_outcome {
     WEIR_RULE_STALE,   /* `newest` is not `expected` */
     WEIR_RULE_UNNAMED, /* first_only: there are versions, and the newest is `newest` */
     WEIR_RULE_WRONG,   /* `faults` says what is wrong with the text */
+    WEIR_RULE_ALONE,   /* it takes a second person: the first of `faults` says what to do */
 };
 
 /* What became of it; plain values. */
 struct weir_rule_edited {
     enum weir_rule_outcome outcome;
     uint64_t number, newest;
-    uint64_t from; /* the version that it was compared with: `expected`, or what the newest was then */
+    uint64_t from; /* the version that it was made from: `expected`, or what the newest was then */
     struct weir_rule_changes changes;
     struct weir_config_faults faults;
 };
 
-/* 0: *ret_edited says what became of it. Else an error of rules/store.h with its fault: nothing was stored, but for
- * WEIR_EUNKNOWN. A first version with `create` makes the store; with `dry_run` what is no store yet has no version. */
+/* Where the configuration says `approval`, what is applied must be proposed first, and approved by somebody else. To
+ * roll back needs nobody: what comes back was approved. Who somebody is: the name, or what stands in the last
+ * parentheses of it, where /v1/rules has the token. A proposal is compared with what is in force, and so is its
+ * approval.
+ *
+ * 0: *ret_edited says what became of it. WEIR_EINVAL with field "version": that is no proposal. Else an error of
+ * rules/store.h with its fault: nothing was stored, but for WEIR_EUNKNOWN. A first version with `create` makes the
+ * store; with `dry_run` what is no store yet has no version. */
 int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit,
                          struct weir_rule_edited *ret_edited, struct weir_fault *ret_fault);
+
+/* The version, or the newest one before it, that nodes may decide by: proposals are passed over, at most
+ * WEIR_RULE_PROPOSALS_MAX in a row (more: WEIR_ELIMIT). Number 0: there is none. *ret_bytes: its text, to be freed;
+ * NULL of number 0. */
+#define WEIR_RULE_PROPOSALS_MAX 100
+int weir_rule_editor_decided(const struct weir_rule_editor *editor, uint64_t number,
+                             struct weir_rule_version *ret_version, char **ret_bytes, struct weir_fault *ret_fault);

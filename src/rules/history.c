@@ -50,39 +50,44 @@ static bool take_told(void *context, const struct weir_rule_told *told)
 struct text {
     char *bytes; /* NULL: nothing is known of it */
     size_t size;
+    uint64_t number; /* 0: there was none, which is known */
 };
 
-/* One that is damaged is told in `damaged`, which keeps the first, and is no error. */
-static int read_text(const struct weir_rule_editor *editor, uint64_t number, struct text *ret_text,
+/* The version, or with `decided` that by which nodes decided then. One that is damaged is told in `damaged`, which
+ * keeps the first, and is no error. */
+static int read_text(const struct weir_rule_editor *editor, uint64_t number, bool decided, struct text *ret_text,
                      struct weir_fault *damaged, struct weir_fault *ret_fault)
 {
-    struct weir_rule_version version;
-    int error = weir_rule_store_read(editor->store, number, weir_rule_editor_deadline(editor), &version,
-                                     &ret_text->bytes, ret_fault);
-    if (error)
-        *ret_text = (struct text){ NULL, 0 };
-    else
-        ret_text->size = version.text_size;
+    struct weir_rule_version version = { 0 };
+    char *bytes = NULL;
+    int error = decided ? weir_rule_editor_decided(editor, number, &version, &bytes, ret_fault)
+                        : weir_rule_store_read(editor->store, number, weir_rule_editor_deadline(editor), &version,
+                                               &bytes, ret_fault);
+    *ret_text = (struct text){ NULL, 0, number };
+    if (!error)
+        *ret_text = (struct text){ bytes, version.text_size, version.number };
     if (error == WEIR_ECORRUPT && !damaged->text[0])
         *damaged = *ret_fault;
     return error == WEIR_ECORRUPT ? 0 : error;
 }
 
-/* Fills "changes" of each. */
+/* Fills "changes" of each: against what nodes decided by before it. */
 static int compare(const struct weir_rule_editor *editor, json_t *list, struct weir_fault *damaged,
                    struct weir_fault *ret_fault)
 {
     struct weir_rule_changes changes;
-    struct text now = { NULL, 0 }, before = { NULL, 0 };
+    struct text now = { NULL, 0, 0 }, before = { NULL, 0, 0 };
     int error = 0;
     for (size_t i = 0; !error && i < json_array_size(list); i++) {
         json_t *one = json_array_get(list, i);
         uint64_t number = (uint64_t)json_integer_value(json_object_get(one, "version"));
-        if (i == 0)
-            error = read_text(editor, number, &now, damaged, ret_fault);
-        if (!error && number > 1)
-            error = read_text(editor, number - 1, &before, damaged, ret_fault);
-        if (!now.bytes || (number > 1 && !before.bytes))
+        if (now.number != number) {
+            free(now.bytes);
+            error = read_text(editor, number, false, &now, damaged, ret_fault);
+        }
+        if (!error)
+            error = read_text(editor, number - 1, true, &before, damaged, ret_fault);
+        if (!now.bytes || (before.number > 0 && !before.bytes))
             (void)snprintf(changes.text, sizeof(changes.text), "not known: %s is damaged",
                            now.bytes ? "the text of the version before" : "its text");
         else
@@ -91,7 +96,7 @@ static int compare(const struct weir_rule_editor *editor, json_t *list, struct w
         (void)json_object_set_new(one, "changes", json_string(changes.text));
         free(now.bytes);
         now = before;
-        before = (struct text){ NULL, 0 };
+        before = (struct text){ NULL, 0, 0 };
     }
     free(now.bytes);
     return error;

@@ -135,7 +135,7 @@ int weir_rule_store_append(struct weir_rule_store *store, const struct weir_rule
 {
     uint8_t checksum[WEIR_RULE_CHECKSUM_SIZE] = { 0 };
     int error = weir_rule_change_check(change, ret_fault);
-    if (!error && change->kind != WEIR_RULE_ROLLBACK)
+    if (!error && !weir_rule_kind_copies(change->kind))
         error = weir_rule_checksum(change->text, checksum);
     if (error)
         return error;

@@ -85,8 +85,12 @@ enum weir_rule_kind {
     WEIR_RULE_APPLIED = 1,
     WEIR_RULE_ROLLBACK = 2, /* the text of an older version, `of`, again */
     WEIR_RULE_IMPORT = 3,   /* brought in from a file */
+    WEIR_RULE_PROPOSED = 4, /* nobody decides by it until somebody else approves */
+    WEIR_RULE_APPROVED = 5, /* the text of a proposal, `of`, which is the version before */
 };
-const char *weir_rule_kind_name(enum weir_rule_kind kind); /* "applied", "rollback", "import" */
+const char *weir_rule_kind_name(enum weir_rule_kind kind); /* "applied", "rollback", "proposed" */
+/* Its text is that of version `of`: the store copies it, so that the history cannot say it and mean another. */
+bool weir_rule_kind_copies(enum weir_rule_kind kind);
 
 /* The newest version. Two heads are the same if all of it is. */
 struct weir_rule_head {
@@ -98,7 +102,7 @@ struct weir_rule_head {
 struct weir_rule_version {
     uint64_t number;
     enum weir_rule_kind kind;
-    uint64_t of;        /* rollback: which version's text; else 0 */
+    uint64_t of;        /* rollback, approved: which version's text; else 0 */
     uint64_t wall_ns;   /* when it was made, by the clock of whoever did: clocks differ, so it may go back */
     uint64_t text_size; /* bytes */
     uint8_t checksum[WEIR_RULE_CHECKSUM_SIZE]; /* SHA-256 of the text */
@@ -130,11 +134,10 @@ struct weir_rule_change {
     uint64_t expected;                     /* the version that it was made from; 0 = there was none */
     uint8_t change[WEIR_RULE_CHANGE_SIZE]; /* weir_rule_change_id */
     enum weir_rule_kind kind;
-    uint64_t of;            /* rollback: 1 to `expected`; else 0 */
+    uint64_t of;            /* rollback: 1 to `expected`; approved: `expected`; else 0 */
     const char *author;     /* 1 to WEIR_RULE_AUTHOR_MAX bytes */
     const char *comment;    /* 1 to WEIR_RULE_COMMENT_MAX bytes */
-    struct weir_slice text; /* 1 to WEIR_RULE_TEXT_MAX bytes. Rollback: none; the store takes that of version `of`, so
-                                 that the history cannot say it and mean another */
+    struct weir_slice text; /* 1 to WEIR_RULE_TEXT_MAX bytes. Of a kind that copies: none */
     uint64_t wall_ns;       /* at most 2^63 - 1 */
 };
 

@@ -82,8 +82,17 @@ const char *weir_rule_kind_name(enum weir_rule_kind kind)
         return "rollback";
     case WEIR_RULE_IMPORT:
         return "import";
+    case WEIR_RULE_PROPOSED:
+        return "proposed";
+    case WEIR_RULE_APPROVED:
+        return "approved";
     }
     return "unknown";
+}
+
+bool weir_rule_kind_copies(enum weir_rule_kind kind)
+{
+    return kind == WEIR_RULE_ROLLBACK || kind == WEIR_RULE_APPROVED;
 }
 
 /* Embeds or overrides the direction of writing (U+202A to U+202E, U+2066 to U+2069): what is told beside it, such as
@@ -117,18 +126,21 @@ static int check_line(const char *text, const char *field, bool (*valid)(const v
 int weir_rule_change_check(const struct weir_rule_change *change, struct weir_fault *ret_fault)
 {
     static const uint8_t none[WEIR_RULE_CHANGE_SIZE];
-    const bool rollback = change->kind == WEIR_RULE_ROLLBACK;
+    const bool copies = weir_rule_kind_copies(change->kind);
     if (strcmp(weir_rule_kind_name(change->kind), "unknown") == 0)
-        return weir_fault_set(ret_fault, WEIR_EINVAL, "kind", "must be applied, rollback or import");
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "kind",
+                              "must be applied, rollback, import, proposed or approved");
     if (change->expected > WEIR_RULE_VERSIONS_MAX)
         return weir_fault_format(ret_fault, WEIR_ERANGE, "expected", "must be 0 to %d", WEIR_RULE_VERSIONS_MAX);
-    if (rollback && (change->of < 1 || change->of > change->expected))
+    if (copies && (change->of < 1 || change->of > change->expected))
         return weir_fault_set(ret_fault, WEIR_ERANGE, "of", "must be 1 to the newest version");
-    if (!rollback && change->of != 0)
-        return weir_fault_set(ret_fault, WEIR_EINVAL, "of", "is a rollback's");
-    if (rollback && change->text.size > 0)
-        return weir_fault_set(ret_fault, WEIR_EINVAL, "text", "a rollback has that of the version it brings back");
-    if (!rollback && (change->text.size < 1 || change->text.size > WEIR_RULE_TEXT_MAX))
+    if (change->kind == WEIR_RULE_APPROVED && change->of != change->expected)
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "of", "must be the newest version, to be approved");
+    if (!copies && change->of != 0)
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "of", "is of a rollback or an approval");
+    if (copies && change->text.size > 0)
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "text", "is that of version `of`");
+    if (!copies && (change->text.size < 1 || change->text.size > WEIR_RULE_TEXT_MAX))
         return weir_fault_format(ret_fault, WEIR_ERANGE, "text", "must be 1 to %zu bytes; it has %zu",
                                  WEIR_RULE_TEXT_MAX, change->text.size);
     if (change->wall_ns > INT64_MAX)
@@ -165,10 +177,10 @@ bool weir_rule_head_same(const struct weir_rule_head *one, const struct weir_rul
 
 bool weir_rule_version_valid(const struct weir_rule_version *version)
 {
-    bool rollback = version->kind == WEIR_RULE_ROLLBACK;
+    bool copies = weir_rule_kind_copies(version->kind);
     return version->number >= 1 && version->number <= WEIR_RULE_VERSIONS_MAX &&
            strcmp(weir_rule_kind_name(version->kind), "unknown") != 0 &&
-           (rollback ? version->of >= 1 && version->of < version->number : version->of == 0) &&
+           (copies ? version->of >= 1 && version->of < version->number : version->of == 0) &&
            version->wall_ns <= INT64_MAX && version->text_size >= 1 && version->text_size <= WEIR_RULE_TEXT_MAX &&
            weir_rule_author_valid(version->author, strlen(version->author)) &&
            weir_rule_comment_valid(version->comment, strlen(version->comment));
@@ -199,7 +211,7 @@ bool weir_rule_is_of(const struct weir_rule_version *version, const struct weir_
 {
     return version->number == change->expected + 1 && version->kind == change->kind && version->of == change->of &&
            strcmp(version->author, change->author) == 0 && strcmp(version->comment, change->comment) == 0 &&
-           (change->kind == WEIR_RULE_ROLLBACK || memcmp(version->checksum, checksum, sizeof version->checksum) == 0);
+           (weir_rule_kind_copies(change->kind) || memcmp(version->checksum, checksum, sizeof version->checksum) == 0);
 }
 
 int weir_rule_schema_fault(unsigned found, unsigned known, struct weir_fault *ret_fault)

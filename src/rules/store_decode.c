@@ -21,6 +21,7 @@ static const struct weir_field rules_fields[] = {
     { "kept", weir_decode_text, OF(kept), false, 1, PATH_MAX - 100, NULL },
     { "poll", weir_decode_duration, OF(poll_ns), false, 10 * MS, 60000 * MS, NULL },
     { "timeout", weir_decode_duration, OF(timeout_ns), false, 100 * MS, 60000 * MS, NULL },
+    { "approval", weir_decode_switch, OF(approval), false, 0, 0, NULL },
 };
 
 int weir_rules_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,

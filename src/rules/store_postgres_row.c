@@ -56,7 +56,7 @@ bool weir_rule_row_version(const struct pg_result *result, int row, struct weir_
     struct weir_rule_version *version = ret_version;
     uint64_t kind = 0;
     if (PQnfields(result) < 9 || !weir_rule_row_number(result, row, 0, &version->number) ||
-        !weir_rule_row_number(result, row, 1, &kind) || kind > WEIR_RULE_IMPORT ||
+        !weir_rule_row_number(result, row, 1, &kind) || kind > WEIR_RULE_APPROVED ||
         !weir_rule_row_number(result, row, 2, &version->of) ||
         !weir_rule_row_number(result, row, 3, &version->wall_ns) ||
         !weir_rule_row_bytes(result, row, 4, version->change, sizeof version->change) ||

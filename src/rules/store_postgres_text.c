@@ -81,7 +81,7 @@ static void add_number(struct weir_pg_text *text, const char *before, uint64_t n
 void weir_rule_sql_append(struct weir_pg_text *text, const char *table, const struct weir_rule_change *change,
                           const uint8_t *checksum)
 {
-    const bool rollback = change->kind == WEIR_RULE_ROLLBACK;
+    const bool copies = weir_rule_kind_copies(change->kind);
     weir_pg_text_add(text,
                      "; WITH made AS (INSERT INTO @ (number, kind, of_version, wall_ns, change, author, comment, "
                      "checksum, text) SELECT ",
@@ -97,7 +97,7 @@ void weir_rule_sql_append(struct weir_pg_text *text, const char *table, const st
     weir_pg_text_add(text, ", ", "");
     add_bytes(text, change->comment, strlen(change->comment));
     weir_pg_text_add(text, ", ", "");
-    if (rollback) {
+    if (copies) {
         weir_pg_text_add(text, "o.checksum, o.text FROM @ AS o WHERE o.number = ", table);
         weir_pg_text_number(text, change->of);
         weir_pg_text_add(text, " AND ", "");

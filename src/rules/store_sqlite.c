@@ -221,12 +221,12 @@ static int find_change(struct weir_rule_sqlite *sqlite, const uint8_t *change, s
 static int insert(struct weir_rule_sqlite *sqlite, const struct weir_rule_change *change, const uint8_t *checksum,
                   struct weir_fault *ret_fault)
 {
-    const bool rollback = change->kind == WEIR_RULE_ROLLBACK;
+    const bool copies = weir_rule_kind_copies(change->kind);
     sqlite3_stmt *row;
     int error = prepare(sqlite,
-                        rollback ? "INSERT INTO versions SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, checksum, text "
-                                   "FROM versions WHERE number = ?3"
-                                 : "INSERT INTO versions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                        copies ? "INSERT INTO versions SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, checksum, text "
+                                 "FROM versions WHERE number = ?3"
+                               : "INSERT INTO versions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                         &row, ret_fault);
     if (error)
         return error;
@@ -237,7 +237,7 @@ static int insert(struct weir_rule_sqlite *sqlite, const struct weir_rule_change
     sqlite3_bind_blob(row, 5, change->change, WEIR_RULE_CHANGE_SIZE, SQLITE_STATIC);
     sqlite3_bind_text(row, 6, change->author, -1, SQLITE_STATIC);
     sqlite3_bind_text(row, 7, change->comment, -1, SQLITE_STATIC);
-    if (!rollback) {
+    if (!copies) {
         sqlite3_bind_blob(row, 8, checksum, WEIR_RULE_CHECKSUM_SIZE, SQLITE_STATIC);
         sqlite3_bind_blob(row, 9, change->text.data, (int)change->text.size, SQLITE_STATIC);
     }

@@ -68,40 +68,55 @@ static void put_newest(struct weir_follower *follower, const struct weir_rule_he
     follower->view.newest = head->number;
 }
 
+/* A version that was read. */
+struct read {
+    char *text;
+    size_t size;
+    uint64_t made_ns;
+    bool proposed; /* nobody decides by it */
+    bool others;   /* it is for other nodes */
+};
+
 /* The version of this head, or of a newer one, which may have come meanwhile. */
-static int read_head(struct weir_follower *follower, struct weir_rule_head *head, char **ret_text, size_t *ret_size,
-                     uint64_t *ret_made_ns, struct weir_fault *ret_fault)
+static int read_head(struct weir_follower *follower, struct weir_rule_head *head, struct read *ret_read,
+                     struct weir_fault *ret_fault)
 {
     struct weir_rule_version version;
-    int error = weir_rule_store_read(follower->store, head->number, now_ns() + follower->timeout_ns, &version, ret_text,
-                                     ret_fault);
+    struct read read = { 0 };
+    bool ours = true;
+    int error = weir_rule_store_read(follower->store, head->number, now_ns() + follower->timeout_ns, &version,
+                                     &read.text, ret_fault);
     if (error)
         return error;
     memcpy(head->checksum, version.checksum, sizeof(head->checksum));
-    *ret_size = version.text_size;
-    *ret_made_ns = version.wall_ns;
-    return 0;
+    read.size = version.text_size;
+    read.made_ns = version.wall_ns;
+    read.proposed = version.kind == WEIR_RULE_PROPOSED;
+    if (!read.proposed)
+        error = weir_rule_text_is_for((struct weir_slice){ read.text, read.size }, follower->node, &ours);
+    read.others = !ours;
+    if (error)
+        free(read.text);
+    else
+        *ret_read = read;
+    return error;
 }
 
 /* The newest version for this node: *head, or one before it. */
 static int read_ours(struct weir_follower *follower, struct weir_rule_head *head, struct weir_fault *ret_fault)
 {
     for (unsigned back = 0; head->number > 0 && back < WEIR_FOLLOWER_BACK_MAX; back++, head->number--) {
-        char *text = NULL;
-        size_t size = 0;
-        uint64_t made_ns = 0;
-        bool ours = false;
-        int error = read_head(follower, head, &text, &size, &made_ns, ret_fault);
-        if (!error)
-            error = weir_rule_text_is_for((struct weir_slice){ text, size }, follower->node, &ours);
-        if (!error && ours) {
-            put_newest(follower, head, text, size, made_ns);
-            return 0;
-        }
-        free(text);
+        struct read read;
+        int error = read_head(follower, head, &read, ret_fault);
         if (error)
             return error;
-        follower->view.others = weir_max_u64(follower->view.others, head->number);
+        if (!read.proposed && !read.others) {
+            put_newest(follower, head, read.text, read.size, read.made_ns);
+            return 0;
+        }
+        free(read.text);
+        if (read.others)
+            follower->view.others = weir_max_u64(follower->view.others, head->number);
     }
     return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no version that is for node %.64s",
                              weir_rule_store_name(follower->store), follower->node);
@@ -222,33 +237,27 @@ static bool is_ahead(const struct weir_rule_head *head, const struct weir_rule_h
 /* A version that came: read, and if it is one to follow, told to the server. */
 static int follow(struct weir_follower *follower, const struct weir_rule_head *head, struct weir_fault *ret_fault)
 {
-    struct weir_rule_head read = *head;
-    char *text = NULL;
-    size_t size = 0;
-    uint64_t made_ns = 0;
+    struct weir_rule_head found = *head;
+    struct read read;
     if (head->number == 0)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "it has no rules any more");
-    bool ours = false;
-    int error = read_head(follower, &read, &text, &size, &made_ns, ret_fault);
-    if (!error)
-        error = weir_rule_text_is_for((struct weir_slice){ text, size }, follower->node, &ours);
-    if (error) {
-        free(text);
+    int error = read_head(follower, &found, &read, ret_fault);
+    if (error)
         return error;
-    }
+    const bool ours = !read.proposed && !read.others;
     pthread_mutex_lock(&follower->mutex);
-    bool ahead = is_ahead(&read, &follower->in_force);
+    bool ahead = is_ahead(&found, &follower->in_force);
     if (ours)
-        put_newest(follower, &read, text, size, made_ns);
-    else
-        follower->view.others = read.number;
-    follower->view.behind = !ahead && !weir_rule_head_same(&read, &follower->in_force);
+        put_newest(follower, &found, read.text, read.size, read.made_ns);
+    if (read.others)
+        follower->view.others = found.number;
+    follower->view.behind = !ahead && !weir_rule_head_same(&found, &follower->in_force);
     pthread_mutex_unlock(&follower->mutex);
     follower->seen = *head;
     if (ahead && ours)
         follower->changed(follower->context);
     if (!ours)
-        free(text);
+        free(read.text);
     return 0;
 }
 

@@ -7,9 +7,9 @@
  * What it does not: it reads no rules, but for which nodes they are (rules/addressed.h). Who asks for the newest text
  * compiles it, and says afterwards what is in force.
  *
- * Which version is followed: the newest that is for this node, if its number is above that in force, or the store is
- * another one. A store that was restored from a backup may be behind: that is told (`behind`), and taken only when the
- * server reads its file again.
+ * Which version is followed: the newest that is for this node and no proposal, if its number is above that in force, or
+ * the store is another one. A store that was restored from a backup may be behind: that is told (`behind`), and taken
+ * only when the server reads its file again.
  *
  * Thread rule: one thread opens, starts and ends it; the others from any thread. */
 #pragma once
@@ -27,7 +27,8 @@ struct weir_follower_options {
     const char *node;    /* this one's name: who tells the store; 1 to WEIR_RULE_NODE_MAX bytes */
 };
 
-#define WEIR_FOLLOWER_BACK_MAX 100 /* versions in a row that are for other nodes; more: there is none for this one */
+/* Versions in a row that are for other nodes, or proposals; more: there is none for this one. */
+#define WEIR_FOLLOWER_BACK_MAX 100
 
 /* Opens the store, which must be there (who adds a version makes it: a node that starts must not bring a store to a
  * later schema, which older nodes cannot read), and reads its newest version that is for this node; if it cannot be

@@ -138,6 +138,7 @@ static const struct route {
     { "/v1/rules/versions", READ, WEIR_RIGHT_ADMIN, weir_http_rules_versions },
     { "/v1/rules/diff", READ, WEIR_RIGHT_ADMIN, weir_http_rules_diff },
     { "/v1/rules/rollback", POST, WEIR_RIGHT_ADMIN, weir_http_rules_rollback },
+    { "/v1/rules/approve", POST, WEIR_RIGHT_ADMIN, weir_http_rules_approve },
     { "/v1/sessions/route", POST, WEIR_RIGHT_SESSION, weir_http_sessions_route },
     { "/v1/sessions/seen", POST, WEIR_RIGHT_SESSION, weir_http_sessions_seen },
     { "/v1/sessions/accept", POST, WEIR_RIGHT_SESSION, weir_http_sessions_accept },

@@ -65,10 +65,10 @@ static void ask_or_refuse(struct weir_http_call *call, int error, const struct w
 /* ---- questions ---- */
 
 /* What a query may say; each call knows some of it. */
-enum { VERSION, FROM, TO, COUNT, COMMENT, AUTHOR, DRY_RUN, FIELDS };
+enum { VERSION, FROM, TO, COUNT, COMMENT, AUTHOR, DRY_RUN, PROPOSE, FIELDS };
 
 struct query {
-    char numbers[4][24], dry_run[8];
+    char numbers[4][24], dry_run[8], propose[8];
     char author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];
 };
 
@@ -80,6 +80,12 @@ static const struct {
                 [TO] = { "to", WEIR_RULE_VERSIONS_MAX },
                 [COUNT] = { "count", WEIR_RULES_COUNT_MAX } };
 
+static int check_truth(const char *said, const char *name, struct weir_fault *fault)
+{
+    bool is = !said[0] || strcmp(said, "true") == 0 || strcmp(said, "false") == 0;
+    return is ? 0 : weir_fault_format(fault, WEIR_EINVAL, name, "must be true or false");
+}
+
 /* Those of the fields whose bit is in `known`. The numbers are 0 where they are not given. */
 static int read_query(const struct weir_http_call *call, unsigned known, struct query *query, uint64_t ret_numbers[4],
                       struct weir_fault *fault)
@@ -89,9 +95,10 @@ static int read_query(const struct weir_http_call *call, unsigned known, struct 
         [COMMENT] = { "comment", query->comment, sizeof(query->comment), false },
         [AUTHOR] = { "author", query->author, sizeof(query->author), false },
         [DRY_RUN] = { "dry_run", query->dry_run, sizeof(query->dry_run), false },
+        [PROPOSE] = { "propose", query->propose, sizeof(query->propose), false },
     };
     size_t count = 0;
-    query->comment[0] = query->author[0] = query->dry_run[0] = '\0';
+    query->comment[0] = query->author[0] = query->dry_run[0] = query->propose[0] = '\0';
     memset(ret_numbers, 0, 4 * sizeof(*ret_numbers));
     for (unsigned i = 0; i < FIELDS; i++) {
         struct weir_query_field field = all[i];
@@ -108,9 +115,9 @@ static int read_query(const struct weir_http_call *call, unsigned known, struct 
             error = weir_query_number(&fields[at], 1, numbers[i].max, &ret_numbers[i], fault);
         at++;
     }
-    if (!error && query->dry_run[0] && strcmp(query->dry_run, "true") != 0 && strcmp(query->dry_run, "false") != 0)
-        error = weir_fault_format(fault, WEIR_EINVAL, "dry_run", "must be true or false");
-    return error;
+    if (!error)
+        error = check_truth(query->dry_run, "dry_run", fault);
+    return error ? error : check_truth(query->propose, "propose", fault);
 }
 
 /* If-Match: "42", or * for whatever is the newest. Without it *ret_expected stays. */
@@ -163,7 +170,7 @@ static void put(struct weir_http_call *call)
     struct weir_fault fault = { 0 };
     uint64_t none[4];
     bool any = false;
-    int error = read_query(call, 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN, &query, none, &fault);
+    int error = read_query(call, 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN | 1U << PROPOSE, &query, none, &fault);
     weir_rule_from_take(&question.text, &question.expected);
     if (!error)
         error = read_match(call, &any, &question.expected, &fault);
@@ -172,6 +179,7 @@ static void put(struct weir_http_call *call)
     if (any)
         question.expected = WEIR_RULE_FROM_ANY;
     question.any = any;
+    question.propose = strcmp(query.propose, "true") == 0;
     ask_or_refuse(call, error, &fault, &question);
 }
 
@@ -233,5 +241,21 @@ void weir_http_rules_rollback(struct weir_http_call *call)
     if (!error)
         error = name_author(call, &query, &question, &fault);
     question.version = said[TO];
+    ask_or_refuse(call, error, &fault, &question);
+}
+
+void weir_http_rules_approve(struct weir_http_call *call)
+{
+    struct weir_rules_question question = { .call = WEIR_RULES_APPROVE };
+    struct query query;
+    struct weir_fault fault = { 0 };
+    uint64_t said[4];
+    int error = read_query(call, 1U << VERSION | 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN, &query, said, &fault);
+    if (!error && said[VERSION] == 0)
+        error = weir_fault_format(&fault, WEIR_EINVAL, "version", "must say which proposal is approved, 1 to %d",
+                                  WEIR_RULE_VERSIONS_MAX);
+    if (!error)
+        error = name_author(call, &query, &question, &fault);
+    question.version = question.expected = said[VERSION];
     ask_or_refuse(call, error, &fault, &question);
 }

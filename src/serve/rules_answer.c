@@ -193,6 +193,9 @@ static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_
     case WEIR_RULE_UNNAMED:
         put_stale(answer, edited);
         break;
+    case WEIR_RULE_ALONE:
+        put_json(answer, 403, PROBLEM, problem(403, edited->faults.list[0].text));
+        break;
     case WEIR_RULE_WRONG:
     default:
         json = problem(400, "nothing was stored: these are no rules; errors says where and why");
@@ -204,11 +207,14 @@ static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_
 static int change(const struct weir_rule_editor *editor, const struct weir_rules_question *question,
                   struct weir_rules_answer *answer, struct weir_fault *fault)
 {
-    const bool back = question->call == WEIR_RULES_ROLLBACK;
-    const struct weir_rule_edit edit = { .kind = back ? WEIR_RULE_ROLLBACK : WEIR_RULE_APPLIED,
+    const enum weir_rule_kind kind = question->call == WEIR_RULES_ROLLBACK  ? WEIR_RULE_ROLLBACK
+                                     : question->call == WEIR_RULES_APPROVE ? WEIR_RULE_APPROVED
+                                     : question->propose                    ? WEIR_RULE_PROPOSED
+                                                                            : WEIR_RULE_APPLIED;
+    const struct weir_rule_edit edit = { .kind = kind,
                                          .expected = question->expected,
                                          .first_only = !question->any,
-                                         .of = back ? question->version : 0,
+                                         .of = weir_rule_kind_copies(kind) ? question->version : 0,
                                          .text = question->text,
                                          .author = question->author,
                                          .comment = question->comment,
@@ -234,6 +240,7 @@ static int ask(const struct weir_rule_editor *editor, const struct weir_rules_qu
         return read_diff(editor, question, answer, fault);
     case WEIR_RULES_PUT:
     case WEIR_RULES_ROLLBACK:
+    case WEIR_RULES_APPROVE:
     default:
         return change(editor, question, answer, fault);
     }

@@ -16,17 +16,19 @@ enum weir_rules_call {
     WEIR_RULES_DIFF,
     WEIR_RULES_PUT,
     WEIR_RULES_ROLLBACK,
+    WEIR_RULES_APPROVE,
 };
 
 struct weir_rules_question {
     enum weir_rules_call call;
-    uint64_t version;       /* READ, and DIFF's second: 0 = the newest; VERSIONS: from it downwards; ROLLBACK: to it */
-    uint64_t before;        /* DIFF: the first */
-    size_t count;           /* VERSIONS */
+    uint64_t
+        version;     /* READ, and DIFF's second: 0 = the newest; VERSIONS: from it downwards; ROLLBACK, APPROVE: that */
+    uint64_t before; /* DIFF: the first */
+    size_t count;    /* VERSIONS */
     uint64_t expected;      /* PUT, ROLLBACK: as weir_rule_edit */
     bool any;               /* with WEIR_RULE_FROM_ANY: that was said; else it must be the first version */
     struct weir_slice text; /* PUT */
-    bool dry_run;
+    bool dry_run, propose;
     uint64_t wall_ns;
     char author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];
 };

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A change that takes a second person: it is proposed, nobody decides by it, and somebody else approves."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from postgres_server import Postgres
+from redis_server import wait_for
+from rule_store_case import url
+from test_rules_http import ask
+from test_rules_store import in_force, version
+from weir_server import BUILD, Weir
+
+TOKENS = {'ops': 'ops-token-of-at-least-sixteen', 'lead': 'lead-token-of-at-least-sixteen'}
+AUTH = 'auth: { tokens: [ %s ] }\n' % ', '.join(f'{{ name: {name}, secret: {secret}, rights: [admin] }}'
+                                                for name, secret in TOKENS.items())
+
+
+def rules(rate):
+    return json.dumps({'limits': [{'name': 'api', 'rate': rate, 'key': ['user']}]})
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix='weir-approval-')
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.config = self.folder / 'weir.yaml'
+        self.spec = self.store()
+        self.approval('off')
+
+    def store(self):
+        return f'sqlite:{self.folder}/rules.db'
+
+    def approval(self, said):
+        self.text = f'rules: {{ store: "{self.spec}", approval: {said}, timeout: 30s, kept: "{self.folder}/kept" }}\n{AUTH}'
+        self.config.write_text(self.text, encoding='utf-8')
+
+    def verb(self, author, verb, *arguments, stdin='', code=0):
+        done = subprocess.run([str(BUILD / 'weir'), 'rules', verb, '--config', str(self.config), *map(str, arguments)],
+                              input=stdin, capture_output=True, encoding='utf-8', timeout=120, check=False,
+                              env=dict(os.environ, LOGNAME=author))
+        self.assertEqual(done.returncode, code, done)
+        return done.stdout + done.stderr
+
+    def apply(self, author, text, *arguments, code=0):
+        return self.verb(author, 'apply', '--comment', 'why', *arguments, '-', stdin=text, code=code)
+
+    def approve(self, author, number, *arguments, code=0):
+        return self.verb(author, 'approve', '--comment', 'seen', *arguments, number, code=code)
+
+    def serve(self):
+        weir = Weir(self.text)
+        self.addCleanup(weir.stop)
+        return weir
+
+    def history(self):
+        return [(one['version'], one['kind'], one['author'], one['changes'])
+                for one in json.loads(self.verb('x', 'history', '--json'))]
+
+
+class InSqlite(Case):
+    def test_what_is_proposed_decides_nothing_until_somebody_else_approves(self):
+        self.apply('ada', rules('10/day'))
+        self.approval('on')
+        weir = self.serve()
+        self.assertIn('propose the change, and somebody else approves it', self.apply('ada', rules('20/day'), '--from', 1, code=1))
+        self.assertEqual(self.apply('ada', rules('20/day'), '--from', 1, '--propose'), 'version 2: api 10/day -> 20/day\n')
+        self.assertIn('ada proposed version 2: somebody else must approve it', self.approve('ada', 2, code=1))
+        self.assertEqual(self.approve('grace', 2, '--dry-run'), 'would change: api 10/day -> 20/day\n')
+        self.assertEqual(version(weir), 1)
+        self.assertNotIn('for_others', in_force(weir)['rules'])
+        weir.stop()
+        weir = self.serve()  # a start passes it over too
+        self.assertEqual(version(weir), 1)
+        self.assertEqual(self.approve('grace', 2), 'version 3: api 10/day -> 20/day\n')
+        wait_for(lambda: version(weir) == 3, 'not followed')
+        self.assertEqual(in_force(weir)['limits'][0]['rate'], '20/day')
+        self.assertEqual(self.history(), [(3, 'approved', 'grace', 'api 10/day -> 20/day'),
+                                          (2, 'proposed', 'ada', 'api 10/day -> 20/day'),
+                                          (1, 'applied', 'ada', 'api came (10/day)')])
+        # To roll back needs nobody, and is against what decides.
+        self.apply('ada', rules('99/day'), '--from', 3, '--propose')
+        self.assertIn('4 is still a proposal', self.verb('ada', 'rollback', '--comment', 'no', 4, code=2))
+        self.assertEqual(self.verb('ada', 'rollback', '--comment', 'back', 1), 'version 5: api 20/day -> 10/day\n')
+        wait_for(lambda: version(weir) == 5, 'not followed')
+        # A proposal that something came after is no more: it was made from what decides no more.
+        self.assertIn('version 5 is the newest', self.approve('grace', 4, code=1))
+        self.assertIn('1 is no proposal', self.approve('grace', 1, code=2))
+
+    def test_a_first_version_may_be_proposed(self):
+        self.approval('on')
+        self.apply('ada', rules('10/day'), '--propose')
+        with self.assertRaisesRegex(AssertionError, 'has no version that is for node'):
+            Weir(self.text)
+        self.assertEqual(self.approve('grace', 1), 'version 2: api came (10/day)\n')
+        self.assertEqual(version(self.serve()), 2)
+
+    def test_over_http_the_token_says_who_it_is(self):
+        self.apply('ada', rules('10/day'))
+        self.approval('on')
+        weir = self.serve()
+
+        def call(name, method, path, body=None, **query):
+            return ask(weir, method, path, body, token=TOKENS[name], **query)
+
+        self.assertEqual(call('ops', 'PUT', '/v1/rules', rules('20/day').encode(), comment='why', match='"1"')[0], 403)
+        status, _, said = call('ops', 'PUT', '/v1/rules', rules('20/day').encode(), comment='why', match='"1"', propose='true',
+                               author='ada')
+        self.assertEqual((status, said['version'], said['stored']), (200, 2, True))
+        status, _, said = call('ops', 'POST', '/v1/rules/approve', version=2, comment='seen', author='grace')
+        self.assertEqual((status, said['detail']), (403, 'ada (ops) proposed version 2: somebody else must approve it'))
+        self.assertEqual(call('lead', 'POST', '/v1/rules/approve', comment='seen')[0], 400)
+        self.assertEqual(call('lead', 'POST', '/v1/rules/approve', version=1, comment='seen')[0], 400)
+        self.assertEqual(version(weir), 1)
+        status, _, said = call('lead', 'POST', '/v1/rules/approve', version=2, comment='seen')
+        self.assertEqual((status, said['version'], said['changes']), (200, 3, 'api 10/day -> 20/day'))
+        wait_for(lambda: version(weir) == 3, 'not followed')
+        self.assertEqual(call('ops', 'PUT', '/v1/rules', rules('20/day').encode(), comment='why', propose='maybe')[0], 400)
+
+
+class InPostgres(Case):
+    def store(self):
+        postgres = Postgres()
+        self.addCleanup(postgres.stop)
+        return url(postgres)
+
+    def test_proposed_and_approved(self):
+        self.apply('ada', rules('10/day'))
+        weir = self.serve()
+        self.apply('ada', rules('20/day'), '--from', 1, '--propose')
+        self.apply('ada', rules('30/day'), '--from', 2, '--propose')
+        self.assertEqual(self.approve('grace', 3), 'version 4: api 10/day -> 30/day\n')
+        wait_for(lambda: version(weir) == 4, 'not followed')
+        self.assertEqual([one[1] for one in self.history()], ['approved', 'proposed', 'proposed', 'applied'])
+
+
+if __name__ == '__main__':
+    unittest.main()
