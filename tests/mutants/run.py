@@ -199,7 +199,7 @@ def plant(options):
     finally:
         compiler.lua.close()
     if refused:
-        sys.exit('does not compile: ' + draw.shown(ROOT, refused[0]))
+        sys.exit('\n'.join('does not compile: ' + draw.shown(ROOT, site) for site in refused))
     drawn = [site for site in drawn if not any(site.path == h.path and schemata.crosses(site, h) for h in hand)]
     return compiler, dict(enumerate(hand + drawn, 1))
 

@@ -128,40 +128,6 @@ static void the_same_id_again_is_the_same_version(void **state)
     weir_rule_store_close(store);
 }
 
-static int check_error(const struct weir_rule_change *change, const char *field)
-{
-    struct weir_fault fault = { 0 };
-    int error = weir_rule_change_check(change, &fault);
-    assert_string_equal(fault.field, error ? field : "");
-    return error;
-}
-
-/* Of the version before it alone, and only once: what came after a proposal was made from something else. */
-static void an_approval_has_the_text_of_the_proposal_before_it(void **state)
-{
-    (void)state;
-    struct weir_rule_store *store = store_open();
-    struct weir_rule_version version;
-    struct weir_fault fault;
-    char *text;
-    append_text(store, 0, "one");
-    struct weir_rule_change change = change_of(1, "two");
-    change.kind = WEIR_RULE_PROPOSED;
-    assert_int_equal(append(store, &change).number, 2);
-    struct weir_rule_change approval = rollback_of(2, 2);
-    approval.kind = WEIR_RULE_APPROVED;
-    assert_int_equal(append(store, &approval).number, 3);
-    assert_int_equal(weir_rule_store_read(store, 3, soon(), &version, &text, &fault), 0);
-    assert_int_equal(version.kind, WEIR_RULE_APPROVED);
-    assert_int_equal(version.of, 2);
-    assert_string_equal(text, "two");
-    free(text);
-    approval = rollback_of(3, 2);
-    approval.kind = WEIR_RULE_APPROVED;
-    assert_int_equal(check_error(&approval, "of"), WEIR_EINVAL);
-    weir_rule_store_close(store);
-}
-
 static void a_rollback_has_the_text_of_what_it_brings_back(void **state)
 {
     (void)state;
@@ -229,6 +195,14 @@ static void what_is_not_there_is_told(void **state)
 }
 
 /* ---- bounds ---- */
+
+static int check_error(const struct weir_rule_change *change, const char *field)
+{
+    struct weir_fault fault = { 0 };
+    int error = weir_rule_change_check(change, &fault);
+    assert_string_equal(fault.field, error ? field : "");
+    return error;
+}
 
 static void every_bound_is_named(void **state)
 {
@@ -496,7 +470,6 @@ int main(void)
         T(the_checksum_is_sha_256),
         T(who_is_late_changes_nothing),
         T(the_same_id_again_is_the_same_version),
-        T(an_approval_has_the_text_of_the_proposal_before_it),
         T(a_rollback_has_the_text_of_what_it_brings_back),
         T(lists_go_from_the_newest_downwards),
         T(what_is_not_there_is_told),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random calls through two handles of one SQLite file, which are closed and opened again at random, against a list in
- * memory that is obviously right. */
+ * memory that is obviously right; and what an approval is. */
 #include "random.h"
 #include "rule_store_fixture.h"
 
@@ -231,10 +231,39 @@ static void random_calls_agree_with_a_list(void **state)
         weir_rule_store_close(handles[i]);
 }
 
+/* Of the version before it alone, and only once: what came after a proposal was made from something else. */
+static void an_approval_has_the_text_of_the_proposal_before_it(void **state)
+{
+    (void)state;
+    struct weir_rule_store *store = store_open();
+    struct weir_rule_version version;
+    struct weir_fault fault;
+    char *text;
+    append_text(store, 0, "one");
+    struct weir_rule_change change = change_of(1, "two");
+    change.kind = WEIR_RULE_PROPOSED;
+    assert_int_equal(append(store, &change).number, 2);
+    struct weir_rule_change approval = rollback_of(2, 2);
+    approval.kind = WEIR_RULE_APPROVED;
+    assert_int_equal(append(store, &approval).number, 3);
+    assert_int_equal(weir_rule_store_read(store, 3, soon(), &version, &text, &fault), 0);
+    assert_int_equal(version.kind, WEIR_RULE_APPROVED);
+    assert_int_equal(version.of, 2);
+    assert_string_equal(text, "two");
+    free(text);
+    approval = rollback_of(3, 2);
+    approval.kind = WEIR_RULE_APPROVED;
+    assert_int_equal(weir_rule_change_check(&approval, &fault), WEIR_EINVAL);
+    assert_string_equal(fault.field, "of");
+    weir_rule_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(random_calls_agree_with_a_list, make_store_folder, remove_store_folder),
+        cmocka_unit_test_setup_teardown(an_approval_has_the_text_of_the_proposal_before_it, make_store_folder,
+                                        remove_store_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
