@@ -16,18 +16,20 @@ from redis_server import wait_for
 from takeover_fake import GO, STEPS, Fake, Refused
 from weir_server import BUILD, DRAIN_TIMEOUT_S, Resp, connect, read_until, resp_encode
 
-NEVER = 'limits:\n  - { name: once, key: [user], rate: 1000/day, burst: 1000, algorithm: token_bucket }\n'
+NEVER = 'limits:\n  - { name: once, key: [user], rate: 1/day, burst: 1000, algorithm: token_bucket }\n'
 
 
 class Chain:
     """Weirs that take over one from the other, all with the same folder, configuration and --take-over. A context
     manager; `outputs` are what they have said."""
 
-    def __init__(self, config=NEVER, arguments=(), threads=2):
+    def __init__(self, config=NEVER, arguments=(), threads=2, sockets=False):
         self.folder = tempfile.TemporaryDirectory(prefix='weir-takeover-')
         self.path = pathlib.Path(self.folder.name)
         self.config = self.path / 'weir.yaml'
         self.config.write_text(config, encoding='utf-8')
+        if sockets:
+            arguments = ('--resp', f'unix:{self.path}/resp', '--http', f'unix:{self.path}/http', *arguments)
         self.arguments, self.threads, self.processes = arguments, threads, []
         self.environment = {}
         self.first = self.start()
@@ -90,6 +92,7 @@ class Chain:
                 if process.poll() is None:
                     process.kill()
                     process.wait()
+            self.left = sorted(path.name for path in self.path.iterdir())
             self.folder.cleanup()
 
 
