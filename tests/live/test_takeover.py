@@ -23,7 +23,7 @@ class Chain:
     """Weirs that take over one from the other, all with the same folder, configuration and --take-over. A context
     manager; `outputs` are what they have said."""
 
-    def __init__(self, config=NEVER, arguments=(), threads=2, sockets=False):
+    def __init__(self, config=NEVER, arguments=(), threads=2, sockets=False, environment=None):
         self.folder = tempfile.TemporaryDirectory(prefix='weir-takeover-')
         self.path = pathlib.Path(self.folder.name)
         self.config = self.path / 'weir.yaml'
@@ -31,7 +31,7 @@ class Chain:
         if sockets:
             arguments = ('--resp', f'unix:{self.path}/resp', '--http', f'unix:{self.path}/http', *arguments)
         self.arguments, self.threads, self.processes = arguments, threads, []
-        self.environment = {}
+        self.environment = environment or {}
         self.first = self.start()
         self.wait_for(self.first, r'\bstarted\b')
         self.resp, self.http = self.port('resp'), self.port('http')
