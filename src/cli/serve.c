@@ -20,6 +20,7 @@
 #include "cli/serve_rules.h"
 #include "cli/serve_sessions.h"
 #include "cli/serve_state.h"
+#include "cli/serve_takeover.h"
 #include "cli/serve_warn.h"
 #include "cli/verbs.h"
 #include "rules/changes.h"
@@ -30,7 +31,10 @@ struct serving {
     struct weir_serve_flags flags;
     struct weir_serve_state state;
     struct weir_serve_rules rules;
-    struct weir_serve_fixed fixed; /* as it was at the start */
+    struct weir_takeover_join *join; /* NULL: it takes over from nobody */
+    struct weir_serve_fixed fixed;   /* as it was at the start */
+    struct weir_config_locks locks;  /* as well */
+    struct weir_arena *arena;        /* of their texts */
     uint8_t cluster_secret[16];
 };
 
@@ -241,6 +245,57 @@ static void hold_hangups(int how)
     pthread_sigmask(how, &hangup, NULL);
 }
 
+/* A successor had its turn with the store of the locks, and did not take over. */
+static int reopen_locks(void *context, struct weir_lock_engine **ret_engine)
+{
+    const struct serving *serving = context;
+    return weir_cli_locks_open(&serving->locks, false, ret_engine);
+}
+
+static void print_served(struct serving *serving, const struct weir_server *server,
+                         const struct weir_server_options *options, const struct weir_config *config,
+                         const struct weir_lock_engine *locks)
+{
+    for (size_t i = 0; i < options->listen_count; i++) {
+        const char *where = weir_server_listens_on(server, i);
+        if (where)
+            printf("weir: %s listening on %s\n", options->listens[i].protocol->name, where);
+    }
+    print_auth(config);
+    print_engine(config);
+    print_notes(config);
+    weir_cli_locks_print(config, locks);
+    weir_cli_sessions_print(config);
+    weir_serve_rules_print(&serving->rules, config);
+    fflush(stdout);
+    if (weir_server_connections_max(server) < config->server.connections_max)
+        weir_serve_warn(config, "there are descriptors for %zu connection%s only (ulimit -n)",
+                        weir_server_connections_max(server), weir_s(weir_server_connections_max(server)));
+}
+
+/* What a reload does not change is as it was at the start. */
+static bool keep_fixed(struct serving *serving, const struct weir_config *config)
+{
+    serving->fixed = weir_serve_fixed_of(config);
+    memcpy(serving->cluster_secret, config->cluster_secret, sizeof(serving->cluster_secret));
+    serving->arena = weir_arena_create();
+    return serving->arena && weir_cli_locks_copy(&config->locks, serving->arena, &serving->locks);
+}
+
+static int run_server(struct serving *serving, struct weir_server *server)
+{
+    int code = WEIR_EXIT_ERROR;
+    if (serving->join && !weir_serve_takeover_decide(serving->join))
+        return code;
+    int error = weir_serve_rules_start(&serving->rules, server) && weir_serve_state_keep(&serving->state)
+                    ? weir_server_run(server)
+                    : WEIR_ENOMEM;
+    weir_serve_rules_stop(&serving->rules);
+    if (error)
+        fprintf(stderr, "weir: %s\n", weir_error_text(error));
+    return error ? code : WEIR_EXIT_OK;
+}
+
 static int run(struct serving *serving, struct weir_setup *setup)
 {
     const struct weir_config *config = setup->config;
@@ -255,55 +310,47 @@ static int run(struct serving *serving, struct weir_setup *setup)
         .moved = moved,
         .context = serving,
         .follower = serving->rules.follower,
+        .takeover_path = serving->flags.take_over,
+        .join = serving->join,
+        .reopen_locks = reopen_locks,
     };
     struct weir_server *server = NULL;
     struct weir_fault fault = { 0 };
     bool is_example = !serving->flags.config_file && !serving->flags.locks;
     options.listen_count = weir_cli_listens(config, serving->flags.systemd, options.listens);
-    int error = weir_cli_locks_open(config, is_example, &options.locks);
-    if (error) {
+    if (serving->join)
+        weir_serve_takeover_listens(serving->join, options.listens, options.listen_count);
+    if (!keep_fixed(serving, config) || weir_cli_locks_open(&config->locks, is_example, &options.locks)) {
         weir_setup_destroy(setup);
         return WEIR_EXIT_ERROR;
     }
     const struct weir_lock_engine *locks = options.locks;
-    error = weir_server_create(&options, &server, &fault);
+    int error = weir_server_create(&options, &server, &fault);
     if (error) {
         fprintf(stderr, "weir: %s\n", fault.text[0] ? fault.text : weir_error_text(error));
         weir_setup_destroy(setup);
         return WEIR_EXIT_ERROR;
     }
     hold_hangups(SIG_UNBLOCK);
-    for (size_t i = 0; i < options.listen_count; i++) {
-        const char *where = weir_server_listens_on(server, i);
-        if (where)
-            printf("weir: %s listening on %s\n", options.listens[i].protocol->name, where);
-    }
-    print_auth(config);
-    print_engine(config);
-    print_notes(config);
-    weir_cli_locks_print(config, locks);
-    weir_cli_sessions_print(config);
-    weir_serve_rules_print(&serving->rules, config);
-    serving->fixed = weir_serve_fixed_of(config);
-    memcpy(serving->cluster_secret, config->cluster_secret, sizeof(serving->cluster_secret));
-    fflush(stdout);
-    if (weir_server_connections_max(server) < config->server.connections_max)
-        weir_serve_warn(config, "there are descriptors for %zu connection%s only (ulimit -n)",
-                        weir_server_connections_max(server), weir_s(weir_server_connections_max(server)));
-    error = weir_serve_rules_start(&serving->rules, server) && weir_serve_state_keep(&serving->state)
-                ? weir_server_run(server)
-                : WEIR_ENOMEM;
-    weir_serve_rules_stop(&serving->rules);
-    if (error)
-        fprintf(stderr, "weir: %s\n", weir_error_text(error));
+    print_served(serving, server, &options, config, locks);
+    int code = run_server(serving, server);
     weir_server_destroy(server);
-    return error ? WEIR_EXIT_ERROR : WEIR_EXIT_OK;
+    return code;
+}
+
+static bool begin_state(struct serving *serving, struct weir_config *config)
+{
+    struct weir_serve_state *state = &serving->state;
+    if (!serving->join)
+        return weir_serve_state_begin(&serving->flags, config, state);
+    return weir_serve_takeover_ready(&serving->flags, config, serving->join) &&
+           weir_serve_takeover_state(&serving->flags, config, serving->join, state);
 }
 
 /* Takes over the configuration. */
 static int serve(struct serving *serving, struct weir_config *config)
 {
-    if (!weir_serve_needs(config) || !weir_serve_state_begin(&serving->flags, config, &serving->state)) {
+    if (!weir_serve_needs(config) || !begin_state(serving, config)) {
         weir_config_destroy(config);
         return WEIR_EXIT_ERROR;
     }
@@ -329,13 +376,17 @@ int weir_cli_serve(int argc, char **argv)
     struct weir_fault untold;
     if (!weir_cli_listens_read(&serving.flags, &systemd, &untold))
         return WEIR_EXIT_ERROR;
-    struct weir_config *config = load_or_print(&serving);
+    struct weir_config *config = weir_serve_takeover_begin(&serving.flags, &systemd, &serving.join)
+                                     ? load_or_print(&serving)
+                                     : NULL;
     if (config)
         weir_serve_flags_warn(config);
     if (config && untold.text[0])
         weir_serve_warn(config, "%s %s", untold.field, untold.text);
     int code = config ? serve(&serving, config) : WEIR_EXIT_ERROR;
     weir_serve_rules_deinit(&serving.rules);
+    weir_takeover_join_destroy(serving.join);
+    weir_arena_destroy(serving.arena);
     weir_systemd_deinit(&systemd);
     return code;
 }

@@ -12,7 +12,8 @@ struct weir_serve_flags {
     const char *config_file;
     const char *check_file;
     const char *node;
-    const char *locks; /* NULL = not given */
+    const char *locks;     /* NULL = not given */
+    const char *take_over; /* NULL = not given */
     bool insecure;
     bool resp_given, http_given;
     struct weir_address resp, http;

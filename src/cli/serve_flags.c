@@ -32,6 +32,10 @@ static const char help[] =
     "  --memory SIZE   for all keys together (256MiB)\n"
     "  --threads N     event loops (one per core)\n"
     "  --node NAME     which of the nodes in cluster: this one is; wins over node: there\n"
+    "  --take-over PATH\n"
+    "                  take over from the weir that was started with the same PATH, with its connections and "
+    "counters,\n"
+    "                  and be taken over there in turn; if there is none, start as ever\n"
     "  --insecure      ask nobody for a token, wherever it listens\n"
     "  --check FILE    only say whether FILE is a good configuration: exit code 0 or 2\n"
     "\n"
@@ -44,6 +48,7 @@ static const char help[] =
     "Examples:\n"
     "  weir serve\n"
     "  weir serve --config weir.yaml --resp unix:/run/weir.sock --http off\n"
+    "  weir serve --config weir.yaml --take-over /run/weir/takeover    # the first, and each newer one\n"
     "  weir serve --check weir.yaml && kill -HUP $(pidof weir)\n"
     "  redis-cli -p 6380 CL.THROTTLE user123 15 30 60\n";
 
@@ -59,6 +64,7 @@ static const struct option options[] = {
     { "check", required_argument, NULL, 'k' },
     { "node", required_argument, NULL, 'n' },
     { "locks", required_argument, NULL, 'l' },
+    { "take-over", required_argument, NULL, 'o' },
     { "insecure", no_argument, NULL, 'i' },
     { "help", no_argument, NULL, 'h' },
     { NULL, 0, NULL, 0 },
@@ -102,6 +108,9 @@ static int read_option(struct weir_serve_flags *flags, int option, const char *w
         return 0;
     case 'l':
         flags->locks = value;
+        return 0;
+    case 'o':
+        flags->take_over = value;
         return 0;
     case 't':
         return read_threads(what, value, &flags->threads);

@@ -119,9 +119,8 @@ static int open_engine(const struct weir_config_locks *locks, struct weir_lock_e
     }
 }
 
-int weir_cli_locks_open(const struct weir_config *config, bool is_example, struct weir_lock_engine **ret_engine)
+int weir_cli_locks_open(const struct weir_config_locks *locks, bool is_example, struct weir_lock_engine **ret_engine)
 {
-    const struct weir_config_locks *locks = &config->locks;
     struct weir_fault fault = { 0 };
     int error = open_engine(locks, ret_engine, &fault);
     if (!error) {
@@ -135,6 +134,40 @@ int weir_cli_locks_open(const struct weir_config *config, bool is_example, struc
             fault.field, fault.field[0] ? " " : "", text, is_example ? " (--locks PATH, or off)" : "");
     *ret_engine = NULL;
     return is_example ? 0 : WEIR_EXIT_ERROR;
+}
+
+static bool copy_text(struct weir_arena *arena, const char **text)
+{
+    *text = *text ? weir_arena_copy(arena, *text, strlen(*text)) : NULL;
+    return *text != NULL;
+}
+
+static bool copy_slice(struct weir_arena *arena, struct weir_slice *slice)
+{
+    slice->data = slice->data ? weir_arena_copy(arena, slice->data, slice->size) : NULL;
+    return slice->data != NULL;
+}
+
+bool weir_cli_locks_copy(const struct weir_config_locks *locks, struct weir_arena *arena,
+                         struct weir_config_locks *ret_copy)
+{
+    struct weir_config_locks copy = *locks;
+    const char **texts[] = { &copy.path, &copy.witness, &copy.table, &copy.prefix, &copy.username, &copy.ca_file };
+    struct weir_slice *slices[] = { &copy.conninfo, &copy.password };
+    bool done = true;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        done = done && (!*texts[i] || copy_text(arena, texts[i]));
+    for (size_t i = 0; i < sizeof(slices) / sizeof(slices[0]); i++)
+        done = done && (!slices[i]->data || copy_slice(arena, slices[i]));
+    copy.endpoints = weir_arena_alloc(arena, locks->endpoints_count + 1, sizeof(copy.endpoints[0]));
+    done = done && copy.endpoints;
+    for (size_t i = 0; done && i < locks->endpoints_count; i++) {
+        copy.endpoints[i] = locks->endpoints[i];
+        done = copy_text(arena, &copy.endpoints[i]);
+    }
+    if (done)
+        *ret_copy = copy;
+    return done;
 }
 
 void weir_cli_locks_print(const struct weir_config *config, const struct weir_lock_engine *engine)

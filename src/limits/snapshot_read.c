@@ -10,7 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/fault.h"
+#include "limits/snapshot_fd.h"
 #include "limits/snapshot_inside.h"
 
 /* ---- the file ---- */
@@ -133,23 +135,26 @@ static int read_head(struct weir_snapshot_reader *reader, struct weir_fault *ret
     return 0;
 }
 
-int weir_snapshot_open(const char *path, struct weir_snapshot_reader **ret_reader, struct weir_fault *ret_fault)
+/* Takes over the descriptor; -1: errno says why there is none. */
+static int open_on(int fd, const char *path, struct weir_snapshot_reader **ret_reader, struct weir_fault *ret_fault)
 {
-    if (strlen(path) == 0 || strlen(path) > WEIR_SNAPSHOT_PATH_MAX)
-        return weir_fault_set(ret_fault, WEIR_ERANGE, "path", "must be 1 to 4000 bytes");
+    const int number = errno;
     struct weir_snapshot_reader *reader = calloc(1, sizeof *reader);
-    if (!reader)
+    if (!reader) {
+        if (fd >= 0)
+            close(fd);
         return weir_fault_set(ret_fault, WEIR_ENOMEM, "", "out of memory");
+    }
     strcpy(reader->path, path);
+    reader->fd = fd;
     reader->block.bytes = malloc(WEIR_SNAPSHOT_FRAME_BYTES + WEIR_SNAPSHOT_BLOCK_MAX + WEIR_SNAPSHOT_DIGEST_BYTES);
-    reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is not waited for */
     int error = 0;
     if (!reader->block.bytes)
         error = weir_fault_set(ret_fault, WEIR_ENOMEM, "", "out of memory");
-    else if (reader->fd < 0 && errno == ENOENT)
+    else if (reader->fd < 0 && number == ENOENT)
         error = weir_fault_format(ret_fault, WEIR_ENOENT, "path", "there is no %.100s", path);
     else if (reader->fd < 0)
-        error = weir_snapshot_io_fault("read", path, errno, ret_fault);
+        error = weir_snapshot_io_fault("read", path, number, ret_fault);
     if (!error)
         error = read_head(reader, ret_fault);
     if (!error)
@@ -160,6 +165,20 @@ int weir_snapshot_open(const char *path, struct weir_snapshot_reader **ret_reade
     }
     *ret_reader = reader;
     return 0;
+}
+
+int weir_snapshot_open(const char *path, struct weir_snapshot_reader **ret_reader, struct weir_fault *ret_fault)
+{
+    if (strlen(path) == 0 || strlen(path) > WEIR_SNAPSHOT_PATH_MAX)
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "path", "must be 1 to 4000 bytes");
+    /* a FIFO is not waited for */
+    return open_on(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), path, ret_reader, ret_fault);
+}
+
+int weir_snapshot_open_fd(int fd, struct weir_snapshot_reader **ret_reader, struct weir_fault *ret_fault)
+{
+    weir_assert(fd >= 0);
+    return open_on(fd, "what was handed over", ret_reader, ret_fault);
 }
 
 void weir_snapshot_close(struct weir_snapshot_reader *reader)

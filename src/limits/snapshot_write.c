@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "base/folder.h"
+#include "limits/snapshot_fd.h"
 #include "limits/snapshot_inside.h"
 
 /* A reading that takes longer compares times across too wide a gap. (A clock that jumped.) */
@@ -66,8 +67,13 @@ static void flush(struct weir_snapshot_writer *writer, enum weir_snapshot_kind k
     writer->block.size = 0;
 }
 
+/* Where there is no path the descriptor is the caller's: from its beginning. */
 static int put_in_place(struct weir_snapshot_writer *writer, struct weir_fault *ret_fault)
 {
+    if (writer->error == 0 && !writer->path[0]) {
+        writer->error = lseek(writer->fd, 0, SEEK_SET) == 0 ? 0 : errno;
+        return writer->error ? weir_snapshot_io_fault("write", "memory", writer->error, ret_fault) : 0;
+    }
     if (writer->error == 0 && fsync(writer->fd))
         writer->error = errno;
     if (writer->error == 0 && rename(writer->beside, writer->path))
@@ -216,12 +222,10 @@ static bool on_entry(void *context, uint64_t hash, const struct weir_held *seen)
 
 /* ---- one after the other ---- */
 
-int weir_snapshot_begin(struct weir_limiter *limiter, const char *path, const void *note, size_t note_size,
-                        struct weir_snapshot_writer **ret_writer, struct weir_fault *ret_fault)
+/* Without a file yet. */
+static int begin(struct weir_limiter *limiter, const void *note, size_t note_size,
+                 struct weir_snapshot_writer **ret_writer, struct weir_fault *ret_fault)
 {
-    size_t length = strlen(path);
-    if (length == 0 || length > WEIR_SNAPSHOT_PATH_MAX)
-        return weir_fault_set(ret_fault, WEIR_ERANGE, "path", "must be 1 to 4000 bytes");
     if (note_size > WEIR_SNAPSHOT_NOTE_MAX)
         return weir_fault_set(ret_fault, WEIR_ERANGE, "note", "must be at most 64 bytes");
     struct weir_snapshot_writer *writer = calloc(1, sizeof *writer);
@@ -240,17 +244,40 @@ int weir_snapshot_begin(struct weir_limiter *limiter, const char *path, const vo
     writer->key = limiter->key;
     if (note_size > 0)
         memcpy(writer->head.note, note, note_size);
+    *ret_writer = writer;
+    return 0;
+}
+
+int weir_snapshot_begin(struct weir_limiter *limiter, const char *path, const void *note, size_t note_size,
+                        struct weir_snapshot_writer **ret_writer, struct weir_fault *ret_fault)
+{
+    struct weir_snapshot_writer *writer = NULL;
+    size_t length = strlen(path);
+    if (length == 0 || length > WEIR_SNAPSHOT_PATH_MAX)
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "path", "must be 1 to 4000 bytes");
+    int error = begin(limiter, note, note_size, &writer, ret_fault);
+    if (error || !writer)
+        return error;
     (void)snprintf(writer->path, sizeof writer->path, "%s", path);
     (void)snprintf(writer->beside, sizeof writer->beside, "%s.new", path);
     (void)unlink(writer->beside); /* of one that was killed; and never through a link of somebody's */
     writer->fd = open(writer->beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (writer->fd < 0) {
-        int error = weir_snapshot_io_fault("make", writer->beside, errno, ret_fault);
+        error = weir_snapshot_io_fault("make", writer->beside, errno, ret_fault);
         weir_snapshot_end(writer);
         return error;
     }
     *ret_writer = writer;
     return 0;
+}
+
+int weir_snapshot_begin_fd(struct weir_limiter *limiter, int fd, const void *note, size_t note_size,
+                           struct weir_snapshot_writer **ret_writer, struct weir_fault *ret_fault)
+{
+    int error = begin(limiter, note, note_size, ret_writer, ret_fault);
+    if (!error)
+        (*ret_writer)->fd = fd;
+    return error;
 }
 
 /* Reads on, and writes nothing: a disk may be slow, and meanwhile no entry is held and no reload waits. ret_kind: of
@@ -308,7 +335,7 @@ int weir_snapshot_step(struct weir_snapshot_writer *writer, size_t lines_max, co
     if (kind == WEIR_SNAPSHOT_DEFINITIONS || is_full(writer))
         flush(writer, kind);
     if (writer->error)
-        return weir_snapshot_io_fault("write", writer->beside, writer->error, ret_fault);
+        return weir_snapshot_io_fault("write", writer->path[0] ? writer->beside : "memory", writer->error, ret_fault);
     if (more)
         return WEIR_EAGAIN;
     flush(writer, WEIR_SNAPSHOT_ENTRIES);
@@ -326,7 +353,7 @@ void weir_snapshot_end(struct weir_snapshot_writer *writer)
     if (!writer)
         return;
     weir_table_read_end(&writer->limiter->table, &writer->cursor);
-    if (writer->fd >= 0) {
+    if (writer->fd >= 0 && writer->path[0]) {
         close(writer->fd);
         (void)unlink(writer->beside);
     }

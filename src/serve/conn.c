@@ -19,6 +19,7 @@
 #include "serve/conn_inside.h"
 #include "serve/hold.h"
 #include "serve/loop.h"
+#include "serve/takeover_channel.h"
 #include "serve/tls.h"
 
 const struct weir_setup *weir_conn_setup(const struct weir_conn *conn)
@@ -183,7 +184,7 @@ static bool has_grace(const struct weir_conn *conn)
 bool weir_conn_is_last(const struct weir_conn *conn)
 {
     int unread = 0;
-    return conn->loop->draining && conn->in.size == conn->in_taken && !conn->tls_more &&
+    return weir_conn_drains(conn) && conn->in.size == conn->in_taken && !conn->tls_more &&
            (ioctl(conn->fd, FIONREAD, &unread) || unread == 0);
 }
 
@@ -217,7 +218,7 @@ static void receive(struct weir_conn *conn)
         finish_input(conn);
     } else if (!wait)
         weir_conn_end(conn);
-    else if (conn->loop->draining && !has_grace(conn))
+    else if (weir_conn_drains(conn) && !has_grace(conn))
         weir_conn_close_after_flush(conn);
 }
 
@@ -259,6 +260,8 @@ static void count_buffers(struct weir_conn *conn)
 /* At the end of each turn: what to wait for. Costs a system call only when it changes. */
 static void end_turn(struct weir_conn *conn)
 {
+    if (conn->loop->handing == WEIR_HANDING_GONE)
+        weir_conn_leave(conn);
     if (conn->phase == WEIR_CONN_CLOSED)
         return;
     if (conn->peer_shut && conn->waits > 0) { /* what waits for other clients is granted to nobody who may have gone */
@@ -268,7 +271,7 @@ static void end_turn(struct weir_conn *conn)
     count_buffers(conn);
     bool reads = wants_input(conn);
     bool open = !weir_conn_blocked(conn);
-    if ((conn->stalled && open) || (reads && conn->tls_more) || (open && conn->loop->draining && !has_grace(conn)))
+    if ((conn->stalled && open) || (reads && conn->tls_more) || (open && weir_conn_drains(conn) && !has_grace(conn)))
         weir_loop_ready_add(conn->loop, conn);
 
     int events = (reads ? UV_READABLE : 0) | watch(conn, reads);
@@ -309,7 +312,7 @@ void weir_conn_go_on(struct weir_conn *conn)
     if (conn->stalled && !weir_conn_blocked(conn)) {
         struct weir_time time = weir_time_read();
         take_input(conn, &time);
-    } else if ((conn->tls_more || (conn->loop->draining && !loses_caller(conn))) && wants_input(conn)) {
+    } else if ((conn->tls_more || (weir_conn_drains(conn) && !loses_caller(conn))) && wants_input(conn)) {
         receive(conn);
     }
     if (conn->phase != WEIR_CONN_CLOSED)
@@ -348,9 +351,10 @@ void weir_conn_ask_end(struct weir_conn *conn)
 
 /* ---- begin ---- */
 
-int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd)
+/* Takes over the descriptor on success. */
+static int make(struct weir_loop *loop, const struct weir_listener *listener, int fd, SSL_CTX *tls,
+                struct weir_conn **ret_conn)
 {
-    const struct weir_setup *setup = loop->setup;
     struct weir_conn *conn = calloc(1, sizeof(*conn) + listener->protocol->state_size);
     if (!conn)
         return WEIR_ENOMEM;
@@ -362,8 +366,8 @@ int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener,
     refresh(conn);
     conn->output_max = output_bound(conn);
     conn->active_ns = uv_hrtime();
-    if (setup->tls) {
-        conn->ssl = weir_tls_accept(setup->tls, fd);
+    if (tls) {
+        conn->ssl = weir_tls_accept(tls, fd);
         if (!conn->ssl) {
             free(conn);
             return WEIR_ENOMEM;
@@ -381,8 +385,47 @@ int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener,
     weir_count(&loop->counters.connections_opened, 1);
     if (conn->protocol->on_open)
         conn->protocol->on_open(conn);
+    *ret_conn = conn;
+    return 0;
+}
+
+int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd)
+{
+    struct weir_conn *conn;
+    int error = make(loop, listener, fd, loop->setup->tls, &conn);
+    if (!error)
+        end_turn(conn);
+    return error;
+}
+
+int weir_conn_adopt(struct weir_loop *loop, const struct weir_listener *listener, struct weir_takeover_taken *taken)
+{
+    struct weir_conn *conn;
+    int error = make(loop, listener, taken->fd, NULL, &conn);
+    if (error)
+        return error;
+    taken->fd = -1;
+    error = weir_conn_restore(conn, taken);
+    refresh(conn);
+    if (error) {
+        weir_conn_end(conn);
+        return 0;
+    }
+    conn->stalled = true; /* what it had sent is looked at again */
+    weir_loop_ready_add(loop, conn);
     end_turn(conn);
     return 0;
+}
+
+void weir_conn_freeze(struct weir_conn *conn, bool frozen)
+{
+    conn->frozen = frozen;
+    if (!frozen) {
+        conn->handed = false;
+        conn->stalled = conn->stalled || conn->in.size > 0;
+        weir_loop_ready_add(conn->loop, conn);
+    }
+    end_turn(conn);
 }
 
 /* ---- time ---- */
@@ -407,9 +450,9 @@ void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns)
         weir_conn_end(conn);
         return;
     }
-    if (conn->held || conn->asks > 0 || weir_conn_pending(conn) > 0 || conn->phase != WEIR_CONN_OPEN)
+    if (conn->held || conn->asks > 0 || weir_conn_pending(conn) > 0 || conn->phase != WEIR_CONN_OPEN || conn->frozen)
         return;
-    if (conn->loop->draining && !has_grace(conn))
+    if (weir_conn_drains(conn) && !has_grace(conn))
         weir_loop_ready_add(conn->loop, conn);
     bool slow = conn->partial_ns && past(now_ns, conn->partial_ns, bounds->request_timeout_ns);
     bool idle = past(now_ns, conn->active_ns, bounds->idle_timeout_ns);

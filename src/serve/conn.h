@@ -21,6 +21,7 @@ struct weir_loop;
 struct weir_listener;
 struct weir_setup;
 struct weir_hold_waiter;
+struct weir_takeover_taken;
 
 enum weir_conn_phase {
     WEIR_CONN_OPEN,
@@ -71,6 +72,8 @@ struct weir_conn {
     bool ready;                      /* is in the loop's ready list */
     bool stalled;                    /* was blocked or has yielded: on_input is called when that passes */
     bool yielded;
+    bool frozen;                                 /* nothing is taken: the server hands over (loop.h) */
+    bool handed;                                 /* a successor has it as well */
     bool mid_request;                            /* weir_conn_request_begin */
     bool tls_wants_write;                        /* TLS must send before it can receive */
     bool tls_more;                               /* TLS may hold bytes that the socket no longer shows */
@@ -92,11 +95,17 @@ static inline size_t weir_conn_pending(const struct weir_conn *conn)
     return conn->out.size - conn->out_sent;
 }
 
-/* No request may be taken now: one is on hold, or must be answered before the next is taken, or the client does not
- * take its answers, or the end is near. */
-static inline bool weir_conn_blocked(const struct weir_conn *conn)
+/* No answer may be written now that can wait. */
+static inline bool weir_conn_is_full(const struct weir_conn *conn)
 {
     return conn->held || conn->gated || conn->phase != WEIR_CONN_OPEN || weir_conn_pending(conn) >= conn->output_max;
+}
+
+/* No request may be taken now: one is on hold, or must be answered before the next is taken, or the client does not
+ * take its answers, or the end is near, or the server hands over. */
+static inline bool weir_conn_blocked(const struct weir_conn *conn)
+{
+    return conn->frozen || weir_conn_is_full(conn);
 }
 
 /* Room for `size` bytes of answer (write, then commit what was used). NULL when the connection is gone or memory is
@@ -191,5 +200,11 @@ const struct weir_setup *weir_conn_setup(const struct weir_conn *conn);
 
 /* For the loop. */
 int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd);
+/* One that a predecessor had; it takes over taken->fd, also on failure. */
+int weir_conn_adopt(struct weir_loop *loop, const struct weir_listener *listener, struct weir_takeover_taken *taken);
+void weir_conn_freeze(struct weir_conn *conn, bool frozen);
+/* Sends it to the successor, by common->handing_fd. WEIR_EAGAIN: it is not between two requests, or has TLS; WEIR_EIO:
+ * the successor does not take it. */
+int weir_conn_hand(struct weir_conn *conn);
 void weir_conn_go_on(struct weir_conn *conn);                       /* a connection of the ready list */
 void weir_conn_check_time(struct weir_conn *conn, uint64_t now_ns); /* closes it if it is overdue */

@@ -28,3 +28,12 @@ void weir_conn_list(struct weir_conn *conn);
 /* Sends what can be sent; a connection that is finishing may end with it. */
 void weir_conn_flush(struct weir_conn *conn);
 void weir_conn_end(struct weir_conn *conn);
+
+/* ---- to a successor: conn_hand.c ---- */
+
+/* Whether it is drained: told with its next answer that it ends, and then closed. */
+bool weir_conn_drains(const struct weir_conn *conn);
+/* What a predecessor told of it. WEIR_ENOMEM, WEIR_EPROTO. */
+int weir_conn_restore(struct weir_conn *conn, const struct weir_takeover_taken *taken);
+/* The server has handed over, and this connection was not: it goes now if it can, or ends if it never will. */
+void weir_conn_leave(struct weir_conn *conn);

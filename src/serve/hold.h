@@ -45,6 +45,9 @@ void weir_hold_begin(struct weir_hold_waiter *waiter, struct weir_conn *conn, si
  * sent the first byte of its answer, which tells it nothing, and which a client that has gone resets. */
 void weir_hold_probe(struct weir_conn *conn);
 
+/* Whether the answer that this connection waits for tells of a permit: its lease begins, in memory, with its turn. */
+bool weir_hold_is_leased(const struct weir_conn *conn);
+
 /* The connection of a waiter ends. */
 void weir_hold_leave(struct weir_conn *conn);
 

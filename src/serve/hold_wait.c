@@ -272,6 +272,11 @@ void weir_hold_probe(struct weir_conn *conn)
     waiter->answer_sent = 1;
 }
 
+bool weir_hold_is_leased(const struct weir_conn *conn)
+{
+    return conn->waiter && conn->waiter->lease_ns > 0;
+}
+
 void weir_hold_leave(struct weir_conn *conn)
 {
     struct weir_hold_waiter *waiter = conn->waiter;

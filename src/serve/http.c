@@ -232,7 +232,7 @@ static bool has_admin(const struct weir_loop *loop)
 {
     bool has = false;
     for (size_t i = 0; i < loop->listener_count; i++)
-        has = has || loop->listeners[i].protocol == &weir_http_admin_protocol;
+        has = has || loop->listeners[i]->protocol == &weir_http_admin_protocol;
     return has;
 }
 
@@ -425,7 +425,7 @@ static const char full_text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection:
         .name = (protocol_name), .says_close = true, .state_size = sizeof(struct weir_http_session),                   \
         .loop_state_size = sizeof(struct weir_http_work), .full = { full_text, sizeof(full_text) - 1 },                \
         .input_max = (input_max_of), .on_input = on_input, .on_overdue = on_overdue, .on_hold_lost = on_hold_lost,     \
-        .kept = kept, .on_close = on_close,                                                                            \
+        .kept = kept, .hand = weir_http_hand, .take = weir_http_take, .on_close = on_close,                            \
     }
 
 const struct weir_protocol weir_http_protocol = SERVED_AS("http", input_max);

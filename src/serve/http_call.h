@@ -115,6 +115,11 @@ void weir_http_reply_long(const struct weir_http_call *call, const char *type, c
                           size_t size);
 void weir_http_send_rest(struct weir_conn *conn);
 
+/* ---- as weir_protocol's: http_hand.c ---- */
+
+bool weir_http_hand(struct weir_conn *conn, uint8_t **ret_state, size_t *ret_size);
+int weir_http_take(struct weir_conn *conn, const uint8_t *state, size_t size);
+
 /* ---- handlers: http_check.c, http_limits.c, http_locks.c, http_metrics.c and so on ---- */
 
 void weir_http_check_drop(struct weir_http_session *session); /* the connection ends */

@@ -187,7 +187,7 @@ void weir_http_reply_long(const struct weir_http_call *call, const char *type, c
 void weir_http_send_rest(struct weir_conn *conn)
 {
     struct weir_http_session *session = weir_conn_state(conn);
-    while (session->rest && !weir_conn_blocked(conn)) {
+    while (session->rest && !weir_conn_is_full(conn)) {
         size_t left = session->rest_size - session->rest_sent;
         size_t part = left < WEIR_PIECE_SIZE ? left : WEIR_PIECE_SIZE;
         weir_conn_write(conn, session->rest + session->rest_sent, part);

@@ -57,6 +57,11 @@ static void name_address(const struct weir_address *address, uint16_t port, char
         snprintf(name, WEIR_LISTEN_NAME_MAX, "%s:%u", address->host, port);
 }
 
+void weir_listen_name(const struct weir_address *address, char ret_name[WEIR_LISTEN_NAME_MAX])
+{
+    name_address(address, address->port, ret_name);
+}
+
 static int locate(const struct weir_address *address, struct place *ret_place)
 {
     struct place place = { 0 };

@@ -30,6 +30,9 @@ size_t weir_listen_room(size_t loops);
 int weir_listen_open(const struct weir_address *address, size_t count, int *ret_fds,
                      struct weir_listening *ret_listening, struct weir_fault *ret_fault);
 
+/* As it stands in `name` of struct weir_listening, before a port was chosen. */
+void weir_listen_name(const struct weir_address *address, char ret_name[WEIR_LISTEN_NAME_MAX]);
+
 /* Where a socket listens that somebody else opened. WEIR_EINVAL: it does not, or is no stream; the fault's text goes on
  * after its name. */
 int weir_listen_passed(int fd, struct weir_address *ret_address, struct weir_fault *ret_fault);

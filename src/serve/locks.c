@@ -45,7 +45,8 @@ struct inbox {
 };
 
 struct weir_lock_service {
-    struct weir_lock_manager *manager;
+    struct weir_lock_manager *manager; /* NULL: suspended */
+    struct weir_lock_manager_options manages;
     /* Of everything below and of all asks. It is held while an ask is handed to the manager or withdrawn from it, so
      * that what the manager's thread answers is not freed in between; the manager calls `done` without locks held. */
     pthread_mutex_t lock;
@@ -200,6 +201,14 @@ static struct weir_lock_ask *ask_alloc(struct weir_loop *loop, const struct weir
     return ask;
 }
 
+static bool is_suspended(struct weir_lock_service *service)
+{
+    pthread_mutex_lock(&service->lock);
+    bool suspended = !service->manager;
+    pthread_mutex_unlock(&service->lock);
+    return suspended;
+}
+
 /* Whoever may hold locks may not burn the incarnations of all of them. */
 static bool seen_allowed(const struct weir_lock_service *service, const struct weir_lock_wish *wish)
 {
@@ -218,6 +227,8 @@ int weir_lock_ask_create(struct weir_loop *loop, const struct weir_lock_wish *wi
     struct weir_lock_service *service = loop->common->locks;
     if (!service)
         return WEIR_ENOENT;
+    if (is_suspended(service))
+        return WEIR_ELIMIT;
     if (!seen_allowed(service, wish))
         return WEIR_ERANGE;
     struct weir_lock_ask *ask = ask_alloc(loop, wish);
@@ -291,6 +302,27 @@ void weir_lock_inbox_drain(struct weir_loop *loop)
     pthread_mutex_unlock(&service->lock);
 }
 
+bool weir_lock_inbox_is_empty(struct weir_loop *loop)
+{
+    struct weir_lock_service *service = loop->common->locks;
+    if (!service)
+        return true;
+    pthread_mutex_lock(&service->lock);
+    bool empty = !service->inboxes[loop->number].asks;
+    pthread_mutex_unlock(&service->lock);
+    return empty;
+}
+
+void weir_lock_inbox_go_on(struct weir_loop *loop)
+{
+    struct weir_lock_service *service = loop->common->locks;
+    if (!service)
+        return;
+    pthread_mutex_lock(&service->lock);
+    service->inboxes[loop->number].draining = false;
+    pthread_mutex_unlock(&service->lock);
+}
+
 void weir_lock_inbox_close(struct weir_loop *loop)
 {
     if (!loop->common->locks)
@@ -306,14 +338,14 @@ void weir_lock_inbox_close(struct weir_loop *loop)
 
 int weir_lock_service_create(const struct weir_lock_service_options *options, struct weir_lock_service **ret_service)
 {
-    const struct weir_lock_manager_options manager = { .waiters_max = options->waiters_max,
-                                                       .timeout_ns = options->timeout_ns };
     struct weir_lock_service *service = calloc(1, sizeof(*service) + options->loops * sizeof(service->inboxes[0]));
     if (!service) {
         options->engine->ops->destroy(options->engine);
         return WEIR_ENOMEM;
     }
-    int error = weir_lock_manager_create(options->engine, &manager, &service->manager);
+    service->manages = (struct weir_lock_manager_options){ .waiters_max = options->waiters_max,
+                                                           .timeout_ns = options->timeout_ns };
+    int error = weir_lock_manager_create(options->engine, &service->manages, &service->manager);
     if (error) {
         free(service);
         return error;
@@ -322,6 +354,26 @@ int weir_lock_service_create(const struct weir_lock_service_options *options, st
     service->inbox_count = options->loops;
     *ret_service = service;
     return 0;
+}
+
+void weir_lock_service_suspend(struct weir_lock_service *service)
+{
+    pthread_mutex_lock(&service->lock);
+    struct weir_lock_manager *manager = service->manager;
+    service->manager = NULL;
+    pthread_mutex_unlock(&service->lock);
+    weir_lock_manager_destroy(manager);
+}
+
+int weir_lock_service_go_on(struct weir_lock_service *service, struct weir_lock_engine *engine)
+{
+    struct weir_lock_manager *manager = NULL;
+    int error = weir_lock_manager_create(engine, &service->manages, &manager);
+    pthread_mutex_lock(&service->lock);
+    weir_assert(!service->manager);
+    service->manager = manager;
+    pthread_mutex_unlock(&service->lock);
+    return error;
 }
 
 void weir_lock_service_destroy(struct weir_lock_service *service)
@@ -335,5 +387,9 @@ void weir_lock_service_destroy(struct weir_lock_service *service)
 
 void weir_lock_service_state(struct weir_lock_service *service, struct weir_lock_manager_state *ret_state)
 {
-    weir_lock_manager_state(service->manager, ret_state);
+    *ret_state = (struct weir_lock_manager_state){ 0 };
+    pthread_mutex_lock(&service->lock);
+    if (service->manager)
+        weir_lock_manager_state(service->manager, ret_state);
+    pthread_mutex_unlock(&service->lock);
 }

@@ -28,11 +28,18 @@ int weir_lock_service_create(const struct weir_lock_service_options *options, st
 void weir_lock_service_destroy(struct weir_lock_service *service); /* after the loops have ended; NULL is allowed */
 void weir_lock_service_state(struct weir_lock_service *service, struct weir_lock_manager_state *ret_state);
 
+/* Leaves the store to another process: while nobody asks, and no loop takes a request. The engine is destroyed. */
+void weir_lock_service_suspend(struct weir_lock_service *service);
+/* The other one did not take it: goes on with the engine, taken over also on failure. WEIR_ENOMEM, WEIR_EIO. */
+int weir_lock_service_go_on(struct weir_lock_service *service, struct weir_lock_engine *engine);
+
 /* ---- of a loop; where there are no locks (common->locks is NULL), nothing ---- */
 
-int weir_lock_inbox_open(struct weir_loop *loop);   /* WEIR_EIO */
-void weir_lock_inbox_drain(struct weir_loop *loop); /* who waits is answered, and nobody waits any more */
-void weir_lock_inbox_close(struct weir_loop *loop); /* it has no connections any more */
+int weir_lock_inbox_open(struct weir_loop *loop);      /* WEIR_EIO */
+void weir_lock_inbox_drain(struct weir_loop *loop);    /* who waits is answered, and nobody waits any more */
+bool weir_lock_inbox_is_empty(struct weir_loop *loop); /* nobody asks */
+void weir_lock_inbox_go_on(struct weir_loop *loop);    /* who asks may wait again */
+void weir_lock_inbox_close(struct weir_loop *loop);    /* it has no connections any more */
 
 /* ---- one ask ---- */
 

@@ -16,8 +16,10 @@
 #include "observe/metrics.h"
 #include "observe/refusals.h"
 #include "serve/locks.h"
+#include "serve/loop_inside.h"
 #include "serve/refused.h"
 #include "serve/sessions.h"
+#include "serve/takeover_channel.h"
 
 #define ACCEPTS_PER_TURN 64
 #define ACCEPTS_AT_DRAIN 4096 /* more than wait at a listener */
@@ -94,6 +96,12 @@ static void on_check(uv_timer_t *timer)
     }
 }
 
+void weir_loop_checks_times(struct weir_loop *loop)
+{
+    if (!uv_is_active((uv_handle_t *)&loop->check))
+        uv_timer_start(&loop->check, on_check, CHECK_PERIOD_MS, CHECK_PERIOD_MS);
+}
+
 /* ---- accepting ---- */
 
 static void refuse(struct weir_listener *listener, int fd)
@@ -115,14 +123,12 @@ static void accepted(struct weir_listener *listener, int fd)
         refuse(listener, fd);
         return;
     }
-    bool first = loop->conn_count == 0;
     if (weir_conn_open(loop, listener, fd)) {
         atomic_fetch_sub(&loop->common->connections, 1);
         close(fd);
         return;
     }
-    if (first)
-        uv_timer_start(&loop->check, on_check, CHECK_PERIOD_MS, CHECK_PERIOD_MS);
+    weir_loop_checks_times(loop);
 }
 
 static void accept_some(struct weir_listener *listener, int most)
@@ -154,14 +160,19 @@ static void close_listener(struct weir_listener *listener)
     listener->fd = -1;
 }
 
+void weir_loop_close_listeners(struct weir_loop *loop)
+{
+    for (size_t i = 0; i < loop->listener_count; i++)
+        close_listener(loop->listeners[i]);
+}
+
 /* All handles closed, uv_run returns and the thread ends. */
 static void close_loop(struct weir_loop *loop)
 {
     weir_assert(loop->conn_count == 0);
     if (uv_is_closing((uv_handle_t *)&loop->wake))
         return;
-    for (size_t i = 0; i < loop->listener_count; i++)
-        close_listener(&loop->listeners[i]);
+    weir_loop_close_listeners(loop);
     weir_timers_stop(&loop->timers);
     weir_lock_inbox_close(loop);
     weir_session_inbox_close(loop);
@@ -185,14 +196,19 @@ void weir_loop_shared_closed(struct weir_loop *loop)
     close_loop(loop);
 }
 
+void weir_loop_drain_begins(struct weir_loop *loop, uint64_t longest_ns)
+{
+    loop->drain_began_ns = uv_hrtime();
+    loop->drain_until_ns = loop->drain_began_ns + longest_ns;
+}
+
 static void drain(struct weir_loop *loop)
 {
     loop->draining = true;
-    loop->drain_began_ns = uv_hrtime();
-    loop->drain_until_ns = loop->drain_began_ns + loop->setup->config->server.drain_timeout_ns;
+    weir_loop_drain_begins(loop, loop->setup->config->server.drain_timeout_ns);
     for (size_t i = 0; i < loop->listener_count; i++) {
-        accept_some(&loop->listeners[i], ACCEPTS_AT_DRAIN); /* whom it has not accepted it would reset */
-        close_listener(&loop->listeners[i]);
+        accept_some(loop->listeners[i], ACCEPTS_AT_DRAIN); /* whom it has not accepted it would reset */
+        close_listener(loop->listeners[i]);
     }
     for (struct weir_conn *conn = loop->conns; conn; conn = conn->next)
         weir_loop_ready_add(loop, conn);
@@ -201,6 +217,20 @@ static void drain(struct weir_loop *loop)
     if (loop->conn_count == 0)
         weir_sharer_close(loop);
 }
+
+/* ---- for loop_hand.c ---- */
+
+void weir_loop_accepts(struct weir_loop *loop, bool again)
+{
+    for (size_t i = 0; i < loop->listener_count; i++) {
+        if (again && loop->listeners[i]->fd >= 0)
+            (void)uv_poll_start(&loop->listeners[i]->poll, UV_READABLE, on_connection);
+        else if (loop->listeners[i]->fd >= 0)
+            uv_poll_stop(&loop->listeners[i]->poll);
+    }
+}
+
+/* ---- setups ---- */
 
 /* Where the limits of the setup in force are counted. Without memory they count as "(other)" until the next reload. */
 static void map_slots(struct weir_loop *loop)
@@ -242,7 +272,9 @@ static void on_wake(uv_async_t *wake)
     }
     if (atomic_load(&common->hurry))
         loop->drain_until_ns = 0;
-    if (atomic_load(&common->draining) && !loop->draining)
+    weir_loop_take_arrivals(loop);
+    weir_loop_follow(loop);
+    if (atomic_load(&common->draining) && !loop->draining && loop->handing == WEIR_HANDING_NONE)
         drain(loop);
 }
 
@@ -289,20 +321,22 @@ int weir_loop_init(struct weir_loop *loop, struct weir_common *common, struct we
 
 int weir_loop_listen(struct weir_loop *loop, const struct weir_listener *like, int fd)
 {
-    weir_assert(loop->listener_count < WEIR_LISTENERS_MAX);
-    struct weir_listener *listener = &loop->listeners[loop->listener_count];
+    weir_assert(loop->listener_count < WEIR_LOOP_LISTENERS_MAX);
+    struct weir_listener *listener = malloc(sizeof(*listener));
+    if (!listener)
+        return WEIR_ENOMEM;
     *listener = *like;
     listener->loop = loop;
     listener->fd = fd;
     listener->state = calloc(1, like->protocol->loop_state_size + 1); /* never 0: NULL is out of memory */
-    if (!listener->state)
-        return WEIR_ENOMEM;
-    if (uv_poll_init(&loop->uv, &listener->poll, fd)) {
+    if (!listener->state || uv_poll_init(&loop->uv, &listener->poll, fd)) {
+        int error = listener->state ? WEIR_EIO : WEIR_ENOMEM;
         free(listener->state);
-        return WEIR_EIO;
+        free(listener);
+        return error;
     }
     listener->poll.data = listener;
-    loop->listener_count++;
+    loop->listeners[loop->listener_count++] = listener;
     return uv_poll_start(&listener->poll, UV_READABLE, on_connection) ? WEIR_EIO : 0;
 }
 
@@ -343,8 +377,14 @@ void weir_loop_deinit(struct weir_loop *loop)
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     int closed = uv_loop_close(&loop->uv);
     weir_assert(closed == 0);
-    for (size_t i = 0; i < loop->listener_count; i++)
-        free(loop->listeners[i].state);
+    for (size_t i = 0; i < loop->listener_count; i++) {
+        free(loop->listeners[i]->state);
+        free(loop->listeners[i]);
+    }
+    for (struct weir_takeover_taken *first = atomic_load(&loop->arrivals), *next; first; first = next) {
+        next = first->next;
+        weir_takeover_taken_free(first);
+    }
     weir_sharer_deinit(loop);
     weir_refusals_destroy(atomic_load(&loop->refusals));
     weir_timers_deinit(&loop->timers);

@@ -23,6 +23,20 @@
 #include "wire/permit.h"
 
 #define WEIR_LISTENERS_MAX 6
+/* Of one loop that takes over from a server with many. */
+#define WEIR_LOOP_LISTENERS_MAX (WEIR_LISTENERS_MAX * 256)
+
+/* For how long connections with TLS are drained, at most, before a successor decides. */
+#define WEIR_HANDING_PARTS_NS (3 * WEIR_NS_PER_SECOND)
+
+/* How far a server is with handing over to another process (takeover.h). Loops follow when woken. */
+enum weir_handing {
+    WEIR_HANDING_NONE,
+    WEIR_HANDING_PARTS,   /* connections with TLS are drained */
+    WEIR_HANDING_FREEZES, /* no request is taken, no connection accepted */
+    WEIR_HANDING_HANDS,   /* plain connections go to the successor, and stay ours too */
+    WEIR_HANDING_GONE,    /* the successor decides: what was handed is forgotten, what was not is handed when idle */
+};
 
 /* Written by the loop's thread only, read by any (observe/counter.h). */
 struct weir_counters {
@@ -51,6 +65,7 @@ struct weir_counters {
     _Atomic uint64_t unknown_charges; /* exact decisions that the engine may have charged without our hearing of it */
 };
 
+struct weir_takeover_taken;  /* serve/takeover_channel.h */
 struct weir_refusals;        /* observe/refusals.h */
 struct weir_refusal_lines;   /* serve/refusal_lines.h */
 struct weir_holds;           /* serve/hold.h */
@@ -67,6 +82,7 @@ struct weir_listener {
     void *state; /* protocol->loop_state_size bytes */
     uv_poll_t poll;
     int fd;
+    size_t number; /* of the server's listener that it is a socket of */
     bool loopback; /* only this machine reaches it: `auth: required` may then ask for no token */
 };
 
@@ -108,10 +124,13 @@ struct weir_common {
     _Atomic(const struct weir_setup *) setup; /* the newest; loops move to it when woken */
     _Atomic size_t setup_pending;             /* loops that have not yet moved to it */
     _Atomic bool draining;
-    _Atomic bool hurry;     /* drain no longer: close everything */
-    _Atomic uint64_t pulse; /* what each loop is to write down next (supervisor.h) */
-    uv_async_t *moved;      /* told when the last loop has moved, or has drained */
-    _Atomic size_t running; /* loops that have not ended */
+    _Atomic bool hurry;           /* drain no longer: close everything */
+    _Atomic uint64_t pulse;       /* what each loop is to write down next (supervisor.h) */
+    uv_async_t *moved;            /* told when the last loop has moved, or has drained */
+    _Atomic size_t running;       /* loops that have not ended */
+    _Atomic unsigned handing;     /* enum weir_handing */
+    int handing_fd;               /* to the successor; in HANDS and GONE */
+    pthread_mutex_t handing_lock; /* one connection at a time */
 };
 
 struct weir_loop {
@@ -132,7 +151,7 @@ struct weir_loop {
     struct weir_timers timers;
     struct weir_sharer sharer;
     struct weir_piece_pool pool;
-    struct weir_listener listeners[WEIR_LISTENERS_MAX];
+    struct weir_listener *listeners[WEIR_LOOP_LISTENERS_MAX];
     size_t listener_count;
     struct weir_conn *conns; /* all, newest first */
     size_t conn_count;
@@ -145,6 +164,12 @@ struct weir_loop {
     _Atomic uint64_t pulse; /* of the server's, the newest that it has seen; UINT64_MAX: it has ended */
     bool draining;
     uint64_t drain_began_ns, drain_until_ns;
+    enum weir_handing handing;
+    _Atomic unsigned handing_seen;                  /* as `handing`, for the server's thread; */
+    _Atomic bool still;                             /* and nothing is left to be done for it */
+    _Atomic bool handing_failed;                    /* the successor did not take what it was sent */
+    _Atomic size_t handed;                          /* connections that were handed over */
+    _Atomic(struct weir_takeover_taken *) arrivals; /* of a predecessor: connections to go on with */
 };
 
 /* Where limit number `index` of the setup is counted. */
@@ -161,6 +186,9 @@ int weir_loop_init(struct weir_loop *loop, struct weir_common *common, struct we
 /* Serves on a listening socket as `like` says (protocol, loopback); the loop owns the socket from then
  * on. Before weir_loop_start. */
 int weir_loop_listen(struct weir_loop *loop, const struct weir_listener *like, int fd);
+
+/* Goes on with a connection of a predecessor, which it takes over; any thread, also before weir_loop_start. */
+void weir_loop_arrive(struct weir_loop *loop, struct weir_takeover_taken *taken);
 
 int weir_loop_start(struct weir_loop *loop);   /* on a new thread */
 void weir_loop_join(struct weir_loop *loop);   /* after it has drained */

@@ -47,6 +47,12 @@ struct weir_protocol {
      * says so. */
     void (*on_hold_lost)(struct weir_conn *conn);
 
+    /* For a successor (takeover.h): what it keeps of a connection between two answers, from malloc. It may write what
+     * it still owes. False: not yet. */
+    bool (*hand)(struct weir_conn *conn, uint8_t **ret_state, size_t *ret_size);
+    /* In the successor, of a connection that was just opened. WEIR_EPROTO: nothing that it ever hands; WEIR_ENOMEM. */
+    int (*take)(struct weir_conn *conn, const uint8_t *state, size_t size);
+
     /* The connection is about to go, also when a request of it is on hold. weir_conn_write does nothing by now. */
     void (*on_close)(struct weir_conn *conn);
 };

@@ -266,5 +266,7 @@ const struct weir_protocol weir_resp_protocol = {
     .on_overdue = on_overdue,
     .on_hold_lost = on_hold_lost,
     .kept = kept,
+    .hand = weir_resp_hand,
+    .take = weir_resp_take,
     .on_close = on_close,
 };

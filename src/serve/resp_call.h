@@ -175,6 +175,11 @@ void weir_resp_later_drop(struct weir_conn *conn); /* the connection ends */
 void weir_resp_reply_outcome(const struct weir_resp_call *call, const struct weir_outcome *outcome);
 void weir_resp_reply_refunds(const struct weir_resp_call *call, const struct weir_match *match, const uint64_t *units);
 
+/* ---- as weir_protocol's: resp_hand.c ---- */
+
+bool weir_resp_hand(struct weir_conn *conn, uint8_t **ret_state, size_t *ret_size);
+int weir_resp_take(struct weir_conn *conn, const uint8_t *state, size_t size);
+
 /* ---- running ---- */
 
 /* Runs or queues a command: finds it, checks its arguments' number and the caller's rights. False: not now, answers of

@@ -103,13 +103,25 @@ static int try_beside(const struct weir_saver *saver, struct weir_fault *ret_fau
     return 0;
 }
 
-static int take_lock(struct weir_saver *saver, struct weir_fault *ret_fault)
+static bool is_one_file(int one, int other)
+{
+    struct stat a, b;
+    return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int take_lock(struct weir_saver *saver, int handed_fd, struct weir_fault *ret_fault)
 {
     char path[PATH_SIZE + 8];
     (void)snprintf(path, sizeof(path), "%s.lock", saver->path);
     saver->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (saver->lock_fd < 0)
         return cannot("open", path, ret_fault);
+    /* A lock that was handed over is this one: it belongs to what was opened, whoever opened it. */
+    if (handed_fd >= 0 && is_one_file(handed_fd, saver->lock_fd)) {
+        close(saver->lock_fd);
+        saver->lock_fd = fcntl(handed_fd, F_DUPFD_CLOEXEC, 0);
+        return saver->lock_fd < 0 ? cannot("keep", path, ret_fault) : 0;
+    }
     if (flock(saver->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     if (errno == EWOULDBLOCK)
@@ -148,7 +160,9 @@ static int open_snapshot(struct weir_saver *saver, struct weir_fault *ret_fault)
     return 0;
 }
 
-int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret_saver, struct weir_fault *ret_fault)
+/* What is there is not looked at yet. */
+static int open_at(const char *path, uint64_t every_ns, int handed_fd, struct weir_saver **ret_saver,
+                   struct weir_fault *ret_fault)
 {
     struct weir_saver *saver = calloc(1, sizeof(*saver));
     pthread_condattr_t monotonic;
@@ -164,9 +178,21 @@ int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret
     pthread_condattr_destroy(&monotonic);
     int error = find_path(saver, path, ret_fault);
     if (!error)
-        error = take_lock(saver, ret_fault);
+        error = take_lock(saver, handed_fd, ret_fault);
     if (!error)
         error = try_beside(saver, ret_fault);
+    if (error) {
+        weir_saver_destroy(saver);
+        return error;
+    }
+    *ret_saver = saver;
+    return 0;
+}
+
+int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret_saver, struct weir_fault *ret_fault)
+{
+    struct weir_saver *saver = NULL;
+    int error = open_at(path, every_ns, -1, &saver, ret_fault);
     if (!error)
         error = open_snapshot(saver, ret_fault);
     if (error) {
@@ -175,6 +201,12 @@ int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret
     }
     *ret_saver = saver;
     return 0;
+}
+
+int weir_saver_open_handed(const char *path, uint64_t every_ns, int lock_fd, struct weir_saver **ret_saver,
+                           struct weir_fault *ret_fault)
+{
+    return open_at(path, every_ns, lock_fd, ret_saver, ret_fault);
 }
 
 int weir_saver_check(const char *path, struct weir_fault *ret_fault)
@@ -341,17 +373,48 @@ int weir_saver_start(struct weir_saver *saver, struct weir_limiter *limiter, con
     return saver->started ? 0 : WEIR_ENOMEM;
 }
 
-void weir_saver_finish(struct weir_saver *saver)
+static void stop(struct weir_saver *saver)
 {
-    if (!saver->started)
-        return;
     pthread_mutex_lock(&saver->mutex);
     saver->stopping = true;
     pthread_cond_signal(&saver->wake);
     pthread_mutex_unlock(&saver->mutex);
     pthread_join(saver->thread, NULL);
-    saver->started = false;
+    saver->started = saver->stopping = false;
+}
+
+void weir_saver_finish(struct weir_saver *saver)
+{
+    if (!saver->started)
+        return;
+    stop(saver);
     save(saver, false);
+}
+
+void weir_saver_pause(struct weir_saver *saver)
+{
+    if (saver->started)
+        stop(saver);
+}
+
+int weir_saver_go_on(struct weir_saver *saver)
+{
+    const struct weir_permit_secret permits = saver->permits;
+    return weir_saver_start(saver, saver->limiter, &permits);
+}
+
+int weir_saver_lock(const struct weir_saver *saver)
+{
+    return saver->lock_fd;
+}
+
+void weir_saver_leave(struct weir_saver *saver)
+{
+    weir_assert(!saver->started);
+    pthread_mutex_lock(&saver->mutex);
+    saver->view.done = 0;
+    saver->view.failing = false;
+    pthread_mutex_unlock(&saver->mutex);
 }
 
 void weir_saver_view(struct weir_saver *saver, struct weir_saver_view *ret_view)

@@ -15,6 +15,10 @@ struct weir_saver;
  * put aside as PATH.ignored. A link is followed. Errors: WEIR_EHELD (another weir has it), WEIR_EPROTO (it is somebody
  * else's file), WEIR_EIO (nothing can be written there, or read), WEIR_ERANGE, WEIR_ENOMEM. */
 int weir_saver_open(const char *path, uint64_t every_ns, struct weir_saver **ret_saver, struct weir_fault *ret_fault);
+/* The same in the place of a predecessor, whose lock `lock_fd` is (-1: it had none); what is at `path` is older than
+ * what it hands over, and is not looked at. The descriptor stays the caller's. */
+int weir_saver_open_handed(const char *path, uint64_t every_ns, int lock_fd, struct weir_saver **ret_saver,
+                           struct weir_fault *ret_fault);
 /* What of that can be seen without a change: the folder is there, and what is at `path` is ours or nobody's. */
 int weir_saver_check(const char *path, struct weir_fault *ret_fault);
 void weir_saver_destroy(struct weir_saver *saver); /* NULL is allowed */
@@ -34,6 +38,13 @@ const char *weir_saver_said(const struct weir_saver *saver, bool *ret_warns);
 int weir_saver_start(struct weir_saver *saver, struct weir_limiter *limiter, const struct weir_permit_secret *permits);
 /* No more; and the last one, once nobody decides any more. */
 void weir_saver_finish(struct weir_saver *saver);
+
+/* ---- handing over: another process writes the file from then on ---- */
+
+void weir_saver_pause(struct weir_saver *saver);     /* no more, and no last one */
+int weir_saver_go_on(struct weir_saver *saver);      /* again: it does not. WEIR_ENOMEM: no thread */
+int weir_saver_lock(const struct weir_saver *saver); /* the descriptor of PATH.lock */
+void weir_saver_leave(struct weir_saver *saver);     /* it does; there is nothing to be said of the last one */
 
 struct weir_saver_view {
     const char *path;

@@ -2,7 +2,7 @@
  *
  * The main thread's own loop: signals, reloads and newer revisions, which it hands to the loops (loop.c) as a setup,
  * the table's upkeep, and the look at what the log tells of (watch_look.c). Run by src/cli/serve.c. */
-#include "serve/server.h"
+#include "serve/server_inside.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -14,45 +14,19 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/plural.h"
-#include "limits/fallback.h"
 #include "observe/metrics.h"
 #include "observe/tracer.h"
 #include "rules/revise.h"
-#include "serve/await.h"
-#include "serve/gossip.h"
 #include "serve/hold.h"
-#include "serve/listen.h"
 #include "serve/locks.h"
 #include "serve/permit.h"
 #include "serve/refusal_lines.h"
 #include "serve/sessions.h"
-#include "serve/supervisor.h"
 #include "serve/watch_look.h"
 #include "weir/version.h"
 
 #define MAINTAIN_PERIOD_MS 10
 #define MAINTAIN_LINES 4096
-#define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
-
-struct weir_server {
-    struct weir_common common;
-    struct weir_server_options options;
-    struct weir_opened opened[WEIR_LISTENERS_MAX];
-    struct weir_supervisor supervisor;
-    uv_loop_t uv;
-    uv_signal_t hup, term, interrupt;
-    uv_timer_t maintain, look;
-    uv_async_t moved;
-    struct weir_logger logger;
-    struct weir_watch *watch;
-    struct weir_gossip_server *gossip; /* NULL: none */
-    struct weir_setup *setup;          /* in force */
-    struct weir_setup *retired;        /* loops may still look at it */
-    enum weir_reload wanted;           /* came before it served, or while loops were moving to the one before */
-    uint64_t generation;               /* of the revisions in `setup` */
-    uint64_t again_ns;                 /* before then a setup that failed is not made again */
-    _Atomic bool asked;                /* by weir_server_new_rules */
-};
 
 static void wake_loops(struct weir_server *server)
 {
@@ -110,8 +84,8 @@ static void reload(struct weir_server *server, enum weir_reload what)
     char said[sizeof(server->common.reloads.last_said)] = "";
     if (!server->options.reload || atomic_load(&server->common.draining))
         return;
-    /* Two sets of rules may be in use at a time, not three; before it serves, none may change. */
-    if (server->retired || !server->setup) {
+    /* Two sets of rules may be in use at a time, not three; before it serves, or hands over, none may change. */
+    if (server->retired || !server->setup || weir_takeover_is_active(server->takeover)) {
         server->wanted = what > server->wanted ? what : server->wanted;
         return;
     }
@@ -160,7 +134,7 @@ static void revise(struct weir_server *server)
     struct weir_revisions *revisions = server->common.revisor.revisions;
     uint64_t generation = weir_revisions_generation(revisions), now_ns = uv_hrtime();
     if (generation == server->generation || !server->setup || server->retired || !server->options.reload ||
-        atomic_load(&server->common.draining) || now_ns < server->again_ns)
+        atomic_load(&server->common.draining) || now_ns < server->again_ns || weir_takeover_is_active(server->takeover))
         return;
     struct weir_setup *next = NULL;
     if (!weir_config_is_newest(server->setup->config, revisions, weir_time_read().wall_ns)) {
@@ -193,6 +167,8 @@ static void close_handles(struct weir_server *server)
     uv_close((uv_handle_t *)&server->look, NULL);
     uv_close((uv_handle_t *)&server->moved, NULL);
     weir_supervisor_close(&server->supervisor);
+    weir_takeover_close(server->takeover);
+    weir_takeover_join_close(server->options.join);
     weir_gossip_server_close(server->gossip);
 }
 
@@ -243,6 +219,7 @@ static void on_term(uv_signal_t *handle, int number)
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %s at most", name, longest);
         weir_supervisor_stopping(&server->supervisor);
     }
+    weir_takeover_cancel(server->takeover);
     weir_opened_remove(server->opened);
     atomic_store(&server->common.draining, true);
     wake_loops(server);
@@ -254,6 +231,8 @@ static void on_maintain(uv_timer_t *timer)
     weir_limiter_maintain(server->common.limiter, NULL, MAINTAIN_LINES);
     if (atomic_exchange(&server->asked, false))
         reload(server, WEIR_RELOAD_RULES);
+    if (server->wanted && !server->retired && !weir_takeover_is_active(server->takeover))
+        reload(server, server->wanted); /* it came while it was being taken over */
     revise(server);
 }
 
@@ -261,6 +240,8 @@ static void on_look(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
     const struct weir_time time = weir_time_read();
+    if (weir_takeover_is_active(server->takeover)) /* what stands still is no trouble */
+        return;
     weir_watch_look(server->watch, time.now_ns, time.wall_ns);
     weir_watch_server(server->watch, &server->common, server->setup);
 }
@@ -297,74 +278,6 @@ static int start_handles(struct weir_server *server)
 
 /* ---- life ---- */
 
-static int init_locks(struct weir_server *server, size_t loops)
-{
-    const struct weir_config_locks *config = &server->options.setup->config->locks;
-    const struct weir_lock_service_options options = { .engine = server->options.locks,
-                                                       .loops = loops,
-                                                       .waiters_max = config->waiters_max,
-                                                       .timeout_ns = config->timeout_ns };
-    if (!server->options.locks)
-        return 0;
-    server->options.locks = NULL;
-    return weir_lock_service_create(&options, &server->common.locks);
-}
-
-static int init_sessions(struct weir_server *server, size_t loops, struct weir_fault *ret_fault)
-{
-    const struct weir_config_sessions *config = &server->options.setup->config->sessions;
-    if (config->servers_count == 0)
-        return 0;
-    struct weir_fault fault = { 0 };
-    int error = weir_session_service_create(config, loops, &server->common.sessions, &fault);
-    if (error && fault.text[0])
-        (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "sessions: %.31s %.90s", fault.field, fault.text);
-    return error;
-}
-
-static int init_loops(struct weir_server *server, struct weir_fault *ret_fault)
-{
-    size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
-    wanted = wanted < WEIR_SERVER_THREADS_MAX ? wanted : WEIR_SERVER_THREADS_MAX;
-    server->common.connections_room = weir_listen_room(wanted);
-    server->common.permit_secret = server->options.permit_secret;
-    int error = weir_guesses_init(&server->common.guesses);
-    if (!error)
-        error = weir_metrics_create(wanted, &server->common.metrics);
-    if (!error)
-        error = weir_top_create(wanted, server->common.started_ns, &server->common.top);
-    if (!error)
-        error = weir_tracer_create(wanted, &server->common.tracer);
-    if (!error)
-        error = weir_holds_create(&server->common.holds);
-    if (!error)
-        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, server->common.started_ns,
-                                     &server->common.fallback);
-    if (!error)
-        error = init_locks(server, wanted);
-    if (!error)
-        error = init_sessions(server, wanted, ret_fault);
-    if (error)
-        return error;
-    server->common.loops = aligned_alloc(_Alignof(struct weir_loop), wanted * sizeof(struct weir_loop));
-    if (!server->common.loops)
-        return WEIR_ENOMEM;
-    for (size_t i = 0; !error && i < wanted; i++) {
-        error = weir_loop_init(&server->common.loops[i], &server->common, ret_fault);
-        server->common.loop_count += error ? 0 : 1;
-    }
-    return error;
-}
-
-static int open_listeners(struct weir_server *server, struct weir_fault *ret_fault)
-{
-    int error = 0;
-    weir_await_others(&server->common, &server->uv, server->options.setup);
-    for (size_t i = 0; !error && !atomic_load(&server->common.draining) && i < server->options.listen_count; i++)
-        error = weir_opened_init(&server->opened[i], &server->options.listens[i], &server->common, ret_fault);
-    return error;
-}
-
 int weir_server_create(const struct weir_server_options *options, struct weir_server **ret_server,
                        struct weir_fault *ret_fault)
 {
@@ -399,9 +312,11 @@ int weir_server_create(const struct weir_server_options *options, struct weir_se
                                           server->common.revisor.revisions, &server->uv, &server->gossip, ret_fault);
     server->common.gossip = weir_gossip_server_host(server->gossip);
     if (!error)
-        error = init_loops(server, ret_fault);
+        error = weir_server_make_loops(server, ret_fault);
     if (!error)
-        error = open_listeners(server, ret_fault);
+        error = weir_server_open_listeners(server, ret_fault);
+    if (!error)
+        error = weir_server_be_taken_over(server, ret_fault);
     if (error) {
         weir_server_destroy(server);
         return error;
@@ -435,10 +350,21 @@ static void say_started(struct weir_server *server, size_t loops)
     weir_supervisor_ready(&server->supervisor);
 }
 
+/* It decides in the place of another: its files and connections are this one's. */
+static void begin_with(struct weir_server *server, struct weir_takeover_join *join)
+{
+    weir_opened_own(server->opened);
+    weir_supervisor_takes_over(&server->supervisor);
+    weir_takeover_join_adopt(join, &server->common);
+    (void)weir_takeover_join_follow(join, &server->common, &server->uv); /* without memory: what comes later ends */
+}
+
 int weir_server_run(struct weir_server *server)
 {
     size_t started = 0;
     int error = 0;
+    if (server->options.join)
+        begin_with(server, server->options.join);
     for (; !error && started < server->common.loop_count; started += !error)
         error = weir_loop_start(&server->common.loops[started]);
     if (error) {
@@ -487,6 +413,7 @@ void weir_server_destroy(struct weir_server *server)
         close_handles(server);
     uv_run(&server->uv, UV_RUN_DEFAULT);
     uv_loop_close(&server->uv);
+    weir_takeover_destroy(server->takeover);
     weir_gossip_server_destroy(server->gossip);
     weir_opened_remove(server->opened);
     weir_watch_destroy(server->watch);

@@ -10,6 +10,7 @@
 #include "serve/opened.h"
 #include "serve/setup.h"
 #include "serve/systemd.h"
+#include "serve/takeover_join.h"
 
 struct weir_server;
 
@@ -43,6 +44,10 @@ struct weir_server_options {
     void (*moved)(void *context, const struct weir_setup *setup);
     void *context;
     struct weir_follower *follower; /* outlives the server; NULL: the file has the rules */
+
+    const char *takeover_path;       /* where a successor takes over; outlives the server; NULL: nowhere */
+    struct weir_takeover_join *join; /* whom this one took over from; outlives the server; NULL: nobody */
+    int (*reopen_locks)(void *context, struct weir_lock_engine **ret_engine); /* the successor did not */
 };
 
 /* Waits until the engine that nodes share has answered, for its connect_timeout at most, and until this node knows what
@@ -60,7 +65,8 @@ size_t weir_server_connections_max(const struct weir_server *server);
 /* Any thread, until destroy: there is a newer set of rules, which is to be in force within some 10 ms. */
 void weir_server_new_rules(struct weir_server *server);
 
-/* Serves until drained. WEIR_ENOMEM: the threads could not be started. */
+/* Serves until drained; with options.join it decides already (weir_takeover_join_decide). WEIR_ENOMEM: the threads
+ * could not be started. */
 int weir_server_run(struct weir_server *server);
 
 void weir_server_destroy(struct weir_server *server); /* NULL is allowed */

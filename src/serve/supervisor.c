@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 
@@ -106,9 +107,12 @@ void weir_supervisor_status(struct weir_supervisor *supervisor, const char *stat
 
 static void tell_ready(struct weir_supervisor *supervisor)
 {
-    char lines[sizeof(supervisor->status) + 32];
-    (void)snprintf(lines, sizeof(lines), "READY=1\nSTATUS=%s", supervisor->status);
+    char lines[sizeof(supervisor->status) + 64], who[32] = "";
+    if (supervisor->is_new)
+        (void)snprintf(who, sizeof(who), "MAINPID=%d\n", (int)getpid());
+    (void)snprintf(lines, sizeof(lines), "%sREADY=1\nSTATUS=%s", who, supervisor->status);
     tell(supervisor, lines);
+    supervisor->is_new = false;
 }
 
 void weir_supervisor_ready(struct weir_supervisor *supervisor)
@@ -121,6 +125,17 @@ void weir_supervisor_ready(struct weir_supervisor *supervisor)
     uint64_t period_ms = supervisor->systemd->watchdog_ns / BEATS_PER_TIMEOUT / 1000000;
     ask_loops(supervisor);
     uv_timer_start(&supervisor->beat, on_beat, period_ms, period_ms);
+}
+
+void weir_supervisor_takes_over(struct weir_supervisor *supervisor)
+{
+    supervisor->is_new = true;
+}
+
+void weir_supervisor_leaves(struct weir_supervisor *supervisor)
+{
+    supervisor->systemd = NULL;
+    uv_timer_stop(&supervisor->beat);
 }
 
 void weir_supervisor_reloading(struct weir_supervisor *supervisor)

@@ -20,6 +20,7 @@ struct weir_supervisor {
     uint64_t asked_ns; /* when the loops were asked */
     bool hung;         /* one of them has not answered: it is in the log */
     bool unheard;      /* the last line did not go: it is in the log */
+    bool is_new;       /* the manager does not know this process yet */
     bool reloading;    /* was told, and not yet that it is over */
     char status[200];  /* of the next time that it is ready: "STATUS=..." without the word */
 };
@@ -28,7 +29,11 @@ struct weir_supervisor {
 void weir_supervisor_init(struct weir_supervisor *supervisor, const struct weir_systemd *systemd, uv_loop_t *uv,
                           struct weir_common *common, struct weir_logger *logger);
 
-void weir_supervisor_ready(struct weir_supervisor *supervisor);     /* it serves; from now on it is watched */
+void weir_supervisor_ready(struct weir_supervisor *supervisor); /* it serves; from now on it is watched */
+/* It has taken over: it says so when it is ready, so that the manager looks after this process from then on. */
+void weir_supervisor_takes_over(struct weir_supervisor *supervisor);
+/* Another process has: the manager hears nothing more from this one. */
+void weir_supervisor_leaves(struct weir_supervisor *supervisor);
 void weir_supervisor_reloading(struct weir_supervisor *supervisor); /* until it is settled, however that ends */
 void weir_supervisor_settled(struct weir_supervisor *supervisor);   /* as it was asked, or as it was */
 void weir_supervisor_stopping(struct weir_supervisor *supervisor);

@@ -84,6 +84,24 @@ static int open_notify(struct weir_systemd *systemd, const char *text, struct we
     return 0;
 }
 
+int weir_systemd_go_on(struct weir_systemd *systemd, const void *notify, size_t notify_size, uint64_t watchdog_ns)
+{
+    const struct timeval second = { .tv_sec = 1 };
+    if (systemd->notify_fd >= 0 || notify_size == 0 || notify_size > sizeof(systemd->notify))
+        return 0;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second))) {
+        if (fd >= 0)
+            close(fd);
+        return WEIR_EIO;
+    }
+    memcpy(&systemd->notify, notify, notify_size);
+    systemd->notify_size = (socklen_t)notify_size;
+    systemd->notify_fd = fd;
+    systemd->watchdog_ns = watchdog_ns;
+    return 0;
+}
+
 int weir_systemd_tell(const struct weir_systemd *systemd, const char *lines)
 {
     size_t size = strlen(lines);

@@ -60,6 +60,9 @@ int weir_systemd_take(struct weir_systemd *systemd, const struct weir_systemd_en
 int weir_systemd_connect(struct weir_systemd *systemd, const struct weir_systemd_environment *environment, pid_t pid,
                          struct weir_fault *ret_fault);
 
+/* Of a predecessor, where nobody is told yet: whom it told, and that it was watched. WEIR_EIO. */
+int weir_systemd_go_on(struct weir_systemd *systemd, const void *notify, size_t notify_size, uint64_t watchdog_ns);
+
 /* Sends lines such as "READY=1\nSTATUS=...", waiting a second at most. WEIR_EIO: it did not go, errno says why. Where
  * nobody wants to be told, nothing is done. */
 int weir_systemd_tell(const struct weir_systemd *systemd, const char *lines);

@@ -24,7 +24,7 @@ EXPLAINED = {
     'limits: cluster inspect mark note redis request roll_back sentinel server':
         'callbacks of one event loop: a server that answers moves requests, and requests find out about servers',
     'locks: etcd etcd_op': 'each answer to an operation tells how far the store is, and may mean that it has gone back',
-    'serve: conn conn_socket hold_wait loop permit shared sharer':
+    'serve: conn conn_hand conn_socket hold_wait loop loop_hand permit shared sharer':
         'callbacks of one event loop: the loop runs its connections, and these put themselves on its lists',
     'serve: resp_cell resp_check resp_later resp_locks resp_throttle':
         'a command whose answer comes later is written by the file that began it, when it is its turn',

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of a server: locks, sessions, loops, listeners, and whoever may take it over. Called by server.c. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "limits/fallback.h"
+#include "serve/await.h"
+#include "serve/hold.h"
+#include "serve/listen.h"
+#include "serve/locks.h"
+#include "serve/server_inside.h"
+#include "serve/sessions.h"
+
+#define FALLBACK_KEYS_MAX 65536 /* keys with a share of their own while an engine fails */
+
+static int init_locks(struct weir_server *server, size_t loops)
+{
+    const struct weir_config_locks *config = &server->options.setup->config->locks;
+    const struct weir_lock_service_options options = { .engine = server->options.locks,
+                                                       .loops = loops,
+                                                       .waiters_max = config->waiters_max,
+                                                       .timeout_ns = config->timeout_ns };
+    if (!server->options.locks)
+        return 0;
+    server->options.locks = NULL;
+    return weir_lock_service_create(&options, &server->common.locks);
+}
+
+static int init_sessions(struct weir_server *server, size_t loops, struct weir_fault *ret_fault)
+{
+    const struct weir_config_sessions *config = &server->options.setup->config->sessions;
+    if (config->servers_count == 0)
+        return 0;
+    struct weir_fault fault = { 0 };
+    int error = weir_session_service_create(config, loops, &server->common.sessions, &fault);
+    if (error && fault.text[0])
+        (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "sessions: %.31s %.90s", fault.field, fault.text);
+    return error;
+}
+
+int weir_server_make_loops(struct weir_server *server, struct weir_fault *ret_fault)
+{
+    size_t wanted = server->options.threads ? server->options.threads : uv_available_parallelism();
+    wanted = wanted < WEIR_SERVER_THREADS_MAX ? wanted : WEIR_SERVER_THREADS_MAX;
+    server->common.connections_room = weir_listen_room(wanted);
+    server->common.permit_secret = server->options.permit_secret;
+    int error = weir_guesses_init(&server->common.guesses);
+    if (!error)
+        error = weir_metrics_create(wanted, &server->common.metrics);
+    if (!error)
+        error = weir_top_create(wanted, server->common.started_ns, &server->common.top);
+    if (!error)
+        error = weir_tracer_create(wanted, &server->common.tracer);
+    if (!error)
+        error = weir_holds_create(&server->common.holds);
+    if (!error)
+        error = weir_fallback_create(WEIR_METRICS_LIMITS_MAX, FALLBACK_KEYS_MAX, server->common.started_ns,
+                                     &server->common.fallback);
+    if (!error)
+        error = init_locks(server, wanted);
+    if (!error)
+        error = init_sessions(server, wanted, ret_fault);
+    if (error)
+        return error;
+    server->common.loops = aligned_alloc(_Alignof(struct weir_loop), wanted * sizeof(struct weir_loop));
+    if (!server->common.loops)
+        return WEIR_ENOMEM;
+    for (size_t i = 0; !error && i < wanted; i++) {
+        error = weir_loop_init(&server->common.loops[i], &server->common, ret_fault);
+        server->common.loop_count += error ? 0 : 1;
+    }
+    return error;
+}
+
+int weir_server_open_listeners(struct weir_server *server, struct weir_fault *ret_fault)
+{
+    int error = 0;
+    weir_await_others(&server->common, &server->uv, server->options.setup);
+    for (size_t i = 0; !error && !atomic_load(&server->common.draining) && i < server->options.listen_count; i++)
+        error = weir_opened_init(&server->opened[i], i, &server->options.listens[i], &server->common, ret_fault);
+    return error;
+}
+
+/* ---- taken over ---- */
+
+static bool may_be_taken(void *context, char *ret_why, size_t why_size)
+{
+    const struct weir_server *server = context;
+    const char *why = NULL;
+    if (atomic_load(&server->common.draining))
+        why = "this weir ends";
+    else if (server->gossip)
+        why = "this node gossips: what it counted lives in it and its neighbours; restart it, one node after the other";
+    else if (weir_takeover_join_is_open(server->options.join))
+        why = "the weir before this one has not ended yet: try again";
+    else if (!server->setup || server->retired)
+        why = "this weir is reading its configuration: try again";
+    if (why)
+        (void)snprintf(ret_why, why_size, "%s", why);
+    return !why;
+}
+
+static int reopen_locks(void *context, struct weir_lock_engine **ret_engine)
+{
+    struct weir_server *server = context;
+    return server->options.reopen_locks(server->options.context, ret_engine);
+}
+
+static void ended(void *context, bool gone)
+{
+    struct weir_server *server = context;
+    if (!gone)
+        return;
+    weir_supervisor_leaves(&server->supervisor);
+    atomic_store(&server->common.draining, true);
+}
+
+int weir_server_be_taken_over(struct weir_server *server, struct weir_fault *ret_fault)
+{
+    struct weir_takeover_join *join = server->options.join;
+    const struct weir_takeover_options options = { .path = server->options.takeover_path,
+                                                   .listen_fd = join ? weir_takeover_join_take_socket(join) : -1,
+                                                   .uv = &server->uv,
+                                                   .common = &server->common,
+                                                   .opened = server->opened,
+                                                   .logger = &server->logger,
+                                                   .systemd = server->options.systemd,
+                                                   .may = may_be_taken,
+                                                   .reopen_locks = reopen_locks,
+                                                   .ended = ended,
+                                                   .context = server };
+    return options.path ? weir_takeover_create(&options, &server->takeover, ret_fault) : 0;
+}
