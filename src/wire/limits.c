@@ -78,6 +78,17 @@ size_t weir_limits_head_max(const struct weir_limits *limits)
            string_max(limits->by) + string_max(limits->last_said) + string_max(limits->unmatched);
 }
 
+static void rollout(struct weir_text *text, const struct weir_limits_limit *limit)
+{
+    number(text, ",\"rollout\":{\"percent\":", limit->rollout / 10);
+    if (limit->rollout % 10)
+        number(text, ".", limit->rollout % 10);
+    string(text, ",\"mode\":", limit->rollout_mode);
+    string(text, ",\"rate\":", limit->rollout_rate);
+    number(text, ",\"capacity\":", limit->rollout_capacity);
+    weir_text_lit(text, "}");
+}
+
 void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *limit, bool first)
 {
     string(text, first ? "{\"limit\":" : ",{\"limit\":", limit->name);
@@ -87,6 +98,8 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
     number(text, ",\"capacity\":", limit->capacity);
     string(text, ",\"missing\":", limit->missing);
     number(text, ",\"overrides\":", limit->overrides);
+    if (limit->rollout > 0)
+        rollout(text, limit);
     moment(text, ",\"since\":", limit->since_wall_ns);
     if (limit->replaced)
         weir_text_lit(text, ",\"replaced\":true");
@@ -107,7 +120,8 @@ size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
 {
     return 360 + string_max(limit->name) + string_max(limit->algorithm) + string_max(limit->mode) +
            string_max(limit->rate) + string_max(limit->missing) + string_max(limit->on_failure) +
-           (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0);
+           (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0) +
+           (limit->rollout ? 100 + string_max(limit->rollout_mode) + string_max(limit->rollout_rate) : 0);
 }
 
 void weir_limits_end(struct weir_text *text)
