@@ -3,12 +3,13 @@
 """A rule set that goes into force for 10 % of the keys, for 50 %, for all, and back: what is stored and told, as
 docs/rule-stores.md has it."""
 import json
+import subprocess
 import unittest
 
 from redis_server import wait_for
 from test_rules_http import AUTH, ask
 from test_rules_versions import Base
-from weir_server import Weir
+from weir_server import BUILD, Resp, Weir
 
 RULES = '''# ours
 limits:
@@ -73,6 +74,26 @@ class Steps(Base):
         self.assertIn('wrong arguments', self.run_verb('rollout', '--comment', 'why', 10, code=2))
         self.assertIn('say why', self.run_verb('rollout', 10, '-', stdin=shown, code=2))
         self.assertEqual(len(self.history()), 1)
+
+    def test_a_node_that_starts_anew_knows_who_is_in(self):
+        """And so does weir explain."""
+        secret = 'cluster_secret: 000102030405060708090a0b0c0d0e0f\n'
+        self.config.write_text(self.config.read_text(encoding='utf-8') + secret, encoding='utf-8')
+        self.apply(RULES)
+        self.roll(30, RULES.replace('burst: 5', 'burst: 6'), '--from', '1')
+        told = []
+        for _ in range(2):
+            with Weir(self.config.read_text(encoding='utf-8')) as weir, Resp(weir.resp) as client:
+                told.append([client.ask('WEIR.PEEK', 1, 'user', f'user-{i}')[2] for i in range(100)])
+        explained = [json.loads(self.explain(f'user=user-{i}'))[0] for i in range(0, 100, 10)]
+        self.assertEqual(told[0], told[1])
+        self.assertEqual(set(told[0]), {5, 6})
+        self.assertEqual([one['capacity'] for one in explained], told[0][::10])
+        self.assertEqual([one['in_rollout'] for one in explained], [capacity == 6 for capacity in told[0][::10]])
+
+    def explain(self, *attributes):
+        return subprocess.run([str(BUILD / 'weir'), 'explain', '--config', str(self.config), '--json', *attributes],
+                              capture_output=True, encoding='utf-8', timeout=120, check=True).stdout
 
     def test_over_http(self):
         self.config.write_text(self.config.read_text(encoding='utf-8') + AUTH, encoding='utf-8')
