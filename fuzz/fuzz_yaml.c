@@ -25,7 +25,8 @@ static void limit_check(const struct weir_config_limit *limit)
     for (size_t i = 0; i < limit->overrides_count; i++) {
         const struct weir_config_override *override = &limit->overrides[i];
         weir_assert(weir_limit_check(&override->spec, NULL) == 0);
-        weir_assert(override->conditions_count >= 1 && override->conditions_count <= limit->key_count);
+        bool rollout = limit->rollout > 0 && i + 1 == limit->overrides_count;
+        weir_assert((override->conditions_count == 0) == rollout && override->conditions_count <= limit->key_count);
         weir_assert(strlen(override->variant) <= WEIR_LIMIT_NAME_MAX);
     }
 }

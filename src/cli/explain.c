@@ -18,6 +18,7 @@
 #include "cli/plain.h"
 #include "cli/stored.h"
 #include "cli/verbs.h"
+#include "rules/rollout.h"
 
 static const char help[] =
     "Usage: weir explain [OPTION ...] [ATTRIBUTE=VALUE ...]\n"
@@ -113,12 +114,30 @@ static void text_print(const json_t *object, const char *member)
     weir_plain_print(stdout, (struct weir_slice){ json_string_value(text), json_string_length(text) });
 }
 
+/* By what of the limit the numbers are, and where that stands. `rollout`: of the limit; NULL: there is none. */
+static void place_print(const struct weir_explanation *explanation, const struct weir_rule *rollout)
+{
+    const struct weir_rule *rule = explanation->rule;
+    char percent[WEIR_ROLLOUT_SIZE];
+    weir_rollout_format(rollout ? rollout->rollout : 0, percent, sizeof(percent));
+    if (rule->rollout) {
+        printf(" (rollout: among %s %% of the keys, line %u)\n", percent, explanation->mark.line);
+        return;
+    }
+    printf(rule->variant[0] ? " (override " : " (");
+    weir_plain_print(stdout, (struct weir_slice){ rule->variant, (size_t)variant_length(rule) });
+    printf("%sline %u", rule->variant[0] ? ", " : "", explanation->mark.line);
+    if (rollout && !rule->variant[0] && explanation->reason == WEIR_REASON_APPLIES)
+        printf("; rollout: not among %s %% of the keys", percent);
+    printf(")\n");
+}
+
 static void explanation_print(const struct weir_explanation *explanation, const struct weir_config *config,
-                              const char *name, int width, bool overruled)
+                              const struct weir_rule *rollout, int width, bool overruled)
 {
     const struct weir_rule *rule = explanation->rule;
     char sharing[512];
-    printf("%-*s  ", width, name);
+    printf("%-*s  ", width, rule->name);
     switch (explanation->reason) {
     case WEIR_REASON_APPLIES:
         applies_print(explanation, overruled);
@@ -137,9 +156,7 @@ static void explanation_print(const struct weir_explanation *explanation, const 
         quoted_print("refuses: the request lacks ", attribute_of(explanation), " (missing: refuse)");
         break;
     }
-    printf(rule->variant[0] ? " (override " : " (");
-    weir_plain_print(stdout, (struct weir_slice){ rule->variant, (size_t)variant_length(rule) });
-    printf("%sline %u)\n", rule->variant[0] ? ", " : "", explanation->mark.line);
+    place_print(explanation, rollout);
     weir_sharing_format(rule, config, sharing, sizeof(sharing));
     if (explanation->reason == WEIR_REASON_APPLIES && sharing[0])
         printf("%-*s  %s\n", width, "", sharing);
@@ -174,12 +191,12 @@ static void other_print(const json_t *other, const struct weir_rule *rule, int w
 }
 
 static json_t *explanation_json(const struct weir_explanation *explanation, const struct weir_config *config,
-                                const char *name, const json_t *other)
+                                const struct weir_rule *rollout, const json_t *other)
 {
     const struct weir_rule *rule = explanation->rule;
     char rate[64];
     weir_rate_format(&rule->whole, rate, sizeof(rate));
-    json_t *object = json_pack("{s:s,s:b,s:s,s:I}", "limit", name, "applies",
+    json_t *object = json_pack("{s:s,s:b,s:s,s:I}", "limit", rule->name, "applies",
                                explanation->reason == WEIR_REASON_APPLIES, "reason", reason_name(explanation->reason),
                                "line", (json_int_t)explanation->mark.line);
     (void)json_object_set_new(object, "rate", json_string(rate));
@@ -188,8 +205,13 @@ static json_t *explanation_json(const struct weir_explanation *explanation, cons
         (void)json_object_set_new(object, "lease_ms",
                                   json_integer((json_int_t)(rule->whole.period_ns / (WEIR_NS_PER_SECOND / 1000))));
     (void)json_object_set_new(object, "sharing", weir_sharing_json(rule, config));
-    (void)json_object_set_new(
-        object, "override", rule->variant[0] ? json_stringn(rule->variant, (size_t)variant_length(rule)) : json_null());
+    (void)json_object_set_new(object, "override",
+                              variant_length(rule) > 0 ? json_stringn(rule->variant, (size_t)variant_length(rule))
+                                                       : json_null());
+    if (rollout)
+        (void)json_object_set_new(object, "rollout", weir_rollout_json(rollout));
+    if (rollout)
+        (void)json_object_set_new(object, "in_rollout", json_boolean(rule->rollout > 0));
     if (explanation->attribute[0])
         (void)json_object_set_new(object, "attribute", json_string(explanation->attribute));
     if (explanation->reason == WEIR_REASON_MISMATCH)
@@ -240,9 +262,11 @@ static int explain_all(const struct weir_ruleset *ruleset, const struct weir_cli
         if (error)
             fault_print("", &fault);
         else if (json)
-            (void)json_array_append_new(list, explanation_json(&explanation, ruleset->config, name, other));
+            (void)json_array_append_new(
+                list, explanation_json(&explanation, ruleset->config, weir_rules_rollout(rules, i), other));
         if (!error && !json) {
-            explanation_print(&explanation, ruleset->config, name, width, is_overruled(other, explanation.rule));
+            explanation_print(&explanation, ruleset->config, weir_rules_rollout(rules, i), width,
+                              is_overruled(other, explanation.rule));
             other_print(other, explanation.rule, width);
         }
     }

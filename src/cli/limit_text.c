@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/plural.h"
+#include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
 
 #define MS_NS (WEIR_NS_PER_SECOND / 1000)
@@ -238,4 +239,14 @@ json_t *weir_limit_json(const struct weir_rules *rules, size_t index, const stru
     largest_set(object, "overshoot_max", overshoot, "overshoot_override_line", overshoot_line);
     largest_set(object, "outage_adds_max", outage, "outage_override_line", outage_line);
     return object;
+}
+
+json_t *weir_rollout_json(const struct weir_rule *rule)
+{
+    char rate[64];
+    weir_rate_format(&rule->whole, rate, sizeof(rate));
+    json_t *percent = rule->rollout % 10 ? json_real(rule->rollout / 10.0)
+                                         : json_integer((json_int_t)(rule->rollout / 10));
+    return json_pack("{s:o,s:s,s:s,s:I}", "percent", percent, "mode", weir_mode_words[rule->whole.mode], "rate", rate,
+                     "capacity", (json_int_t)weir_limit_capacity(&rule->whole));
 }

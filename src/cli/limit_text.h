@@ -19,3 +19,6 @@ json_t *weir_sharing_json(const struct weir_rule *rule, const struct weir_config
 void weir_limit_format(const struct weir_rules *rules, size_t index, const struct weir_config *config, char *buffer,
                        size_t size);
 json_t *weir_limit_json(const struct weir_rules *rules, size_t index, const struct weir_config *config);
+
+/* {"percent":12.5,"mode":"enforce","rate":"200/min","capacity":40} of a rollout. NULL without memory. */
+json_t *weir_rollout_json(const struct weir_rule *rule);

@@ -30,6 +30,7 @@ static const char help[] =
     "       weir rules diff --config FILE VERSION [VERSION]\n"
     "       weir rules apply --config FILE --comment WHY [OPTION ...] RULES\n"
     "       weir rules approve --config FILE --comment WHY [OPTION ...] VERSION\n"
+    "       weir rules rollout --config FILE --comment WHY [OPTION ...] PERCENT RULES\n"
     "       weir rules rollback --config FILE --comment WHY [OPTION ...] VERSION\n"
     "\n"
     "check says whether FILE is a good configuration, with the newest version of the rules where it names\n"
@@ -48,6 +49,9 @@ static const char help[] =
     "  diff             what the second (the newest) says otherwise than the first\n"
     "  apply            checks RULES as a start would, and makes them the newest version\n"
     "  approve          makes a proposal of somebody else the newest version\n"
+    "  rollout          gives PERCENT of the keys (0.1 to 100, the same ones on each node and at each step)\n"
+    "                   the rate, burst and mode of RULES, where these are other than now. At 100 RULES become\n"
+    "                   the newest version. What else RULES have otherwise is told, and nothing is stored\n"
     "  rollback         makes the text of an older version the newest version\n"
     "\n"
     "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
@@ -74,6 +78,7 @@ static const char help[] =
     "  weir rules list --config weir.yaml\n"
     "  weir rules show --config weir.yaml > rules.yaml\n"
     "  weir rules apply --config weir.yaml --comment 'exports: 20 a day' rules.yaml\n"
+    "  weir rules rollout --config weir.yaml --comment 'exports: 20 a day' 10 rules.yaml\n"
     "  weir rules history --config weir.yaml\n"
     "  weir rules rollback --config weir.yaml --comment 'too many exports' 41\n";
 
@@ -288,8 +293,8 @@ static int check(int argc, char **argv)
 
 int weir_cli_rules(int argc, char **argv)
 {
-    static const char *const words[] = { "check", "list",    "history",  "show", "diff",
-                                         "apply", "approve", "rollback", NULL };
+    static const char *const words[] = { "check", "list",    "history", "show",     "diff",
+                                         "apply", "approve", "rollout", "rollback", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);

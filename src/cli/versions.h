@@ -31,7 +31,7 @@ struct weir_rule_editor weir_versions_editor(const struct weir_versions *version
 
 /* versions_verbs.c has the first, versions_history.c, versions_list.c and versions_apply.c the others. */
 int weir_versions_history(const struct weir_versions *versions);
-int weir_versions_list(const struct weir_versions *versions, uint64_t number); /* 0: the newest */
-int weir_versions_apply(const struct weir_versions *versions, const char *file);
+int weir_versions_list(const struct weir_versions *versions, uint64_t number);                   /* 0: the newest */
+int weir_versions_apply(const struct weir_versions *versions, const char *file, uint32_t share); /* 0: no rollout */
 int weir_versions_approve(const struct weir_versions *versions, uint64_t number);
 int weir_versions_roll_back(const struct weir_versions *versions, uint64_t number);

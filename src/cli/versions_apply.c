@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `weir rules apply`, `approve` and `rollback`: reads the text, has it put into the store (rules/editor.c), and tells
- * what became of it. Called by versions_verbs.c. */
+ * `weir rules apply`, `approve`, `rollout` and `rollback`: reads the text, has it put into the store (rules/editor.c),
+ * and tells what became of it. Called by versions_verbs.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -92,7 +92,8 @@ static int tell(const char *file, const struct weir_rule_edited *edited)
     }
 }
 
-static int put(const struct weir_versions *versions, const char *file, struct weir_rule_edit *edit)
+/* `share`: of a rollout; 0: it is none. */
+static int put(const struct weir_versions *versions, const char *file, uint32_t share, struct weir_rule_edit *edit)
 {
     const struct weir_rule_editor editor = weir_versions_editor(versions);
     struct weir_fault fault = { 0 };
@@ -101,7 +102,9 @@ static int put(const struct weir_versions *versions, const char *file, struct we
     edit->comment = versions->comment;
     edit->dry_run = versions->dry_run;
     edit->wall_ns = weir_time_read().wall_ns;
-    int error = edited ? weir_rule_editor_put(&editor, edit, edited, &fault) : WEIR_ENOMEM;
+    int error = !edited     ? WEIR_ENOMEM
+                : share > 0 ? weir_rule_editor_roll_out(&editor, edit, share, edited, &fault)
+                            : weir_rule_editor_put(&editor, edit, edited, &fault);
     int code = error ? WEIR_EXIT_ERROR : tell(file, edited);
     if (error == WEIR_EUNKNOWN)
         fprintf(stderr, "weir: it is not known whether it was stored: weir rules history says\n");
@@ -111,7 +114,7 @@ static int put(const struct weir_versions *versions, const char *file, struct we
     return code;
 }
 
-int weir_versions_apply(const struct weir_versions *versions, const char *file)
+int weir_versions_apply(const struct weir_versions *versions, const char *file, uint32_t share)
 {
     char *bytes = NULL;
     size_t size = 0;
@@ -124,7 +127,7 @@ int weir_versions_apply(const struct weir_versions *versions, const char *file)
     weir_rule_from_take(&edit.text, &edit.expected);
     if (versions->from != WEIR_RULE_FROM_ANY)
         edit.expected = versions->from;
-    int code = put(versions, file, &edit);
+    int code = put(versions, file, share, &edit);
     free(bytes);
     return code;
 }
@@ -134,7 +137,7 @@ int weir_versions_roll_back(const struct weir_versions *versions, uint64_t numbe
     char name[40];
     struct weir_rule_edit edit = { .kind = WEIR_RULE_ROLLBACK, .expected = versions->from, .of = number };
     (void)snprintf(name, sizeof(name), "version %" PRIu64, number);
-    return put(versions, name, &edit);
+    return put(versions, name, 0, &edit);
 }
 
 int weir_versions_approve(const struct weir_versions *versions, uint64_t number)
@@ -142,5 +145,5 @@ int weir_versions_approve(const struct weir_versions *versions, uint64_t number)
     char name[40];
     struct weir_rule_edit edit = { .kind = WEIR_RULE_APPROVED, .expected = number, .of = number };
     (void)snprintf(name, sizeof(name), "version %" PRIu64, number);
-    return put(versions, name, &edit);
+    return put(versions, name, 0, &edit);
 }

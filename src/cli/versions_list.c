@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/limit_text.h"
 #include "cli/plain.h"
 #include "cli/stored.h"
 #include "cli/verbs.h"
@@ -15,10 +16,10 @@
 #include "rules/limit_decode.h"
 #include "rules/sharing_decode.h"
 
-enum column { LIMIT, RATE, CAPACITY, ALGORITHM, KEY, SHARING, MODE, OVERRIDES, COLUMNS };
+enum column { LIMIT, RATE, CAPACITY, ALGORITHM, KEY, SHARING, MODE, OVERRIDES, ROLLOUT, COLUMNS };
 
-static const char *const titles[COLUMNS] = { "limit", "rate",    "capacity", "algorithm",
-                                             "key",   "sharing", "mode",     "overrides" };
+static const char *const titles[COLUMNS] = { "limit",   "rate", "capacity",  "algorithm", "key",
+                                             "sharing", "mode", "overrides", "rollout" };
 
 static json_t *key_of(const struct weir_config_limit *limit)
 {
@@ -32,13 +33,15 @@ static json_t *row_of(const struct weir_ruleset *ruleset, size_t index)
 {
     const struct weir_config_limit *limit = &ruleset->config->limits[index];
     const struct weir_rule *rule = weir_rules_limit(ruleset->rules, index);
+    const struct weir_rule *rollout = weir_rules_rollout(ruleset->rules, index);
     char rate[64];
     weir_rate_format(&rule->whole, rate, sizeof(rate));
-    return json_pack("{s:s,s:s,s:I,s:s,s:o,s:s,s:s,s:I}", titles[LIMIT], limit->name, titles[RATE], rate,
+    return json_pack("{s:s,s:s,s:I,s:s,s:o,s:s,s:s,s:I,s:o}", titles[LIMIT], limit->name, titles[RATE], rate,
                      titles[CAPACITY], (json_int_t)weir_limit_capacity(&rule->whole), titles[ALGORITHM],
                      weir_algorithm_name(rule->whole.algorithm), titles[KEY], key_of(limit), titles[SHARING],
                      rule->terms.mode ? rule->terms.mode : "none", titles[MODE], weir_mode_words[rule->whole.mode],
-                     titles[OVERRIDES], (json_int_t)limit->overrides_count);
+                     titles[OVERRIDES], (json_int_t)(limit->overrides_count - (rollout ? 1 : 0)), titles[ROLLOUT],
+                     rollout ? weir_rollout_json(rollout) : json_null());
 }
 
 /* Cut to fit. */
@@ -56,32 +59,49 @@ static void cell_of(const json_t *row, enum column column, char *buffer, size_t 
         if (at < size)
             at += (size_t)snprintf(buffer + at, size - at, "%s%s", i > 0 ? "," : "", json_string_value(part));
     }
+    if (json_is_object(value)) /* of a rollout */
+        (void)snprintf(buffer, size, "%.4g %%: %s", json_number_value(json_object_get(value, "percent")),
+                       json_string_value(json_object_get(value, "rate")));
     if (json_is_array(value) && !buffer[0])
         (void)snprintf(buffer, size, "(one counter)");
 }
 
+/* Without the last column where no limit has a rollout. */
+static unsigned columns_of(const json_t *list)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(list, i, row)
+    {
+        if (json_is_object(json_object_get(row, titles[ROLLOUT])))
+            return COLUMNS;
+    }
+    return ROLLOUT;
+}
+
 static void print(const json_t *list)
 {
+    const unsigned columns = columns_of(list);
     size_t widths[COLUMNS], i;
     char cell[400];
     json_t *row;
-    for (unsigned column = 0; column < COLUMNS; column++)
+    for (unsigned column = 0; column < columns; column++)
         widths[column] = strlen(titles[column]);
     json_array_foreach(list, i, row)
     {
-        for (unsigned column = 0; column < COLUMNS; column++) {
+        for (unsigned column = 0; column < columns; column++) {
             cell_of(row, (enum column)column, cell, sizeof(cell));
             widths[column] = strlen(cell) > widths[column] ? strlen(cell) : widths[column];
         }
     }
-    for (unsigned column = 0; column < COLUMNS; column++)
-        printf("%-*s%s", column + 1 < COLUMNS ? (int)widths[column] : 0, titles[column],
-               column + 1 < COLUMNS ? "  " : "\n");
+    for (unsigned column = 0; column < columns; column++)
+        printf("%-*s%s", column + 1 < columns ? (int)widths[column] : 0, titles[column],
+               column + 1 < columns ? "  " : "\n");
     json_array_foreach(list, i, row)
     {
-        for (unsigned column = 0; column < COLUMNS; column++) {
+        for (unsigned column = 0; column < columns; column++) {
             cell_of(row, (enum column)column, cell, sizeof(cell));
-            printf("%-*s%s", column + 1 < COLUMNS ? (int)widths[column] : 0, cell, column + 1 < COLUMNS ? "  " : "\n");
+            printf("%-*s%s", column + 1 < columns ? (int)widths[column] : 0, cell, column + 1 < columns ? "  " : "\n");
         }
     }
 }

@@ -18,6 +18,7 @@
 #include "cli/verbs.h"
 #include "modules/module.h"
 #include "rules/number.h"
+#include "rules/rollout.h"
 
 /* ---- looking ---- */
 
@@ -186,6 +187,18 @@ static bool option_take(struct weir_versions *versions, int option)
     }
 }
 
+/* "10", "12.5", and with a percent sign. False: said on standard error. */
+static bool share_read(const char *text, uint32_t *ret_share)
+{
+    char plain[WEIR_PLAIN_SIZE(40)];
+    const size_t size = strlen(text);
+    if (weir_rollout_parse(text, size - (size > 0 && text[size - 1] == '%'), ret_share) == 0)
+        return true;
+    fprintf(stderr, "weir: \"%s\" must be a percentage of the keys, 0.1 to 100, with one decimal at most\n",
+            weir_plain(text, plain, sizeof(plain)));
+    return false;
+}
+
 static int usage(const char *verb)
 {
     fprintf(stderr, "weir: rules %s: wrong arguments; try weir rules --help\n", verb);
@@ -195,11 +208,12 @@ static int usage(const char *verb)
 static int run(struct weir_versions *versions, const char *verb, int count, char **rest)
 {
     const bool approves = strcmp(verb, "approve") == 0, by_number = approves || strcmp(verb, "rollback") == 0;
-    const bool changes = by_number || strcmp(verb, "apply") == 0;
+    const bool rolls = strcmp(verb, "rollout") == 0;
+    const bool changes = by_number || rolls || strcmp(verb, "apply") == 0;
     uint64_t number = 0;
-    const int least = changes || strcmp(verb, "diff") == 0, most = strcmp(verb, "history") == 0 ? 0
-                                                                   : strcmp(verb, "diff") == 0  ? 2
-                                                                                                : 1;
+    uint32_t share = 0;
+    const int least = rolls ? 2 : changes || strcmp(verb, "diff") == 0;
+    const int most = strcmp(verb, "history") == 0 ? 0 : rolls || strcmp(verb, "diff") == 0 ? 2 : 1;
     if (!versions->config_file || count < least || count > most)
         return usage(verb);
     if (changes && !versions->comment) {
@@ -207,6 +221,8 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
         return WEIR_EXIT_ERROR;
     }
     if (by_number && !number_read(rest[0], &number))
+        return WEIR_EXIT_ERROR;
+    if (rolls && !share_read(rest[0], &share))
         return WEIR_EXIT_ERROR;
     if (!open_store(versions, changes && !versions->dry_run))
         return WEIR_EXIT_ERROR;
@@ -216,8 +232,8 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
         return rest[0] && !number_read(rest[0], &number) ? WEIR_EXIT_ERROR : weir_versions_list(versions, number);
     if (strcmp(verb, "diff") == 0)
         return diff(versions, rest[0], count > 1 ? rest[1] : NULL);
-    if (strcmp(verb, "apply") == 0)
-        return weir_versions_apply(versions, rest[0]);
+    if (rolls || strcmp(verb, "apply") == 0)
+        return weir_versions_apply(versions, rest[rolls], share);
     if (approves)
         return weir_versions_approve(versions, number);
     return number ? weir_versions_roll_back(versions, number) : weir_versions_history(versions);

@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rules/rollout.h"
 #include "rules/sharing_decode.h"
 
-#define ITEM_MAX 400 /* one limit's: a name of 128 bytes, and twice its numbers */
+#define ITEM_MAX 600 /* one limit's: a name of 128 bytes, and three times its numbers */
 #define MORE_MAX 32  /* " and 32000 more" */
 
 /* ---- a list that says how many it left out ---- */
@@ -48,9 +49,8 @@ struct words {
     char text[128];
 };
 
-static struct words words_of(const struct weir_config_limit *limit, bool algorithm)
+static struct words words_of(const struct weir_limit_spec *spec, bool algorithm)
 {
-    const struct weir_limit_spec *spec = &limit->spec;
     static const char *const modes[] = {
         [WEIR_MODE_ENFORCE] = "", [WEIR_MODE_SHADOW] = " in shadow", [WEIR_MODE_OFF] = " off"
     };
@@ -65,16 +65,52 @@ static struct words words_of(const struct weir_config_limit *limit, bool algorit
     return words;
 }
 
+static bool specs_differ(const struct weir_limit_spec *one, const struct weir_limit_spec *other)
+{
+    return one->count != other->count || one->period_ns != other->period_ns || one->burst != other->burst ||
+           one->mode != other->mode;
+}
+
+/* Those that name values: a rollout is told by itself. */
+static size_t named(const struct weir_config_limit *limit)
+{
+    return limit->overrides_count - (limit->rollout > 0);
+}
+
 static bool overrides_differ(const struct weir_config_limit *a, const struct weir_config_limit *b)
 {
-    bool differ = a->overrides_count != b->overrides_count;
-    for (size_t i = 0; i < a->overrides_count && !differ; i++) {
-        const struct weir_config_override *one = &a->overrides[i], *other = &b->overrides[i];
-        differ = strcmp(one->variant, other->variant) != 0 || one->spec.count != other->spec.count ||
-                 one->spec.period_ns != other->spec.period_ns || one->spec.burst != other->spec.burst ||
-                 one->spec.mode != other->spec.mode;
-    }
+    bool differ = named(a) != named(b);
+    for (size_t i = 0; i < named(a) && !differ; i++)
+        differ = strcmp(a->overrides[i].variant, b->overrides[i].variant) != 0 ||
+                 specs_differ(&a->overrides[i].spec, &b->overrides[i].spec);
     return differ;
+}
+
+static const struct weir_limit_spec *rollout_of(const struct weir_config_limit *limit)
+{
+    return limit->rollout > 0 ? &limit->overrides[limit->overrides_count - 1].spec : NULL;
+}
+
+/* ", 200/min for 10 % -> 50 % of its keys". False: nothing to tell. */
+static bool add_rollout(char *item, const struct weir_config_limit *was, const struct weir_config_limit *is,
+                        const char *comma)
+{
+    const struct weir_limit_spec *before = rollout_of(was), *now = rollout_of(is);
+    char from[WEIR_ROLLOUT_SIZE], to[WEIR_ROLLOUT_SIZE];
+    size_t used = strlen(item);
+    weir_rollout_format(was->rollout, from, sizeof(from));
+    weir_rollout_format(is->rollout, to, sizeof(to));
+    if (was->rollout == is->rollout && (!now || !specs_differ(before, now)))
+        return false;
+    if (now && before)
+        (void)snprintf(item + used, ITEM_MAX - used, "%s %s for %s %% -> %s %% of its keys", comma,
+                       words_of(now, false).text, from, to);
+    else if (now)
+        (void)snprintf(item + used, ITEM_MAX - used, "%s %s for %s %% of its keys", comma, words_of(now, false).text,
+                       to);
+    else
+        (void)snprintf(item + used, ITEM_MAX - used, " (the rollout to %s %% of its keys ended)", from);
+    return true;
 }
 
 /* What changed besides the numbers, as far as it has a name. */
@@ -97,11 +133,12 @@ static void add_rest(char *item, const struct weir_config_limit *was, const stru
 static void change_format(const struct weir_config_limit *was, const struct weir_config_limit *is, char *item)
 {
     bool algorithm = was->spec.algorithm != is->spec.algorithm;
-    const struct words before = words_of(was, algorithm), after = words_of(is, algorithm);
+    const struct words before = words_of(&was->spec, algorithm), after = words_of(&is->spec, algorithm);
     bool numbers = strcmp(before.text, after.text) != 0;
     (void)snprintf(item, ITEM_MAX, "%.128s", is->name);
     if (numbers)
         (void)snprintf(item + strlen(item), ITEM_MAX - strlen(item), " %s -> %s", before.text, after.text);
+    numbers = add_rollout(item, was, is, numbers ? "," : "") || numbers;
     add_rest(item, was, is, numbers);
 }
 
@@ -156,7 +193,7 @@ static void compare(struct changes *changes, const struct weir_config_limit *was
     if (was)
         change_format(was, is, item);
     else
-        (void)snprintf(item, sizeof(item), "%.128s came (%s)", is->name, words_of(is, false).text);
+        (void)snprintf(item, sizeof(item), "%.128s came (%s)", is->name, words_of(&is->spec, false).text);
     note(changes, is, item, was && was->owned && is->owned);
 }
 
@@ -176,7 +213,7 @@ int weir_config_changes(const struct weir_config *before, uint64_t before_wall_n
         char item[ITEM_MAX];
         if (find(new, now->limits_count, was))
             continue;
-        (void)snprintf(item, sizeof(item), "%.128s went (%s)", was->name, words_of(was, false).text);
+        (void)snprintf(item, sizeof(item), "%.128s went (%s)", was->name, words_of(&was->spec, false).text);
         note(&changes, was, item, false);
     }
     int error = old && new ? 0 : WEIR_ENOMEM;

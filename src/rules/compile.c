@@ -174,6 +174,8 @@ static int conditions_copy(struct weir_compiler *compiler, const struct weir_con
     return 0;
 }
 
+#define RANK_ROLLOUT 1 /* above the limit itself, below all that name something: there are fewer than 2^24 - 2 */
+
 /* More exact values first, then the closer look, then the earlier in the file. 0 is the limit itself. */
 static uint64_t rank_of(const struct weir_config_override *override, size_t index)
 {
@@ -251,6 +253,11 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
                  : 0;
 }
 
+static bool is_rollout(const struct weir_config_limit *limit, const struct weir_config_override *override)
+{
+    return limit->rollout > 0 && override == &limit->overrides[limit->overrides_count - 1];
+}
+
 static int rule_make(struct weir_compiler *compiler, const struct weir_config_limit *limit,
                      const struct weir_config_override *override, struct weir_rule *rule)
 {
@@ -259,6 +266,7 @@ static int rule_make(struct weir_compiler *compiler, const struct weir_config_li
     rule->index = (uint32_t)compiler->rules->limits_count;
     rule->name = weir_arena_copy(arena, limit->name, strlen(limit->name));
     rule->variant = weir_arena_copy(arena, variant, strlen(variant));
+    rule->rollout = is_rollout(limit, override) ? limit->rollout : 0;
     rule->limit.spec = override ? override->spec : limit->spec;
     rule->one_counter = limit->key_count == 0;
     rule->throttle = limit->throttle;
@@ -289,7 +297,7 @@ static int entry_compile(struct weir_compiler *compiler, const struct weir_confi
                 rules->entries[rules->limits[rules->limits_count].first_entry].rule.limit.remote);
         error = conditions_copy(compiler, override->conditions, override->conditions_count, entry,
                                 wanted + wanted_count);
-        entry->rank = rank_of(override, (size_t)(override - limit->overrides));
+        entry->rank = entry->rule.rollout ? RANK_ROLLOUT : rank_of(override, (size_t)(override - limit->overrides));
         wanted_count += override->conditions_count;
     } else if (!error) {
         error = conditions_copy(compiler, limit->match, limit->match_count, entry, wanted);

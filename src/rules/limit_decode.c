@@ -101,12 +101,20 @@ static int zone_read(struct weir_decode *decode, const struct weir_yaml_node *va
     return 0;
 }
 
-/* Read last, by weir_limit_decode: overrides need the finished limit. */
-static int later_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                      void *target)
+/* These two are read last, by weir_limit_decode: they need the finished limit. */
+static int overrides_read(struct weir_decode *decode, const struct weir_yaml_node *value,
+                          const struct weir_field *field, void *target)
 {
     (void)target;
     return weir_decode_kind(decode, value, WEIR_YAML_LIST, field->name);
+}
+
+static int rollout_read(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
+                        void *target)
+{
+    (void)target;
+    (void)field;
+    return weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, "rollout", "{ percent: 10, rate: 200/min }");
 }
 
 #define OF(member) offsetof(struct weir_config_limit, member)
@@ -128,7 +136,8 @@ static const struct weir_field limit_fields[] = {
     { "count", weir_decode_word, OF(spec.count_mode), false, 0, 0, count_words },
     { "mode", weir_decode_word, OF(spec.mode), false, 0, 0, weir_mode_words },
     { "cost", cost_read, 0, false, 0, 0, NULL },
-    { "overrides", later_read, 0, false, 0, 0, NULL },
+    { "overrides", overrides_read, 0, false, 0, 0, NULL },
+    { "rollout", rollout_read, 0, false, 0, 0, NULL },
     { "on_full", weir_decode_word, OF(spec.on_full), false, 0, 0, on_full_words },
     { "on_change", weir_decode_word, OF(spec.on_change), false, 0, 0, on_change_words },
     { "ipv6_prefix", weir_decode_u32, OF(ipv6_prefix), false, 1, 128, NULL },
@@ -150,6 +159,9 @@ static int keys_check(struct weir_decode *decode, const struct weir_yaml_node *n
     bool leaky = limit->spec.algorithm == WEIR_LEAKY_BUCKET;
     bool hold = leaky && limit->throttle == WEIR_THROTTLE_HOLD;
     int error = weir_key_needs(decode, node, "missing", limit->key_count > 0, "limits that have a key");
+    if (!error)
+        error = weir_key_needs(decode, node, "rollout", limit->key_count > 0,
+                               "limits that have a key: one counter has no share of keys");
     if (!error)
         error = weir_key_needs(decode, node, "align", window, "algorithm: fixed_window");
     if (!error)
@@ -206,6 +218,9 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
         return error;
     const struct weir_yaml_node *overrides = weir_yaml_find(node, "overrides");
     if (overrides && !weir_decode_goes_on(decode, weir_overrides_decode(decode, overrides->value, &limit), &error))
+        return error;
+    const struct weir_yaml_node *rollout = weir_yaml_find(node, "rollout");
+    if (rollout && !weir_decode_goes_on(decode, weir_rollout_decode(decode, rollout->value, &limit), &error))
         return error;
     if (!decode->partial && !weir_decode_goes_on(decode, weir_sharing_check(decode, node, &limit), &error))
         return error;

@@ -151,7 +151,7 @@ static int candidate_add(struct matcher *matcher, uint32_t number)
 {
     const struct weir_compiled_entry *entries = matcher->rules->entries;
     const struct weir_compiled_entry *entry = &entries[number];
-    if (is_skipped(matcher, entry))
+    if (is_skipped(matcher, entry) || !weir_request_is_for(matcher->request, matcher->rules, entry))
         return 0;
     for (size_t i = 0; i < matcher->candidates_count; i++) {
         const struct weir_compiled_entry *other = &entries[matcher->candidates[i]];
@@ -266,12 +266,7 @@ static int key_of(const struct weir_compiled_limit *limit, const struct weir_rul
 {
     struct weir_slice values[WEIR_KEY_VALUES_MAX];
     char cut[WEIR_KEY_VALUES_MAX][WEIR_LITERAL_TEXT_MAX];
-    for (uint32_t i = 0; i < limit->key_count; i++) {
-        const struct weir_request_value *value = weir_request_find(request, limit->key[i]);
-        values[i] = value ? value->value : (struct weir_slice){ NULL, WEIR_VALUE_ABSENT };
-        if (value && value->six && limit->ipv6_prefix < 128)
-            values[i] = (struct weir_slice){ cut[i], weir_literal_cut(&value->literal, limit->ipv6_prefix, cut[i]) };
-    }
+    weir_request_key(request, limit, values, cut);
     int error = rule->limit.remote ? weir_remote_key_init(rules->secret, rule->name, values, limit->key_count,
                                                           &match->remote_keys[match->count])
                                    : weir_limiter_key(rules->limiter, rule->id, values, limit->key_count,

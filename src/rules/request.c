@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fault_format.h"
+#include "rules/rollout.h"
 
 /* Insertion by attribute; false if it is there already. */
 static bool place(struct weir_request *request)
@@ -74,4 +75,29 @@ uint32_t weir_request_lack(const struct weir_request *request, const struct weir
         if (!weir_request_find(request, limit->key[i]))
             return limit->key[i];
     return 0;
+}
+
+void weir_request_key(const struct weir_request *request, const struct weir_compiled_limit *limit,
+                      struct weir_slice ret_values[WEIR_KEY_VALUES_MAX],
+                      char ret_cut[WEIR_KEY_VALUES_MAX][WEIR_LITERAL_TEXT_MAX])
+{
+    for (uint32_t i = 0; i < limit->key_count; i++) {
+        const struct weir_request_value *value = weir_request_find(request, limit->key[i]);
+        ret_values[i] = value ? value->value : (struct weir_slice){ NULL, WEIR_VALUE_ABSENT };
+        if (value && value->six && limit->ipv6_prefix < 128)
+            ret_values[i] = (struct weir_slice){ ret_cut[i],
+                                                 weir_literal_cut(&value->literal, limit->ipv6_prefix, ret_cut[i]) };
+    }
+}
+
+bool weir_request_is_for(const struct weir_request *request, const struct weir_rules *rules,
+                         const struct weir_compiled_entry *entry)
+{
+    const struct weir_compiled_limit *limit = &rules->limits[entry->rule.index];
+    struct weir_slice values[WEIR_KEY_VALUES_MAX];
+    char cut[WEIR_KEY_VALUES_MAX][WEIR_LITERAL_TEXT_MAX];
+    if (!entry->rule.rollout)
+        return true;
+    weir_request_key(request, limit, values, cut);
+    return weir_rollout_has(rules->secret, entry->rule.name, values, limit->key_count, entry->rule.rollout);
 }

@@ -28,5 +28,15 @@ int weir_request_init(struct weir_request *request, const struct weir_rules *rul
 /* NULL if the request lacks it. */
 const struct weir_request_value *weir_request_find(const struct weir_request *request, uint32_t attribute);
 
+/* The values of the request's key under the limit, as they are counted: IPv6 cut, of size WEIR_VALUE_ABSENT where the
+ * request lacks one. They point into the request or into `ret_cut`. */
+void weir_request_key(const struct weir_request *request, const struct weir_compiled_limit *limit,
+                      struct weir_slice ret_values[WEIR_KEY_VALUES_MAX],
+                      char ret_cut[WEIR_KEY_VALUES_MAX][WEIR_LITERAL_TEXT_MAX]);
+
+/* Whether the entry, whose conditions hold, is for the request's key: a rollout is for a share of them. */
+bool weir_request_is_for(const struct weir_request *request, const struct weir_rules *rules,
+                         const struct weir_compiled_entry *entry);
+
 /* The first attribute of the limit's key that the request lacks; 0: it has them all. */
 uint32_t weir_request_lack(const struct weir_request *request, const struct weir_compiled_limit *limit);

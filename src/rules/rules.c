@@ -124,6 +124,14 @@ const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t 
     return &rules->entries[rules->limits[index].first_entry].rule;
 }
 
+const struct weir_rule *weir_rules_rollout(const struct weir_rules *rules, size_t index)
+{
+    weir_assert(index < rules->limits_count);
+    const struct weir_compiled_limit *limit = &rules->limits[index];
+    const struct weir_rule *last = &rules->entries[limit->first_entry + limit->entries_count - 1].rule;
+    return last->rollout ? last : NULL;
+}
+
 size_t weir_rules_overrides(const struct weir_rules *rules, size_t index)
 {
     weir_assert(index < rules->limits_count);

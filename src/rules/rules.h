@@ -47,6 +47,7 @@ struct weir_rule {
     uint32_t index;      /* of the limit, 0 to weir_rules_count() - 1 in the order of the file; overrides share it */
     const char *name;    /* of the limit */
     const char *variant; /* of the override; "" for the limit itself */
+    uint32_t rollout;    /* not 0: it is for this share of the limit's keys (rules/rollout.h), whatever their values */
     /* `remote` is NULL where the limiter keeps it; else (exact at an engine elsewhere, leased, batched, gossip) `id` is
      * 0, and the set holds `remote`. */
     struct weir_shared_limit limit;
@@ -101,6 +102,8 @@ const struct weir_rule *weir_rules_limit(const struct weir_rules *rules, size_t 
 size_t weir_rules_overrides(const struct weir_rules *rules, size_t index);
 const struct weir_rule *weir_rules_override(const struct weir_rules *rules, size_t index, size_t number,
                                             struct weir_mark *ret_mark);
+/* The rollout of limit number `index`, which is one of its overrides; NULL: there is none. */
+const struct weir_rule *weir_rules_rollout(const struct weir_rules *rules, size_t index);
 /* Limits and overrides together, each limit before its overrides. */
 size_t weir_rules_variants(const struct weir_rules *rules);
 const struct weir_rule *weir_rules_variant(const struct weir_rules *rules, size_t index);

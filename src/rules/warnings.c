@@ -14,6 +14,7 @@
 #include "rules/attribute_warnings.h"
 #include "rules/condition.h"
 #include "rules/pattern.h"
+#include "rules/rollout.h"
 #include "table/logs.h"
 
 #define FAST_PER_SECOND 10
@@ -101,7 +102,9 @@ static int off_check(struct weir_decode *decode, const struct weir_config_limit 
     bool off = is_off(&limit->spec);
     for (size_t i = 0; i < limit->overrides_count; i++) {
         const struct weir_config_override *override = &limit->overrides[i];
-        bool every = limit->missing == WEIR_MISSING_SKIP; /* else there are those who lack it, too */
+        bool rollout = limit->rollout > 0 && i + 1 == limit->overrides_count;
+        bool every = rollout ? limit->rollout == WEIR_ROLLOUT_ALL
+                             : limit->missing == WEIR_MISSING_SKIP; /* else there are those who lack it, too */
         if (override->shadowed)
             continue;
         if (!is_off(&override->spec))

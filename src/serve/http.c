@@ -139,6 +139,7 @@ static const struct route {
     { "/v1/rules/diff", READ, WEIR_RIGHT_ADMIN, weir_http_rules_diff },
     { "/v1/rules/rollback", POST, WEIR_RIGHT_ADMIN, weir_http_rules_rollback },
     { "/v1/rules/approve", POST, WEIR_RIGHT_ADMIN, weir_http_rules_approve },
+    { "/v1/rules/rollout", POST, WEIR_RIGHT_ADMIN, weir_http_rules_rollout },
     { "/v1/sessions/route", POST, WEIR_RIGHT_SESSION, weir_http_sessions_route },
     { "/v1/sessions/seen", POST, WEIR_RIGHT_SESSION, weir_http_sessions_seen },
     { "/v1/sessions/accept", POST, WEIR_RIGHT_SESSION, weir_http_sessions_accept },
@@ -265,7 +266,7 @@ static void answer(struct weir_http_call *call)
                                 "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
                                 "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
                                 "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, "
-                                "/v1/rules, /v1/rules/versions, diff and rollback, /healthz, /readyz, "
+                                "/v1/rules, /v1/rules/versions, diff, rollback and rollout, /healthz, /readyz, "
                                 "/metrics");
 }
 
@@ -318,7 +319,9 @@ static size_t admin_body_max(void *context, const struct weir_http_request *head
     struct weir_http_call *call = context;
     const size_t usual = call->conn->loop->setup->config->server.body_bytes_max;
     call->request = head;
-    bool large = size > usual && head->method == WEIR_HTTP_PUT && path_is(head->path, "/v1/rules");
+    bool rules = head->method == WEIR_HTTP_PUT ? path_is(head->path, "/v1/rules")
+                                               : path_is(head->path, "/v1/rules/rollout");
+    bool large = size > usual && rules;
     return large && may_administer(call) ? WEIR_RULE_TEXT_MAX : usual;
 }
 
@@ -345,8 +348,8 @@ static bool take_one(struct weir_http_call *call, const uint8_t *data, size_t si
         break;
     case WEIR_HTTP_REFUSED:
         if (admin && refusal.status == 413)
-            refusal.text =
-                "the body is too long: PUT /v1/rules takes up to 16 MiB, with a token that has the right admin";
+            refusal.text = "the body is too long: PUT /v1/rules, and its rollout, take up to 16 MiB, with a token that "
+                           "has the right admin";
         refuse(call, &refusal);
         break;
     case WEIR_HTTP_MORE:

@@ -155,6 +155,7 @@ void weir_http_rules_versions(struct weir_http_call *call);
 void weir_http_rules_diff(struct weir_http_call *call);
 void weir_http_rules_rollback(struct weir_http_call *call);
 void weir_http_rules_approve(struct weir_http_call *call);
+void weir_http_rules_rollout(struct weir_http_call *call);
 void weir_http_rules_drop(struct weir_http_session *session); /* the connection ends */
 
 /* /v1/permits/{id}/release and /renew: whether the path is one of them. */

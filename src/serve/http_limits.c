@@ -70,6 +70,20 @@ static uint64_t fallbacks_of(const struct weir_loop *loop, const struct weir_rul
 }
 
 /* `rate` is room for its text. */
+static void add_rollout(const struct weir_loop *loop, size_t index, char rate[RATE_MAX],
+                        struct weir_limits_limit *limit)
+{
+    const struct weir_rule *rule = weir_rules_rollout(loop->setup->rules, index);
+    if (!rule)
+        return;
+    weir_rate_format(&rule->whole, rate, RATE_MAX);
+    limit->rollout = rule->rollout;
+    limit->rollout_mode = weir_mode_words[rule->whole.mode];
+    limit->rollout_rate = rate;
+    limit->rollout_capacity = weir_limit_capacity(&rule->whole);
+}
+
+/* The same. */
 static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t index, char rate[RATE_MAX])
 {
     const struct weir_rule *rule = weir_rules_limit(loop->setup->rules, index);
@@ -83,7 +97,7 @@ static struct weir_limits_limit limit_of(const struct weir_loop *loop, size_t in
         .rate = rate,
         .missing = weir_missing_words[config->missing],
         .capacity = weir_limit_capacity(&rule->whole),
-        .overrides = config->overrides_count,
+        .overrides = config->overrides_count - (config->rollout > 0),
         .since_wall_ns = config->since_wall_ns ? config->since_wall_ns : loop->setup->origin.wall_ns,
         .replaced = config->replaced,
         .undecidable = config->undecidable,
@@ -135,7 +149,7 @@ void weir_http_limits(struct weir_http_call *call)
     if (!is_current(call))
         return;
     char said[sizeof(loop->common->reloads.last_said)];
-    char rate[RATE_MAX];
+    char rate[RATE_MAX], rollout_rate[RATE_MAX];
     const struct weir_limits limits = weir_http_in_force(loop->common, loop->setup, said, sizeof(said));
     size_t room = weir_limits_head_max(&limits) + 2;
     for (size_t i = 0; i < limits.count; i++) {
@@ -151,6 +165,7 @@ void weir_http_limits(struct weir_http_call *call)
     weir_limits_head(&text, &limits);
     for (size_t i = 0; i < limits.count; i++) {
         struct weir_limits_limit limit = limit_of(loop, i, rate);
+        add_rollout(loop, i, rollout_rate, &limit);
         add_bound(loop, i, &limit);
         weir_limits_limit(&text, &limit, i == 0);
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fault_format.h"
+#include "rules/rollout.h"
 #include "serve/http_call.h"
 #include "serve/loop.h"
 #include "serve/rules_job.h"
@@ -65,10 +66,10 @@ static void ask_or_refuse(struct weir_http_call *call, int error, const struct w
 /* ---- questions ---- */
 
 /* What a query may say; each call knows some of it. */
-enum { VERSION, FROM, TO, COUNT, COMMENT, AUTHOR, DRY_RUN, PROPOSE, FIELDS };
+enum { VERSION, FROM, TO, COUNT, COMMENT, AUTHOR, DRY_RUN, PROPOSE, PERCENT, FIELDS };
 
 struct query {
-    char numbers[4][24], dry_run[8], propose[8];
+    char numbers[4][24], dry_run[8], propose[8], percent[8];
     char author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];
 };
 
@@ -96,9 +97,10 @@ static int read_query(const struct weir_http_call *call, unsigned known, struct 
         [AUTHOR] = { "author", query->author, sizeof(query->author), false },
         [DRY_RUN] = { "dry_run", query->dry_run, sizeof(query->dry_run), false },
         [PROPOSE] = { "propose", query->propose, sizeof(query->propose), false },
+        [PERCENT] = { "percent", query->percent, sizeof(query->percent), true },
     };
     size_t count = 0;
-    query->comment[0] = query->author[0] = query->dry_run[0] = query->propose[0] = '\0';
+    query->comment[0] = query->author[0] = query->dry_run[0] = query->propose[0] = query->percent[0] = '\0';
     memset(ret_numbers, 0, 4 * sizeof(*ret_numbers));
     for (unsigned i = 0; i < FIELDS; i++) {
         struct weir_query_field field = all[i];
@@ -161,16 +163,28 @@ static int name_author(const struct weir_http_call *call, const struct query *qu
     return 0;
 }
 
-static void put(struct weir_http_call *call)
+static int read_percent(const struct query *query, uint32_t *ret_share, struct weir_fault *fault)
 {
-    struct weir_rules_question question = { .call = WEIR_RULES_PUT,
+    int error = weir_rollout_parse(query->percent, strlen(query->percent), ret_share);
+    return error ? weir_fault_format(fault, error, "percent",
+                                     "must be 0.1 to 100 (of the keys), with one decimal at most")
+                 : 0;
+}
+
+/* The text of the body, which is to be in force: for all, or for a percentage of the keys. */
+static void put(struct weir_http_call *call, bool rolls)
+{
+    struct weir_rules_question question = { .call = rolls ? WEIR_RULES_ROLLOUT : WEIR_RULES_PUT,
                                             .expected = WEIR_RULE_FROM_ANY,
                                             .text = call->request->body };
+    const unsigned known = 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN | 1U << PROPOSE | (rolls ? 1U << PERCENT : 0);
     struct query query;
     struct weir_fault fault = { 0 };
     uint64_t none[4];
     bool any = false;
-    int error = read_query(call, 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN | 1U << PROPOSE, &query, none, &fault);
+    int error = read_query(call, known, &query, none, &fault);
+    if (!error && rolls)
+        error = read_percent(&query, &question.share, &fault);
     weir_rule_from_take(&question.text, &question.expected);
     if (!error)
         error = read_match(call, &any, &question.expected, &fault);
@@ -190,12 +204,17 @@ void weir_http_rules(struct weir_http_call *call)
     struct weir_fault fault = { 0 };
     uint64_t said[4];
     if (call->request->method == WEIR_HTTP_PUT) {
-        put(call);
+        put(call, false);
         return;
     }
     int error = read_query(call, 1U << VERSION, &query, said, &fault);
     question.version = said[VERSION];
     ask_or_refuse(call, error, &fault, &question);
+}
+
+void weir_http_rules_rollout(struct weir_http_call *call)
+{
+    put(call, true);
 }
 
 void weir_http_rules_versions(struct weir_http_call *call)

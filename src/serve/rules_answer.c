@@ -177,7 +177,7 @@ static void put_stale(struct weir_rules_answer *answer, const struct weir_rule_e
     put_json(answer, status, PROBLEM, json);
 }
 
-static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_edited *edited)
+static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_edited *edited, bool rolls)
 {
     json_t *json;
     switch (edited->outcome) {
@@ -198,7 +198,8 @@ static void put_edited(struct weir_rules_answer *answer, const struct weir_rule_
         break;
     case WEIR_RULE_WRONG:
     default:
-        json = problem(400, "nothing was stored: these are no rules; errors says where and why");
+        json = problem(400, rolls ? "nothing was stored: this cannot be rolled out; errors says where and why"
+                                  : "nothing was stored: these are no rules; errors says where and why");
         (void)json_object_set_new(json, "errors", errors_of(&edited->faults));
         put_json(answer, 400, PROBLEM, json);
     }
@@ -221,9 +222,12 @@ static int change(const struct weir_rule_editor *editor, const struct weir_rules
                                          .dry_run = question->dry_run,
                                          .wall_ns = question->wall_ns };
     struct weir_rule_edited *edited = calloc(1, sizeof(*edited));
-    int error = edited ? weir_rule_editor_put(editor, &edit, edited, fault) : WEIR_ENOMEM;
+    const bool rolls = question->call == WEIR_RULES_ROLLOUT;
+    int error = !edited ? WEIR_ENOMEM
+                : rolls ? weir_rule_editor_roll_out(editor, &edit, question->share, edited, fault)
+                        : weir_rule_editor_put(editor, &edit, edited, fault);
     if (!error)
-        put_edited(answer, edited);
+        put_edited(answer, edited, rolls);
     free(edited);
     return error;
 }
@@ -241,6 +245,7 @@ static int ask(const struct weir_rule_editor *editor, const struct weir_rules_qu
     case WEIR_RULES_PUT:
     case WEIR_RULES_ROLLBACK:
     case WEIR_RULES_APPROVE:
+    case WEIR_RULES_ROLLOUT:
     default:
         return change(editor, question, answer, fault);
     }

@@ -17,6 +17,7 @@ enum weir_rules_call {
     WEIR_RULES_PUT,
     WEIR_RULES_ROLLBACK,
     WEIR_RULES_APPROVE,
+    WEIR_RULES_ROLLOUT,
 };
 
 struct weir_rules_question {
@@ -25,9 +26,10 @@ struct weir_rules_question {
         version;     /* READ, and DIFF's second: 0 = the newest; VERSIONS: from it downwards; ROLLBACK, APPROVE: that */
     uint64_t before; /* DIFF: the first */
     size_t count;    /* VERSIONS */
-    uint64_t expected;      /* PUT, ROLLBACK: as weir_rule_edit */
+    uint32_t share;  /* ROLLOUT: of the keys (rules/rollout.h) */
+    uint64_t expected;      /* PUT, ROLLBACK, ROLLOUT: as weir_rule_edit */
     bool any;               /* with WEIR_RULE_FROM_ANY: that was said; else it must be the first version */
-    struct weir_slice text; /* PUT */
+    struct weir_slice text; /* PUT, ROLLOUT */
     bool dry_run, propose;
     uint64_t wall_ns;
     char author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];

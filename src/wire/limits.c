@@ -73,6 +73,17 @@ size_t weir_limits_head_max(const struct weir_limits *limits)
            weir_text_json_max(limits->unmatched);
 }
 
+static void rollout(struct weir_text *text, const struct weir_limits_limit *limit)
+{
+    number(text, ",\"rollout\":{\"percent\":", limit->rollout / 10);
+    if (limit->rollout % 10)
+        number(text, ".", limit->rollout % 10);
+    string(text, ",\"mode\":", limit->rollout_mode);
+    string(text, ",\"rate\":", limit->rollout_rate);
+    number(text, ",\"capacity\":", limit->rollout_capacity);
+    weir_text_lit(text, "}");
+}
+
 void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *limit, bool first)
 {
     string(text, first ? "{\"limit\":" : ",{\"limit\":", limit->name);
@@ -82,6 +93,8 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
     number(text, ",\"capacity\":", limit->capacity);
     string(text, ",\"missing\":", limit->missing);
     number(text, ",\"overrides\":", limit->overrides);
+    if (limit->rollout > 0)
+        rollout(text, limit);
     moment(text, ",\"since\":", limit->since_wall_ns);
     if (limit->replaced)
         weir_text_lit(text, ",\"replaced\":true");
@@ -102,7 +115,9 @@ size_t weir_limits_limit_max(const struct weir_limits_limit *limit)
 {
     return 360 + weir_text_json_max(limit->name) + weir_text_json_max(limit->algorithm) +
            weir_text_json_max(limit->mode) + weir_text_json_max(limit->rate) + weir_text_json_max(limit->missing) +
-           weir_text_json_max(limit->on_failure) + (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0);
+           weir_text_json_max(limit->on_failure) + (limit->sharing ? weir_told_sharing_max(limit->sharing) : 0) +
+           (limit->rollout ? 100 + weir_text_json_max(limit->rollout_mode) + weir_text_json_max(limit->rollout_rate)
+                           : 0);
 }
 
 void weir_limits_end(struct weir_text *text)

@@ -16,6 +16,9 @@ struct weir_limits_limit {
     const char *missing;   /* "skip", "share", "refuse" */
     uint64_t capacity;
     size_t overrides;
+    uint32_t rollout; /* not 0: these numbers are for so many tenths of a percent of its keys */
+    const char *rollout_mode, *rollout_rate;
+    uint64_t rollout_capacity;
     uint64_t since_wall_ns;                  /* it has decided in this form */
     bool replaced;                           /* its definition is another node's, not the file's */
     bool undecidable;                        /* the newest definition is not understood here: on_failure decides */

@@ -49,6 +49,15 @@ static void test_each_change_has_its_words(void **state)
            "x 9/s -> 7/s (overrides)");
     of_one("rate: 9/s, overrides: [ { u: a, mode: off } ]", "rate: 9/s, overrides: [ { u: b, mode: off } ]",
            "x (overrides)");
+#define ROLLOUT(percent) "rate: 9/s, rollout: { percent: " percent ", rate: 8/s, burst: 7 }"
+    of_one("rate: 9/s", ROLLOUT("10"), "x 8/s burst 7 for 10 % of its keys");
+    of_one(ROLLOUT("10"), ROLLOUT("12.5"), "x 8/s burst 7 for 10 % -> 12.5 % of its keys");
+    of_one(ROLLOUT("50"), "rate: 8/s, burst: 7", "x 9/s -> 8/s burst 7 (the rollout to 50 % of its keys ended)");
+    of_one(ROLLOUT("50"), "rate: 9/s", "x (the rollout to 50 % of its keys ended)");
+    of_one("rate: 9/s, rollout: { percent: 5, mode: shadow }", "rate: 9/s, rollout: { percent: 5, mode: off }",
+           "x 9/s off for 5 % -> 5 % of its keys");
+    of_one("rate: 9/s, overrides: [ { u: a, mode: off } ]", "rate: 9/s, rollout: { percent: 5, burst: 1 }",
+           "x 9/s burst 1 for 5 % of its keys (overrides)");
 }
 
 static void test_sharing_and_what_nodes_do_not_tell_each_other(void **state)

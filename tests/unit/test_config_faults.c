@@ -173,6 +173,29 @@ static const struct bad bad_rates[] = {
 
 #define O "limits:\n  - name: a\n    rate: 10/s\n    key: [user]\n    overrides:\n" /* goes on in line 6, column 7 */
 
+#define ROLLOUT                                                                                                        \
+    "limits:\n  - name: a\n    rate: 10/s\n    key: [user]\n    rollout: " /* goes on in line 5, column 14 */
+
+static const struct bad bad_rollouts[] = {
+    { ROLLOUT "10\n", 5, 14, WEIR_EPROTO, "must be a mapping, not text: write { percent: 10, rate: 200/min }" },
+    { ROLLOUT "{ rate: 5/s }\n", 5, 14, WEIR_EPROTO, "a rollout lacks the key \"percent\"" },
+    { ROLLOUT "{ percent: 10 }\n", 5, 14, WEIR_EPROTO, "a rollout must have rate, burst or mode" },
+    { ROLLOUT "{ percent: 0, rate: 5/s }\n", 5, 25, WEIR_ERANGE,
+      "percent \"0\" must be 0.1 to 100 (of the keys), with one decimal at most" },
+    { ROLLOUT "{ percent: 100.1, rate: 5/s }\n", 5, 25, WEIR_ERANGE, "must be 0.1 to 100" },
+    { ROLLOUT "{ percent: 12.55, rate: 5/s }\n", 5, 25, WEIR_EINVAL, "with one decimal at most" },
+    { ROLLOUT "{ percent: 10%, rate: 5/s }\n", 5, 25, WEIR_EINVAL, "must be 0.1 to 100" },
+    { ROLLOUT "{ percent: [10], rate: 5/s }\n", 5, 25, WEIR_EPROTO, "percent must be text, not a list" },
+    { ROLLOUT "{ percent: 10, rate: 5 }\n", 5, 35, WEIR_EINVAL, "must be COUNT/PERIOD" },
+    { ROLLOUT "{ percent: 10, burst: 0 }\n", 5, 36, WEIR_ERANGE, "burst 0 is out of range" },
+    { ROLLOUT "{ percent: 10, user: x, rate: 5/s }\n", 5, 29, WEIR_EPROTO,
+      "unknown key \"user\" in a rollout: must be one of percent rate burst mode" },
+    { ROLLOUT "{ percent: 10, burst: 2 }\n    algorithm: sliding_log\n", 5, 29, WEIR_EINVAL,
+      "only for token_bucket and leaky_bucket" },
+    { "limits: [{name: a, rate: 1/s, rollout: { percent: 10, rate: 5/s }}]", 1, 31, WEIR_EINVAL,
+      "\"rollout\" is only for limits that have a key: one counter has no share of keys" },
+};
+
 static const struct bad bad_overrides[] = {
     { O "      - { user: { not: x }, burst: 1 }\n", 6, 17, WEIR_EPROTO, "must be text, not a mapping" },
     { O "      - 3\n", 6, 9, WEIR_EPROTO,
@@ -279,6 +302,12 @@ static void test_bad_overrides_are_refused_with_their_place(void **state)
     EXPECT_BAD(bad_overrides);
 }
 
+static void test_bad_rollouts_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    EXPECT_BAD(bad_rollouts);
+}
+
 static void test_bad_sections_are_refused_with_their_range(void **state)
 {
     (void)state;
@@ -363,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_bad_limits_are_refused_with_their_place),
         cmocka_unit_test(test_bad_rates_are_refused_with_their_range),
         cmocka_unit_test(test_bad_overrides_are_refused_with_their_place),
+        cmocka_unit_test(test_bad_rollouts_are_refused_with_their_place),
         cmocka_unit_test(test_bad_sections_are_refused_with_their_range),
         cmocka_unit_test(test_huge_input_is_bounded),
         cmocka_unit_test(test_huge_files_are_bounded),

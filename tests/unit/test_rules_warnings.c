@@ -48,6 +48,10 @@ static void test_limits_that_can_never_match(void **state)
     expect_none("limits: [{ name: a, rate: 1/s, key: [u], missing: refuse, overrides: [{ u: \"*\", mode: off }] }]");
     expect_none("limits: [{ name: a, rate: 1/s, key: [u], mode: off, overrides: [{ u: x, mode: shadow }] }]");
     expect_none("limits: [{ name: a, rate: 1/s, key: [u], overrides: [{ u: x, mode: off }] }]");
+    expect_none("limits: [{ name: a, rate: 1/s, key: [u], rollout: { percent: 99.9, mode: off } }]");
+    expect_one("limits: [{ name: a, rate: 1/s, key: [u], rollout: { percent: 100, mode: off } }]", 1, 10,
+               "can never match");
+    expect_none("limits: [{ name: a, rate: 1/s, key: [u], mode: off, rollout: { percent: 1, mode: shadow } }]");
     expect_one("limits: [{ name: a, rate: 1/s, match: { ip: \"::ffff:10.0.0.*\" } }]", 1, 41,
                "can never match an IPv4 address");
     expect_one("limits: [{ name: a, rate: 1/s, match: { u: a* }, key: [u], overrides: [{ u: b, mode: off }] }]", 1, 74,
