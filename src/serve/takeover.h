@@ -42,6 +42,9 @@ struct weir_takeover_options {
 int weir_takeover_create(const struct weir_takeover_options *options, struct weir_takeover **ret_takeover,
                          struct weir_fault *ret_fault);
 
+/* This process decides: the file of a predecessor's socket is its own to remove. NULL is allowed. */
+void weir_takeover_own(struct weir_takeover *takeover);
+
 /* A successor is being handed over to, or has been: nothing else may change. NULL: false. */
 bool weir_takeover_is_active(const struct weir_takeover *takeover);
 
