@@ -219,8 +219,8 @@ static void on_term(uv_signal_t *handle, int number)
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %s at most", name, longest);
         weir_supervisor_stopping(&server->supervisor);
     }
-    weir_takeover_cancel(server->takeover);
-    weir_opened_remove(server->opened);
+    if (weir_takeover_cancel(server->takeover))
+        weir_opened_remove(server->opened);
     atomic_store(&server->common.draining, true);
     wake_loops(server);
 }

@@ -66,7 +66,7 @@ static const struct {
     [PARTING] = { 5, "" }, /* who has TLS and is not done by then is closed */
     [FREEZING] = { 5, "what is under way was not answered within 5 s" },
     [HANDING] = { 10, "the successor did not take the connections within 10 s" },
-    [TAKING] = { 10, "the successor had not put all together after 10 s" },
+    [TAKING] = { 20, "the successor had not put all together after 20 s" },
     [GOING] = { 2, "" }, /* killed */
 };
 
@@ -470,10 +470,11 @@ bool weir_takeover_is_active(const struct weir_takeover *takeover)
     return takeover && takeover->state >= PREPARING;
 }
 
-void weir_takeover_cancel(struct weir_takeover *takeover)
+bool weir_takeover_cancel(struct weir_takeover *takeover)
 {
     if (takeover && takeover->state != NOBODY && takeover->state < GOING)
         fail(takeover, "this weir ends");
+    return !takeover || takeover->state == NOBODY;
 }
 
 void weir_takeover_close(struct weir_takeover *takeover)

@@ -73,11 +73,11 @@ struct weir_takeover_listener {
 
 struct weir_takeover_conn {
     char protocol[8];
-    uint8_t loopback, has_token, known, wrong_tokens;
+    uint8_t loopback, has_token, known, wrong_tokens, served;
+    uint8_t spare[3];
     uint32_t state_size; /* bytes of the protocol's state, which come first */
     uint32_t input_size; /* bytes that were read and are not yet understood, behind them */
-    uint32_t spare;
-    uint64_t idle_ns; /* since its last request */
+    uint64_t idle_ns;    /* since its last request */
     uint8_t token[32];
 };
 
