@@ -316,7 +316,8 @@ static int run(struct serving *serving, struct weir_setup *setup)
     };
     struct weir_server *server = NULL;
     struct weir_fault fault = { 0 };
-    bool is_example = !serving->flags.config_file && !serving->flags.locks;
+    /* Where one takes over there were locks already: not to have them is no warning then. */
+    bool is_example = !serving->flags.config_file && !serving->flags.locks && !serving->join;
     options.listen_count = weir_cli_listens(config, serving->flags.systemd, options.listens);
     if (serving->join)
         weir_serve_takeover_listens(serving->join, options.listens, options.listen_count);

@@ -51,6 +51,7 @@ static int send_conn(struct weir_conn *conn, const uint8_t *state, size_t state_
     struct weir_takeover_conn told = { .loopback = conn->loopback,
                                        .has_token = conn->has_token,
                                        .known = conn->known,
+                                       .served = conn->served,
                                        .wrong_tokens = conn->wrong_tokens,
                                        .state_size = (uint32_t)state_size,
                                        .input_size = (uint32_t)conn->in.size,
@@ -104,7 +105,7 @@ int weir_conn_restore(struct weir_conn *conn, const struct weir_takeover_taken *
     conn->wrong_tokens = told->wrong_tokens;
     memcpy(conn->token.bytes, told->token, sizeof(told->token));
     conn->active_ns = weir_sub_sat(conn->active_ns, told->idle_ns);
-    conn->served = true;
+    conn->served = told->served;
     if (conn->protocol->take) {
         int error = conn->protocol->take(conn, taken->bytes, told->state_size);
         if (error)

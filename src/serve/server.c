@@ -219,8 +219,8 @@ static void on_term(uv_signal_t *handle, int number)
         say(server, WEIR_LOG_INFO, "draining", "%s: what is under way is answered, for %s at most", name, longest);
         weir_supervisor_stopping(&server->supervisor);
     }
-    weir_takeover_cancel(server->takeover);
-    weir_opened_remove(server->opened);
+    if (weir_takeover_cancel(server->takeover))
+        weir_opened_remove(server->opened);
     atomic_store(&server->common.draining, true);
     wake_loops(server);
 }
@@ -354,6 +354,7 @@ static void say_started(struct weir_server *server, size_t loops)
 static void begin_with(struct weir_server *server, struct weir_takeover_join *join)
 {
     weir_opened_own(server->opened);
+    weir_takeover_own(server->takeover);
     weir_supervisor_takes_over(&server->supervisor);
     weir_takeover_join_adopt(join, &server->common);
     (void)weir_takeover_join_follow(join, &server->common, &server->uv); /* without memory: what comes later ends */

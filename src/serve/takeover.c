@@ -66,7 +66,7 @@ static const struct {
     [PARTING] = { 5, "" }, /* who has TLS and is not done by then is closed */
     [FREEZING] = { 5, "what is under way was not answered within 5 s" },
     [HANDING] = { 10, "the successor did not take the connections within 10 s" },
-    [TAKING] = { 10, "the successor had not put all together after 10 s" },
+    [TAKING] = { 20, "the successor had not put all together after 20 s" },
     [GOING] = { 2, "" }, /* killed */
 };
 
@@ -77,7 +77,8 @@ struct weir_takeover {
     int listen_fd, fd, pid_fd;
     int32_t pid;
     enum state state;
-    uint64_t since_ns, begun_ns, frozen_ns;
+    uint64_t since_ns, frozen_ns;
+    bool owns;       /* the socket's file */
     bool locks_lost; /* the store could not be opened again yet */
     uint64_t reopen_ns;
     struct weir_takeover_message message;
@@ -109,6 +110,15 @@ static void step(struct weir_takeover *takeover, enum weir_handing handing)
     atomic_store(&common->handing, handing);
     for (size_t i = 0; i < common->loop_count; i++)
         uv_async_send(&common->loops[i].wake);
+}
+
+static bool all_seen(const struct weir_takeover *takeover)
+{
+    const struct weir_common *common = takeover->options.common;
+    bool seen = true;
+    for (size_t i = 0; i < common->loop_count; i++)
+        seen = seen && atomic_load(&common->loops[i].handing_seen) == atomic_load(&common->handing);
+    return seen;
 }
 
 /* All have followed, and nothing is left to be done. Else they are asked again. */
@@ -251,19 +261,25 @@ static void end_handing(struct weir_takeover *takeover)
         move(takeover, TAKING);
 }
 
-static void part(struct weir_takeover *takeover)
-{
-    move(takeover, PARTING);
-    takeover->begun_ns = uv_hrtime();
-    if (atomic_load(&takeover->options.common->setup)->tls)
-        step(takeover, WEIR_HANDING_PARTS);
-}
-
 static void freeze(struct weir_takeover *takeover)
 {
     move(takeover, FREEZING);
     takeover->frozen_ns = uv_hrtime();
     step(takeover, WEIR_HANDING_FREEZES);
+}
+
+/* First TLS, where there is any. A loop that has not heard yet that the successor before this one has gone does so
+ * before. */
+static bool has_parted(struct weir_takeover *takeover)
+{
+    const struct weir_common *common = takeover->options.common;
+    const bool tls = atomic_load(&common->setup)->tls != NULL;
+    const bool begun = atomic_load(&common->handing) == WEIR_HANDING_PARTS;
+    if (begun || !all_seen(takeover))
+        return begun && all_still(takeover);
+    if (tls)
+        step(takeover, WEIR_HANDING_PARTS);
+    return !tls;
 }
 
 /* It has GO and says nothing: what it does nobody knows before it is gone. */
@@ -294,8 +310,7 @@ static void on_tick(uv_timer_t *timer)
             uv_timer_stop(timer);
         return;
     }
-    const bool tls = atomic_load(&takeover->options.common->handing) == WEIR_HANDING_PARTS;
-    if (takeover->state == PARTING && (!tls || all_still(takeover)))
+    if (takeover->state == PARTING && has_parted(takeover))
         freeze(takeover);
     else if (takeover->state == FREEZING && all_still(takeover))
         hand_state(takeover);
@@ -335,7 +350,7 @@ static void on_message(struct weir_takeover *takeover)
     if (takeover->state == GREETED && kind == WEIR_TAKEOVER_HELLO) {
         on_hello(takeover);
     } else if (takeover->state == PREPARING && kind == WEIR_TAKEOVER_READY) {
-        part(takeover);
+        move(takeover, PARTING);
     } else if (takeover->state == TAKING && kind == WEIR_TAKEOVER_TAKEN) {
         move(takeover, GOING);
         (void)weir_takeover_send(takeover->fd, WEIR_TAKEOVER_GO, NULL, 0, NULL, 0); /* else its end is heard next */
@@ -357,9 +372,9 @@ static void on_channel(uv_poll_t *poll, int status, int events)
             return;
         if (!error) {
             on_message(takeover);
-        } else if (error == WEIR_EPROTO && takeover->state != GOING) {
+        } else if (error != WEIR_EIO && takeover->state != GOING) {
             fail(takeover, "the successor says what nobody says");
-        } else if (error == WEIR_EPROTO) {
+        } else if (error != WEIR_EIO) {
             end_successor(takeover);
             return;
         } else {
@@ -430,6 +445,7 @@ int weir_takeover_create(const struct weir_takeover_options *options, struct wei
     }
     takeover->options = *options;
     takeover->listen_fd = listen_fd;
+    takeover->owns = options->listen_fd < 0;
     takeover->fd = takeover->pid_fd = -1;
     if (uv_poll_init(options->uv, &takeover->listen_poll, listen_fd)) {
         close(listen_fd);
@@ -443,15 +459,22 @@ int weir_takeover_create(const struct weir_takeover_options *options, struct wei
     return 0;
 }
 
+void weir_takeover_own(struct weir_takeover *takeover)
+{
+    if (takeover)
+        takeover->owns = true;
+}
+
 bool weir_takeover_is_active(const struct weir_takeover *takeover)
 {
     return takeover && takeover->state >= PREPARING;
 }
 
-void weir_takeover_cancel(struct weir_takeover *takeover)
+bool weir_takeover_cancel(struct weir_takeover *takeover)
 {
     if (takeover && takeover->state != NOBODY && takeover->state < GOING)
         fail(takeover, "this weir ends");
+    return !takeover || takeover->state == NOBODY;
 }
 
 void weir_takeover_close(struct weir_takeover *takeover)
@@ -463,7 +486,8 @@ void weir_takeover_close(struct weir_takeover *takeover)
     uv_close((uv_handle_t *)&takeover->tick, NULL);
     if (takeover->listen_fd < 0)
         return;
-    (void)unlink(takeover->options.path);
+    if (takeover->owns)
+        (void)unlink(takeover->options.path);
     close(takeover->listen_fd);
     takeover->listen_fd = -1;
 }

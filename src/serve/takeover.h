@@ -42,11 +42,15 @@ struct weir_takeover_options {
 int weir_takeover_create(const struct weir_takeover_options *options, struct weir_takeover **ret_takeover,
                          struct weir_fault *ret_fault);
 
+/* This process decides: the file of a predecessor's socket is its own to remove. NULL is allowed. */
+void weir_takeover_own(struct weir_takeover *takeover);
+
 /* A successor is being handed over to, or has been: nothing else may change. NULL: false. */
 bool weir_takeover_is_active(const struct weir_takeover *takeover);
 
-/* The server ends: it is no longer taken over, unless that is already settled. NULL is allowed. */
-void weir_takeover_cancel(struct weir_takeover *takeover);
+/* The server ends: it is no longer taken over. False: that is settled already, or being settled, and the files of its
+ * sockets may be the successor's. NULL: true. */
+bool weir_takeover_cancel(struct weir_takeover *takeover);
 
 void weir_takeover_close(struct weir_takeover *takeover);   /* its handles; NULL is allowed */
 void weir_takeover_destroy(struct weir_takeover *takeover); /* after the loop has run on; NULL is allowed */

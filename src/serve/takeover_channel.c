@@ -220,7 +220,7 @@ static int receive_now(int fd, struct weir_takeover_message *ret_message)
         head.fds_count == ret_message->fds_count && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
         return 0;
     weir_takeover_drop(ret_message);
-    return WEIR_EPROTO;
+    return message.msg_flags & MSG_CTRUNC ? WEIR_ELIMIT : WEIR_EPROTO;
 }
 
 int weir_takeover_receive(int fd, int timeout_ms, struct weir_takeover_message *ret_message)

@@ -73,11 +73,11 @@ struct weir_takeover_listener {
 
 struct weir_takeover_conn {
     char protocol[8];
-    uint8_t loopback, has_token, known, wrong_tokens;
+    uint8_t loopback, has_token, known, wrong_tokens, served;
+    uint8_t spare[3];
     uint32_t state_size; /* bytes of the protocol's state, which come first */
     uint32_t input_size; /* bytes that were read and are not yet understood, behind them */
-    uint32_t spare;
-    uint64_t idle_ns; /* since its last request */
+    uint64_t idle_ns;    /* since its last request */
     uint8_t token[32];
 };
 
@@ -118,7 +118,8 @@ int weir_takeover_send(int fd, enum weir_takeover_kind kind, const void *body, s
                        size_t fds_count);
 
 /* The next message. WEIR_EAGAIN: none came within timeout_ms; WEIR_EIO: the other process is gone, and nothing that it
- * said is left; WEIR_EPROTO: it says what nobody says. Then *ret_message holds nothing. */
+ * said is left; WEIR_EPROTO: it says what nobody says; WEIR_ELIMIT: this process may have no more descriptors. Then
+ * *ret_message holds nothing. */
 int weir_takeover_receive(int fd, int timeout_ms, struct weir_takeover_message *ret_message);
 
 /* The same for a message of any kind that is told as a struct: false if it is not of this size. */

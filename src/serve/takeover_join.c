@@ -45,6 +45,9 @@ static int hear(struct weir_takeover_join *join, struct weir_fault *ret_fault)
     int error = weir_takeover_receive(join->fd, ANSWER_MS, message);
     if (error == WEIR_EPROTO)
         return odd(ret_fault);
+    if (error == WEIR_ELIMIT)
+        return weir_fault_format(ret_fault, error, "take-over",
+                                 "this process may have too few descriptors for the connections there (ulimit -n)");
     if (error)
         return weir_fault_format(ret_fault, WEIR_EIO, "take-over", "the weir there %s",
                                  error == WEIR_EAGAIN ? "does not answer" : "has ended or given up");
@@ -157,6 +160,7 @@ int weir_takeover_join_create(const char *path, struct weir_takeover_join **ret_
     if (!join)
         return weir_fault_format(ret_fault, WEIR_ENOMEM, "take-over", "out of memory");
     join->fd = join->socket_fd = join->counters_fd = join->lock_fd = -1;
+    (void)weir_listen_room(1); /* descriptors for all that comes */
     int error = weir_takeover_connect(path, &join->fd, ret_fault);
     if (!error)
         error = greet(join, ret_fault);

@@ -131,6 +131,20 @@ class Late(unittest.TestCase):
             self.assertEqual(chain.ended(number - 1), 0)
             self.assertEqual(client.ask('PING'), 'PONG')
 
+    def test_a_held_answer_that_tells_of_a_permit(self):
+        """Its lease begins in memory, with its turn: whoever hands over waits for that, or does not hand over."""
+        config = HELD.replace('1/s', '1/8s') + '  - { name: jobs, key: [queue], rate: 5, algorithm: concurrency }\n'
+        with Chain(config) as chain, Resp(chain.resp) as client:
+            client.send(resp_encode('WEIR.CHECK', 1, 'queue', 'q') * 2)
+            self.assertEqual(client.read()[0], 1)
+            number = chain.start()
+            self.assertEqual(chain.ended(number), 2)
+            self.assertIn('what is under way was not answered within 5 s', chain.output(number))
+            self.assertEqual(client.read()[0], 1)
+            chain.wait_for(chain.start(), r'\bstarted\b')
+            self.assertEqual(client.ask('PING'), 'PONG')
+            self.assertEqual(chain.ended(0), 0)
+
     def test_one_that_does_not_read_its_answers(self):
         with Chain('server: { output_bytes_max: 4KiB }\nlimits: []\n') as chain, connect(chain.resp) as sock:
             sender = threading.Thread(target=sock.sendall, args=(resp_encode('ECHO', b'x' * 1000) * 20000,))
