@@ -17,6 +17,7 @@
 #include "base/fault_format.h"
 #include "base/units.h"
 #include "rules/kept.h"
+#include "serve/exception_follower.h"
 
 #define SLICE_NS (100 * WEIR_NS_PER_MS)
 #define AGAIN_NS (5 * WEIR_NS_PER_SECOND) /* what could not be kept, or told, is tried again */
@@ -30,8 +31,9 @@ struct weir_follower {
     void *context;
     pthread_t thread;
     bool started;
-    struct weir_rule_head seen;            /* the thread's: it was looked at */
-    uint64_t keep_after_ns, tell_after_ns; /* the thread's */
+    struct weir_rule_head seen;                /* the thread's: it was looked at */
+    uint64_t keep_after_ns, tell_after_ns;     /* the thread's */
+    struct weir_exception_follower exceptions; /* the thread's; but for its keys, which loops ask */
 
     pthread_mutex_t mutex; /* of all below */
     bool stopping;
@@ -133,6 +135,27 @@ static int read_either(struct weir_follower *follower, struct weir_fault *ret_fa
     return error;
 }
 
+/* Whatever became of it, what was read before is in force. */
+static void look_for_exceptions(struct weir_follower *follower, const uint8_t id[WEIR_RULE_CHANGE_SIZE])
+{
+    struct weir_exception_follower *exceptions = &follower->exceptions;
+    struct weir_fault fault = { 0 };
+    int error = weir_exception_follower_look(exceptions, follower->store, id, follower->timeout_ns,
+                                             weir_time_read().wall_ns, &fault);
+    pthread_mutex_lock(&follower->mutex);
+    follower->view.exceptions_failing = error != 0;
+    follower->view.exceptions_read = exceptions->known;
+    follower->view.exceptions_change = exceptions->number;
+    follower->view.exceptions_count = weir_banned_keys_count(exceptions->keys);
+    follower->view.exceptions_damaged = exceptions->damaged;
+    follower->view.exceptions_unknown = exceptions->unknown;
+    follower->view.exceptions_over = exceptions->over;
+    if (error)
+        (void)snprintf(follower->view.exceptions_fault, sizeof(follower->view.exceptions_fault), "%s %s", fault.field,
+                       fault.text[0] ? fault.text : weir_error_text(error));
+    pthread_mutex_unlock(&follower->mutex);
+}
+
 int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
                        struct weir_fault *ret_fault)
 {
@@ -145,12 +168,15 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
     const struct weir_rule_store_options store = { .spec = options->spec,
                                                    .table = options->table,
                                                    .poll_ns = options->poll_ns };
-    int error = options->kept && !follower->kept ? weir_fault_format(ret_fault, WEIR_ENOMEM, "rules", "out of memory")
-                                                 : weir_rule_store_open(&store, &follower->store, ret_fault);
+    int error = options->kept && !follower->kept ? WEIR_ENOMEM : weir_exception_follower_init(&follower->exceptions);
+    error = error ? weir_fault_format(ret_fault, error, "rules", "out of memory")
+                  : weir_rule_store_open(&store, &follower->store, ret_fault);
     if (!error) {
         follower->view.store = weir_rule_store_name(follower->store);
         error = read_either(follower, ret_fault);
     }
+    if (!error && !follower->view.failing)
+        look_for_exceptions(follower, follower->newest.store);
     if (error) {
         weir_follower_destroy(follower);
         return error;
@@ -169,7 +195,13 @@ void weir_follower_destroy(struct weir_follower *follower)
     free(follower->text);
     free(follower->unkept);
     free(follower->kept);
+    weir_exception_follower_deinit(&follower->exceptions);
     free(follower);
+}
+
+const struct weir_banned_keys *weir_follower_banned(const struct weir_follower *follower)
+{
+    return follower->exceptions.keys;
 }
 
 int weir_follower_newest(struct weir_follower *follower, struct weir_rule_head *ret_head, char **ret_text,
@@ -273,6 +305,8 @@ static int look(struct weir_follower *follower)
     struct weir_fault fault = { 0 };
     struct weir_rule_head head;
     int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, &fault);
+    if (!error && head.number > 0) /* one made anew, and empty, ends nothing */
+        look_for_exceptions(follower, head.store);
     if (!error && !weir_rule_head_same(&head, &follower->seen))
         error = follow(follower, &head, &fault);
     pthread_mutex_lock(&follower->mutex);
