@@ -30,6 +30,7 @@ static const char help[] =
     "       weir rules diff --config FILE VERSION [VERSION]\n"
     "       weir rules apply --config FILE --comment WHY [OPTION ...] RULES\n"
     "       weir rules rollback --config FILE --comment WHY [OPTION ...] VERSION\n"
+    "       weir rules ban | unban | exceptions --help\n"
     "\n"
     "check says whether FILE is a good configuration, with the newest version of the rules where it names\n"
     "a store of them: all that is wrong with it, up to 100 errors, as FILE:LINE:COLUMN: message. Where\n"
@@ -47,6 +48,7 @@ static const char help[] =
     "  diff             what the second (the newest) says otherwise than the first\n"
     "  apply            checks RULES as a start would, and makes them the newest version\n"
     "  rollback         makes the text of an older version the newest version\n"
+    "  ban, unban       one key of one limit, without a new version; exceptions lists them\n"
     "\n"
     "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
     "  --connections N  of what is behind weir, 1 to 1000000: how many keys they bear that use all at once\n"
@@ -285,10 +287,13 @@ static int check(int argc, char **argv)
 
 int weir_cli_rules(int argc, char **argv)
 {
-    static const char *const words[] = { "check", "list", "history", "show", "diff", "apply", "rollback", NULL };
+    static const char *const words[] = { "check",    "list", "history", "show",       "diff", "apply",
+                                         "rollback", "ban",  "unban",   "exceptions", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);
+    if (strcmp(verb, "ban") == 0 || strcmp(verb, "unban") == 0 || strcmp(verb, "exceptions") == 0)
+        return weir_cli_exceptions(argc - 1, argv + 1);
     for (size_t i = 1; words[i]; i++)
         if (strcmp(verb, words[i]) == 0)
             return weir_cli_versions(argc - 1, argv + 1, help);
