@@ -30,3 +30,12 @@ void weir_exception_follower_deinit(struct weir_exception_follower *follower);
 int weir_exception_follower_look(struct weir_exception_follower *follower, struct weir_rule_store *store,
                                  const uint8_t id[WEIR_RULE_CHANGE_SIZE], uint64_t timeout_ns, uint64_t wall_ns,
                                  struct weir_fault *ret_fault);
+
+/* ---- on this machine's disk, for a start without the store ---- */
+
+/* What it has, in a file of its own (as rules/kept.h has files): hashes of keys, and the secret they were made with. */
+int weir_exception_follower_keep(const struct weir_exception_follower *follower, const char *path,
+                                 struct weir_fault *ret_fault);
+/* Before the first look: that goes on from there. WEIR_ENOENT: there is none. Errors of weir_rule_kept_read. */
+int weir_exception_follower_load(struct weir_exception_follower *follower, const char *path, uint64_t wall_ns,
+                                 struct weir_fault *ret_fault);

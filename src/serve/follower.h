@@ -21,7 +21,7 @@ struct weir_follower;
 struct weir_follower_options {
     const char *spec;    /* as weir_rule_store_options */
     const char *table;   /* the same */
-    const char *kept;    /* path; NULL: nothing is kept on this machine */
+    const char *kept;    /* path; NULL: nothing is kept on this machine. Exceptions are kept at PATH.exceptions */
     uint64_t poll_ns;    /* as weir_rule_store_options */
     uint64_t timeout_ns; /* for one question to the store */
 };
@@ -70,12 +70,12 @@ struct weir_follower_view {
     bool keep_failing;       /* it cannot be kept here; `keep_fault` says why */
     bool tell_failing;       /* the store cannot be told what is in force here; `tell_fault` says why */
     bool exceptions_failing; /* they cannot be read; `exceptions_fault` says why */
-    bool exceptions_read;    /* once, at least */
+    bool exceptions_unkept;  /* they cannot be kept here; `exceptions_keep_fault` says why */
     uint64_t exceptions_change;  /* the newest that was read */
     uint64_t exceptions_count;   /* that hold; some may have ended */
     uint64_t exceptions_damaged; /* changes that nobody can read */
     uint64_t exceptions_unknown; /* of a kind that only a later weir knows */
     uint64_t exceptions_over;    /* for which there was no room */
-    char fault[200], keep_fault[200], tell_fault[200], exceptions_fault[200];
+    char fault[200], keep_fault[200], tell_fault[200], exceptions_fault[200], exceptions_keep_fault[200];
 };
 void weir_follower_view(struct weir_follower *follower, struct weir_follower_view *ret_view);

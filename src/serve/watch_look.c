@@ -356,6 +356,13 @@ static void look_at_exceptions(struct weir_watch *watch, const struct weir_follo
                                    " bans go on, up to change %" PRIu64 ": %s"
                                  : "exceptions are read again; %" PRIu64 " bans, up to change %" PRIu64 "%s",
         view->exceptions_count, view->exceptions_change, view->exceptions_failing ? view->exceptions_fault : "");
+    weir_watch_state(watch, ALONE("exceptions_kept"), view->exceptions_unkept, !view->exceptions_unkept,
+                     view->exceptions_unkept ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
+                     view->exceptions_unkept ? "exceptions_unkept" : "exceptions_kept", "%s%s",
+                     view->exceptions_unkept ? "bans cannot be kept on this machine, so a start without the store of "
+                                               "rules forgets them: "
+                                             : "bans are kept on this machine again",
+                     view->exceptions_unkept ? view->exceptions_keep_fault : "");
     if (view->exceptions_damaged > 0)
         weir_watch_event(watch, ALONE("exceptions_damaged"), view->exceptions_damaged, WEIR_LOG_ERROR,
                          "changes of exceptions are damaged in the store of rules, and not in force");

@@ -126,6 +126,58 @@ class InSqlite(Banned):
         wait_for(lambda: check(weir, user='eve')[0] == 429 and check(weir, user='bob')[0] == 200, 'what is there now', 60)
         self.assertEqual(check(weir)[0], 429)
 
+    def away(self):
+        """The store is gone; what brings it back."""
+        self.store.close()
+        for path in self.folder.glob('rules.db*'):
+            path.rename(path.with_name('away-' + path.name))
+
+    def back(self):
+        for path in self.folder.glob('away-*'):
+            path.rename(path.with_name(path.name.removeprefix('away-')))
+        self.store = self.drive(self.spec)
+
+    def test_a_start_without_the_store_has_those_that_are_kept(self):
+        kept = self.folder / 'kept'
+        weir = self.serve(kept=kept)
+        self.except_(self.store, 'ban', 'ada', YEAR)
+        self.except_(self.store, 'ban', 'bob')
+        self.followed(self.except_(self.store, 'unban', 'bob'), weir)
+        weir.stop()
+        self.assertEqual((kept.with_name('kept.exceptions')).stat().st_mode & 0o777, 0o600)
+        self.away()
+        weir = self.serve(kept=kept)
+        wait_for(lambda: 'exceptions_lost' in weir.output(), 'the log', 60)
+        self.assertIn('1 bans go on, up to change 3', weir.output())
+        self.assertEqual([check(weir, user=user)[0] for user in ('ada', 'bob', 'eve')], [429, 200, 200])
+        self.back()
+        self.followed(self.except_(self.store, 'ban', 'eve'), weir)  # it goes on from where it was
+        self.assertEqual([check(weir, user=user)[0] for user in ('ada', 'bob', 'eve')], [429, 200, 429])
+        wait_for(lambda: 'exceptions_back' in weir.output(), 'the log', 60)
+
+    def test_a_kept_file_that_is_damaged_is_told(self):
+        kept = self.folder / 'kept'
+        weir = self.serve(kept=kept)
+        self.followed(self.except_(self.store, 'ban', 'ada'), weir)
+        weir.stop()
+        file = kept.with_name('kept.exceptions')
+        file.write_bytes(file.read_bytes()[:-1])
+        self.away()
+        weir = self.serve(kept=kept)
+        wait_for(lambda: 'exceptions_lost' in weir.output(), 'the log', 60)
+        self.assertIn('0 bans go on', weir.output())
+        self.assertIn('is damaged or cut off', weir.output())
+        self.assertEqual(check(weir)[0], 200)
+        self.back()
+        wait_for(lambda: check(weir)[0] == 429, 'what the store has', 60)
+
+    def test_where_nobody_was_ever_banned_there_is_no_file(self):
+        kept = self.folder / 'kept'
+        weir = self.serve(kept=kept)
+        wait_for(kept.exists, 'the rules are kept', 60)
+        weir.stop()
+        self.assertFalse(kept.with_name('kept.exceptions').exists())
+
     def test_a_shared_limit_and_two_in_one_request(self):
         """Whatever keeps the limit, the ban comes first; of two the longest is told, and neither is charged."""
         limits = [{'name': 'api', 'rate': '10/day', 'key': ['user']},
