@@ -229,7 +229,8 @@ struct limit {
 static void sum_up(const json_t *verdicts, uint64_t *ret_admitted, uint64_t *ret_refused, uint64_t *ret_shadow)
 {
     *ret_admitted = number_of(verdicts, "admitted");
-    *ret_refused = number_of(verdicts, "refused") + number_of(verdicts, "never") + number_of(verdicts, "shed");
+    *ret_refused = number_of(verdicts, "refused") + number_of(verdicts, "never") + number_of(verdicts, "shed") +
+                   number_of(verdicts, "banned");
     *ret_shadow = number_of(verdicts, "shadow_refused");
 }
 

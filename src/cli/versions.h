@@ -27,7 +27,13 @@ bool weir_versions_read(const struct weir_versions *versions, uint64_t number, s
 /* The newest; number 0: none. False: said. */
 bool weir_versions_head(const struct weir_versions *versions, struct weir_rule_head *ret_head);
 bool weir_versions_complain(const struct weir_versions *versions, int error, const struct weir_fault *fault);
+/* Reads config_file and opens the store that it names. False: said. */
+bool weir_versions_open(struct weir_versions *versions, bool create);
+const char *weir_versions_author(void); /* who is logged in, or "unknown" */
 struct weir_rule_editor weir_versions_editor(const struct weir_versions *versions);
+
+/* `weir rules ban`, `unban` and `exceptions`, argv[0] being the verb; the exit code. */
+int weir_cli_exceptions(int argc, char **argv);
 
 /* versions_verbs.c has the first, versions_history.c, versions_list.c and versions_apply.c the others. */
 int weir_versions_history(const struct weir_versions *versions);

@@ -118,8 +118,7 @@ static int diff(const struct weir_versions *versions, const char *one, const cha
 
 /* ---- arguments ---- */
 
-/* False: said on standard error. */
-static bool open_store(struct weir_versions *versions, bool create)
+bool weir_versions_open(struct weir_versions *versions, bool create)
 {
     struct weir_config_fault wrong = { 0 };
     struct weir_fault fault = { 0 };
@@ -146,7 +145,7 @@ static bool open_store(struct weir_versions *versions, bool create)
     return error ? weir_versions_complain(versions, error, &fault) : true;
 }
 
-static const char *author_default(void)
+const char *weir_versions_author(void)
 {
     const char *name = getenv("LOGNAME");
     name = name && name[0] ? name : getenv("USER");
@@ -224,7 +223,7 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
         return WEIR_EXIT_ERROR;
     if (rolls && !share_read(rest[0], &share))
         return WEIR_EXIT_ERROR;
-    if (!open_store(versions, changes && !versions->dry_run))
+    if (!weir_versions_open(versions, changes && !versions->dry_run))
         return WEIR_EXIT_ERROR;
     if (strcmp(verb, "show") == 0)
         return show(versions, rest[0]);
@@ -248,7 +247,7 @@ int weir_cli_versions(int argc, char **argv, const char *help)
         { "json", no_argument, NULL, 'j' },         { "propose", no_argument, NULL, 'p' },
         { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
     };
-    struct weir_versions versions = { .author = author_default(), .from = WEIR_RULE_FROM_ANY, .count = 20 };
+    struct weir_versions versions = { .author = weir_versions_author(), .from = WEIR_RULE_FROM_ANY, .count = 20 };
     for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             fputs(help, stdout);

@@ -21,7 +21,8 @@
     X(REFUSED, "refused")                                                                                              \
     X(NEVER, "never")                   /* the cost is above the capacity */                                           \
     X(SHADOW_REFUSED, "shadow_refused") /* it would have been refused */                                               \
-    X(SHED, "shed")                     /* it fitted, but would have had to wait for too long, or among too many */
+    X(SHED, "shed")                     /* it fitted, but would have had to wait for too long, or among too many */    \
+    X(BANNED, "banned")                 /* the key is (docs/exceptions.md); the limit was not asked */
 
 enum weir_metrics_verdict {
 #define WEIR_METRICS_VERDICT_ENUM(name, text) WEIR_METRICS_##name,

@@ -21,6 +21,7 @@ struct weir_refusal {
     uint64_t retry_after_ns; /* WEIR_NEVER */
     uint64_t left_out;       /* of its limit, before it, by this loop */
     uint32_t slot;           /* of the limit, in the metrics */
+    bool banned;             /* not what was used refuses it, but a ban of the key */
     struct weir_top_label label;
 };
 

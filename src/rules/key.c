@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The values of a key once more, after match.c has hashed and dropped them: for people who are told whom a limit
- * refuses. Called by serve/refused.c. */
+ * refuses, and for bans. Called by serve/refused.c and serve/banned.c. */
 #include <string.h>
 
 #include "rules/compiled.h"
@@ -40,4 +40,9 @@ void weir_rules_key(const struct weir_rules *rules, const struct weir_rule *rule
         ret_key->values[i] = attribute ? canonical(attribute->value, limit->ipv6_prefix, ret_key->texts[i])
                                        : (struct weir_slice){ NULL, WEIR_VALUE_ABSENT };
     }
+}
+
+const char *weir_rules_key_name(const struct weir_rules *rules, const struct weir_rule *rule, size_t i)
+{
+    return rules->attributes[rules->limits[rule->index].key[i]].name;
 }

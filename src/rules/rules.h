@@ -127,6 +127,8 @@ struct weir_rules_key {
 };
 void weir_rules_key(const struct weir_rules *rules, const struct weir_rule *rule,
                     const struct weir_attribute *attributes, size_t count, struct weir_rules_key *ret_key);
+/* The attribute whose value is number `i` of the key; as long as the set. */
+const char *weir_rules_key_name(const struct weir_rules *rules, const struct weir_rule *rule, size_t i);
 
 /* ---- why ---- */
 

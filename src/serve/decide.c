@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The order of a decision: match the rules, or find the match of the last request (recent.c); refuse for a missing
- * attribute; apply `unmatched` where no limit applies. Then shared.c decides where any limit is shared, else the
- * limiter in one step, with hold.c before and after it. Called by http_check.c and resp_check.c; CL.THROTTLE has a way
- * of its own (resp_throttle.c). */
+ * attribute; apply `unmatched` where no limit applies; refuse what is banned (banned.c). Then shared.c decides where
+ * any limit is shared, else the limiter in one step, with hold.c before and after it. Called by http_check.c and
+ * resp_check.c; CL.THROTTLE has a way of its own (resp_throttle.c). */
 #include "serve/decide.h"
 
+#include "serve/banned.h"
 #include "serve/hold.h"
 #include "serve/refused.h"
 #include "serve/shared.h"
@@ -99,6 +100,7 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
     ret_outcome->waiter = NULL;
     ret_outcome->wait_ns = 0;
     ret_outcome->round_trips = 0;
+    ret_outcome->banned = false;
     int error = match(loop, question, &ret_outcome->match, ret_fault);
     if (error)
         return error;
@@ -112,6 +114,8 @@ int weir_decide(struct weir_loop *loop, const struct weir_question *question, co
         decide_unmatched(loop, question, ret_outcome);
         return 0;
     }
+    if (weir_banned(loop, question, time, ret_outcome))
+        return 0;
     if (ret_outcome->match.remote_count > 0)
         return decide_shared(loop, question, time, ret_outcome, ret_pending);
     if (question->can_wait)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
@@ -18,21 +19,25 @@
 #include "base/units.h"
 #include "rules/addressed.h"
 #include "rules/kept.h"
+#include "serve/exception_follower.h"
 
 #define SLICE_NS (100 * WEIR_NS_PER_MS)
+#define MANY 10000                        /* exceptions: their file is not written for each change */
 #define AGAIN_NS (5 * WEIR_NS_PER_SECOND) /* what could not be kept, or told, is tried again */
 
 struct weir_follower {
     struct weir_rule_store *store;
-    char *kept; /* NULL: nothing is */
+    char *kept;            /* NULL: nothing is */
+    char *exceptions_kept; /* the same */
     uint64_t timeout_ns;
     char node[WEIR_RULE_NODE_MAX + 1];
     void (*changed)(void *context);
     void *context;
     pthread_t thread;
     bool started;
-    struct weir_rule_head seen;            /* the thread's: it was looked at */
-    uint64_t keep_after_ns, tell_after_ns; /* the thread's */
+    struct weir_rule_head seen;                                 /* the thread's: it was looked at */
+    uint64_t keep_after_ns, tell_after_ns, exceptions_after_ns; /* the thread's */
+    struct weir_exception_follower exceptions;                  /* the thread's; but for its keys, which loops ask */
 
     pthread_mutex_t mutex; /* of all below */
     bool stopping;
@@ -170,6 +175,53 @@ static int read_either(struct weir_follower *follower, struct weir_fault *ret_fa
     return error;
 }
 
+/* Under the mutex, or before the start. */
+static void see_exceptions(struct weir_follower *follower)
+{
+    const struct weir_exception_follower *exceptions = &follower->exceptions;
+    follower->view.exceptions_change = exceptions->number;
+    follower->view.exceptions_count = weir_banned_keys_count(exceptions->keys);
+    follower->view.exceptions_damaged = exceptions->damaged;
+    follower->view.exceptions_unknown = exceptions->unknown;
+    follower->view.exceptions_over = exceptions->over;
+}
+
+/* Whatever became of it, what was read before is in force. */
+static void look_for_exceptions(struct weir_follower *follower, const uint8_t id[WEIR_RULE_CHANGE_SIZE])
+{
+    struct weir_exception_follower *exceptions = &follower->exceptions;
+    struct weir_fault fault = { 0 };
+    int error = weir_exception_follower_look(exceptions, follower->store, id, follower->timeout_ns,
+                                             weir_time_read().wall_ns, &fault);
+    pthread_mutex_lock(&follower->mutex);
+    follower->view.exceptions_failing = error != 0;
+    see_exceptions(follower);
+    if (error)
+        (void)snprintf(follower->view.exceptions_fault, sizeof(follower->view.exceptions_fault), "%s %s", fault.field,
+                       fault.text[0] ? fault.text : weir_error_text(error));
+    pthread_mutex_unlock(&follower->mutex);
+}
+
+/* Those that are kept here, for the store cannot be asked for them. */
+static void load_exceptions(struct weir_follower *follower)
+{
+    struct weir_fault kept = { .text = "rules.kept names no file where they are kept here" };
+    struct weir_follower_view *view = &follower->view;
+    if (follower->exceptions_kept)
+        (void)weir_exception_follower_load(&follower->exceptions, follower->exceptions_kept, weir_time_read().wall_ns,
+                                           &kept);
+    else if (follower->kept)
+        (void)snprintf(kept.text, sizeof(kept.text), "out of memory");
+    see_exceptions(follower);
+    if (!view->exceptions_failing)
+        (void)snprintf(view->exceptions_fault, sizeof(view->exceptions_fault), "%.90s", view->fault);
+    view->exceptions_failing = true;
+    size_t size = strlen(view->exceptions_fault);
+    if (!follower->exceptions.known)
+        (void)snprintf(view->exceptions_fault + size, sizeof(view->exceptions_fault) - size, "; kept here: %.80s",
+                       kept.text);
+}
+
 int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
                        struct weir_fault *ret_fault)
 {
@@ -181,15 +233,22 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
     weir_assert(strlen(options->node) > 0 && strlen(options->node) <= WEIR_RULE_NODE_MAX);
     (void)snprintf(follower->node, sizeof(follower->node), "%s", options->node);
     follower->kept = options->kept ? strdup(options->kept) : NULL;
+    if (options->kept && asprintf(&follower->exceptions_kept, "%s.exceptions", options->kept) < 0)
+        follower->exceptions_kept = NULL;
     const struct weir_rule_store_options store = { .spec = options->spec,
                                                    .table = options->table,
                                                    .poll_ns = options->poll_ns };
-    int error = options->kept && !follower->kept ? weir_fault_format(ret_fault, WEIR_ENOMEM, "rules", "out of memory")
-                                                 : weir_rule_store_open(&store, &follower->store, ret_fault);
+    int error = options->kept && !follower->kept ? WEIR_ENOMEM : weir_exception_follower_init(&follower->exceptions);
+    error = error ? weir_fault_format(ret_fault, error, "rules", "out of memory")
+                  : weir_rule_store_open(&store, &follower->store, ret_fault);
     if (!error) {
         follower->view.store = weir_rule_store_name(follower->store);
         error = read_either(follower, ret_fault);
     }
+    if (!error && !follower->view.failing)
+        look_for_exceptions(follower, follower->newest.store);
+    if (!error && (follower->view.failing || follower->view.exceptions_failing))
+        load_exceptions(follower);
     if (error) {
         weir_follower_destroy(follower);
         return error;
@@ -208,7 +267,14 @@ void weir_follower_destroy(struct weir_follower *follower)
     free(follower->text);
     free(follower->unkept);
     free(follower->kept);
+    free(follower->exceptions_kept);
+    weir_exception_follower_deinit(&follower->exceptions);
     free(follower);
+}
+
+const struct weir_banned_keys *weir_follower_banned(const struct weir_follower *follower)
+{
+    return follower->exceptions.keys;
 }
 
 int weir_follower_newest(struct weir_follower *follower, struct weir_rule_head *ret_head, char **ret_text,
@@ -288,6 +354,28 @@ static void keep(struct weir_follower *follower)
     free(text);
 }
 
+/* Where there never was one, there is no file. Of many, some wait for each other: it is written whole. */
+static void keep_exceptions(struct weir_follower *follower)
+{
+    struct weir_exception_follower *exceptions = &follower->exceptions;
+    struct weir_fault fault = { 0 };
+    if (!exceptions->changed || !follower->exceptions_kept || now_ns() < follower->exceptions_after_ns)
+        return;
+    if (exceptions->number == 0 && access(follower->exceptions_kept, F_OK) != 0) {
+        exceptions->changed = false;
+        return;
+    }
+    int error = weir_exception_follower_keep(exceptions, follower->exceptions_kept, &fault);
+    exceptions->changed = error != 0;
+    if (error || weir_banned_keys_count(exceptions->keys) > MANY)
+        follower->exceptions_after_ns = now_ns() + AGAIN_NS;
+    pthread_mutex_lock(&follower->mutex);
+    follower->view.exceptions_unkept = error != 0;
+    (void)snprintf(follower->view.exceptions_keep_fault, sizeof(follower->view.exceptions_keep_fault), "%s",
+                   fault.text);
+    pthread_mutex_unlock(&follower->mutex);
+}
+
 /* Who may read only, or has a server that does, follows all the same. */
 static void tell(struct weir_follower *follower)
 {
@@ -316,6 +404,8 @@ static int look(struct weir_follower *follower)
     struct weir_fault fault = { 0 };
     struct weir_rule_head head;
     int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, &fault);
+    if (!error && head.number > 0) /* one made anew, and empty, ends nothing */
+        look_for_exceptions(follower, head.store);
     if (!error && !weir_rule_head_same(&head, &follower->seen))
         error = follow(follower, &head, &fault);
     pthread_mutex_lock(&follower->mutex);
@@ -340,6 +430,7 @@ static void *follower_main(void *argument)
     int error = 0;
     while (!is_stopping(follower)) {
         keep(follower);
+        keep_exceptions(follower);
         if (weir_rule_store_wait(follower->store, now_ns() + SLICE_NS))
             error = look(follower);
         if (!error)
@@ -396,8 +487,9 @@ void weir_follower_finish(struct weir_follower *follower)
     pthread_mutex_unlock(&follower->mutex);
     pthread_join(follower->thread, NULL);
     follower->started = false;
-    follower->keep_after_ns = follower->tell_after_ns = 0;
+    follower->keep_after_ns = follower->tell_after_ns = follower->exceptions_after_ns = 0;
     keep(follower);
+    keep_exceptions(follower);
     tell(follower);
 }
 

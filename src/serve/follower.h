@@ -2,7 +2,7 @@
  *
  * Follows a store of rule sets (rules/store.h) for a server. A thread of its own waits for newer versions, keeps the
  * one in force on this machine's disk (rules/kept.h), and tells the store which version this node decides by, since
- * when.
+ * when. It follows the exceptions of the store, too (exception_follower.h), which are in force once read.
  *
  * What it does not: it reads no rules, but for which nodes they are (rules/addressed.h). Who asks for the newest text
  * compiles it, and says afterwards what is in force.
@@ -14,6 +14,7 @@
  * Thread rule: one thread opens, starts and ends it; the others from any thread. */
 #pragma once
 
+#include "rules/banned_keys.h"
 #include "rules/store.h"
 
 struct weir_follower;
@@ -21,7 +22,7 @@ struct weir_follower;
 struct weir_follower_options {
     const char *spec;    /* as weir_rule_store_options */
     const char *table;   /* the same */
-    const char *kept;    /* path; NULL: nothing is kept on this machine */
+    const char *kept;    /* path; NULL: nothing is kept on this machine. Exceptions are kept at PATH.exceptions */
     uint64_t poll_ns;    /* as weir_rule_store_options */
     uint64_t timeout_ns; /* for one question to the store */
     const char *node;    /* this one's name: who tells the store; 1 to WEIR_RULE_NODE_MAX bytes */
@@ -42,6 +43,9 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
 int weir_follower_newest(struct weir_follower *follower, struct weir_rule_head *ret_head, char **ret_text,
                          size_t *ret_size);
 
+/* What is banned; as long as the follower. Loops ask it. */
+const struct weir_banned_keys *weir_follower_banned(const struct weir_follower *follower);
+
 /* Before the start, where the newest cannot be used: what is kept here takes its place. WEIR_ENOENT: nothing is. */
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault);
 
@@ -59,17 +63,24 @@ void weir_follower_finish(struct weir_follower *follower);
 void weir_follower_destroy(struct weir_follower *follower);
 
 struct weir_follower_view {
-    const char *store; /* its name, without secrets */
-    uint64_t newest;   /* version for this node that was read last */
-    uint64_t others;   /* the newest that is for other nodes; 0: none was read */
-    uint64_t in_force; /* 0: none yet */
-    uint64_t delay_ns; /* from when that was made, by its maker's clock, until it decided here, by this one's */
-    bool delay_known;  /* else it was there before the start, or came from this machine's disk */
-    bool failing;      /* the store cannot be asked; `fault` says why */
-    bool behind;       /* its newest is one before that in force, or of the same number and another text */
-    bool from_kept;    /* what was started with came from this machine's disk */
-    bool keep_failing; /* it cannot be kept here; `keep_fault` says why */
-    bool tell_failing; /* the store cannot be told what is in force here; `tell_fault` says why */
-    char fault[200], keep_fault[200], tell_fault[200];
+    const char *store;       /* its name, without secrets */
+    uint64_t newest;         /* version for this node that was read last */
+    uint64_t others;         /* the newest that is for other nodes; 0: none was read */
+    uint64_t in_force;       /* 0: none yet */
+    uint64_t delay_ns;       /* from when that was made, by its maker's clock, until it decided here, by this one's */
+    bool delay_known;        /* else it was there before the start, or came from this machine's disk */
+    bool failing;            /* the store cannot be asked; `fault` says why */
+    bool behind;             /* its newest is one before that in force, or of the same number and another text */
+    bool from_kept;          /* what was started with came from this machine's disk */
+    bool keep_failing;       /* it cannot be kept here; `keep_fault` says why */
+    bool tell_failing;       /* the store cannot be told what is in force here; `tell_fault` says why */
+    bool exceptions_failing; /* they cannot be read; `exceptions_fault` says why */
+    bool exceptions_unkept;  /* they cannot be kept here; `exceptions_keep_fault` says why */
+    uint64_t exceptions_change;  /* the newest that was read */
+    uint64_t exceptions_count;   /* that hold; some may have ended */
+    uint64_t exceptions_damaged; /* changes that nobody can read */
+    uint64_t exceptions_unknown; /* of a kind that only a later weir knows */
+    uint64_t exceptions_over;    /* for which there was no room */
+    char fault[200], keep_fault[200], tell_fault[200], exceptions_fault[200], exceptions_keep_fault[200];
 };
 void weir_follower_view(struct weir_follower *follower, struct weir_follower_view *ret_view);

@@ -140,6 +140,9 @@ static const struct route {
     { "/v1/rules/rollback", POST, WEIR_RIGHT_ADMIN, weir_http_rules_rollback },
     { "/v1/rules/approve", POST, WEIR_RIGHT_ADMIN, weir_http_rules_approve },
     { "/v1/rules/rollout", POST, WEIR_RIGHT_ADMIN, weir_http_rules_rollout },
+    { "/v1/rules/exceptions", READ, WEIR_RIGHT_ADMIN, weir_http_rules_exceptions },
+    { "/v1/rules/ban", POST, WEIR_RIGHT_ADMIN, weir_http_rules_ban },
+    { "/v1/rules/unban", POST, WEIR_RIGHT_ADMIN, weir_http_rules_unban },
     { "/v1/sessions/route", POST, WEIR_RIGHT_SESSION, weir_http_sessions_route },
     { "/v1/sessions/seen", POST, WEIR_RIGHT_SESSION, weir_http_sessions_seen },
     { "/v1/sessions/accept", POST, WEIR_RIGHT_SESSION, weir_http_sessions_accept },
@@ -266,7 +269,8 @@ static void answer(struct weir_http_call *call)
                                 "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
                                 "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
                                 "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, "
-                                "/v1/rules, /v1/rules/versions, diff, rollback and rollout, /healthz, /readyz, "
+                                "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, exceptions, ban and "
+                                "unban, /healthz, /readyz, "
                                 "/metrics");
 }
 

@@ -157,6 +157,16 @@ void weir_http_rules_rollback(struct weir_http_call *call);
 void weir_http_rules_approve(struct weir_http_call *call);
 void weir_http_rules_rollout(struct weir_http_call *call);
 void weir_http_rules_drop(struct weir_http_session *session); /* the connection ends */
+void weir_http_rules_exceptions(struct weir_http_call *call);
+void weir_http_rules_ban(struct weir_http_call *call);
+void weir_http_rules_unban(struct weir_http_call *call);
+struct weir_rules_question; /* serve/rules_answer.h */
+/* Asks the store and leaves the call; or, where the question was wrong, says so. */
+void weir_http_rules_ask(struct weir_http_call *call, int error, const struct weir_fault *fault,
+                         const struct weir_rules_question *question);
+/* Who changes something, the token's name, and before it whom its holder names; why; and when. */
+int weir_http_rules_author(const struct weir_http_call *call, const char *author, const char *comment,
+                           struct weir_rules_question *question, struct weir_fault *fault);
 
 /* /v1/permits/{id}/release and /renew: whether the path is one of them. */
 bool weir_http_permits_path(const struct weir_http_call *call);

@@ -41,7 +41,8 @@ static void reply(struct weir_http_call *call, int refused, bool with_body)
                                         .count = outcome->match.count,
                                         .permit = { work->permit.text, work->permit.size },
                                         .lease_ns = work->permit.lease_ns,
-                                        .missing = outcome->match.lacks };
+                                        .missing = outcome->match.lacks,
+                                        .banned = outcome->banned };
     int status = outcome->decision.admitted ? 200 : status_of(&answer, refused, with_body);
     call->wait_ns = outcome->wait_ns;
     size_t pending = weir_conn_pending(call->conn);

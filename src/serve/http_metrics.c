@@ -153,6 +153,11 @@ static void write_rules(struct weir_prometheus *out, const struct weir_loop *loo
         weir_prometheus_seconds(out, "weir_rules_delay_seconds", no_label, view.delay_ns);
     }
     one(out, "weir_rules_store_failing", "gauge", "1 while the store of rules cannot be asked.", view.failing);
+    one(out, "weir_exceptions", "gauge", "Keys that are banned; some may have ended.", view.exceptions_count);
+    one(out, "weir_exceptions_change", "gauge", "The newest change of exceptions that this node has read.",
+        view.exceptions_change);
+    one(out, "weir_exceptions_failing", "gauge", "1 while exceptions cannot be read from the store of rules.",
+        view.exceptions_failing);
 }
 
 static void write_traces(struct weir_prometheus *out, struct weir_tracer *tracer)

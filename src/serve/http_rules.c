@@ -54,8 +54,8 @@ static void ask(struct weir_http_call *call, const struct weir_rules_question *q
                                 fault.text[0] ? fault.text : weir_error_text(error));
 }
 
-static void ask_or_refuse(struct weir_http_call *call, int error, const struct weir_fault *fault,
-                          const struct weir_rules_question *question)
+void weir_http_rules_ask(struct weir_http_call *call, int error, const struct weir_fault *fault,
+                         const struct weir_rules_question *question)
 {
     if (error)
         weir_http_reply_fault(call, error, fault);
@@ -146,21 +146,26 @@ static int read_match(const struct weir_http_call *call, bool *ret_any, uint64_t
     return 0;
 }
 
-/* Who changes something: the token's name, and before it whom its holder names. */
-static int name_author(const struct weir_http_call *call, const struct query *query,
-                       struct weir_rules_question *question, struct weir_fault *fault)
+int weir_http_rules_author(const struct weir_http_call *call, const char *author, const char *comment,
+                           struct weir_rules_question *question, struct weir_fault *fault)
 {
-    int size = snprintf(question->author, sizeof(question->author), query->author[0] ? "%s (%s)" : "%s%s",
-                        query->author, call->caller);
+    int size = snprintf(question->author, sizeof(question->author), author[0] ? "%s (%s)" : "%s%s", author,
+                        call->caller);
     if (size >= (int)sizeof(question->author))
         return weir_fault_format(fault, WEIR_ERANGE, "author", "must leave room for the name of the token: %d bytes",
                                  WEIR_RULE_AUTHOR_MAX);
-    if (!query->comment[0])
+    if (!comment[0])
         return weir_fault_format(fault, WEIR_EINVAL, "comment", "must say why, 1 to %d bytes", WEIR_RULE_COMMENT_MAX);
-    memcpy(question->comment, query->comment, sizeof(question->comment));
-    question->dry_run = strcmp(query->dry_run, "true") == 0;
+    (void)snprintf(question->comment, sizeof(question->comment), "%s", comment);
     question->wall_ns = call->time->wall_ns;
     return 0;
+}
+
+static int name_author(const struct weir_http_call *call, const struct query *query,
+                       struct weir_rules_question *question, struct weir_fault *fault)
+{
+    question->dry_run = strcmp(query->dry_run, "true") == 0;
+    return weir_http_rules_author(call, query->author, query->comment, question, fault);
 }
 
 static int read_percent(const struct query *query, uint32_t *ret_share, struct weir_fault *fault)
@@ -194,7 +199,7 @@ static void put(struct weir_http_call *call, bool rolls)
         question.expected = WEIR_RULE_FROM_ANY;
     question.any = any;
     question.propose = strcmp(query.propose, "true") == 0;
-    ask_or_refuse(call, error, &fault, &question);
+    weir_http_rules_ask(call, error, &fault, &question);
 }
 
 void weir_http_rules(struct weir_http_call *call)
@@ -209,7 +214,7 @@ void weir_http_rules(struct weir_http_call *call)
     }
     int error = read_query(call, 1U << VERSION, &query, said, &fault);
     question.version = said[VERSION];
-    ask_or_refuse(call, error, &fault, &question);
+    weir_http_rules_ask(call, error, &fault, &question);
 }
 
 void weir_http_rules_rollout(struct weir_http_call *call)
@@ -226,7 +231,7 @@ void weir_http_rules_versions(struct weir_http_call *call)
     int error = read_query(call, 1U << FROM | 1U << COUNT, &query, said, &fault);
     question.version = said[FROM];
     question.count = said[COUNT] ? (size_t)said[COUNT] : WEIR_RULES_COUNT;
-    ask_or_refuse(call, error, &fault, &question);
+    weir_http_rules_ask(call, error, &fault, &question);
 }
 
 void weir_http_rules_diff(struct weir_http_call *call)
@@ -241,7 +246,7 @@ void weir_http_rules_diff(struct weir_http_call *call)
                                   WEIR_RULE_VERSIONS_MAX);
     question.before = said[FROM];
     question.version = said[TO];
-    ask_or_refuse(call, error, &fault, &question);
+    weir_http_rules_ask(call, error, &fault, &question);
 }
 
 void weir_http_rules_rollback(struct weir_http_call *call)
@@ -260,7 +265,7 @@ void weir_http_rules_rollback(struct weir_http_call *call)
     if (!error)
         error = name_author(call, &query, &question, &fault);
     question.version = said[TO];
-    ask_or_refuse(call, error, &fault, &question);
+    weir_http_rules_ask(call, error, &fault, &question);
 }
 
 void weir_http_rules_approve(struct weir_http_call *call)
@@ -276,5 +281,5 @@ void weir_http_rules_approve(struct weir_http_call *call)
     if (!error)
         error = name_author(call, &query, &question, &fault);
     question.version = question.expected = said[VERSION];
-    ask_or_refuse(call, error, &fault, &question);
+    weir_http_rules_ask(call, error, &fault, &question);
 }

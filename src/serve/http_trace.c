@@ -100,7 +100,7 @@ static void put_limit(const struct weir_outcome *outcome, struct weir_trace *tra
     trace->remaining = verdict->remaining;
     trace->retry_after_ns = outcome->decision.retry_after_ns;
     if (!outcome->decision.admitted)
-        trace->verdict = weir_metrics_verdict_of(verdict);
+        trace->verdict = outcome->banned ? WEIR_METRICS_BANNED : weir_metrics_verdict_of(verdict);
 }
 
 void weir_http_trace_end(const struct weir_http_call *call, int status)

@@ -74,6 +74,7 @@ struct weir_lock_service;    /* serve/locks.h */
 struct weir_session_service; /* serve/sessions.h */
 struct weir_saver;           /* serve/saver.h */
 struct weir_follower;        /* serve/follower.h */
+struct weir_banned_keys;     /* rules/banned_keys.h */
 struct weir_tracer;          /* observe/tracer.h */
 
 struct weir_listener {
@@ -109,10 +110,11 @@ struct weir_common {
     struct weir_lock_service *locks;       /* NULL: there are no locks */
     struct weir_session_service *sessions; /* NULL: there are no sessions */
     struct weir_permit_secret permit_secret;
-    struct weir_saver *saver;       /* NULL: a restart forgets what keys have used */
-    struct weir_follower *follower; /* NULL: the file has the rules */
-    struct weir_tracer *tracer;     /* NULL, in tests: no decision is traced */
-    _Atomic size_t rules_jobs;      /* rules_job.h: under way */
+    struct weir_saver *saver;              /* NULL: a restart forgets what keys have used */
+    struct weir_follower *follower;        /* NULL: the file has the rules */
+    const struct weir_banned_keys *banned; /* the follower's; NULL: nothing is ever banned */
+    struct weir_tracer *tracer;            /* NULL, in tests: no decision is traced */
+    _Atomic size_t rules_jobs;             /* rules_job.h: under way */
     struct weir_guesses guesses;
     struct weir_reloads reloads;
     _Atomic(const char *) auth_refused_why; /* the newest one's reason, a text that stays; NULL: there was none */

@@ -84,11 +84,12 @@ static bool write_line(const struct weir_common *common, struct weir_logger *log
         cut[0] = '\0';
     (void)snprintf(fields, sizeof(fields),
                    "\"limit\":\"%s\",\"key\":%s%s,\"hash\":\"%s\",\"cost\":%" PRIu64
-                   ",\"retry_after_ms\":%s,\"left_out\":%" PRIu64,
-                   limit, key, cut, hash, refusal->cost, retry, refusal->left_out);
+                   ",\"retry_after_ms\":%s,\"left_out\":%" PRIu64 "%s",
+                   limit, key, cut, hash, refusal->cost, retry, refusal->left_out,
+                   refusal->banned ? ",\"banned\":true" : "");
     (void)snprintf(message, sizeof(message),
-                   "limit %s, key %s, hash %s, cost %" PRIu64 ", retry_after_ms %s, left out %" PRIu64, limit, key,
-                   hash, refusal->cost, retry, refusal->left_out);
+                   "limit %s, key %s, hash %s, cost %" PRIu64 ", retry_after_ms %s, left out %" PRIu64 "%s", limit, key,
+                   hash, refusal->cost, retry, refusal->left_out, refusal->banned ? ", banned" : "");
     return weir_logger_write_fields(logger, weir_sub_sat(time->wall_ns, ago_ns), WEIR_LOG_INFO, "refused",
                                     logger->format == WEIR_LOG_JSON ? "a request was refused" : message, fields);
 }

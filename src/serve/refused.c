@@ -81,14 +81,15 @@ static bool refuses(const struct weir_verdict *verdict)
 }
 
 /* A line wants it: `label` is NULL where its text is not known, or not wanted. */
-static void put(struct weir_loop *loop, const struct weir_top_refusal *refusal, uint64_t cost,
+static void put(struct weir_loop *loop, const struct weir_top_refusal *refusal, uint64_t cost, bool banned,
                 const struct weir_top_label *label)
 {
     struct weir_refusal line = { .hash = refusal->hash,
                                  .now_ns = refusal->now_ns,
                                  .cost = cost,
                                  .retry_after_ns = refusal->retry_after_ns,
-                                 .slot = refusal->slot };
+                                 .slot = refusal->slot,
+                                 .banned = banned };
     if (label)
         line.label = *label;
     weir_refusals_put(atomic_load_explicit(&loop->refusals, memory_order_relaxed), &line);
@@ -130,7 +131,7 @@ void weir_refused_outcome(struct weir_loop *loop, const struct weir_question *qu
         if (fresh)
             weir_top_label(loop->common->top, loop->number, &label);
         if (line)
-            put(loop, &refusal, outcome->match.charges[i].cost, spelt ? &label : NULL);
+            put(loop, &refusal, outcome->match.charges[i].cost, outcome->banned, spelt ? &label : NULL);
     }
 }
 
@@ -156,7 +157,7 @@ void weir_refused_cell(struct weir_loop *loop, uint64_t hash, struct weir_slice 
     if (fresh)
         weir_top_label(loop->common->top, loop->number, &label);
     if (line)
-        put(loop, &refusal, cost, spelt ? &label : NULL);
+        put(loop, &refusal, cost, false, spelt ? &label : NULL);
 }
 
 /* ---- what is decided later ---- */
@@ -198,6 +199,6 @@ void weir_refused_settled(struct weir_loop *loop, const struct weir_transaction 
         if (count(loop, &refusal) && labels)
             weir_top_label(loop->common->top, loop->number, &labels[i]);
         if (wants_line(loop, &refusal))
-            put(loop, &refusal, part->charge.cost, labels ? &labels[i] : NULL);
+            put(loop, &refusal, part->charge.cost, false, labels ? &labels[i] : NULL);
     }
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rules/history.h"
+#include "serve/exceptions_answer.h"
 #include "wire/http_answer.h"
 #include "wire/json.h"
 
@@ -44,7 +45,9 @@ static void put_newest(json_t *json, uint64_t newest)
 static void put_error(struct weir_rules_answer *answer, int error, const struct weir_fault *fault)
 {
     char detail[sizeof(fault->field) + sizeof(fault->text) + 64];
-    const bool absent = error == WEIR_ENOENT && strcmp(fault->field, "version") == 0;
+    const bool absent = error == WEIR_ENOENT &&
+                        (strcmp(fault->field, "version") == 0 || strcmp(fault->field, "limit") == 0 ||
+                         strcmp(fault->field, "key") == 0);
     const bool wrong = error == WEIR_EINVAL || error == WEIR_ERANGE;
     int status = absent ? 404 : error == WEIR_EUNKNOWN ? 504 : wrong ? 400 : error == WEIR_ELIMIT ? 409 : 503;
     (void)snprintf(detail, sizeof(detail), "%s%s%s%s", fault->field, fault->field[0] ? ": " : "",
@@ -232,6 +235,16 @@ static int change(const struct weir_rule_editor *editor, const struct weir_rules
     return error;
 }
 
+static int ask_exceptions(const struct weir_rule_editor *editor, const struct weir_rules_question *question,
+                          struct weir_rules_answer *answer, struct weir_fault *fault)
+{
+    json_t *json = NULL;
+    int error = weir_exceptions_answer(editor, question, &json, fault);
+    if (!error)
+        put_json(answer, 200, JSON, json);
+    return error;
+}
+
 static int ask(const struct weir_rule_editor *editor, const struct weir_rules_question *question,
                struct weir_rules_answer *answer, struct weir_fault *fault)
 {
@@ -242,6 +255,10 @@ static int ask(const struct weir_rule_editor *editor, const struct weir_rules_qu
         return read_versions(editor, question, answer, fault);
     case WEIR_RULES_DIFF:
         return read_diff(editor, question, answer, fault);
+    case WEIR_RULES_EXCEPTIONS:
+    case WEIR_RULES_BAN:
+    case WEIR_RULES_UNBAN:
+        return ask_exceptions(editor, question, answer, fault);
     case WEIR_RULES_PUT:
     case WEIR_RULES_ROLLBACK:
     case WEIR_RULES_APPROVE:

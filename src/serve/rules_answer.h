@@ -18,19 +18,25 @@ enum weir_rules_call {
     WEIR_RULES_ROLLBACK,
     WEIR_RULES_APPROVE,
     WEIR_RULES_ROLLOUT,
+    WEIR_RULES_EXCEPTIONS,
+    WEIR_RULES_BAN,
+    WEIR_RULES_UNBAN,
 };
 
 struct weir_rules_question {
     enum weir_rules_call call;
-    uint64_t
-        version;     /* READ, and DIFF's second: 0 = the newest; VERSIONS: from it downwards; ROLLBACK, APPROVE: that */
-    uint64_t before; /* DIFF: the first */
-    size_t count;    /* VERSIONS */
-    uint32_t share;  /* ROLLOUT: of the keys (rules/rollout.h) */
+    uint64_t version;       /* READ, and DIFF's second: 0 = the newest; VERSIONS: from it downwards; ROLLBACK, APPROVE:
+                               that; EXCEPTIONS: from this change downwards, 0 = the newest */
+    uint64_t before;        /* DIFF: the first */
+    size_t count;           /* VERSIONS, EXCEPTIONS */
+    uint32_t share;         /* ROLLOUT: of the keys (rules/rollout.h) */
     uint64_t expected;      /* PUT, ROLLBACK, ROLLOUT: as weir_rule_edit */
     bool any;               /* with WEIR_RULE_FROM_ANY: that was said; else it must be the first version */
-    struct weir_slice text; /* PUT, ROLLOUT */
+    struct weir_slice text; /* PUT, ROLLOUT; of exceptions the key as JSON, or nothing */
     bool dry_run, propose;
+    char limit[WEIR_LIMIT_NAME_MAX + 1]; /* of exceptions; "" = all */
+    char until[64];                      /* BAN; "" = for good */
+    bool all;                            /* EXCEPTIONS: also those that hold no more */
     uint64_t wall_ns;
     char author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];
 };

@@ -111,6 +111,7 @@ int weir_shared_outcome(const struct weir_transaction *transaction, struct weir_
     ret_outcome->match.count = transaction->count;
     ret_outcome->match.remote_count = transaction->count;
     ret_outcome->match.refused_by = NULL;
+    ret_outcome->banned = false;
     ret_outcome->match.lacks = NULL;
     for (size_t i = 0; i < transaction->count; i++) {
         const struct weir_part *part = &transaction->parts[i];

@@ -345,6 +345,35 @@ static void look_at_tracer(struct weir_watch *watch, struct weir_tracer *tracer)
                      view.failing ? view.fault : "");
 }
 
+/* What is banned. */
+static void look_at_exceptions(struct weir_watch *watch, const struct weir_follower_view *view)
+{
+    weir_watch_state(
+        watch, ALONE("exceptions"), view->exceptions_failing, !view->exceptions_failing,
+        view->exceptions_failing ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
+        view->exceptions_failing ? "exceptions_lost" : "exceptions_back",
+        view->exceptions_failing ? "exceptions cannot be read from the store of rules, %" PRIu64
+                                   " bans go on, up to change %" PRIu64 ": %s"
+                                 : "exceptions are read again; %" PRIu64 " bans, up to change %" PRIu64 "%s",
+        view->exceptions_count, view->exceptions_change, view->exceptions_failing ? view->exceptions_fault : "");
+    weir_watch_state(watch, ALONE("exceptions_kept"), view->exceptions_unkept, !view->exceptions_unkept,
+                     view->exceptions_unkept ? WEIR_LOG_ERROR : WEIR_LOG_INFO,
+                     view->exceptions_unkept ? "exceptions_unkept" : "exceptions_kept", "%s%s",
+                     view->exceptions_unkept ? "bans cannot be kept on this machine, so a start without the store of "
+                                               "rules forgets them: "
+                                             : "bans are kept on this machine again",
+                     view->exceptions_unkept ? view->exceptions_keep_fault : "");
+    if (view->exceptions_damaged > 0)
+        weir_watch_event(watch, ALONE("exceptions_damaged"), view->exceptions_damaged, WEIR_LOG_ERROR,
+                         "changes of exceptions are damaged in the store of rules, and not in force");
+    if (view->exceptions_unknown > 0)
+        weir_watch_event(watch, ALONE("exceptions_unknown"), view->exceptions_unknown, WEIR_LOG_WARN,
+                         "exceptions are of a kind that only a later weir knows, and not in force");
+    if (view->exceptions_over > 0)
+        weir_watch_event(watch, ALONE("exceptions_over"), view->exceptions_over, WEIR_LOG_ERROR,
+                         "exceptions found no room here, and are not in force: end some, docs/exceptions.md");
+}
+
 /* Where the rules are. */
 static void look_at_follower(struct weir_watch *watch, struct weir_follower *follower)
 {
@@ -375,6 +404,7 @@ static void look_at_follower(struct weir_watch *watch, struct weir_follower *fol
                                          "without their store: "
                                        : "the rules in force are kept on this machine again",
                      view.keep_failing ? view.keep_fault : "");
+    look_at_exceptions(watch, &view);
 }
 
 /* A newer definition of a limit that this weir does not understand, or that none of us wrote. */

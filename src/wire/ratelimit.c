@@ -97,6 +97,8 @@ void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *ans
         weir_text_sf_string(text, answer->missing);
         weir_text_lit(text, "\r\n");
     }
+    if (answer->banned)
+        weir_text_lit(text, "Weir-Banned: ?1\r\n");
     if (answer->permit.size) {
         weir_text_lit(text, "Weir-Permit: ");
         weir_text_slice(text, answer->permit);
@@ -108,7 +110,7 @@ void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *ans
 
 size_t weir_ratelimit_fields_max(const struct weir_answer *answer)
 {
-    size_t max = 352 + answer->permit.size; /* the names of the fields, X-RateLimit-*, Retry-After, the permit */
+    size_t max = 384 + answer->permit.size; /* the names of the fields, X-RateLimit-*, Retry-After, the permit */
     max += answer->missing ? 3 * strlen(answer->missing) : 0;
     for (size_t i = 0; i < answer->count; i++)
         max += 2 * (3 * strlen(answer->limits[i].name) + 64);
@@ -137,18 +139,28 @@ bool weir_ratelimit_failed(const struct weir_answer *answer)
 
 bool weir_ratelimit_barred(const struct weir_answer *answer)
 {
-    return !answer->decision->admitted && (answer->count == 0 || answer->missing);
+    return !answer->decision->admitted && (answer->count == 0 || answer->missing ||
+                                           (answer->banned && answer->decision->retry_after_ns == WEIR_NEVER));
+}
+
+/* Without the name of the limit's key, and whose it is: that is the operator's. */
+static void banned_detail(struct weir_text *text)
+{
+    weir_text_lit(text, "\"this key is banned\",\"banned\":true");
 }
 
 static void barred_problem(struct weir_text *text, const struct weir_answer *answer)
 {
     weir_text_lit(text, "\"type\":\"about:blank\",\"title\":\"Too Many Requests\",\"status\":429,\"detail\":");
-    if (!answer->missing) {
+    if (answer->banned) {
+        banned_detail(text);
+    } else if (answer->missing) {
+        weir_text_lit(text, "\"the request lacks an attribute that its limit counts by\",\"missing\":");
+        weir_text_json(text, answer->missing, strlen(answer->missing));
+    } else {
         weir_text_lit(text, "\"no limit matches this request, and unmatched requests are refused\"");
         return;
     }
-    weir_text_lit(text, "\"the request lacks an attribute that its limit counts by\",\"missing\":");
-    weir_text_json(text, answer->missing, strlen(answer->missing));
     weir_text_lit(text, ",\"violated-policies\":[");
     weir_text_json(text, answer->limits[0].name, strlen(answer->limits[0].name));
     weir_text_lit(text, "]");
@@ -163,7 +175,7 @@ static void never_detail(struct weir_text *text, const struct weir_answer *answe
 
 void weir_ratelimit_problem(struct weir_text *text, const struct weir_answer *answer)
 {
-    if (weir_ratelimit_barred(answer)) {
+    if (weir_ratelimit_barred(answer) || answer->banned) {
         barred_problem(text, answer);
         return;
     }

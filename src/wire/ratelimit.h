@@ -42,6 +42,7 @@ struct weir_answer {
     struct weir_slice permit; /* taken from concurrency limits; size 0: none */
     uint64_t lease_ns;        /* how long it lasts */
     const char *missing;      /* the attribute of limits[0]'s key for want of which it refuses; NULL: none */
+    bool banned;              /* limits[0] refuses because its key is banned */
 };
 
 /* Integers of RFC 9651 have at most 15 digits; more is clamped. */
@@ -53,7 +54,8 @@ struct weir_ratelimit_options {
 };
 
 /* The fields, each with its CRLF; Retry-After too if the request is refused; Weir-Permit and Weir-Lease (whole seconds,
- * rounded down) with a permit. Weir-Limits: none where no limit applies; Weir-Missing: the attribute that is missing. A
+ * rounded down) with a permit. Weir-Limits: none where no limit applies; Weir-Missing: the attribute that is missing;
+ * Weir-Banned: ?1 where the key is banned. A
  * concurrency limit's policy has no window and counts "concurrent-requests". */
 void weir_ratelimit_fields(struct weir_text *text, const struct weir_answer *answer,
                            const struct weir_ratelimit_options *options);
@@ -68,8 +70,8 @@ uint64_t weir_ratelimit_retry_after_s(const struct weir_answer *answer);
 /* Refused because the engine behind the deciding limit failed (on_failure: closed), not because of the limit. */
 bool weir_ratelimit_failed(const struct weir_answer *answer);
 
-/* Refused for what the request is, not for what was used: it lacks an attribute, or meets no limit where each request
- * must meet one. */
+/* Refused for what the request is, not for what was used: it lacks an attribute, its key is banned for good, or it
+ * meets no limit where each request must meet one. */
 bool weir_ratelimit_barred(const struct weir_answer *answer);
 
 /* The members of a problem detail (RFC 9457) without the braces around them: type, title, status, violated-policies; of

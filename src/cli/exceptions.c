@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `weir rules ban`, `unban` and `exceptions`: reads the arguments, has rules/exception_edit.c make the change or read
+ * the log, and prints what came of it. Called by rules.c. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/option.h"
+#include "cli/plain.h"
+#include "cli/verbs.h"
+#include "cli/versions.h"
+#include "rules/exception_edit.h"
+#include "rules/number.h"
+#include "wire/text.h"
+
+static const char help[] =
+    "Usage: weir rules ban --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
+    "       weir rules unban --config FILE --comment WHY [OPTION ...] LIMIT [ATTRIBUTE=VALUE ...]\n"
+    "       weir rules exceptions --config FILE [--all] [--count N] [--json] [LIMIT [ATTRIBUTE=VALUE ...]]\n"
+    "\n"
+    "For one key of one limit, without a new version of the rules (docs/exceptions.md). The rules must\n"
+    "stand in a store, which rules: in FILE names. Every weir that serves from it follows at once.\n"
+    "LIMIT is the name of a limit, and ATTRIBUTE=VALUE stands for each attribute of its key: of one with\n"
+    "key: [user] it is user=ada.\n"
+    "\n"
+    "  ban              refuses everything under this key, until then or for good\n"
+    "  unban            ends that; what the key had used before stays used\n"
+    "  exceptions       who is banned, why, since when and until when, and by whom: the newest first\n"
+    "\n"
+    "  --config FILE    the configuration that names the store\n"
+    "  --comment WHY    of the change, for who looks at it later\n"
+    "  --author WHO     of the change (by default the name of who is logged in)\n"
+    "  --for DURATION   so long, from now on by this machine's clock: 90s, 6hour, 7day\n"
+    "  --until TIME     until then: 2026-11-28T18:00:00Z, or with an offset, 2026-11-28T19:00:00+01:00\n"
+    "  --all            all changes, also those that hold no more\n"
+    "  --count N        so many (100), 1 to 10000\n"
+    "  --json           for programs: a list\n"
+    "\n"
+    "Exit code: 0 done; 1 there was nothing to end; 2 it could not be done.\n"
+    "\n"
+    "Examples:\n"
+    "  weir rules ban --config weir.yaml --comment 'scrapes the catalogue' --for 6hour api-per-user user=ada\n"
+    "  weir rules ban --config weir.yaml --comment abuse api-per-address ip=2001:db8::1\n"
+    "  weir rules unban --config weir.yaml --comment 'has stopped' api-per-user user=ada\n"
+    "  weir rules exceptions --config weir.yaml\n"
+    "  weir rules exceptions --config weir.yaml --all api-per-user user=ada\n";
+
+#define COUNT 100
+
+struct asked {
+    struct weir_versions versions;
+    const char *until; /* NULL: for good */
+    bool all;
+    struct weir_exception_named named;
+};
+
+/* ---- changing ---- */
+
+static void print_named(const struct weir_exception_named *named)
+{
+    char plain[WEIR_PLAIN_SIZE(WEIR_KEY_BYTES_MAX)];
+    printf("%s", weir_plain(named->limit, plain, sizeof(plain)));
+    for (size_t i = 0; i < named->count; i++) /* each is what was typed: NAME=VALUE and a NUL */
+        printf(" %s", weir_plain(named->attributes[i].name.data, plain, sizeof(plain)));
+}
+
+static void print_done(const struct asked *asked, const struct weir_exception_edit *edit, uint64_t number)
+{
+    char until[WEIR_TEXT_UTC_SIZE + 1] = "";
+    struct weir_text text = weir_text_init(until, sizeof(until) - 1);
+    if (asked->versions.json) {
+        printf("{\"change\":%" PRIu64 "}\n", number);
+        return;
+    }
+    printf("change %" PRIu64 ": ", number);
+    print_named(&asked->named);
+    if (edit->until_ns > 0)
+        weir_text_utc(&text, edit->until_ns);
+    if (edit->kind == WEIR_EXCEPTION_UNBAN)
+        printf(" is banned no more\n");
+    else
+        printf(" is banned %s%s\n", edit->until_ns > 0 ? "until " : "for good", until);
+}
+
+static int change(const struct asked *asked, enum weir_exception_kind kind)
+{
+    const struct weir_rule_editor editor = weir_versions_editor(&asked->versions);
+    struct weir_fault fault = { 0 };
+    struct weir_exception_edit edit = { .kind = kind,
+                                        .named = &asked->named,
+                                        .wall_ns = weir_time_read().wall_ns,
+                                        .author = asked->versions.author,
+                                        .comment = asked->versions.comment };
+    uint64_t number = 0;
+    int error = asked->until ? weir_exception_until(asked->until, edit.wall_ns, &edit.until_ns, &fault) : 0;
+    if (!error)
+        error = weir_exception_put(&editor, &edit, &number, &fault);
+    if (!error) {
+        print_done(asked, &edit, number);
+        return WEIR_EXIT_OK;
+    }
+    if (error == WEIR_EUNKNOWN)
+        fprintf(stderr, "weir: it is not known whether it was stored: weir rules exceptions --all says\n");
+    (void)weir_versions_complain(&asked->versions, error, &fault);
+    return error == WEIR_ENOENT && strcmp(fault.field, "key") == 0 ? WEIR_EXIT_REFUSED : WEIR_EXIT_ERROR;
+}
+
+/* ---- listing ---- */
+
+static void print_list(const json_t *list)
+{
+    json_t *one, *value;
+    size_t i;
+    json_array_foreach(list, i, one)
+    {
+        const char *until = json_string_value(json_object_get(one, "until")), *name;
+        const char *what = json_string_value(json_object_get(one, "what"));
+        printf("change %" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(one, "change")));
+        if (!what) {
+            printf("  is damaged\n");
+            continue;
+        }
+        printf("  %s  %s  %s  %s", json_string_value(json_object_get(one, "when")),
+               json_string_value(json_object_get(one, "author")), what,
+               json_string_value(json_object_get(one, "limit")));
+        json_object_foreach(json_object_get(one, "key"), name, value) printf(" %s=%s", name, json_string_value(value));
+        if (strcmp(what, "unban") != 0)
+            printf("  %s%s", until ? "until " : "for good", until ? until : "");
+        printf("\n  why:   %s\n", json_string_value(json_object_get(one, "comment")));
+    }
+}
+
+static int list(const struct asked *asked)
+{
+    const struct weir_rule_editor editor = weir_versions_editor(&asked->versions);
+    struct weir_fault fault = { 0 };
+    struct weir_exception_key *key = malloc(sizeof(*key));
+    json_t *found = NULL;
+    struct weir_exception_query query = { .newest_first = true,
+                                          .limit = asked->named.limit,
+                                          .count_max = (size_t)asked->versions.count };
+    query.holding_at_ns = asked->all ? 0 : weir_time_read().wall_ns;
+    int error = key ? 0 : WEIR_ENOMEM;
+    if (!error && asked->named.count > 0) {
+        error = weir_exception_find_key(&editor, &asked->named, true, key, &fault);
+        query.key = (struct weir_slice){ key->bytes, key->size };
+    }
+    if (!error)
+        error = weir_exception_list(&editor, &query, &found, &fault);
+    free(key);
+    if (error) {
+        (void)weir_versions_complain(&asked->versions, error, &fault);
+        return WEIR_EXIT_ERROR;
+    }
+    bool done = true;
+    if (asked->versions.json) {
+        (void)json_dumpf(found, stdout, JSON_COMPACT);
+        putchar('\n');
+    } else if (json_array_size(found) == 0) {
+        printf("%s\n", asked->all ? "there was no change" : "nobody is banned");
+    } else {
+        done = weir_plain_json(found);
+        if (done)
+            print_list(found);
+    }
+    json_decref(found);
+    return done ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+}
+
+/* ---- arguments ---- */
+
+static int complain(const char *verb, const char *what)
+{
+    fprintf(stderr, "weir: rules %s: %s; try weir rules %s --help\n", verb, what, verb);
+    return WEIR_EXIT_ERROR;
+}
+
+/* False: said on standard error. */
+static bool name_key(struct asked *asked, const char *verb, int count, char **rest)
+{
+    char plain[WEIR_PLAIN_SIZE(64)];
+    asked->named.limit = count > 0 ? rest[0] : NULL;
+    for (int i = 1; i < count; i++) {
+        const char *equals = strchr(rest[i], '=');
+        if (!equals || equals == rest[i]) {
+            fprintf(stderr, "weir: rules %s: \"%s\" must be ATTRIBUTE=VALUE\n", verb,
+                    weir_plain(rest[i], plain, sizeof(plain)));
+            return false;
+        }
+        if (asked->named.count == WEIR_KEY_VALUES_MAX) {
+            fprintf(stderr, "weir: rules %s: a key has at most %d attributes\n", verb, WEIR_KEY_VALUES_MAX);
+            return false;
+        }
+        asked->named.attributes[asked->named.count++] = (struct weir_attribute){
+            .name = { rest[i], (size_t)(equals - rest[i]) }, .value = { equals + 1, strlen(equals + 1) }
+        };
+    }
+    return true;
+}
+
+static int run(struct asked *asked, const char *verb, int count, char **rest)
+{
+    const bool lists = strcmp(verb, "exceptions") == 0, bans = strcmp(verb, "ban") == 0;
+    if (!asked->versions.config_file)
+        return complain(verb, "say which configuration: --config FILE");
+    if (!lists && count == 0)
+        return complain(verb, "say which limit, and which key of it");
+    if (!lists && !asked->versions.comment)
+        return complain(verb, "say why: --comment WHY");
+    if (!bans && asked->until)
+        return complain(verb, "--for and --until are a ban's");
+    if (!name_key(asked, verb, count, rest) || !weir_versions_open(&asked->versions, false))
+        return WEIR_EXIT_ERROR;
+    return lists ? list(asked) : change(asked, bans ? WEIR_EXCEPTION_BAN : WEIR_EXCEPTION_UNBAN);
+}
+
+/* False: said on standard error. */
+static bool option_take(struct asked *asked, int option)
+{
+    struct weir_versions *versions = &asked->versions;
+    switch (option) {
+    case 'c':
+        versions->config_file = optarg;
+        return true;
+    case 'm':
+        versions->comment = optarg;
+        return true;
+    case 'w':
+        versions->author = optarg;
+        return true;
+    case 'u':
+        asked->until = optarg;
+        return true;
+    case 'a':
+        asked->all = true;
+        return true;
+    case 'j':
+        versions->json = true;
+        return true;
+    case 'n':
+        if (weir_number_parse(optarg, strlen(optarg), &versions->count) == 0 && versions->count >= 1 &&
+            versions->count <= WEIR_EXCEPTION_LIST_MAX)
+            return true;
+        fprintf(stderr, "weir: --count must be a whole number, 1 to %d\n", WEIR_EXCEPTION_LIST_MAX);
+        return false;
+    default:
+        return false;
+    }
+}
+
+int weir_cli_exceptions(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "config", required_argument, NULL, 'c' }, { "comment", required_argument, NULL, 'm' },
+        { "author", required_argument, NULL, 'w' }, { "until", required_argument, NULL, 'u' },
+        { "for", required_argument, NULL, 'u' },    { "all", no_argument, NULL, 'a' },
+        { "count", required_argument, NULL, 'n' },  { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
+    };
+    struct asked asked = { .versions = { .author = weir_versions_author(), .count = COUNT } };
+    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return WEIR_EXIT_OK;
+        }
+        if (!option_take(&asked, option))
+            return WEIR_EXIT_ERROR;
+    }
+    int code = run(&asked, argv[0], argc - optind, argv + optind);
+    weir_rule_store_close(asked.versions.store);
+    weir_config_destroy(asked.versions.config);
+    return code;
+}

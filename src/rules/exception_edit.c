@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A key is looked up in the newest version, so that a ban that could never meet a request is refused when it is made.
+ * Called by cli/exceptions.c and serve/exceptions_answer.c. */
+#include "rules/exception_edit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/checked.h"
+#include "base/fault_format.h"
+#include "rules/literal.h"
+#include "wire/json.h"
+#include "wire/text.h"
+
+#define TRIES 3
+
+/* ---- until when ---- */
+
+/* Two digits, at most `most`. */
+static bool two_read(const char *text, unsigned most, int64_t *ret_number)
+{
+    if (text[0] < '0' || text[0] > '9' || text[1] < '0' || text[1] > '9')
+        return false;
+    *ret_number = 10 * (text[0] - '0') + (text[1] - '0');
+    return *ret_number <= (int64_t)most;
+}
+
+/* "Z", "+01:00", "-05:30". */
+static bool offset_read(const char *text, int64_t *ret_s)
+{
+    int64_t hours = 0, minutes = 0;
+    *ret_s = 0;
+    if (strcmp(text, "Z") == 0 || strcmp(text, "z") == 0)
+        return true;
+    if ((text[0] != '+' && text[0] != '-') || strlen(text) != 6 || text[3] != ':' || !two_read(text + 1, 23, &hours) ||
+        !two_read(text + 4, 59, &minutes))
+        return false;
+    *ret_s = (hours * 3600 + minutes * 60) * (text[0] == '-' ? -1 : 1);
+    return true;
+}
+
+static bool moment_read(const char *text, uint64_t *ret_ns)
+{
+    struct tm tm = { 0 };
+    int64_t offset_s = 0;
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M", &tm);
+    if (rest && rest[0] == ':')
+        rest = strptime(rest, ":%S", &tm);
+    if (!rest || !offset_read(rest, &offset_s))
+        return false;
+    int64_t at_s = (int64_t)timegm(&tm) - offset_s;
+    if (at_s <= 0 || at_s > INT64_MAX / (int64_t)WEIR_NS_PER_SECOND)
+        return false;
+    *ret_ns = (uint64_t)at_s * WEIR_NS_PER_SECOND;
+    return true;
+}
+
+int weir_exception_until(const char *text, uint64_t wall_ns, uint64_t *ret_until_ns, struct weir_fault *ret_fault)
+{
+    struct weir_fault fault = { 0 };
+    uint64_t length_ns = 0;
+    if (moment_read(text, ret_until_ns))
+        return *ret_until_ns > wall_ns
+                   ? 0
+                   : weir_fault_format(ret_fault, WEIR_ERANGE, "until", "%.40s is not in the future", text);
+    int error = weir_duration_parse(text, &length_ns, &fault);
+    if (error == WEIR_EINVAL)
+        return weir_fault_format(ret_fault, error, "until",
+                                 "\"%.40s\" must be a time such as 2026-11-28T18:00:00Z, or a duration such as 6hour",
+                                 text);
+    if (error)
+        return weir_fault_format(ret_fault, error, "until", "%s", fault.text);
+    if (length_ns == 0)
+        return weir_fault_format(ret_fault, WEIR_ERANGE, "until", "must be longer than nothing");
+    *ret_until_ns = weir_add_sat(wall_ns, length_ns);
+    return 0;
+}
+
+/* ---- which key ---- */
+
+static const struct weir_attribute *find(const struct weir_exception_named *named, const char *name)
+{
+    const size_t size = strlen(name);
+    for (size_t i = 0; i < named->count; i++)
+        if (named->attributes[i].name.size == size && memcmp(named->attributes[i].name.data, name, size) == 0)
+            return &named->attributes[i];
+    return NULL;
+}
+
+/* In the form in which it is counted (rules/key.c). */
+static struct weir_slice canonical(struct weir_slice value, unsigned prefix, char text[WEIR_LITERAL_TEXT_MAX])
+{
+    struct weir_literal literal;
+    if (!weir_literal_parse(value, &literal))
+        return value;
+    size_t size = strlen(literal.text);
+    if (literal.six && prefix < 128)
+        size = weir_literal_cut(&literal, prefix, text);
+    else
+        memcpy(text, literal.text, size);
+    return (struct weir_slice){ text, size };
+}
+
+static int add(struct weir_exception_key *key, struct weir_slice name, struct weir_slice value, unsigned prefix,
+               struct weir_fault *ret_fault)
+{
+    char text[WEIR_LITERAL_TEXT_MAX];
+    if (weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, name) &&
+        weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, canonical(value, prefix, text)))
+        return 0;
+    return weir_fault_format(ret_fault, WEIR_ERANGE, "key", "must be at most %d bytes with its names",
+                             WEIR_EXCEPTION_KEY_MAX);
+}
+
+static int wrong_key(const struct weir_config_limit *limit, struct weir_fault *ret_fault)
+{
+    char names[120] = "";
+    size_t size = 0;
+    for (size_t i = 0; i < limit->key_count && size < sizeof(names); i++)
+        size += (size_t)snprintf(names + size, sizeof(names) - size, "%s%s", i > 0 ? ", " : "", limit->key[i]);
+    return weir_fault_format(ret_fault, WEIR_EINVAL, "key", "must be the whole key of limit \"%.40s\": %s", limit->name,
+                             limit->key_count > 0 ? names : "it has none, so no attribute is named");
+}
+
+static int key_of(const struct weir_config_limit *limit, const struct weir_exception_named *named,
+                  struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+{
+    ret_key->size = 0;
+    if (named->count != limit->key_count)
+        return wrong_key(limit, ret_fault);
+    for (size_t i = 0; i < limit->key_count; i++) {
+        const struct weir_attribute *attribute = find(named, limit->key[i]);
+        if (!attribute)
+            return wrong_key(limit, ret_fault);
+        int error = add(ret_key, attribute->name, attribute->value, limit->ipv6_prefix, ret_fault);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* Of a limit that there is not. */
+static int key_as_named(const struct weir_exception_named *named, struct weir_exception_key *ret_key,
+                        struct weir_fault *ret_fault)
+{
+    int error = 0;
+    ret_key->size = 0;
+    for (size_t i = 0; !error && i < named->count; i++)
+        error = add(ret_key, named->attributes[i].name, named->attributes[i].value, 128, ret_fault);
+    return error;
+}
+
+static int key_in(const struct weir_config *config, const struct weir_exception_named *named, bool lenient,
+                  struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+{
+    for (size_t i = 0; i < config->limits_count; i++)
+        if (strcmp(config->limits[i].name, named->limit) == 0)
+            return key_of(&config->limits[i], named, ret_key, ret_fault);
+    return lenient ? key_as_named(named, ret_key, ret_fault)
+                   : weir_fault_format(ret_fault, WEIR_ENOENT, "limit",
+                                       "the newest version of the rules has no limit \"%.60s\"", named->limit);
+}
+
+int weir_exception_find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
+                            bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+{
+    struct weir_rule_head head;
+    struct weir_rule_version version;
+    struct weir_config *config = NULL;
+    char *text = NULL;
+    int error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
+    if (!error && head.number == 0)
+        error = weir_fault_format(ret_fault, WEIR_ENOENT, "limit", "there are no rules yet: weir rules apply");
+    if (!error)
+        error = weir_rule_store_read(editor->store, head.number, weir_rule_editor_deadline(editor), &version, &text,
+                                     ret_fault);
+    if (error)
+        return error;
+    struct weir_config_faults *faults = calloc(1, sizeof(*faults));
+    error = faults ? weir_config_with_rules(editor->config, (struct weir_slice){ text, version.text_size }, &config,
+                                            faults)
+                   : WEIR_ENOMEM;
+    if (error)
+        error = weir_fault_format(ret_fault, error, "limit", "the newest version of the rules cannot be used: %.120s",
+                                  faults ? faults->list[0].text : "out of memory");
+    else
+        error = key_in(config, named, lenient, ret_key, ret_fault);
+    weir_config_destroy(config);
+    free(faults);
+    free(text);
+    return error;
+}
+
+/* ---- changing ---- */
+
+/* Once it is not known, a store that cannot be asked does not make it known. */
+static int except(const struct weir_rule_editor *editor, const struct weir_exception_change *change,
+                  uint64_t *ret_number, struct weir_fault *ret_fault)
+{
+    bool unknown = false;
+    int error = WEIR_EUNKNOWN;
+    for (int i = 0; i < TRIES && (error == WEIR_EUNKNOWN || (error && unknown)); i++) {
+        error = weir_rule_store_except(editor->store, change, weir_rule_editor_deadline(editor), ret_number, ret_fault);
+        unknown = unknown || error == WEIR_EUNKNOWN;
+    }
+    return error && unknown ? WEIR_EUNKNOWN : error;
+}
+
+int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_exception_edit *edit,
+                       uint64_t *ret_number, struct weir_fault *ret_fault)
+{
+    struct weir_exception_change change = { .kind = edit->kind,
+                                            .limit = edit->named->limit,
+                                            .until_ns = edit->until_ns,
+                                            .wall_ns = edit->wall_ns,
+                                            .author = edit->author,
+                                            .comment = edit->comment };
+    if (weir_rule_change_id(change.change) != 0)
+        return weir_fault_format(ret_fault, WEIR_EIO, "", "no random bytes");
+    int error = weir_exception_check(&change, ret_fault); /* before the store is asked for its rules */
+    struct weir_exception_key *key = error ? NULL : malloc(sizeof(*key));
+    if (!error && !key)
+        error = weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
+    if (!error)
+        error = weir_exception_find_key(editor, edit->named, edit->kind == WEIR_EXCEPTION_UNBAN, key, ret_fault);
+    if (!error) {
+        change.key = (struct weir_slice){ key->bytes, key->size };
+        error = except(editor, &change, ret_number, ret_fault);
+    }
+    free(key);
+    return error;
+}
+
+/* ---- listing ---- */
+
+static json_t *moment(uint64_t wall_ns)
+{
+    char when[WEIR_TEXT_UTC_SIZE + 1];
+    struct weir_text text = weir_text_init(when, sizeof(when));
+    weir_text_utc(&text, wall_ns);
+    return json_stringn(when, text.size);
+}
+
+/* Any bytes; what is not UTF-8 is shown by U+FFFD. */
+static json_t *string_of(struct weir_slice value)
+{
+    json_t *string = json_stringn(value.data, value.size);
+    char *copy = string ? NULL : strndup(value.data, value.size);
+    if (copy)
+        string = weir_json_text(copy);
+    free(copy);
+    return string;
+}
+
+static json_t *key_json(struct weir_slice key)
+{
+    json_t *object = json_object();
+    struct weir_slice rest = key, name, value;
+    while (weir_exception_key_next(&rest, &name) && weir_exception_key_next(&rest, &value)) {
+        char *text = strndup(name.data, name.size);
+        if (text)
+            (void)json_object_set_new(object, text, string_of(value));
+        free(text);
+    }
+    return object;
+}
+
+static bool take(void *context, const struct weir_exception *exception)
+{
+    json_t *one;
+    if (exception->damaged)
+        one = json_pack("{s:I,s:b}", "change", (json_int_t)exception->number, "damaged", true);
+    else
+        one = json_pack("{s:I,s:s,s:s,s:o,s:o,s:o,s:s,s:s}", "change", (json_int_t)exception->number, "what",
+                        weir_exception_kind_name((enum weir_exception_kind)exception->kind), "limit", exception->limit,
+                        "key", key_json(exception->key), "until",
+                        exception->until_ns > 0 ? moment(exception->until_ns) : json_null(), "when",
+                        moment(exception->wall_ns), "author", exception->author, "comment", exception->comment);
+    return one && json_array_append_new(context, one) == 0;
+}
+
+int weir_exception_list(const struct weir_rule_editor *editor, const struct weir_exception_query *query,
+                        json_t **ret_list, struct weir_fault *ret_fault)
+{
+    json_t *list = json_array();
+    if (!list)
+        return weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");
+    int error = weir_rule_store_exceptions(editor->store, query, weir_rule_editor_deadline(editor), take, list,
+                                           ret_fault);
+    if (error)
+        json_decref(list);
+    else
+        *ret_list = list;
+    return error;
+}

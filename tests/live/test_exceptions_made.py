@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""weir rules ban, unban and exceptions, and the same over HTTP, as docs/exceptions.md and docs/http.md have them."""
+import json
+import unittest
+import urllib.parse
+
+from redis_server import wait_for
+from test_rules_http import ADMIN, AUTH, OTHER, ask
+from test_rules_store import check
+from test_rules_versions import Base
+from weir_server import Weir
+
+RULES = ('limits:\n  - { name: api, rate: 10/day, key: [user] }\n  - { name: two, rate: 10/day, key: [user, ip] }\n'
+         '  - { name: one, rate: 5/s, match: { route: /one } }\n')
+FAR = '2099-12-31T23:00:00Z'
+
+
+class ByHand(Base):
+    def setUp(self):
+        super().setUp()
+        self.apply(RULES)
+
+    def change(self, verb, *arguments, comment='why', code=0):
+        return self.run_verb(verb, '--comment', comment, *arguments, code=code)
+
+    def exceptions(self, *arguments):
+        return json.loads(self.run_verb('exceptions', '--json', *arguments))
+
+    def test_who_when_why_and_until_when(self):
+        self.assertEqual(self.run_verb('exceptions'), 'nobody is banned\n')
+        self.assertEqual(self.change('ban', 'api', 'user=ada', comment='too fast'),
+                         'change 1: api user=ada is banned for good\n')
+        self.assertEqual(self.change('ban', '--until', FAR, '--author', 'ada', 'api', 'user=bob'),
+                         'change 2: api user=bob is banned until 2099-12-31T23:00:00.000Z\n')
+        self.assertRegex(self.change('ban', '--for', '6hour', 'one'), '^change 3: one is banned until 20')
+        self.assertEqual(self.change('unban', 'api', 'user=ada', comment='has stopped'),
+                         'change 4: api user=ada is banned no more\n')
+        self.assertEqual([(one['change'], one['what'], one['limit'], one['key'], one['author'], one['comment'])
+                          for one in self.exceptions('--all')],
+                         [(4, 'unban', 'api', {'user': 'ada'}, 'grace', 'has stopped'),
+                          (3, 'ban', 'one', {}, 'grace', 'why'),
+                          (2, 'ban', 'api', {'user': 'bob'}, 'ada', 'why'),
+                          (1, 'ban', 'api', {'user': 'ada'}, 'grace', 'too fast')])
+        self.assertEqual([one['change'] for one in self.exceptions()], [3, 2])
+        self.assertEqual([one['change'] for one in self.exceptions('--count', 1)], [3])
+        self.assertEqual([one['change'] for one in self.exceptions('api')], [2])
+        self.assertEqual([one['change'] for one in self.exceptions('--all', 'api', 'user=ada')], [4, 1])
+        self.assertEqual(self.exceptions('api', 'user=bob')[0]['until'], '2099-12-31T23:00:00.000Z')
+        self.assertIn('why:   has stopped', self.run_verb('exceptions', '--all'))
+        self.assertEqual(len(self.history()), 1)  # no version was made
+
+    def test_a_value_is_stored_as_it_is_counted(self):
+        self.change('ban', 'two', 'ip=2001:DB8:0:0::1', 'user=a=b')  # in whatever order
+        self.assertEqual(self.exceptions()[0]['key'], {'user': 'a=b', 'ip': '2001:db8::'})
+        self.change('unban', 'two', 'user=a=b', 'ip=2001:db8::ffff')
+        self.assertEqual(self.exceptions(), [])
+
+    def test_times(self):
+        for text, told in (('2099-01-01T00:30:00+01:00', '2098-12-31T23:30:00.000Z'),
+                           ('2099-01-01T00:00-00:30', '2099-01-01T00:30:00.000Z')):
+            self.change('ban', '--until', text, 'one')
+            self.assertEqual(self.exceptions()[0]['until'], told)
+        for text, why in (('2020-01-01T00:00Z', 'not in the future'), ('tomorrow', 'must be a time such as'),
+                          ('2099-13-01T00:00Z', 'must be a time such as'), ('2099-01-01T00:00', 'must be a time'),
+                          ('0s', 'longer than nothing'), ('9999999year', 'too long')):
+            self.assertIn(why, self.change('ban', '--until', text, 'one', code=2))
+
+    def test_what_is_wrong_is_told_and_nothing_stored(self):
+        for arguments, why in ((('ban', 'nolimit'), 'has no limit "nolimit"'),
+                               (('ban', 'api'), 'the whole key of limit "api": user'),
+                               (('ban', 'api', 'ip=1'), 'the whole key of limit "api": user'),
+                               (('ban', 'two', 'user=1'), 'user, ip'), (('ban', 'one', 'user=1'), 'it has none'),
+                               (('ban', 'api', 'user=a', 'user=b'), 'the whole key'),
+                               (('ban', 'api', 'user'), 'must be ATTRIBUTE=VALUE'),
+                               (('ban', 'api', '=1'), 'must be ATTRIBUTE=VALUE'),
+                               (('unban', '--for', '1s', 'one'), "are a ban's"), (('ban',), 'which limit')):
+            with self.subTest(arguments):
+                self.assertIn(why, self.change(*arguments, code=2))
+        self.assertIn('--comment WHY', self.run_verb('ban', 'one', code=2))
+        self.assertIn('nothing holds', self.change('unban', 'one', code=1))
+        self.assertEqual(self.exceptions('--all'), [])
+
+    def test_of_a_limit_that_is_gone_a_ban_can_be_ended(self):
+        self.change('ban', 'two', 'user=ada', 'ip=10.0.0.1')
+        self.apply('limits:\n  - { name: api, rate: 10/day, key: [user] }\n', '--from', '1')
+        self.assertIn('has no limit', self.change('ban', 'two', 'user=ada', 'ip=10.0.0.1', code=2))
+        self.change('unban', 'two', 'user=ada', 'ip=10.0.0.1')
+        self.assertEqual(self.exceptions(), [])
+
+
+class OverHttp(Base):
+    def setUp(self):
+        super().setUp()
+        self.config.write_text(self.config.read_text(encoding='utf-8') + AUTH, encoding='utf-8')
+        self.apply(RULES)
+        self.weir = Weir(self.config.read_text(encoding='utf-8'))
+        self.addCleanup(self.weir.stop)
+
+    def post(self, what, key='{"user":"ada"}', limit='api', comment='why', **rest):
+        return ask(self.weir, 'POST', f'/v1/rules/{what}', limit=limit, comment=comment,
+                   **({'key': key} if key else {}), **rest)
+
+    def test_ban_list_unban(self):
+        self.assertEqual(self.post('ban', author='ada', until='6hour')[::2], (200, {'change': 1}))
+        wait_for(lambda: check(self.weir)[0] == 429, 'the ban', 60)
+        self.assertEqual(self.post('ban', key=None, limit='one')[::2], (200, {'change': 2}))
+        told = ask(self.weir, 'GET', '/v1/rules/exceptions')[2]['exceptions']
+        self.assertEqual([(one['change'], one['what'], one['limit'], one['key'], one['author']) for one in told],
+                         [(2, 'ban', 'one', {}, 'deploy'), (1, 'ban', 'api', {'user': 'ada'}, 'ada (deploy)')])
+        self.assertIsNone(told[0]['until'])
+        self.assertEqual(self.post('unban')[::2], (200, {'change': 3}))
+        wait_for(lambda: check(self.weir)[0] == 200, 'the end of the ban', 60)
+        self.assertEqual(self.post('unban')[0], 404)
+        for changes, parameters in (([2], {}), ([3, 2, 1], {'all': 'true'}), ([3], {'all': 'true', 'count': 1}),
+                                    ([2, 1], {'all': 'true', 'from': 2}), ([3, 1], {'all': 'true', 'limit': 'api'}),
+                                    ([3, 1], {'all': 'true', 'limit': 'api', 'key': '{"user":"ada"}'}),
+                                    ([], {'limit': 'api', 'key': '{"user":"eve"}'})):
+            told = ask(self.weir, 'GET', '/v1/rules/exceptions', **parameters)[2]['exceptions']
+            self.assertEqual([one['change'] for one in told], changes, parameters)
+
+    def test_rights(self):
+        for token, status in ((OTHER, 403), (None, 401)):
+            for method, path in (('POST', 'ban'), ('POST', 'unban'), ('GET', 'exceptions')):
+                self.assertEqual(ask(self.weir, method, f'/v1/rules/{path}', token=token)[0], status, (path, token))
+        self.assertEqual(ask(self.weir, 'GET', '/v1/rules/ban', token=ADMIN)[0], 405)
+
+    def test_what_is_wrong_is_told(self):
+        for why, status, arguments in (
+                ('limit', 400, {'limit': ''}), ('has no limit', 404, {'limit': 'nolimit'}),
+                ('whole key', 400, {'key': '{}'}), ('whole key', 400, {'key': '{"user":"a","ip":"b"}'}),
+                ('JSON object', 400, {'key': '['}), ('JSON object', 400, {'key': '[]'}),
+                ('must be a string', 400, {'key': '{"user":1}'}), ('comment', 400, {'comment': ''}),
+                ('not in the future', 400, {'until': '2020-01-01T00:00Z'}), ('not known', 400, {'other': '1'})):
+            with self.subTest(arguments):
+                answer, _, told = self.post('ban', **arguments)
+                self.assertEqual(answer, status, told)
+                self.assertIn(why, told['detail'])
+        self.assertEqual(self.post('unban', until='6hour')[0], 400)
+        self.assertEqual(ask(self.weir, 'GET', '/v1/rules/exceptions', key='{}')[0], 400)
+        self.assertEqual(ask(self.weir, 'GET', '/v1/rules/exceptions', all='x')[0], 400)
+        self.assertEqual(ask(self.weir, 'GET', '/v1/rules/exceptions?' + urllib.parse.urlencode({'all': 'true'}))[2]
+                         ['exceptions'], [])
+
+
+if __name__ == '__main__':
+    unittest.main()
