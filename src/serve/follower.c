@@ -132,8 +132,8 @@ static int read_store(struct weir_follower *follower, struct weir_fault *ret_fau
     struct weir_rule_head head;
     int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, ret_fault);
     if (!error && head.number == 0)
-        return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no rules yet",
-                                 weir_rule_store_name(follower->store));
+        error = weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no rules yet",
+                                  weir_rule_store_name(follower->store));
     if (error)
         return error;
     follower->seen = head;
@@ -310,9 +310,8 @@ static int follow(struct weir_follower *follower, const struct weir_rule_head *h
     int error = read_head(follower, &found, &read, ret_fault);
     if (error)
         return error;
-    const bool ours = !read.proposed && !read.others;
     pthread_mutex_lock(&follower->mutex);
-    bool ahead = is_ahead(&found, &follower->in_force);
+    const bool ours = !read.proposed && !read.others, ahead = is_ahead(&found, &follower->in_force);
     if (ours)
         put_newest(follower, &found, read.text, read.size, read.made_ns);
     if (read.others)
