@@ -14,6 +14,7 @@ struct burst {
     const struct weir_limit_spec *spec; /* NULL: there is none */
     uint64_t requests;                  /* of its capacity */
     unsigned override_line;             /* 0: the limit's own */
+    bool rollout;                       /* that is a rollout's */
     bool of_each_key;
 };
 
@@ -32,11 +33,13 @@ static struct burst burst_of(const struct weir_rules *rules, size_t index, const
         return (struct burst){ .spec = NULL };
     for (size_t i = 0; i < weir_rules_overrides(rules, index); i++) {
         struct weir_mark mark;
-        const struct weir_limit_spec *spec = &weir_rules_override(rules, index, i, &mark)->whole;
+        const struct weir_rule *override = weir_rules_override(rules, index, i, &mark);
+        const struct weir_limit_spec *spec = &override->whole;
         if (!passes(spec) || (burst.spec && weir_limit_capacity(spec) <= weir_limit_capacity(burst.spec)))
             continue;
         burst.spec = spec;
         burst.override_line = mark.line;
+        burst.rollout = override->rollout > 0;
     }
     burst.requests = burst.spec ? weir_limit_capacity(burst.spec) / limit->cost : 0;
     if (burst.requests == 0)
@@ -60,7 +63,8 @@ void weir_burst_format(const struct weir_rules *rules, size_t index, const struc
         return;
     weir_duration_format(burst_ms(burst.spec), time, sizeof(time));
     if (burst.override_line)
-        (void)snprintf(by, sizeof(by), " (by the override in line %u)", burst.override_line);
+        (void)snprintf(by, sizeof(by), " (by the %s in line %u)", burst.rollout ? "rollout" : "override",
+                       burst.override_line);
     if (connections && burst.requests > connections)
         (void)snprintf(bears, sizeof(bears), "; with %" PRIu64 " connections %" PRIu64 " of them wait for one",
                        connections, burst.requests - connections);

@@ -62,6 +62,8 @@ static void cell_of(const json_t *row, enum column column, char *buffer, size_t 
     if (json_is_object(value)) /* of a rollout */
         (void)snprintf(buffer, size, "%.4g %%: %s", json_number_value(json_object_get(value, "percent")),
                        json_string_value(json_object_get(value, "rate")));
+    else if (json_is_null(value))
+        (void)snprintf(buffer, size, "none");
     if (json_is_array(value) && !buffer[0])
         (void)snprintf(buffer, size, "(one counter)");
 }

@@ -37,7 +37,8 @@ class Steps(Base):
         listed = json.loads(self.run_verb('list', '--json'))
         rollout = {'percent': 10, 'mode': 'enforce', 'rate': '20/day', 'capacity': 5}
         self.assertEqual([(one['overrides'], one['rollout']) for one in listed], [(0, rollout), (0, None)])
-        self.assertIn('10 %: 20/day', self.run_verb('list'))
+        self.assertRegex(self.run_verb('list'), r'api .* 10 %: 20/day\nall .* none\n')
+        self.assertIn('lets 9 pass at once', self.checked())
         self.assertEqual(self.roll('10.0', goal), 'nothing to do: version 2 says the same\n')
         self.assertEqual(self.roll(12.5, goal), 'version 3: api 20/day burst 5 for 10 % -> 12.5 % of its keys\n')
         self.assertEqual(self.roll(100, goal),
@@ -81,6 +82,7 @@ class Steps(Base):
         self.config.write_text(self.config.read_text(encoding='utf-8') + secret, encoding='utf-8')
         self.apply(RULES)
         self.roll(30, RULES.replace('burst: 5', 'burst: 6'), '--from', '1')
+        self.assertIn('lets 6 pass at once of each key (by the rollout in line 5)', self.checked())
         told = []
         for _ in range(2):
             with Weir(self.config.read_text(encoding='utf-8')) as weir, Resp(weir.resp) as client:
@@ -90,6 +92,10 @@ class Steps(Base):
         self.assertEqual(set(told[0]), {5, 6})
         self.assertEqual([one['capacity'] for one in explained], told[0][::10])
         self.assertEqual([one['in_rollout'] for one in explained], [capacity == 6 for capacity in told[0][::10]])
+
+    def checked(self):
+        return subprocess.run([str(BUILD / 'weir'), 'rules', 'check', str(self.config)], capture_output=True,
+                              encoding='utf-8', timeout=120, check=True).stdout
 
     def explain(self, *attributes):
         return subprocess.run([str(BUILD / 'weir'), 'explain', '--config', str(self.config), '--json', *attributes],

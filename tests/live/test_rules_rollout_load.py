@@ -4,6 +4,7 @@
 more than a bucket with the larger rate and the larger burst would have admitted, over all nodes that share the limit; no
 key that is asked for waits longer than the larger burst takes to come back at the smaller rate; and each key is admitted
 again and again at each step."""
+import bisect
 import collections
 import json
 import os
@@ -85,12 +86,15 @@ def most_minted(answers):
 
 
 def longest_wait(answers):
-    """Of a key that was refused all the time: from the last yes before, or its first request, to the last no."""
-    longest, since = 0, None
-    for begun, ended, yes, _ in sorted(answers, key=lambda one: one[1]):
-        since = ended if yes or since is None else since
-        longest = max(longest, 0 if yes else begun - since)
-    return longest
+    """From a yes, or the first question, to a no with no yes between, as far as can be told: one that was under way may have
+    been any time before it was there."""
+    yeses = sorted((begun, ended) for begun, ended, yes, _ in answers if yes)
+    begins = [begun for begun, _ in yeses]
+    latest = [min(begun for begun, *_ in answers)]  # [n]: when the last of the first n yeses was there
+    for _, ended in yeses:
+        latest.append(max(latest[-1], ended))
+    return max((begun - latest[bisect.bisect_right(begins, ended)] for begun, ended, yes, _ in answers if not yes),
+               default=0)
 
 
 class Rollout(unittest.TestCase):
