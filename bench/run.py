@@ -47,7 +47,8 @@ class Bench:
         peers, missing = ({}, {}) if self.options.no_peers else subjects.build_peers(self.build / 'bench', self.log)
         self.missing.update(missing)
         table = str(max(1, self.large * BYTES_PER_KEY >> 20))
-        wanted = {'cas': [self.build / 'bench/bench_cas'], 'memory': [self.build / 'bench/bench_memory', table]}
+        wanted = {'cas': [self.build / 'bench/bench_cas'], 'memory': [self.build / 'bench/bench_memory', table],
+                  'bans': [self.build / 'bench/bench_bans', self.small]}
         for size, keys in self.keys.items():
             wanted[f'weir{size}'] = [self.build / 'bench/bench_decide', keys]
             for peer, program in peers.items():

@@ -81,7 +81,8 @@ int weir_exception_follower_load(struct weir_exception_follower *follower, const
     int error = weir_rule_kept_read(path, &head, &text, &size, ret_fault);
     if (error)
         return error;
-    if (size < HEAD_SIZE || (size - HEAD_SIZE) % BAN_SIZE != 0 || memcmp(text, MAGIC, MAGIC_SIZE) != 0)
+    if (size < HEAD_SIZE || (size - HEAD_SIZE) % BAN_SIZE != 0 || memcmp(text, MAGIC, MAGIC_SIZE) != 0 ||
+        (size - HEAD_SIZE) / BAN_SIZE > WEIR_EXCEPTIONS_MAX)
         error = weir_fault_format(ret_fault, WEIR_EPROTO, "path", "%.110s has no exceptions of weir's", path);
     if (!error && load(follower, (const uint8_t *)text, size, wall_ns))
         error = weir_fault_format(ret_fault, WEIR_ENOMEM, "", "out of memory");

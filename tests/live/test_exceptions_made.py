@@ -12,7 +12,8 @@ from test_rules_versions import Base
 from weir_server import Weir
 
 RULES = ('limits:\n  - { name: api, rate: 10/day, key: [user] }\n  - { name: two, rate: 10/day, key: [user, ip] }\n'
-         '  - { name: one, rate: 5/s, match: { route: /one } }\n')
+         '  - { name: one, rate: 5/s, match: { route: /one } }\n'
+         '  - { name: shy, rate: 10/day, key: [user], mode: shadow }\n')
 FAR = '2099-12-31T23:00:00Z'
 
 
@@ -118,6 +119,30 @@ class OverHttp(Base):
                                     ([], {'limit': 'api', 'key': '{"user":"eve"}'})):
             told = ask(self.weir, 'GET', '/v1/rules/exceptions', **parameters)[2]['exceptions']
             self.assertEqual([one['change'] for one in told], changes, parameters)
+
+    def test_of_several_bans_the_longest_is_told_and_none_is_charged(self):
+        admitted = []
+
+        def status_of_ada():
+            admitted.append(check(self.weir)[0] == 200)
+            return 200 if admitted[-1] else 429
+
+        self.post('ban', limit='shy')  # a limit in shadow refuses nobody
+        self.post('ban', limit='one', key=None, until='1hour')
+        wait_for(lambda: b'weir_exceptions_change 2' in ask(self.weir, 'GET', '/metrics')[2].encode(), 'the bans', 60)
+        self.assertEqual(status_of_ada(), 200)
+        self.post('ban', until='2hour')
+        wait_for(lambda: status_of_ada() == 429, 'the ban', 60)
+        body = {'attributes': {'user': 'ada', 'route': '/one'}}
+        status, _, told = ask(self.weir, 'POST', '/v1/check', json.dumps(body).encode(), token=OTHER)
+        self.assertEqual((status, told['limit']), (429, 'api'))
+        self.assertGreater(told['retry_after_ms'], 3600 * 1000)
+        self.post('unban')
+        wait_for(lambda: status_of_ada() == 200, 'the end of the ban', 60)
+        status, _, told = ask(self.weir, 'POST', '/v1/check', json.dumps(body).encode(), token=OTHER)
+        self.assertEqual((status, told['limit']), (429, 'one'))
+        self.assertLessEqual(told['retry_after_ms'], 3600 * 1000)
+        self.assertEqual(check(self.weir)[1]['limits'][0]['remaining'], 10 - sum(admitted) - 1)
 
     def test_rights(self):
         for token, status in ((OTHER, 403), (None, 401)):

@@ -205,6 +205,29 @@ static void a_request_that_lacks_an_attribute(void **state)
                   "Weir-Missing: \"us%0Aer\"\r\n");
 }
 
+static void a_banned_key_is_told(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    set_up(&fixture, 1);
+    refuse(&fixture, 0, WEIR_NEVER, 0);
+    fixture.answer.banned = true;
+    assert_true(weir_ratelimit_barred(&fixture.answer)); /* for good: no waiting mends it */
+    assert_fields(&fixture, true, false,
+                  "RateLimit-Policy: \"burst\";q=20;w=12\r\nRateLimit: \"burst\";r=0\r\nWeir-Banned: ?1\r\n");
+    refuse(&fixture, 0, 90 * WEIR_NS_PER_SECOND, 90 * WEIR_NS_PER_SECOND);
+    assert_false(weir_ratelimit_barred(&fixture.answer));
+    assert_fields(&fixture, true, false,
+                  "RateLimit-Policy: \"burst\";q=20;w=12\r\nRateLimit: \"burst\";r=0;t=90\r\nRetry-After: 90\r\n"
+                  "Weir-Banned: ?1\r\n");
+    struct weir_text text = weir_text_init(room, sizeof(room));
+    weir_ratelimit_problem(&text, &fixture.answer);
+    assert_false(text.overflow);
+    room[text.size] = '\0';
+    assert_non_null(strstr((const char *)room, "\"banned\":true"));
+    assert_null(strstr((const char *)room, "quota-exceeded"));
+}
+
 static void the_bound_holds_for_the_longest(void **state)
 {
     (void)state;
@@ -254,6 +277,7 @@ int main(void)
         cmocka_unit_test(limits_in_shadow_are_not_shown),
         cmocka_unit_test(a_request_that_met_no_limit),
         cmocka_unit_test(a_request_that_lacks_an_attribute),
+        cmocka_unit_test(a_banned_key_is_told),
         cmocka_unit_test(the_bound_holds_for_the_longest),
         cmocka_unit_test(the_problem_names_what_was_violated),
     };
