@@ -239,7 +239,8 @@ class Counters(unittest.TestCase):
         redis = Redis()
         self.addCleanup(redis.stop)
         config = (f'engine: {{ redis: {{ servers: ["127.0.0.1:{redis.port}"] }} }}\n'
-                  'limits:\n  - { name: all, key: [user], rate: 1/day, burst: 1000, algorithm: token_bucket, sharing: exact, deadline: 5s }\n')
+                  'limits:\n  - { name: all, key: [user], rate: 1/day, burst: 1000, algorithm: token_bucket,\n'
+                  '      sharing: exact, deadline: 5s }\n')
         with Chain(config) as chain, Resp(chain.resp) as client:
             admitted = sum(client.ask('WEIR.CHECK', 1, 'user', 'ada')[0] for _ in range(300))
             client.send(resp_encode('WEIR.CHECK', 1, 'user', 'ada') * 200)
