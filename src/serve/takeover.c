@@ -204,6 +204,18 @@ __attribute__((format(printf, 2, 3))) static void fail(struct weir_takeover *tak
     go_on(takeover);
 }
 
+/* Nobody comes in any more. `removes`: nor finds the file, if it is ours. */
+static void stop_listening(struct weir_takeover *takeover, bool removes)
+{
+    if (takeover->listen_fd < 0)
+        return;
+    uv_poll_stop(&takeover->listen_poll);
+    if (removes && takeover->owns)
+        (void)unlink(takeover->options.path);
+    close(takeover->listen_fd);
+    takeover->listen_fd = -1;
+}
+
 /* The successor decides. */
 static void gone(struct weir_takeover *takeover)
 {
@@ -220,9 +232,7 @@ static void gone(struct weir_takeover *takeover)
         weir_saver_leave(common->saver);
     uv_timer_stop(&takeover->tick);
     uv_poll_stop(takeover->channel);
-    uv_poll_stop(&takeover->listen_poll);
-    close(takeover->listen_fd);
-    takeover->listen_fd = -1;
+    stop_listening(takeover, false);
     takeover->options.ended(takeover->options.context, true);
     step(takeover, WEIR_HANDING_GONE);
 }
@@ -474,6 +484,8 @@ bool weir_takeover_cancel(struct weir_takeover *takeover)
 {
     if (takeover && takeover->state != NOBODY && takeover->state < GOING)
         fail(takeover, "this weir ends");
+    if (takeover && takeover->state == NOBODY)
+        stop_listening(takeover, true); /* who comes now starts as ever, and does not have to wait */
     return !takeover || takeover->state == NOBODY;
 }
 
@@ -482,14 +494,9 @@ void weir_takeover_close(struct weir_takeover *takeover)
     if (!takeover)
         return;
     forget_successor(takeover);
+    stop_listening(takeover, true);
     uv_close((uv_handle_t *)&takeover->listen_poll, NULL);
     uv_close((uv_handle_t *)&takeover->tick, NULL);
-    if (takeover->listen_fd < 0)
-        return;
-    if (takeover->owns)
-        (void)unlink(takeover->options.path);
-    close(takeover->listen_fd);
-    takeover->listen_fd = -1;
 }
 
 void weir_takeover_destroy(struct weir_takeover *takeover)

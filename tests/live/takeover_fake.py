@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A successor that goes as far as it is told to and then ends, or stands still: `python3 takeover_fake.py PATH STEP` says
-STEP and sleeps. What is said when: src/serve/takeover_channel.h."""
+"""A successor that goes as far as it is told to and then ends, or stands still: `python3 takeover_fake.py PATH STEP`
+says STEP and sleeps. What is said when: src/serve/takeover_channel.h."""
 import array
 import os
 import socket

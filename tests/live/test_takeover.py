@@ -14,7 +14,7 @@ import unittest
 
 from redis_server import wait_for
 from takeover_fake import GO, STEPS, Fake, Refused
-from weir_server import BUILD, DRAIN_TIMEOUT_S, Resp, connect, read_until, resp_encode
+from weir_server import BUILD, DRAIN_TIMEOUT_S, Resp, resp_encode
 
 NEVER = 'limits:\n  - { name: once, key: [user], rate: 1/day, burst: 1000, algorithm: token_bucket }\n'
 
@@ -131,6 +131,23 @@ class HandsOver(unittest.TestCase):
             number = chain.start()
             chain.wait_for(number, r'\bstarted\b')
             self.assertNotIn('taking over', chain.output(number))
+
+    def test_one_that_ends_is_not_taken_over(self):
+        """Its successor starts as ever, though it still answers somebody."""
+        config = NEVER + '  - { name: line, key: [queue], rate: 1/90s, burst: 9, algorithm: leaky_bucket, throttle: hold,' \
+                         ' hold_timeout: 100s }\n'
+        with Chain('server: { drain_timeout: 5min }\n' + config) as chain:
+            with Resp(chain.resp) as client:
+                client.send(resp_encode('WEIR.CHECK', 1, 'queue', 'q') * 2)
+                self.assertEqual(client.read()[0], 1)
+                chain.processes[0].terminate()
+                wait_for(lambda: not (chain.path / 'takeover').exists(), 'it can still be taken over')
+                chain.wait_for(chain.start(), r'\bstarted\b')
+                self.assertIsNone(chain.processes[0].poll())
+                self.assertTrue((chain.path / 'takeover').exists())
+            self.assertEqual(chain.ended(0), 0)
+            self.assertTrue((chain.path / 'takeover').exists())
+            chain.take_over()
 
     def test_with_more_loops_and_with_fewer(self):
         """A queue of each listening socket is kept: who has connected is answered, by whichever loop."""
