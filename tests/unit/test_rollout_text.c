@@ -302,7 +302,7 @@ static void test_random_sets_however_they_are_written(void **state)
 {
     (void)state;
     struct test_random rng = { test_random_seed() };
-    const uint64_t runs = test_effort(300, 3000, 100000);
+    const uint64_t runs = test_effort(300, 3000, 20000);
     for (uint64_t run = 0; run < runs; run++)
         steps_run(&rng);
 }
