@@ -6,7 +6,6 @@
  * Called by server.c. What is sent of loops and connections: takeover_send.c, loop_hand.c, conn_hand.c. */
 #include "serve/takeover.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +16,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/assert.h"
 #include "base/phase.h"
 #include "base/plural.h"
 #include "serve/locks.h"
@@ -27,7 +25,6 @@
 #include "weir/version.h"
 
 #define TICK_MS 2
-#define REOPEN_NS WEIR_NS_PER_SECOND
 
 enum state {
     NOBODY,    /* has come */
@@ -166,7 +163,7 @@ static void forget_successor(struct weir_takeover *takeover)
 static void reopen_locks(struct weir_takeover *takeover)
 {
     struct weir_lock_engine *engine = NULL;
-    takeover->reopen_ns = uv_hrtime() + REOPEN_NS;
+    takeover->reopen_ns = uv_hrtime() + WEIR_NS_PER_SECOND;
     takeover->locks_lost = takeover->options.reopen_locks(takeover->options.context, &engine) != 0 || !engine ||
                            weir_lock_service_go_on(takeover->options.common->locks, engine) != 0;
 }
@@ -174,7 +171,7 @@ static void reopen_locks(struct weir_takeover *takeover)
 /* As if nobody had come. */
 static void go_on(struct weir_takeover *takeover)
 {
-    struct weir_common *common = takeover->options.common;
+    const struct weir_common *common = takeover->options.common;
     const enum state was = takeover->state;
     move(takeover, NOBODY);
     forget_successor(takeover);
@@ -374,8 +371,7 @@ static void on_message(struct weir_takeover *takeover)
 static void on_channel(uv_poll_t *poll, int status, int events)
 {
     struct weir_takeover *takeover = poll->data;
-    (void)status;
-    (void)events;
+    (void)status, (void)events;
     while (takeover->channel == poll && takeover->state != GONE) {
         int error = weir_takeover_receive(takeover->fd, 0, &takeover->message);
         if (error == WEIR_EAGAIN)
@@ -424,8 +420,7 @@ static void on_connect(uv_poll_t *poll, int status, int events)
 {
     struct weir_takeover *takeover = poll->data;
     int32_t pid;
-    (void)status;
-    (void)events;
+    (void)status, (void)events;
     int fd = accept4(takeover->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
