@@ -163,7 +163,8 @@ static int get_state(struct weir_rule_sqlite *sqlite, const struct weir_exceptio
         error = ask_number(sqlite, "SELECT " HOLDS " FROM exceptions WHERE digest = ?2 ORDER BY number DESC LIMIT 1",
                            change->wall_ns, digest, &held_before, ret_fault);
     ret_state->held_before = held_before != 0;
-    if (!error && ret_state->holding >= sqlite->store.exceptions_max) /* some may have expired */
+    const bool needs_room = change->kind == WEIR_EXCEPTION_BAN && !ret_state->held_before;
+    if (!error && needs_room && ret_state->holding >= sqlite->store.exceptions_max) /* some may have expired */
         error = ask_number(sqlite, "SELECT count(*) FROM exceptions AS e WHERE " HOLDS " AND " IS_NEWEST,
                            change->wall_ns, NULL, &ret_state->holding, ret_fault);
     return error;
