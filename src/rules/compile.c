@@ -315,7 +315,7 @@ static int limit_compile(struct weir_compiler *compiler, const struct weir_confi
 {
     struct weir_rules *rules = compiler->rules;
     struct weir_compiled_limit *compiled = &rules->limits[rules->limits_count];
-    struct weir_wanted wanted[WEIR_CONDITIONS_MAX];
+    struct weir_wanted wanted[WEIR_CONDITIONS_MAX] = { 0 };
     compiled->first_entry = (uint32_t)rules->entries_count + 1;
     compiled->cost = limit->cost;
     compiled->cost_attribute = limit->cost_attribute ? attribute_of(compiler, limit->cost_attribute) : 0;
