@@ -344,7 +344,8 @@ class Log(unittest.TestCase):
         source = ''.join((ROOT / 'src' / name).read_text(encoding='utf-8')
                          for name in ('serve/watch_look.c', 'serve/server.c', 'serve/supervisor.c', 'serve/refusal_lines.c',
                                       'cli/serve_warn.c'))
-        written = set(re.findall(r'WEIR_LOG_[A-Z]+,\s*"([a-z_]+)"', source))
+        takeover = (ROOT / 'src/serve/takeover.c').read_text(encoding='utf-8')
+        written = set(re.findall(r'WEIR_LOG_[A-Z]+,\s*"([a-z_]+)"', source + takeover))
         for pair in re.findall(r'\?\s*"([a-z_]+)"\s*:\s*"([a-z_]+)",', source):
             written |= set(pair)
         written |= set(re.findall(r'weir_watch_event\(\s*watch, ALONE\("([a-z_]+)"\)', source))
