@@ -214,19 +214,19 @@ static void scenario__a_file_that_is_none_is_an_error_with_its_line(void **state
     }
 }
 
-/* Plans that found a mistake once. Under a sanitizer without those that found one of the check. */
+/* Plans that found a mistake once. Under a sanitizer a third of them: it sees no more in many. */
 static void regressions__stay_fixed(void **state)
 {
     (void)state;
     DIR *folder = opendir(REGRESSIONS);
-    unsigned count = 0;
+    unsigned count = 0, found = 0;
     assert_non_null(folder);
     for (const struct dirent *entry; (entry = readdir(folder));) {
         struct played *played = calloc(1, sizeof(*played));
         char path[512], error[400] = "";
         struct weir_fault fault;
         assert_non_null(played);
-        if (entry->d_name[0] != '.' && test_effort(strncmp(entry->d_name, "check-", 6) != 0, 1, 1)) {
+        if (entry->d_name[0] != '.' && found++ % test_effort(3, 1, 1) == 0) {
             snprintf(path, sizeof(path), "%s/%s", REGRESSIONS, entry->d_name);
             if (weir_scenario_load(path, &played->scenario, error, sizeof(error)) != 0)
                 fail_msg("%s", error);
@@ -239,7 +239,7 @@ static void regressions__stay_fixed(void **state)
         done(played);
     }
     closedir(folder);
-    assert_true(count >= 20);
+    assert_true(found >= 23 && count >= test_effort(7, 23, 23));
 }
 
 /* What a seed drew, written and read, gives the same run, to the last number. */
