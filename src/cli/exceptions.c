@@ -221,23 +221,11 @@ static bool option_take(struct asked *asked, int option)
 {
     struct weir_versions *versions = &asked->versions;
     switch (option) {
-    case 'c':
-        versions->config_file = optarg;
-        return true;
-    case 'm':
-        versions->comment = optarg;
-        return true;
-    case 'w':
-        versions->author = optarg;
-        return true;
     case 'u':
         asked->until = optarg;
         return true;
-    case 'a':
+    case 'l':
         asked->all = true;
-        return true;
-    case 'j':
-        versions->json = true;
         return true;
     case 'n':
         if (weir_number_parse(optarg, strlen(optarg), &versions->count) == 0 && versions->count >= 1 &&
@@ -246,7 +234,7 @@ static bool option_take(struct asked *asked, int option)
         fprintf(stderr, "weir: --count must be a whole number, 1 to %d\n", WEIR_EXCEPTION_LIST_MAX);
         return false;
     default:
-        return false;
+        return weir_versions_option_take(versions, option);
     }
 }
 
@@ -254,8 +242,8 @@ int weir_cli_exceptions(int argc, char **argv)
 {
     static const struct option options[] = {
         { "config", required_argument, NULL, 'c' }, { "comment", required_argument, NULL, 'm' },
-        { "author", required_argument, NULL, 'w' }, { "until", required_argument, NULL, 'u' },
-        { "for", required_argument, NULL, 'u' },    { "all", no_argument, NULL, 'a' },
+        { "author", required_argument, NULL, 'a' }, { "until", required_argument, NULL, 'u' },
+        { "for", required_argument, NULL, 'u' },    { "all", no_argument, NULL, 'l' },
         { "count", required_argument, NULL, 'n' },  { "json", no_argument, NULL, 'j' },
         { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
     };

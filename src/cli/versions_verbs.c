@@ -152,8 +152,7 @@ const char *weir_versions_author(void)
     return name && name[0] ? name : "unknown";
 }
 
-/* One option; false: said on standard error. */
-static bool option_take(struct weir_versions *versions, int option)
+bool weir_versions_option_take(struct weir_versions *versions, int option)
 {
     switch (option) {
     case 'c':
@@ -253,7 +252,7 @@ int weir_cli_versions(int argc, char **argv, const char *help)
             fputs(help, stdout);
             return WEIR_EXIT_OK;
         }
-        if (!option_take(&versions, option))
+        if (!weir_versions_option_take(&versions, option))
             return WEIR_EXIT_ERROR;
     }
     int code = run(&versions, argv[0], argc - optind, argv + optind);

@@ -110,7 +110,8 @@ static bool hear_word(struct weir_gossip_host *host, const struct weir_gossip_he
     const struct weir_gossip_hosted_limit *its = hosted ? hosted->limit : limit;
     if (host->revised && !host->gossip.synced && its && its->remote->revision == 0)
         return false; /* how much is used, by the sender's definition, cannot be told by ours */
-    if (!hosted && (!limit || weir_gossip_host_add(host, limit, word->id, word->phase, time, &hosted)))
+    const uint64_t phase = limit && limit->remote->spec.spread_ns > 0 ? word->phase : 0; /* else it is a count */
+    if (!hosted && (!limit || weir_gossip_host_add(host, limit, word->id, phase, time, &hosted)))
         return false;
     struct weir_event event = weir_gossip_host_event(host, hosted->limit, hosted->phase, 0, time);
     return weir_gossip_hear_word(&host->gossip, &hosted->key, head, word, &event);
