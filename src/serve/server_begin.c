@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "limits/fallback.h"
+#include "observe/hour.h"
 #include "serve/await.h"
 #include "serve/hold.h"
 #include "serve/listen.h"
@@ -51,6 +52,8 @@ int weir_server_make_loops(struct weir_server *server, struct weir_fault *ret_fa
         error = weir_metrics_create(wanted, &server->common.metrics);
     if (!error)
         error = weir_top_create(wanted, server->common.started_ns, &server->common.top);
+    if (!error)
+        error = weir_hour_create(server->common.started_ns, &server->common.hour);
     if (!error)
         error = weir_tracer_create(wanted, &server->common.tracer);
     if (!error)
