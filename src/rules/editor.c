@@ -122,16 +122,13 @@ int weir_rule_editor_decided(const struct weir_rule_editor *editor, uint64_t num
                              struct weir_rule_version *ret_version, char **ret_bytes, struct weir_fault *ret_fault)
 {
     struct weir_slice text;
-    for (unsigned back = 0; back <= WEIR_RULE_PROPOSALS_MAX; back++) {
-        int error = read_version(editor, number, ret_version, ret_bytes, &text, ret_fault);
-        if (error || ret_version->kind != WEIR_RULE_PROPOSED)
-            return error;
-        free(*ret_bytes);
-        *ret_bytes = NULL;
-        number--;
-    }
-    return weir_fault_format(ret_fault, WEIR_ELIMIT, "version",
-                             "the newest %d are proposals: approve one, or roll back", WEIR_RULE_PROPOSALS_MAX);
+    int error = read_version(editor, number, ret_version, ret_bytes, &text, ret_fault);
+    if (error || ret_version->kind != WEIR_RULE_PROPOSED)
+        return error;
+    free(*ret_bytes);
+    *ret_bytes = NULL;
+    error = weir_rule_store_decided(editor->store, number - 1, weir_rule_editor_deadline(editor), &number, ret_fault);
+    return error ? error : read_version(editor, number, ret_version, ret_bytes, &text, ret_fault);
 }
 
 /* Stores it. Once it is not known, a store that cannot be asked does not make it known. */

@@ -82,10 +82,8 @@ struct weir_rule_edited {
 int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit,
                          struct weir_rule_edited *ret_edited, struct weir_fault *ret_fault);
 
-/* The version, or the newest one before it, that nodes may decide by: proposals are passed over, at most
- * WEIR_RULE_PROPOSALS_MAX in a row (more: WEIR_ELIMIT). Number 0: there is none. *ret_bytes: its text, to be freed;
- * NULL of number 0. */
-#define WEIR_RULE_PROPOSALS_MAX 100
+/* The version, or the newest one before it, that nodes may decide by: proposals are passed over. Number 0: there is
+ * none. *ret_bytes: its text, to be freed; NULL of number 0. */
 int weir_rule_editor_decided(const struct weir_rule_editor *editor, uint64_t number,
                              struct weir_rule_version *ret_version, char **ret_bytes, struct weir_fault *ret_fault);
 

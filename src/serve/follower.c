@@ -17,9 +17,9 @@
 #include "base/checked.h"
 #include "base/fault_format.h"
 #include "base/units.h"
-#include "rules/addressed.h"
 #include "rules/kept.h"
 #include "serve/exception_follower.h"
+#include "serve/follower_seek.h"
 
 #define SLICE_NS (100 * WEIR_NS_PER_MS)
 #define MANY 10000                        /* exceptions: their file is not written for each change */
@@ -73,71 +73,31 @@ static void put_newest(struct weir_follower *follower, const struct weir_rule_he
     follower->view.newest = head->number;
 }
 
-/* A version that was read. */
-struct read {
-    char *text;
-    size_t size;
-    uint64_t made_ns;
-    bool proposed; /* nobody decides by it */
-    bool others;   /* it is for other nodes */
-};
-
-/* The version of this head, or of a newer one, which may have come meanwhile. */
-static int read_head(struct weir_follower *follower, struct weir_rule_head *head, struct read *ret_read,
-                     struct weir_fault *ret_fault)
+static struct weir_follower_seeker seeker_of(const struct weir_follower *follower)
 {
-    struct weir_rule_version version;
-    struct read read = { 0 };
-    bool ours = true;
-    int error = weir_rule_store_read(follower->store, head->number, now_ns() + follower->timeout_ns, &version,
-                                     &read.text, ret_fault);
-    if (error)
-        return error;
-    memcpy(head->checksum, version.checksum, sizeof(head->checksum));
-    read.size = version.text_size;
-    read.made_ns = version.wall_ns;
-    read.proposed = version.kind == WEIR_RULE_PROPOSED;
-    if (!read.proposed)
-        error = weir_rule_text_is_for((struct weir_slice){ read.text, read.size }, follower->node, &ours);
-    read.others = !ours;
-    if (error)
-        free(read.text);
-    else
-        *ret_read = read;
-    return error;
-}
-
-/* The newest version for this node: *head, or one before it. */
-static int read_ours(struct weir_follower *follower, struct weir_rule_head *head, struct weir_fault *ret_fault)
-{
-    for (unsigned back = 0; head->number > 0 && back < WEIR_FOLLOWER_BACK_MAX; back++, head->number--) {
-        struct read read;
-        int error = read_head(follower, head, &read, ret_fault);
-        if (error)
-            return error;
-        if (!read.proposed && !read.others) {
-            put_newest(follower, head, read.text, read.size, read.made_ns);
-            return 0;
-        }
-        free(read.text);
-        if (read.others)
-            follower->view.others = weir_max_u64(follower->view.others, head->number);
-    }
-    return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no version that is for node %.64s",
-                             weir_rule_store_name(follower->store), follower->node);
+    return (struct weir_follower_seeker){ follower->store, follower->node, follower->timeout_ns };
 }
 
 static int read_store(struct weir_follower *follower, struct weir_fault *ret_fault)
 {
+    const struct weir_follower_seeker seeker = seeker_of(follower);
+    struct weir_follower_found found;
     struct weir_rule_head head;
     int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, ret_fault);
     if (!error && head.number == 0)
         error = weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no rules yet",
                                   weir_rule_store_name(follower->store));
+    if (!error)
+        error = weir_follower_seek(&seeker, &head, 0, &found, ret_fault);
     if (error)
         return error;
     follower->seen = head;
-    return read_ours(follower, &head, ret_fault);
+    follower->view.others = found.others;
+    if (!found.text)
+        return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no version that is for node %.64s",
+                                 weir_rule_store_name(follower->store), follower->node);
+    put_newest(follower, &found.head, found.text, found.size, found.made_ns);
+    return 0;
 }
 
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault)
@@ -300,29 +260,34 @@ static bool is_ahead(const struct weir_rule_head *head, const struct weir_rule_h
     return memcmp(head->store, in_force->store, sizeof(head->store)) != 0 || head->number > in_force->number;
 }
 
-/* A version that came: read, and if it is one to follow, told to the server. */
+/* A version that came. What came with it, or since the store was asked last, may be the one for this node: it is looked
+ * for back to what is in force. If there is one to follow, that is told to the server. */
 static int follow(struct weir_follower *follower, const struct weir_rule_head *head, struct weir_fault *ret_fault)
 {
-    struct weir_rule_head found = *head;
-    struct read read;
+    const struct weir_follower_seeker seeker = seeker_of(follower);
+    struct weir_follower_found found;
     if (head->number == 0)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "it has no rules any more");
-    int error = read_head(follower, &found, &read, ret_fault);
+    pthread_mutex_lock(&follower->mutex);
+    const bool other_store = memcmp(head->store, follower->in_force.store, sizeof(head->store)) != 0;
+    const uint64_t known = other_store ? 0 : weir_min_u64(follower->in_force.number, head->number - 1);
+    pthread_mutex_unlock(&follower->mutex);
+    int error = weir_follower_seek(&seeker, head, known, &found, ret_fault);
     if (error)
         return error;
+    const bool ours = found.text != NULL;
+    const struct weir_rule_head *compared = ours ? &found.head : head;
     pthread_mutex_lock(&follower->mutex);
-    const bool ours = !read.proposed && !read.others, ahead = is_ahead(&found, &follower->in_force);
+    const bool ahead = is_ahead(compared, &follower->in_force);
     if (ours)
-        put_newest(follower, &found, read.text, read.size, read.made_ns);
-    if (read.others)
-        follower->view.others = found.number;
-    follower->view.behind = !ahead && !weir_rule_head_same(&found, &follower->in_force);
+        put_newest(follower, &found.head, found.text, found.size, found.made_ns);
+    if (found.others)
+        follower->view.others = found.others;
+    follower->view.behind = !ahead && !weir_rule_head_same(compared, &follower->in_force);
     pthread_mutex_unlock(&follower->mutex);
     follower->seen = *head;
     if (ahead && ours)
         follower->changed(follower->context);
-    if (!ours)
-        free(read.text);
     return 0;
 }
 

@@ -28,14 +28,11 @@ struct weir_follower_options {
     const char *node;    /* this one's name: who tells the store; 1 to WEIR_RULE_NODE_MAX bytes */
 };
 
-/* Versions in a row that are for other nodes, or proposals; more: there is none for this one. */
-#define WEIR_FOLLOWER_BACK_MAX 100
-
 /* Opens the store, which must be there (who adds a version makes it: a node that starts must not bring a store to a
  * later schema, which older nodes cannot read), and reads its newest version that is for this node; if it cannot be
  * asked, the one that is kept here. Blocks for timeout_ns, once for each version that is for others. WEIR_ENOENT: there
- * is no version for it. Else any error of rules/store.h and rules/kept.h;
- * the fault says what is wrong with the store, and with what is kept. */
+ * is no version for it (follower_seek.h). Else any error of rules/store.h and rules/kept.h; the fault says what is
+ * wrong with the store, and with what is kept. */
 int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
                        struct weir_fault *ret_fault);
 
