@@ -172,11 +172,10 @@ int weir_exception_find_key(const struct weir_rule_editor *editor, const struct 
     struct weir_config *config = NULL;
     char *text = NULL;
     int error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
-    if (!error && head.number == 0)
+    if (!error) /* a proposal may have other limits, and nobody decides by it */
+        error = weir_rule_editor_decided(editor, head.number, &version, &text, ret_fault);
+    if (!error && !text)
         error = weir_fault_format(ret_fault, WEIR_ENOENT, "limit", "there are no rules yet: weir rules apply");
-    if (!error)
-        error = weir_rule_store_read(editor->store, head.number, weir_rule_editor_deadline(editor), &version, &text,
-                                     ret_fault);
     if (error)
         return error;
     struct weir_config_faults *faults = calloc(1, sizeof(*faults));

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -12,7 +13,7 @@ from postgres_server import Postgres
 from redis_server import wait_for
 from rule_store_case import url
 from test_rules_http import ask
-from test_rules_store import in_force, version
+from test_rules_store import check, in_force, version
 from weir_server import BUILD, Weir
 
 TOKENS = {'ops': 'ops-token-of-at-least-sixteen', 'lead': 'lead-token-of-at-least-sixteen'}
@@ -99,6 +100,34 @@ class InSqlite(Case):
             Weir(self.text)
         self.assertEqual(self.approve('grace', 1), 'version 2: api came (10/day)\n')
         self.assertEqual(version(self.serve()), 2)
+
+    def test_what_a_node_missed_is_found_behind_a_proposal(self):
+        """It looks now and then: an approved version and the next proposal may have come since."""
+        self.apply('ada', rules('10/day'))
+        weir = self.serve()
+        os.kill(weir.process.pid, signal.SIGSTOP)
+        self.apply('ada', rules('20/day'), '--from', 1)
+        self.apply('ada', rules('30/day'), '--from', 2, '--propose')
+        self.apply('ada', rules('40/day'), '--from', 3, '--propose')
+        os.kill(weir.process.pid, signal.SIGCONT)
+        wait_for(lambda: version(weir) == 2, 'not followed')
+        self.assertEqual(in_force(weir)['limits'][0]['rate'], '20/day')
+
+    def test_any_number_of_proposals_is_passed_over(self):
+        self.apply('ada', rules('10/day'))
+        for number in range(1, 106):
+            self.apply('ada', rules(f'{100 + number}/day'), '--from', number, '--propose')
+        self.assertEqual(version(self.serve()), 1)
+        self.assertEqual(self.approve('grace', 106), 'version 107: api 10/day -> 205/day\n')
+        self.assertEqual(self.verb('ada', 'rollback', '--comment', 'back', 1), 'version 108: api 205/day -> 10/day\n')
+
+    def test_a_ban_is_of_a_limit_that_is_in_force(self):
+        self.apply('ada', rules('10/day'))
+        self.apply('ada', rules('10/day').replace('api', 'other'), '--from', 1, '--propose')
+        self.assertIn('has no limit "other"', self.verb('ada', 'ban', '--comment', 'why', 'other', 'user=eve', code=2))
+        self.assertIn('banned for good', self.verb('ada', 'ban', '--comment', 'why', 'api', 'user=eve'))
+        weir = self.serve()
+        self.assertEqual(check(weir, user='eve')[0], 429)
 
     def test_over_http_the_token_says_who_it_is(self):
         self.apply('ada', rules('10/day'))

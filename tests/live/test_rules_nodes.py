@@ -104,6 +104,15 @@ class Alone(Case):
         history = json.loads(self.verb('history', '--json'))
         self.assertEqual([one['version'] for one in history], [5, 4, 3, 2, 1])
 
+    def test_what_a_node_missed_is_found_behind_one_for_others(self):
+        b = self.node('b')
+        os.kill(b.process.pid, signal.SIGSTOP)
+        self.apply(rules('300/day'))
+        self.apply(rules('200/day', ['a']))
+        os.kill(b.process.pid, signal.SIGCONT)
+        self.follow(b, 2, others=3)
+        self.assertEqual(self.capacity(b), 150)
+
     def test_what_is_wrong_is_refused_with_its_place(self):
         for text, said in ((rules('200/day', ['c']), 'node "c" must be one of a, b'),
                            (rules('200/day', ['a', 'a']), 'node "a" stands twice in nodes'),
