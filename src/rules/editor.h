@@ -89,7 +89,7 @@ int weir_rule_editor_decided(const struct weir_rule_editor *editor, uint64_t num
 
 /* A step of a rollout (rules/rollout_text.h): `edit->text` is what the rules are to be at last, and `share` of the
  * keys are given the numbers that change. `edit->expected` is the version that the text was made from; between it and
- * the newest there may be nothing but rollouts. As weir_rule_editor_put, whose WEIR_RULE_WRONG also says what cannot
- * be rolled out. WEIR_ENOENT with field "version": there is no version yet. */
+ * the newest there may be nothing but steps to this text. As weir_rule_editor_put, whose WEIR_RULE_WRONG also says
+ * what cannot be rolled out. WEIR_ENOENT with field "version": there is no version yet. */
 int weir_rule_editor_roll_out(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit, uint32_t share,
                               struct weir_rule_edited *ret_edited, struct weir_fault *ret_fault);

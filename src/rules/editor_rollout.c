@@ -31,7 +31,7 @@ static bool same(struct weir_slice one, struct weir_slice other)
     return one.size == other.size && memcmp(one.data, other.data, one.size) == 0;
 }
 
-/* Whether nothing but rollouts came since the text was made; else *ret_edited says so. */
+/* Whether nothing but steps to this text came since it was made; else *ret_edited says so. */
 static int follows(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit, struct weir_slice newest,
                    struct weir_rule_edited *ret_edited, bool *ret_follows, struct weir_fault *ret_fault)
 {
@@ -49,7 +49,8 @@ static int follows(const struct weir_rule_editor *editor, const struct weir_rule
     ret_edited->from = edit->expected;
     if (edit->expected > 0 && edit->expected < ret_edited->newest) {
         error = read_text(editor, edit->expected, &from, ret_fault);
-        *ret_follows = !error && weir_rollout_same_base(editor->config, from.slice, newest);
+        *ret_follows = !error && weir_rollout_same_base(editor->config, from.slice, newest) &&
+                       weir_rollout_leads_to(editor->config, newest, edit->text);
     }
     free(from.bytes);
     return error;
