@@ -48,7 +48,8 @@ class Steps(Base):
         self.assertIn('version 5', self.run_verb('rollback', '--comment', 'too many', 1))
         told = [(one['version'], one['author'], one['comment'], one['changes']) for one in self.history()]
         self.assertEqual(told[3], (2, 'ada', 'a tenth', 'api 20/day burst 5 for 10 % of its keys'))
-        self.assertEqual(self.roll(10, goal), 'version 6: api 20/day burst 5 for 10 % of its keys\n')  # from 1, as it is now
+        self.assertIn('version 5 is the newest, and this was made from 1', self.roll(10, goal, code=1))  # who rolled back meant it
+        self.assertEqual(self.roll(10, goal, '--from', '5'), 'version 6: api 20/day burst 5 for 10 % of its keys\n')
 
     def test_what_somebody_else_changed_is_not_lost(self):
         self.assertIn('there is none yet', self.roll(10, GOAL, code=2))
