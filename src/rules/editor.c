@@ -184,20 +184,29 @@ static int prepare(const struct weir_rule_edit *edit, struct weir_rule_change *r
     return error ? error : weir_rule_change_check(ret_change, ret_fault);
 }
 
-/* Who wrote it: the name, or the token's behind it. */
-static struct weir_slice person_of(const char *author)
+/* Whether it is who, or "somebody (who)", as /v1/rules writes a token. */
+static bool is_named(const char *author, struct weir_slice who)
 {
-    const size_t size = strlen(author);
-    const char *open = strrchr(author, '(');
-    if (size == 0 || author[size - 1] != ')' || !open)
-        return (struct weir_slice){ author, size };
-    return (struct weir_slice){ open + 1, (size_t)(author + size - 1 - (open + 1)) };
+    const size_t size = strlen(author), behind = who.size + 1; /* its ")" */
+    if (size == who.size)
+        return memcmp(author, who.data, size) == 0;
+    return size >= behind + 2 && author[size - 1] == ')' && memcmp(author + size - behind, who.data, who.size) == 0 &&
+           memcmp(author + size - behind - 2, " (", 2) == 0;
 }
 
+/* Names of tokens may have parentheses themselves, so each reading counts: rather too few are somebody else. */
 static bool same_person(const char *one, const char *other)
 {
-    const struct weir_slice a = person_of(one), b = person_of(other);
-    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+    const size_t size = strlen(one);
+    bool same = is_named(other, (struct weir_slice){ one, size });
+    if (size == 0 || one[size - 1] != ')')
+        return same;
+    for (const char *open = strstr(one, " ("); open && !same; open = strstr(open + 1, " (")) {
+        const char *name = open + 2;
+        if (name < one + size - 1)
+            same = is_named(other, (struct weir_slice){ name, (size_t)(one + size - 1 - name) });
+    }
+    return same;
 }
 
 /* It takes a second person; ret_edited says what to do. */

@@ -72,8 +72,8 @@ struct weir_rule_edited {
 };
 
 /* Where the configuration says `approval`, what is applied must be proposed first, and approved by somebody else. To
- * roll back needs nobody: what comes back was approved. Who somebody is: the name, or what stands in the last
- * parentheses of it, where /v1/rules has the token. A proposal is compared with what is in force, and so is its
+ * roll back needs nobody: what comes back was approved. Who somebody is: the name, or what stands in
+ * parentheses at its end, where /v1/rules has the token. A proposal is compared with what is in force, and so is its
  * approval.
  *
  * 0: *ret_edited says what became of it. WEIR_EINVAL with field "version": that is no proposal. Else an error of

@@ -16,8 +16,9 @@ from test_rules_http import ask
 from test_rules_store import check, in_force, version
 from weir_server import BUILD, Weir
 
-TOKENS = {'ops': 'ops-token-of-at-least-sixteen', 'lead': 'lead-token-of-at-least-sixteen'}
-AUTH = 'auth: { tokens: [ %s ] }\n' % ', '.join(f'{{ name: {name}, secret: {secret}, rights: [admin] }}'
+TOKENS = {'ops': 'ops-token-of-at-least-sixteen', 'lead': 'lead-token-of-at-least-sixteen',
+          'deploy (ci)': 'deploy-token-of-at-least-sixteen'}
+AUTH = 'auth: { tokens: [ %s ] }\n' % ', '.join(f'{{ name: "{name}", secret: {secret}, rights: [admin] }}'
                                                 for name, secret in TOKENS.items())
 
 
@@ -150,6 +151,13 @@ class InSqlite(Case):
         self.assertEqual((status, said['version'], said['changes']), (200, 3, 'api 10/day -> 20/day'))
         wait_for(lambda: version(weir) == 3, 'not followed')
         self.assertEqual(call('ops', 'PUT', '/v1/rules', rules('20/day').encode(), comment='why', propose='maybe')[0], 400)
+        # A token whose name has parentheses is itself all the same, with an author and without.
+        for number, first, second in ((4, {'author': 'ada'}, {}), (5, {}, {'author': 'ada'}), (6, {'author': 'a (b'}, {})):
+            self.assertEqual(call('deploy (ci)', 'PUT', '/v1/rules', rules('30/day').encode(), comment='why',
+                                  match=f'"{number - 1}"', propose='true', **first)[0], 200)
+            status, _, said = call('deploy (ci)', 'POST', '/v1/rules/approve', version=number, comment='seen', **second)
+            self.assertEqual(status, 403, said)
+        self.assertEqual(call('lead', 'POST', '/v1/rules/approve', version=6, comment='seen', author='ada')[0], 200)
 
 
 class InPostgres(Case):
