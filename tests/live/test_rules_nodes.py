@@ -113,6 +113,12 @@ class Alone(Case):
         self.follow(b, 2, others=3)
         self.assertEqual(self.capacity(b), 150)
 
+    def test_however_the_key_is_written(self):
+        b = self.node('b')
+        for version, key in enumerate(('"nodes"', "'nodes'", '"n\\x6fdes"', '? nodes\n', '"\\u006eodes"'), 2):
+            self.apply(f'{key}: [a]\n' + rules(f'{version}00/day').replace('{"limits"', 'limits', 1)[:-1])
+            self.follow(b, 1, others=version)
+
     def test_what_is_wrong_is_refused_with_its_place(self):
         for text, said in ((rules('200/day', ['c']), 'node "c" must be one of a, b'),
                            (rules('200/day', ['a', 'a']), 'node "a" stands twice in nodes'),
