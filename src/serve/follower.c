@@ -22,8 +22,9 @@
 #include "serve/follower_seek.h"
 
 #define SLICE_NS (100 * WEIR_NS_PER_MS)
-#define MANY 10000                        /* exceptions: their file is not written for each change */
-#define AGAIN_NS (5 * WEIR_NS_PER_SECOND) /* what could not be kept, or told, is tried again */
+#define MANY 10000                         /* exceptions: their file is not written for each change */
+#define CATCH_UP_NS (250 * WEIR_NS_PER_MS) /* for one question while nobody decides */
+#define AGAIN_NS (5 * WEIR_NS_PER_SECOND)  /* what could not be kept, or told, is tried again */
 
 struct weir_follower {
     struct weir_rule_store *store;
@@ -147,12 +148,13 @@ static void see_exceptions(struct weir_follower *follower)
 }
 
 /* Whatever became of it, what was read before is in force. */
-static void look_for_exceptions(struct weir_follower *follower, const uint8_t id[WEIR_RULE_CHANGE_SIZE])
+static void look_for_exceptions(struct weir_follower *follower, const uint8_t id[WEIR_RULE_CHANGE_SIZE],
+                                uint64_t timeout_ns)
 {
     struct weir_exception_follower *exceptions = &follower->exceptions;
     struct weir_fault fault = { 0 };
-    int error = weir_exception_follower_look(exceptions, follower->store, id, follower->timeout_ns,
-                                             weir_time_read().wall_ns, &fault);
+    int error = weir_exception_follower_look(exceptions, follower->store, id, timeout_ns, weir_time_read().wall_ns,
+                                             &fault);
     pthread_mutex_lock(&follower->mutex);
     follower->view.exceptions_failing = error != 0;
     see_exceptions(follower);
@@ -206,7 +208,7 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
         error = read_either(follower, ret_fault);
     }
     if (!error && !follower->view.failing)
-        look_for_exceptions(follower, follower->newest.store);
+        look_for_exceptions(follower, follower->newest.store, follower->timeout_ns);
     if (!error && (follower->view.failing || follower->view.exceptions_failing))
         load_exceptions(follower);
     if (error) {
@@ -215,6 +217,17 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
     }
     *ret_follower = follower;
     return 0;
+}
+
+void weir_follower_catch_up(struct weir_follower *follower)
+{
+    const uint64_t timeout_ns = weir_min_u64(follower->timeout_ns, CATCH_UP_NS);
+    struct weir_rule_head head;
+    struct weir_fault fault;
+    weir_assert(!follower->started);
+    if (!follower->view.failing && !weir_rule_store_head(follower->store, now_ns() + timeout_ns, &head, &fault) &&
+        head.number > 0)
+        look_for_exceptions(follower, head.store, timeout_ns);
 }
 
 void weir_follower_destroy(struct weir_follower *follower)
@@ -369,7 +382,7 @@ static int look(struct weir_follower *follower)
     struct weir_rule_head head;
     int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, &fault);
     if (!error && head.number > 0) /* one made anew, and empty, ends nothing */
-        look_for_exceptions(follower, head.store);
+        look_for_exceptions(follower, head.store, follower->timeout_ns);
     if (!error && !weir_rule_head_same(&head, &follower->seen))
         error = follow(follower, &head, &fault);
     pthread_mutex_lock(&follower->mutex);

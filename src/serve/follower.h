@@ -46,6 +46,10 @@ const struct weir_banned_keys *weir_follower_banned(const struct weir_follower *
 /* Before the start, where the newest cannot be used: what is kept here takes its place. WEIR_ENOENT: nothing is. */
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault);
 
+/* Before the start, where one takes over: what was banned since this was opened, which the predecessor knows. It asks
+ * only shortly, for nobody decides meanwhile; the thread asks again in any case. */
+void weir_follower_catch_up(struct weir_follower *follower);
+
 /* From now on `changed` is called, on its own thread, when there is a version to follow. WEIR_ENOMEM. */
 int weir_follower_start(struct weir_follower *follower, void (*changed)(void *context), void *context);
 

@@ -8,6 +8,7 @@ import json
 import pathlib
 import socket
 import ssl
+import subprocess
 import tempfile
 import threading
 import time
@@ -19,7 +20,7 @@ from service_manager import Service, listening
 from takeover_fake import Fake
 from test_takeover import NEVER, Chain, check
 from test_tls import TlsResp, make_certificate
-from weir_server import Resp, connect, read_all, read_until, resp_encode
+from weir_server import BUILD, Resp, connect, read_all, read_until, resp_encode
 
 BODY = b'{"attributes":{"user":"ada"}}'
 POST = b'POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n' % len(BODY) + BODY
@@ -286,6 +287,34 @@ class Tls(unittest.TestCase):
                     rest = sum(iter(lambda: client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 0))
                 self.assertEqual(admitted + rest, 1000)
                 self.assertEqual(chain.ended(0), 0)
+
+
+    def test_a_ban_made_meanwhile_holds(self):
+        """The successor has read the bans before, and looks again in a minute only."""
+        with tempfile.TemporaryDirectory(prefix='weir-tls-') as folder:
+            path = pathlib.Path(folder)
+            make_certificate(path, 1)
+            context = ssl.create_default_context(cafile=str(path / 'cert.pem'))
+            config = path / 'weir.yaml'
+            config.write_text(f'rules: {{ store: "sqlite:{path}/rules.db", poll: 1min }}\n', encoding='utf-8')
+
+            def rules(*arguments):
+                subprocess.run([str(BUILD / 'weir'), 'rules', arguments[0], '--config', str(config), '--comment', 'why',
+                                *arguments[1:]], input=NEVER, encoding='utf-8', timeout=60, check=True)
+
+            rules('apply', '-')
+            with Chain(f'tls: {{ cert: {path}/cert.pem, key: {path}/key.pem }}\n' + config.read_text(encoding='utf-8')) as chain:
+                web = http.client.HTTPSConnection('localhost', chain.http, timeout=60, context=context)
+                self.assertEqual(check(web), (200, None))
+                number = chain.start()  # and waits for the end of that connection
+                chain.wait_for(0, 'take_over_begun')
+                rules('ban', 'once', 'user=ada')
+                self.assertNotIn('taken_over', chain.output(0))
+                web.close()
+                chain.wait_for(number, r'\bstarted\b')
+                web = http.client.HTTPSConnection('localhost', chain.http, timeout=60, context=context)
+                self.assertEqual(check(web)[0], 429)
+                web.close()
 
 
 class Manager(unittest.TestCase):
