@@ -150,22 +150,27 @@ static int append(const struct weir_rule_editor *editor, const struct weir_rule_
     return 0;
 }
 
-/* Compares it with the newest version, and stores it unless that says the same. */
-static int put_over(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit, struct weir_slice before,
-                    struct weir_slice text, struct weir_rule_change *change, struct weir_rule_edited *edited,
-                    struct weir_fault *ret_fault)
+/* Compares it with the version that is in force, and stores it unless that says the same. Who rolls back to what is in
+ * force turns down the proposals that came after it. */
+static int put_over(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit, uint64_t decided,
+                    struct weir_slice before, struct weir_slice text, struct weir_rule_change *change,
+                    struct weir_rule_edited *edited, struct weir_fault *ret_fault)
 {
     const bool any = edit->expected == WEIR_RULE_FROM_ANY;
+    const bool turns_down = edit->kind == WEIR_RULE_ROLLBACK && decided < edited->newest;
+    const bool same = before.size > 0 && before.size == text.size && memcmp(before.data, text.data, text.size) == 0;
     edited->from = change->expected = any ? edited->newest : edit->expected;
     weir_rule_editor_compare(editor, before, text, &edited->changes);
-    if (any && edit->first_only && edited->newest > 0)
+    if (any && edit->first_only && edited->newest > 0) {
         edited->outcome = WEIR_RULE_UNNAMED;
-    else if (edit->dry_run)
+    } else if (edit->dry_run) {
         edited->outcome = change->expected == edited->newest ? WEIR_RULE_WOULD : WEIR_RULE_STALE;
-    else if (before.size > 0 && before.size == text.size && memcmp(before.data, text.data, text.size) == 0)
+    } else if (same && !turns_down) {
         edited->outcome = WEIR_RULE_SAME;
-    else
+        edited->newest = decided;
+    } else {
         return append(editor, change, edited, ret_fault);
+    }
     return 0;
 }
 
@@ -272,7 +277,7 @@ int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct wei
     good = good && !error && may_be_for_some(editor, before, text, &ret_edited->faults);
     if (good) {
         ret_edited->newest = head.number;
-        error = put_over(editor, edit, before, text, &change, ret_edited, ret_fault);
+        error = put_over(editor, edit, decided.number, before, text, &change, ret_edited, ret_fault);
     }
     free(bytes);
     free(before_bytes);

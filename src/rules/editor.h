@@ -54,7 +54,7 @@ struct weir_rule_edit {
 
 enum weir_rule_outcome {
     WEIR_RULE_STORED,  /* it is version `number` */
-    WEIR_RULE_SAME,    /* version `newest` says the same, byte by byte: nothing to do */
+    WEIR_RULE_SAME,    /* version `newest`, which is in force, says the same, byte by byte: nothing to do */
     WEIR_RULE_WOULD,   /* dry_run: it would be stored */
     WEIR_RULE_STALE,   /* `newest` is not `expected` */
     WEIR_RULE_UNNAMED, /* first_only: there are versions, and the newest is `newest` */

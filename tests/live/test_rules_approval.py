@@ -122,6 +122,16 @@ class InSqlite(Case):
         self.assertEqual(self.approve('grace', 106), 'version 107: api 10/day -> 205/day\n')
         self.assertEqual(self.verb('ada', 'rollback', '--comment', 'back', 1), 'version 108: api 205/day -> 10/day\n')
 
+    def test_a_proposal_is_turned_down_by_a_rollback(self):
+        self.apply('ada', rules('10/day'))
+        self.apply('ada', rules('20/day'), '--from', 1, '--propose')
+        self.assertIn('version 2 was proposed: no weir decides by it', self.verb('ada', 'show'))
+        self.assertEqual(self.apply('ada', rules('10/day'), '--from', 2), 'nothing to do: version 1 says the same\n')
+        self.assertEqual(self.verb('ada', 'rollback', '--comment', 'no', 1), 'version 3: no limit has other numbers\n')
+        self.assertIn('version 3 is the newest', self.approve('grace', 2, code=1))
+        self.assertEqual(self.verb('ada', 'rollback', '--comment', 'no', 1), 'nothing to do: version 3 says the same\n')
+        self.assertNotIn('proposed', self.verb('ada', 'show'))
+
     def test_a_ban_is_of_a_limit_that_is_in_force(self):
         self.apply('ada', rules('10/day'))
         self.apply('ada', rules('10/day').replace('api', 'other'), '--from', 1, '--propose')
