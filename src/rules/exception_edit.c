@@ -42,7 +42,8 @@ static bool offset_read(const char *text, int64_t *ret_s)
     return true;
 }
 
-static bool moment_read(const char *text, uint64_t *ret_ns)
+/* WEIR_EINVAL: it is no time; WEIR_ERANGE: none that nanoseconds since 1970 can tell. */
+static int moment_read(const char *text, uint64_t *ret_ns)
 {
     struct tm tm = { 0 };
     int64_t offset_s = 0;
@@ -50,23 +51,32 @@ static bool moment_read(const char *text, uint64_t *ret_ns)
     if (rest && rest[0] == ':')
         rest = strptime(rest, ":%S", &tm);
     if (!rest || !offset_read(rest, &offset_s))
-        return false;
+        return WEIR_EINVAL;
+    struct tm day = { .tm_year = tm.tm_year, .tm_mon = tm.tm_mon, .tm_mday = tm.tm_mday };
+    (void)timegm(&day); /* makes 1 March of 29 February where there is none */
+    if (day.tm_mday != tm.tm_mday)
+        return WEIR_EINVAL;
     int64_t at_s = (int64_t)timegm(&tm) - offset_s;
-    if (at_s <= 0 || at_s > INT64_MAX / (int64_t)WEIR_NS_PER_SECOND)
-        return false;
-    *ret_ns = (uint64_t)at_s * WEIR_NS_PER_SECOND;
-    return true;
+    if (at_s > INT64_MAX / (int64_t)WEIR_NS_PER_SECOND)
+        return WEIR_ERANGE;
+    *ret_ns = at_s > 0 ? (uint64_t)at_s * WEIR_NS_PER_SECOND : 0;
+    return 0;
 }
 
 int weir_exception_until(const char *text, uint64_t wall_ns, uint64_t *ret_until_ns, struct weir_fault *ret_fault)
 {
     struct weir_fault fault = { 0 };
     uint64_t length_ns = 0;
-    if (moment_read(text, ret_until_ns))
+    int error = moment_read(text, ret_until_ns);
+    if (error == WEIR_ERANGE)
+        return weir_fault_format(ret_fault, error, "until",
+                                 "%.40s is too late: 2262-04-11T23:47:16Z at the latest; without a time it is for good",
+                                 text);
+    if (!error)
         return *ret_until_ns > wall_ns
                    ? 0
                    : weir_fault_format(ret_fault, WEIR_ERANGE, "until", "%.40s is not in the future", text);
-    int error = weir_duration_parse(text, &length_ns, &fault);
+    error = weir_duration_parse(text, &length_ns, &fault);
     if (error == WEIR_EINVAL)
         return weir_fault_format(ret_fault, error, "until",
                                  "\"%.40s\" must be a time such as 2026-11-28T18:00:00Z, or a duration such as 6hour",
@@ -208,6 +218,17 @@ static int except(const struct weir_rule_editor *editor, const struct weir_excep
     return error && unknown ? WEIR_EUNKNOWN : error;
 }
 
+/* One that was made when the limit counted by other attributes, or in another order: as the list of bans shows it. */
+static int unban_old(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
+                     struct weir_exception_change *change, struct weir_exception_key *key, uint64_t *ret_number)
+{
+    struct weir_fault fault;
+    if (!key || key_as_named(named, key, &fault))
+        return WEIR_EINVAL;
+    change->key = (struct weir_slice){ key->bytes, key->size };
+    return except(editor, change, ret_number, &fault);
+}
+
 int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_exception_edit *edit,
                        uint64_t *ret_number, struct weir_fault *ret_fault)
 {
@@ -229,6 +250,9 @@ int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_
         change.key = (struct weir_slice){ key->bytes, key->size };
         error = except(editor, &change, ret_number, ret_fault);
     }
+    if (edit->kind == WEIR_EXCEPTION_UNBAN && (error == WEIR_EINVAL || error == WEIR_ENOENT) &&
+        unban_old(editor, edit->named, &change, key, ret_number) == 0)
+        error = 0;
     free(key);
     return error;
 }
