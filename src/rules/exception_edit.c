@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A key is looked up in the newest version, so that a ban that could never meet a request is refused when it is made.
+ * A key is looked up in the versions by which nodes decide, so that a ban that could never meet a request is refused
+ * when it is made.
  * Called by cli/exceptions.c and serve/exceptions_answer.c. */
 #include "rules/exception_edit.h"
 
@@ -16,6 +17,7 @@
 #include "wire/text.h"
 
 #define TRIES 3
+#define BACK_MAX 100 /* versions for some nodes that are looked through, as a node does (serve/follower_seek.h) */
 
 /* ---- until when ---- */
 
@@ -174,16 +176,17 @@ static int key_in(const struct weir_config *config, const struct weir_exception_
                                        "the newest version of the rules has no limit \"%.60s\"", named->limit);
 }
 
-int weir_exception_find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
-                            bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+/* In the version *number or the newest before it that nodes decide by. *number becomes that of one before it, by which
+ * other nodes may decide; 0: there is none. */
+static int key_of_version(const struct weir_rule_editor *editor, uint64_t *number,
+                          const struct weir_exception_named *named, bool lenient, struct weir_exception_key *ret_key,
+                          struct weir_fault *ret_fault)
 {
-    struct weir_rule_head head;
     struct weir_rule_version version;
     struct weir_config *config = NULL;
     char *text = NULL;
-    int error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
-    if (!error) /* a proposal may have other limits, and nobody decides by it */
-        error = weir_rule_editor_decided(editor, head.number, &version, &text, ret_fault);
+    int error = weir_rule_editor_decided(editor, *number, &version, &text, ret_fault);
+    *number = 0;
     if (!error && !text)
         error = weir_fault_format(ret_fault, WEIR_ENOENT, "limit", "there are no rules yet: weir rules apply");
     if (error)
@@ -192,14 +195,33 @@ int weir_exception_find_key(const struct weir_rule_editor *editor, const struct 
     error = faults ? weir_config_with_rules(editor->config, (struct weir_slice){ text, version.text_size }, &config,
                                             faults)
                    : WEIR_ENOMEM;
-    if (error)
+    if (error) {
         error = weir_fault_format(ret_fault, error, "limit", "the newest version of the rules cannot be used: %.120s",
                                   faults ? faults->list[0].text : "out of memory");
-    else
-        error = key_in(config, named, lenient, ret_key, ret_fault);
+    } else {
+        const bool for_some = config->rule_nodes_count > 0;
+        error = key_in(config, named, lenient && !for_some, ret_key, ret_fault);
+        *number = for_some ? version.number - 1 : 0;
+    }
     weir_config_destroy(config);
     free(faults);
     free(text);
+    return error;
+}
+
+int weir_exception_find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
+                            bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+{
+    struct weir_rule_head head;
+    struct weir_fault before;
+    int error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
+    if (error)
+        return error;
+    uint64_t number = head.number;
+    error = key_of_version(editor, &number, named, lenient, ret_key, ret_fault);
+    for (unsigned back = 0; error && number > 0 && back < BACK_MAX; back++)
+        if (key_of_version(editor, &number, named, lenient, ret_key, &before) == 0)
+            error = 0; /* what the newest one lacks is told, if all do */
     return error;
 }
 

@@ -113,6 +113,19 @@ class Alone(Case):
         self.follow(b, 2, others=3)
         self.assertEqual(self.capacity(b), 150)
 
+    def test_a_ban_is_of_a_limit_of_any_node(self):
+        a, b = self.node('a'), self.node('b')
+        self.apply(rules('100/day', ['a']).replace('"api"', '"new"'))
+        self.follow(a, 2)
+        for name, weir in (('api', b), ('new', a)):
+            self.verb('ban', '--comment', 'why', name, 'user=eve')
+            wait_for(lambda weir=weir: check(weir, user='eve')[0] == 429, 'not banned')
+        self.assertIn('no limit "none"', self.verb('ban', '--comment', 'why', 'none', 'user=eve', code=2))
+        self.verb('unban', '--comment', 'why', 'api', 'user=eve')
+        self.verb('unban', '--comment', 'why', 'new', 'user=eve')
+        self.apply(rules('100/day'))
+        self.assertIn('no limit "new"', self.verb('ban', '--comment', 'why', 'new', 'user=eve', code=2))
+
     def test_however_the_key_is_written(self):
         b = self.node('b')
         for version, key in enumerate(('"nodes"', "'nodes'", '"n\\x6fdes"', '? nodes\n', '"\\u006eodes"'), 2):
