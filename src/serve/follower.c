@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,8 @@ struct weir_follower {
     bool started;
     struct weir_rule_head seen;                                 /* the thread's: it was looked at */
     uint64_t keep_after_ns, tell_after_ns, exceptions_after_ns; /* the thread's */
-    struct weir_exception_follower exceptions;                  /* the thread's; but for its keys, which loops ask */
+    atomic_bool left;                          /* a successor keeps and tells in the place of this one */
+    struct weir_exception_follower exceptions; /* the thread's; but for its keys, which loops ask */
 
     pthread_mutex_t mutex; /* of all below */
     bool stopping;
@@ -310,7 +312,7 @@ static void keep(struct weir_follower *follower)
     struct weir_fault fault = { 0 };
     pthread_mutex_lock(&follower->mutex);
     const struct weir_rule_head head = follower->in_force;
-    char *text = now_ns() >= follower->keep_after_ns ? follower->unkept : NULL;
+    char *text = !atomic_load(&follower->left) && now_ns() >= follower->keep_after_ns ? follower->unkept : NULL;
     const struct weir_slice slice = { text, follower->unkept_size };
     if (text)
         follower->unkept = NULL;
@@ -336,7 +338,8 @@ static void keep_exceptions(struct weir_follower *follower)
 {
     struct weir_exception_follower *exceptions = &follower->exceptions;
     struct weir_fault fault = { 0 };
-    if (!exceptions->changed || !follower->exceptions_kept || now_ns() < follower->exceptions_after_ns)
+    if (atomic_load(&follower->left) || !exceptions->changed || !follower->exceptions_kept ||
+        now_ns() < follower->exceptions_after_ns)
         return;
     if (exceptions->number == 0 && access(follower->exceptions_kept, F_OK) != 0) {
         exceptions->changed = false;
@@ -359,7 +362,7 @@ static void tell(struct weir_follower *follower)
     struct weir_rule_told told = { 0 };
     struct weir_fault fault = { 0 };
     pthread_mutex_lock(&follower->mutex);
-    bool due = follower->untold && now_ns() >= follower->tell_after_ns;
+    bool due = !atomic_load(&follower->left) && follower->untold && now_ns() >= follower->tell_after_ns;
     told.version = follower->in_force.number;
     told.since_ns = follower->in_force_ns;
     pthread_mutex_unlock(&follower->mutex);
@@ -453,6 +456,11 @@ void weir_follower_in_force(struct weir_follower *follower, const struct weir_ru
         follower->unkept_size = text.size;
     }
     pthread_mutex_unlock(&follower->mutex);
+}
+
+void weir_follower_leave(struct weir_follower *follower)
+{
+    atomic_store(&follower->left, true);
 }
 
 void weir_follower_finish(struct weir_follower *follower)

@@ -58,6 +58,9 @@ int weir_follower_start(struct weir_follower *follower, void (*changed)(void *co
 void weir_follower_in_force(struct weir_follower *follower, const struct weir_rule_head *head, struct weir_slice text,
                             uint64_t wall_ns);
 
+/* Another process decides in the place of this one: it keeps and tells from now on, and this one follows only. */
+void weir_follower_leave(struct weir_follower *follower);
+
 /* Ends the thread: what it was to keep and to tell it tries once more. Waits for a question that is under way, at most
  * timeout_ns. NULL is allowed. */
 void weir_follower_finish(struct weir_follower *follower);

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import signal
 import socket
 import ssl
 import subprocess
@@ -261,6 +262,41 @@ class Counters(unittest.TestCase):
             self.assertEqual(sum(iter(lambda: client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 0)), 100)
             self.assertEqual(read_all(web), b'')
             self.assertEqual(chain.ended(0), 0)
+
+
+class Kept(unittest.TestCase):
+    def test_one_process_keeps_what_is_in_force(self):
+        """The predecessor still answers somebody, and follows; two writers would take each other's file away."""
+        with tempfile.TemporaryDirectory(prefix='weir-kept-') as folder:
+            path = pathlib.Path(folder)
+            config = path / 'weir.yaml'
+            config.write_text(f'rules: {{ store: "sqlite:{path}/rules.db", kept: "{path}/kept" }}\n', encoding='utf-8')
+
+            def rules(*arguments, text=None):
+                subprocess.run([str(BUILD / 'weir'), 'rules', arguments[0], '--config', str(config), '--comment', 'why',
+                                *arguments[1:]], input=text, encoding='utf-8', timeout=60, check=True)
+
+            limits = NEVER + '  - { name: line, key: [queue], rate: 1/100s, burst: 9, algorithm: leaky_bucket,' \
+                             ' throttle: hold, hold_timeout: 500s }\n'
+            rules('apply', '-', text=limits)
+            with Chain('server: { drain_timeout: 5min }\n' + config.read_text(encoding='utf-8')) as chain, \
+                    Resp(chain.resp) as held:
+                held.send(resp_encode('WEIR.CHECK', 1, 'queue', 'q') * 2)
+                held.read()
+                rules('ban', 'once', 'user=ada')
+                kept = path / 'kept.exceptions'
+                wait_for(kept.exists, 'no file')
+                number = chain.start()
+                chain.wait_for(number, r'\bstarted\b')
+                self.assertIsNone(chain.processes[0].poll())
+                chain.processes[number].send_signal(signal.SIGSTOP)
+                before = kept.stat().st_ino
+                rules('ban', 'once', 'user=eve')
+                time.sleep(1)
+                self.assertEqual(kept.stat().st_ino, before)
+                chain.processes[number].send_signal(signal.SIGCONT)
+                wait_for(lambda: kept.stat().st_ino != before, 'the successor does not write')
+                held.socket.shutdown(socket.SHUT_RDWR)
 
 
 class Tls(unittest.TestCase):
