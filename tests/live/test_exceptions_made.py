@@ -168,7 +168,7 @@ class OverHttp(Base):
                 ('whole key', 400, {'key': '{}'}), ('whole key', 400, {'key': '{"user":"a","ip":"b"}'}),
                 ('JSON object', 400, {'key': '['}), ('JSON object', 400, {'key': '[]'}),
                 ('must be a string', 400, {'key': '{"user":1}'}), ('comment', 400, {'comment': ''}),
-                ('not in the future', 400, {'until': '2020-01-01T00:00Z'}), ('not known', 400, {'other': '1'})):
+                ('not in the future', 400, {'until': '2020-01-01T00:00Z'}), ('for good', 400, {'until': ''}), ('not known', 400, {'other': '1'})):
             with self.subTest(arguments):
                 answer, _, told = self.post('ban', **arguments)
                 self.assertEqual(answer, status, told)
