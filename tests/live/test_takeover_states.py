@@ -237,6 +237,18 @@ class Counters(unittest.TestCase):
                     spent += sum(iter(lambda: other.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 0))
             self.assertEqual(spent, 1000)
 
+    def test_the_file_that_the_successor_does_not_have_is_free(self):
+        """So one can go back to the old configuration, by a take-over too."""
+        with tempfile.TemporaryDirectory(prefix='weir-counters-') as folder:
+            config = f'table: {{ snapshot: {folder}/counters, snapshot_every: 1s }}\n' + NEVER
+            with Chain(config) as chain, Resp(chain.resp) as client:
+                spent = sum(client.ask('WEIR.CHECK', 1, 'user', 'ada')[0] for _ in range(300))
+                for text in (NEVER, config):
+                    chain.config.write_text(text, encoding='utf-8')
+                    chain.take_over()
+                spent += sum(iter(lambda: client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 0))
+                self.assertEqual(spent, 1000)
+
     def test_exact_at_an_engine(self):
         redis = Redis()
         self.addCleanup(redis.stop)
