@@ -106,6 +106,7 @@ class InSqlite(Case):
         """It looks now and then: an approved version and the next proposal may have come since."""
         self.apply('ada', rules('10/day'))
         weir = self.serve()
+        wait_for(lambda: json.loads(self.verb('x', 'history', '--json'))[0]['nodes'], 'it has not told')  # and so writes no more
         os.kill(weir.process.pid, signal.SIGSTOP)
         self.apply('ada', rules('20/day'), '--from', 1)
         self.apply('ada', rules('30/day'), '--from', 2, '--propose')

@@ -106,6 +106,7 @@ class Alone(Case):
 
     def test_what_a_node_missed_is_found_behind_one_for_others(self):
         b = self.node('b')
+        wait_for(lambda: json.loads(self.verb('history', '--json'))[0]['nodes'], 'it has not told')  # and so writes no more
         os.kill(b.process.pid, signal.SIGSTOP)
         self.apply(rules('300/day'))
         self.apply(rules('200/day', ['a']))

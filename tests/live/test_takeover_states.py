@@ -301,6 +301,13 @@ class Kept(unittest.TestCase):
                 number = chain.start()
                 chain.wait_for(number, r'\bstarted\b')
                 self.assertIsNone(chain.processes[0].poll())
+
+                def told():
+                    done = subprocess.run([str(BUILD / 'weir'), 'rules', 'history', '--config', str(config), '--json'],
+                                          stdout=subprocess.PIPE, timeout=60, check=True)
+                    return len(json.loads(done.stdout)[0]['nodes'])
+
+                wait_for(lambda: told() == 2, 'it has not told')  # and so writes no more
                 chain.processes[number].send_signal(signal.SIGSTOP)
                 before = kept.stat().st_ino
                 rules('ban', 'once', 'user=eve')
