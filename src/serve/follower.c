@@ -276,18 +276,19 @@ static bool is_ahead(const struct weir_rule_head *head, const struct weir_rule_h
 }
 
 /* A version that came. What came with it, or since the store was asked last, may be the one for this node: it is looked
- * for back to what is in force. If there is one to follow, that is told to the server. */
+ * for back to what was looked at or is in force. If there is one to follow, that is told to the server. */
 static int follow(struct weir_follower *follower, const struct weir_rule_head *head, struct weir_fault *ret_fault)
 {
     const struct weir_follower_seeker seeker = seeker_of(follower);
     struct weir_follower_found found;
     if (head->number == 0)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "it has no rules any more");
+    const bool looked = memcmp(head->store, follower->seen.store, sizeof(head->store)) == 0;
     pthread_mutex_lock(&follower->mutex);
-    const bool other_store = memcmp(head->store, follower->in_force.store, sizeof(head->store)) != 0;
-    const uint64_t known = other_store ? 0 : weir_min_u64(follower->in_force.number, head->number - 1);
+    const bool decides = memcmp(head->store, follower->in_force.store, sizeof(head->store)) == 0;
+    const uint64_t known = weir_max_u64(looked ? follower->seen.number : 0, decides ? follower->in_force.number : 0);
     pthread_mutex_unlock(&follower->mutex);
-    int error = weir_follower_seek(&seeker, head, known, &found, ret_fault);
+    int error = weir_follower_seek(&seeker, head, weir_min_u64(known, head->number - 1), &found, ret_fault);
     if (error)
         return error;
     const bool ours = found.text != NULL;
