@@ -8,6 +8,7 @@
 #include "limits/fallback.h"
 #include "observe/hour.h"
 #include "serve/await.h"
+#include "serve/follower.h"
 #include "serve/hold.h"
 #include "serve/listen.h"
 #include "serve/locks.h"
@@ -117,6 +118,8 @@ static void ended(void *context, bool gone)
     if (!gone)
         return;
     weir_supervisor_leaves(&server->supervisor);
+    if (server->common.follower)
+        weir_follower_leave(server->common.follower);
     atomic_store(&server->common.draining, true);
 }
 
