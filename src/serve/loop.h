@@ -86,6 +86,7 @@ struct weir_listener {
     int fd;
     size_t number; /* of the server's listener that it is a socket of */
     bool loopback; /* only this machine reaches it: `auth: required` may then ask for no token */
+    bool tcp;      /* else a Unix socket, where nobody speaks TLS */
 };
 
 /* How the last reload ended, and how many did. */
