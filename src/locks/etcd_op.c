@@ -133,9 +133,7 @@ static void adopt(struct weir_etcd *etcd, const json_t *found)
 {
     if (etcd->raise) /* which decides by it */
         return;
-    char text[24] = { 0 };
-    size_t size = found ? weir_etcd_bytes_get(json_object_get(found, "value"), text, sizeof text - 1) : SIZE_MAX;
-    uint64_t stored = size == SIZE_MAX ? 0 : strtoull(text, NULL, 10);
+    uint64_t stored = weir_etcd_stored(found);
     if (stored < etcd->witness.incarnation || stored >= WEIR_INCARNATION_MAX)
         etcd->raise = true;
     else
