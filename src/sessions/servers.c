@@ -9,15 +9,14 @@
 #include <errno.h>
 #include <libpq-fe.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/fault.h"
 #include "base/siphash.h"
+#include "base/timing.h"
 #include "sessions/servers_inside.h"
 #include "weir/error.h"
 
@@ -210,13 +209,8 @@ static struct weir_servers *create(const struct weir_servers_options *options)
         free(servers);
         return NULL;
     }
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&servers->lock, NULL);
-    pthread_cond_init(&servers->wake, &monotonic);
-    pthread_cond_init(&servers->news, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    weir_assert(weir_timing_cond_init(&servers->wake) == 0 && weir_timing_cond_init(&servers->news) == 0);
     return servers;
 }
 
@@ -305,9 +299,7 @@ void weir_servers_count(struct weir_servers *servers, uint64_t id)
 /* With the lock. False: it is late. */
 static bool wait_news(struct weir_servers *servers, uint64_t deadline_ns)
 {
-    struct timespec until = { .tv_sec = (time_t)(deadline_ns / 1000000000),
-                              .tv_nsec = (long)(deadline_ns % 1000000000) };
-    return pthread_cond_timedwait(&servers->news, &servers->lock, &until) != ETIMEDOUT;
+    return weir_timing_wait(&servers->news, &servers->lock, deadline_ns) != ETIMEDOUT;
 }
 
 int weir_servers_wait(struct weir_servers *servers, uint64_t number, uint64_t deadline_ns)

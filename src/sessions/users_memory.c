@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/checked.h"
 #include "base/siphash.h"
 #include "sessions/users_inside.h"
 

@@ -114,11 +114,6 @@ static bool read_bytes(const char *field, size_t field_size, char *ret_data, siz
 
 /* ---- asking ---- */
 
-static bool ready(struct link *link)
-{
-    return link->pg.conn && link->ready;
-}
-
 /* 0; WEIR_EIO: the connection is gone; WEIR_EDOWN: the server refuses. */
 static int ask(struct postgres *postgres, struct link *link, const char *text, uint64_t deadline_ns,
                weir_pg_result_fn *take, void *context)
@@ -225,7 +220,7 @@ static int connect_link(struct postgres *postgres, struct link *link, uint64_t d
 
 static int opened(struct postgres *postgres, struct link *link, uint64_t deadline_ns)
 {
-    if (ready(link) && weir_pg_link_alive(&link->pg))
+    if (link->pg.conn && link->ready && weir_pg_link_alive(&link->pg))
         return 0;
     return connect_link(postgres, link, deadline_ns);
 }
@@ -386,13 +381,9 @@ static void write_swap(struct text *text, const struct link *link, struct weir_u
     add_text(text, " RETURNING 1");
 }
 
-struct page {
-    struct link *link;
-};
-
 static bool take_page(void *context, size_t index, const struct pg_result *result)
 {
-    struct link *link = ((struct page *)context)->link;
+    struct link *link = context;
     if (index != 0)
         return false;
     link->cursor[0] = '\0';
@@ -406,7 +397,6 @@ static bool take_page(void *context, size_t index, const struct pg_result *resul
 static void forget(struct postgres *postgres, struct link *link, uint64_t deadline_ns)
 {
     struct text text = { 0 };
-    struct page page = { link };
     add_text(&text, "WITH page AS MATERIALIZED (SELECT user_id FROM " TABLE " WHERE user_id > '\\x");
     add_text(&text, link->cursor);
     add_text(&text, "'::bytea ORDER BY user_id LIMIT " FORGET_PAGE "), old AS MATERIALIZED (SELECT user_id FROM " TABLE
@@ -418,7 +408,7 @@ static void forget(struct postgres *postgres, struct link *link, uint64_t deadli
              " AND heard < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => ");
     add_number(&text, postgres->ttl_s);
     add_text(&text, ")) SELECT pg_catalog.encode(user_id, 'hex') FROM page ORDER BY user_id DESC LIMIT 1");
-    (void)ask(postgres, link, text.data, deadline_ns, take_page, &page);
+    (void)ask(postgres, link, text.data, deadline_ns, take_page, link);
     link->puts = 0;
 }
 

@@ -7,7 +7,6 @@
 #include "sessions/users_redis_link.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
