@@ -2,7 +2,6 @@
  *
  * The limiter: creating it, keys, refunds, counters. */
 #include <endian.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/fault.h"
 #include "base/siphash.h"
 
 /* The same on every machine: it lies in values that nodes share. */
@@ -35,12 +36,8 @@ int weir_remote_limit_init(struct weir_remote_limit *limit, const char *name, co
     int error = weir_limit_init(&made.limit, spec, 0, ret_fault);
     if (error)
         return error;
-    if (spec->algorithm == WEIR_CONCURRENCY) {
-        static const struct weir_fault here = { "algorithm", "concurrency is kept in this process's memory only" };
-        if (ret_fault)
-            *ret_fault = here;
-        return WEIR_EINVAL;
-    }
+    if (spec->algorithm == WEIR_CONCURRENCY)
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "algorithm", "concurrency is kept in this process's memory only");
     if (made.limit.calendar && spec->tz) {
         error = weir_zone_create(spec->tz, &made.zone);
         if (error)

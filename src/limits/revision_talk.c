@@ -72,13 +72,6 @@ void weir_revision_talk_destroy(struct weir_revision_talk *talk)
 
 /* ---- numbers ---- */
 
-static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
-{
-    for (unsigned i = 0; i < size; i++)
-        *at++ = (uint8_t)(value >> 8 * (size - 1 - i));
-    return at;
-}
-
 static uint64_t get(const uint8_t **at, unsigned size)
 {
     uint64_t value = 0;
@@ -122,7 +115,7 @@ static void say(struct weir_revision_talk *talk)
         talk->said = talk->said + 1 < count ? talk->said + 1 : 0;
         if (!weir_revisions_brief(talk->options.revisions, talk->said, &brief) || !brief.known)
             continue;
-        at = put(put(at, brief.id[0], 8), brief.id[1], 8);
+        at = weir_revision_put(weir_revision_put(at, brief.id[0], 8), brief.id[1], 8);
         memcpy(at, brief.head, sizeof(brief.head));
         at += sizeof(brief.head);
     }
@@ -135,7 +128,9 @@ static void say(struct weir_revision_talk *talk)
 static void want(struct weir_revision_talk *talk, uint32_t from, const uint64_t id[2], uint64_t number, size_t offset)
 {
     uint8_t *at = begin(talk, WANTS);
-    send_to(talk, from, put(put(put(put(at, id[0], 8), id[1], 8), number, 8), offset, 4));
+    send_to(talk, from,
+            weir_revision_put(
+                weir_revision_put(weir_revision_put(weir_revision_put(at, id[0], 8), id[1], 8), number, 8), offset, 4));
 }
 
 static void fetch_end(struct fetch *fetch)
@@ -196,8 +191,9 @@ static void hear_wants(struct weir_revision_talk *talk, uint32_t from, const uin
         return;
     for (int i = 0; i < WINDOW && number == wanted && offset < size; i++) {
         size_t chunk = size - offset < CHUNK ? size - offset : CHUNK;
-        uint8_t *out = put(put(put(begin(talk, PART), id[0], 8), id[1], 8), number, 8);
-        out = put(put(out, size, 4), offset, 4);
+        uint8_t *out = weir_revision_put(weir_revision_put(weir_revision_put(begin(talk, PART), id[0], 8), id[1], 8),
+                                         number, 8);
+        out = weir_revision_put(weir_revision_put(out, size, 4), offset, 4);
         memcpy(out, bytes + offset, chunk);
         send_to(talk, from, out + chunk);
         offset += chunk;

@@ -293,17 +293,11 @@ void weir_revisions_alone(struct weir_revisions *revisions, uint64_t wall_ns)
 
 /* ---- bytes ---- */
 
-static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
-{
-    for (unsigned i = 0; i < size; i++)
-        *at++ = (uint8_t)(value >> 8 * (size - 1 - i));
-    return at;
-}
-
 static uint8_t *put_head(uint8_t *at, const struct weir_revision *revision)
 {
     memcpy(at, MAGIC, 4);
-    return put(put(put(at + 4, revision->number, 8), revision->given, 8), revision->checksum, 8);
+    return weir_revision_put(weir_revision_put(weir_revision_put(at + 4, revision->number, 8), revision->given, 8),
+                             revision->checksum, 8);
 }
 
 size_t weir_revisions_count(const struct weir_revisions *revisions)
@@ -340,12 +334,12 @@ static int write_entry(const struct weir_revisions *revisions, const struct entr
     uint8_t *bytes = malloc(size), *at = bytes;
     if (!bytes)
         return WEIR_ENOMEM;
-    at = put(put_head(at, newest), node_size, 1);
+    at = weir_revision_put(put_head(at, newest), node_size, 1);
     memcpy(at, entry->node, node_size);
-    at = put(at + node_size, newest->superseded_count, 1);
+    at = weir_revision_put(at + node_size, newest->superseded_count, 1);
     for (size_t i = 0; i < newest->superseded_count; i++)
-        at = put(at, newest->superseded[i], 8);
-    at = put(at, entry->size, 4);
+        at = weir_revision_put(at, newest->superseded[i], 8);
+    at = weir_revision_put(at, entry->size, 4);
     memcpy(at, entry->text, entry->size);
     at += entry->size;
     sign(revisions, bytes, size - WEIR_GOSSIP_MAC_SIZE, at);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/container.h"
 
 #define VICTIM_TRIES 64 /* keys in the middle of a request that are passed over */
 
@@ -204,7 +205,7 @@ struct weir_share_key *weir_share_keys_due(struct weir_share_keys *keys, uint64_
 {
     while (weir_due_next_ns(&keys->due) <= now_ns) {
         struct weir_due *due = weir_due_first(&keys->due);
-        struct weir_share_key *key = (void *)((char *)due - offsetof(struct weir_share_key, due));
+        struct weir_share_key *key = weir_container(due, struct weir_share_key, due);
         if (key->wake_ns > now_ns) {
             weir_due_set(&keys->due, due, key->wake_ns);
             continue;

@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "base/folder.h"
+#include "base/whole.h"
 #include "limits/snapshot_fd.h"
 #include "limits/snapshot_inside.h"
 
@@ -46,16 +47,9 @@ struct weir_snapshot_writer {
 
 static void write_all(struct weir_snapshot_writer *writer, const uint8_t *bytes, size_t size)
 {
-    while (size > 0 && writer->error == 0) {
-        ssize_t written = write(writer->fd, bytes, size);
-        if (written < 0 && errno != EINTR)
-            writer->error = errno;
-        if (written > 0) {
-            bytes += written;
-            size -= (size_t)written;
-            writer->stats.bytes += (uint64_t)written;
-        }
-    }
+    if (writer->error == 0 && !weir_whole_write(writer->fd, bytes, size))
+        writer->error = errno;
+    writer->stats.bytes += size;
 }
 
 static void flush(struct weir_snapshot_writer *writer, enum weir_snapshot_kind kind)
