@@ -3,7 +3,6 @@
  * A replicated database as PostgreSQL is one: a standby shows a record before it counts it as replayed; a primary shows
  * one to others after its standbys may; a primary that crashes gives out again the positions of what it had not
  * flushed; a promotion takes the number after the highest that it knows of, and cuts off what it lacks. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim/sessions_inside.h"

@@ -5,7 +5,6 @@
  * by run.c, where faults begin and end. */
 #include "sim/world.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
