@@ -86,6 +86,11 @@ static void get_id(const uint8_t **at, uint64_t ret_id[2])
     ret_id[1] = get(at, 8);
 }
 
+static uint8_t *put_id(uint8_t *at, const uint64_t id[2])
+{
+    return weir_revision_put(weir_revision_put(at, id[0], 8), id[1], 8);
+}
+
 /* ---- saying ---- */
 
 static uint8_t *begin(struct weir_revision_talk *talk, enum kind kind)
@@ -115,7 +120,7 @@ static void say(struct weir_revision_talk *talk)
         talk->said = talk->said + 1 < count ? talk->said + 1 : 0;
         if (!weir_revisions_brief(talk->options.revisions, talk->said, &brief) || !brief.known)
             continue;
-        at = weir_revision_put(weir_revision_put(at, brief.id[0], 8), brief.id[1], 8);
+        at = put_id(at, brief.id);
         memcpy(at, brief.head, sizeof(brief.head));
         at += sizeof(brief.head);
     }
@@ -127,10 +132,8 @@ static void say(struct weir_revision_talk *talk)
 
 static void want(struct weir_revision_talk *talk, uint32_t from, const uint64_t id[2], uint64_t number, size_t offset)
 {
-    uint8_t *at = begin(talk, WANTS);
-    send_to(talk, from,
-            weir_revision_put(
-                weir_revision_put(weir_revision_put(weir_revision_put(at, id[0], 8), id[1], 8), number, 8), offset, 4));
+    uint8_t *at = weir_revision_put(put_id(begin(talk, WANTS), id), number, 8);
+    send_to(talk, from, weir_revision_put(at, offset, 4));
 }
 
 static void fetch_end(struct fetch *fetch)
@@ -191,8 +194,7 @@ static void hear_wants(struct weir_revision_talk *talk, uint32_t from, const uin
         return;
     for (int i = 0; i < WINDOW && number == wanted && offset < size; i++) {
         size_t chunk = size - offset < CHUNK ? size - offset : CHUNK;
-        uint8_t *out = weir_revision_put(weir_revision_put(weir_revision_put(begin(talk, PART), id[0], 8), id[1], 8),
-                                         number, 8);
+        uint8_t *out = weir_revision_put(put_id(begin(talk, PART), id), number, 8);
         out = weir_revision_put(weir_revision_put(out, size, 4), offset, 4);
         memcpy(out, bytes + offset, chunk);
         send_to(talk, from, out + chunk);

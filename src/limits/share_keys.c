@@ -20,23 +20,14 @@ static void list_add(struct weir_share_list *list, struct weir_share_key *key)
 {
     key->next = NULL;
     key->prev = list->last;
-    if (list->last)
-        list->last->next = key;
-    else
-        list->first = key;
+    *(list->last ? &list->last->next : &list->first) = key;
     list->last = key;
 }
 
 static void list_remove(struct weir_share_list *list, struct weir_share_key *key)
 {
-    if (key->prev)
-        key->prev->next = key->next;
-    else
-        list->first = key->next;
-    if (key->next)
-        key->next->prev = key->prev;
-    else
-        list->last = key->prev;
+    *(key->prev ? &key->prev->next : &list->first) = key->next;
+    *(key->next ? &key->next->prev : &list->last) = key->prev;
 }
 
 static struct weir_share_list *list_of(struct weir_share_keys *keys, const struct weir_share_key *key)
