@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "base/timing.h"
 #include "weir/snapshot.h"
 
@@ -20,8 +21,8 @@ static void read_boot_id(uint8_t ret_id[16])
         close(fd);
     memset(ret_id, 0, 16);
     for (ssize_t i = 0; i < size && digits < 32; i++) {
-        int value = text[i] >= '0' && text[i] <= '9' ? text[i] - '0' : text[i] >= 'a' ? text[i] - 'a' + 10 : -1;
-        if (value < 0 || value > 15)
+        int value = weir_hex_digit(text[i]);
+        if (value < 0)
             continue;
         ret_id[digits / 2] = (uint8_t)(ret_id[digits / 2] << 4 | value);
         digits++;

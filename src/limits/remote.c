@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/fault.h"
 #include "base/siphash.h"
 
@@ -135,8 +136,8 @@ int weir_values_append(uint8_t *bytes, size_t *size, const struct weir_slice *va
         if (length > WEIR_KEY_BYTES_MAX - total)
             return WEIR_ERANGE;
         total += length;
-        for (size_t j = 0; j < 4; j++)
-            bytes[(*size)++] = (uint8_t)(head >> 8 * j);
+        weir_little_put(bytes + *size, head, 4);
+        *size += 4;
         if (length > 0)
             memcpy(bytes + *size, values[i].data, length);
         *size += length;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/checked.h"
 #include "wire/gossip.h"
 
@@ -74,10 +75,8 @@ void weir_revision_talk_destroy(struct weir_revision_talk *talk)
 
 static uint64_t get(const uint8_t **at, unsigned size)
 {
-    uint64_t value = 0;
-    for (unsigned i = 0; i < size; i++)
-        value = value << 8 | *(*at)++;
-    return value;
+    *at += size;
+    return weir_big_get(*at - size, size);
 }
 
 static void get_id(const uint8_t **at, uint64_t ret_id[2])
@@ -88,7 +87,7 @@ static void get_id(const uint8_t **at, uint64_t ret_id[2])
 
 static uint8_t *put_id(uint8_t *at, const uint64_t id[2])
 {
-    return weir_revision_put(weir_revision_put(at, id[0], 8), id[1], 8);
+    return weir_big_put(weir_big_put(at, id[0], 8), id[1], 8);
 }
 
 /* ---- saying ---- */
@@ -132,8 +131,8 @@ static void say(struct weir_revision_talk *talk)
 
 static void want(struct weir_revision_talk *talk, uint32_t from, const uint64_t id[2], uint64_t number, size_t offset)
 {
-    uint8_t *at = weir_revision_put(put_id(begin(talk, WANTS), id), number, 8);
-    send_to(talk, from, weir_revision_put(at, offset, 4));
+    uint8_t *at = weir_big_put(put_id(begin(talk, WANTS), id), number, 8);
+    send_to(talk, from, weir_big_put(at, offset, 4));
 }
 
 static void fetch_end(struct fetch *fetch)
@@ -175,10 +174,9 @@ static void hear_says(struct weir_revision_talk *talk, uint32_t from, const uint
     for (; (size_t)(end - at) >= ITEM; at += WEIR_REVISION_HEAD) {
         uint64_t id[2];
         get_id(&at, id);
-        const uint8_t *number = at + 4;
         if (weir_revisions_hear(talk->options.revisions, id, at, WEIR_REVISION_HEAD, false, time->wall_ns) ==
             WEIR_REVISION_NEWER)
-            want(talk, from, id, get(&number, 8), 0);
+            want(talk, from, id, weir_big_get(at + 4, 8), 0);
     }
 }
 
@@ -194,8 +192,8 @@ static void hear_wants(struct weir_revision_talk *talk, uint32_t from, const uin
         return;
     for (int i = 0; i < WINDOW && number == wanted && offset < size; i++) {
         size_t chunk = size - offset < CHUNK ? size - offset : CHUNK;
-        uint8_t *out = weir_revision_put(put_id(begin(talk, PART), id), number, 8);
-        out = weir_revision_put(weir_revision_put(out, size, 4), offset, 4);
+        uint8_t *out = weir_big_put(put_id(begin(talk, PART), id), number, 8);
+        out = weir_big_put(weir_big_put(out, size, 4), offset, 4);
         memcpy(out, bytes + offset, chunk);
         send_to(talk, from, out + chunk);
         offset += chunk;

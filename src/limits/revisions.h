@@ -102,11 +102,3 @@ int weir_revisions_bytes(struct weir_revisions *revisions, const uint64_t id[2],
 
 /* The others have been told of revision `number`. */
 void weir_revisions_told(struct weir_revisions *revisions, const uint64_t id[2], uint64_t number);
-
-/* Writes a number, big endian, and returns the end of it. */
-static inline uint8_t *weir_revision_put(uint8_t *at, uint64_t value, unsigned size)
-{
-    for (unsigned i = 0; i < size; i++)
-        *at++ = (uint8_t)(value >> 8 * (size - 1 - i));
-    return at;
-}

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/fault.h"
 #include "base/folder.h"
 #include "base/whole.h"
@@ -85,10 +86,7 @@ static int put_in_place(struct weir_snapshot_writer *writer, struct weir_fault *
 /* The secret, from the key that was made of it. */
 static void store_secret(const struct weir_sip_key *key, uint8_t ret_secret[WEIR_SNAPSHOT_SECRET_BYTES])
 {
-    for (unsigned i = 0; i < 8; i++) {
-        ret_secret[i] = (uint8_t)(key->k0 >> (8 * i));
-        ret_secret[8 + i] = (uint8_t)(key->k1 >> (8 * i));
-    }
+    weir_little_put(weir_little_put(ret_secret, key->k0, 8), key->k1, 8);
 }
 
 static void number_definitions(struct weir_snapshot_writer *writer)

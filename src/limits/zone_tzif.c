@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "limits/civil.h"
 
 #define HEADER_SIZE 44
@@ -46,19 +47,14 @@ static const uint8_t *take(struct cursor *cursor, size_t size)
     return start;
 }
 
-static uint32_t load_u32(const uint8_t *bytes)
-{
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
 static int64_t load_i64(const uint8_t *bytes)
 {
-    return (int64_t)((uint64_t)load_u32(bytes) << 32 | load_u32(bytes + 4));
+    return (int64_t)weir_big_get(bytes, 8);
 }
 
 static int32_t load_i32(const uint8_t *bytes)
 {
-    return (int32_t)load_u32(bytes);
+    return (int32_t)weir_big_get(bytes, 4);
 }
 
 /* Section 3.1. A version 1 file has no 64-bit times and no footer: refused. */
@@ -68,12 +64,12 @@ static bool read_header(struct cursor *cursor, struct counts *ret_counts)
     if (!header || memcmp(header, "TZif", 4) != 0 || header[4] < '2')
         return false;
     *ret_counts = (struct counts){
-        .isut = load_u32(header + 20),
-        .isstd = load_u32(header + 24),
-        .leap = load_u32(header + 28),
-        .time = load_u32(header + 32),
-        .type = load_u32(header + 36),
-        .chars = load_u32(header + 40),
+        .isut = weir_big_get(header + 20, 4),
+        .isstd = weir_big_get(header + 24, 4),
+        .leap = weir_big_get(header + 28, 4),
+        .time = weir_big_get(header + 32, 4),
+        .type = weir_big_get(header + 36, 4),
+        .chars = weir_big_get(header + 40, 4),
     };
     return true;
 }

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/decimal.h"
 #include "base/fault.h"
 #include "base/hex.h"
 #include "net/postgres_link.h"
@@ -235,16 +236,6 @@ struct fetching {
     bool agreed;         /* it says so */
 };
 
-static bool read_number(const PGresult *result, int column, uint64_t *ret_number)
-{
-    const char *field = PQgetvalue(result, 0, column);
-    char *end;
-    if (PQgetisnull(result, 0, column) || field[0] < '0' || field[0] > '9')
-        return false;
-    *ret_number = strtoull(field, &end, 10);
-    return *end == '\0';
-}
-
 static bool is_true(const PGresult *result, int column)
 {
     return strcmp(PQgetvalue(result, 0, column), "t") == 0;
@@ -258,8 +249,8 @@ static bool take_fetched(void *context, size_t index, const struct pg_result *re
     struct link *link = fetching->link;
     uint64_t wall_us, file;
     size_t size = 0;
-    if (index != 0 || PQntuples(result) != 1 || PQnfields(result) != 6 || !read_number(result, 4, &wall_us) ||
-        !read_number(result, 5, &file))
+    if (index != 0 || PQntuples(result) != 1 || PQnfields(result) != 6 ||
+        !weir_decimal_read(PQgetvalue(result, 0, 4), &wall_us) || !weir_decimal_read(PQgetvalue(result, 0, 5), &file))
         return false;
     *fetched = (struct weir_users_fetched){ .wall_ns = wall_us * 1000, .old = is_true(result, 3) };
     if (is_true(result, 2))
