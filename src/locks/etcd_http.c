@@ -117,13 +117,29 @@ static void judge_refusal(struct weir_etcd_http *http, struct weir_etcd_call *ca
         complain(http, call->endpoint, text ? text : "no JSON came back");
 }
 
-static bool send_call(struct weir_etcd_http *http, struct weir_etcd_call *call);
-
 /* Of calls under way together only the first that fails moves on: the others failed at the same endpoint. */
 static void leave_endpoint(struct weir_etcd_http *http, const struct weir_etcd_call *call)
 {
     if (http->endpoint == call->endpoint)
         http->endpoint = (http->endpoint + 1) % http->endpoints_count;
+}
+
+static long left_ms(const struct weir_etcd_call *call)
+{
+    uint64_t now = weir_timing_now(CLOCK_MONOTONIC);
+    return call->deadline_ns > now ? (long)((call->deadline_ns - now) / 1000000) + 1 : 1;
+}
+
+/* To the endpoint of now. */
+static bool send_call(struct weir_etcd_http *http, struct weir_etcd_call *call)
+{
+    char url[512];
+    CURL *easy = call->easy;
+    call->endpoint = http->endpoint;
+    snprintf(url, sizeof url, "%s%s", http->endpoints[call->endpoint], call->path);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_ms(call));
+    return curl_multi_add_handle(http->multi, easy) == CURLM_OK;
 }
 
 /* Nothing was sent, and there are endpoints that this call has not tried. */
@@ -166,24 +182,6 @@ static bool finish(struct weir_etcd_http *http, struct weir_etcd_call *call, CUR
     call->busy = false;
     http->under_way--;
     return true;
-}
-
-static long left_ms(const struct weir_etcd_call *call)
-{
-    uint64_t now = weir_timing_now(CLOCK_MONOTONIC);
-    return call->deadline_ns > now ? (long)((call->deadline_ns - now) / 1000000) + 1 : 1;
-}
-
-/* To the endpoint of now. */
-static bool send_call(struct weir_etcd_http *http, struct weir_etcd_call *call)
-{
-    char url[512];
-    CURL *easy = call->easy;
-    call->endpoint = http->endpoint;
-    snprintf(url, sizeof url, "%s%s", http->endpoints[call->endpoint], call->path);
-    curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_ms(call));
-    return curl_multi_add_handle(http->multi, easy) == CURLM_OK;
 }
 
 static bool set_up(struct weir_etcd_http *http, struct weir_etcd_call *call)

@@ -191,19 +191,14 @@ static void heard_lease(struct weir_etcd *etcd, struct weir_etcd_op *op)
 
 static void heard_put(struct weir_etcd *etcd, struct weir_etcd_op *op)
 {
-    const json_t *header = json_object_get(op->call.answer, "header");
     weir_etcd_see(etcd, op->call.answer);
-    if (!json_is_true(json_object_get(op->call.answer, "succeeded"))) {
-        op->again = true; /* another was first, or has raised the incarnation */
-        ask_by_lease(etcd, op, WEIR_ETCD_UNDO, "/v3/lease/revoke", op->new_lease);
-        return;
-    }
-    op->token.number = (uint64_t)weir_etcd_integer(header, "revision");
-    if (etcd->went_back) { /* the token may lie below others: nobody hears of it */
+    /* Another was first, or has raised the incarnation; or the token may lie below others: nobody hears of it. */
+    if (!json_is_true(json_object_get(op->call.answer, "succeeded")) || etcd->went_back) {
         op->again = true;
         ask_by_lease(etcd, op, WEIR_ETCD_UNDO, "/v3/lease/revoke", op->new_lease);
         return;
     }
+    op->token.number = (uint64_t)weir_etcd_integer(json_object_get(op->call.answer, "header"), "revision");
     say(op, WEIR_LOCK_GRANTED, op->granted_ns);
 }
 

@@ -410,7 +410,7 @@ bool weir_route_may_learn(const struct weir_route_request *request)
     return false;
 }
 
-static bool is_any_usable(const struct weir_route_request *request)
+bool weir_route_is_any_usable(const struct weir_route_request *request)
 {
     for (unsigned i = 0; i < request->server_count; i++)
         if (request->servers[i].usable)
@@ -425,5 +425,5 @@ enum weir_route_end weir_route_end(const struct weir_route_request *request, enu
         return WEIR_ROUTE_FOREIGN;
     if (verdict == WEIR_PLACE_LOST || (verdict == WEIR_PLACE_UNPROVEN && led && !weir_route_may_learn(request)))
         return WEIR_ROUTE_LOST;
-    return is_any_usable(request) && (led || !request->write) ? WEIR_ROUTE_BEHIND : WEIR_ROUTE_DOWN;
+    return weir_route_is_any_usable(request) && (led || !request->write) ? WEIR_ROUTE_BEHIND : WEIR_ROUTE_DOWN;
 }
