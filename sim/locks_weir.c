@@ -111,7 +111,21 @@ static void forget_past(struct locks_weir *weir)
     }
 }
 
-static void on_done(struct weir_lock_manager_request *manager_request);
+static void on_done(struct weir_lock_manager_request *manager_request)
+{
+    struct locks_request *request = manager_request->context;
+    struct locks *locks = request->locks;
+    struct weir_lock_manager *manager = locks->weirs[request->weir].manager;
+    if (!locks_waits_answered(locks, request))
+        return;
+    request_unlink(locks, request);
+    reply(locks, request);
+    if (request->left && weir_lock_manager_untold(manager, manager_request))
+        locks_broken(locks, "what one who left was granted is given back only after it was answered");
+    weir_lock_manager_told(manager, manager_request);
+    request->next = locks->weirs[request->weir].past;
+    locks->weirs[request->weir].past = request;
+}
 
 /* False: it was refused at once, and is gone. */
 static bool submit(struct locks *locks, struct locks_request *request)
@@ -138,22 +152,6 @@ static bool submit(struct locks *locks, struct locks_request *request)
         on_done(&request->request);
     schedule(locks, weir);
     return true;
-}
-
-static void on_done(struct weir_lock_manager_request *manager_request)
-{
-    struct locks_request *request = manager_request->context;
-    struct locks *locks = request->locks;
-    struct weir_lock_manager *manager = locks->weirs[request->weir].manager;
-    if (!locks_waits_answered(locks, request))
-        return;
-    request_unlink(locks, request);
-    reply(locks, request);
-    if (request->left && weir_lock_manager_untold(manager, manager_request))
-        locks_broken(locks, "what one who left was granted is given back only after it was answered");
-    weir_lock_manager_told(manager, manager_request);
-    request->next = locks->weirs[request->weir].past;
-    locks->weirs[request->weir].past = request;
 }
 
 void locks_weir_hear(struct locks *locks, const struct locks_message *message)

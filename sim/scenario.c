@@ -118,17 +118,6 @@ static int read_rate(const struct reader *reader, const char *text, struct weir_
     return error == 0 ? read_duration(reader, period, &spec->period_ns) : error;
 }
 
-static int read_ppm(const struct reader *reader, const char *text, uint32_t *ret_ppm)
-{
-    uint64_t number;
-    int error = read_number(reader, text, &number);
-    if (error == 0 && number > 1000000)
-        return fail(reader, "more than a million in a million", text);
-    if (error == 0)
-        *ret_ppm = (uint32_t)number;
-    return error;
-}
-
 static int read_flag(const struct reader *reader, const char *text, bool *ret_flag)
 {
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
@@ -137,14 +126,15 @@ static int read_flag(const struct reader *reader, const char *text, bool *ret_fl
     return 0;
 }
 
-static int read_count(const struct reader *reader, const char *text, uint32_t most, uint32_t *ret_count)
+static int read_between(const struct reader *reader, const char *text, uint64_t least, uint64_t most,
+                        const char *otherwise, uint32_t *ret_number)
 {
     uint64_t number;
     int error = read_number(reader, text, &number);
-    if (error == 0 && (number == 0 || number > most))
-        return fail(reader, "out of range", text);
+    if (error == 0 && (number < least || number > most))
+        return fail(reader, otherwise, text);
     if (error == 0)
-        *ret_count = (uint32_t)number;
+        *ret_number = (uint32_t)number;
     return error;
 }
 
@@ -173,7 +163,7 @@ static int set_word(const struct reader *reader, const struct word *words, size_
     if (words[i].nodes)
         return read_nodes(reader, value, words[i].nodes);
     if (words[i].ppm)
-        return read_ppm(reader, value, words[i].ppm);
+        return read_between(reader, value, 0, 1000000, "more than a million in a million", words[i].ppm);
     return read_flag(reader, value, words[i].flag);
 }
 
@@ -222,7 +212,7 @@ static int set_plan(const struct reader *reader, struct weir_sim_plan *plan, con
     if (strcmp(name, "rate") == 0)
         return read_rate(reader, value, &plan->limit);
     if (strcmp(name, "nodes") == 0)
-        return read_count(reader, value, WEIR_SIM_NODES_MAX, &plan->nodes);
+        return read_between(reader, value, 1, WEIR_SIM_NODES_MAX, "out of range", &plan->nodes);
     return set_word(reader, words, sizeof(words) / sizeof(words[0]), name, value, "no such setting");
 }
 
@@ -294,7 +284,7 @@ static int line_group(const struct reader *reader, char *rest)
     uint32_t count = 0;
     if (name == NULL || keys == NULL || reader->scenario->groups_count == WEIR_SCENARIO_GROUPS_MAX)
         return fail(reader, "a group has a name and a number of keys, and there are at most 4", rest);
-    int error = read_count(reader, keys, 10000, &count);
+    int error = read_between(reader, keys, 1, 10000, "out of range", &count);
     if (error == 0)
         open_group(reader->scenario, name, count);
     return error;

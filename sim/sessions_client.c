@@ -381,28 +381,22 @@ static void moved(struct sessions *sessions, struct sessions_client *client)
     finish(sessions, client, true);
 }
 
-/* Nobody can tell where it was: who asked does not use the answer. */
-static void not_told(struct sessions *sessions, struct sessions_client *client)
-{
-    sessions->result->unproven++;
-    again(sessions, client);
-}
-
+/* Where nobody can tell where it was, who asked does not use the answer. */
 static void tell(struct sessions *sessions, struct sessions_client *client)
 {
     struct weir_place place;
     if (weir_of(sessions, client)->back_ns) {
-        not_told(sessions, client);
+        again(sessions, client);
         return;
     }
     struct weir_shown shown = client->placed;
     if (!learn(sessions, client, &shown)) {
         if (!waits_to_learn(sessions, client))
-            not_told(sessions, client);
+            again(sessions, client);
         return;
     }
     if (weir_place_seen(&shown, &place) != 0) {
-        not_told(sessions, client);
+        again(sessions, client);
         return;
     }
     if (sessions->plant == WEIR_SIM_SESSIONS_NO_HALF)
