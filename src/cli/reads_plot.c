@@ -3,7 +3,6 @@
  * Writes the picture of --plot, one SVG element after another: above, the lag of each replica over time on a
  * logarithmic scale; below, for each strategy its violations over time and its share of reads at the primary. Names are
  * escaped, since they come from the command line. The numbers are made in reads_count.c; called by reads_run.c. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
  * Writes the picture of --plot, an SVG: above, requests a minute; below, one strip for each set of rules with what it
  * refused. A column is as many minutes as it takes to have at most COLUMNS of them. Names are escaped, since they come
  * from the command line. The numbers are made in replay_count.c; called by replay_run.c. */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "cli/replay.h"

@@ -4,7 +4,6 @@
  * (top_screen.c), and waits for the next time, a key or a signal. A server that is away is asked again. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/option.h"

@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "limits/zone.h"
-#include "rules/number.h"
 #include "rules/sharing_decode.h"
 #include "rules/yaml_text.h"
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "observe/process.h"
-#include "observe/prometheus.h"
 #include "observe/sharing.h"
 #include "observe/tracer.h"
 #include "serve/follower.h"

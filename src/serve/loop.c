@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "observe/metrics.h"
 #include "observe/refusals.h"
 #include "serve/locks.h"
 #include "serve/loop_inside.h"

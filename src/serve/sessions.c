@@ -12,7 +12,6 @@
 #include <sys/random.h>
 
 #include "base/assert.h"
-#include "observe/counter.h"
 #include "serve/loop.h"
 #include "serve/sessions_inside.h"
 

@@ -11,8 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/checked.h"
-
 #define BEATS_PER_TIMEOUT 4 /* so that one that is late is no death */
 
 static void write_log(struct weir_supervisor *supervisor, enum weir_log_level level, const char *event,
