@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/option.h"
 #include "cli/sim_flags.h"
@@ -308,13 +307,6 @@ static int run_one(const struct flags *flags)
     return code;
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)time.tv_nsec;
-}
-
 static void failure_report(const struct flags *flags, uint64_t seed, const struct weir_sim_plan *plan,
                            enum weir_sim_break kind)
 {
@@ -339,7 +331,7 @@ static int soak(const struct flags *flags)
     struct weir_sim_cover cover = { 0 };
     struct weir_sim_plan plan;
     struct weir_fault fault;
-    uint64_t began_ns = clock_ns();
+    uint64_t began_ns = weir_time_read().now_ns;
     for (uint64_t seed = flags->from; seed < flags->to; seed++) {
         plan_make(flags, seed, &plan);
         if (weir_sim_run(&plan, NULL, &result, &fault) != 0)
@@ -350,7 +342,7 @@ static int soak(const struct flags *flags)
         if (result.broken && flags->plant != WEIR_SIM_PLANT_NONE)
             break; /* found */
     }
-    weir_sim_report_cover(&plan, &cover, clock_ns() - began_ns, flags->json);
+    weir_sim_report_cover(&plan, &cover, weir_time_read().now_ns - began_ns, flags->json);
     return cover.broken > 0 ? WEIR_EXIT_REFUSED : WEIR_EXIT_OK;
 }
 

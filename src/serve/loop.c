@@ -229,6 +229,14 @@ void weir_loop_accepts(struct weir_loop *loop, bool again)
     }
 }
 
+uint64_t weir_loops_counted(const struct weir_common *common, size_t offset)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < common->loop_count; i++)
+        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&common->loops[i].counters + offset));
+    return total;
+}
+
 /* ---- setups ---- */
 
 /* Where the limits of the setup in force are counted. Without memory they count as "(other)" until the next reload. */

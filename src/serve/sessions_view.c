@@ -84,7 +84,7 @@ static void write_server(struct weir_text *text, const struct weir_snapshot *sna
 {
     const struct weir_route_server *server = &snapshot->servers[index];
     const struct weir_server_state *state = &snapshot->states[index];
-    uint64_t now_ns = weir_session_now();
+    uint64_t now_ns = uv_hrtime();
     bool primary = server->shown.primary;
     bool mute = server->usable && !primary && !server->shown.streams && !state->fault[0];
     char position[24] = "";
