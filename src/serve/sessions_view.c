@@ -14,11 +14,6 @@
 #define FRAME_MAX 32
 #define MUTE "it receives nothing now: no check can prove there what a session has seen"
 
-const char *weir_session_service_place(void)
-{
-    return weir_shown_statement();
-}
-
 static const struct weir_session_routes *routes_of(const struct weir_session_service *service, const char *name)
 {
     for (size_t i = 0; i < service->routes_count; i++)
