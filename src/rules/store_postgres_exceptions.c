@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/hex.h"
 #include "rules/store_postgres.h"
 
 #define RACES_MAX 64 /* other writers were faster */
