@@ -95,6 +95,23 @@ static void test_restarts_in_each_window_starve_nobody(void **state)
     }
 }
 
+/* Of the window before nothing is told but by what is used. */
+static void test_of_a_window_that_is_over_no_count_is_told(void **state)
+{
+    (void)state;
+    struct net *net = net_begin(&the_net, 1, 2, &spec, 30);
+    net_pass(net, SECOND);
+    for (unsigned n = 0; n < 20; n++)
+        assert_true(net_ask(net, 0, 0, 1, true));
+    net_pass(net, window_start(net, 0) + PERIOD_NS + PERIOD_NS / 2 - net->now_ns);
+    struct weir_gossip_word word;
+    const struct weir_event event = net_event(net, 0, 0);
+    weir_gossip_word(&net->node[0].gossip, key_of(net, 0), &event, &word);
+    assert_int_equal(word.count, 0);
+    assert_in_range(word.used, 9, 10);
+    assert_in_range(word.end_after_ns, PERIOD_NS / 2 - SECOND, PERIOD_NS / 2);
+}
+
 /* What comes from an older build, or makes no sense, is taken over as units that come now: none is lost. */
 static void test_a_word_without_a_window_counts_as_now(void **state)
 {
@@ -121,7 +138,8 @@ static void test_a_word_without_a_window_counts_as_now(void **state)
         };
         assert_int_equal(weir_gossip_hear(&node->gossip, &head, event.now_ns), WEIR_GOSSIP_NEW);
         assert_true(weir_gossip_hear_word(&node->gossip, key_of(net, 0), &head, &word, &event));
-        assert_true(weir_limit_used(&node->limit.limit, &key_of(net, 0)->state, &event) >= cases[n].least);
+        assert_in_range(weir_limit_used(&node->limit.limit, &key_of(net, 0)->state, &event), cases[n].least,
+                        cases[n].used);
     }
 }
 
@@ -249,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_restart_keeps_the_windows_of_who_tells_of_them),
         cmocka_unit_test(test_restarts_in_each_window_starve_nobody),
+        cmocka_unit_test(test_of_a_window_that_is_over_no_count_is_told),
         cmocka_unit_test(test_a_word_without_a_window_counts_as_now),
         cmocka_unit_test(test_what_the_teller_does_not_know_comes_on_top),
         cmocka_unit_test(test_what_a_former_start_admitted_does_not_come_on_top),
