@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * core/share/gossip: a sliding_counter's windows go on where a node starts again, and what must hold is counted from the
- * list of what was admitted. What is told of a window of the calendar counts in that one alone. */
+ * core/share/gossip: a sliding_counter's windows go on where a node starts again, and what must hold is counted from
+ * the list of what was admitted. What is told of a window of the calendar counts in that one alone. */
 #include "core/share/gossip_parts.h"
 #include "gossip_net.h"
 
