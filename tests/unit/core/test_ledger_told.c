@@ -195,6 +195,15 @@ static void ledger__a_window_far_ahead_is_over(void **state)
     }
 }
 
+/* However long the node would have it: it would believe the answer, and spend what the engine has charged as lost. */
+static void ledger__holds_for_no_longer_than_a_minute(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    struct weir_share_ask longest = { .stint = 7, .seq = 1, .want = 5, .ttl_ns = UINT64_MAX };
+    assert_int_equal(world_ask(&world, &longest).hold_ns, WEIR_SHARE_TTL_MAX_NS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +218,7 @@ int main(void)
         cmocka_unit_test(ledger__a_window_on_the_calendar_is_told_though_nothing_is_used),
         cmocka_unit_test(ledger__makes_room_as_of_a_deadline_long_past),
         cmocka_unit_test(ledger__a_window_far_ahead_is_over),
+        cmocka_unit_test(ledger__holds_for_no_longer_than_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
