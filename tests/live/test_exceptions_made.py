@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""weir rules ban, unban and exceptions, and the same over HTTP, as docs/exceptions.md and docs/http.md have them."""
+"""weir rules ban, level, unban and exceptions, and the same over HTTP, as docs/exceptions.md and docs/http.md have them."""
 import json
 import unittest
 import urllib.parse
@@ -13,7 +13,8 @@ from weir_server import Weir
 
 RULES = ('limits:\n  - { name: api, rate: 10/day, key: [user] }\n  - { name: two, rate: 10/day, key: [user, ip] }\n'
          '  - { name: one, rate: 5/s, match: { route: /one } }\n'
-         '  - { name: shy, rate: 10/day, key: [user], mode: shadow }\n')
+         '  - { name: shy, rate: 10/day, key: [user], mode: shadow }\n'
+         '  - { name: high, rate: 10/day, key: [user], match: { route: /h }, levels: { plus: { rate: 20/day }, low: { burst: 1 } } }\n')
 FAR = '2099-12-31T23:00:00Z'
 
 
@@ -29,14 +30,14 @@ class ByHand(Base):
         return json.loads(self.run_verb('exceptions', '--json', *arguments))
 
     def test_who_when_why_and_until_when(self):
-        self.assertEqual(self.run_verb('exceptions'), 'nobody is banned\n')
+        self.assertEqual(self.run_verb('exceptions'), 'nobody is banned or has a level\n')
         self.assertEqual(self.change('ban', 'api', 'user=ada', comment='too fast'),
                          'change 1: api user=ada is banned for good\n')
         self.assertEqual(self.change('ban', '--until', FAR, '--author', 'ada', 'api', 'user=bob'),
                          'change 2: api user=bob is banned until 2099-12-31T23:00:00.000Z\n')
         self.assertRegex(self.change('ban', '--for', '6hour', 'one'), '^change 3: one is banned until 20')
         self.assertEqual(self.change('unban', 'api', 'user=ada', comment='has stopped'),
-                         'change 4: api user=ada is banned no more\n')
+                         'change 4: api user=ada has no exception any more\n')
         self.assertEqual([(one['change'], one['what'], one['limit'], one['key'], one['author'], one['comment'])
                           for one in self.exceptions('--all')],
                          [(4, 'unban', 'api', {'user': 'ada'}, 'grace', 'has stopped'),
@@ -50,6 +51,37 @@ class ByHand(Base):
         self.assertEqual(self.exceptions('api', 'user=bob')[0]['until'], '2099-12-31T23:00:00.000Z')
         self.assertIn('why:   has stopped', self.run_verb('exceptions', '--all'))
         self.assertEqual(len(self.history()), 1)  # no version was made
+
+    def test_levels(self):
+        self.assertEqual(self.change('level', '--until', FAR, 'high', 'plus', 'user=ada', comment='has paid'),
+                         'change 1: high user=ada has level plus until 2099-12-31T23:00:00.000Z\n')
+        self.assertEqual(self.change('level', 'high', 'low', 'user=bob'),
+                         'change 2: high user=bob has level low for good\n')
+        self.change('ban', 'high', 'user=ada')
+        self.assertEqual([(one['what'], one.get('level'), one['key']['user']) for one in self.exceptions('--all')],
+                         [('ban', None, 'ada'), ('level', 'low', 'bob'), ('level', 'plus', 'ada')])
+        self.assertEqual([one['change'] for one in self.exceptions()], [3, 2])  # a key has one
+        self.change('level', 'high', 'plus', 'user=ada')
+        self.assertRegex(self.run_verb('exceptions'), 'level plus  high user=ada  for good\n')
+        self.change('unban', 'high', 'user=ada')
+        self.assertEqual([one['change'] for one in self.exceptions()], [2])
+        for arguments, why in ((('high', 'plsu', 'user=a'), 'has no level "plsu"; did you mean "plus"?'),
+                               (('high', 'best', 'user=a'), 'has no level "best"; it has plus, low'),
+                               (('api', 'plus', 'user=a'), 'has no level "plus"; it has none'),
+                               (('nolimit', 'plus', 'user=a'), 'has no limit'), (('high', 'plus'), 'the whole key'),
+                               (('high', 'a b', 'user=a'), 'must be the name of a level'), (('high',), 'which level')):
+            with self.subTest(arguments):
+                self.assertIn(why, self.change('level', *arguments, code=2))
+
+    def test_a_level_that_is_gone_is_told(self):
+        self.change('level', 'high', 'low', 'user=bob')
+        self.change('ban', 'api', 'user=bob')
+        self.assertNotIn('unknown', self.exceptions()[1])
+        self.apply(RULES.replace(', low: { burst: 1 }', ''), '--from', '1')
+        self.assertEqual([one.get('unknown') for one in self.exceptions()], [None, True])
+        self.assertIn('does nothing: the newest version', self.run_verb('exceptions'))
+        self.change('unban', 'high', 'user=bob')
+        self.assertEqual([one['what'] for one in self.exceptions()], ['ban'])
 
     def test_a_value_is_stored_as_it_is_counted(self):
         self.change('ban', 'two', 'ip=2001:DB8:0:0::1', 'user=a=b')  # in whatever order
@@ -146,7 +178,7 @@ class OverHttp(Base):
 
     def test_rights(self):
         for token, status in ((OTHER, 403), (None, 401)):
-            for method, path in (('POST', 'ban'), ('POST', 'unban'), ('GET', 'exceptions')):
+            for method, path in (('POST', 'ban'), ('POST', 'level'), ('POST', 'unban'), ('GET', 'exceptions')):
                 self.assertEqual(ask(self.weir, method, f'/v1/rules/{path}', token=token)[0], status, (path, token))
         self.assertEqual(ask(self.weir, 'GET', '/v1/rules/ban', token=ADMIN)[0], 405)
 
