@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `weir rules ban`, `level`, `unban` and `exceptions`: reads the arguments, has rules/exception_edit.c make the change or read
- * the log, and prints what came of it. Called by rules.c. */
+ * `weir rules ban`, `level`, `unban` and `exceptions`: reads the arguments, has rules/exception_edit.c make the change
+ * or read the log, and prints what came of it. Called by rules.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

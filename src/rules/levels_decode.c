@@ -48,8 +48,8 @@ int weir_levels_decode(struct weir_decode *decode, const struct weir_yaml_node *
     int first = 0;
     if (node->count > WEIR_LEVELS_MAX)
         return weir_config_fail(decode->fault, WEIR_ELIMIT, node->mark, "levels must be at most %d", WEIR_LEVELS_MAX);
-    struct weir_config_override *list = weir_arena_alloc(decode->arena, count + node->count, sizeof(*list));
-    if (!list && count + node->count > 0)
+    struct weir_config_override *list = weir_arena_alloc(decode->arena, count + node->count + 1, sizeof(*list));
+    if (!list)
         return weir_decode_nomem(decode);
     if (count > 0)
         memcpy(list, limit->overrides, count * sizeof(*list));

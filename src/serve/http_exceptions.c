@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /v1/rules/exceptions, /v1/rules/ban, /v1/rules/level and /v1/rules/unban: reads the question; http_rules.c has it asked. Called by
- * http.c, for callers with the right to it. */
+ * /v1/rules/exceptions, /v1/rules/ban, /v1/rules/level and /v1/rules/unban: reads the question; http_rules.c has it
+ * asked. Called by http.c, for callers with the right to it. */
 #include <stdio.h>
 #include <string.h>
 

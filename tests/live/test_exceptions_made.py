@@ -152,6 +152,25 @@ class OverHttp(Base):
             told = ask(self.weir, 'GET', '/v1/rules/exceptions', **parameters)[2]['exceptions']
             self.assertEqual([one['change'] for one in told], changes, parameters)
 
+    def test_a_level(self):
+        def told():
+            body = json.dumps({'attributes': {'user': 'ada', 'route': '/h'}, 'cost': 0}).encode()
+            limits = ask(self.weir, 'POST', '/v1/check', body, token=OTHER)[2]['limits']
+            return [(one['limit'], one['capacity'], one.get('level')) for one in limits if one['limit'] == 'high']
+        self.assertEqual(told(), [('high', 10, None)])
+        self.assertEqual(self.post('level', limit='high', level='plus', until='1hour')[::2], (200, {'change': 1}))
+        wait_for(lambda: told() == [('high', 20, 'plus')], 'the level', 60)
+        self.assertEqual([(one['what'], one['level']) for one in
+                          ask(self.weir, 'GET', '/v1/rules/exceptions')[2]['exceptions']], [('level', 'plus')])
+        self.assertEqual(self.post('unban', limit='high')[0], 200)
+        wait_for(lambda: told() == [('high', 10, None)], 'the end of the level', 60)
+        for why, status, arguments in (('must be the name of a level', 400, {}),
+                                       ('did you mean "plus"', 404, {'level': 'plud'})):
+            answer, _, said = self.post('level', limit='high', **arguments)
+            self.assertEqual(answer, status, said)
+            self.assertIn(why, said['detail'])
+        self.assertEqual(self.post('ban', limit='high', level='plus')[0], 400)
+
     def test_of_several_bans_the_longest_is_told_and_none_is_charged(self):
         admitted = []
 
