@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """weir rules ban, level, unban and exceptions, and the same over HTTP, as docs/exceptions.md and docs/http.md have them."""
 import json
+import subprocess
 import unittest
 import urllib.parse
 
@@ -9,7 +10,7 @@ from redis_server import wait_for
 from test_rules_http import ADMIN, AUTH, OTHER, ask
 from test_rules_store import check
 from test_rules_versions import Base
-from weir_server import Weir
+from weir_server import BUILD, Weir
 
 RULES = ('limits:\n  - { name: api, rate: 10/day, key: [user] }\n  - { name: two, rate: 10/day, key: [user, ip] }\n'
          '  - { name: one, rate: 5/s, match: { route: /one } }\n'
@@ -72,6 +73,35 @@ class ByHand(Base):
                                (('high', 'a b', 'user=a'), 'must be the name of a level'), (('high',), 'which level')):
             with self.subTest(arguments):
                 self.assertIn(why, self.change('level', *arguments, code=2))
+
+    def explain(self, *attributes, json_too=True):
+        told = subprocess.run([str(BUILD / 'weir'), 'explain', '--config', str(self.config),
+                               *(['--json'] if json_too else []), *attributes], capture_output=True, encoding='utf-8',
+                              timeout=120, check=True).stdout
+        return {one['limit']: one for one in json.loads(told)} if json_too else told
+
+    def test_explain_tells_what_holds_for_the_keys_of_a_request(self):
+        self.change('level', '--until', FAR, 'high', 'plus', 'user=ada', comment='has paid')
+        self.change('ban', 'api', 'user=ada', comment='too fast')
+        self.change('ban', 'shy', 'user=ada')
+        told = self.explain('user=ada', 'route=/h')
+        self.assertEqual((told['high']['level'], told['high']['capacity'], told['high']['line']), ('plus', 20, 6))
+        self.assertEqual(told['high']['exception'], {'what': 'level', 'level': 'plus', 'change': 1, 'idle': False,
+                                                     'until': '2099-12-31T23:00:00.000Z', 'author': 'grace',
+                                                     'comment': 'has paid'})
+        self.assertEqual([told[name]['exception']['idle'] for name in ('api', 'shy')], [False, True])
+        self.assertIsNone(told['api']['exception']['until'])
+        text = self.explain('user=ada', 'route=/h', json_too=False)
+        self.assertRegex(text, r'high  applies: token_bucket 20/day burst 20 \(level plus, line 6\)\n'
+                               r' +level plus until 2099-12-31T23:00:00.000Z \(change 1 by grace: has paid\)')
+        self.assertIn('BANNED for good (change 2 by grace: too fast)', text)
+        self.assertIn('which does nothing: the limit refuses nobody', text)
+        told = self.explain('user=bob', 'route=/h')
+        self.assertEqual([one.get('exception') for one in told.values()], [None] * len(told))
+        self.change('level', 'high', 'low', 'user=bob')
+        self.apply(RULES.replace(', low: { burst: 1 }', ''), '--from', '1')
+        told = self.explain('user=bob', 'route=/h')['high']
+        self.assertEqual((told.get('level'), told['exception']['idle']), (None, True))
 
     def test_a_level_that_is_gone_is_told(self):
         self.change('level', 'high', 'low', 'user=bob')
