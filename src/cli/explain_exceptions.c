@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The key is made as nodes and editors make it (rules/exception.h), and the store is asked for its newest change. Called
- * by explain.c, for each limit that the request meets. */
+ * The key is made as nodes and editors make it (rules/exception.h), and the store is asked for its newest change.
+ * Called by explain.c, for each limit that the request meets. */
 #include "cli/explain_exceptions.h"
 
 #include <inttypes.h>
