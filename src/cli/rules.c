@@ -32,6 +32,8 @@ static const char help[] =
     "       weir rules approve --config FILE --comment WHY [OPTION ...] VERSION\n"
     "       weir rules rollout --config FILE --comment WHY [OPTION ...] PERCENT RULES\n"
     "       weir rules rollback --config FILE --comment WHY [OPTION ...] VERSION\n"
+    "       weir rules export --config FILE\n"
+    "       weir rules import --config FILE [--dry-run] EXPORT\n"
     "       weir rules ban | level | unban | exceptions --help\n"
     "\n"
     "check says whether FILE is a good configuration, with the newest version of the rules where it names\n"
@@ -54,7 +56,9 @@ static const char help[] =
     "                   the rate, burst and mode of RULES, where these are other than now. At 100 RULES become\n"
     "                   the newest version. What else RULES have otherwise is told, and nothing is stored\n"
     "  rollback         makes the text of an older version the newest version\n"
-    "  ban, level       one key of one limit, without a new version; unban ends it, exceptions lists them\n"
+    "  export           all versions and exceptions, as lines of JSON\n"
+    "  import           puts an export into a store without versions, as it was\n"
+    "  ban, level       one key of one limit, without a new version; unban ends it\n"
     "\n"
     "  --node NAME      as which of the nodes in cluster: (as node: there says, else the first)\n"
     "  --connections N  of what is behind weir, 1 to 1000000: how many keys they bear that use all at once\n"
@@ -74,15 +78,13 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  weir rules check weir.yaml\n"
-    "  weir rules check --json weir.yaml | jq .warnings\n"
     "  weir rules check --node b examples/cluster.yaml\n"
-    "  weir rules check --connections 100 weir.yaml\n"
-    "  weir rules list --config weir.yaml\n"
     "  weir rules show --config weir.yaml > rules.yaml\n"
     "  weir rules apply --config weir.yaml --comment 'exports: 20 a day' rules.yaml\n"
     "  weir rules rollout --config weir.yaml --comment 'exports: 20 a day' 10 rules.yaml\n"
-    "  weir rules history --config weir.yaml\n"
-    "  weir rules rollback --config weir.yaml --comment 'too many exports' 41\n";
+    "  weir rules rollback --config weir.yaml --comment 'too many exports' 41\n"
+    "  weir rules export --config weir.yaml > rules.jsonl\n"
+    "  weir rules import --config other.yaml rules.jsonl\n";
 
 #define WHOLE_FILE ((struct weir_mark){ 1, 1 })
 #define BURSTS_TOLD 20
@@ -295,8 +297,9 @@ static int check(int argc, char **argv)
 
 int weir_cli_rules(int argc, char **argv)
 {
-    static const char *const words[] = { "check",   "list",     "history", "show",  "diff",  "apply",      "approve",
-                                         "rollout", "rollback", "ban",     "level", "unban", "exceptions", NULL };
+    static const char *const words[] = { "check",   "list",    "history",    "show",   "diff",   "apply",
+                                         "approve", "rollout", "rollback",   "export", "import", "ban",
+                                         "level",   "unban",   "exceptions", NULL };
     const char *verb = argc > 1 ? argv[1] : "";
     if (strcmp(verb, "check") == 0)
         return check(argc - 1, argv + 1);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A socket's name says which listener it is for: "http" or "resp", as under listen: in a file. A listener has the
- * sockets that were passed for it, or else the address of its flag or of the file. The admin listener has that of the
- * file. Called by serve.c and
+ * A socket's name says which listener it is for: "http", "resp" or "admin", as under listen: in a file. A listener has
+ * the sockets that were passed for it, or else the address of its flag or of the file. Called by serve.c and
  * serve_config.c. */
 #include "cli/serve_listens.h"
 
@@ -11,17 +10,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "cli/plain.h"
 #include "serve/http.h"
 #include "serve/resp.h"
 
-static const char *const listeners[] = { "resp", "http", NULL };
+enum listener { RESP, HTTP, ADMIN, LISTENERS };
+static const char *const listeners[LISTENERS + 1] = { "resp", "http", "admin", NULL };
 _Static_assert(WEIR_SYSTEMD_SOCKETS_MAX + 2 <= WEIR_LISTENERS_MAX,
                "all may be for one listener: others have their own");
 
-static bool is_for(const struct weir_systemd_socket *socket, const char *listener)
+static enum listener listener_of(const struct weir_systemd_socket *socket)
 {
-    return strcmp(socket->name, listener) == 0;
+    unsigned i = 0;
+    while (i < LISTENERS && strcmp(socket->name, listeners[i]) != 0)
+        i++;
+    weir_assert(i < LISTENERS); /* weir_systemd_take knows no other */
+    return (enum listener)i;
 }
 
 static bool complain(const char *what, const char *why)
@@ -47,8 +52,9 @@ bool weir_cli_listens_read(struct weir_serve_flags *flags, struct weir_systemd *
     if (weir_systemd_take(systemd, &environment, getpid(), listeners, &fault))
         return complain(fault.field, fault.text);
     for (size_t i = 0; i < systemd->sockets_count; i++) {
-        bool http = is_for(&systemd->sockets[i], "http");
-        if (http ? flags->http_given : flags->resp_given)
+        const enum listener listener = listener_of(&systemd->sockets[i]);
+        const bool http = listener == HTTP;
+        if (http ? flags->http_given : listener == RESP && flags->resp_given)
             return complain(http ? "--http (or WEIR_HTTP)" : "--resp (or WEIR_RESP)",
                             "was given, and the service manager passes a socket for it: take one of the two away");
     }
@@ -59,28 +65,30 @@ bool weir_cli_listens_read(struct weir_serve_flags *flags, struct weir_systemd *
 
 void weir_cli_listens_put(const struct weir_systemd *systemd, struct weir_config *config)
 {
-    bool taken[2] = { false, false };
+    struct weir_address *const addresses[LISTENERS] = { &config->resp, &config->http, &config->admin };
+    bool taken[LISTENERS] = { false };
     for (size_t i = 0; i < systemd->sockets_count; i++) {
         const struct weir_systemd_socket *socket = &systemd->sockets[i];
-        bool http = is_for(socket, "http");
-        if (taken[http] && socket->address.loopback)
+        const enum listener listener = listener_of(socket);
+        if (taken[listener] && socket->address.loopback)
             continue;
-        *(http ? &config->http : &config->resp) = socket->address;
-        taken[http] = true;
+        *addresses[listener] = socket->address;
+        taken[listener] = true;
     }
 }
 
 size_t weir_cli_listens(const struct weir_config *config, const struct weir_systemd *systemd,
                         struct weir_server_listen *ret_listens)
 {
-    const struct weir_server_listen own[] = { { .protocol = &weir_resp_protocol, .address = config->resp },
-                                              { .protocol = &weir_http_protocol, .address = config->http },
-                                              { .protocol = &weir_http_admin_protocol, .address = config->admin } };
+    const struct weir_server_listen own[LISTENERS] = { { .protocol = &weir_resp_protocol, .address = config->resp },
+                                                       { .protocol = &weir_http_protocol, .address = config->http },
+                                                       { .protocol = &weir_http_admin_protocol,
+                                                         .address = config->admin } };
     size_t count = 0;
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+    for (unsigned i = 0; i < LISTENERS; i++) {
         size_t before = count;
         for (size_t j = 0; systemd && j < systemd->sockets_count; j++)
-            if (is_for(&systemd->sockets[j], own[i].protocol->name))
+            if (listener_of(&systemd->sockets[j]) == (enum listener)i)
                 ret_listens[count++] = (struct weir_server_listen){ .protocol = own[i].protocol,
                                                                     .address = systemd->sockets[j].address,
                                                                     .fd = systemd->sockets[j].fd };

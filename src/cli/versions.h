@@ -14,6 +14,7 @@ struct weir_versions {
     uint64_t from; /* the version that a change was made from; WEIR_RULE_FROM_ANY: not said */
     uint64_t count;
     bool json, dry_run, propose;
+    bool progress;              /* somebody watches: long work says how far it is */
     struct weir_config *config; /* without rules */
     struct weir_rule_store *store;
 };
@@ -37,7 +38,10 @@ struct weir_rule_editor weir_versions_editor(const struct weir_versions *version
 /* `weir rules ban`, `level`, `unban` and `exceptions`, argv[0] being the verb; the exit code. */
 int weir_cli_exceptions(int argc, char **argv);
 
-/* versions_verbs.c has the first, versions_history.c, versions_list.c and versions_apply.c the others. */
+/* Each in a file of its own name. */
+#define WEIR_VERSIONS_FORMAT 1 /* of an export: docs/rule-stores.md */
+int weir_versions_export(const struct weir_versions *versions);
+int weir_versions_import(const struct weir_versions *versions, const char *path);
 int weir_versions_history(const struct weir_versions *versions);
 int weir_versions_list(const struct weir_versions *versions, uint64_t number);                   /* 0: the newest */
 int weir_versions_apply(const struct weir_versions *versions, const char *file, uint32_t share); /* 0: no rollout */

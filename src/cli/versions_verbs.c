@@ -206,12 +206,14 @@ static int usage(const char *verb)
 static int run(struct weir_versions *versions, const char *verb, int count, char **rest)
 {
     const bool approves = strcmp(verb, "approve") == 0, by_number = approves || strcmp(verb, "rollback") == 0;
-    const bool rolls = strcmp(verb, "rollout") == 0;
+    const bool rolls = strcmp(verb, "rollout") == 0, imports = strcmp(verb, "import") == 0;
     const bool changes = by_number || rolls || strcmp(verb, "apply") == 0;
     uint64_t number = 0;
     uint32_t share = 0;
-    const int least = rolls ? 2 : changes || strcmp(verb, "diff") == 0;
-    const int most = strcmp(verb, "history") == 0 ? 0 : rolls || strcmp(verb, "diff") == 0 ? 2 : 1;
+    const int least = rolls ? 2 : changes || imports || strcmp(verb, "diff") == 0;
+    const int most = strcmp(verb, "history") == 0 || strcmp(verb, "export") == 0 ? 0
+                     : rolls || strcmp(verb, "diff") == 0                        ? 2
+                                                                                 : 1;
     if (!versions->config_file || count < least || count > most)
         return usage(verb);
     if (changes && !versions->comment) {
@@ -222,8 +224,12 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
         return WEIR_EXIT_ERROR;
     if (rolls && !share_read(rest[0], &share))
         return WEIR_EXIT_ERROR;
-    if (!weir_versions_open(versions, changes && !versions->dry_run))
+    if (!weir_versions_open(versions, (changes || imports) && !versions->dry_run))
         return WEIR_EXIT_ERROR;
+    if (imports)
+        return weir_versions_import(versions, rest[0]);
+    if (strcmp(verb, "export") == 0)
+        return weir_versions_export(versions);
     if (strcmp(verb, "show") == 0)
         return show(versions, rest[0]);
     if (strcmp(verb, "list") == 0)
@@ -246,7 +252,9 @@ int weir_cli_versions(int argc, char **argv, const char *help)
         { "json", no_argument, NULL, 'j' },         { "propose", no_argument, NULL, 'p' },
         { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
     };
-    struct weir_versions versions = { .author = weir_versions_author(), .from = WEIR_RULE_FROM_ANY, .count = 20 };
+    struct weir_versions versions = {
+        .author = weir_versions_author(), .from = WEIR_RULE_FROM_ANY, .count = 20, .progress = isatty(STDERR_FILENO)
+    };
     for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             fputs(help, stdout);

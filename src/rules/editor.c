@@ -63,9 +63,8 @@ void weir_rule_editor_compare(const struct weir_rule_editor *editor, struct weir
     free(faults);
 }
 
-/* As a server would judge it. */
-static bool is_good(const struct weir_rule_editor *editor, struct weir_slice text,
-                    struct weir_config_faults *ret_faults)
+bool weir_rule_editor_judge(const struct weir_rule_editor *editor, struct weir_slice text,
+                            struct weir_config_faults *ret_faults)
 {
     struct weir_config *config = NULL;
     struct weir_ruleset ruleset = { 0 };
@@ -255,7 +254,7 @@ int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct wei
         free(bytes);
         return 0;
     }
-    bool good = !error && is_good(editor, text, &ret_edited->faults);
+    bool good = !error && weir_rule_editor_judge(editor, text, &ret_edited->faults);
     if (good)
         error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
     if (error == WEIR_ENOENT && good && edit->dry_run)

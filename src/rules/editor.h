@@ -33,6 +33,10 @@ void weir_rule_from_take(struct weir_slice *text, uint64_t *ret_from);
 /* Of a question that is asked now; 0, which asks nothing, once `stop` is true. */
 uint64_t weir_rule_editor_deadline(const struct weir_rule_editor *editor);
 
+/* Whether a server of this configuration would start with a text as its rules. False: *ret_faults says why not. */
+bool weir_rule_editor_judge(const struct weir_rule_editor *editor, struct weir_slice text,
+                            struct weir_config_faults *ret_faults);
+
 /* What `after` says otherwise than `before` ("" = there was none), limit by limit: "api 10/min -> 20/min"; "" where no
  * limit has other numbers, or one of them is no set of rules for this configuration. */
 struct weir_rule_changes {

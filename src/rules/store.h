@@ -43,7 +43,7 @@
 #define WEIR_RULE_COMMENT_MAX 4096            /* the same */
 #define WEIR_RULE_TEXT_MAX ((size_t)16 << 20) /* bytes, at least 1: what a configuration may have */
 #define WEIR_RULE_NODE_MAX 64                 /* bytes: A-Z a-z 0-9 _ - . as cluster.node has it, at least 1 */
-#define WEIR_RULE_VERSIONS_MAX 1000000        /* then WEIR_ELIMIT: export the last one into a new store */
+#define WEIR_RULE_VERSIONS_MAX 1000000        /* then WEIR_ELIMIT: begin a new store with the newest text */
 #define WEIR_RULE_NODES_MAX 1024              /* then whoever told something least recently is forgotten */
 #define WEIR_RULE_TOLD_MAX 64                 /* of one node; then its oldest is forgotten */
 #define WEIR_RULE_LIST_MAX 1000               /* versions in one call */

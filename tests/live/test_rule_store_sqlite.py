@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The store of rule sets in SQLite: writers that are killed at any moment, and a disk that is really full. What needs no
-process of its own is in tests/unit/test_rule_store.c and test_rule_store_file.c."""
+process of its own is in tests/unit/rules/test_rule_store.c and test_rule_store_file.c."""
 import os
 import pathlib
 import random

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A rollout to 10 % of the keys, to 50 %, to all, and back, under load on 200 keys. Key by key: what was admitted is never
-more than a bucket with the larger rate and the larger burst would have admitted, over all nodes that share the limit; no
+more than a bucket with the larger rate and the larger burst would have admitted, over all nodes that share the limit (by
+node, too, where each keeps its part alone); no
 key that is asked for waits longer than the larger burst takes to come back at the smaller rate; and each key is admitted
 again and again at each step."""
 import bisect
@@ -30,10 +31,12 @@ COMMANDS = b''.join(resp_encode('WEIR.CHECK', 1, 'user', f'user-{key}') for key 
 TOLERANCE = 0.002
 
 
-def rules(numbers, shared):
+def rules(numbers, more):
+    """`more`: of the configuration. What two nodes keep by halves has twice the numbers."""
+    shared, times = 'engine' in more, 2 if 'cluster' in more and 'engine' not in more else 1
     return ('limits:\n  - name: api # of people\n    key: [user]\n'
-            f'    rate: {numbers[0]}/s\n    burst: {numbers[1]}\n' +
-            ('    on_failure: closed\n    deadline: 10s\n' if shared else ''))
+            f'    rate: {times * numbers[0]}/s\n    burst: {times * numbers[1]}\n' +
+            ('    on_failure: closed\n    deadline: 10s\n' if shared else '    sharing: split\n' if times == 2 else ''))
 
 
 class Load(threading.Thread):
@@ -174,12 +177,14 @@ class Rollout(unittest.TestCase):
                 load.end()
         self.judge()
 
-    def judge(self):
-        answers = [sum((load.answers[key] for load in self.loads), []) for key in range(KEYS)]
-        self.assertEqual([load.errors[:3] for load in self.loads], [[]] * len(self.loads))
+    def judge(self, loads=None):
+        """Over these loads together, or over all."""
+        loads = loads or self.loads
+        answers = [sum((load.answers[key] for load in loads), []) for key in range(KEYS)]
+        self.assertEqual([load.errors[:3] for load in loads], [[]] * len(loads))
         minted = {key: most_minted(one) for key, one in enumerate(answers)}
         waits = {key: longest_wait(one) for key, one in enumerate(answers)}
-        yes = sum(sum(load.admitted) for load in self.loads)
+        yes = sum(sum(load.admitted) for load in loads)
         print(f'{sum(map(len, answers))} requests, {yes} admitted; at the most {max(minted.values()):.2f} above the larger '
               f'bucket; longest wait {max(waits.values()):.2f} s')
         self.assertLess(max(minted.values()), 0.01, collections.Counter(minted).most_common(3))
@@ -217,6 +222,58 @@ class TwoNodes(Rollout):
         self.base, self.target = LARGE, SMALL
         self.begin(self.more, ('a', 'b'))
         self.roll()
+
+
+class ByNode(Rollout):
+    """First at one node, then at both, and back; each keeps its half of the limit alone, and is judged alone."""
+
+    def one_by_one(self):
+        self.begin('cluster: { nodes: [ a, b ] }\n', ('a', 'b'))
+        self.loads = [Load(weir) for weir in self.nodes for _ in range(2)]
+        try:
+            self.progress()
+            for nodes, deciding in ((['a'], 1), (['a', 'b'], 2), (None, 0)):
+                self.step(nodes)
+                wait_for(lambda deciding=deciding: self.deciding() == [self.target[1]] * deciding +
+                         [self.base[1]] * (2 - deciding), f'{nodes} do not decide by it', DEADLINE_S)
+                self.progress()
+        finally:
+            for load in self.loads:
+                load.end()
+        self.judge(self.loads[:2])
+        self.judge(self.loads[2:])
+
+    def step(self, nodes):
+        """The target for some nodes; None: the base for all."""
+        if nodes:
+            self.goal.write_text(f'# from version {self.version}\nnodes: {json.dumps(nodes)}\n' + rules(self.target, 'cluster'),
+                                 encoding='utf-8')
+        subprocess.run([str(BUILD / 'weir'), 'rules', 'apply' if nodes else 'rollback', '--config', str(self.config), '--comment',
+                        'why', str(self.goal) if nodes else '1'], check=True, capture_output=True, timeout=DEADLINE_S)
+        self.version += 1
+
+    def deciding(self):
+        """The burst of each node."""
+        told = []
+        for weir in self.nodes:
+            with Resp(weir.resp) as connection:
+                told.append(connection.ask('WEIR.PEEK', 1, 'user', 'user-0')[2])
+        return told
+
+    def progress(self):
+        """At each node."""
+        before = [[load.admitted[key] for key in range(KEYS)] for load in self.loads]
+        wait_for(lambda: all(sum(load.admitted[key] - was[key] for load, was in pair) >= PROGRESS
+                             for pair in (list(zip(self.loads, before))[:2], list(zip(self.loads, before))[2:])
+                             for key in range(KEYS)), 'a key starves', DEADLINE_S)
+
+    def test_to_larger_numbers_and_back(self):
+        self.base, self.target = SMALL, LARGE
+        self.one_by_one()
+
+    def test_to_smaller_numbers_and_back(self):
+        self.base, self.target = LARGE, SMALL
+        self.one_by_one()
 
 
 if __name__ == '__main__':

@@ -191,6 +191,21 @@ class Passed(unittest.TestCase):
             self.assertIn(b'200 OK', asked(http.getsockname()))
             self.assertEqual(asked(('127.0.0.1', port), request=b'PING\r\nQUIT\r\n'), b'+PONG\r\n+OK\r\n')
 
+    def test_what_changes_rules_has_a_socket_of_its_own(self):
+        rules = b'GET /v1/rules/versions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+        with listening() as http, listening() as admin:
+            sockets = (('http', http), ('admin', admin))
+            with Service(TOKEN + 'limits: []\n', sockets=sockets) as service:
+                service.hear_until('READY')
+                self.assertIn(f'admin listening on 127.0.0.1:{admin.getsockname()[1]}\n', service.output())
+                self.assertIn(b' 404 ', asked(http.getsockname(), request=rules))
+                self.assertIn(b' 401 ', asked(admin.getsockname(), request=rules))
+                self.assertIn(b' 200 ', asked(http.getsockname()))
+        with listening(('0.0.0.0', 0)) as wide:
+            with self.assertRaises(AssertionError) as refused, Service(sockets=(('admin', wide),)) as service:
+                self.assertEqual(service.ended(), 2)
+            self.assertIn('admin would listen on 0.0.0.0 for anybody', str(refused.exception))
+
     def test_several_for_one_listener_of_any_kind(self):
         """IPv4, IPv6, a Unix socket, whose file stays, and one of the abstract space."""
         with Service() as other, contextlib.ExitStack() as stack:
@@ -254,7 +269,7 @@ class Wrong(unittest.TestCase):
 
     def test_names(self):
         with listening() as sock:
-            for name, said in (('weir.socket', "calls descriptor 3 'weir.socket': FileDescriptorName= must be resp or http"),
+            for name, said in (('weir.socket', "calls descriptor 3 'weir.socket': FileDescriptorName= must be resp or http or admin"),
                                ('htpp', "'htpp'; did you mean 'http'?"), ('', "calls descriptor 3 ''"),
                                ('\x1b[31m', "'\\x1b[31m'")):
                 self.refused(said, ((name, sock),))

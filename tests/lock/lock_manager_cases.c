@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Through manager.h: waiting, in order, for real leases of a real engine. tests/unit/test_lock_manager.c has the
+ * Through manager.h: waiting, in order, for real leases of a real engine. tests/unit/locks/test_lock_manager.c has the
  * corners. */
 #include <pthread.h>
 #include <stdio.h>

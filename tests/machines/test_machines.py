@@ -59,7 +59,7 @@ def sources():
 @functools.cache
 def tests():
     """The unit tests that need no more than that. (What they link may: then they are left out, below.)"""
-    return [test for test in sorted((ROOT / 'tests/unit').glob('test_*.c'))
+    return [test for test in sorted((ROOT / 'tests/unit').glob('*/test_*.c'))
             if '__wrap_' not in test.read_text(encoding='utf-8') and None not in included(test) and is_plain(test)]
 
 

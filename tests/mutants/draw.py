@@ -170,6 +170,8 @@ def function_span(text, name):
 def site_by_hand(path, function, name, old, new, text):
     begin, end = function_span(text, function) if function else (0, len(text))
     pattern = r'\s+'.join(re.escape(word) for word in old.split())
+    # Whole words: no name is found inside another.
+    pattern = (r'\b' if re.match(r'\w', old) else '') + pattern + (r'\b' if re.search(r'\w$', old) else '')
     found = [match.span() for match in re.finditer(pattern, text[begin:end])]
     if len(found) != 1:
         raise ValueError(f'{path}: {name}: stands there {len(found)} times: {old}')

@@ -245,6 +245,25 @@ class Lists(unittest.TestCase):
                            if other.path == site.path and schemata.crosses(site, other)]
                 self.assertEqual(crossed, [], fault.name)
 
+    def test_what_is_planted_compiles(self):
+        """All at once, as in the build that holds them: a name that the sources have no longer is seen here."""
+        libraries = subprocess.run(['pkg-config', '--cflags', 'libpq', 'hiredis', 'jansson'], stdout=subprocess.PIPE,
+                                   encoding='utf-8', check=True).stdout.split()
+        planted = {'faults': [(fault.number, site) for fault in faults.read(ROOT, HERE / 'faults.txt')
+                              for site in fault.sites],
+                   'hand': list(enumerate(draw.by_hand(ROOT, HERE / 'hand.txt'), 1))}
+        for name, numbered in planted.items():
+            with tempfile.TemporaryDirectory(prefix='weir-planted-') as folder:
+                tree = pathlib.Path(folder)
+                schemata.write_tree(ROOT, tree, numbered)
+                for path in sorted({site.path for _, site in numbered if site.path.endswith('.c')}):
+                    with self.subTest(f'{name}: {path}'):
+                        done = subprocess.run(['cc', '-fsyntax-only', '-Werror=implicit-function-declaration', '-std=c11',
+                                               '-D_GNU_SOURCE', *libraries, f'-I{tree}/src', f'-I{tree}/include',
+                                               tree / path],
+                                              stderr=subprocess.PIPE, encoding='utf-8', check=False)
+                        self.assertEqual(done.returncode, 0, done.stderr[:2000])
+
     def test_each_equivalent_has_its_line(self):
         for name in report.equivalents(HERE / 'equivalent.txt'):
             path, change = name.split(': ', 1)
