@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_bans KEYS: what bans cost a request that meets one limit by one attribute. Where nobody is banned; where KEYS
- * keys are and the request's is none of them, or is one; and how much of that is the hash of the key. Keys come at
+ * bench_bans KEYS: what exceptions cost a request that meets one limit by one attribute. Where there are none; where
+ * KEYS keys are banned and the request's is none of them, or is one; where they have a level, and it has one; and how
+ * much of that is the hash of the key. Keys come at
  * random, so that the table's lines are not in the cache. "bytes": of the table, for each ban. */
 #include "measure.h"
 
@@ -13,7 +14,7 @@
 #define CHUNK 4096
 
 struct subject {
-    struct weir_excepted_keys *none, *many;
+    struct weir_excepted_keys *none, *many, *leveled;
     uint64_t keys;
 };
 
@@ -73,6 +74,15 @@ static uint64_t hit(void *context, uint64_t *state)
     return CHUNK;
 }
 
+static uint64_t level(void *context, uint64_t *state)
+{
+    const struct subject *subject = context;
+    for (int i = 0; i < CHUNK; i++) {
+        ask(subject->leveled, measure_below(measure_mix((*state)++), subject->keys));
+    }
+    return CHUNK;
+}
+
 static double bytes(void *context, const struct measure_case *self, uint64_t sample_ns)
 {
     const struct subject *subject = context;
@@ -84,20 +94,24 @@ int main(int argc, char **argv)
 {
     static const struct measure_case cases[] = {
         { "none", measure_take, none, 1 }, { "hash", measure_take, hash, 1 },   { "miss", measure_take, miss, 1 },
-        { "hit", measure_take, hit, 1 },   { "miss-2", measure_take, miss, 2 }, { "bytes", bytes, NULL, 1 },
+        { "hit", measure_take, hit, 1 },   { "miss-2", measure_take, miss, 2 }, { "level", measure_take, level, 1 },
+        { "bytes", bytes, NULL, 1 },
     };
     struct subject subject = { .keys = measure_argument(argc, argv, 1, 1, 100000000, "KEYS") };
     if (weir_excepted_keys_create(subject.keys, &subject.none) ||
-        weir_excepted_keys_create(subject.keys, &subject.many)) {
+        weir_excepted_keys_create(subject.keys, &subject.many) ||
+        weir_excepted_keys_create(subject.keys, &subject.leveled)) {
         return EXIT_FAILURE;
     }
     for (uint64_t i = 0; i < subject.keys; i++) {
-        if (weir_excepted_keys_put(subject.many, hash_of(subject.many, i), NULL, 0, 1)) {
+        if (weir_excepted_keys_put(subject.many, hash_of(subject.many, i), NULL, 0, 1) ||
+            weir_excepted_keys_put(subject.leveled, hash_of(subject.leveled, i), i % 2 ? "plus" : "low", 0, 1)) {
             return EXIT_FAILURE;
         }
     }
     int code = measure_serve(cases, sizeof cases / sizeof cases[0], &subject);
     weir_excepted_keys_destroy(subject.none);
     weir_excepted_keys_destroy(subject.many);
+    weir_excepted_keys_destroy(subject.leveled);
     return code;
 }

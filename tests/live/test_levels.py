@@ -175,7 +175,7 @@ class Shared(Banned):
         admitted = self.until_both_refuse(user)
         print(f'{user}: {admitted} of {most}, {slack} more may be')
         self.assertLessEqual(admitted, most + slack)
-        self.assertGreaterEqual(admitted, least * most)
+        self.assertGreaterEqual(admitted, least * most - slack)
 
     def run_through(self, slack=0, least=1.0, shares=1):
         self.level('plus')
