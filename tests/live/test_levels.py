@@ -4,6 +4,7 @@
 what it has used when its level comes or goes; nodes that share the limit decide by it in every way of sharing; they end when
 they say, and are there again after a restart, also without the store."""
 import json
+import os
 import random
 import time
 import unittest
@@ -148,6 +149,9 @@ class Shared(Banned):
         super().setUp()
         self.spec = f'sqlite:{self.folder}/rules.db'
         self.store = self.drive(self.spec)
+        seed = int(os.environ.get('WEIR_SEED', random.randrange(2**32)))
+        self.random = random.Random(seed)
+        print(f'WEIR_SEED={seed}')
 
     def serve(self, sharing, more):
         self.store.appended(0, limits(dict(
@@ -197,9 +201,9 @@ class Shared(Banned):
         """However often its level changes, a key gets no more than the largest one gives."""
         admitted = 0
         for _ in range(30):
-            self.store.ask('except', random.choice(('plus', 'plus', 'low', 'unban')), 'eve', 0, wall_ns(0), '-')
+            self.store.ask('except', self.random.choice(('plus', 'plus', 'low', 'unban')), 'eve', 0, wall_ns(0), '-')
             for node in self.nodes:
-                admitted += sum(check(node, user='eve')[0] == 200 for _ in range(random.randrange(6)))
+                admitted += sum(check(node, user='eve')[0] == 200 for _ in range(self.random.randrange(6)))
         self.level('plus', 'eve')
         admitted += self.until_both_refuse('eve')
         print(f'eve: {admitted} of 60 at the most, {slack} more may be')
