@@ -3,6 +3,7 @@
 """Levels of single keys, as docs/exceptions.md has them: what decides is the level, whatever else the limit has; a key keeps
 what it has used when its level comes or goes; nodes that share the limit decide by it in every way of sharing; they end when
 they say, and are there again after a restart, also without the store."""
+import concurrent.futures
 import json
 import os
 import random
@@ -103,6 +104,32 @@ class InSqlite(Banned):
             self.assertEqual({one(weir) for _ in range(20)}, {('plus', 30)})
             self.level(weir, 'unban')
             self.assertEqual({one(weir) for _ in range(20)}, {(None, 10)})
+
+    def test_permits_stay_out_when_the_level_of_their_key_changes(self):
+        weir = self.serve(limits({'rate': 2, 'algorithm': 'concurrency', 'lease': '1hour', 'levels': {'plus': {'rate': 4}}}))
+        permits = [check(weir)[1]['permit'] for _ in range(2)]
+        self.assertEqual(check(weir)[0], 429)
+        self.level(weir, 'plus')
+        permits += [check(weir)[1]['permit'] for _ in range(2)]
+        self.assertEqual((check(weir)[0], one(weir)), (429, ('plus', 4)))
+        self.level(weir, 'unban')
+        with Resp(weir.resp) as resp:
+            self.assertEqual([resp.ask('WEIR.RELEASE', permit) for permit in permits[:2]], [1, 1])
+            self.assertEqual(check(weir)[0], 429)  # two are out
+            self.assertEqual([resp.ask('WEIR.RELEASE', permit) for permit in permits], [0, 0, 1, 1])
+        self.assertEqual([check(weir)[0] for _ in range(3)], [200, 200, 429])
+
+    def test_turns_of_a_queue_go_on(self):
+        weir = self.serve(limits({'rate': '20/s', 'burst': 3, 'algorithm': 'leaky_bucket', 'throttle': 'hold',
+                                  'levels': {'plus': {'burst': 6}, 'off': {'mode': 'off'}}}))
+        for kind, least, told in (('plus', 6, ('plus', 6)), ('unban', 3, (None, 3)), ('off', 12, None),
+                                  ('unban', 3, (None, 3))):
+            self.level(weir, kind)
+            self.assertEqual(one(weir), told)
+            time.sleep(0.4)  # the queue is empty
+            with concurrent.futures.ThreadPoolExecutor(12) as pool:
+                admitted = [status for status, _ in pool.map(lambda _: check(weir), range(12))].count(200)
+            self.assertGreaterEqual(admitted, least, kind)
 
     def test_it_ends_by_itself(self):
         weir = self.serve(limits({'rate': '10/day', 'levels': PLUS}))

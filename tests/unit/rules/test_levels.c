@@ -237,8 +237,12 @@ static void ask(struct run *run)
         assert_true(weir_match_level(&match, 0, weir_rules_level_at(run->f.rules, 0, run->level[key] - 1, NULL)));
     assert_int_equal(weir_limiter_decide(run->f.limiter, match.charges, 1, &time, 0, &decision, &verdict), 0);
     assert_int_equal(verdict.capacity, weir_limit_capacity(&match.rules[0]->limit.spec));
-    if (!decision.admitted)
+    if (!decision
+             .admitted) { /* and none owes more than the largest burst, which comes back at the smallest rate, 1/s */
+        if (decision.retry_after_ns != WEIR_NEVER)
+            assert_in_range(decision.retry_after_ns, 1, (run->burst + 2) * (SECOND + SECOND / 1000) + 1);
         return;
+    }
     if (run->left[key] < cost * SECOND)
         fail_msg("seed %llu: key %s got more than %llu/s with a burst of %llu gives", (unsigned long long)run->seed,
                  user, (unsigned long long)run->rate, (unsigned long long)run->burst);
