@@ -248,6 +248,8 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
                                          &fault);
     if (error == WEIR_ENOMEM)
         return weir_compile_nomem(compiler);
+    if (!error && limit->levels_count > 0)
+        weir_remote_limit_leveled(rule->limit.remote);
     return error ? weir_config_fail(compiler->fault, error, limit->mark_rate, "%s.%s %s", rule->name, fault.field,
                                     fault.text[0] ? fault.text : weir_error_text(error))
                  : 0;

@@ -10,12 +10,14 @@ import random
 import time
 import unittest
 
+import test_rules_rollout_load as load
 from ports import free_ports
 from redis_server import Redis, wait_for
 from test_exceptions import YEAR, Banned, metric, wall_ns
 from test_rules_store import check, in_force
 from weir_server import Resp, Weir
 
+SECONDS = {'short': 5, 'soak': 120}.get(os.environ.get('WEIR_TEST_EFFORT'), 15)
 KEYED = {'name': 'api', 'key': ['user']}
 AT_ENGINE = {'on_failure': 'closed', 'deadline': '10s'}
 PLUS = {'plus': {'rate': '30/day'}}
@@ -51,8 +53,9 @@ class InSqlite(Banned):
     def test_it_decides_and_what_was_used_stays_used(self):
         weir = self.serve(limits({'rate': '10/year', 'algorithm': 'fixed_window',
                                   'levels': {'plus': {'rate': '30/year'}, 'low': {'rate': '4/year'}}}))
+        self.assertEqual([check(weir)[0] for _ in range(11)], 10 * [200] + [429])
         self.level(weir, 'plus')
-        status, told = check(weir, 15)
+        status, told = check(weir, 5)  # a raise is felt at once
         self.assertEqual((status, told['limits'][0]['level'], told['remaining']), (200, 'plus', 15))
         self.assertEqual(one(weir, 'bob'), (None, 10))
         with Resp(weir.resp) as resp:
@@ -70,6 +73,8 @@ class InSqlite(Banned):
         self.assertEqual((check(weir)[0], one(weir)), (429, ('low', 4)))
         self.level(weir, 'unban')
         self.assertEqual((check(weir)[0], one(weir)), (429, (None, 10)))
+        self.level(weir, 'plus')
+        self.assertEqual(check(weir)[1]['remaining'], 13)  # nothing is lost on the way
 
     def test_it_beats_overrides_and_a_rollout(self):
         weir = self.serve(limits({'rate': '10/day', 'levels': dict(PLUS, off={'mode': 'off'}), 'rollout': {'percent': 100, 'rate': '15/day'},
@@ -222,6 +227,10 @@ class Shared(Banned):
         self.level('unban')
         self.assertEqual({one(node) for node in self.nodes}, {(None, 20 // shares)})
         self.assertEqual(self.until_both_refuse(patience_s=1), 0)
+        self.level('plus', 'joe')  # who has used up the lower numbers, and feels it at once
+        admitted = self.until_both_refuse('joe')
+        self.assertLessEqual(admitted, 40 + slack)
+        self.assertGreaterEqual(admitted, least * 40 - 2 * slack)
         self.alternate(slack)
 
     def alternate(self, slack):
@@ -264,6 +273,48 @@ class Shared(Banned):
         self.serve({'sharing': 'gossip', 'slack': 2}, f'cluster: {{ nodes: [ {nodes} ] }}\n'
                                        'cluster_secret: 000102030405060708090a0b0c0d0e0f\n')
         self.run_through(slack=4, least=0.9)
+
+
+class UnderLoad(Banned):
+    """Levels of 200 keys come and go while each is asked for again and again: none gets more than a bucket with the larger
+    rate and the larger burst gives, over all nodes that share the limit, and none waits longer than it can owe."""
+    judge = load.Rollout.judge
+
+    def run_with(self, names, more):
+        seed = int(os.environ.get('WEIR_SEED', random.randrange(2**32)))
+        choose = random.Random(seed)
+        print(f'WEIR_SEED={seed}')
+        spec = f'sqlite:{self.folder}/rules.db'
+        store = self.drive(spec)
+        (rate, burst), (more_rate, more_burst) = load.SMALL, load.LARGE
+        shared = AT_ENGINE if more else {}
+        store.appended(0, limits(dict(shared, rate=f'{rate}/s', burst=burst,
+                                      levels={'plus': {'rate': f'{more_rate}/s', 'burst': more_burst}})))
+        nodes = [Weir(self.config(spec, more=more), arguments=('--node', name) if name else ()) for name in names]
+        for node in nodes:
+            self.addCleanup(node.stop)
+        self.loads = [load.Load(node) for node in nodes for _ in range(2)]
+        try:
+            until, changes = time.monotonic() + SECONDS, 0
+            while time.monotonic() < until:
+                kind = choose.choice(('plus', 'unban'))
+                user = f'user-{choose.randrange(load.KEYS)}'
+                changes += store.ask('except', kind, user, 0, wall_ns(0), '-')['status'] == 'OK'
+            self.assertGreater(changes, load.KEYS)
+            print(f'{changes} changes')
+        finally:
+            for one_load in self.loads:
+                one_load.end()
+        self.judge()
+
+    def test_one_node(self):
+        self.run_with(('',), '')
+
+    def test_two_nodes_that_share_it(self):
+        redis = Redis()
+        self.addCleanup(redis.stop)
+        self.run_with('ab', 'cluster: { nodes: [ a, b ] }\ncluster_secret: 000102030405060708090a0b0c0d0e0f\n'
+                            f'engine: {{ redis: {{ servers: ["127.0.0.1:{redis.port}"] }} }}\n')
 
 
 if __name__ == '__main__':

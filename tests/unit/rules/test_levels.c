@@ -182,6 +182,53 @@ static void test_the_charge_goes_by_it(void **state)
     fixture_free(&f);
 }
 
+static uint64_t remaining(const struct fixture *f, const struct weir_rule *level, uint64_t cost, uint64_t now_ns)
+{
+    struct fixture_request request = REQUEST("user", "ada");
+    const struct weir_time time = { now_ns, now_ns };
+    struct weir_match match;
+    struct weir_decision decision;
+    struct weir_verdict verdict;
+    assert_int_equal(fixture_match(f, &request, cost, &match), 0);
+    if (level)
+        assert_true(weir_match_level(&match, 0, level));
+    assert_int_equal(weir_limiter_decide(f->limiter, match.charges, 1, &time, 0, &decision, &verdict), 0);
+    return verdict.remaining;
+}
+
+static void what_is_used_stays_used_to_and_fro(const char *text, uint64_t now_ns)
+{
+    struct fixture f = fixture_make(text);
+    struct weir_limiter_stats stats;
+    const struct weir_rule *plus = weir_rules_level(f.rules, 0, "plus"), *low = weir_rules_level(f.rules, 0, "low");
+    assert_int_equal(remaining(&f, NULL, 10, now_ns), 0);
+    assert_int_equal(remaining(&f, plus, 5, now_ns), 15); /* a raise is felt at once */
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(remaining(&f, NULL, 0, now_ns), 0);
+        assert_int_equal(remaining(&f, low, 0, now_ns), 0);
+        assert_int_equal(remaining(&f, plus, 0, now_ns), 15); /* and nothing is lost on the way */
+    }
+    weir_limiter_stats(f.limiter, &stats);
+    assert_int_equal(stats.clock_jumps, 0);
+    fixture_free(&f);
+}
+
+static void test_what_is_used_stays_used_to_and_fro(void **state)
+{
+    (void)state;
+    static const char *const algorithms[] = { "token_bucket", "fixed_window", "sliding_counter", "sliding_log" };
+    static const char *const changes[] = { "keep", "proportional", "reset" }; /* it is no reload */
+    for (size_t i = 0; i < 4; i++)
+        for (size_t j = 0; j < 3; j++) {
+            char text[300];
+            (void)snprintf(text, sizeof(text),
+                           "limits: [ { name: a, key: [user], algorithm: %s, on_change: %s, rate: 10/hour, levels: { "
+                           "plus: { rate: 30/hour }, low: { rate: 4/hour } } } ]",
+                           algorithms[i], changes[j]);
+            what_is_used_stays_used_to_and_fro(text, 1000 * 3600 * SECOND);
+        }
+}
+
 /* ---- never more than the largest ---- */
 
 #define KEYS 8
@@ -281,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_a_change_of_them_is_told),
         cmocka_unit_test(test_the_charge_goes_by_it),
+        cmocka_unit_test(test_what_is_used_stays_used_to_and_fro),
         cmocka_unit_test(test_no_key_gets_more_than_the_largest_bucket_gives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
