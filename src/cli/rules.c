@@ -70,7 +70,7 @@ static const char help[] =
     "  --author WHO     of the change (by default the name of who is logged in)\n"
     "  --from VERSION   that RULES were made from. What show printed says it by itself. If there is a newer\n"
     "                   one, nothing is stored: no change of somebody else's is lost\n"
-    "  --propose        of apply: no weir decides by it until somebody else approves\n"
+    "  --propose        of apply and rollout: no weir decides by it until somebody else approves\n"
     "  --dry-run        checks, says what would change, and stores nothing\n"
     "\n"
     "Exit code: 0 it is good (also with warnings), or done; 1 there is a newer version, or it\n"

@@ -285,6 +285,8 @@ static bool keep_fixed(struct serving *serving, const struct weir_config *config
 static int run_server(struct serving *serving, struct weir_server *server)
 {
     int code = WEIR_EXIT_ERROR;
+    if (serving->join) /* the weir before this one decides no more */
+        weir_serve_rules_catch_up(&serving->rules);
     if (serving->join && !weir_serve_takeover_decide(serving->join))
         return code;
     int error = weir_serve_rules_start(&serving->rules, server) && weir_serve_state_keep(&serving->state)

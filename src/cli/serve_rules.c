@@ -170,6 +170,12 @@ void weir_serve_rules_print(const struct weir_serve_rules *rules, const struct w
                         view.fault);
 }
 
+void weir_serve_rules_catch_up(const struct weir_serve_rules *rules)
+{
+    if (rules->follower)
+        weir_follower_catch_up(rules->follower);
+}
+
 bool weir_serve_rules_start(struct weir_serve_rules *rules, struct weir_server *server)
 {
     rules->started = true;

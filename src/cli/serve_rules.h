@@ -31,6 +31,9 @@ void weir_serve_rules_format(const struct weir_serve_rules *rules, char *buffer,
 /* Of a start: which version is served, and whether the store could be asked. */
 void weir_serve_rules_print(const struct weir_serve_rules *rules, const struct weir_config *config);
 
+/* Of one that takes over: whom the weir before it may have heard is banned meanwhile. */
+void weir_serve_rules_catch_up(const struct weir_serve_rules *rules);
+
 /* Follows the store from now on: each version to follow asks the server to reload. False: there was no memory, which
  * is said. */
 bool weir_serve_rules_start(struct weir_serve_rules *rules, struct weir_server *server);

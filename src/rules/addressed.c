@@ -14,7 +14,8 @@
 int weir_rule_text_is_for(struct weir_slice text, const char *node, bool *ret_is)
 {
     struct weir_yaml_node *root = NULL;
-    if (!memmem(text.data, text.size, KEY, sizeof(KEY) - 1)) { /* the usual case, without reading 16 MiB of YAML */
+    /* The usual case, without reading 16 MiB of YAML. Behind a backslash any letter may be written. */
+    if (!memmem(text.data, text.size, KEY, sizeof(KEY) - 1) && !memchr(text.data, '\\', text.size)) {
         *ret_is = true;
         return 0;
     }

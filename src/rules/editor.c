@@ -121,16 +121,13 @@ int weir_rule_editor_decided(const struct weir_rule_editor *editor, uint64_t num
                              struct weir_rule_version *ret_version, char **ret_bytes, struct weir_fault *ret_fault)
 {
     struct weir_slice text;
-    for (unsigned back = 0; back <= WEIR_RULE_PROPOSALS_MAX; back++) {
-        int error = read_version(editor, number, ret_version, ret_bytes, &text, ret_fault);
-        if (error || ret_version->kind != WEIR_RULE_PROPOSED)
-            return error;
-        free(*ret_bytes);
-        *ret_bytes = NULL;
-        number--;
-    }
-    return weir_fault_format(ret_fault, WEIR_ELIMIT, "version",
-                             "the newest %d are proposals: approve one, or roll back", WEIR_RULE_PROPOSALS_MAX);
+    int error = read_version(editor, number, ret_version, ret_bytes, &text, ret_fault);
+    if (error || ret_version->kind != WEIR_RULE_PROPOSED)
+        return error;
+    free(*ret_bytes);
+    *ret_bytes = NULL;
+    error = weir_rule_store_decided(editor->store, number - 1, weir_rule_editor_deadline(editor), &number, ret_fault);
+    return error ? error : read_version(editor, number, ret_version, ret_bytes, &text, ret_fault);
 }
 
 /* Stores it. Once it is not known, a store that cannot be asked does not make it known. */
@@ -152,22 +149,27 @@ static int append(const struct weir_rule_editor *editor, const struct weir_rule_
     return 0;
 }
 
-/* Compares it with the newest version, and stores it unless that says the same. */
-static int put_over(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit, struct weir_slice before,
-                    struct weir_slice text, struct weir_rule_change *change, struct weir_rule_edited *edited,
-                    struct weir_fault *ret_fault)
+/* Compares it with the version that is in force, and stores it unless that says the same. Who rolls back to what is in
+ * force turns down the proposals that came after it. */
+static int put_over(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit, uint64_t decided,
+                    struct weir_slice before, struct weir_slice text, struct weir_rule_change *change,
+                    struct weir_rule_edited *edited, struct weir_fault *ret_fault)
 {
     const bool any = edit->expected == WEIR_RULE_FROM_ANY;
+    const bool turns_down = edit->kind == WEIR_RULE_ROLLBACK && decided < edited->newest;
+    const bool same = before.size > 0 && before.size == text.size && memcmp(before.data, text.data, text.size) == 0;
     edited->from = change->expected = any ? edited->newest : edit->expected;
     weir_rule_editor_compare(editor, before, text, &edited->changes);
-    if (any && edit->first_only && edited->newest > 0)
+    if (any && edit->first_only && edited->newest > 0) {
         edited->outcome = WEIR_RULE_UNNAMED;
-    else if (edit->dry_run)
+    } else if (edit->dry_run) {
         edited->outcome = change->expected == edited->newest ? WEIR_RULE_WOULD : WEIR_RULE_STALE;
-    else if (before.size > 0 && before.size == text.size && memcmp(before.data, text.data, text.size) == 0)
+    } else if (same && !turns_down) {
         edited->outcome = WEIR_RULE_SAME;
-    else
+        edited->newest = decided;
+    } else {
         return append(editor, change, edited, ret_fault);
+    }
     return 0;
 }
 
@@ -186,20 +188,29 @@ static int prepare(const struct weir_rule_edit *edit, struct weir_rule_change *r
     return error ? error : weir_rule_change_check(ret_change, ret_fault);
 }
 
-/* Who wrote it: the name, or the token's behind it. */
-static struct weir_slice person_of(const char *author)
+/* Whether it is who, or "somebody (who)", as /v1/rules writes a token. */
+static bool is_named(const char *author, struct weir_slice who)
 {
-    const size_t size = strlen(author);
-    const char *open = strrchr(author, '(');
-    if (size == 0 || author[size - 1] != ')' || !open)
-        return (struct weir_slice){ author, size };
-    return (struct weir_slice){ open + 1, (size_t)(author + size - 1 - (open + 1)) };
+    const size_t size = strlen(author), behind = who.size + 1; /* its ")" */
+    if (size == who.size)
+        return memcmp(author, who.data, size) == 0;
+    return size >= behind + 2 && author[size - 1] == ')' && memcmp(author + size - behind, who.data, who.size) == 0 &&
+           memcmp(author + size - behind - 2, " (", 2) == 0;
 }
 
+/* Names of tokens may have parentheses themselves, so each reading counts: rather too few are somebody else. */
 static bool same_person(const char *one, const char *other)
 {
-    const struct weir_slice a = person_of(one), b = person_of(other);
-    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+    const size_t size = strlen(one);
+    bool same = is_named(other, (struct weir_slice){ one, size });
+    if (size == 0 || one[size - 1] != ')')
+        return same;
+    for (const char *open = strstr(one, " ("); open && !same; open = strstr(open + 1, " (")) {
+        const char *name = open + 2;
+        if (name < one + size - 1)
+            same = is_named(other, (struct weir_slice){ name, (size_t)(one + size - 1 - name) });
+    }
+    return same;
 }
 
 /* It takes a second person; ret_edited says what to do. */
@@ -265,7 +276,7 @@ int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct wei
     good = good && !error && may_be_for_some(editor, before, text, &ret_edited->faults);
     if (good) {
         ret_edited->newest = head.number;
-        error = put_over(editor, edit, before, text, &change, ret_edited, ret_fault);
+        error = put_over(editor, edit, decided.number, before, text, &change, ret_edited, ret_fault);
     }
     free(bytes);
     free(before_bytes);

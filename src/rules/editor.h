@@ -58,7 +58,7 @@ struct weir_rule_edit {
 
 enum weir_rule_outcome {
     WEIR_RULE_STORED,  /* it is version `number` */
-    WEIR_RULE_SAME,    /* version `newest` says the same, byte by byte: nothing to do */
+    WEIR_RULE_SAME,    /* version `newest`, which is in force, says the same, byte by byte: nothing to do */
     WEIR_RULE_WOULD,   /* dry_run: it would be stored */
     WEIR_RULE_STALE,   /* `newest` is not `expected` */
     WEIR_RULE_UNNAMED, /* first_only: there are versions, and the newest is `newest` */
@@ -76,8 +76,8 @@ struct weir_rule_edited {
 };
 
 /* Where the configuration says `approval`, what is applied must be proposed first, and approved by somebody else. To
- * roll back needs nobody: what comes back was approved. Who somebody is: the name, or what stands in the last
- * parentheses of it, where /v1/rules has the token. A proposal is compared with what is in force, and so is its
+ * roll back needs nobody: what comes back was approved. Who somebody is: the name, or what stands in
+ * parentheses at its end, where /v1/rules has the token. A proposal is compared with what is in force, and so is its
  * approval.
  *
  * 0: *ret_edited says what became of it. WEIR_EINVAL with field "version": that is no proposal. Else an error of
@@ -86,16 +86,14 @@ struct weir_rule_edited {
 int weir_rule_editor_put(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit,
                          struct weir_rule_edited *ret_edited, struct weir_fault *ret_fault);
 
-/* The version, or the newest one before it, that nodes may decide by: proposals are passed over, at most
- * WEIR_RULE_PROPOSALS_MAX in a row (more: WEIR_ELIMIT). Number 0: there is none. *ret_bytes: its text, to be freed;
- * NULL of number 0. */
-#define WEIR_RULE_PROPOSALS_MAX 100
+/* The version, or the newest one before it, that nodes may decide by: proposals are passed over. Number 0: there is
+ * none. *ret_bytes: its text, to be freed; NULL of number 0. */
 int weir_rule_editor_decided(const struct weir_rule_editor *editor, uint64_t number,
                              struct weir_rule_version *ret_version, char **ret_bytes, struct weir_fault *ret_fault);
 
 /* A step of a rollout (rules/rollout_text.h): `edit->text` is what the rules are to be at last, and `share` of the
  * keys are given the numbers that change. `edit->expected` is the version that the text was made from; between it and
- * the newest there may be nothing but rollouts. As weir_rule_editor_put, whose WEIR_RULE_WRONG also says what cannot
- * be rolled out. WEIR_ENOENT with field "version": there is no version yet. */
+ * the newest there may be nothing but steps to this text. As weir_rule_editor_put, whose WEIR_RULE_WRONG also says
+ * what cannot be rolled out. WEIR_ENOENT with field "version": there is no version yet. */
 int weir_rule_editor_roll_out(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit, uint32_t share,
                               struct weir_rule_edited *ret_edited, struct weir_fault *ret_fault);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/fault_format.h"
 #include "rules/editor.h"
 #include "rules/rollout_text.h"
@@ -31,7 +32,35 @@ static bool same(struct weir_slice one, struct weir_slice other)
     return one.size == other.size && memcmp(one.data, other.data, one.size) == 0;
 }
 
-/* Whether nothing but rollouts came since the text was made; else *ret_edited says so. */
+struct seen {
+    uint64_t down_to, lowest;
+    bool rolled_back;
+};
+
+static bool take_kind(void *context, const struct weir_rule_version *version)
+{
+    struct seen *seen = context;
+    seen->lowest = version->number;
+    seen->rolled_back = version->number > seen->down_to && version->kind == WEIR_RULE_ROLLBACK;
+    return !seen->rolled_back;
+}
+
+/* Whether somebody has rolled back since: then the steps are over, though the rules may be what they were before. */
+static int was_rolled_back(const struct weir_rule_editor *editor, uint64_t from, uint64_t newest, bool *ret_was,
+                           struct weir_fault *ret_fault)
+{
+    struct seen seen = { .down_to = from, .lowest = newest + 1 };
+    int error = 0;
+    for (uint64_t before = 0; !error && !seen.rolled_back && seen.lowest > from + 1 && seen.lowest != before;) {
+        before = seen.lowest;
+        error = weir_rule_store_list(editor->store, before - 1, weir_min_u64(before - 1 - from, WEIR_RULE_LIST_MAX),
+                                     weir_rule_editor_deadline(editor), take_kind, &seen, ret_fault);
+    }
+    *ret_was = seen.rolled_back;
+    return error;
+}
+
+/* Whether nothing but steps to this text came since it was made; else *ret_edited says so. */
 static int follows(const struct weir_rule_editor *editor, const struct weir_rule_edit *edit, struct weir_slice newest,
                    struct weir_rule_edited *ret_edited, bool *ret_follows, struct weir_fault *ret_fault)
 {
@@ -49,7 +78,12 @@ static int follows(const struct weir_rule_editor *editor, const struct weir_rule
     ret_edited->from = edit->expected;
     if (edit->expected > 0 && edit->expected < ret_edited->newest) {
         error = read_text(editor, edit->expected, &from, ret_fault);
-        *ret_follows = !error && weir_rollout_same_base(editor->config, from.slice, newest);
+        *ret_follows = !error && weir_rollout_same_base(editor->config, from.slice, newest) &&
+                       weir_rollout_leads_to(editor->config, newest, edit->text);
+        bool back = false;
+        if (*ret_follows)
+            error = was_rolled_back(editor, edit->expected, ret_edited->newest, &back, ret_fault);
+        *ret_follows = *ret_follows && !error && !back;
     }
     free(from.bytes);
     return error;

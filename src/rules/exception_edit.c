@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A key is looked up in the newest version, so that a ban that could never meet a request is refused when it is made.
+ * A key is looked up in the versions by which nodes decide, so that a ban that could never meet a request is refused
+ * when it is made.
  * Called by cli/exceptions.c and serve/exceptions_answer.c. */
 #include "rules/exception_edit.h"
 
@@ -17,6 +18,7 @@
 #include "wire/text.h"
 
 #define TRIES 3
+#define BACK_MAX 100 /* versions for some nodes that are looked through, as a node does (serve/follower_seek.h) */
 
 /* ---- until when ---- */
 
@@ -43,7 +45,8 @@ static bool offset_read(const char *text, int64_t *ret_s)
     return true;
 }
 
-static bool moment_read(const char *text, uint64_t *ret_ns)
+/* WEIR_EINVAL: it is no time; WEIR_ERANGE: none that nanoseconds since 1970 can tell. */
+static int moment_read(const char *text, uint64_t *ret_ns)
 {
     struct tm tm = { 0 };
     int64_t offset_s = 0;
@@ -51,23 +54,32 @@ static bool moment_read(const char *text, uint64_t *ret_ns)
     if (rest && rest[0] == ':')
         rest = strptime(rest, ":%S", &tm);
     if (!rest || !offset_read(rest, &offset_s))
-        return false;
+        return WEIR_EINVAL;
+    struct tm day = { .tm_year = tm.tm_year, .tm_mon = tm.tm_mon, .tm_mday = tm.tm_mday };
+    (void)timegm(&day); /* makes 1 March of 29 February where there is none */
+    if (day.tm_mday != tm.tm_mday)
+        return WEIR_EINVAL;
     int64_t at_s = (int64_t)timegm(&tm) - offset_s;
-    if (at_s <= 0 || at_s > INT64_MAX / (int64_t)WEIR_NS_PER_SECOND)
-        return false;
-    *ret_ns = (uint64_t)at_s * WEIR_NS_PER_SECOND;
-    return true;
+    if (at_s > INT64_MAX / (int64_t)WEIR_NS_PER_SECOND)
+        return WEIR_ERANGE;
+    *ret_ns = at_s > 0 ? (uint64_t)at_s * WEIR_NS_PER_SECOND : 0;
+    return 0;
 }
 
 int weir_exception_until(const char *text, uint64_t wall_ns, uint64_t *ret_until_ns, struct weir_fault *ret_fault)
 {
     struct weir_fault fault = { 0 };
     uint64_t length_ns = 0;
-    if (moment_read(text, ret_until_ns))
+    int error = moment_read(text, ret_until_ns);
+    if (error == WEIR_ERANGE)
+        return weir_fault_format(ret_fault, error, "until",
+                                 "%.40s is too late: 2262-04-11T23:47:16Z at the latest; without a time it is for good",
+                                 text);
+    if (!error)
         return *ret_until_ns > wall_ns
                    ? 0
                    : weir_fault_format(ret_fault, WEIR_ERANGE, "until", "%.40s is not in the future", text);
-    int error = weir_duration_parse(text, &length_ns, &fault);
+    error = weir_duration_parse(text, &length_ns, &fault);
     if (error == WEIR_EINVAL)
         return weir_fault_format(ret_fault, error, "until",
                                  "\"%.40s\" must be a time such as 2026-11-28T18:00:00Z, or a duration such as 6hour",
@@ -205,41 +217,59 @@ static int key_in(const struct weir_config *config, const struct weir_exception_
                                        "the newest version of the rules has no limit \"%.60s\"", named->limit);
 }
 
-/* The newest version of the rules. */
-static int newest_read(const struct weir_rule_editor *editor, struct weir_config **ret_config,
-                       struct weir_fault *ret_fault)
+/* The version *number or the newest before it that nodes decide by. *number becomes that of one before it, by which
+ * other nodes may decide; 0: there is none. */
+static int version_read(const struct weir_rule_editor *editor, uint64_t *number, struct weir_config **ret_config,
+                        struct weir_fault *ret_fault)
 {
-    struct weir_rule_head head;
     struct weir_rule_version version;
     char *text = NULL;
-    int error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
-    if (!error && head.number == 0)
+    int error = weir_rule_editor_decided(editor, *number, &version, &text, ret_fault);
+    *number = 0;
+    if (!error && !text)
         error = weir_fault_format(ret_fault, WEIR_ENOENT, "limit", "there are no rules yet: weir rules apply");
-    if (!error)
-        error = weir_rule_store_read(editor->store, head.number, weir_rule_editor_deadline(editor), &version, &text,
-                                     ret_fault);
     if (error)
         return error;
     struct weir_config_faults *faults = calloc(1, sizeof(*faults));
     error = faults ? weir_config_with_rules(editor->config, (struct weir_slice){ text, version.text_size }, ret_config,
                                             faults)
                    : WEIR_ENOMEM;
-    if (error)
+    if (error) {
         error = weir_fault_format(ret_fault, error, "limit", "the newest version of the rules cannot be used: %.120s",
                                   faults ? faults->list[0].text : "out of memory");
+    } else {
+        *number = (*ret_config)->rule_nodes_count > 0 ? version.number - 1 : 0;
+    }
     free(faults);
     free(text);
+    return error;
+}
+
+static int key_of_version(const struct weir_rule_editor *editor, uint64_t *number,
+                          const struct weir_exception_named *named, const char *level, bool lenient,
+                          struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
+{
+    struct weir_config *config = NULL;
+    int error = version_read(editor, number, &config, ret_fault);
+    if (!error)
+        error = key_in(config, named, level, lenient && config->rule_nodes_count == 0, ret_key, ret_fault);
+    weir_config_destroy(config);
     return error;
 }
 
 static int find_key(const struct weir_rule_editor *editor, const struct weir_exception_named *named, const char *level,
                     bool lenient, struct weir_exception_key *ret_key, struct weir_fault *ret_fault)
 {
-    struct weir_config *config = NULL;
-    int error = newest_read(editor, &config, ret_fault);
-    if (!error)
-        error = key_in(config, named, level, lenient, ret_key, ret_fault);
-    weir_config_destroy(config);
+    struct weir_rule_head head;
+    struct weir_fault before;
+    int error = weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, ret_fault);
+    if (error)
+        return error;
+    uint64_t number = head.number;
+    error = key_of_version(editor, &number, named, level, lenient, ret_key, ret_fault);
+    for (unsigned back = 0; error && number > 0 && back < BACK_MAX; back++)
+        if (key_of_version(editor, &number, named, level, lenient, ret_key, &before) == 0)
+            error = 0; /* what the newest one lacks is told, if all do */
     return error;
 }
 
@@ -264,6 +294,17 @@ static int except(const struct weir_rule_editor *editor, const struct weir_excep
     return error && unknown ? WEIR_EUNKNOWN : error;
 }
 
+/* One that was made when the limit counted by other attributes, or in another order: as the list of bans shows it. */
+static int unban_old(const struct weir_rule_editor *editor, const struct weir_exception_named *named,
+                     struct weir_exception_change *change, struct weir_exception_key *key, uint64_t *ret_number)
+{
+    struct weir_fault fault;
+    if (!key || key_as_named(named, key, &fault))
+        return WEIR_EINVAL;
+    change->key = (struct weir_slice){ key->bytes, key->size };
+    return except(editor, change, ret_number, &fault);
+}
+
 int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_exception_edit *edit,
                        uint64_t *ret_number, struct weir_fault *ret_fault)
 {
@@ -286,6 +327,9 @@ int weir_exception_put(const struct weir_rule_editor *editor, const struct weir_
         change.key = (struct weir_slice){ key->bytes, key->size };
         error = except(editor, &change, ret_number, ret_fault);
     }
+    if (edit->kind == WEIR_EXCEPTION_UNBAN && (error == WEIR_EINVAL || error == WEIR_ENOENT) &&
+        unban_old(editor, edit->named, &change, key, ret_number) == 0)
+        error = 0;
     free(key);
     return error;
 }
@@ -340,31 +384,57 @@ static bool take(void *context, const struct weir_exception *exception)
     return one && json_array_append_new(context, one) == 0;
 }
 
-static bool is_unknown(const struct weir_config *config, const json_t *one)
+/* Known levels are of a version by which some node decides. */
+static void mark_known(const struct weir_config *config, json_t *list)
 {
-    const char *level = json_string_value(json_object_get(one, "level"));
-    const struct weir_config_limit *limit = level ? limit_of(config, json_string_value(json_object_get(one, "limit")))
-                                                  : NULL;
-    return level && (!limit || !has_level(limit, level));
+    json_t *one;
+    size_t i;
+    json_array_foreach(list, i, one)
+    {
+        const char *level = json_string_value(json_object_get(one, "level"));
+        const struct weir_config_limit *limit = level
+                                                    ? limit_of(config, json_string_value(json_object_get(one, "limit")))
+                                                    : NULL;
+        if (limit && has_level(limit, level))
+            (void)json_object_del(one, "unknown");
+    }
+}
+
+static void mark_all(json_t *list, bool unknown, bool *ret_any)
+{
+    json_t *one;
+    size_t i;
+    *ret_any = false;
+    json_array_foreach(list, i, one)
+    {
+        if (!json_object_get(one, "level"))
+            continue;
+        *ret_any = true;
+        if (unknown)
+            (void)json_object_set_new(one, "unknown", json_true());
+        else
+            (void)json_object_del(one, "unknown");
+    }
 }
 
 /* A level that the rules do not have (any more) does nothing, which is seen here alone. */
 static void mark_unknown(const struct weir_rule_editor *editor, json_t *list)
 {
-    struct weir_config *config = NULL;
+    struct weir_rule_head head;
     struct weir_fault ignored = { 0 };
-    json_t *one;
-    size_t i;
-    bool any = false;
-    json_array_foreach(list, i, one) any = any || json_object_get(one, "level");
-    if (!any || newest_read(editor, &config, &ignored) != 0)
-        return;
-    json_array_foreach(list, i, one)
-    {
-        if (is_unknown(config, one))
-            (void)json_object_set_new(one, "unknown", json_true());
+    bool any;
+    mark_all(list, true, &any);
+    int error = any ? weir_rule_store_head(editor->store, weir_rule_editor_deadline(editor), &head, &ignored) : 0;
+    uint64_t number = any && !error ? head.number : 0;
+    for (unsigned back = 0; number > 0 && !error && back < BACK_MAX; back++) {
+        struct weir_config *config = NULL;
+        error = version_read(editor, &number, &config, &ignored);
+        if (!error)
+            mark_known(config, list);
+        weir_config_destroy(config);
     }
-    weir_config_destroy(config);
+    if (error)
+        mark_all(list, false, &any);
 }
 
 int weir_exception_list(const struct weir_rule_editor *editor, const struct weir_exception_query *query,

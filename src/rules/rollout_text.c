@@ -52,6 +52,18 @@ static void compare_limit(const struct weir_rollout_item *from, const struct wei
              to->limit->name);
 }
 
+/* Whether both are for the same nodes. */
+static bool same_nodes(const struct weir_config *one, const struct weir_config *other)
+{
+    bool same = one->rule_nodes_count == other->rule_nodes_count;
+    for (size_t i = 0; same && i < one->rule_nodes_count; i++) {
+        same = false; /* each stands there once */
+        for (size_t k = 0; !same && k < other->rule_nodes_count; k++)
+            same = strcmp(one->rule_nodes[i], other->rule_nodes[k]) == 0;
+    }
+    return same;
+}
+
 static int compare(const struct weir_rollout_set *base, const struct weir_rollout_set *target,
                    struct weir_config_faults *faults)
 {
@@ -69,6 +81,8 @@ static int compare(const struct weir_rollout_set *base, const struct weir_rollou
     }
     if (base->config->unmatched != target->config->unmatched)
         tell(faults, NOWHERE, "\"unmatched\" is another than now; " WHOLE);
+    if (!same_nodes(base->config, target->config))
+        tell(faults, target->config->mark_rule_nodes, "\"nodes\" are others than now; " WHOLE);
     return faults->count > 0 ? WEIR_EINVAL : 0;
 }
 
@@ -284,7 +298,7 @@ bool weir_rollout_same_base(const struct weir_config *config, struct weir_slice 
     struct weir_config_faults *faults = calloc(1, sizeof(*faults));
     bool same = faults && !weir_rollout_set_init(&a, config, one, faults) &&
                 !weir_rollout_set_init(&b, config, other, faults);
-    same = same && a.count == b.count && a.config->unmatched == b.config->unmatched;
+    same = same && a.count == b.count && a.config->unmatched == b.config->unmatched && same_nodes(a.config, b.config);
     for (size_t i = 0; i < a.count && same; i++)
         same = strcmp(a.items[i].limit->name, b.items[i].limit->name) == 0 &&
                !weir_rollout_other_key(a.items[i].node, b.items[i].node, false);
@@ -292,4 +306,22 @@ bool weir_rollout_same_base(const struct weir_config *config, struct weir_slice 
     weir_rollout_set_deinit(&b);
     free(faults);
     return same;
+}
+
+bool weir_rollout_leads_to(const struct weir_config *config, struct weir_slice text, struct weir_slice target)
+{
+    struct weir_rollout_set from = { .count = 0 }, to = { .count = 0 };
+    struct weir_config_faults *faults = calloc(1, sizeof(*faults));
+    bool read = faults && !weir_rollout_set_init(&from, config, text, faults) &&
+                !weir_rollout_set_init(&to, config, target, faults);
+    bool leads = true;
+    for (size_t i = 0; read && leads && i < from.count; i++) {
+        const struct weir_limit_spec *spec = weir_rollout_spec(from.items[i].limit);
+        const struct weir_rollout_item *goal = weir_rollout_find(&to, from.items[i].limit->name);
+        leads = !spec || (goal && weir_rollout_same_spec(spec, &goal->limit->spec));
+    }
+    weir_rollout_set_deinit(&from);
+    weir_rollout_set_deinit(&to);
+    free(faults);
+    return leads;
 }

@@ -18,3 +18,7 @@ int weir_rollout_text(const struct weir_config *config, struct weir_slice base, 
 
 /* Whether two texts say the same but for rollouts, layout and comments. */
 bool weir_rollout_same_base(const struct weir_config *config, struct weir_slice one, struct weir_slice other);
+
+/* Whether the rollouts in `text` are steps to `target`: they give what it gives to all. True where one of them is no
+ * set of rules, which weir_rollout_text says. */
+bool weir_rollout_leads_to(const struct weir_config *config, struct weir_slice text, struct weir_slice target);

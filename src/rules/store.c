@@ -130,6 +130,36 @@ int weir_rule_store_list(struct weir_rule_store *store, uint64_t from, size_t co
     return error;
 }
 
+struct decided {
+    uint64_t found, lowest;
+};
+
+static bool take_decided(void *context, const struct weir_rule_version *version)
+{
+    struct decided *decided = context;
+    decided->lowest = version->number;
+    if (version->kind != WEIR_RULE_PROPOSED)
+        decided->found = version->number;
+    return decided->found == 0;
+}
+
+int weir_rule_store_decided(struct weir_rule_store *store, uint64_t from, uint64_t deadline_ns, uint64_t *ret_number,
+                            struct weir_fault *ret_fault)
+{
+    struct decided decided = { 0 };
+    int error = 0;
+    /* Few at first, for a row that is damaged hides those that are listed with it. */
+    for (size_t count = 1; !error && decided.found == 0 && from > 0;
+         count = weir_min_u64(2 * count, WEIR_RULE_LIST_MAX)) {
+        decided.lowest = 0;
+        error = weir_rule_store_list(store, from, count, deadline_ns, take_decided, &decided, ret_fault);
+        from = weir_sub_sat(decided.lowest, 1);
+    }
+    if (!error)
+        *ret_number = decided.found;
+    return error;
+}
+
 int weir_rule_store_append(struct weir_rule_store *store, const struct weir_rule_change *change, uint64_t deadline_ns,
                            struct weir_rule_appended *ret_appended, struct weir_fault *ret_fault)
 {

@@ -130,6 +130,10 @@ typedef bool weir_rule_take_version(void *context, const struct weir_rule_versio
 int weir_rule_store_list(struct weir_rule_store *store, uint64_t from, size_t count_max, uint64_t deadline_ns,
                          weir_rule_take_version *take, void *context, struct weir_fault *ret_fault);
 
+/* The newest version that is no proposal, from number `from` downwards; *ret_number 0: there is none. */
+int weir_rule_store_decided(struct weir_rule_store *store, uint64_t from, uint64_t deadline_ns, uint64_t *ret_number,
+                            struct weir_fault *ret_fault);
+
 struct weir_rule_change {
     uint64_t expected;                     /* the version that it was made from; 0 = there was none */
     uint8_t change[WEIR_RULE_CHANGE_SIZE]; /* weir_rule_change_id */

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +18,14 @@
 #include "base/checked.h"
 #include "base/fault_format.h"
 #include "base/units.h"
-#include "rules/addressed.h"
 #include "rules/kept.h"
 #include "serve/exception_follower.h"
+#include "serve/follower_seek.h"
 
 #define SLICE_NS (100 * WEIR_NS_PER_MS)
-#define MANY 10000                        /* exceptions: their file is not written for each change */
-#define AGAIN_NS (5 * WEIR_NS_PER_SECOND) /* what could not be kept, or told, is tried again */
+#define MANY 10000                         /* exceptions: their file is not written for each change */
+#define CATCH_UP_NS (250 * WEIR_NS_PER_MS) /* for one question while nobody decides */
+#define AGAIN_NS (5 * WEIR_NS_PER_SECOND)  /* what could not be kept, or told, is tried again */
 
 struct weir_follower {
     struct weir_rule_store *store;
@@ -37,7 +39,8 @@ struct weir_follower {
     bool started;
     struct weir_rule_head seen;                                 /* the thread's: it was looked at */
     uint64_t keep_after_ns, tell_after_ns, exceptions_after_ns; /* the thread's */
-    struct weir_exception_follower exceptions;                  /* the thread's; but for its keys, which loops ask */
+    atomic_bool left;                          /* a successor keeps and tells in the place of this one */
+    struct weir_exception_follower exceptions; /* the thread's; but for its keys, which loops ask */
 
     pthread_mutex_t mutex; /* of all below */
     bool stopping;
@@ -73,71 +76,31 @@ static void put_newest(struct weir_follower *follower, const struct weir_rule_he
     follower->view.newest = head->number;
 }
 
-/* A version that was read. */
-struct read {
-    char *text;
-    size_t size;
-    uint64_t made_ns;
-    bool proposed; /* nobody decides by it */
-    bool others;   /* it is for other nodes */
-};
-
-/* The version of this head, or of a newer one, which may have come meanwhile. */
-static int read_head(struct weir_follower *follower, struct weir_rule_head *head, struct read *ret_read,
-                     struct weir_fault *ret_fault)
+static struct weir_follower_seeker seeker_of(const struct weir_follower *follower)
 {
-    struct weir_rule_version version;
-    struct read read = { 0 };
-    bool ours = true;
-    int error = weir_rule_store_read(follower->store, head->number, now_ns() + follower->timeout_ns, &version,
-                                     &read.text, ret_fault);
-    if (error)
-        return error;
-    memcpy(head->checksum, version.checksum, sizeof(head->checksum));
-    read.size = version.text_size;
-    read.made_ns = version.wall_ns;
-    read.proposed = version.kind == WEIR_RULE_PROPOSED;
-    if (!read.proposed)
-        error = weir_rule_text_is_for((struct weir_slice){ read.text, read.size }, follower->node, &ours);
-    read.others = !ours;
-    if (error)
-        free(read.text);
-    else
-        *ret_read = read;
-    return error;
-}
-
-/* The newest version for this node: *head, or one before it. */
-static int read_ours(struct weir_follower *follower, struct weir_rule_head *head, struct weir_fault *ret_fault)
-{
-    for (unsigned back = 0; head->number > 0 && back < WEIR_FOLLOWER_BACK_MAX; back++, head->number--) {
-        struct read read;
-        int error = read_head(follower, head, &read, ret_fault);
-        if (error)
-            return error;
-        if (!read.proposed && !read.others) {
-            put_newest(follower, head, read.text, read.size, read.made_ns);
-            return 0;
-        }
-        free(read.text);
-        if (read.others)
-            follower->view.others = weir_max_u64(follower->view.others, head->number);
-    }
-    return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no version that is for node %.64s",
-                             weir_rule_store_name(follower->store), follower->node);
+    return (struct weir_follower_seeker){ follower->store, follower->node, follower->timeout_ns };
 }
 
 static int read_store(struct weir_follower *follower, struct weir_fault *ret_fault)
 {
+    const struct weir_follower_seeker seeker = seeker_of(follower);
+    struct weir_follower_found found;
     struct weir_rule_head head;
     int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, ret_fault);
     if (!error && head.number == 0)
         error = weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no rules yet",
                                   weir_rule_store_name(follower->store));
+    if (!error)
+        error = weir_follower_seek(&seeker, &head, 0, &found, ret_fault);
     if (error)
         return error;
     follower->seen = head;
-    return read_ours(follower, &head, ret_fault);
+    follower->view.others = found.others;
+    if (!found.text)
+        return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no version that is for node %.64s",
+                                 weir_rule_store_name(follower->store), follower->node);
+    put_newest(follower, &found.head, found.text, found.size, found.made_ns);
+    return 0;
 }
 
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault)
@@ -188,12 +151,13 @@ static void see_exceptions(struct weir_follower *follower)
 }
 
 /* Whatever became of it, what was read before is in force. */
-static void look_for_exceptions(struct weir_follower *follower, const uint8_t id[WEIR_RULE_CHANGE_SIZE])
+static void look_for_exceptions(struct weir_follower *follower, const uint8_t id[WEIR_RULE_CHANGE_SIZE],
+                                uint64_t timeout_ns)
 {
     struct weir_exception_follower *exceptions = &follower->exceptions;
     struct weir_fault fault = { 0 };
-    int error = weir_exception_follower_look(exceptions, follower->store, id, follower->timeout_ns,
-                                             weir_time_read().wall_ns, &fault);
+    int error = weir_exception_follower_look(exceptions, follower->store, id, timeout_ns, weir_time_read().wall_ns,
+                                             &fault);
     pthread_mutex_lock(&follower->mutex);
     follower->view.exceptions_failing = error != 0;
     see_exceptions(follower);
@@ -247,7 +211,7 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
         error = read_either(follower, ret_fault);
     }
     if (!error && !follower->view.failing)
-        look_for_exceptions(follower, follower->newest.store);
+        look_for_exceptions(follower, follower->newest.store, follower->timeout_ns);
     if (!error && (follower->view.failing || follower->view.exceptions_failing))
         load_exceptions(follower);
     if (error) {
@@ -256,6 +220,17 @@ int weir_follower_open(const struct weir_follower_options *options, struct weir_
     }
     *ret_follower = follower;
     return 0;
+}
+
+void weir_follower_catch_up(struct weir_follower *follower)
+{
+    const uint64_t timeout_ns = weir_min_u64(follower->timeout_ns, CATCH_UP_NS);
+    struct weir_rule_head head;
+    struct weir_fault fault;
+    weir_assert(!follower->started);
+    if (!follower->view.failing && !weir_rule_store_head(follower->store, now_ns() + timeout_ns, &head, &fault) &&
+        head.number > 0)
+        look_for_exceptions(follower, head.store, timeout_ns);
 }
 
 void weir_follower_destroy(struct weir_follower *follower)
@@ -301,29 +276,35 @@ static bool is_ahead(const struct weir_rule_head *head, const struct weir_rule_h
     return memcmp(head->store, in_force->store, sizeof(head->store)) != 0 || head->number > in_force->number;
 }
 
-/* A version that came: read, and if it is one to follow, told to the server. */
+/* A version that came. What came with it, or since the store was asked last, may be the one for this node: it is looked
+ * for back to what was looked at or is in force. If there is one to follow, that is told to the server. */
 static int follow(struct weir_follower *follower, const struct weir_rule_head *head, struct weir_fault *ret_fault)
 {
-    struct weir_rule_head found = *head;
-    struct read read;
+    const struct weir_follower_seeker seeker = seeker_of(follower);
+    struct weir_follower_found found;
     if (head->number == 0)
         return weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "it has no rules any more");
-    int error = read_head(follower, &found, &read, ret_fault);
+    const bool looked = memcmp(head->store, follower->seen.store, sizeof(head->store)) == 0;
+    pthread_mutex_lock(&follower->mutex);
+    const bool decides = memcmp(head->store, follower->in_force.store, sizeof(head->store)) == 0;
+    const uint64_t known = weir_max_u64(looked ? follower->seen.number : 0, decides ? follower->in_force.number : 0);
+    pthread_mutex_unlock(&follower->mutex);
+    int error = weir_follower_seek(&seeker, head, weir_min_u64(known, head->number - 1), &found, ret_fault);
     if (error)
         return error;
+    const bool ours = found.text != NULL;
+    const struct weir_rule_head *compared = ours ? &found.head : head;
     pthread_mutex_lock(&follower->mutex);
-    const bool ours = !read.proposed && !read.others, ahead = is_ahead(&found, &follower->in_force);
+    const bool ahead = is_ahead(compared, &follower->in_force);
     if (ours)
-        put_newest(follower, &found, read.text, read.size, read.made_ns);
-    if (read.others)
-        follower->view.others = found.number;
-    follower->view.behind = !ahead && !weir_rule_head_same(&found, &follower->in_force);
+        put_newest(follower, &found.head, found.text, found.size, found.made_ns);
+    if (found.others)
+        follower->view.others = found.others;
+    follower->view.behind = !ahead && !weir_rule_head_same(compared, &follower->in_force);
     pthread_mutex_unlock(&follower->mutex);
     follower->seen = *head;
     if (ahead && ours)
         follower->changed(follower->context);
-    if (!ours)
-        free(read.text);
     return 0;
 }
 
@@ -333,7 +314,7 @@ static void keep(struct weir_follower *follower)
     struct weir_fault fault = { 0 };
     pthread_mutex_lock(&follower->mutex);
     const struct weir_rule_head head = follower->in_force;
-    char *text = now_ns() >= follower->keep_after_ns ? follower->unkept : NULL;
+    char *text = !atomic_load(&follower->left) && now_ns() >= follower->keep_after_ns ? follower->unkept : NULL;
     const struct weir_slice slice = { text, follower->unkept_size };
     if (text)
         follower->unkept = NULL;
@@ -359,7 +340,8 @@ static void keep_exceptions(struct weir_follower *follower)
 {
     struct weir_exception_follower *exceptions = &follower->exceptions;
     struct weir_fault fault = { 0 };
-    if (!exceptions->changed || !follower->exceptions_kept || now_ns() < follower->exceptions_after_ns)
+    if (atomic_load(&follower->left) || !exceptions->changed || !follower->exceptions_kept ||
+        now_ns() < follower->exceptions_after_ns)
         return;
     exceptions->changed = exceptions->number > 0 || access(follower->exceptions_kept, F_OK) == 0;
     if (!exceptions->changed)
@@ -381,7 +363,7 @@ static void tell(struct weir_follower *follower)
     struct weir_rule_told told = { 0 };
     struct weir_fault fault = { 0 };
     pthread_mutex_lock(&follower->mutex);
-    bool due = follower->untold && now_ns() >= follower->tell_after_ns;
+    bool due = !atomic_load(&follower->left) && follower->untold && now_ns() >= follower->tell_after_ns;
     told.version = follower->in_force.number;
     told.since_ns = follower->in_force_ns;
     pthread_mutex_unlock(&follower->mutex);
@@ -404,7 +386,7 @@ static int look(struct weir_follower *follower)
     struct weir_rule_head head;
     int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, &fault);
     if (!error && head.number > 0) /* one made anew, and empty, ends nothing */
-        look_for_exceptions(follower, head.store);
+        look_for_exceptions(follower, head.store, follower->timeout_ns);
     if (!error && !weir_rule_head_same(&head, &follower->seen))
         error = follow(follower, &head, &fault);
     pthread_mutex_lock(&follower->mutex);
@@ -475,6 +457,11 @@ void weir_follower_in_force(struct weir_follower *follower, const struct weir_ru
         follower->unkept_size = text.size;
     }
     pthread_mutex_unlock(&follower->mutex);
+}
+
+void weir_follower_leave(struct weir_follower *follower)
+{
+    atomic_store(&follower->left, true);
 }
 
 void weir_follower_finish(struct weir_follower *follower)

@@ -28,14 +28,11 @@ struct weir_follower_options {
     const char *node;    /* this one's name: who tells the store; 1 to WEIR_RULE_NODE_MAX bytes */
 };
 
-/* Versions in a row that are for other nodes, or proposals; more: there is none for this one. */
-#define WEIR_FOLLOWER_BACK_MAX 100
-
 /* Opens the store, which must be there (who adds a version makes it: a node that starts must not bring a store to a
  * later schema, which older nodes cannot read), and reads its newest version that is for this node; if it cannot be
  * asked, the one that is kept here. Blocks for timeout_ns, once for each version that is for others. WEIR_ENOENT: there
- * is no version for it. Else any error of rules/store.h and rules/kept.h;
- * the fault says what is wrong with the store, and with what is kept. */
+ * is no version for it (follower_seek.h). Else any error of rules/store.h and rules/kept.h; the fault says what is
+ * wrong with the store, and with what is kept. */
 int weir_follower_open(const struct weir_follower_options *options, struct weir_follower **ret_follower,
                        struct weir_fault *ret_fault);
 
@@ -49,6 +46,10 @@ const struct weir_excepted_keys *weir_follower_excepted(const struct weir_follow
 /* Before the start, where the newest cannot be used: what is kept here takes its place. WEIR_ENOENT: nothing is. */
 int weir_follower_go_back(struct weir_follower *follower, struct weir_fault *ret_fault);
 
+/* Before the start, where one takes over: what was banned since this was opened, which the predecessor knows. It asks
+ * only shortly, for nobody decides meanwhile; the thread asks again in any case. */
+void weir_follower_catch_up(struct weir_follower *follower);
+
 /* From now on `changed` is called, on its own thread, when there is a version to follow. WEIR_ENOMEM. */
 int weir_follower_start(struct weir_follower *follower, void (*changed)(void *context), void *context);
 
@@ -56,6 +57,9 @@ int weir_follower_start(struct weir_follower *follower, void (*changed)(void *co
  * been read by then. */
 void weir_follower_in_force(struct weir_follower *follower, const struct weir_rule_head *head, struct weir_slice text,
                             uint64_t wall_ns);
+
+/* Another process decides in the place of this one: it keeps and tells from now on, and this one follows only. */
+void weir_follower_leave(struct weir_follower *follower);
 
 /* Ends the thread: what it was to keep and to tell it tries once more. Waits for a question that is under way, at most
  * timeout_ns. NULL is allowed. */

@@ -126,6 +126,9 @@ static const struct route {
     unsigned right;
     void (*handle)(struct weir_http_call *call);
 } routes[] = {
+    { "/", READ, 0, weir_http_page },
+    { "/page.css", READ, 0, weir_http_page_css },
+    { "/page.js", READ, 0, weir_http_page_js },
     { "/v1/check", POST, WEIR_RIGHT_CHECK, weir_http_check },
     { "/v1/auth", ANY, WEIR_RIGHT_CHECK, weir_http_auth },
     { "/healthz", READ, 0, healthz },
@@ -134,6 +137,7 @@ static const struct route {
     { "/v1/limits", READ, WEIR_RIGHT_METRICS, weir_http_limits },
     { "/v1/nodes", READ, WEIR_RIGHT_METRICS, weir_http_nodes },
     { "/v1/top", READ, WEIR_RIGHT_METRICS, weir_http_top },
+    { "/v1/hour", READ, WEIR_RIGHT_METRICS, weir_http_hour },
     { "/v1/rules", EDIT, WEIR_RIGHT_ADMIN, weir_http_rules },
     { "/v1/rules/versions", READ, WEIR_RIGHT_ADMIN, weir_http_rules_versions },
     { "/v1/rules/diff", READ, WEIR_RIGHT_ADMIN, weir_http_rules_diff },
@@ -209,7 +213,7 @@ static bool refuse_browser(const struct weir_http_call *call)
     const struct weir_slice path = call->request->path;
     if (path_is(path, "/v1/auth"))
         return false;
-    if (weir_origin_foreign(call->request)) {
+    if (weir_origin_foreign(call->request) && !path_is(path, "/")) { /* a link may lead to the dashboard */
         weir_count(&conn->loop->counters.foreign_refused, 1);
         weir_http_reply_problem(call, 403, "",
                                 "a web page of another origin may not ask this server "
@@ -266,13 +270,14 @@ static void answer(struct weir_http_call *call)
         return;
     }
     if (!answer_locks(call) && !answer_permits(call))
-        weir_http_reply_problem(call, 404, "",
-                                "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
-                                "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
-                                "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, "
-                                "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, exceptions, ban, "
-                                "level and unban, /healthz, /readyz, "
-                                "/metrics");
+        weir_http_reply_problem(
+            call, 404, "",
+            "no such path; there are /v1/check, /v1/auth, /v1/permits/{id}/release and renew, "
+            "/v1/locks/{name}/acquire, renew and release, /v1/locks/{name}, "
+            "/v1/sessions/route, seen, accept and servers, /v1/limits, /v1/nodes, /v1/top, /v1/hour, "
+            "/v1/rules, /v1/rules/versions, diff, rollback, approve, rollout, exceptions, ban, "
+            "level and unban, /healthz, /readyz, "
+            "/metrics");
 }
 
 /* ---- the protocol ---- */

@@ -31,6 +31,9 @@ static void change(struct weir_http_call *call, enum weir_rules_call what)
         error = weir_fault_format(&fault, WEIR_EINVAL, "limit", "must be the name of a limit");
     if (!error && what == WEIR_RULES_LEVEL && !question.level[0])
         error = weir_fault_format(&fault, WEIR_EINVAL, "level", "must be the name of a level of the limit");
+    if (!error && fields[4].given && !question.until[0]) /* a variable that was not set, say: that is not for good */
+        error = weir_fault_format(&fault, WEIR_EINVAL, "until",
+                                  "must be a time or a duration; without it it is for good");
     if (!error)
         error = weir_http_rules_author(call, author, comment, &question, &fault);
     question.text = (struct weir_slice){ key, strlen(key) };

@@ -81,10 +81,10 @@ static const struct {
                 [TO] = { "to", WEIR_RULE_VERSIONS_MAX },
                 [COUNT] = { "count", WEIR_RULES_COUNT_MAX } };
 
-static int check_truth(const char *said, const char *name, struct weir_fault *fault)
+static int check_truth(const struct weir_query_field *field, struct weir_fault *fault)
 {
-    bool is = !said[0] || strcmp(said, "true") == 0 || strcmp(said, "false") == 0;
-    return is ? 0 : weir_fault_format(fault, WEIR_EINVAL, name, "must be true or false");
+    bool is = !field->given || strcmp(field->value, "true") == 0 || strcmp(field->value, "false") == 0;
+    return is ? 0 : weir_fault_format(fault, WEIR_EINVAL, field->name, "must be true or false");
 }
 
 /* Those of the fields whose bit is in `known`. The numbers are 0 where they are not given. */
@@ -115,11 +115,11 @@ static int read_query(const struct weir_http_call *call, unsigned known, struct 
             continue;
         if (i <= COUNT && fields[at].given)
             error = weir_query_number(&fields[at], 1, numbers[i].max, &ret_numbers[i], fault);
+        if (i == DRY_RUN || i == PROPOSE)
+            error = check_truth(&fields[at], fault);
         at++;
     }
-    if (!error)
-        error = check_truth(query->dry_run, "dry_run", fault);
-    return error ? error : check_truth(query->propose, "propose", fault);
+    return error;
 }
 
 /* If-Match: "42", or * for whatever is the newest. Without it *ret_expected stays. */

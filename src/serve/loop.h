@@ -77,6 +77,7 @@ struct weir_saver;           /* serve/saver.h */
 struct weir_follower;        /* serve/follower.h */
 struct weir_excepted_keys;   /* rules/excepted_keys.h */
 struct weir_tracer;          /* observe/tracer.h */
+struct weir_hour;            /* observe/hour.h */
 
 struct weir_listener {
     struct weir_loop *loop;
@@ -102,6 +103,7 @@ struct weir_common {
     struct weir_limiter *limiter;
     struct weir_metrics *metrics;
     struct weir_top *top;                     /* NULL, in tests: whom limits refuse is not counted */
+    struct weir_hour *hour;                   /* the last one, second by second */
     struct weir_refusal_lines *refusal_lines; /* the server's own; NULL: none were asked for so far */
     struct weir_holds *holds;
     struct weir_fallback *fallback;        /* this node's shares while an engine fails */

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/plural.h"
+#include "observe/hour.h"
 #include "observe/metrics.h"
 #include "observe/tracer.h"
 #include "rules/revise.h"
@@ -21,6 +22,7 @@
 #include "serve/locks.h"
 #include "serve/permit.h"
 #include "serve/refusal_lines.h"
+#include "serve/sampler.h"
 #include "serve/sessions.h"
 #include "serve/watch_look.h"
 #include "weir/version.h"
@@ -240,6 +242,7 @@ static void on_look(uv_timer_t *timer)
 {
     struct weir_server *server = timer->data;
     const struct weir_time time = weir_time_read();
+    weir_sampler_look(&server->common, &time);
     if (weir_takeover_is_active(server->takeover)) /* what stands still is no trouble */
         return;
     weir_watch_look(server->watch, time.now_ns, time.wall_ns);
@@ -408,6 +411,7 @@ void weir_server_destroy(struct weir_server *server)
     weir_fallback_destroy(server->common.fallback);
     weir_metrics_destroy(server->common.metrics);
     weir_top_destroy(server->common.top);
+    weir_hour_destroy(server->common.hour);
     weir_refusal_lines_destroy(server->common.refusal_lines);
     weir_tracer_destroy(server->common.tracer);
     weir_own_limits_deinit(&server->common.revisor);

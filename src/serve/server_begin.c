@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 #include "limits/fallback.h"
+#include "observe/hour.h"
 #include "serve/await.h"
+#include "serve/follower.h"
 #include "serve/hold.h"
 #include "serve/listen.h"
 #include "serve/locks.h"
@@ -51,6 +53,8 @@ int weir_server_make_loops(struct weir_server *server, struct weir_fault *ret_fa
         error = weir_metrics_create(wanted, &server->common.metrics);
     if (!error)
         error = weir_top_create(wanted, server->common.started_ns, &server->common.top);
+    if (!error)
+        error = weir_hour_create(server->common.started_ns, &server->common.hour);
     if (!error)
         error = weir_tracer_create(wanted, &server->common.tracer);
     if (!error)
@@ -114,6 +118,8 @@ static void ended(void *context, bool gone)
     if (!gone)
         return;
     weir_supervisor_leaves(&server->supervisor);
+    if (server->common.follower)
+        weir_follower_leave(server->common.follower);
     atomic_store(&server->common.draining, true);
 }
 

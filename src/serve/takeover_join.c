@@ -280,6 +280,9 @@ int weir_takeover_join_decide(struct weir_takeover_join *join, struct weir_fault
     if (error && weir_takeover_receive(join->fd, 0, &join->message) != WEIR_EIO)
         return odd(ret_fault);
     drop_listeners(join); /* the loops have their own descriptors */
+    if (join->lock_fd >= 0)
+        close(join->lock_fd); /* so has who writes the file of the lock, if it still is this one */
+    join->lock_fd = -1;
     return 0;
 }
 

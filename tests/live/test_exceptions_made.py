@@ -126,6 +126,7 @@ class ByHand(Base):
             self.assertEqual(self.exceptions()[0]['until'], told)
         for text, why in (('2020-01-01T00:00Z', 'not in the future'), ('tomorrow', 'must be a time such as'),
                           ('2099-13-01T00:00Z', 'must be a time such as'), ('2099-01-01T00:00', 'must be a time'),
+                          ('2099-02-29T00:00Z', 'must be a time such as'), ('9999-12-31T23:59:59Z', 'is too late: 2262'),
                           ('0s', 'longer than nothing'), ('9999999year', 'too long')):
             self.assertIn(why, self.change('ban', '--until', text, 'one', code=2))
 
@@ -150,6 +151,17 @@ class ByHand(Base):
         self.assertIn('has no limit', self.change('ban', 'two', 'user=ada', 'ip=10.0.0.1', code=2))
         self.change('unban', 'two', 'user=ada', 'ip=10.0.0.1')
         self.assertEqual(self.exceptions(), [])
+
+    def test_a_ban_of_a_key_that_is_counted_otherwise_now_can_be_ended(self):
+        """As the list shows it, or it would stand there until the old rules come back, and be in force again."""
+        for version, key in ((1, '[ip, user]'), (2, '[ip]')):
+            self.change('ban', 'two', 'user=ada', 'ip=2001:db8::1')
+            self.apply(RULES.replace('[user, ip]', key), '--from', version)
+            self.assertIn('nothing holds' if version == 1 else 'the whole key',
+                          self.change('unban', 'two', 'user=eve', 'ip=2001:db8::', code=1 if version == 1 else 2))
+            shown = self.exceptions()[0]['key']
+            self.change('unban', 'two', *(f'{name}={value}' for name, value in shown.items()))
+            self.assertEqual(self.exceptions(), [])
 
 
 class OverHttp(Base):
@@ -237,7 +249,7 @@ class OverHttp(Base):
                 ('whole key', 400, {'key': '{}'}), ('whole key', 400, {'key': '{"user":"a","ip":"b"}'}),
                 ('JSON object', 400, {'key': '['}), ('JSON object', 400, {'key': '[]'}),
                 ('must be a string', 400, {'key': '{"user":1}'}), ('comment', 400, {'comment': ''}),
-                ('not in the future', 400, {'until': '2020-01-01T00:00Z'}), ('not known', 400, {'other': '1'})):
+                ('not in the future', 400, {'until': '2020-01-01T00:00Z'}), ('for good', 400, {'until': ''}), ('not known', 400, {'other': '1'})):
             with self.subTest(arguments):
                 answer, _, told = self.post('ban', **arguments)
                 self.assertEqual(answer, status, told)

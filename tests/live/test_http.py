@@ -116,13 +116,13 @@ class Connections(HttpCase):
         self.assertEqual(self.ask('GET', '/healthz')[2], b'ok\n', 'nothing of the HEADs was left over')
 
     def test_problems(self):
-        for method, target, status in (('GET', '/', 404), ('GET', '/v1/check', 405), ('POST', '/metrics', 405)):
+        for method, target, status in (('GET', '/nowhere', 404), ('GET', '/v1/check', 405), ('POST', '/metrics', 405)):
             with self.subTest(target=target):
                 got, head, body = self.ask(method, target)
                 self.assertEqual((got, head['Content-Type']), (status, 'application/problem+json'))
                 self.assertEqual(json.loads(body)['status'], status)
                 self.assertEqual('Allow' in head, status == 405)
-                self.assertIn({'/': 'no such path', '/v1/check': 'asked with POST', '/metrics': 'GET or HEAD'}[target],
+                self.assertIn({'/nowhere': 'no such path', '/v1/check': 'asked with POST', '/metrics': 'GET or HEAD'}[target],
                               body.decode())
 
     def test_curl(self):

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -12,11 +13,12 @@ from postgres_server import Postgres
 from redis_server import wait_for
 from rule_store_case import url
 from test_rules_http import ask
-from test_rules_store import in_force, version
+from test_rules_store import check, in_force, version
 from weir_server import BUILD, Weir
 
-TOKENS = {'ops': 'ops-token-of-at-least-sixteen', 'lead': 'lead-token-of-at-least-sixteen'}
-AUTH = 'auth: { tokens: [ %s ] }\n' % ', '.join(f'{{ name: {name}, secret: {secret}, rights: [admin] }}'
+TOKENS = {'ops': 'ops-token-of-at-least-sixteen', 'lead': 'lead-token-of-at-least-sixteen',
+          'deploy (ci)': 'deploy-token-of-at-least-sixteen'}
+AUTH = 'auth: { tokens: [ %s ] }\n' % ', '.join(f'{{ name: "{name}", secret: {secret}, rights: [admin] }}'
                                                 for name, secret in TOKENS.items())
 
 
@@ -100,6 +102,45 @@ class InSqlite(Case):
         self.assertEqual(self.approve('grace', 1), 'version 2: api came (10/day)\n')
         self.assertEqual(version(self.serve()), 2)
 
+    def test_what_a_node_missed_is_found_behind_a_proposal(self):
+        """It looks now and then: an approved version and the next proposal may have come since."""
+        self.apply('ada', rules('10/day'))
+        weir = self.serve()
+        wait_for(lambda: json.loads(self.verb('x', 'history', '--json'))[0]['nodes'], 'it has not told')  # and so writes no more
+        os.kill(weir.process.pid, signal.SIGSTOP)
+        self.apply('ada', rules('20/day'), '--from', 1)
+        self.apply('ada', rules('30/day'), '--from', 2, '--propose')
+        self.apply('ada', rules('40/day'), '--from', 3, '--propose')
+        os.kill(weir.process.pid, signal.SIGCONT)
+        wait_for(lambda: version(weir) == 2, 'not followed')
+        self.assertEqual(in_force(weir)['limits'][0]['rate'], '20/day')
+
+    def test_any_number_of_proposals_is_passed_over(self):
+        self.apply('ada', rules('10/day'))
+        for number in range(1, 106):
+            self.apply('ada', rules(f'{100 + number}/day'), '--from', number, '--propose')
+        self.assertEqual(version(self.serve()), 1)
+        self.assertEqual(self.approve('grace', 106), 'version 107: api 10/day -> 205/day\n')
+        self.assertEqual(self.verb('ada', 'rollback', '--comment', 'back', 1), 'version 108: api 205/day -> 10/day\n')
+
+    def test_a_proposal_is_turned_down_by_a_rollback(self):
+        self.apply('ada', rules('10/day'))
+        self.apply('ada', rules('20/day'), '--from', 1, '--propose')
+        self.assertIn('version 2 was proposed: no weir decides by it', self.verb('ada', 'show'))
+        self.assertEqual(self.apply('ada', rules('10/day'), '--from', 2), 'nothing to do: version 1 says the same\n')
+        self.assertEqual(self.verb('ada', 'rollback', '--comment', 'no', 1), 'version 3: no limit has other numbers\n')
+        self.assertIn('version 3 is the newest', self.approve('grace', 2, code=1))
+        self.assertEqual(self.verb('ada', 'rollback', '--comment', 'no', 1), 'nothing to do: version 3 says the same\n')
+        self.assertNotIn('proposed', self.verb('ada', 'show'))
+
+    def test_a_ban_is_of_a_limit_that_is_in_force(self):
+        self.apply('ada', rules('10/day'))
+        self.apply('ada', rules('10/day').replace('api', 'other'), '--from', 1, '--propose')
+        self.assertIn('has no limit "other"', self.verb('ada', 'ban', '--comment', 'why', 'other', 'user=eve', code=2))
+        self.assertIn('banned for good', self.verb('ada', 'ban', '--comment', 'why', 'api', 'user=eve'))
+        weir = self.serve()
+        self.assertEqual(check(weir, user='eve')[0], 429)
+
     def test_over_http_the_token_says_who_it_is(self):
         self.apply('ada', rules('10/day'))
         self.approval('on')
@@ -121,6 +162,13 @@ class InSqlite(Case):
         self.assertEqual((status, said['version'], said['changes']), (200, 3, 'api 10/day -> 20/day'))
         wait_for(lambda: version(weir) == 3, 'not followed')
         self.assertEqual(call('ops', 'PUT', '/v1/rules', rules('20/day').encode(), comment='why', propose='maybe')[0], 400)
+        # A token whose name has parentheses is itself all the same, with an author and without.
+        for number, first, second in ((4, {'author': 'ada'}, {}), (5, {}, {'author': 'ada'}), (6, {'author': 'a (b'}, {})):
+            self.assertEqual(call('deploy (ci)', 'PUT', '/v1/rules', rules('30/day').encode(), comment='why',
+                                  match=f'"{number - 1}"', propose='true', **first)[0], 200)
+            status, _, said = call('deploy (ci)', 'POST', '/v1/rules/approve', version=number, comment='seen', **second)
+            self.assertEqual(status, 403, said)
+        self.assertEqual(call('lead', 'POST', '/v1/rules/approve', version=6, comment='seen', author='ada')[0], 200)
 
 
 class InPostgres(Case):

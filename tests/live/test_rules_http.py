@@ -156,7 +156,7 @@ class Rules(unittest.TestCase):
             self.assertEqual(self.put(weir, text, match='"1"')[0], 400, text)
         for wrong in ({'comment': ''}, {'comment': 'two\nlines'}, {'author': 'a' * 120}, {'author': '\x1b[2J'},
                       {'author': '\u202eyolped'}, {'comment': '  '}, {'comment': 'a \u2067b'},
-                      {'dry_run': 'yes'}, {'match': '1'}, {'match': '"x"'}, {'match': 'W/"1"'}, {'match': '"9999999"'},
+                      {'dry_run': 'yes'}, {'dry_run': ''}, {'propose': ''}, {'match': '1'}, {'match': '"x"'}, {'match': 'W/"1"'}, {'match': '"9999999"'},
                       {'who': 'ada'}, {'comment': 'a' * 4097}):
             with self.subTest(wrong):
                 self.assertEqual(self.put(weir, RULES, **{'match': '"1"', **wrong})[0], 400)

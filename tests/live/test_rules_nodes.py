@@ -104,6 +104,35 @@ class Alone(Case):
         history = json.loads(self.verb('history', '--json'))
         self.assertEqual([one['version'] for one in history], [5, 4, 3, 2, 1])
 
+    def test_what_a_node_missed_is_found_behind_one_for_others(self):
+        b = self.node('b')
+        wait_for(lambda: json.loads(self.verb('history', '--json'))[0]['nodes'], 'it has not told')  # and so writes no more
+        os.kill(b.process.pid, signal.SIGSTOP)
+        self.apply(rules('300/day'))
+        self.apply(rules('200/day', ['a']))
+        os.kill(b.process.pid, signal.SIGCONT)
+        self.follow(b, 2, others=3)
+        self.assertEqual(self.capacity(b), 150)
+
+    def test_a_ban_is_of_a_limit_of_any_node(self):
+        a, b = self.node('a'), self.node('b')
+        self.apply(rules('100/day', ['a']).replace('"api"', '"new"'))
+        self.follow(a, 2)
+        for name, weir in (('api', b), ('new', a)):
+            self.verb('ban', '--comment', 'why', name, 'user=eve')
+            wait_for(lambda weir=weir: check(weir, user='eve')[0] == 429, 'not banned')
+        self.assertIn('no limit "none"', self.verb('ban', '--comment', 'why', 'none', 'user=eve', code=2))
+        self.verb('unban', '--comment', 'why', 'api', 'user=eve')
+        self.verb('unban', '--comment', 'why', 'new', 'user=eve')
+        self.apply(rules('100/day'))
+        self.assertIn('no limit "new"', self.verb('ban', '--comment', 'why', 'new', 'user=eve', code=2))
+
+    def test_however_the_key_is_written(self):
+        b = self.node('b')
+        for version, key in enumerate(('"nodes"', "'nodes'", '"n\\x6fdes"', '? nodes\n', '"\\u006eodes"'), 2):
+            self.apply(f'{key}: [a]\n' + rules(f'{version}00/day').replace('{"limits"', 'limits', 1)[:-1])
+            self.follow(b, 1, others=version)
+
     def test_what_is_wrong_is_refused_with_its_place(self):
         for text, said in ((rules('200/day', ['c']), 'node "c" must be one of a, b'),
                            (rules('200/day', ['a', 'a']), 'node "a" stands twice in nodes'),

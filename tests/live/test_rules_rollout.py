@@ -48,7 +48,8 @@ class Steps(Base):
         self.assertIn('version 5', self.run_verb('rollback', '--comment', 'too many', 1))
         told = [(one['version'], one['author'], one['comment'], one['changes']) for one in self.history()]
         self.assertEqual(told[3], (2, 'ada', 'a tenth', 'api 20/day burst 5 for 10 % of its keys'))
-        self.assertEqual(self.roll(10, goal), 'version 6: api 20/day burst 5 for 10 % of its keys\n')  # from 1, as it is now
+        self.assertIn('version 5 is the newest, and this was made from 1', self.roll(10, goal, code=1))  # who rolled back meant it
+        self.assertEqual(self.roll(10, goal, '--from', '5'), 'version 6: api 20/day burst 5 for 10 % of its keys\n')
 
     def test_what_somebody_else_changed_is_not_lost(self):
         self.assertIn('there is none yet', self.roll(10, GOAL, code=2))
@@ -61,9 +62,20 @@ class Steps(Base):
         self.assertIn('which is not there yet', self.roll(50, GOAL, '--from', '7', code=1))
         self.assertEqual(len(self.history()), 3)
 
+    def test_another_rollout_is_not_lost(self):
+        """Two people begin with the same version, and roll out two things."""
+        self.apply(RULES)
+        shown = self.run_verb('show')
+        self.roll(10, shown.replace('10/day', '20/day'))
+        self.assertIn('version 2 is the newest, and this was made from 1', self.roll(10, shown.replace('10/day', '30/day'), code=1))
+        self.assertIn('version 2 is the newest', self.roll(100, shown.replace('burst: 5', 'burst: 7'), code=1))
+        self.assertIn('version 3: api 30/day', self.roll(10, shown.replace('10/day', '30/day'), '--from', '2'))
+
     def test_what_cannot_be_rolled_out_is_told_and_not_stored(self):
         self.apply(RULES)
         shown = self.run_verb('show')
+        self.assertIn('"nodes" are others than now; a rollout changes rate, burst and mode alone',
+                      self.roll(10, shown.replace('10/day', '20/day') + 'nodes: [a]\n', code=2))
         self.assertIn('-:8:5: limit "new" is not there now; a rollout changes rate, burst and mode alone: apply that',
                       self.roll(10, shown + '  - { name: new, rate: 1/s }\n', code=2))
         self.assertIn('limit "all" has no key, and one counter', self.roll(10, shown.replace('9/s', '8/s'), code=2))

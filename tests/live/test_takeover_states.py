@@ -6,8 +6,10 @@ import contextlib
 import http.client
 import json
 import pathlib
+import signal
 import socket
 import ssl
+import subprocess
 import tempfile
 import threading
 import time
@@ -19,7 +21,7 @@ from service_manager import Service, listening
 from takeover_fake import Fake
 from test_takeover import NEVER, Chain, check
 from test_tls import TlsResp, make_certificate
-from weir_server import Resp, connect, read_all, read_until, resp_encode
+from weir_server import BUILD, Resp, connect, read_all, read_until, resp_encode
 
 BODY = b'{"attributes":{"user":"ada"}}'
 POST = b'POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n' % len(BODY) + BODY
@@ -235,6 +237,18 @@ class Counters(unittest.TestCase):
                     spent += sum(iter(lambda: other.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 0))
             self.assertEqual(spent, 1000)
 
+    def test_the_file_that_the_successor_does_not_have_is_free(self):
+        """So one can go back to the old configuration, by a take-over too."""
+        with tempfile.TemporaryDirectory(prefix='weir-counters-') as folder:
+            config = f'table: {{ snapshot: {folder}/counters, snapshot_every: 1s }}\n' + NEVER
+            with Chain(config) as chain, Resp(chain.resp) as client:
+                spent = sum(client.ask('WEIR.CHECK', 1, 'user', 'ada')[0] for _ in range(300))
+                for text in (NEVER, config):
+                    chain.config.write_text(text, encoding='utf-8')
+                    chain.take_over()
+                spent += sum(iter(lambda: client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 0))
+                self.assertEqual(spent, 1000)
+
     def test_exact_at_an_engine(self):
         redis = Redis()
         self.addCleanup(redis.stop)
@@ -262,6 +276,48 @@ class Counters(unittest.TestCase):
             self.assertEqual(chain.ended(0), 0)
 
 
+class Kept(unittest.TestCase):
+    def test_one_process_keeps_what_is_in_force(self):
+        """The predecessor still answers somebody, and follows; two writers would take each other's file away."""
+        with tempfile.TemporaryDirectory(prefix='weir-kept-') as folder:
+            path = pathlib.Path(folder)
+            config = path / 'weir.yaml'
+            config.write_text(f'rules: {{ store: "sqlite:{path}/rules.db", kept: "{path}/kept" }}\n', encoding='utf-8')
+
+            def rules(*arguments, text=None):
+                subprocess.run([str(BUILD / 'weir'), 'rules', arguments[0], '--config', str(config), '--comment', 'why',
+                                *arguments[1:]], input=text, encoding='utf-8', timeout=60, check=True)
+
+            limits = NEVER + '  - { name: line, key: [queue], rate: 1/100s, burst: 9, algorithm: leaky_bucket,' \
+                             ' throttle: hold, hold_timeout: 500s }\n'
+            rules('apply', '-', text=limits)
+            with Chain('server: { drain_timeout: 5min }\n' + config.read_text(encoding='utf-8')) as chain, \
+                    Resp(chain.resp) as held:
+                held.send(resp_encode('WEIR.CHECK', 1, 'queue', 'q') * 2)
+                held.read()
+                rules('ban', 'once', 'user=ada')
+                kept = path / 'kept.exceptions'
+                wait_for(kept.exists, 'no file')
+                number = chain.start()
+                chain.wait_for(number, r'\bstarted\b')
+                self.assertIsNone(chain.processes[0].poll())
+
+                def told():
+                    done = subprocess.run([str(BUILD / 'weir'), 'rules', 'history', '--config', str(config), '--json'],
+                                          stdout=subprocess.PIPE, timeout=60, check=True)
+                    return len(json.loads(done.stdout)[0]['nodes'])
+
+                wait_for(lambda: told() == 2, 'it has not told')  # and so writes no more
+                chain.processes[number].send_signal(signal.SIGSTOP)
+                before = kept.stat().st_ino
+                rules('ban', 'once', 'user=eve')
+                time.sleep(1)
+                self.assertEqual(kept.stat().st_ino, before)
+                chain.processes[number].send_signal(signal.SIGCONT)
+                wait_for(lambda: kept.stat().st_ino != before, 'the successor does not write')
+                held.socket.shutdown(socket.SHUT_RDWR)
+
+
 class Tls(unittest.TestCase):
     def test_they_are_told_and_none_is_reset(self):
         with tempfile.TemporaryDirectory(prefix='weir-tls-') as folder:
@@ -286,6 +342,34 @@ class Tls(unittest.TestCase):
                     rest = sum(iter(lambda: client.ask('WEIR.CHECK', 1, 'user', 'ada')[0], 0))
                 self.assertEqual(admitted + rest, 1000)
                 self.assertEqual(chain.ended(0), 0)
+
+
+    def test_a_ban_made_meanwhile_holds(self):
+        """The successor has read the bans before, and looks again in a minute only."""
+        with tempfile.TemporaryDirectory(prefix='weir-tls-') as folder:
+            path = pathlib.Path(folder)
+            make_certificate(path, 1)
+            context = ssl.create_default_context(cafile=str(path / 'cert.pem'))
+            config = path / 'weir.yaml'
+            config.write_text(f'rules: {{ store: "sqlite:{path}/rules.db", poll: 1min }}\n', encoding='utf-8')
+
+            def rules(*arguments):
+                subprocess.run([str(BUILD / 'weir'), 'rules', arguments[0], '--config', str(config), '--comment', 'why',
+                                *arguments[1:]], input=NEVER, encoding='utf-8', timeout=60, check=True)
+
+            rules('apply', '-')
+            with Chain(f'tls: {{ cert: {path}/cert.pem, key: {path}/key.pem }}\n' + config.read_text(encoding='utf-8')) as chain:
+                web = http.client.HTTPSConnection('localhost', chain.http, timeout=60, context=context)
+                self.assertEqual(check(web), (200, None))
+                number = chain.start()  # and waits for the end of that connection
+                chain.wait_for(0, 'take_over_begun')
+                rules('ban', 'once', 'user=ada')
+                self.assertNotIn('taken_over', chain.output(0))
+                web.close()
+                chain.wait_for(number, r'\bstarted\b')
+                web = http.client.HTTPSConnection('localhost', chain.http, timeout=60, context=context)
+                self.assertEqual(check(web)[0], 429)
+                web.close()
 
 
 class Manager(unittest.TestCase):

@@ -117,14 +117,28 @@ bool weir_ledger_settle(const struct weir_limit *limit, struct weir_ledger *ledg
     return true;
 }
 
+/* A window's units are held until it ends at the latest. Where the clock came back out of it and is in it again, nodes
+ * may spend what they hold of the first time in the second: that counts in it from its beginning. */
+static void close_window(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event)
+{
+    uint64_t held = 0;
+    for (uint32_t i = 0; i < ledger->stints_count; i++) {
+        struct weir_ledger_stint *stint = &ledger->stints[i];
+        if (stint->until_ns <= event->now_ns)
+            stint->held = 0;
+        held = weir_add_sat(held, stint->held);
+    }
+    if (counts_holds(limit))
+        charge_always(limit, ledger, event, held);
+}
+
 void weir_ledger_expire(const struct weir_limit *limit, struct weir_ledger *ledger, const struct weir_event *event)
 {
     weir_assert(ledger->stints_count <= ledger->stints_max);
     weir_ledger_settle(limit, ledger, event);
     cut_deadlines(ledger, event->now_ns);
-    bool closed = limit->calendar && ledger->state.window < event->window.id;
-    for (uint32_t i = 0; closed && i < ledger->stints_count; i++)
-        ledger->stints[i].held = 0;
+    if (limit->calendar && ledger->state.window < event->window.id)
+        close_window(limit, ledger, event);
     for (;;) {
         uint32_t index = first_overdue(ledger, event->now_ns);
         if (index == ledger->stints_count)

@@ -181,6 +181,30 @@ static void test_nothing_but_rollouts_is_the_same_base(void **state)
     assert_false(same_base(a, "limits: [ { name: b, key: [u], rate: 1/s } ]"));
     assert_false(same_base(a, "unmatched: refuse\nlimits: [ { name: a, key: [u], rate: 1/s } ]"));
     assert_false(same_base(a, "limits: ["));
+    assert_false(same_base(a, "nodes: [a]\nlimits: [ { name: a, key: [u], rate: 1/s } ]"));
+    assert_true(same_base("nodes: [a, b]\nlimits: []", "limits: []\nnodes: [b, a]"));
+}
+
+static bool leads_to(const char *text, const char *target)
+{
+    struct weir_config *file = file_of("");
+    bool leads = weir_rollout_leads_to(file, fixture_slice(text), fixture_slice(target));
+    weir_config_destroy(file);
+    return leads;
+}
+
+static void test_a_step_leads_to_what_it_gives(void **state)
+{
+    (void)state;
+    static const char a[] =
+        "limits: [ { name: a, key: [u], rate: 1/s, rollout: { percent: 1, rate: 2/s, burst: 3 } } ]";
+    assert_true(leads_to(a, "limits: [ { name: a, key: [u], rate: 2/s, burst: 3 } ]"));
+    assert_true(
+        leads_to("limits: [ { name: a, key: [u], rate: 1/s } ]", "limits: [ { name: a, key: [u], rate: 2/s } ]"));
+    assert_false(leads_to(a, "limits: [ { name: a, key: [u], rate: 1/s } ]"));
+    assert_false(leads_to(a, "limits: [ { name: a, key: [u], rate: 2/s, burst: 3, mode: shadow } ]"));
+    assert_false(leads_to(a, "limits: [ { name: b, key: [u], rate: 2/s, burst: 3 } ]"));
+    assert_true(leads_to(a, "limits: ["));
 }
 
 /* ---- random ---- */
@@ -316,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_what_a_line_says),
         cmocka_unit_test(test_what_cannot_be_rolled_out_is_told_with_its_place),
         cmocka_unit_test(test_nothing_but_rollouts_is_the_same_base),
+        cmocka_unit_test(test_a_step_leads_to_what_it_gives),
         cmocka_unit_test(test_random_sets_however_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
