@@ -15,8 +15,6 @@
  * time and never by something long ago. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/checked.h"
 #include "weir/limit.h"
 

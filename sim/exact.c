@@ -39,12 +39,6 @@ static void timer(struct weir_sim *sim, uint32_t node, void *state)
     give_up_later(sim, node);
 }
 
-static uint32_t calm_ppm(const struct weir_sim_plan *plan)
-{
-    (void)plan;
-    return 900000;
-}
-
 const struct weir_sim_mode weir_sim_exact = {
     .name = "exact",
     .engine_size = sizeof(struct weir_sim_ledger),
@@ -54,5 +48,5 @@ const struct weir_sim_mode weir_sim_exact = {
     .engine_start = weir_sim_ledger_start,
     .engine_message = weir_sim_ledger_message,
     .engine_decides = true,
-    .calm_ppm = calm_ppm,
+    .calm_ppm = weir_sim_nine_tenths,
 };

@@ -41,16 +41,6 @@ struct exact_node {
     struct exact_pending *first, *last; /* by deadline */
 };
 
-static const struct weir_breaker_options breaker_options = {
-    .failures_max = 5,
-    .window_min = 20,
-    .window_ns = WEIR_NS_PER_SECOND,
-    .wait_min_ns = WEIR_NS_PER_SECOND / 10,
-    .wait_max_ns = 5 * WEIR_NS_PER_SECOND,
-    .probes = 3,
-    .ramp_ns = WEIR_NS_PER_SECOND / 2,
-};
-
 static bool is_closed(const struct weir_sim_plan *plan)
 {
     return plan->seed % 4 == 0;
@@ -86,15 +76,15 @@ static void engine_message(struct weir_sim *sim, void *state, uint32_t from, con
 
 static bool may_ask(struct exact_node *self, uint64_t *ret_generation)
 {
-    return weir_breaker_allow(&self->breaker, &breaker_options, weir_sim_now(self->node.sim, self->node.number),
+    return weir_breaker_allow(&self->breaker, &weir_breaker_defaults, weir_sim_now(self->node.sim, self->node.number),
                               weir_sim_random_u64(weir_sim_draw(self->node.sim)), ret_generation);
 }
 
 static void told(struct exact_node *self, const struct exact_pending *pending, bool success)
 {
     const uint64_t generation = self->breaker.generation, now_ns = weir_sim_now(self->node.sim, self->node.number);
-    weir_breaker_told(&self->breaker, &breaker_options, now_ns, weir_sim_random_u64(weir_sim_draw(self->node.sim)),
-                      pending->generation, success);
+    weir_breaker_told(&self->breaker, &weir_breaker_defaults, now_ns,
+                      weir_sim_random_u64(weir_sim_draw(self->node.sim)), pending->generation, success);
     if (self->breaker.generation == generation)
         return;
     self->opened_before = !pending->quiet;
@@ -106,8 +96,8 @@ static bool is_coming_back(const struct exact_node *self)
 {
     const struct weir_breaker *breaker = &self->breaker;
     const uint64_t now_ns = weir_sim_now(self->node.sim, self->node.number);
-    bool back = breaker->state == WEIR_BREAKER_CLOSED && now_ns - breaker->closed_ns >= breaker_options.ramp_ns;
-    uint64_t wait_ns = weir_min_u64(breaker->wait_ns, breaker_options.wait_max_ns);
+    bool back = breaker->state == WEIR_BREAKER_CLOSED && now_ns - breaker->closed_ns >= weir_breaker_defaults.ramp_ns;
+    uint64_t wait_ns = weir_min_u64(breaker->wait_ns, weir_breaker_defaults.wait_max_ns);
     uint64_t longest_ns = wait_ns + wait_ns / 4 + CLOSES_NS; /* it may be a quarter more */
     return self->opened_before && !back && now_ns - self->opened_ns <= longest_ns;
 }
@@ -167,11 +157,6 @@ static bool send_call(struct exact_node *self, struct exact_pending *pending)
     return true;
 }
 
-static struct weir_remote_key key_of(uint32_t number)
-{
-    return (struct weir_remote_key){ .id = { 1, number }, .tag = 1 };
-}
-
 static struct exact_pending *pending_create(struct exact_node *self, uint64_t cost, bool both, bool peek)
 {
     const struct weir_sim_plan *plan = weir_sim_plan_of(self->node.sim);
@@ -188,7 +173,7 @@ static struct exact_pending *pending_create(struct exact_node *self, uint64_t co
     weir_sim_letter_begin(&self->node, &pending->call, &pending->request);
     for (uint32_t i = 0; i < pending->request.count; i++) {
         pending->ops[i] = (struct weir_remote_op){ .limit = weir_remote_limit_hold(self->node.limits[i]),
-                                                   .key = key_of(i),
+                                                   .key = weir_sim_script_key(i),
                                                    .units = i == 0 ? cost : 1 };
         weir_script_call_add(&pending->call, i);
     }
@@ -383,26 +368,14 @@ static void timer(struct weir_sim *sim, uint32_t node, void *state)
     arm(self);
 }
 
-/* In the calm all nodes decide by one definition. */
-static const char *audit(struct weir_sim *sim)
+static bool is_told(const struct weir_sim_script_node *node)
 {
-    const struct weir_remote_limit *first = NULL;
-    for (uint32_t i = 0; i < weir_sim_plan_of(sim)->nodes; i++) {
-        const struct exact_node *self = weir_sim_state(sim, i);
-        const struct weir_remote_limit *limit = self && is_told_of_reloads(self) ? self->node.limits[0] : NULL;
-        if (limit && !first)
-            first = limit;
-        if (limit && (limit->revision != first->revision || limit->spec.count != first->spec.count ||
-                      limit->spec.burst != first->spec.burst))
-            return "nodes decide by different definitions";
-    }
-    return NULL;
+    return is_told_of_reloads((const struct exact_node *)node);
 }
 
-static uint32_t calm_ppm(const struct weir_sim_plan *plan)
+static const char *audit(struct weir_sim *sim)
 {
-    (void)plan;
-    return 900000;
+    return weir_sim_script_nodes_agree(sim, is_told);
 }
 
 const struct weir_sim_mode weir_sim_exact_host = {
@@ -418,6 +391,6 @@ const struct weir_sim_mode weir_sim_exact_host = {
     .engine_message = engine_message,
     .engine_decides = true,
     .engine_windows = true,
-    .calm_ppm = calm_ppm,
+    .calm_ppm = weir_sim_nine_tenths,
     .audit = audit,
 };

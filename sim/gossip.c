@@ -175,16 +175,6 @@ static uint64_t window_start(struct weir_sim *sim, uint32_t node, void *state)
     return start_ns;
 }
 
-static uint64_t bound(const struct weir_sim_plan *plan)
-{
-    return (plan->nodes - 1) * plan->slack;
-}
-
-static uint64_t bound_crash(const struct weir_sim_plan *plan)
-{
-    return plan->slack;
-}
-
 /* Where news takes a good part of the time to fill, V, what the others may admit meanwhile, takes as much of the limit:
  * such plans keep the bound and waste the limit. */
 static uint32_t calm_ppm(const struct weir_sim_plan *plan)
@@ -205,8 +195,8 @@ const struct weir_sim_mode weir_sim_gossip = {
     .message = message,
     .timer = timer,
     .reload = reload,
-    .bound = bound,
-    .bound_crash = bound_crash,
+    .bound = weir_sim_slack_of_others,
+    .bound_crash = weir_sim_slack_of_one,
     .knows = knows,
     .window_start = window_start,
     .no_log = true,

@@ -227,16 +227,6 @@ static bool knows(const void *state)
     return weir_gossip_host_synced(self->host);
 }
 
-static uint64_t bound(const struct weir_sim_plan *plan)
-{
-    return weir_sim_gossip.bound(plan);
-}
-
-static uint64_t bound_crash(const struct weir_sim_plan *plan)
-{
-    return plan->slack;
-}
-
 /* Where the table is full of other keys, a newcomer is refused. */
 static uint32_t calm_ppm(const struct weir_sim_plan *plan)
 {
@@ -253,8 +243,8 @@ const struct weir_sim_mode weir_sim_gossip_host = {
     .message = message,
     .timer = timer,
     .reload = reload,
-    .bound = bound,
-    .bound_crash = bound_crash,
+    .bound = weir_sim_slack_of_others,
+    .bound_crash = weir_sim_slack_of_one,
     .knows = knows,
     .window_start = window_start,
     .no_log = true,

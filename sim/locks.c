@@ -11,7 +11,6 @@
 #include "sim/locks_inside.h"
 
 #define DURATION_NS (40 * LOCKS_SECOND)
-#define MILLISECOND (LOCKS_SECOND / 1000)
 #define RATE_MAX 10486 /* clocks run at most 1 % faster or slower, 2^-20 */
 #define LOSS_PPM 4000
 #define SLOW_PPM 12000
@@ -67,7 +66,7 @@ void locks_send(struct locks *locks, const struct locks_message *message)
     bool calm = locks->now_ns >= locks->calm_ns;
     if (!calm && weir_sim_random_chance(random, LOSS_PPM))
         return;
-    uint64_t delay_ns = weir_sim_random_in(random, MILLISECOND / 10, 3 * MILLISECOND);
+    uint64_t delay_ns = weir_sim_random_in(random, LOCKS_MS / 10, 3 * LOCKS_MS);
     if (!calm && weir_sim_random_chance(random, SLOW_PPM))
         delay_ns = weir_sim_random_below(random, 5 * locks->ttl_ns / 2);
     struct locks_message sent = *message;
@@ -131,7 +130,7 @@ static void pause_one(struct locks *locks)
 void locks_weir_ended(struct locks *locks, uint32_t weir)
 {
     if (locks->now_ns < STOP_NS)
-        push_fault(locks, FAULT_START, weir, weir_sim_random_in(&locks->random, 50, 3000) * MILLISECOND);
+        push_fault(locks, FAULT_START, weir, weir_sim_random_in(&locks->random, 50, 3000) * LOCKS_MS);
 }
 
 static void fault_happens(struct locks *locks, enum fault fault, uint32_t weir)
@@ -157,10 +156,10 @@ static void fault_happens(struct locks *locks, enum fault fault, uint32_t weir)
         locks_weir_stop(locks, weir);
         break;
     case FAULT_STALL:
-        locks->store.stalled_until_ns = locks->now_ns + weir_sim_random_in(random, 100, 3500) * MILLISECOND;
+        locks->store.stalled_until_ns = locks->now_ns + weir_sim_random_in(random, 100, 3500) * LOCKS_MS;
         break;
     case FAULT_DOWN:
-        locks->store.down_until_ns = locks->now_ns + weir_sim_random_in(random, 100, 3000) * MILLISECOND;
+        locks->store.down_until_ns = locks->now_ns + weir_sim_random_in(random, 100, 3000) * LOCKS_MS;
         locks->store.fails_unknown = weir_sim_random_below(random, 2) == 0;
         break;
     case FAULT_KINDS:
@@ -273,7 +272,7 @@ static void quorum_draw(struct locks *locks)
 static void world_draw(struct locks *locks)
 {
     struct weir_sim_random *random = &locks->random;
-    locks->ttl_ns = weir_sim_random_in(random, 2000, 5000) * MILLISECOND;
+    locks->ttl_ns = weir_sim_random_in(random, 2000, 5000) * LOCKS_MS;
     quorum_draw(locks);
     locks->clients_count = (uint32_t)weir_sim_random_in(random, 2, LOCKS_CLIENTS_MAX);
     locks->store.clock = locks_clock_draw(random);
@@ -289,7 +288,7 @@ static void world_draw(struct locks *locks)
         locks->clients[i].clock = locks_clock_draw(random);
         locks->clients[i].heedless = weir_sim_random_below(random, 2) == 0;
         locks->clients[i].hasty = weir_sim_random_below(random, 2) == 0;
-        locks->clients[i].patience_ns = weir_sim_random_in(random, 300 * MILLISECOND, 2 * locks->ttl_ns);
+        locks->clients[i].patience_ns = weir_sim_random_in(random, 300 * LOCKS_MS, 2 * locks->ttl_ns);
         locks_wake(locks, i, weir_sim_random_below(random, LOCKS_SECOND));
     }
     faults_draw(locks);

@@ -6,7 +6,6 @@
 #include "sim/locks_inside.h"
 #include "weir/error.h"
 
-#define MILLISECOND (LOCKS_SECOND / 1000)
 #define STOPPED_PPM 80000 /* between its own check and the sending, or between two replicas */
 
 static uint64_t client_now(const struct locks *locks, uint32_t client)
@@ -82,7 +81,7 @@ static void leave(struct locks *locks, uint32_t client, bool release)
         ask_service(locks, client, LOCKS_RELEASE);
     self->session++;
     self->weir = (uint32_t)weir_sim_random_below(&locks->random, locks->weirs_count);
-    locks_wake(locks, client, weir_sim_random_in(&locks->random, 10, 500) * MILLISECOND);
+    locks_wake(locks, client, weir_sim_random_in(&locks->random, 10, 500) * LOCKS_MS);
 }
 
 static void install(struct locks *locks, uint32_t client)
@@ -104,7 +103,7 @@ static void think(struct locks *locks, uint32_t client)
     self->phase = LOCKS_READY;
     self->round.need = 0;
     self->turn++;
-    locks_wake(locks, client, weir_sim_random_in(&locks->random, 1, 700) * MILLISECOND);
+    locks_wake(locks, client, weir_sim_random_in(&locks->random, 1, 700) * LOCKS_MS);
 }
 
 static void show(struct locks *locks, uint32_t client)
@@ -158,7 +157,7 @@ static void acquired(struct locks *locks, uint32_t client, const struct locks_me
     uint64_t now_ns = client_now(locks, client);
     if (message->result == WEIR_EUNKNOWN || message->result == WEIR_EDOWN) { /* it asks again, as the same owner */
         self->turn++;
-        locks_wake(locks, client, weir_sim_random_in(&locks->random, 1, 300) * MILLISECOND);
+        locks_wake(locks, client, weir_sim_random_in(&locks->random, 1, 300) * LOCKS_MS);
         return;
     }
     if (message->result != 0) {
@@ -190,7 +189,7 @@ static void renewed(struct locks *locks, uint32_t client, const struct locks_mes
         locks_check_believes(locks, client);
     uint64_t left_ns = weir_sub_sat(weir_deadline_renew_at_ns(&self->deadline), now_ns);
     if (weir_deadline_mine(&self->deadline, now_ns))
-        locks_wake_to_renew(locks, client, message->result == 0 ? left_ns : weir_max_u64(left_ns, 200 * MILLISECOND));
+        locks_wake_to_renew(locks, client, message->result == 0 ? left_ns : weir_max_u64(left_ns, 200 * LOCKS_MS));
     else
         locks->result->lost++;
 }

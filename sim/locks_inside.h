@@ -15,6 +15,7 @@
 #include "sim/random.h"
 
 #define LOCKS_SECOND UINT64_C(1000000000)
+#define LOCKS_MS (LOCKS_SECOND / 1000)
 #define LOCKS_CLIENTS_MAX 5
 #define LOCKS_REPLICAS_MAX 5
 #define LOCKS_GRANTS_MAX 4096

@@ -6,7 +6,6 @@
 
 #include "weir/error.h"
 
-#define MILLISECOND (LOCKS_SECOND / 1000)
 #define FAR_NS (3600 * LOCKS_SECOND)
 
 static uint64_t owner_of(const struct locks *locks, uint32_t at)
@@ -16,7 +15,7 @@ static uint64_t owner_of(const struct locks *locks, uint32_t at)
 
 static uint64_t some_ns(struct locks *locks, uint64_t most_ms)
 {
-    return weir_sim_random_in(&locks->random, 1, most_ms) * MILLISECOND;
+    return weir_sim_random_in(&locks->random, 1, most_ms) * LOCKS_MS;
 }
 
 static void go_away(struct locks *locks, uint32_t at, uint64_t for_ns)
@@ -34,7 +33,7 @@ static bool ask(struct locks *locks, uint32_t at, enum weir_lock_verb verb, uint
     struct weir_lock_manager_request wish = { .op = { .verb = verb, .ttl_ns = locks->ttl_ns, .seen = seen },
                                               .wait_ns = wait_ns };
     if (weir_sim_random_below(&locks->random, 8) == 0)
-        wish.op.ttl_ns = weir_sim_random_in(&locks->random, 300 * MILLISECOND, 2 * locks->ttl_ns);
+        wish.op.ttl_ns = weir_sim_random_in(&locks->random, 300 * LOCKS_MS, 2 * locks->ttl_ns);
     locks->visitors[at].asked = locks->waits.count + 1;
     return locks_weir_visit(locks, at, owner_of(locks, at), &wish);
 }
@@ -157,7 +156,7 @@ void locks_visitor_hear(struct locks *locks, const struct locks_request *request
         visitor->mood = LOCKS_HOLDING;
         visitor->until_ns = locks->now_ns + (draw < 12   ? some_ns(locks, 40)
                                              : draw < 18 ? some_ns(locks, 600)
-                                                         : some_ns(locks, 2 * locks->ttl_ns / MILLISECOND));
+                                                         : some_ns(locks, 2 * locks->ttl_ns / LOCKS_MS));
         locks_visitor_event(locks, request->visitor,
                             weir_min_u64(locks->ttl_ns / 3, visitor->until_ns - locks->now_ns));
     } else if (op->status == WEIR_EUNKNOWN && weir_sim_random_below(&locks->random, 2)) {

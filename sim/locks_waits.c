@@ -10,7 +10,6 @@
 #include "sim/locks_inside.h"
 #include "weir/error.h"
 
-#define MILLISECOND (LOCKS_SECOND / 1000)
 #define TURNS_MAX 3000                /* between two looks: no manager has so much to do */
 #define SETTLED_NS (7 * LOCKS_SECOND) /* so long after the last fault nothing of it is left */
 #define PATIENCE_NS (4 * LOCKS_SECOND)
@@ -358,7 +357,7 @@ void locks_waits_stopped(struct locks *locks, const struct locks_weir *weir)
 static uint64_t free_most_ns(const struct locks_weir *weir, const struct locks_request *request)
 {
     uint64_t raise_ns = request->request.op.seen > 0 ? 2 * LOCKS_SECOND : weir->needs_raise ? LOCKS_SECOND : 0;
-    return weir->engine.ops.poll_ns + 500 * MILLISECOND + raise_ns;
+    return weir->engine.ops.poll_ns + 500 * LOCKS_MS + raise_ns;
 }
 
 static void look_at_request(struct locks *locks, const struct locks_weir *weir, const struct locks_request *request)

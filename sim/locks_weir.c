@@ -11,7 +11,6 @@
 #include "sim/locks_inside.h"
 #include "weir/error.h"
 
-#define MILLISECOND (LOCKS_SECOND / 1000)
 #define MICROSECOND (LOCKS_SECOND / 1000000)
 #define LOST_PPM 8000
 
@@ -112,7 +111,21 @@ static void forget_past(struct locks_weir *weir)
     }
 }
 
-static void on_done(struct weir_lock_manager_request *manager_request);
+static void on_done(struct weir_lock_manager_request *manager_request)
+{
+    struct locks_request *request = manager_request->context;
+    struct locks *locks = request->locks;
+    struct weir_lock_manager *manager = locks->weirs[request->weir].manager;
+    if (!locks_waits_answered(locks, request))
+        return;
+    request_unlink(locks, request);
+    reply(locks, request);
+    if (request->left && weir_lock_manager_untold(manager, manager_request))
+        locks_broken(locks, "what one who left was granted is given back only after it was answered");
+    weir_lock_manager_told(manager, manager_request);
+    request->next = locks->weirs[request->weir].past;
+    locks->weirs[request->weir].past = request;
+}
 
 /* False: it was refused at once, and is gone. */
 static bool submit(struct locks *locks, struct locks_request *request)
@@ -141,22 +154,6 @@ static bool submit(struct locks *locks, struct locks_request *request)
     return true;
 }
 
-static void on_done(struct weir_lock_manager_request *manager_request)
-{
-    struct locks_request *request = manager_request->context;
-    struct locks *locks = request->locks;
-    struct weir_lock_manager *manager = locks->weirs[request->weir].manager;
-    if (!locks_waits_answered(locks, request))
-        return;
-    request_unlink(locks, request);
-    reply(locks, request);
-    if (request->left && weir_lock_manager_untold(manager, manager_request))
-        locks_broken(locks, "what one who left was granted is given back only after it was answered");
-    weir_lock_manager_told(manager, manager_request);
-    request->next = locks->weirs[request->weir].past;
-    locks->weirs[request->weir].past = request;
-}
-
 void locks_weir_hear(struct locks *locks, const struct locks_message *message)
 {
     static const enum weir_lock_verb verbs[] = {
@@ -170,7 +167,7 @@ void locks_weir_hear(struct locks *locks, const struct locks_message *message)
         if (other->from_client && other->message.client == message->client && other->message.verb == LOCKS_ACQUIRE &&
             weir_sim_random_below(&locks->random, 3) > 0)
             locks_batch_event(locks, LOCKS_LEAVE, message->replica, other->id,
-                              locks->now_ns + weir_sim_random_below(&locks->random, 300 * MILLISECOND));
+                              locks->now_ns + weir_sim_random_below(&locks->random, 300 * LOCKS_MS));
     struct locks_request *request = request_make(locks, message->replica, verbs[message->verb], 0, message->holder);
     request->from_client = true;
     request->message = *message;
@@ -239,8 +236,8 @@ static void send_batch(struct locks *locks, uint32_t slot)
     struct locks_batch *batch = locks->batches[slot];
     const struct locks_store *store = &locks->store;
     uint64_t deadline_ns = locks->now_ns + locks->weirs[batch->weir].options.timeout_ns;
-    uint64_t reach_ns = weir_sim_random_in(random, MILLISECOND / 10, 2 * MILLISECOND);
-    uint64_t back_ns = weir_sim_random_in(random, MILLISECOND / 10, 2 * MILLISECOND);
+    uint64_t reach_ns = weir_sim_random_in(random, LOCKS_MS / 10, 2 * LOCKS_MS);
+    uint64_t back_ns = weir_sim_random_in(random, LOCKS_MS / 10, 2 * LOCKS_MS);
     uint64_t at_ns = weir_max_u64(locks->now_ns + reach_ns, store->stalled_until_ns);
     bool calm = locks->now_ns >= locks->calm_ns;
     bool lost = !calm && weir_sim_random_chance(random, LOST_PPM);
@@ -379,10 +376,10 @@ void locks_weir_draw(struct locks *locks, uint32_t at)
                                                       .idle = shared ? NULL : engine_idle,
                                                       .quick = shared ? NULL : locks_store_quick };
     if (shared)
-        weir->engine.ops.poll_ns = weir_sim_random_in(random, 20, 500) * MILLISECOND;
+        weir->engine.ops.poll_ns = weir_sim_random_in(random, 20, 500) * LOCKS_MS;
     weir->options.waiters_max = weir_sim_random_below(random, 2) ? weir_sim_random_in(random, 1, 6) : 64;
     weir->options.pending_max = weir_sim_random_below(random, 4) ? 64 : weir_sim_random_in(random, 3, 6);
-    weir->options.timeout_ns = weir_sim_random_in(random, 200, 2000) * MILLISECOND;
+    weir->options.timeout_ns = weir_sim_random_in(random, 200, 2000) * LOCKS_MS;
 }
 
 void locks_weir_start(struct locks *locks, uint32_t at)

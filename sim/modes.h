@@ -16,6 +16,12 @@ extern const struct weir_sim_mode weir_sim_batched_host;
 extern const struct weir_sim_mode weir_sim_gossip_host;
 extern const struct weir_sim_mode weir_sim_exact_host;
 
+/* What several of them state. As bounds: the slack of all nodes, of all but one, of one. As calm_ppm: 90 %. */
+uint64_t weir_sim_slack_of_all(const struct weir_sim_plan *plan);
+uint64_t weir_sim_slack_of_others(const struct weir_sim_plan *plan);
+uint64_t weir_sim_slack_of_one(const struct weir_sim_plan *plan);
+uint32_t weir_sim_nine_tenths(const struct weir_sim_plan *plan);
+
 /* By its name; NULL if there is none. */
 const struct weir_sim_mode *weir_sim_mode_find(const char *name);
 /* All of them, in the order of the table in docs/sharing.md, then the hosts; NULL beyond the last. */

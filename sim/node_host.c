@@ -157,16 +157,6 @@ static const char *audit_leased(struct weir_sim *sim)
     return NULL;
 }
 
-static uint64_t bound(const struct weir_sim_plan *plan)
-{
-    return plan->nodes * plan->slack;
-}
-
-static uint64_t bound_crash(const struct weir_sim_plan *plan)
-{
-    return plan->slack;
-}
-
 /* A bucket that fills several times while nodes wait to hear of it runs over: 3 of 900 a second are there in 3.3 ms. */
 static uint32_t calm_ppm(const struct weir_sim_plan *plan)
 {
@@ -225,7 +215,7 @@ const struct weir_sim_mode weir_sim_batched = {
     .engine_start = weir_sim_ledger_start,
     .engine_message = weir_sim_ledger_message,
     .step_forgets = true,
-    .bound = bound,
-    .bound_crash = bound_crash,
+    .bound = weir_sim_slack_of_all,
+    .bound_crash = weir_sim_slack_of_one,
     .calm_ppm = calm_ppm,
 };

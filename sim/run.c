@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "core/limit/limit.h"
 #include "sim/inside.h"
 
@@ -446,18 +447,13 @@ static void judge_end(struct weir_sim *sim)
 static int limit_init(const struct weir_sim_plan *plan, struct weir_limit *ret_limit, struct weir_fault *ret_fault)
 {
     bool log = plan->limit.algorithm == WEIR_SLIDING_LOG;
-    if (plan->limit.algorithm == WEIR_CONCURRENCY) {
-        *ret_fault = (struct weir_fault){ "algorithm",
-                                          "concurrency is kept by each process alone: nothing to simulate" };
-        return WEIR_ERANGE;
-    }
-    if (log && (plan->mode->no_log || plan->limit.count > WEIR_SIM_LOG_MAX)) {
-        (void)snprintf(ret_fault->field, sizeof ret_fault->field, "%s", "algorithm");
-        (void)snprintf(ret_fault->text, sizeof ret_fault->text, "%s",
-                       plan->mode->no_log ? "this mode cannot share a sliding_log"
-                                          : "a sliding_log of at most 1024 units is simulated");
-        return WEIR_ERANGE;
-    }
+    if (plan->limit.algorithm == WEIR_CONCURRENCY)
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "algorithm",
+                              "concurrency is kept by each process alone: nothing to simulate");
+    if (log && plan->mode->no_log)
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "algorithm", "this mode cannot share a sliding_log");
+    if (log && plan->limit.count > WEIR_SIM_LOG_MAX)
+        return weir_fault_set(ret_fault, WEIR_ERANGE, "algorithm", "a sliding_log of at most 1024 units is simulated");
     return weir_limit_init(ret_limit, &plan->limit, WEIR_NS_PER_SECOND, ret_fault);
 }
 

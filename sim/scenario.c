@@ -6,7 +6,6 @@
 #include "sim/scenario.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,17 +118,6 @@ static int read_rate(const struct reader *reader, const char *text, struct weir_
     return error == 0 ? read_duration(reader, period, &spec->period_ns) : error;
 }
 
-static int read_ppm(const struct reader *reader, const char *text, uint32_t *ret_ppm)
-{
-    uint64_t number;
-    int error = read_number(reader, text, &number);
-    if (error == 0 && number > 1000000)
-        return fail(reader, "more than a million in a million", text);
-    if (error == 0)
-        *ret_ppm = (uint32_t)number;
-    return error;
-}
-
 static int read_flag(const struct reader *reader, const char *text, bool *ret_flag)
 {
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
@@ -138,158 +126,134 @@ static int read_flag(const struct reader *reader, const char *text, bool *ret_fl
     return 0;
 }
 
-static int read_count(const struct reader *reader, const char *text, uint32_t most, uint32_t *ret_count)
+static int read_between(const struct reader *reader, const char *text, uint64_t least, uint64_t most,
+                        const char *otherwise, uint32_t *ret_number)
 {
     uint64_t number;
     int error = read_number(reader, text, &number);
-    if (error == 0 && (number == 0 || number > most))
-        return fail(reader, "out of range", text);
+    if (error == 0 && (number < least || number > most))
+        return fail(reader, otherwise, text);
     if (error == 0)
-        *ret_count = (uint32_t)number;
+        *ret_number = (uint32_t)number;
     return error;
 }
 
 /* ---- words: name=value ---- */
 
-struct duration_word {
+/* What a name stands for: one of the pointers is set. */
+struct word {
     const char *name;
-    uint64_t *ns;
+    uint64_t *number, *ns, *nodes;
+    uint32_t *ppm;
+    bool *flag;
 };
 
-/* True when `name` is one of the durations; then *ret_error says how it went. */
-static bool set_duration(const struct reader *reader, const struct duration_word *words, size_t count, const char *name,
-                         const char *value, int *ret_error)
+static int set_word(const struct reader *reader, const struct word *words, size_t count, const char *name,
+                    const char *value, const char *otherwise)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(words[i].name, name) == 0) {
-            *ret_error = read_duration(reader, value, words[i].ns);
-            return true;
-        }
-    }
-    return false;
+    size_t i = 0;
+    while (i < count && strcmp(words[i].name, name) != 0)
+        i++;
+    if (i == count)
+        return fail(reader, otherwise, name);
+    if (words[i].ns)
+        return read_duration(reader, value, words[i].ns);
+    if (words[i].number)
+        return read_number(reader, value, words[i].number);
+    if (words[i].nodes)
+        return read_nodes(reader, value, words[i].nodes);
+    if (words[i].ppm)
+        return read_between(reader, value, 0, 1000000, "more than a million in a million", words[i].ppm);
+    return read_flag(reader, value, words[i].flag);
 }
 
-/* What seeds draw besides. */
-static int set_drawn(const struct reader *reader, struct weir_sim_plan *plan, const char *name, const char *value)
+static int set_plan(const struct reader *reader, struct weir_sim_plan *plan, const char *name, const char *value)
 {
-    const struct {
-        const char *name;
-        uint32_t *ppm;
-    } parts[] = { { "drift_ppm", &plan->drift_ppm },         { "loss_ppm", &plan->loss_ppm },
-                  { "duplicate_ppm", &plan->duplicate_ppm }, { "reorder_ppm", &plan->reorder_ppm },
-                  { "hold_ppm", &plan->hold_ppm },           { "tick_ppm", &plan->tick_ppm } };
-    const struct {
-        const char *name;
-        bool *flag;
-    } flags[] = { { "numbered", &plan->numbered },
-                  { "partial", &plan->partial },
-                  { "door", &plan->door },
-                  { "twins", &plan->twins },
-                  { "dozen", &plan->dozen } };
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (strcmp(parts[i].name, name) == 0)
-            return read_ppm(reader, value, parts[i].ppm);
-    }
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        if (strcmp(flags[i].name, name) == 0)
-            return read_flag(reader, value, flags[i].flag);
+    const struct word words[] = {
+        { "span", .ns = &plan->duration_ns },
+        { "interval", .ns = &plan->interval_ns },
+        { "chunk_ttl", .ns = &plan->chunk_ttl_ns },
+        { "deadline", .ns = &plan->deadline_ns },
+        { "skew", .ns = &plan->skew_ns },
+        { "far", .nodes = &plan->far },
+        { "far_by", .ns = &plan->far_ns },
+        { "calm", .ns = &plan->calm_ns },
+        { "latency_min", .ns = &plan->latency_min_ns },
+        { "latency_max", .ns = &plan->latency_max_ns },
+        { "burst", .number = &plan->limit.burst },
+        { "changed_burst", .number = &plan->changed.burst },
+        { "seed", .number = &plan->seed },
+        { "slack", .number = &plan->slack },
+        /* What seeds draw besides. */
+        { "drift_ppm", .ppm = &plan->drift_ppm },
+        { "loss_ppm", .ppm = &plan->loss_ppm },
+        { "duplicate_ppm", .ppm = &plan->duplicate_ppm },
+        { "reorder_ppm", .ppm = &plan->reorder_ppm },
+        { "hold_ppm", .ppm = &plan->hold_ppm },
+        { "tick_ppm", .ppm = &plan->tick_ppm },
+        { "numbered", .flag = &plan->numbered },
+        { "partial", .flag = &plan->partial },
+        { "door", .flag = &plan->door },
+        { "twins", .flag = &plan->twins },
+        { "dozen", .flag = &plan->dozen },
+    };
+    if (strcmp(name, "latency") == 0) {
+        int error = read_duration(reader, value, &plan->latency_min_ns);
+        plan->latency_max_ns = plan->latency_min_ns;
+        return error;
     }
     if (strcmp(name, "changed") == 0) {
         plan->changed.algorithm = plan->limit.algorithm;
         plan->changed.period_ns = plan->limit.period_ns;
         return read_number(reader, value, &plan->changed.count);
     }
-    if (strcmp(name, "changed_burst") == 0)
-        return read_number(reader, value, &plan->changed.burst);
-    return fail(reader, "no such setting", name);
-}
-
-static int set_plan(const struct reader *reader, struct weir_sim_plan *plan, const char *name, const char *value)
-{
-    const struct duration_word durations[] = {
-        { "span", &plan->duration_ns },
-        { "interval", &plan->interval_ns },
-        { "chunk_ttl", &plan->chunk_ttl_ns },
-        { "deadline", &plan->deadline_ns },
-        { "skew", &plan->skew_ns },
-        { "far_by", &plan->far_ns },
-        { "calm", &plan->calm_ns },
-        { "latency_min", &plan->latency_min_ns },
-        { "latency_max", &plan->latency_max_ns },
-    };
-    int error = 0;
-    if (set_duration(reader, durations, sizeof(durations) / sizeof(durations[0]), name, value, &error))
-        return error;
-    if (strcmp(name, "latency") == 0) {
-        error = read_duration(reader, value, &plan->latency_min_ns);
-        plan->latency_max_ns = plan->latency_min_ns;
-        return error;
-    }
     if (strcmp(name, "algorithm") == 0)
         return read_algorithm(reader, value, &plan->limit.algorithm);
     if (strcmp(name, "rate") == 0)
         return read_rate(reader, value, &plan->limit);
-    if (strcmp(name, "burst") == 0)
-        return read_number(reader, value, &plan->limit.burst);
     if (strcmp(name, "nodes") == 0)
-        return read_count(reader, value, WEIR_SIM_NODES_MAX, &plan->nodes);
-    if (strcmp(name, "seed") == 0)
-        return read_number(reader, value, &plan->seed);
-    if (strcmp(name, "slack") == 0)
-        return read_number(reader, value, &plan->slack);
-    if (strcmp(name, "far") == 0)
-        return read_nodes(reader, value, &plan->far);
-    return set_drawn(reader, plan, name, value);
+        return read_between(reader, value, 1, WEIR_SIM_NODES_MAX, "out of range", &plan->nodes);
+    return set_word(reader, words, sizeof(words) / sizeof(words[0]), name, value, "no such setting");
 }
 
 static int set_load(const struct reader *reader, struct weir_sim_load *load, const char *name, const char *value)
 {
-    const struct duration_word durations[] = { { "from", &load->from_ns },
-                                               { "until", &load->until_ns },
-                                               { "every", &load->every_ns } };
-    int error = 0;
-    if (set_duration(reader, durations, sizeof(durations) / sizeof(durations[0]), name, value, &error))
-        return error;
-    if (strcmp(name, "nodes") == 0)
-        return read_nodes(reader, value, &load->nodes);
-    if (strcmp(name, "rate") == 0)
-        return read_number(reader, value, &load->rate_per_s);
-    if (strcmp(name, "burst") == 0)
-        return read_number(reader, value, &load->burst);
-    if (strcmp(name, "cost") == 0)
-        return read_number(reader, value, &load->cost_max);
-    return fail(reader, "no such word of a load", name);
+    const struct word words[] = { { "from", .ns = &load->from_ns },        { "until", .ns = &load->until_ns },
+                                  { "every", .ns = &load->every_ns },      { "nodes", .nodes = &load->nodes },
+                                  { "rate", .number = &load->rate_per_s }, { "burst", .number = &load->burst },
+                                  { "cost", .number = &load->cost_max } };
+    return set_word(reader, words, sizeof(words) / sizeof(words[0]), name, value, "no such word of a load");
 }
 
 static int set_fault(const struct reader *reader, struct weir_sim_fault *broken, const char *name, const char *value)
 {
-    const struct duration_word durations[] = { { "from", &broken->from_ns }, { "until", &broken->until_ns } };
-    int error = 0;
-    if (set_duration(reader, durations, sizeof(durations) / sizeof(durations[0]), name, value, &error))
-        return error;
-    if (strcmp(name, "nodes") == 0)
-        return read_nodes(reader, value, &broken->nodes);
+    const struct word words[] = { { "from", .ns = &broken->from_ns },
+                                  { "until", .ns = &broken->until_ns },
+                                  { "nodes", .nodes = &broken->nodes },
+                                  { "one_way", .flag = &broken->one_way } };
     if (strcmp(name, "step") == 0) {
         uint64_t step_ns = 0;
         bool back = value[0] == '-';
-        error = read_duration(reader, value + back, &step_ns);
+        int error = read_duration(reader, value + back, &step_ns);
         broken->step_ns = back ? -(int64_t)step_ns : (int64_t)step_ns;
         return error;
     }
-    if (strcmp(name, "one_way") == 0)
-        return read_flag(reader, value, &broken->one_way);
-    return fail(reader, "no such word of a fault", name);
+    return set_word(reader, words, sizeof(words) / sizeof(words[0]), name, value, "no such word of a fault");
 }
 
-/* Cuts name=value in two. */
-static int split_word(const struct reader *reader, char *word, char **ret_value)
+/* Takes the next name=value off a line, unless there was an error. False: there is none. */
+static bool next_word(const struct reader *reader, char **next, char **ret_name, char **ret_value, int *error)
 {
-    char *equals = strchr(word, '=');
-    if (equals == NULL)
-        return fail(reader, "name=value is missing", word);
+    char *name = *error == 0 ? strtok_r(NULL, " \t", next) : NULL;
+    char *equals = name ? strchr(name, '=') : NULL;
+    if (name && !equals)
+        *error = fail(reader, "name=value is missing", name);
+    if (!equals)
+        return false;
     *equals = '\0';
+    *ret_name = name;
     *ret_value = equals + 1;
-    return 0;
+    return true;
 }
 
 /* ---- lines ---- */
@@ -297,12 +261,9 @@ static int split_word(const struct reader *reader, char *word, char **ret_value)
 static int line_set(const struct reader *reader, char *rest)
 {
     int error = 0;
-    char *value, *next = NULL;
-    for (char *word = strtok_r(rest, " \t", &next); word && error == 0; word = strtok_r(NULL, " \t", &next)) {
-        error = split_word(reader, word, &value);
-        if (error == 0)
-            error = set_plan(reader, &reader->scenario->plan, word, value);
-    }
+    char *name, *value, *next = rest;
+    while (next_word(reader, &next, &name, &value, &error))
+        error = set_plan(reader, &reader->scenario->plan, name, value);
     if (error == 0 && reader->scenario->plan.duration_ns == 0)
         error = fail(reader, "must be above 0", "span");
     return error;
@@ -323,7 +284,7 @@ static int line_group(const struct reader *reader, char *rest)
     uint32_t count = 0;
     if (name == NULL || keys == NULL || reader->scenario->groups_count == WEIR_SCENARIO_GROUPS_MAX)
         return fail(reader, "a group has a name and a number of keys, and there are at most 4", rest);
-    int error = read_count(reader, keys, 10000, &count);
+    int error = read_between(reader, keys, 1, 10000, "out of range", &count);
     if (error == 0)
         open_group(reader->scenario, name, count);
     return error;
@@ -339,12 +300,9 @@ static int line_load(const struct reader *reader, char *rest)
     struct weir_sim_load *load = &group->loads[group->loads_count++];
     *load = (struct weir_sim_load){ .nodes = WEIR_SIM_ALL, .until_ns = scenario->plan.duration_ns };
     int error = 0;
-    char *value, *next = NULL;
-    for (char *word = strtok_r(rest, " \t", &next); word && error == 0; word = strtok_r(NULL, " \t", &next)) {
-        error = split_word(reader, word, &value);
-        if (error == 0)
-            error = set_load(reader, load, word, value);
-    }
+    char *name, *value, *next = rest;
+    while (next_word(reader, &next, &name, &value, &error))
+        error = set_load(reader, load, name, value);
     if (error == 0 && (load->rate_per_s == 0) == (load->burst == 0))
         return fail(reader, "a load has either rate, or burst and every", "load");
     return error;
@@ -353,8 +311,7 @@ static int line_load(const struct reader *reader, char *rest)
 static int line_fault(const struct reader *reader, char *rest)
 {
     struct weir_sim_plan *plan = &reader->scenario->plan;
-    char *value, *next = NULL;
-    const char *name = strtok_r(rest, " \t", &next);
+    char *value, *next = NULL, *name = strtok_r(rest, " \t", &next);
     int kind = 0;
     while (name && kind < WEIR_SIM_FAULT_KINDS &&
            strcmp(weir_sim_fault_name((enum weir_sim_fault_kind)kind), name) != 0)
@@ -364,11 +321,8 @@ static int line_fault(const struct reader *reader, char *rest)
     struct weir_sim_fault *broken = &plan->faults[plan->faults_count++];
     *broken = (struct weir_sim_fault){ .kind = (enum weir_sim_fault_kind)kind, .until_ns = plan->duration_ns };
     int error = 0;
-    for (char *word = strtok_r(NULL, " \t", &next); word && error == 0; word = strtok_r(NULL, " \t", &next)) {
-        error = split_word(reader, word, &value);
-        if (error == 0)
-            error = set_fault(reader, broken, word, value);
-    }
+    while (next_word(reader, &next, &name, &value, &error))
+        error = set_fault(reader, broken, name, value);
     return error;
 }
 
@@ -402,13 +356,10 @@ static int line_way(const struct reader *reader, char *rest)
         return fail(reader, "a way ends with \" : label\"", rest);
     *colon = '\0';
     snprintf(way->label, sizeof(way->label), "%s", colon + 3);
-    char *value, *next = NULL, *names = strtok_r(rest, " \t", &next);
+    char *name, *value, *next = NULL, *names = strtok_r(rest, " \t", &next);
     int error = names ? read_modes(reader, way, names) : fail(reader, "a way has a name", "way");
-    for (char *word = strtok_r(NULL, " \t", &next); word && error == 0; word = strtok_r(NULL, " \t", &next)) {
-        error = split_word(reader, word, &value);
-        if (error == 0)
-            error = set_plan(reader, &way->plan, word, value);
-    }
+    while (next_word(reader, &next, &name, &value, &error))
+        error = set_plan(reader, &way->plan, name, value);
     if (error == 0 && way->plan.duration_ns == 0)
         error = fail(reader, "must be above 0", "span");
     if (error == 0 && way->plan.calm_ns > way->plan.duration_ns)

@@ -246,6 +246,22 @@ bool weir_sim_script_node_may_be_behind(struct weir_sim_script_node *node, const
            looks;
 }
 
+const char *weir_sim_script_nodes_agree(struct weir_sim *sim, bool (*is_told)(const struct weir_sim_script_node *node))
+{
+    const struct weir_remote_limit *first = NULL;
+    for (uint32_t i = 0; i < weir_sim_plan_of(sim)->nodes; i++) {
+        const struct weir_sim_script_node *node = weir_sim_state(sim, i);
+        if (!node || (is_told && !is_told(node)))
+            continue;
+        const struct weir_remote_limit *limit = node->limits[0];
+        first = first ? first : limit;
+        if (limit->revision != first->revision || limit->spec.count != first->spec.count ||
+            limit->spec.burst != first->spec.burst)
+            return "nodes decide by different definitions";
+    }
+    return NULL;
+}
+
 /* ---- notes ---- */
 
 int weir_sim_script_node_note(struct weir_remote *remote, struct weir_remote_note *note)

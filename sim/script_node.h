@@ -65,11 +65,19 @@ void weir_sim_script_node_reload(struct weir_sim_script_node *node);
 void weir_sim_script_node_turn(struct weir_sim_script_node *node);
 uint64_t weir_sim_script_node_due_ns(const struct weir_sim_script_node *node);
 
+static inline struct weir_remote_key weir_sim_script_key(uint32_t number)
+{
+    return (struct weir_remote_key){ .id = { 1, number }, .tag = 1 };
+}
+
 /* For the check. Whether the node decides by another definition than that which all decide by who can hear of it; and
  * whether it may decide by an older one: it does, or has just started, or nobody may say yet which is the newest. */
 bool weir_sim_script_node_is_left_behind(const struct weir_sim_script_node *node,
                                          const struct weir_remote_limit *limit);
 bool weir_sim_script_node_may_be_behind(struct weir_sim_script_node *node, const struct weir_remote_limit *limit);
+
+/* An audit: in the calm all nodes decide by one definition, but for those that are not told yet (NULL: all are). */
+const char *weir_sim_script_nodes_agree(struct weir_sim *sim, bool (*is_told)(const struct weir_sim_script_node *node));
 
 /* One of remote's functions: a definition at the engine is read or written. */
 int weir_sim_script_node_note(struct weir_remote *remote, struct weir_remote_note *note);

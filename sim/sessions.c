@@ -36,24 +36,19 @@ const char *weir_sim_sessions_plant_name(enum weir_sim_sessions_plant plant)
     return plant < WEIR_SIM_SESSIONS_PLANTS ? names[plant] : NULL;
 }
 
-static uint64_t below(struct sessions *sessions, uint64_t bound)
-{
-    return weir_sim_random_below(&sessions->random, bound);
-}
-
 /* ---- faults ---- */
 
 static void stop_weir(struct sessions *sessions)
 {
-    struct sessions_weir *weir = &sessions->weirs[below(sessions, sessions->weir_count)];
+    struct sessions_weir *weir = &sessions->weirs[sessions_below(sessions, sessions->weir_count)];
     if (!weir->back_ns)
-        weir->back_ns = sessions->now_ns + (20 + below(sessions, 400)) * SESSIONS_MS;
+        weir->back_ns = sessions->now_ns + (20 + sessions_below(sessions, 400)) * SESSIONS_MS;
 }
 
 static void disturb_weir(struct sessions *sessions)
 {
-    struct sessions_weir *weir = &sessions->weirs[below(sessions, sessions->weir_count)];
-    uint32_t server = (uint32_t)below(sessions, sessions->server_count);
+    struct sessions_weir *weir = &sessions->weirs[sessions_below(sessions, sessions->weir_count)];
+    uint32_t server = (uint32_t)sessions_below(sessions, sessions->server_count);
     if (sessions_chance(sessions, 2))
         weir->slow = !weir->slow;
     else
@@ -62,14 +57,14 @@ static void disturb_weir(struct sessions *sessions)
 
 static void break_connections(struct sessions *sessions)
 {
-    sessions->servers[below(sessions, sessions->server_count)].life++;
+    sessions->servers[sessions_below(sessions, sessions->server_count)].life++;
     sessions->result->breaks++;
 }
 
 /* Of a server that is up: a standby's start takes nothing back, a primary's only where it crashes. */
 static void restart(struct sessions *sessions)
 {
-    uint32_t index = (uint32_t)below(sessions, sessions->server_count);
+    uint32_t index = (uint32_t)sessions_below(sessions, sessions->server_count);
     const struct sessions_server *server = &sessions->servers[index];
     bool crash = sessions_chance(sessions, 2) && (!sessions->result->calm || !server->primary);
     if (!server->alive)
@@ -82,13 +77,13 @@ static void restart(struct sessions *sessions)
 /* A copy is made anew where a server is no good any more: it is down for good, a former primary, or follows nobody. */
 static void repair(struct sessions *sessions)
 {
-    sessions_db_copy(sessions, (uint32_t)below(sessions, sessions->server_count));
+    sessions_db_copy(sessions, (uint32_t)sessions_below(sessions, sessions->server_count));
 }
 
 static void fault_happens(struct sessions *sessions)
 {
-    struct sessions_server *server = &sessions->servers[below(sessions, sessions->server_count)];
-    switch (below(sessions, 10)) {
+    struct sessions_server *server = &sessions->servers[sessions_below(sessions, sessions->server_count)];
+    switch (sessions_below(sessions, 10)) {
     case 0:
     case 1:
         server->slow = !server->slow;
@@ -155,9 +150,9 @@ static void draw(struct sessions *sessions, struct weir_sim_sessions_result *res
     sessions->archive = sessions_chance(sessions, 2);
     result->twins = !sessions->archive && !result->calm;
     result->duration_ns = DURATION_NS;
-    result->servers = sessions->server_count = 2 + (uint32_t)below(sessions, SESSIONS_SERVERS_MAX - 1);
-    result->weirs = sessions->weir_count = 1 + (uint32_t)below(sessions, SESSIONS_WEIRS_MAX);
-    result->sessions = sessions->client_count = 2 + (uint32_t)below(sessions, SESSIONS_CLIENTS_MAX - 1);
+    result->servers = sessions->server_count = 2 + (uint32_t)sessions_below(sessions, SESSIONS_SERVERS_MAX - 1);
+    result->weirs = sessions->weir_count = 1 + (uint32_t)sessions_below(sessions, SESSIONS_WEIRS_MAX);
+    result->sessions = sessions->client_count = 2 + (uint32_t)sessions_below(sessions, SESSIONS_CLIENTS_MAX - 1);
     sessions->now_ns = SESSIONS_MS;
     sessions->calm_ns = CALM_NS;
     sessions->recovered_ns = CALM_NS + RECOVERY_NS;
@@ -168,8 +163,8 @@ static void draw(struct sessions *sessions, struct weir_sim_sessions_result *res
         struct sessions_client *client = &sessions->clients[i];
         client->server = SESSIONS_NOBODY;
         client->library = sessions_chance(sessions, 2);
-        client->weir = (uint32_t)below(sessions, sessions->weir_count);
-        client->due_ns = below(sessions, 100) * SESSIONS_MS;
+        client->weir = (uint32_t)sessions_below(sessions, sessions->weir_count);
+        client->due_ns = sessions_below(sessions, 100) * SESSIONS_MS;
     }
 }
 

@@ -47,7 +47,7 @@ struct weir_sim_sessions_result {
     uint32_t servers, weirs, sessions;
     bool calm;  /* nothing can be lost */
     bool twins; /* several promotions may take one number */
-    uint64_t reads, at_primary, stale, writes, told_lost, behind, down, unproven, retries, merged;
+    uint64_t reads, at_primary, stale, writes, told_lost, behind, down, retries, merged;
     uint64_t failovers, crashes, restarts, copies, weir_starts, breaks;
 };
 

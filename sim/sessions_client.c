@@ -11,17 +11,12 @@
 #define LEARN_NS (100 * SESSIONS_MS) /* for a poller to tell what a connection could not */
 #define SETTLE_NS (200 * SESSIONS_MS)
 
-static uint64_t below(struct sessions *sessions, uint64_t bound)
-{
-    return weir_sim_random_below(&sessions->random, bound);
-}
-
 static void enter(struct sessions *sessions, struct sessions_client *client, enum sessions_phase phase,
                   uint64_t most_ms)
 {
     client->phase = phase;
     client->phase_ns = sessions->now_ns;
-    client->due_ns = sessions->now_ns + below(sessions, most_ms) * SESSIONS_MS;
+    client->due_ns = sessions->now_ns + sessions_below(sessions, most_ms) * SESSIONS_MS;
 }
 
 static struct sessions_weir *weir_of(struct sessions *sessions, const struct sessions_client *client)
@@ -95,27 +90,27 @@ static void begin(struct sessions *sessions, struct sessions_client *client)
     bool calm = sessions->now_ns >= sessions->recovered_ns;
     uint32_t there = client->server;
     if (!client->library || weir_of(sessions, client)->back_ns)
-        client->weir = (uint32_t)below(sessions, sessions->weir_count);
+        client->weir = (uint32_t)sessions_below(sessions, sessions->weir_count);
     if (weir_of(sessions, client)->back_ns)
         return;
     client->request = (struct weir_policy_request){
         .caller = client->library ? WEIR_POLICY_CONNECTION : WEIR_POLICY_STATEMENT,
         .begun_ns = sessions->now_ns,
-        .wait_ns = sessions->now_ns + below(sessions, 200) * SESSIONS_MS,
+        .wait_ns = sessions->now_ns + sessions_below(sessions, 200) * SESSIONS_MS,
         .route = { .session = (uint64_t)(client - sessions->clients) + 1,
                    .stay = there,
                    .came_ns = sessions->now_ns,
                    .strategy = WEIR_SESSION_TRACKED,
-                   .behind = calm ? WEIR_BEHIND_LEADER : behinds[below(sessions, 6)],
+                   .behind = calm ? WEIR_BEHIND_LEADER : behinds[sessions_below(sessions, 6)],
                    .write = sessions_chance(sessions, 4) },
     };
-    client->request.give_up_ns = client->request.wait_ns + (calm ? 1000 : below(sessions, 400)) * SESSIONS_MS;
+    client->request.give_up_ns = client->request.wait_ns + (calm ? 1000 : sessions_below(sessions, 400)) * SESSIONS_MS;
     if (client->library)
         client->request.give_up_ns = client->request.wait_ns;
     client->began_ns = sessions->now_ns;
     client->give_up_ns = client->request.give_up_ns;
     client->tries = 0;
-    client->reads_left = client->library ? (uint32_t)below(sessions, SESSIONS_SAW_MAX) : 0;
+    client->reads_left = client->library ? (uint32_t)sessions_below(sessions, SESSIONS_SAW_MAX) : 0;
     memset(client->shunned_ns, 0, sizeof(client->shunned_ns));
     enter(sessions, client, SESSIONS_ROUTING, 1);
 }
@@ -386,28 +381,22 @@ static void moved(struct sessions *sessions, struct sessions_client *client)
     finish(sessions, client, true);
 }
 
-/* Nobody can tell where it was: who asked does not use the answer. */
-static void not_told(struct sessions *sessions, struct sessions_client *client)
-{
-    sessions->result->unproven++;
-    again(sessions, client);
-}
-
+/* Where nobody can tell where it was, who asked does not use the answer. */
 static void tell(struct sessions *sessions, struct sessions_client *client)
 {
     struct weir_place place;
     if (weir_of(sessions, client)->back_ns) {
-        not_told(sessions, client);
+        again(sessions, client);
         return;
     }
     struct weir_shown shown = client->placed;
     if (!learn(sessions, client, &shown)) {
         if (!waits_to_learn(sessions, client))
-            not_told(sessions, client);
+            again(sessions, client);
         return;
     }
     if (weir_place_seen(&shown, &place) != 0) {
-        not_told(sessions, client);
+        again(sessions, client);
         return;
     }
     if (sessions->plant == WEIR_SIM_SESSIONS_NO_HALF)
@@ -430,7 +419,7 @@ static void place(struct sessions *sessions, struct sessions_client *client)
     }
     client->placed = sessions_db_shown(sessions, client->server, false);
     if (!client->library)
-        client->weir = (uint32_t)below(sessions, sessions->weir_count);
+        client->weir = (uint32_t)sessions_below(sessions, sessions->weir_count);
     enter(sessions, client, SESSIONS_TELLING, client->library ? 1 : 3);
 }
 
@@ -439,7 +428,7 @@ static void place(struct sessions *sessions, struct sessions_client *client)
 /* What another device of the user has seen; it stays with its own connection. */
 static void merge(struct sessions *sessions, struct sessions_client *client)
 {
-    const struct sessions_client *other = &sessions->clients[below(sessions, sessions->client_count)];
+    const struct sessions_client *other = &sessions->clients[sessions_below(sessions, sessions->client_count)];
     const struct sessions_weir *weir = weir_of(sessions, client);
     if (other->seen_count + client->seen_count > SESSIONS_SEEN_MAX / 2 || other->seen_count == 0 || weir->back_ns ||
         weir_session_token_merge(&client->token, &other->token, &weir->health.known) != 0)

@@ -3,18 +3,12 @@
  * A replicated database as PostgreSQL is one: a standby shows a record before it counts it as replayed; a primary shows
  * one to others after its standbys may; a primary that crashes gives out again the positions of what it had not
  * flushed; a promotion takes the number after the highest that it knows of, and cuts off what it lacks. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim/sessions_inside.h"
 
 #define FIRST_POSITION 4096
 #define RECORDS_SPARE 2048 /* for what clients write and promotions begin with */
-
-static uint64_t below(struct sessions *sessions, uint64_t bound)
-{
-    return weir_sim_random_below(&sessions->random, bound);
-}
 
 /* ---- the log ---- */
 
@@ -25,7 +19,7 @@ static uint32_t append(struct sessions *sessions, uint32_t parent, uint32_t time
     sessions->records[index] = (struct sessions_record){
         .parent = parent,
         .timeline = timeline,
-        .end = sessions->records[parent].end + 64 + 8 * below(sessions, 4),
+        .end = sessions->records[parent].end + 64 + 8 * sessions_below(sessions, 4),
     };
     return index;
 }
@@ -82,11 +76,11 @@ static void advance_primary(struct sessions *sessions, struct sessions_server *s
     if (room && sessions_chance(sessions, 6))
         server->written = append(sessions, server->written, server->timeline);
     if (server->flushed != server->written && sessions_chance(sessions, 3))
-        server->flushed = move(sessions, server->flushed, server->written, 1 + below(sessions, 4));
+        server->flushed = move(sessions, server->flushed, server->written, 1 + sessions_below(sessions, 4));
     /* Only what is flushed is committed, and so shown; the last commits may be a while in coming. */
     if (server->shown != server->flushed && sessions_chance(sessions, 8) &&
         sessions_contains(sessions, server->flushed, server->shown))
-        server->shown = move(sessions, server->shown, server->flushed, 1 + below(sessions, 4));
+        server->shown = move(sessions, server->shown, server->flushed, 1 + sessions_below(sessions, 4));
 }
 
 /* A standby that follows the second of two that took one number: docs/soak.md, "A known hole". */
@@ -130,7 +124,7 @@ static void receive(struct sessions *sessions, struct sessions_server *server)
     if (server->streams && !sessions_contains(sessions, sent, server->written))
         server->streams = false; /* that one lost its end */
     if (server->streams && server->written != sent && sessions_chance(sessions, 2))
-        server->written = move(sessions, server->written, sent, 1 + below(sessions, 12));
+        server->written = move(sessions, server->written, sent, 1 + sessions_below(sessions, 12));
 }
 
 static void advance_standby(struct sessions *sessions, struct sessions_server *server)
@@ -139,8 +133,8 @@ static void advance_standby(struct sessions *sessions, struct sessions_server *s
     if (server->counted == server->written || !sessions_chance(sessions, server->slow ? 40 : 3))
         return;
     server->counted = server->shown; /* the one in flight has landed */
-    server->counted = move(sessions, server->counted, server->written, below(sessions, server->slow ? 3 : 8));
-    server->shown = move(sessions, server->counted, server->written, below(sessions, 2));
+    server->counted = move(sessions, server->counted, server->written, sessions_below(sessions, server->slow ? 3 : 8));
+    server->shown = move(sessions, server->counted, server->written, sessions_below(sessions, 2));
 }
 
 void sessions_db_advance(struct sessions *sessions)
@@ -164,7 +158,7 @@ void sessions_db_restart(struct sessions *sessions, uint32_t index, bool crash)
     struct sessions_server *server = &sessions->servers[index];
     server->life++;
     server->alive = false;
-    server->back_ns = sessions->now_ns + (10 + below(sessions, 300)) * SESSIONS_MS;
+    server->back_ns = sessions->now_ns + (10 + sessions_below(sessions, 300)) * SESSIONS_MS;
     if (crash)
         server->run = stamp(sessions, index);
     if (!crash || sessions_chance(sessions, 2)) {
@@ -177,7 +171,7 @@ void sessions_db_restart(struct sessions *sessions, uint32_t index, bool crash)
         server->written = server->shown = server->flushed;
     } else {
         /* It replays again what came after its last restartpoint. */
-        for (uint64_t i = below(sessions, 5); i > 0 && server->counted != 0; i--)
+        for (uint64_t i = sessions_below(sessions, 5); i > 0 && server->counted != 0; i--)
             server->counted = sessions->records[server->counted].parent;
         server->shown = server->counted;
         server->streams = false;
@@ -232,7 +226,7 @@ static void clear_twins(struct sessions *sessions, uint32_t primary)
  * primary is gone, or lives on and does not know. */
 void sessions_db_fail_over(struct sessions *sessions)
 {
-    uint32_t next = (uint32_t)below(sessions, sessions->server_count), old = sessions->leader;
+    uint32_t next = (uint32_t)sessions_below(sessions, sessions->server_count), old = sessions->leader;
     struct sessions_server *server = &sessions->servers[next];
     if (!server->alive || server->primary || sessions->newest > 40)
         return;

@@ -138,9 +138,14 @@ struct sessions {
     struct weir_sim_sessions_result *result;
 };
 
+static inline uint64_t sessions_below(struct sessions *sessions, uint64_t bound)
+{
+    return weir_sim_random_below(&sessions->random, bound);
+}
+
 static inline bool sessions_chance(struct sessions *sessions, uint32_t one_in)
 {
-    return weir_sim_random_below(&sessions->random, one_in) == 0;
+    return sessions_below(sessions, one_in) == 0;
 }
 
 /* ---- sessions_db.c ---- */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/container.h"
 #include "limits/share_host.h"
 #include "sim/modes.h"
 #include "sim/script_node.h"
@@ -182,11 +183,6 @@ static void engine_message(struct weir_sim *sim, void *state, uint32_t from, con
 
 /* ---- a node ---- */
 
-static struct weir_remote_key key_of(uint32_t number)
-{
-    return (struct weir_remote_key){ .id = { 1, number }, .tag = 1 };
-}
-
 static bool is_leased(const struct weir_sim *sim)
 {
     return weir_sim_plan_of(sim)->mode == &weir_sim_leased_host;
@@ -219,7 +215,7 @@ static uint64_t clock_of(void *context)
 
 static void on_ready(struct weir_share_waiter *waiter, int status)
 {
-    struct node *self = (struct node *)((char *)waiter - offsetof(struct node, waiter));
+    struct node *self = weir_container(waiter, struct node, waiter);
     self->failing = status != 0;
     weir_sim_retry(self->node.sim, self->node.number);
     self->failing = false;
@@ -259,7 +255,7 @@ static void on_closed(void *context)
 static void stop(struct weir_sim *sim, uint32_t node, void *state)
 {
     struct node *self = state;
-    const struct weir_remote_key key = key_of(0);
+    const struct weir_remote_key key = weir_sim_script_key(0);
     const uint64_t now_ns = weir_sim_now(sim, node);
     self->node.down = true;
     (void)weir_share_waiter_leave(&self->waiter);
@@ -292,7 +288,7 @@ static void reload(struct weir_sim *sim, uint32_t node, void *state)
 static enum weir_share_say reserve(struct node *self, uint32_t key, uint64_t units, bool peek)
 {
     const struct weir_share_terms terms = terms_of(self, key);
-    const struct weir_remote_key of = key_of(key);
+    const struct weir_remote_key of = weir_sim_script_key(key);
     enum weir_share_say say = WEIR_SHARE_NO;
     struct weir_verdict verdict;
     if (weir_share_host_reserve(self->host, &terms, &of, units, peek, weir_sim_now(self->node.sim, self->node.number),
@@ -313,7 +309,7 @@ static void crowd(struct weir_sim *sim, struct node *self)
     if (!weir_sim_random_chance(random, CROWD_PPM))
         return;
     for (uint32_t i = 1; i < keys; i++) {
-        const struct weir_remote_key key = key_of(i);
+        const struct weir_remote_key key = weir_sim_script_key(i);
         if ((self->node.absent >> i & 1) == 0 && reserve(self, i, 1, false) == WEIR_SHARE_YES)
             (void)weir_share_host_commit(self->host, &key, 1, weir_sim_now(sim, self->node.number));
     }
@@ -323,7 +319,7 @@ static enum weir_sim_say request(struct weir_sim *sim, uint32_t node, void *stat
                                  const struct weir_sim_request *request)
 {
     struct node *self = state;
-    const struct weir_remote_key key = key_of(0);
+    const struct weir_remote_key key = weir_sim_script_key(0);
     (void)node;
     if (request->again && self->failing)
         return WEIR_SIM_NO;
@@ -342,7 +338,7 @@ static enum weir_sim_say request(struct weir_sim *sim, uint32_t node, void *stat
 static bool finish(struct weir_sim *sim, uint32_t node, void *state, uint64_t cost, bool admitted)
 {
     struct node *self = state;
-    struct weir_remote_key key = key_of(0);
+    struct weir_remote_key key = weir_sim_script_key(0);
     self->held_count--;
     self->held_units -= cost;
     if (admitted)
@@ -366,30 +362,9 @@ static void timer(struct weir_sim *sim, uint32_t node, void *state)
     arm(self);
 }
 
-/* In the calm all nodes decide by one definition. */
 static const char *audit(struct weir_sim *sim)
 {
-    const struct weir_remote_limit *first = NULL;
-    for (uint32_t i = 0; i < weir_sim_plan_of(sim)->nodes; i++) {
-        const struct node *self = weir_sim_state(sim, i);
-        const struct weir_remote_limit *limit = self ? self->node.limits[0] : NULL;
-        if (limit && !first)
-            first = limit;
-        if (limit && (limit->revision != first->revision || limit->spec.count != first->spec.count ||
-                      limit->spec.burst != first->spec.burst))
-            return "nodes decide by different definitions";
-    }
-    return NULL;
-}
-
-static uint64_t bound(const struct weir_sim_plan *plan)
-{
-    return plan->nodes * plan->slack;
-}
-
-static uint64_t bound_crash(const struct weir_sim_plan *plan)
-{
-    return plan->slack;
+    return weir_sim_script_nodes_agree(sim, NULL);
 }
 
 /* Half of what the machines alone do: a key that is crowded out gives back what it holds, and asks again. */
@@ -437,8 +412,8 @@ const struct weir_sim_mode weir_sim_batched_host = {
     .engine_message = engine_message,
     .step_forgets = true,
     .engine_windows = true,
-    .bound = bound,
-    .bound_crash = bound_crash,
+    .bound = weir_sim_slack_of_all,
+    .bound_crash = weir_sim_slack_of_one,
     .calm_ppm = batched_calm_ppm,
     .audit = audit,
 };

@@ -3,7 +3,6 @@
  * split: each node decides by its share alone (core/share/split.h). A node that starts again starts empty. */
 #include "core/share/split.h"
 
-#include "base/assert.h"
 #include "base/checked.h"
 #include "sim/modes.h"
 

@@ -5,7 +5,6 @@
  * by run.c, where faults begin and end. */
 #include "sim/world.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -326,10 +325,7 @@ static void waiting_link(struct weir_sim *sim, uint32_t slot, uint32_t node, uin
     struct weir_sim_place *p = &sim->nodes[node];
     struct weir_sim_waiting *w = &sim->waiting[slot];
     *w = (struct weir_sim_waiting){ WEIR_SIM_NONE, p->last, node, w->turn, cost, sim->now_ns, true };
-    if (p->last != WEIR_SIM_NONE)
-        sim->waiting[p->last].next = slot;
-    else
-        p->first = slot;
+    *(p->last != WEIR_SIM_NONE ? &sim->waiting[p->last].next : &p->first) = slot;
     p->last = slot;
 }
 

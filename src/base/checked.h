@@ -3,7 +3,6 @@
  * Arithmetic that cannot wrap: saturating where a bound is the right answer, 128 bits where a product needs them. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/assert.h"

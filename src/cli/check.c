@@ -43,61 +43,6 @@ struct flags {
     bool json;
 };
 
-static int option_read(struct flags *flags, int option, const char *value)
-{
-    struct weir_fault fault;
-    switch (option) {
-    case 's':
-        flags->client.server = value;
-        return 0;
-    case 'c':
-        flags->cost = value;
-        return 0;
-    case 'p':
-        flags->peek = true;
-        return 0;
-    case 'j':
-        flags->json = true;
-        return 0;
-    case 't':
-        flags->client.token = value;
-        return 0;
-    case 'a':
-        flags->client.ca_file = value;
-        return 0;
-    case 'w':
-        if (weir_duration_parse(value, &flags->client.timeout_ns, &fault) == 0)
-            return 0;
-        fprintf(stderr, "weir: --timeout %s\n", fault.text);
-        return WEIR_EXIT_ERROR;
-    default:
-        fputs("weir: try weir check --help\n", stderr);
-        return WEIR_EXIT_ERROR;
-    }
-}
-
-static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help)
-{
-    static const struct option options[] = {
-        { "server", required_argument, NULL, 's' },
-        { "cost", required_argument, NULL, 'c' },
-        { "peek", no_argument, NULL, 'p' },
-        { "json", no_argument, NULL, 'j' },
-        { "token", required_argument, NULL, 't' },
-        { "ca", required_argument, NULL, 'a' },
-        { "timeout", required_argument, NULL, 'w' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        *ret_help = option == 'h';
-        int failed = *ret_help ? WEIR_EXIT_OK : option_read(flags, option, optarg);
-        if (failed || *ret_help)
-            return failed;
-    }
-    return 0;
-}
-
 static json_t *cost_make(const char *text)
 {
     char *end = NULL;
@@ -297,12 +242,19 @@ int weir_cli_check(int argc, char **argv)
     struct weir_cli_attributes attributes;
     struct weir_client_answer answer = { 0 };
     char problem[256];
-    bool wants_help = false;
-    int failed = flags_read(argc, argv, &flags, &wants_help);
-    if (wants_help)
-        fputs(help, stdout);
-    if (failed || wants_help)
-        return failed;
+    const struct weir_option options[] = {
+        { "server", .text = &flags.client.server },
+        { "cost", .text = &flags.cost },
+        { "peek", .given = &flags.peek },
+        { "json", .given = &flags.json },
+        { "token", .text = &flags.client.token },
+        { "ca", .text = &flags.client.ca_file },
+        { "timeout", .duration_ns = &flags.client.timeout_ns },
+        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, NULL, help, "weir check --help");
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     if (weir_cli_attributes_read(argc - optind, argv + optind, &attributes) != 0)
         return WEIR_EXIT_ERROR;
     char *question = question_make(&flags, &attributes);

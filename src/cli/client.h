@@ -4,7 +4,6 @@
  * all of it; over TCP, TLS (the server's certificate is always checked) or a Unix socket. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

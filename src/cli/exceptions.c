@@ -12,7 +12,6 @@
 #include "cli/verbs.h"
 #include "cli/versions.h"
 #include "rules/exception_edit.h"
-#include "rules/number.h"
 #include "wire/text.h"
 
 static const char help[] =
@@ -239,46 +238,24 @@ static int run(struct asked *asked, const char *verb, int count, char **rest)
     return lists ? list(asked) : change(asked, kind);
 }
 
-/* False: said on standard error. */
-static bool option_take(struct asked *asked, int option)
-{
-    struct weir_versions *versions = &asked->versions;
-    switch (option) {
-    case 'u':
-        asked->until = optarg;
-        return true;
-    case 'l':
-        asked->all = true;
-        return true;
-    case 'n':
-        if (weir_number_parse(optarg, strlen(optarg), &versions->count) == 0 && versions->count >= 1 &&
-            versions->count <= WEIR_EXCEPTION_LIST_MAX)
-            return true;
-        fprintf(stderr, "weir: --count must be a whole number, 1 to %d\n", WEIR_EXCEPTION_LIST_MAX);
-        return false;
-    default:
-        return weir_versions_option_take(versions, option);
-    }
-}
-
 int weir_cli_exceptions(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' }, { "comment", required_argument, NULL, 'm' },
-        { "author", required_argument, NULL, 'a' }, { "until", required_argument, NULL, 'u' },
-        { "for", required_argument, NULL, 'u' },    { "all", no_argument, NULL, 'l' },
-        { "count", required_argument, NULL, 'n' },  { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
-    };
     struct asked asked = { .versions = { .author = weir_versions_author(), .count = COUNT } };
-    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return WEIR_EXIT_OK;
-        }
-        if (!option_take(&asked, option))
-            return WEIR_EXIT_ERROR;
-    }
+    struct weir_versions *versions = &asked.versions;
+    const struct weir_option options[] = {
+        { "config", .text = &versions->config_file },
+        { "comment", .text = &versions->comment },
+        { "author", .text = &versions->author },
+        { "until", .text = &asked.until },
+        { "for", .text = &asked.until },
+        { "all", .given = &asked.all },
+        { "count", .number = &versions->count, .least = 1, .most = WEIR_EXCEPTION_LIST_MAX, .unshown = true },
+        { "json", .given = &versions->json },
+        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, NULL, help, NULL);
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     int code = run(&asked, argv[0], argc - optind, argv + optind);
     weir_rule_store_close(asked.versions.store);
     weir_config_destroy(asked.versions.config);

@@ -314,46 +314,6 @@ struct flags {
     struct weir_client_options client;
 };
 
-static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help)
-{
-    static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' }, { "server", required_argument, NULL, 's' },
-        { "token", required_argument, NULL, 't' },  { "ca", required_argument, NULL, 'a' },
-        { "node", required_argument, NULL, 'n' },   { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
-    };
-    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        switch (option) {
-        case 'h':
-            *ret_help = true;
-            return 0;
-        case 'c':
-            flags->file = optarg;
-            break;
-        case 's':
-            flags->client.server = optarg;
-            flags->asks = true;
-            break;
-        case 't':
-            flags->client.token = optarg;
-            break;
-        case 'a':
-            flags->client.ca_file = optarg;
-            break;
-        case 'n':
-            flags->node = optarg;
-            break;
-        case 'j':
-            flags->json = true;
-            break;
-        default:
-            fputs("weir: try weir explain --help\n", stderr);
-            return WEIR_EXIT_ERROR;
-        }
-    }
-    return 0;
-}
-
 /* Asks the server, where nobody said --config, or said --server too. False after a complaint. */
 static bool ask(struct flags *flags, struct weir_in_force *ret_in_force)
 {
@@ -387,12 +347,18 @@ int weir_cli_explain(int argc, char **argv)
     struct weir_cli_attributes attributes;
     struct weir_in_force in_force;
     struct weir_stored stored;
-    bool wants_help = false;
-    int failed = flags_read(argc, argv, &flags, &wants_help);
-    if (wants_help)
-        fputs(help, stdout);
-    if (failed || wants_help)
-        return failed;
+    const struct weir_option options[] = {
+        { "config", .text = &flags.file },
+        { "server", .text = &flags.client.server, .given = &flags.asks },
+        { "token", .text = &flags.client.token },
+        { "ca", .text = &flags.client.ca_file },
+        { "node", .text = &flags.node },
+        { "json", .given = &flags.json },
+        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, NULL, help, "weir explain --help");
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     bool offline = flags.file && !flags.asks;
     if (weir_cli_attributes_read(argc - optind, argv + optind, &attributes) != 0 || !ask(&flags, &in_force))
         return WEIR_EXIT_ERROR;

@@ -106,23 +106,14 @@ static int run(const char *what, const char *path, const char *fence)
 
 int weir_cli_fence(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "fence", required_argument, NULL, 'f' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
     const char *fence = getenv("WEIR_FENCE");
-    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return WEIR_EXIT_OK;
-        }
-        if (option != 'f') {
-            fputs("weir: try weir fence --help\n", stderr);
-            return WEIR_EXIT_ERROR;
-        }
-        fence = optarg;
-    }
+    const struct weir_option options[] = {
+        { "fence", .text = &fence },
+        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, NULL, help, "weir fence --help");
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     if (argc - optind != 3 || strcmp(argv[optind], "file") != 0) {
         fputs("weir: try weir fence --help\n", stderr);
         return WEIR_EXIT_ERROR;

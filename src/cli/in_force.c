@@ -5,7 +5,6 @@
  * by the checksum of its text; its path only tells a file that changed from another file. Called by explain.c. */
 #include "cli/in_force.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

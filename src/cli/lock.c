@@ -19,7 +19,6 @@
 #include "client/ask.h"
 #include "client/clock.h"
 #include "rules/config.h"
-#include "rules/number.h"
 #include "weir/limit.h"
 
 static const char help[] =
@@ -66,7 +65,7 @@ struct flags {
     struct weir_locks_options server;
     struct weir_lock_options lock;
     const char *name;
-    const char *token_file;
+    const char *token_file, *owner;
     uint64_t ttl_ns;
     uint64_t held_exit;
 };
@@ -95,112 +94,69 @@ static int complain(const char *option, const char *text)
 }
 
 /* A duration in ms: shorter parts are refused, as no option here means anything by them. */
-static int time_read(const char *option, const char *value, uint64_t max_ms, uint64_t *ret_ms)
+static int time_read(const char *name, const char *value, uint64_t max_ms, uint64_t *ret_ms)
 {
     struct weir_fault fault;
     uint64_t ns = 0;
     if (strcmp(value, "0") != 0 && weir_duration_parse(value, &ns, &fault) != 0)
-        return complain(option, fault.text);
+        return weir_option_wrong(name, fault.text);
     if (ns % WEIR_NS_PER_MS != 0 || ns / WEIR_NS_PER_MS > max_ms)
-        return complain(option, "must be whole milliseconds, up to 1day");
+        return weir_option_wrong(name, "must be whole milliseconds, up to 1day");
     *ret_ms = ns / WEIR_NS_PER_MS;
     return 0;
 }
 
-static int number_read(const char *option, const char *value, uint64_t max, uint64_t *ret_number)
-{
-    char text[64];
-    uint64_t number = 0;
-    if (weir_number_parse(value, strlen(value), &number) == 0 && number <= max) {
-        *ret_number = number;
-        return 0;
-    }
-    (void)snprintf(text, sizeof(text), "must be a whole number, 0 to %" PRIu64, max);
-    return complain(option, text);
-}
-
-static int timeout_read(struct flags *flags, const char *value)
+static int timeout_read(void *flags, const char *name, char *value)
 {
     uint64_t ms = 0;
-    int failed = time_read("--timeout", value, WEIR_LOCK_WAIT_MAX_MS, &ms);
+    int failed = time_read(name, value, WEIR_LOCK_WAIT_MAX_MS, &ms);
     if (!failed && ms == 0)
-        return complain("--timeout", "must be more than 0");
-    flags->server.timeout_ms = (unsigned)ms;
+        return weir_option_wrong(name, "must be more than 0");
+    ((struct flags *)flags)->server.timeout_ms = (unsigned)ms;
     return failed;
 }
 
 /* 0 is no short way to say 15s: everything that counts from the lease would count from nothing. */
-static int ttl_read(struct flags *flags, const char *value)
+static int ttl_read(void *flags, const char *name, char *value)
 {
     uint64_t ms = 0;
-    int failed = time_read("--ttl", value, WEIR_LOCK_TTL_MAX_MS, &ms);
+    int failed = time_read(name, value, WEIR_LOCK_TTL_MAX_MS, &ms);
     if (!failed && ms < WEIR_LOCK_TTL_MIN_MS)
-        return complain("--ttl", "must be 2s to 1day");
-    flags->lock.ttl_ms = ms;
+        return weir_option_wrong(name, "must be 2s to 1day");
+    ((struct flags *)flags)->lock.ttl_ms = ms;
     return failed;
 }
 
-static int option_read(struct flags *flags, int option, const char *value)
+static int wait_read(void *flags, const char *name, char *value)
 {
-    struct weir_lock_options *lock = &flags->lock;
-    switch (option) {
-    case 'l':
-        return ttl_read(flags, value);
-    case 'w':
-        return time_read("--wait", value, WEIR_LOCK_WAIT_MAX_MS, &lock->wait_ms);
-    case 'p':
-        return time_read("--progress", value, WEIR_LOCK_TTL_MAX_MS, &lock->progress_ms);
-    case 'o':
-        lock->owner = value;
-        lock->owner_size = strlen(value);
-        return 0;
-    case 'S':
-        return number_read("--seen", value, UINT64_C(1) << 62, &lock->seen_incarnation);
-    case 's':
-        flags->server.address = value;
-        return 0;
-    case 't':
-        flags->server.token = value;
-        return 0;
-    case 'f':
-        flags->token_file = value;
-        return 0;
-    case 'T':
-        return timeout_read(flags, value);
-    case 'E':
-        return number_read("--held-exit", value, 255, &flags->held_exit);
-    case 'n':
-        flags->name = value;
-        return 0;
-    default:
-        return complain("try", "weir lock --help");
-    }
+    return time_read(name, value, WEIR_LOCK_WAIT_MAX_MS, &((struct flags *)flags)->lock.wait_ms);
 }
 
-/* What stands before "--"; the name may come anywhere in it. */
-static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help)
+static int progress_read(void *flags, const char *name, char *value)
 {
-    static const struct option options[] = {
-        { "ttl", required_argument, NULL, 'l' },
-        { "wait", required_argument, NULL, 'w' },
-        { "progress", required_argument, NULL, 'p' },
-        { "owner", required_argument, NULL, 'o' },
-        { "seen", required_argument, NULL, 'S' },
-        { "server", required_argument, NULL, 's' },
-        { "token", required_argument, NULL, 't' },
-        { "token-file", required_argument, NULL, 'f' },
-        { "timeout", required_argument, NULL, 'T' },
-        { "held-exit", required_argument, NULL, 'E' },
-        { "name", required_argument, NULL, 'n' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+    return time_read(name, value, WEIR_LOCK_TTL_MAX_MS, &((struct flags *)flags)->lock.progress_ms);
+}
+
+/* What stands before "--"; the name may come anywhere in it. WEIR_OPTIONS_READ, or the exit code. */
+static int flags_read(int argc, char **argv, struct flags *flags)
+{
+    const struct weir_option options[] = {
+        { "ttl", .read = ttl_read },
+        { "wait", .read = wait_read },
+        { "progress", .read = progress_read },
+        { "owner", .text = &flags->owner },
+        { "seen", .number = &flags->lock.seen_incarnation, .most = UINT64_C(1) << 62, .unshown = true },
+        { "server", .text = &flags->server.address },
+        { "token", .text = &flags->server.token },
+        { "token-file", .text = &flags->token_file },
+        { "timeout", .read = timeout_read },
+        { "held-exit", 'E', .number = &flags->held_exit, .most = 255, .unshown = true },
+        { "name", .text = &flags->name },
+        WEIR_OPTIONS_HELP,
     };
-    for (int option; (option = weir_option_next(argc, argv, "hE:", options, NULL)) != -1;) {
-        *ret_help = option == 'h';
-        int failed = *ret_help ? 0 : option_read(flags, option, optarg);
-        if (failed || *ret_help)
-            return failed;
-    }
+    const int read = weir_options_read(argc, argv, options, flags, help, "weir lock --help");
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     if (!flags->name && optind < argc)
         flags->name = argv[optind++];
     if (!flags->name)
@@ -209,7 +165,7 @@ static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help
         word_meant(flags->name);
         return complain(argv[optind], "is one argument too many: the command comes after --");
     }
-    return 0;
+    return WEIR_OPTIONS_READ;
 }
 
 /* "HOST:PID:RANDOM": who reads `weir lock show` finds the holder, and no two are the same. */
@@ -293,17 +249,14 @@ static int run_main(int argc, char **argv)
     struct flags flags = { .server = { .address = "127.0.0.1:6380", .token = getenv("WEIR_TOKEN") },
                            .lock = { .ttl_ms = 15000, .renew = true },
                            .held_exit = WEIR_LOCK_EXIT_HELD };
-    bool wants_help = false;
     int count = 1;
     while (count < argc && strcmp(argv[count], "--") != 0)
         count++;
     char **command = argv + count + (count < argc ? 1 : 0);
     argv[count] = NULL;
-    int failed = flags_read(count, argv, &flags, &wants_help);
-    if (wants_help)
-        fputs(help, stdout);
-    if (failed || wants_help)
-        return failed;
+    const int read = flags_read(count, argv, &flags);
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     if (!*command) {
         word_meant(flags.name);
         return complain("lock", "needs a COMMAND after -- (try weir lock --help)");
@@ -312,10 +265,10 @@ static int run_main(int argc, char **argv)
     if (flags.token_file && !token)
         return WEIR_EXIT_ERROR;
     flags.server.token = token ? token : flags.server.token && *flags.server.token ? flags.server.token : NULL;
-    if (!flags.lock.owner && owner_make(owner, sizeof(owner))) {
-        flags.lock.owner = owner;
-        flags.lock.owner_size = strlen(owner);
-    }
+    if (!flags.owner && owner_make(owner, sizeof(owner)))
+        flags.owner = owner;
+    flags.lock.owner = flags.owner;
+    flags.lock.owner_size = flags.owner ? strlen(flags.owner) : 0;
     int code = run_locked(&flags, command);
     free(token);
     return code;

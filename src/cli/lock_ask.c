@@ -78,6 +78,8 @@ struct flags {
     const char *owner;
     uint64_t seen;
     bool json;
+    char **argv;
+    char own; /* the letter of the option that this word alone has */
 };
 
 static int complain(const char *what, const char *text)
@@ -120,64 +122,54 @@ char *weir_token_file_read(const char *path)
 
 /* ---- arguments ---- */
 
-static int option_read(struct flags *flags, int option, const char *value)
+/* False: it is an option of another word, which was said on standard error. */
+static bool is_own(const struct flags *flags, char word)
 {
-    struct weir_fault fault;
-    switch (option) {
-    case 's':
-        flags->client.server = value;
-        return 0;
-    case 'j':
-        flags->json = true;
-        return 0;
-    case 't':
-        flags->client.token = value;
-        return 0;
-    case 'f':
-        flags->token_file = value;
-        return 0;
-    case 'a':
-        flags->client.ca_file = value;
-        return 0;
-    case 'T':
-        return weir_duration_parse(value, &flags->client.timeout_ns, &fault) == 0 ? 0
-                                                                                  : complain("--timeout", fault.text);
-    case 'o':
-        flags->owner = value;
-        return 0;
-    case 'l':
-        return weir_number_parse(value, strlen(value), &flags->seen) == 0 && flags->seen <= UINT64_C(1) << 62
-                   ? 0
-                   : complain("--at-least", "must be a whole number, 0 to 2^62");
-    default:
-        return complain("try", "the same with --help");
-    }
+    if (flags->own != word)
+        (void)complain(flags->argv[optind - 1], "is no option here");
+    return flags->own == word;
 }
 
-/* `own` is the option that this word alone has; 0 = none. */
-static int flags_read(int argc, char **argv, const char *help, int own, struct flags *flags, bool *ret_help)
+static int owner_read(void *data, const char *name, char *value)
 {
-    static const struct option options[] = {
-        { "server", required_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
-        { "token", required_argument, NULL, 't' },  { "token-file", required_argument, NULL, 'f' },
-        { "ca", required_argument, NULL, 'a' },     { "timeout", required_argument, NULL, 'T' },
-        { "owner", required_argument, NULL, 'o' },  { "at-least", required_argument, NULL, 'l' },
-        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
+    struct flags *flags = data;
+    (void)name;
+    flags->owner = value;
+    return is_own(flags, 'o') ? 0 : WEIR_EXIT_ERROR;
+}
+
+static int at_least_read(void *data, const char *name, char *value)
+{
+    struct flags *flags = data;
+    if (!is_own(flags, 'l'))
+        return WEIR_EXIT_ERROR;
+    return weir_number_parse(value, strlen(value), &flags->seen) == 0 && flags->seen <= UINT64_C(1) << 62
+               ? 0
+               : weir_option_wrong(name, "must be a whole number, 0 to 2^62");
+}
+
+/* `own` is the option that this word alone has; 0 = none. WEIR_OPTIONS_READ, or the exit code. */
+static int flags_read(int argc, char **argv, const char *help, char own, struct flags *flags)
+{
+    *flags = (struct flags){
+        .client = { .server = "127.0.0.1:8080", .token = getenv("WEIR_TOKEN"), .timeout_ns = 5 * WEIR_NS_PER_SECOND },
+        .argv = argv,
+        .own = own
     };
-    flags->client = (struct weir_client_options){ .server = "127.0.0.1:8080",
-                                                  .token = getenv("WEIR_TOKEN"),
-                                                  .timeout_ns = 5 * WEIR_NS_PER_SECOND };
-    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        *ret_help = option == 'h';
-        if (*ret_help)
-            fputs(help, stdout);
-        if (*ret_help)
-            return 0;
-        bool foreign = (option == 'o' || option == 'l') && option != own;
-        int failed = foreign ? complain(argv[optind - 1], "is no option here") : option_read(flags, option, optarg);
-        if (failed)
-            return failed;
-    }
+    const struct weir_option options[] = {
+        { "server", .text = &flags->client.server },
+        { "json", .given = &flags->json },
+        { "token", .text = &flags->client.token },
+        { "token-file", .text = &flags->token_file },
+        { "ca", .text = &flags->client.ca_file },
+        { "timeout", .duration_ns = &flags->client.timeout_ns },
+        { "owner", .read = owner_read },
+        { "at-least", .read = at_least_read },
+        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, flags, help, "the same with --help");
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     bool named = own != 'l';
     if (named && optind < argc)
         flags->name = argv[optind++];
@@ -187,7 +179,7 @@ static int flags_read(int argc, char **argv, const char *help, int own, struct f
         return complain("NAME", "must be 1 to 1024 bytes");
     if (own == 'o' && (!flags->owner || !*flags->owner || strlen(flags->owner) > WEIR_LOCK_OWNER_MAX))
         return complain("--owner", "must be 1 to 256 bytes");
-    return 0;
+    return WEIR_OPTIONS_READ;
 }
 
 /* ---- the call ---- */
@@ -277,12 +269,11 @@ static void shown_print(const struct flags *flags, const json_t *shown, bool hel
 
 int weir_lock_show(int argc, char **argv)
 {
-    struct flags flags = { 0 };
-    bool wants_help = false;
+    struct flags flags;
     int status = 0;
-    int failed = flags_read(argc, argv, show_help, 0, &flags, &wants_help);
-    if (failed || wants_help)
-        return failed;
+    const int read = flags_read(argc, argv, show_help, 0, &flags);
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     char *path = path_make(flags.name, "");
     json_t *shown = path ? ask(&flags, path, NULL, 200, 200, &status) : NULL;
     free(path);
@@ -297,12 +288,11 @@ int weir_lock_show(int argc, char **argv)
 
 int weir_lock_give_back(int argc, char **argv)
 {
-    struct flags flags = { 0 };
-    bool wants_help = false;
+    struct flags flags;
     int status = 0;
-    int failed = flags_read(argc, argv, release_help, 'o', &flags, &wants_help);
-    if (failed || wants_help)
-        return failed;
+    const int read = flags_read(argc, argv, release_help, 'o', &flags);
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     json_t *question = json_pack("{s:s}", "owner", flags.owner);
     if (!question)
         return complain("--owner", "must be UTF-8 (other bytes can be sent over RESP)");
@@ -329,13 +319,12 @@ int weir_lock_give_back(int argc, char **argv)
 
 int weir_lock_restored(int argc, char **argv)
 {
-    struct flags flags = { 0 };
-    bool wants_help = false;
+    struct flags flags;
     char body[64] = "{}";
     int status = 0;
-    int failed = flags_read(argc, argv, restored_help, 'l', &flags, &wants_help);
-    if (failed || wants_help)
-        return failed;
+    const int read = flags_read(argc, argv, restored_help, 'l', &flags);
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     if (flags.seen)
         (void)snprintf(body, sizeof(body), "{\"seen\":%" PRIu64 "}", flags.seen);
     json_t *raised = ask(&flags, "/v1/locks/restored", body, 200, 200, &status);

@@ -112,3 +112,15 @@ bool weir_plain_json(json_t *value)
     json_array_foreach(value, index, member) done = done && weir_plain_json(member);
     return done;
 }
+
+void weir_plain_svg(const char *text, FILE *out)
+{
+    for (; *text; text++) {
+        if (*text == '<')
+            fputs("&lt;", out);
+        else if (*text == '&')
+            fputs("&amp;", out);
+        else if ((unsigned char)*text >= ' ')
+            fputc(*text, out);
+    }
+}

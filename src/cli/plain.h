@@ -22,3 +22,6 @@ const char *weir_plain_json_string(const json_t *string, char *buffer, size_t si
 
 /* Of a JSON value every string so, in place: before they are printed as text. False without memory. */
 bool weir_plain_json(json_t *value);
+
+/* Names as text of an SVG. */
+void weir_plain_svg(const char *text, FILE *out);

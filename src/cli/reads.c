@@ -14,7 +14,6 @@
 #include "cli/verbs.h"
 #include "client/clock.h"
 #include "rules/config.h"
-#include "rules/number.h"
 #include "weir/session.h"
 
 static const char help[] =
@@ -59,24 +58,6 @@ static const char help[] =
     "      --replica 'host=db3 dbname=shop' --duration 10min --plot reads.svg\n"
     "  weir reads check ... --strategies plain,tracked --json | jq '.strategies[] | {name, went_back, on_primary}'\n";
 
-static int complain(const char *option, const char *text)
-{
-    fprintf(stderr, "weir: %s %s\n", option, text);
-    return WEIR_EXIT_ERROR;
-}
-
-static int number_read(const char *option, const char *value, unsigned min, unsigned max, unsigned *ret_number)
-{
-    char text[64];
-    uint64_t number = 0;
-    if (weir_number_parse(value, strlen(value), &number) == 0 && number >= min && number <= max) {
-        *ret_number = (unsigned)number;
-        return 0;
-    }
-    (void)snprintf(text, sizeof(text), "must be a whole number, %u to %u", min, max);
-    return complain(option, text);
-}
-
 /* Whole milliseconds. */
 static int time_read(const char *option, const char *value, uint64_t min_ms, uint64_t max_ms, uint64_t *ret_ms)
 {
@@ -84,18 +65,43 @@ static int time_read(const char *option, const char *value, uint64_t min_ms, uin
     char text[2 * WEIR_DURATION_SIZE + 64], min[WEIR_DURATION_SIZE], max[WEIR_DURATION_SIZE];
     uint64_t ns = 0;
     if (weir_duration_parse(value, &ns, &fault) != 0)
-        return complain(option, fault.text);
+        return weir_option_wrong(option, fault.text);
     *ret_ms = ns / WEIR_NS_PER_MS;
     if (ns % WEIR_NS_PER_MS == 0 && *ret_ms >= min_ms && *ret_ms <= max_ms)
         return 0;
     weir_period_format(min_ms * WEIR_NS_PER_MS, min, sizeof(min));
     weir_period_format(max_ms * WEIR_NS_PER_MS, max, sizeof(max));
     (void)snprintf(text, sizeof(text), "must be whole milliseconds, %s to %s", min, max);
-    return complain(option, text);
+    return weir_option_wrong(option, text);
 }
 
-static int strategies_read(struct weir_reads_plan *plan, const char *value)
+static int duration_read(void *plan, const char *option, char *value)
 {
+    uint64_t ms = 0;
+    int failed = time_read(option, value, 100, WEIR_READS_DURATION_MAX_S * 1000, &ms);
+    ((struct weir_reads_plan *)plan)->duration_ns = ms * WEIR_NS_PER_MS;
+    return failed;
+}
+
+static int wait_read(void *plan, const char *option, char *value)
+{
+    uint64_t ms = 0;
+    int failed = time_read(option, value, 1, WEIR_SESSION_WAIT_MAX_MS, &ms);
+    ((struct weir_reads_plan *)plan)->wait_ms = (unsigned)ms;
+    return failed;
+}
+
+static int window_read(void *plan, const char *option, char *value)
+{
+    uint64_t ms = 0;
+    int failed = time_read(option, value, 1, 3600000, &ms);
+    ((struct weir_reads_plan *)plan)->window_ms = (unsigned)ms;
+    return failed;
+}
+
+static int strategies_read(void *data, const char *option, char *value)
+{
+    struct weir_reads_plan *plan = data;
     memset(plan->modes, 0, sizeof(plan->modes));
     for (const char *at = value;; at++) {
         size_t size = strcspn(at, ",");
@@ -104,7 +110,7 @@ static int strategies_read(struct weir_reads_plan *plan, const char *value)
                (strlen(weir_reads_mode_name(mode)) != size || strncmp(weir_reads_mode_name(mode), at, size) != 0))
             mode++;
         if (mode == WEIR_READS_MODES)
-            return complain("--strategies", "are some of plain,sticky,window,physical,lamport,tracked");
+            return weir_option_wrong(option, "are some of plain,sticky,window,physical,lamport,tracked");
         plan->modes[mode] = true;
         at += size;
         if (*at == '\0')
@@ -115,93 +121,44 @@ static int strategies_read(struct weir_reads_plan *plan, const char *value)
 static int server_read(struct weir_reads_plan *plan, const char *option, unsigned server, const char *value)
 {
     if (server >= WEIR_READS_SERVERS_MAX)
-        return complain(option, "may be given 16 times");
+        return weir_option_wrong(option, "may be given 16 times");
     /* What is not understood is not shown: there may be a password in it. */
     if (weir_reads_name(value, plan->names[server], sizeof(plan->names[server])) != 0)
-        return complain(option, "must be postgresql://user@host:port/db or \"host=… port=… dbname=…\"");
+        return weir_option_wrong(option, "must be postgresql://user@host:port/db or \"host=… port=… dbname=…\"");
     for (unsigned i = 1; plan->conninfos[0] && i < server; i++) {
         if (strcmp(plan->names[i], plan->names[server]) == 0)
-            return complain(option, "is given twice for the same address");
+            return weir_option_wrong(option, "is given twice for the same address");
     }
     plan->conninfos[server] = value;
     return 0;
 }
 
-static int option_read(struct weir_reads_plan *plan, int option, const char *value)
+static int primary_read(void *plan, const char *option, char *value)
 {
-    uint64_t ms = 0;
-    int failed = 0;
-    switch (option) {
-    case 'p':
-        return server_read(plan, "--primary", 0, value);
-    case 'r':
-        return server_read(plan, "--replica", plan->server_count++, value);
-    case 'd':
-        failed = time_read("--duration", value, 100, WEIR_READS_DURATION_MAX_S * 1000, &ms);
-        plan->duration_ns = ms * WEIR_NS_PER_MS;
-        return failed;
-    case 's':
-        return number_read("--sessions", value, 1, WEIR_READS_SESSIONS_MAX, &plan->sessions);
-    case 'R':
-        return number_read("--rate", value, 1, WEIR_READS_RATE_MAX, &plan->rate);
-    case 'w':
-        return number_read("--writes", value, 1, 90, &plan->writes_percent);
-    case 'W':
-        failed = time_read("--wait", value, 1, WEIR_SESSION_WAIT_MAX_MS, &ms);
-        plan->wait_ms = (unsigned)ms;
-        return failed;
-    case 'i':
-        failed = time_read("--window", value, 1, 3600000, &ms);
-        plan->window_ms = (unsigned)ms;
-        return failed;
-    case 'S':
-        return strategies_read(plan, value);
-    case 'o':
-        plan->plot = value;
-        return 0;
-    case 'j':
-        plan->json = true;
-        return 0;
-    case 'k':
-        plan->keep = true;
-        return 0;
-    default:
-        return complain("try", "weir reads --help");
-    }
+    return server_read(plan, option, 0, value);
 }
 
-static int plan_check(const struct weir_reads_plan *plan)
+static int replica_read(void *plan, const char *option, char *value)
+{
+    return server_read(plan, option, ((struct weir_reads_plan *)plan)->server_count++, value);
+}
+
+static int plan_run(const struct weir_reads_plan *plan)
 {
     /* A write has a read after it. */
     double most = 2.0 * plan->rate * plan->sessions * weir_reads_mode_count(plan) * (double)plan->duration_ns / 1e9;
     if (!plan->conninfos[0])
-        return complain("--primary", "is missing (try weir reads --help)");
+        return weir_option_wrong("primary", "is missing (try weir reads --help)");
     if (plan->server_count < 2)
-        return complain("--replica", "is missing (try weir reads --help)");
+        return weir_option_wrong("replica", "is missing (try weir reads --help)");
     if (most > WEIR_READS_OPS_MAX)
-        return complain("--duration",
-                        "times --rate, --sessions and strategies is more than 2 million reads and writes");
-    return 0;
+        return weir_option_wrong("duration",
+                                 "times --rate, --sessions and strategies is more than 2 million reads and writes");
+    return weir_reads_run(plan);
 }
 
 static int check(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "primary", required_argument, NULL, 'p' },
-        { "replica", required_argument, NULL, 'r' },
-        { "duration", required_argument, NULL, 'd' },
-        { "sessions", required_argument, NULL, 's' },
-        { "rate", required_argument, NULL, 'R' },
-        { "writes", required_argument, NULL, 'w' },
-        { "wait", required_argument, NULL, 'W' },
-        { "window", required_argument, NULL, 'i' },
-        { "strategies", required_argument, NULL, 'S' },
-        { "plot", required_argument, NULL, 'o' },
-        { "json", no_argument, NULL, 'j' },
-        { "keep", no_argument, NULL, 'k' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
     struct weir_reads_plan plan = { .server_count = 1,
                                     .duration_ns = 30 * 1000 * WEIR_NS_PER_MS,
                                     .sessions = 4,
@@ -210,19 +167,29 @@ static int check(int argc, char **argv)
                                     .wait_ms = 500,
                                     .window_ms = 1000,
                                     .modes = { true, true, true, true, true, true } };
-    int failed = 0;
-    for (int option; !failed && (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return WEIR_EXIT_OK;
-        }
-        failed = option_read(&plan, option, optarg);
+    const struct weir_option options[] = {
+        { "primary", .read = primary_read },
+        { "replica", .read = replica_read },
+        { "duration", .read = duration_read },
+        { "sessions", .count = &plan.sessions, .least = 1, .most = WEIR_READS_SESSIONS_MAX, .unshown = true },
+        { "rate", .count = &plan.rate, .least = 1, .most = WEIR_READS_RATE_MAX, .unshown = true },
+        { "writes", .count = &plan.writes_percent, .least = 1, .most = 90, .unshown = true },
+        { "wait", .read = wait_read },
+        { "window", .read = window_read },
+        { "strategies", .read = strategies_read },
+        { "plot", .text = &plan.plot },
+        { "json", .given = &plan.json },
+        { "keep", .given = &plan.keep },
+        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, &plan, help, "weir reads --help");
+    if (read != WEIR_OPTIONS_READ)
+        return read;
+    if (optind < argc) {
+        fprintf(stderr, "weir: %s is one argument too many\n", argv[optind]);
+        return WEIR_EXIT_ERROR;
     }
-    if (!failed && optind < argc)
-        failed = complain(argv[optind], "is one argument too many");
-    if (!failed)
-        failed = plan_check(&plan);
-    return failed ? failed : weir_reads_run(&plan);
+    return plan_run(&plan);
 }
 
 int weir_cli_reads(int argc, char **argv)

@@ -4,7 +4,6 @@
  * (core/session/judge.h), which finds the reads that showed too little; durations and lags are sorted for their
  * percentiles. Called by reads_run.c when all sessions have ended; reads_print.c and reads_plot.c show the numbers. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/checked.h"
 #include "cli/reads.h"

@@ -3,12 +3,12 @@
  * Writes the picture of --plot, one SVG element after another: above, the lag of each replica over time on a
  * logarithmic scale; below, for each strategy its violations over time and its share of reads at the primary. Names are
  * escaped, since they come from the command line. The numbers are made in reads_count.c; called by reads_run.c. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/checked.h"
+#include "cli/plain.h"
 #include "cli/reads.h"
 #include "weir/error.h"
 
@@ -24,19 +24,6 @@
 #define LAG_MIN_MS 0.5 /* the foot of the scale, which is logarithmic */
 #define COLUMNS 190    /* of a line: the worst of each */
 #define COLOURS 6
-
-/* Names come from a command line: in an SVG they are text. */
-static void text_write(const char *text, FILE *out)
-{
-    for (; *text; text++) {
-        if (*text == '<')
-            fputs("&lt;", out);
-        else if (*text == '&')
-            fputs("&amp;", out);
-        else if ((unsigned char)*text >= ' ')
-            fputc(*text, out);
-    }
-}
 
 static double lag_y(double ms, double most_ms)
 {
@@ -132,7 +119,7 @@ static void lag_key_write(const struct weir_reads_report *report, unsigned serve
     const struct weir_reads_behind *behind = &report->behind[server];
     fprintf(out, "<path class=\"lag s%u\" d=\"M%d %d h16\"/>\n<text x=\"%d\" y=\"%d\">", (server - 1) % COLOURS + 1,
             LEFT + WIDTH + 12, y - 4, LEFT + WIDTH + 34, y);
-    text_write(report->plan->names[server], out);
+    weir_plain_svg(report->plan->names[server], out);
     fprintf(out, ", p50 %.0f ms", (double)behind->p50_us / 1e3);
     if (behind->out > 0)
         fprintf(out, ", %.0f %% not in use", 100 * behind->out);

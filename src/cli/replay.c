@@ -9,7 +9,6 @@
 
 #include "cli/option.h"
 #include "cli/verbs.h"
-#include "rules/number.h"
 
 static const char help[] =
     "Usage: weir replay --config FILE [OPTION ...] LOG ...\n"
@@ -45,45 +44,34 @@ static const char help[] =
     "  weir replay --config new.yaml --format '$remote_addr [$time_local] \"$request\" $user' app.log\n"
     "  zcat *.gz | weir replay --config new.yaml --map headers.x_api_key=user --json - | jq .limits\n";
 
-static bool complain(const char *option, const char *value, const char *text)
+static int complain(const char *option, const char *value, const char *text)
 {
     fprintf(stderr, "weir: --%s %s: %s\n", option, value, text);
-    return false;
+    return WEIR_EXIT_ERROR;
 }
 
-static bool number_read(const char *option, const char *value, unsigned min, unsigned max, unsigned *ret_number)
-{
-    char text[64];
-    uint64_t number = 0;
-    if (weir_number_parse(value, strlen(value), &number) == 0 && number >= min && number <= max) {
-        *ret_number = (unsigned)number;
-        return true;
-    }
-    (void)snprintf(text, sizeof(text), "must be a whole number, %u to %u", min, max);
-    return complain(option, value, text);
-}
-
-static bool percentile_read(const char *value, double *ret_percentile)
+static int percentile_read(void *plan, const char *name, char *value)
 {
     char *end = NULL;
     double number = value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : 0;
     if (!end || *end || !(number >= 1 && number <= 100))
-        return complain("percentile", value, "must be a number, 1 to 100");
-    *ret_percentile = number;
-    return true;
+        return complain(name, value, "must be a number, 1 to 100");
+    ((struct weir_replay_plan *)plan)->percentile = number;
+    return 0;
 }
 
 /* Cuts the argument at its '='. */
-static bool map_add(struct weir_replay_plan *plan, char *value)
+static int map_add(void *data, const char *name, char *value)
 {
+    struct weir_replay_plan *plan = data;
     char *equals = strchr(value, '=');
     if (!equals || equals == value || !equals[1])
-        return complain("map", value, "must be FIELD=NAME");
+        return complain(name, value, "must be FIELD=NAME");
     if (plan->maps_count == WEIR_ACCESS_MAPS_MAX)
-        return complain("map", value, "may be given 64 times");
+        return complain(name, value, "may be given 64 times");
     *equals = '\0';
     plan->maps[plan->maps_count++] = (struct weir_access_map){ value, equals + 1 };
-    return true;
+    return 0;
 }
 
 static bool is_name(const char *name)
@@ -94,92 +82,21 @@ static bool is_name(const char *name)
 }
 
 /* Cuts the argument at its commas. */
-static bool keys_read(struct weir_replay_plan *plan, char *value)
+static int keys_read(void *data, const char *option, char *value)
 {
+    struct weir_replay_plan *plan = data;
     plan->keys_count = 0;
     for (char *rest = value, *name; (name = strsep(&rest, ","));) {
         bool twice = false;
         for (size_t i = 0; i < plan->keys_count; i++)
             twice = twice || strcmp(plan->keys[i], name) == 0;
         if (twice || !is_name(name))
-            return complain("key", name, twice ? "stands twice" : "is no name of an attribute");
+            return complain(option, name, twice ? "stands twice" : "is no name of an attribute");
         if (plan->keys_count == WEIR_KEY_VALUES_MAX)
-            return complain("key", name, "at most 16 attributes make a key");
+            return complain(option, name, "at most 16 attributes make a key");
         plan->keys[plan->keys_count++] = name;
     }
-    return true;
-}
-
-static bool option_read(struct weir_replay_plan *plan, int option, char *value)
-{
-    switch (option) {
-    case 'c':
-        plan->config = value;
-        return true;
-    case 'b':
-        plan->beside = value;
-        return true;
-    case 'n':
-        plan->node = value;
-        return true;
-    case 'f':
-        plan->format = value;
-        return true;
-    case 'm':
-        return map_add(plan, value);
-    case 's':
-        plan->suggest = true;
-        return true;
-    case 'k':
-        return keys_read(plan, value);
-    case 'p':
-        return percentile_read(value, &plan->percentile);
-    case 'o':
-        plan->out = value;
-        return true;
-    case 'd':
-        return number_read("depth", value, 1, 8, &plan->depth);
-    case 'r':
-        return number_read("rows", value, 1, 1000000, &plan->rows);
-    case 'P':
-        plan->plot = value;
-        return true;
-    case 'j':
-        plan->json = true;
-        return true;
-    default:
-        fputs("weir: try weir replay --help\n", stderr);
-        return false;
-    }
-}
-
-static bool options_read(int argc, char **argv, struct weir_replay_plan *plan, bool *ret_help)
-{
-    static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' },
-        { "beside", required_argument, NULL, 'b' },
-        { "node", required_argument, NULL, 'n' },
-        { "format", required_argument, NULL, 'f' },
-        { "map", required_argument, NULL, 'm' },
-        { "suggest", no_argument, NULL, 's' },
-        { "key", required_argument, NULL, 'k' },
-        { "percentile", required_argument, NULL, 'p' },
-        { "out", required_argument, NULL, 'o' },
-        { "depth", required_argument, NULL, 'd' },
-        { "rows", required_argument, NULL, 'r' },
-        { "plot", required_argument, NULL, 'P' },
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    bool good = true;
-    for (int option; good && (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        *ret_help = option == 'h';
-        if (*ret_help)
-            return true;
-        good = option_read(plan, option, optarg);
-    }
-    return good;
+    return 0;
 }
 
 static bool files_read(int argc, char **argv, struct weir_replay_plan *plan)
@@ -210,12 +127,25 @@ int weir_cli_replay(int argc, char **argv)
         .keys = { "ip" }, .keys_count = 1, .percentile = 99, .depth = 1, .rows = 10
     };
     struct weir_replay_plan plan = defaults;
-    bool wants_help = false;
-    bool good = options_read(argc, argv, &plan, &wants_help);
-    if (wants_help)
-        fputs(help, stdout);
-    if (wants_help || !good)
-        return good ? WEIR_EXIT_OK : WEIR_EXIT_ERROR;
+    const struct weir_option options[] = {
+        { "config", .text = &plan.config },
+        { "beside", .text = &plan.beside },
+        { "node", .text = &plan.node },
+        { "format", .text = &plan.format },
+        { "map", .read = map_add },
+        { "suggest", .given = &plan.suggest },
+        { "key", .read = keys_read },
+        { "percentile", .read = percentile_read },
+        { "out", .text = &plan.out },
+        { "depth", .count = &plan.depth, .least = 1, .most = 8 },
+        { "rows", .count = &plan.rows, .least = 1, .most = 1000000 },
+        { "plot", .text = &plan.plot },
+        { "json", .given = &plan.json },
+        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, &plan, help, "weir replay --help");
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     if (!plan.config && !plan.suggest) {
         fputs("weir: replay needs --config FILE, or --suggest; try weir replay --help\n", stderr);
         return WEIR_EXIT_ERROR;

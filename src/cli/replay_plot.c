@@ -3,9 +3,9 @@
  * Writes the picture of --plot, an SVG: above, requests a minute; below, one strip for each set of rules with what it
  * refused. A column is as many minutes as it takes to have at most COLUMNS of them. Names are escaped, since they come
  * from the command line. The numbers are made in replay_count.c; called by replay_run.c. */
-#include <errno.h>
 #include <inttypes.h>
 
+#include "cli/plain.h"
 #include "cli/replay.h"
 #include "weir/error.h"
 
@@ -39,19 +39,6 @@ static void columns_make(const struct weir_replay_counts *counts, struct columns
             *refused += minute->refused[side];
             columns->refused_most = *refused > columns->refused_most ? *refused : columns->refused_most;
         }
-    }
-}
-
-/* File names: in an SVG they are text. */
-static void text_write(const char *text, FILE *out)
-{
-    for (; *text; text++) {
-        if (*text == '<')
-            fputs("&lt;", out);
-        else if (*text == '&')
-            fputs("&amp;", out);
-        else if ((unsigned char)*text >= ' ')
-            fputc(*text, out);
     }
 }
 
@@ -131,7 +118,7 @@ int weir_replay_plot(const struct weir_replay_report *report)
         if (!report->sets[side].rules)
             continue;
         fprintf(out, "<text class=\"head\" x=\"%d\" y=\"%d\">Refused by ", LEFT, top - 12);
-        text_write(names[side], out);
+        weir_plain_svg(names[side], out);
         fprintf(out, ": %" PRIu64 " of %" PRIu64 "</text>\n", report->sets[side].refused, report->sets[side].decided);
         strip_write(&columns, side, top, STRIP, out);
         top += STRIP + GAP;

@@ -4,7 +4,6 @@
  * the least time goes next, and the file it came from goes on until another one's line is sooner. Inside a file the
  * order is that of its lines, whatever their times. Bytes come from replay_bytes.c, lines are read by
  * wire/access_log.h. What is no line is counted here. Called by replay_run.c. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/replay.h"
@@ -28,13 +27,6 @@ struct run {
     bool terminal;
 };
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
 static bool no_memory(void)
 {
     fputs("weir: out of memory\n", stderr);
@@ -45,7 +37,7 @@ static bool no_memory(void)
 
 static void progress_show(struct run *run, const char *what, uint64_t lines)
 {
-    uint64_t now_ns = clock_ns(), read = 0, size = 0;
+    uint64_t now_ns = weir_time_read().now_ns, read = 0, size = 0;
     if (!run->terminal || now_ns - run->shown_ns < SHOW_NS)
         return;
     run->shown_ns = now_ns;
@@ -114,7 +106,7 @@ static bool second_reading(struct run *run, struct weir_replay_set *set)
     struct weir_replay_read read;
     if (!weir_replay_counts_init(counts))
         return no_memory();
-    run->begun_ns = clock_ns();
+    run->begun_ns = weir_time_read().now_ns;
     while (weir_replay_source_next(run->source, &read)) {
         uint64_t now_ns = weir_replay_counts_time(counts, &read);
         if (!weir_replay_set_decide(set, &run->names, read.line, now_ns))
@@ -256,9 +248,9 @@ int weir_replay_run(const struct weir_replay_plan *plan)
     run->plan = plan;
     run->terminal = isatty(STDERR_FILENO);
     if (begin(run)) {
-        run->begun_ns = run->shown_ns = clock_ns();
+        run->begun_ns = run->shown_ns = weir_time_read().now_ns;
         first_reading(run);
-        double seconds = (double)(clock_ns() - run->begun_ns) / 1e9;
+        double seconds = (double)(weir_time_read().now_ns - run->begun_ns) / 1e9;
         bool good = !weir_replay_source_failed(run->source);
         if (good && plan->suggest)
             good = advise(run);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "cli/replay.h"
 
 #define ROOM_FIRST 4096

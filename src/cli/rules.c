@@ -19,7 +19,6 @@
 #include "cli/stored.h"
 #include "cli/verbs.h"
 #include "cli/versions.h"
-#include "rules/number.h"
 #include "wire/json.h"
 
 static const char help[] =
@@ -237,43 +236,23 @@ static void text_print(const char *file, const char *whose, const struct weir_ru
            weir_s(warnings));
 }
 
-static bool connections_read(const char *value, uint64_t *ret_connections)
-{
-    uint64_t number = 0;
-    if (weir_number_parse(value, strlen(value), &number) == 0 && number >= 1 && number <= WEIR_CONNECTIONS_MAX) {
-        *ret_connections = number;
-        return true;
-    }
-    fprintf(stderr, "weir: --connections %s: must be a whole number, 1 to %d\n", value, WEIR_CONNECTIONS_MAX);
-    return false;
-}
-
 static int check(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "node", required_argument, NULL, 'n' },
-        { "connections", required_argument, NULL, 'c' },
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
     struct weir_ruleset ruleset = { 0 };
     struct weir_config_faults faults;
     struct weir_stored stored;
     const char *node = NULL;
     uint64_t connections = 0;
     bool json = false;
-    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return WEIR_EXIT_OK;
-        }
-        bool good = option == 'c' ? connections_read(optarg, &connections) : option == 'j' || option == 'n';
-        if (!good)
-            return WEIR_EXIT_ERROR;
-        json = json || option == 'j';
-        node = option == 'n' ? optarg : node;
-    }
+    const struct weir_option options[] = {
+        { "node", .text = &node },
+        { "connections", .number = &connections, .least = 1, .most = WEIR_CONNECTIONS_MAX },
+        { "json", .given = &json },
+        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, NULL, help, NULL);
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     if (optind + 1 != argc) {
         fputs("weir: rules check takes one FILE; try weir rules --help\n", stderr);
         return WEIR_EXIT_ERROR;

@@ -55,21 +55,6 @@ static const char help[] =
 #define THREADS_MAX 256
 #define UNKNOWN_SHOWN_MAX 8 /* a warning each */
 
-static const struct option options[] = {
-    { "config", required_argument, NULL, 'c' },
-    { "resp", required_argument, NULL, 'r' },
-    { "http", required_argument, NULL, 'w' },
-    { "memory", required_argument, NULL, 'm' },
-    { "threads", required_argument, NULL, 't' },
-    { "check", required_argument, NULL, 'k' },
-    { "node", required_argument, NULL, 'n' },
-    { "locks", required_argument, NULL, 'l' },
-    { "take-over", required_argument, NULL, 'o' },
-    { "insecure", no_argument, NULL, 'i' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
 static int complain(const char *what, const char *value, const struct weir_fault *fault)
 {
     fprintf(stderr, "weir: %s ", what);
@@ -78,54 +63,59 @@ static int complain(const char *what, const char *value, const struct weir_fault
     return WEIR_EXIT_ERROR;
 }
 
-static int read_threads(const char *what, const char *text, uint32_t *ret_threads)
+/* In what follows `what` names it in a complaint: "--http", or the variable. */
+static int read_threads(void *flags, const char *what, char *text)
 {
     const struct weir_fault fault = { .text = "must be 1 to 256" };
     char *end = NULL;
     unsigned long value = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || value < 1 || value > THREADS_MAX)
         return complain(what, text, &fault);
-    *ret_threads = (uint32_t)value;
+    ((struct weir_serve_flags *)flags)->threads = (uint32_t)value;
     return 0;
 }
 
-/* `what` names it in a complaint: "--http", or the variable. */
-static int read_option(struct weir_serve_flags *flags, int option, const char *what, const char *value)
+static int read_memory(void *flags, const char *what, char *value)
 {
     struct weir_fault fault = { 0 };
-    switch (option) {
-    case 'c':
-        flags->config_file = value;
-        return 0;
-    case 'k':
-        flags->check_file = value;
-        return 0;
-    case 'i':
-        flags->insecure = true;
-        return 0;
-    case 'n':
-        flags->node = value;
-        return 0;
-    case 'l':
-        flags->locks = value;
-        return 0;
-    case 'o':
-        flags->take_over = value;
-        return 0;
-    case 't':
-        return read_threads(what, value, &flags->threads);
-    case 'm':
-        return weir_size_parse(value, &flags->memory, &fault) ? complain(what, value, &fault) : 0;
-    case 'r':
-        flags->resp_given = true;
-        return weir_address_parse(value, &flags->resp, &fault) ? complain(what, value, &fault) : 0;
-    case 'w':
-        flags->http_given = true;
-        return weir_address_parse(value, &flags->http, &fault) ? complain(what, value, &fault) : 0;
-    default:
-        fputs("weir: try weir serve --help\n", stderr);
-        return WEIR_EXIT_ERROR;
-    }
+    return weir_size_parse(value, &((struct weir_serve_flags *)flags)->memory, &fault) ? complain(what, value, &fault)
+                                                                                       : 0;
+}
+
+static int read_address(const char *what, const char *value, struct weir_address *ret_address)
+{
+    struct weir_fault fault = { 0 };
+    return weir_address_parse(value, ret_address, &fault) ? complain(what, value, &fault) : 0;
+}
+
+static int read_resp(void *flags, const char *what, char *value)
+{
+    return read_address(what, value, &((struct weir_serve_flags *)flags)->resp);
+}
+
+static int read_http(void *flags, const char *what, char *value)
+{
+    return read_address(what, value, &((struct weir_serve_flags *)flags)->http);
+}
+
+#define OPTIONS_COUNT 12 /* with --help and the end */
+
+static void options_make(struct weir_serve_flags *flags, struct weir_option ret_options[OPTIONS_COUNT])
+{
+    const struct weir_option options[OPTIONS_COUNT] = {
+        { "config", .text = &flags->config_file },
+        { "resp", .read = read_resp, .given = &flags->resp_given },
+        { "http", .read = read_http, .given = &flags->http_given },
+        { "memory", .read = read_memory },
+        { "threads", .read = read_threads },
+        { "check", .text = &flags->check_file },
+        { "node", .text = &flags->node },
+        { "locks", .text = &flags->locks },
+        { "take-over", .text = &flags->take_over },
+        { "insecure", .given = &flags->insecure },
+        WEIR_OPTIONS_HELP,
+    };
+    memcpy(ret_options, options, sizeof(options));
 }
 
 /* ---- the environment ---- */
@@ -134,7 +124,7 @@ static int read_option(struct weir_serve_flags *flags, int option, const char *w
 #define VARIABLE_SIZE 32
 
 /* "WEIR_HTTP" of the option "http". */
-static const char *variable_of(const struct option *option, char *buffer)
+static const char *variable_of(const struct weir_option *option, char *buffer)
 {
     size_t used = (size_t)snprintf(buffer, VARIABLE_SIZE, VARIABLE_HEAD);
     for (const char *c = option->name; *c && used + 1 < VARIABLE_SIZE; c++)
@@ -144,25 +134,28 @@ static const char *variable_of(const struct option *option, char *buffer)
 }
 
 /* Of a flag without a value: "true" sets it, "false" does not. */
-static int read_switch(struct weir_serve_flags *flags, int option, const char *what, const char *value)
+static int read_switch(bool *flag, const char *what, const char *value)
 {
     const struct weir_fault fault = { .text = "must be true or false" };
     if (strcmp(value, "true") == 0 || strcmp(value, "1") == 0)
-        return read_option(flags, option, what, value);
-    return strcmp(value, "false") == 0 || strcmp(value, "0") == 0 ? 0 : complain(what, value, &fault);
+        *flag = true;
+    else if (strcmp(value, "false") != 0 && strcmp(value, "0") != 0)
+        return complain(what, value, &fault);
+    return 0;
 }
 
-/* What was `given` on the command line, a bit for each letter, is not looked for. */
-static int read_environment(struct weir_serve_flags *flags, uint32_t given)
+/* What was `given` on the command line, a bit for each option, is not looked for. */
+static int read_environment(const struct weir_option *options, struct weir_serve_flags *flags, uint32_t given)
 {
     char variable[VARIABLE_SIZE];
     int failed = 0;
-    for (const struct option *option = options; !failed && option->name; option++) {
-        const char *value = option->val == 'h' ? NULL : getenv(variable_of(option, variable));
-        if (!value || !value[0] || given & 1U << (option->val - 'a'))
+    for (size_t i = 0; !failed && options[i].name; i++) {
+        const struct weir_option *option = &options[i];
+        char *value = option->letter == 'h' ? NULL : getenv(variable_of(option, variable));
+        if (!value || !value[0] || given & 1U << i)
             continue;
-        failed = option->has_arg ? read_option(flags, option->val, variable, value)
-                                 : read_switch(flags, option->val, variable, value);
+        failed = option->text || option->read ? weir_option_take(option, flags, variable, value)
+                                              : read_switch(option->given, variable, value);
     }
     return failed;
 }
@@ -184,13 +177,14 @@ static bool is_of_others(const char *name, size_t size)
 /* False: it is the variable of a flag. */
 static bool is_unknown(const char *name, size_t size, char *ret_near)
 {
-    char known[sizeof(options) / sizeof(options[0])][VARIABLE_SIZE];
+    struct weir_serve_flags none;
+    struct weir_option options[OPTIONS_COUNT];
+    char known[OPTIONS_COUNT][VARIABLE_SIZE];
     const size_t head = sizeof(VARIABLE_HEAD) - 1;
     struct weir_nearest nearest = { .text = name + head, .size = size - head };
     size_t count = 0;
-    for (const struct option *option = options; option->name; option++) {
-        if (option->val == 'h')
-            continue;
+    options_make(&none, options);
+    for (const struct weir_option *option = options; option->letter != 'h'; option++) {
         weir_nearest_offer(&nearest, variable_of(option, known[count]) + head);
         if (strlen(known[count]) == size && memcmp(known[count], name, size) == 0)
             return false;
@@ -220,24 +214,31 @@ void weir_serve_flags_warn(const struct weir_config *config)
 
 int weir_serve_flags_read(int argc, char **argv, struct weir_serve_flags *ret_flags, bool *ret_help)
 {
+    struct weir_option options[OPTIONS_COUNT];
     uint32_t given = 0;
+    int next;
     *ret_flags = (struct weir_serve_flags){ 0 };
-    for (int option, index = 0; (option = weir_option_next(argc, argv, "h", options, &index)) != -1;) {
+    options_make(ret_flags, options);
+    while ((next = weir_option_next(argc, argv, options)) >= 0) {
         char what[VARIABLE_SIZE];
-        if (option == 'h') {
-            *ret_help = true;
-            fputs(help, stdout);
-            return 0;
-        }
-        (void)snprintf(what, sizeof(what), "--%s", options[index].name);
-        int failed = read_option(ret_flags, option, what, optarg);
+        (void)snprintf(what, sizeof(what), "--%s", options[next].name);
+        int failed = weir_option_take(&options[next], ret_flags, what, optarg);
         if (failed)
             return failed;
-        given |= 1U << (option - 'a');
+        given |= 1U << next;
+    }
+    if (next == WEIR_OPTIONS_WRONG) {
+        fputs("weir: try weir serve --help\n", stderr);
+        return WEIR_EXIT_ERROR;
+    }
+    if (next == WEIR_OPTIONS_HELP_WANTED) {
+        *ret_help = true;
+        fputs(help, stdout);
+        return 0;
     }
     if (optind < argc) {
         fprintf(stderr, "weir: serve takes no argument '%s'; try weir serve --help\n", argv[optind]);
         return WEIR_EXIT_ERROR;
     }
-    return read_environment(ret_flags, given);
+    return read_environment(options, ret_flags, given);
 }

@@ -15,7 +15,6 @@
 
 #include "cli/verbs.h"
 #include "locks/open.h"
-#include "rules/arena.h"
 
 /* ---- the state directory ---- */
 

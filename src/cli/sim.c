@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/option.h"
 #include "cli/sim_flags.h"
@@ -57,34 +56,6 @@ static const char help[] =
     "  weir sim --soak --mode leased --from 1 --to 1001\n"
     "  weir sim sim/scenarios/stale-cache\n";
 
-enum {
-    OPTION_MODE = 1,
-    OPTION_SEED,
-    OPTION_NODES,
-    OPTION_LIMIT,
-    OPTION_BURST,
-    OPTION_ALGORITHM,
-    OPTION_SLACK,
-    OPTION_SECONDS,
-    OPTION_CLIENTS,
-    OPTION_LATENCY,
-    OPTION_LOSS,
-    OPTION_FAULTS,
-    OPTION_PARTITION,
-    OPTION_PLOT,
-    OPTION_WRITE,
-    OPTION_JSON,
-    OPTION_SOAK,
-    OPTION_FROM,
-    OPTION_TO,
-    OPTION_PLANT,
-    OPTION_ONLY_NODES,
-    OPTION_WITHOUT_FAULTS,
-    OPTION_WITHOUT_LOADS,
-    OPTION_UNTIL,
-    OPTION_HELP
-};
-
 struct flags {
     const struct weir_sim_mode *mode;
     struct weir_sim_fixed fixed;
@@ -129,25 +100,27 @@ static int mask_read(const char *option, const char *text, uint64_t *ret_mask)
 }
 
 /* "2-4:0,1" */
-static int partition_read(struct flags *flags, const char *text)
+static int partition_read(void *data, const char *option, char *text)
 {
+    struct flags *flags = data;
     static const char what[] = "must be FROM-UNTIL:NODES in seconds, such as 2-4.5:0,1";
     char *end = NULL;
     double from = strtod(text, &end), until = *end == '-' ? strtod(end + 1, &end) : -1;
     if (*end != ':' || !(from >= 0 && from < until && until < 4000))
-        return complain("partition", text, what);
+        return complain(option, text, what);
     if (flags->partitions_count == sizeof(flags->partitions) / sizeof(flags->partitions[0]))
-        return complain("partition", text, "there are eight already");
+        return complain(option, text, "there are eight already");
     struct weir_sim_fault *fault = &flags->partitions[flags->partitions_count];
     *fault = (struct weir_sim_fault){ .from_ns = (uint64_t)(from * 1e9), .until_ns = (uint64_t)(until * 1e9) };
-    if (mask_read("partition", end + 1, &fault->nodes) != 0)
+    if (mask_read(option, end + 1, &fault->nodes) != 0)
         return WEIR_EXIT_ERROR;
     flags->partitions_count++;
     return 0;
 }
 
-static int algorithm_read(struct flags *flags, const char *text)
+static int algorithm_read(void *data, const char *option, char *text)
 {
+    struct flags *flags = data;
     const char *name;
     for (int i = 0; (name = weir_algorithm_name((enum weir_algorithm)i)); i++) {
         if (strcmp(name, text) != 0)
@@ -156,169 +129,109 @@ static int algorithm_read(struct flags *flags, const char *text)
         flags->algorithm = true;
         return 0;
     }
-    return complain("algorithm", text,
-                    "must be token_bucket, leaky_bucket, fixed_window, sliding_log or sliding_counter");
+    return complain(option, text, "must be token_bucket, leaky_bucket, fixed_window, sliding_log or sliding_counter");
 }
 
-static int limit_read(struct flags *flags, const char *text)
+static int limit_read(void *data, const char *option, char *text)
 {
+    struct flags *flags = data;
     struct weir_limit_spec parsed = { .count = 0 };
     struct weir_fault fault;
     if (weir_rate_parse(text, &parsed, &fault) != 0)
-        return complain("limit", text, fault.text);
+        return complain(option, text, fault.text);
     if (parsed.count == 0 || parsed.count / 1000000 > parsed.period_ns / WEIR_NS_PER_SECOND + 1)
-        return complain("limit", text, "must be above 0 and at most a million a second: every request is played");
+        return complain(option, text, "must be above 0 and at most a million a second: every request is played");
     flags->limit.count = parsed.count;
     flags->limit.period_ns = parsed.period_ns;
     return 0;
 }
 
-static int plant_read(struct flags *flags, const char *text)
+static int plant_read(void *data, const char *option, char *text)
 {
+    struct flags *flags = data;
     for (int i = 0; i < WEIR_SIM_PLANTS; i++) {
         if (strcmp(weir_sim_plant_name((enum weir_sim_plant)i), text) != 0)
             continue;
         flags->plant = (enum weir_sim_plant)i;
         return 0;
     }
-    return complain("plant", text, "must be sequence, epoch, return, overwrite or twin");
+    return complain(option, text, "must be sequence, epoch, return, overwrite or twin");
 }
 
-static int latency_read(struct flags *flags, const char *text)
+static int latency_read(void *data, const char *option, char *text)
 {
+    struct flags *flags = data;
     struct weir_fault fault;
     if (weir_duration_parse(text, &flags->latency_ns, &fault) != 0)
-        return complain("latency", text, fault.text);
+        return complain(option, text, fault.text);
     if (flags->latency_ns == 0 || flags->latency_ns > 600 * WEIR_NS_PER_SECOND)
-        return complain("latency", text, "must be 1ms to 10min");
+        return complain(option, text, "must be 1ms to 10min");
     return 0;
 }
 
-/* Options that are no plain number. */
-static int option_read(struct flags *flags, int option, const char *name, const char *value)
+static int mode_read(void *flags, const char *name, char *value)
 {
-    switch (option) {
-    case OPTION_MODE:
-        flags->mode = weir_sim_mode_find(value);
-        return flags->mode ? 0 : complain(name, value, "must be " MODES);
-    case OPTION_LIMIT:
-        return limit_read(flags, value);
-    case OPTION_ALGORITHM:
-        return algorithm_read(flags, value);
-    case OPTION_LATENCY:
-        return latency_read(flags, value);
-    case OPTION_FAULTS:
-        flags->no_faults = strcmp(value, "none") == 0;
-        return flags->no_faults ? 0 : complain(name, value, "must be none");
-    case OPTION_PARTITION:
-        return partition_read(flags, value);
-    case OPTION_PLANT:
-        return plant_read(flags, value);
-    case OPTION_WITHOUT_FAULTS:
-        return mask_read(name, value, &flags->reduction.faults);
-    case OPTION_WITHOUT_LOADS:
-        return mask_read(name, value, &flags->reduction.loads);
-    case OPTION_PLOT:
-        flags->plot = value;
-        return 0;
-    case OPTION_WRITE:
-        flags->write = value;
-        return 0;
-    case OPTION_JSON:
-        flags->json = true;
-        return 0;
-    case OPTION_SOAK:
-        flags->soak = true;
-        return 0;
-    case OPTION_HELP:
-        flags->help = true;
-        return 0;
-    default:
-        return WEIR_EXIT_ERROR;
-    }
+    const struct weir_sim_mode *mode = weir_sim_mode_find(value);
+    ((struct flags *)flags)->mode = mode;
+    return mode ? 0 : complain(name, value, "must be " MODES);
 }
 
-static int number_option_read(struct flags *flags, int option, const char *name, const char *value)
+static int faults_read(void *flags, const char *name, char *value)
 {
-    uint64_t number = 0;
-    int failed = 0;
-    switch (option) {
-    case OPTION_SEED:
-        return weir_sim_number_read(name, value, 0, UINT64_MAX, &flags->seed);
-    case OPTION_FROM:
-        flags->range = name;
-        return weir_sim_number_read(name, value, 0, UINT64_MAX, &flags->from);
-    case OPTION_TO:
-        flags->range = name;
-        return weir_sim_number_read(name, value, 0, UINT64_MAX, &flags->to);
-    case OPTION_NODES:
-        failed = weir_sim_number_read(name, value, 1, WEIR_SIM_NODES_MAX, &number);
-        flags->fixed.nodes = (uint32_t)number;
-        return failed;
-    case OPTION_ONLY_NODES:
-        failed = weir_sim_number_read(name, value, 1, WEIR_SIM_NODES_MAX, &number);
-        flags->reduction.nodes = (uint32_t)number;
-        return failed;
-    case OPTION_BURST:
-        return weir_sim_number_read(name, value, 1, WEIR_BURST_MAX, &flags->limit.burst);
-    case OPTION_SLACK:
-        return weir_sim_number_read(name, value, 1, WEIR_BURST_MAX, &flags->fixed.slack);
-    case OPTION_SECONDS:
-        return weir_sim_number_read(name, value, 1, 3600, &flags->seconds);
-    case OPTION_CLIENTS:
-        return weir_sim_number_read(name, value, 1, 1000000, &flags->clients);
-    case OPTION_LOSS:
-        flags->loss = true;
-        return weir_sim_number_read(name, value, 0, 1000000, &flags->loss_ppm);
-    case OPTION_UNTIL:
-        return weir_sim_number_read(name, value, 1, UINT64_C(1) << 41, &flags->reduction.until_ns);
-    default:
-        return option_read(flags, option, name, value);
-    }
+    ((struct flags *)flags)->no_faults = true;
+    return strcmp(value, "none") == 0 ? 0 : complain(name, value, "must be none");
 }
 
-static bool shapes_plan(int option)
+static int without_faults_read(void *flags, const char *name, char *value)
 {
-    return (option >= OPTION_NODES && option <= OPTION_PARTITION);
+    return mask_read(name, value, &((struct flags *)flags)->reduction.faults);
+}
+
+static int without_loads_read(void *flags, const char *name, char *value)
+{
+    return mask_read(name, value, &((struct flags *)flags)->reduction.loads);
 }
 
 static int flags_read(int argc, char **argv, struct flags *flags)
 {
-    static const struct option options[] = {
-        { "mode", required_argument, NULL, OPTION_MODE },
-        { "seed", required_argument, NULL, OPTION_SEED },
-        { "nodes", required_argument, NULL, OPTION_NODES },
-        { "limit", required_argument, NULL, OPTION_LIMIT },
-        { "burst", required_argument, NULL, OPTION_BURST },
-        { "algorithm", required_argument, NULL, OPTION_ALGORITHM },
-        { "slack", required_argument, NULL, OPTION_SLACK },
-        { "seconds", required_argument, NULL, OPTION_SECONDS },
-        { "clients", required_argument, NULL, OPTION_CLIENTS },
-        { "latency", required_argument, NULL, OPTION_LATENCY },
-        { "loss", required_argument, NULL, OPTION_LOSS },
-        { "faults", required_argument, NULL, OPTION_FAULTS },
-        { "partition", required_argument, NULL, OPTION_PARTITION },
-        { "plot", required_argument, NULL, OPTION_PLOT },
-        { "write", required_argument, NULL, OPTION_WRITE },
-        { "json", no_argument, NULL, OPTION_JSON },
-        { "soak", no_argument, NULL, OPTION_SOAK },
-        { "from", required_argument, NULL, OPTION_FROM },
-        { "to", required_argument, NULL, OPTION_TO },
-        { "plant", required_argument, NULL, OPTION_PLANT },
-        { "only-nodes", required_argument, NULL, OPTION_ONLY_NODES },
-        { "without-faults", required_argument, NULL, OPTION_WITHOUT_FAULTS },
-        { "without-loads", required_argument, NULL, OPTION_WITHOUT_LOADS },
-        { "until-ns", required_argument, NULL, OPTION_UNTIL },
-        { "help", no_argument, NULL, OPTION_HELP },
-        { NULL, 0, NULL, 0 },
+    enum { SHAPES_FIRST = 2, SHAPES_LAST = 12 }; /* those that shape a plan */
+    const struct weir_option options[] = {
+        { "mode", .read = mode_read },
+        { "seed", .number = &flags->seed, .most = UINT64_MAX },
+        [SHAPES_FIRST] = { "nodes", .count = &flags->fixed.nodes, .least = 1, .most = WEIR_SIM_NODES_MAX },
+        { "limit", .read = limit_read },
+        { "burst", .number = &flags->limit.burst, .least = 1, .most = WEIR_BURST_MAX },
+        { "algorithm", .read = algorithm_read },
+        { "slack", .number = &flags->fixed.slack, .least = 1, .most = WEIR_BURST_MAX },
+        { "seconds", .number = &flags->seconds, .least = 1, .most = 3600 },
+        { "clients", .number = &flags->clients, .least = 1, .most = 1000000 },
+        { "latency", .read = latency_read },
+        { "loss", .number = &flags->loss_ppm, .most = 1000000, .given = &flags->loss },
+        { "faults", .read = faults_read },
+        [SHAPES_LAST] = { "partition", .read = partition_read },
+        { "plot", .text = &flags->plot },
+        { "write", .text = &flags->write },
+        { "json", .given = &flags->json },
+        { "soak", .given = &flags->soak },
+        { "from", .number = &flags->from, .most = UINT64_MAX },
+        { "to", .number = &flags->to, .most = UINT64_MAX },
+        { "plant", .read = plant_read },
+        { "only-nodes", .count = &flags->reduction.nodes, .least = 1, .most = WEIR_SIM_NODES_MAX },
+        { "without-faults", .read = without_faults_read },
+        { "without-loads", .read = without_loads_read },
+        { "until-ns", .number = &flags->reduction.until_ns, .least = 1, .most = UINT64_C(1) << 41 },
+        { "help", .given = &flags->help },
+        { .name = NULL },
     };
-    for (int index = 0, option; (option = weir_option_next(argc, argv, "", options, &index)) != -1;) {
-        if (option == '?' || number_option_read(flags, option, options[index].name, optarg) != 0)
+    for (int next; (next = weir_option_next(argc, argv, options)) != WEIR_OPTIONS_READ;) {
+        const char *name = next >= 0 ? options[next].name : NULL;
+        if (!name || weir_option_take(&options[next], flags, name, optarg) != 0)
             return WEIR_EXIT_ERROR;
+        if (options[next].number == &flags->from || options[next].number == &flags->to)
+            flags->range = name;
         size_t used = strlen(flags->options);
-        if (shapes_plan(option))
-            (void)snprintf(flags->options + used, sizeof(flags->options) - used, " --%s %s", options[index].name,
-                           optarg);
+        if (next >= SHAPES_FIRST && next <= SHAPES_LAST)
+            (void)snprintf(flags->options + used, sizeof(flags->options) - used, " --%s %s", name, optarg);
     }
     if (flags->limit.period_ns == 0 && flags->limit.burst > 0)
         return complain("burst", "", "needs --limit");
@@ -394,13 +307,6 @@ static int run_one(const struct flags *flags)
     return code;
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)time.tv_nsec;
-}
-
 static void failure_report(const struct flags *flags, uint64_t seed, const struct weir_sim_plan *plan,
                            enum weir_sim_break kind)
 {
@@ -425,7 +331,7 @@ static int soak(const struct flags *flags)
     struct weir_sim_cover cover = { 0 };
     struct weir_sim_plan plan;
     struct weir_fault fault;
-    uint64_t began_ns = clock_ns();
+    uint64_t began_ns = weir_time_read().now_ns;
     for (uint64_t seed = flags->from; seed < flags->to; seed++) {
         plan_make(flags, seed, &plan);
         if (weir_sim_run(&plan, NULL, &result, &fault) != 0)
@@ -436,7 +342,7 @@ static int soak(const struct flags *flags)
         if (result.broken && flags->plant != WEIR_SIM_PLANT_NONE)
             break; /* found */
     }
-    weir_sim_report_cover(&plan, &cover, clock_ns() - began_ns, flags->json);
+    weir_sim_report_cover(&plan, &cover, weir_time_read().now_ns - began_ns, flags->json);
     return cover.broken > 0 ? WEIR_EXIT_REFUSED : WEIR_EXIT_OK;
 }
 

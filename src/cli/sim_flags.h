@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `weir sim --locks` and `weir sim --sessions` are asked: a seed or a range of seeds, and a mistake to plant; and
- * numbers for `weir sim` too. */
+ * What `weir sim --locks` and `weir sim --sessions` are asked: a seed or a range of seeds, and a mistake to plant. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,9 +12,6 @@ struct weir_sim_flags {
     unsigned plant;    /* 0: none */
     bool help;
 };
-
-/* A whole number from `low` to `high`; else WEIR_EXIT_ERROR, and stderr names the option. */
-int weir_sim_number_read(const char *option, const char *text, uint64_t low, uint64_t high, uint64_t *ret_number);
 
 /* `kind`: the option that comes first, "locks" or "sessions". `plant_name`: of each number up to one that has none. On
  * false stderr says where to look. */

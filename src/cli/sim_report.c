@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/plural.h"

@@ -4,7 +4,6 @@
  * (top_screen.c), and waits for the next time, a key or a signal. A server that is away is asked again. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/option.h"
@@ -41,66 +40,24 @@ struct flags {
     bool once, json;
 };
 
-static int duration_read(const char *flag, const char *value, uint64_t least_ns, uint64_t *ret_ns)
+/* 100ms to 1hour. */
+static int duration_read(const char *name, const char *value, uint64_t *ret_ns)
 {
     struct weir_fault fault = { 0 };
-    if (weir_duration_parse(value, ret_ns, &fault) == 0 && *ret_ns >= least_ns && *ret_ns <= 3600 * WEIR_NS_PER_SECOND)
+    if (weir_duration_parse(value, ret_ns, &fault) == 0 && *ret_ns >= WEIR_NS_PER_SECOND / 10 &&
+        *ret_ns <= 3600 * WEIR_NS_PER_SECOND)
         return 0;
-    fprintf(stderr, "weir: --%s must be a time of 100ms to 1hour, as 5s\n", flag);
-    return WEIR_EXIT_ERROR;
+    return weir_option_wrong(name, "must be a time of 100ms to 1hour, as 5s");
 }
 
-static int option_read(struct flags *flags, int option, const char *value)
+static int interval_read(void *flags, const char *name, char *value)
 {
-    switch (option) {
-    case 's':
-        flags->client.server = value;
-        return 0;
-    case 'i':
-        return duration_read("interval", value, WEIR_NS_PER_SECOND / 10, &flags->interval_ns);
-    case 'o':
-        flags->once = true;
-        return 0;
-    case 'j':
-        flags->json = true;
-        return 0;
-    case 't':
-        flags->client.token = value;
-        return 0;
-    case 'a':
-        flags->client.ca_file = value;
-        return 0;
-    case 'w':
-        return duration_read("timeout", value, WEIR_NS_PER_SECOND / 10, &flags->client.timeout_ns);
-    default:
-        fputs("weir: try weir top --help\n", stderr);
-        return WEIR_EXIT_ERROR;
-    }
+    return duration_read(name, value, &((struct flags *)flags)->interval_ns);
 }
 
-static int flags_read(int argc, char **argv, struct flags *flags, bool *ret_help)
+static int timeout_read(void *flags, const char *name, char *value)
 {
-    static const struct option options[] = {
-        { "server", required_argument, NULL, 's' },
-        { "interval", required_argument, NULL, 'i' },
-        { "once", no_argument, NULL, 'o' },
-        { "json", no_argument, NULL, 'j' },
-        { "token", required_argument, NULL, 't' },
-        { "ca", required_argument, NULL, 'a' },
-        { "timeout", required_argument, NULL, 'w' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        *ret_help = option == 'h';
-        int failed = *ret_help ? WEIR_EXIT_OK : option_read(flags, option, optarg);
-        if (failed || *ret_help)
-            return failed;
-    }
-    if (optind == argc)
-        return 0;
-    fprintf(stderr, "weir: weir top takes no words, only options; try weir top --help\n");
-    return WEIR_EXIT_ERROR;
+    return duration_read(name, value, &((struct flags *)flags)->client.timeout_ns);
 }
 
 /* ---- looking ---- */
@@ -208,12 +165,19 @@ int weir_cli_top(int argc, char **argv)
         .client = { .server = "127.0.0.1:8080", .token = getenv("WEIR_TOKEN"), .timeout_ns = 2 * WEIR_NS_PER_SECOND },
         .interval_ns = WEIR_NS_PER_SECOND
     };
-    bool wants_help = false;
-    int failed = flags_read(argc, argv, &flags, &wants_help);
-    if (wants_help)
-        fputs(help, stdout);
-    if (failed || wants_help)
-        return failed;
+    const struct weir_option options[] = {
+        { "server", .text = &flags.client.server }, { "interval", .read = interval_read },
+        { "once", .given = &flags.once },           { "json", .given = &flags.json },
+        { "token", .text = &flags.client.token },   { "ca", .text = &flags.client.ca_file },
+        { "timeout", .read = timeout_read },        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, &flags, help, "weir top --help");
+    if (read != WEIR_OPTIONS_READ)
+        return read;
+    if (optind < argc) {
+        fprintf(stderr, "weir: weir top takes no words, only options; try weir top --help\n");
+        return WEIR_EXIT_ERROR;
+    }
     struct top top = { .flags = &flags };
     int code = flags.once ? once(&top) : run(&top);
     json_decref(top.now.told);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/plural.h"
 #include "cli/plain.h"
 #include "cli/top.h"
 #include "wire/text.h"

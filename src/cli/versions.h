@@ -30,8 +30,6 @@ bool weir_versions_head(const struct weir_versions *versions, struct weir_rule_h
 bool weir_versions_complain(const struct weir_versions *versions, int error, const struct weir_fault *fault);
 /* Reads config_file and opens the store that it names. False: said. */
 bool weir_versions_open(struct weir_versions *versions, bool create);
-/* One option of those of versions_verbs.c; false: said on standard error. */
-bool weir_versions_option_take(struct weir_versions *versions, int option);
 const char *weir_versions_author(void); /* who is logged in, or "unknown" */
 struct weir_rule_editor weir_versions_editor(const struct weir_versions *versions);
 

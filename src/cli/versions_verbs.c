@@ -154,37 +154,21 @@ const char *weir_versions_author(void)
     return name && name[0] ? name : "unknown";
 }
 
-bool weir_versions_option_take(struct weir_versions *versions, int option)
+/* 0 is one too: that there was none. */
+static int from_read(void *versions, const char *name, char *value)
 {
-    switch (option) {
-    case 'c':
-        versions->config_file = optarg;
-        return true;
-    case 'm':
-        versions->comment = optarg;
-        return true;
-    case 'a':
-        versions->author = optarg;
-        return true;
-    case 'f':
-        if (strcmp(optarg, "0") != 0)
-            return number_read_as("--from", optarg, WEIR_RULE_VERSIONS_MAX, &versions->from);
-        versions->from = 0;
-        return true;
-    case 'n':
-        return number_read_as("--count", optarg, WEIR_RULE_LIST_MAX, &versions->count);
-    case 'd':
-        versions->dry_run = true;
-        return true;
-    case 'j':
-        versions->json = true;
-        return true;
-    case 'p':
-        versions->propose = true;
-        return true;
-    default:
-        return false;
-    }
+    uint64_t *from = &((struct weir_versions *)versions)->from;
+    (void)name;
+    *from = 0;
+    return strcmp(value, "0") == 0 || number_read_as("--from", value, WEIR_RULE_VERSIONS_MAX, from) ? 0
+                                                                                                    : WEIR_EXIT_ERROR;
+}
+
+static int count_read(void *versions, const char *name, char *value)
+{
+    uint64_t *count = &((struct weir_versions *)versions)->count;
+    (void)name;
+    return number_read_as("--count", value, WEIR_RULE_LIST_MAX, count) ? 0 : WEIR_EXIT_ERROR;
 }
 
 /* "10", "12.5", and with a percent sign. False: said on standard error. */
@@ -247,24 +231,23 @@ static int run(struct weir_versions *versions, const char *verb, int count, char
 
 int weir_cli_versions(int argc, char **argv, const char *help)
 {
-    static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' }, { "comment", required_argument, NULL, 'm' },
-        { "author", required_argument, NULL, 'a' }, { "from", required_argument, NULL, 'f' },
-        { "count", required_argument, NULL, 'n' },  { "dry-run", no_argument, NULL, 'd' },
-        { "json", no_argument, NULL, 'j' },         { "propose", no_argument, NULL, 'p' },
-        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
-    };
     struct weir_versions versions = {
         .author = weir_versions_author(), .from = WEIR_RULE_FROM_ANY, .count = 20, .progress = isatty(STDERR_FILENO)
     };
-    for (int option; (option = weir_option_next(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return WEIR_EXIT_OK;
-        }
-        if (!weir_versions_option_take(&versions, option))
-            return WEIR_EXIT_ERROR;
-    }
+    const struct weir_option options[] = {
+        { "config", .text = &versions.config_file },
+        { "comment", .text = &versions.comment },
+        { "author", .text = &versions.author },
+        { "from", .read = from_read },
+        { "count", .read = count_read },
+        { "dry-run", .given = &versions.dry_run },
+        { "json", .given = &versions.json },
+        { "propose", .given = &versions.propose },
+        WEIR_OPTIONS_HELP,
+    };
+    const int read = weir_options_read(argc, argv, options, &versions, help, NULL);
+    if (read != WEIR_OPTIONS_READ)
+        return read;
     int code = run(&versions, argv[0], argc - optind, argv + optind);
     weir_rule_store_close(versions.store);
     weir_config_destroy(versions.config);

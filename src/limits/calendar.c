@@ -71,18 +71,16 @@ static uint64_t to_wall_ns(int64_t utc_s, uint64_t phase_ns)
 /* floor((wall - phase) / second): windows begin at whole seconds, so the second is enough to find one. */
 static int64_t shifted_s(uint64_t wall_ns, uint64_t phase_ns)
 {
-    if (wall_ns >= phase_ns) {
+    if (wall_ns >= phase_ns)
         return (int64_t)((wall_ns - phase_ns) / WEIR_NS_PER_SECOND);
-    }
     return -(int64_t)weir_div_ceil(phase_ns - wall_ns, WEIR_NS_PER_SECOND);
 }
 
 static struct weir_calendar_window fixed_at(uint64_t period_ns, uint64_t phase_ns, uint64_t wall_ns)
 {
     weir_assert(period_ns > 0 && phase_ns < period_ns);
-    if (wall_ns < phase_ns) {
+    if (wall_ns < phase_ns)
         return (struct weir_calendar_window){ ID_OF_ORIGIN - 1, 0, phase_ns };
-    }
     uint64_t index = (wall_ns - phase_ns) / period_ns;
     uint64_t start_ns = index * period_ns + phase_ns; /* at most wall_ns */
     return (struct weir_calendar_window){ index + ID_OF_ORIGIN, start_ns, weir_add_sat(start_ns, period_ns) };
@@ -90,9 +88,8 @@ static struct weir_calendar_window fixed_at(uint64_t period_ns, uint64_t phase_n
 
 struct weir_calendar_window weir_calendar_at(const struct weir_calendar_rule *rule, uint64_t phase_ns, uint64_t wall_ns)
 {
-    if (rule->unit == WEIR_CALENDAR_FIXED) {
+    if (rule->unit == WEIR_CALENDAR_FIXED)
         return fixed_at(rule->period_ns, phase_ns, wall_ns);
-    }
     int64_t count = rule->count > 0 ? rule->count : 1;
     int64_t utc_s = shifted_s(wall_ns, phase_ns);
     int64_t local_s = utc_s + weir_zone_offset_s(rule->zone, utc_s);

@@ -2,7 +2,6 @@
  *
  * The limiter: creating it, keys, refunds, counters. */
 #include <endian.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -160,38 +159,37 @@ int weir_limiter_key(const struct weir_limiter *limiter, weir_limit_id limit, co
 
 /* Holds the entry of a charge, if there is one. */
 static int hold_for(struct weir_limiter *limiter, const struct weir_charge *charge, const struct weir_time *time,
-                    struct weir_terms *ret_terms, struct weir_event *ret_event, struct weir_entry *ret_entry,
-                    bool *ret_held)
+                    struct weir_grip *ret_grip)
 {
+    struct weir_terms *terms = &ret_grip->terms;
+    struct weir_event *event = &ret_grip->event;
     uint64_t wait_ns;
     enum weir_hold hold;
     struct weir_time now = time ? *time : weir_time_read();
+    ret_grip->held = false;
     if (!weir_table_in_reach(&limiter->table, now.now_ns))
         weir_limiter_reach(limiter, now.now_ns);
     do {
-        if (!weir_terms_of(limiter, charge->limit, ret_terms))
+        if (!weir_terms_of(limiter, charge->limit, terms))
             return weir_id_error(limiter, charge->limit);
-        *ret_event = weir_event_make(limiter, ret_terms, &charge->key, charge->cost, &now);
-        hold = weir_entry_hold(limiter, ret_terms, charge->key.hash, WEIR_ABSENT_LEAVE, ret_event, ret_entry, &wait_ns);
+        *event = weir_event_make(limiter, terms, &charge->key, charge->cost, &now);
+        hold = weir_entry_hold(limiter, terms, charge->key.hash, WEIR_ABSENT_LEAVE, event, &ret_grip->entry, &wait_ns);
     } while (hold == WEIR_HOLD_STALE);
-    *ret_held = hold == WEIR_HOLD_OK;
+    ret_grip->held = hold == WEIR_HOLD_OK;
     return 0;
 }
 
 int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t units,
                         const struct weir_time *time, uint64_t *ret_units)
 {
-    struct weir_terms terms;
-    struct weir_event event;
-    struct weir_entry entry;
-    bool held = false;
-    int error = hold_for(limiter, charge, time, &terms, &event, &entry, &held);
+    struct weir_grip grip;
+    int error = hold_for(limiter, charge, time, &grip);
     if (error)
         return error;
     *ret_units = 0;
-    if (held) {
-        *ret_units = weir_limit_refund(&terms.limit, &entry.state, &event, units);
-        weir_entry_release(limiter, &terms, &entry);
+    if (grip.held) {
+        *ret_units = weir_limit_refund(&grip.terms.limit, &grip.entry.state, &grip.event, units);
+        weir_entry_release(limiter, &grip.terms, &grip.entry);
     }
     return 0;
 }
@@ -199,20 +197,18 @@ int weir_limiter_refund(struct weir_limiter *limiter, const struct weir_charge *
 int weir_limiter_refund_last(struct weir_limiter *limiter, const struct weir_charge *charge, uint64_t ticket,
                              const struct weir_time *time, uint64_t *ret_newest)
 {
-    struct weir_terms terms;
-    struct weir_event event;
-    struct weir_entry entry;
-    bool held = false;
-    int error = hold_for(limiter, charge, time, &terms, &event, &entry, &held);
+    struct weir_grip grip;
+    int error = hold_for(limiter, charge, time, &grip);
     if (error)
         return error;
     *ret_newest = 0;
-    if (held && weir_limit_is_bucket(&terms.limit) && weir_ticket_make(entry.state.fresh_at) == ticket) {
-        (void)weir_limit_refund(&terms.limit, &entry.state, &event, charge->cost);
-        *ret_newest = weir_ticket_make(entry.state.fresh_at);
+    const uint64_t *fresh_at = &grip.entry.state.fresh_at;
+    if (grip.held && weir_limit_is_bucket(&grip.terms.limit) && weir_ticket_make(*fresh_at) == ticket) {
+        (void)weir_limit_refund(&grip.terms.limit, &grip.entry.state, &grip.event, charge->cost);
+        *ret_newest = weir_ticket_make(*fresh_at);
     }
-    if (held)
-        weir_entry_release(limiter, &terms, &entry);
+    if (grip.held)
+        weir_entry_release(limiter, &grip.terms, &grip.entry);
     return 0;
 }
 

@@ -244,6 +244,14 @@ struct weir_entry {
     bool widened; /* one of widenings_begun, until it is let go */
 };
 
+/* A key that something is given back to. */
+struct weir_grip {
+    bool held; /* else nothing is there */
+    struct weir_terms terms;
+    struct weir_event event;
+    struct weir_entry entry;
+};
+
 /* The event of a charge under a limit now. */
 struct weir_event weir_event_make(struct weir_limiter *limiter, const struct weir_terms *terms,
                                   const struct weir_key *key, uint64_t cost, const struct weir_time *time);

@@ -4,17 +4,11 @@
  * made of two moments is snapshot_restore.c's. */
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/hex.h"
+#include "base/timing.h"
 #include "weir/snapshot.h"
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
-}
 
 /* "5c1e...-...": 32 digits, of which dashes are left out. */
 static void read_boot_id(uint8_t ret_id[16])
@@ -27,8 +21,8 @@ static void read_boot_id(uint8_t ret_id[16])
         close(fd);
     memset(ret_id, 0, 16);
     for (ssize_t i = 0; i < size && digits < 32; i++) {
-        int value = text[i] >= '0' && text[i] <= '9' ? text[i] - '0' : text[i] >= 'a' ? text[i] - 'a' + 10 : -1;
-        if (value < 0 || value > 15)
+        int value = weir_hex_digit(text[i]);
+        if (value < 0)
             continue;
         ret_id[digits / 2] = (uint8_t)(ret_id[digits / 2] << 4 | value);
         digits++;
@@ -37,8 +31,8 @@ static void read_boot_id(uint8_t ret_id[16])
 
 void weir_moment_read(struct weir_moment *ret_moment)
 {
-    *ret_moment = (struct weir_moment){ .now_ns = clock_ns(CLOCK_MONOTONIC),
-                                        .wall_ns = clock_ns(CLOCK_REALTIME),
-                                        .boot_ns = clock_ns(CLOCK_BOOTTIME) };
+    *ret_moment = (struct weir_moment){ .now_ns = weir_timing_now(CLOCK_MONOTONIC),
+                                        .wall_ns = weir_timing_now(CLOCK_REALTIME),
+                                        .boot_ns = weir_timing_now(CLOCK_BOOTTIME) };
     read_boot_id(ret_moment->boot_id);
 }

@@ -4,14 +4,6 @@
  * that a permit outlives any number of changes of the limits. */
 #include "limits/memory.h"
 
-/* One key of a permit on its way. */
-struct part {
-    bool held; /* else the key has no permits at all */
-    struct weir_terms terms;
-    struct weir_event event;
-    struct weir_entry entry;
-};
-
 /* Ascending by hash, in which order entries are held; WEIR_EDUP if two are equal. */
 static int sort_keys(const struct weir_key *keys, size_t count, uint64_t *hashes)
 {
@@ -44,7 +36,7 @@ static bool terms_of(const struct weir_limiter *limiter, const struct weir_held 
     return ret_terms->limit.algorithm == WEIR_CONCURRENCY;
 }
 
-static void hold(struct weir_limiter *limiter, uint64_t hash, const struct weir_time *time, struct part *part)
+static void hold(struct weir_limiter *limiter, uint64_t hash, const struct weir_time *time, struct weir_grip *part)
 {
     static const struct weir_key no_key = { 0 }; /* permits have no phase */
     struct weir_held *held = &part->entry.held;
@@ -70,7 +62,7 @@ static void hold(struct weir_limiter *limiter, uint64_t hash, const struct weir_
 
 /* Holds what there is of all keys. */
 static int hold_all(struct weir_limiter *limiter, const struct weir_key *keys, size_t count,
-                    const struct weir_time *time, struct part *parts)
+                    const struct weir_time *time, struct weir_grip *parts)
 {
     uint64_t hashes[WEIR_CHARGES_MAX];
     int error = sort_keys(keys, count, hashes);
@@ -84,7 +76,7 @@ static int hold_all(struct weir_limiter *limiter, const struct weir_key *keys, s
     return 0;
 }
 
-static void let_go(struct weir_limiter *limiter, struct part *parts, size_t count)
+static void let_go(struct weir_limiter *limiter, struct weir_grip *parts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (parts[i].held)
@@ -94,7 +86,7 @@ static void let_go(struct weir_limiter *limiter, struct part *parts, size_t coun
 int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *keys, size_t count, uint64_t permit,
                          const struct weir_time *time, uint64_t *ret_units)
 {
-    struct part parts[WEIR_CHARGES_MAX];
+    struct weir_grip parts[WEIR_CHARGES_MAX];
     uint64_t units = 0;
     int error = hold_all(limiter, keys, count, time, parts);
     if (error)
@@ -111,7 +103,7 @@ int weir_limiter_release(struct weir_limiter *limiter, const struct weir_key *ke
     return 0;
 }
 
-static uint64_t lease_of(const struct part *part, uint64_t permit)
+static uint64_t lease_of(const struct weir_grip *part, uint64_t permit)
 {
     return part->held ? weir_limit_lease_ns(&part->terms.limit, &part->entry.state, &part->event, permit) : 0;
 }
@@ -119,7 +111,7 @@ static uint64_t lease_of(const struct part *part, uint64_t permit)
 int weir_limiter_renew(struct weir_limiter *limiter, const struct weir_key *keys, size_t count, uint64_t permit,
                        const struct weir_time *time, uint64_t *ret_lease_ns)
 {
-    struct part parts[WEIR_CHARGES_MAX];
+    struct weir_grip parts[WEIR_CHARGES_MAX];
     uint64_t lease_ns = WEIR_NEVER;
     int error = hold_all(limiter, keys, count, time, parts);
     if (error)

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
+#include "base/fault.h"
 #include "base/siphash.h"
 
 /* The same on every machine: it lies in values that nodes share. */
@@ -35,12 +37,8 @@ int weir_remote_limit_init(struct weir_remote_limit *limit, const char *name, co
     int error = weir_limit_init(&made.limit, spec, 0, ret_fault);
     if (error)
         return error;
-    if (spec->algorithm == WEIR_CONCURRENCY) {
-        static const struct weir_fault here = { "algorithm", "concurrency is kept in this process's memory only" };
-        if (ret_fault)
-            *ret_fault = here;
-        return WEIR_EINVAL;
-    }
+    if (spec->algorithm == WEIR_CONCURRENCY)
+        return weir_fault_set(ret_fault, WEIR_EINVAL, "algorithm", "concurrency is kept in this process's memory only");
     if (made.limit.calendar && spec->tz) {
         error = weir_zone_create(spec->tz, &made.zone);
         if (error)
@@ -143,8 +141,8 @@ int weir_values_append(uint8_t *bytes, size_t *size, const struct weir_slice *va
         if (length > WEIR_KEY_BYTES_MAX - total)
             return WEIR_ERANGE;
         total += length;
-        for (size_t j = 0; j < 4; j++)
-            bytes[(*size)++] = (uint8_t)(head >> 8 * j);
+        weir_little_put(bytes + *size, head, 4);
+        *size += 4;
         if (length > 0)
             memcpy(bytes + *size, values[i].data, length);
         *size += length;

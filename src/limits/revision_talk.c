@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/checked.h"
 #include "wire/gossip.h"
 
@@ -72,25 +73,21 @@ void weir_revision_talk_destroy(struct weir_revision_talk *talk)
 
 /* ---- numbers ---- */
 
-static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
-{
-    for (unsigned i = 0; i < size; i++)
-        *at++ = (uint8_t)(value >> 8 * (size - 1 - i));
-    return at;
-}
-
 static uint64_t get(const uint8_t **at, unsigned size)
 {
-    uint64_t value = 0;
-    for (unsigned i = 0; i < size; i++)
-        value = value << 8 | *(*at)++;
-    return value;
+    *at += size;
+    return weir_big_get(*at - size, size);
 }
 
 static void get_id(const uint8_t **at, uint64_t ret_id[2])
 {
     ret_id[0] = get(at, 8);
     ret_id[1] = get(at, 8);
+}
+
+static uint8_t *put_id(uint8_t *at, const uint64_t id[2])
+{
+    return weir_big_put(weir_big_put(at, id[0], 8), id[1], 8);
 }
 
 /* ---- saying ---- */
@@ -122,7 +119,7 @@ static void say(struct weir_revision_talk *talk)
         talk->said = talk->said + 1 < count ? talk->said + 1 : 0;
         if (!weir_revisions_brief(talk->options.revisions, talk->said, &brief) || !brief.known)
             continue;
-        at = put(put(at, brief.id[0], 8), brief.id[1], 8);
+        at = put_id(at, brief.id);
         memcpy(at, brief.head, sizeof(brief.head));
         at += sizeof(brief.head);
     }
@@ -134,8 +131,8 @@ static void say(struct weir_revision_talk *talk)
 
 static void want(struct weir_revision_talk *talk, uint32_t from, const uint64_t id[2], uint64_t number, size_t offset)
 {
-    uint8_t *at = begin(talk, WANTS);
-    send_to(talk, from, put(put(put(put(at, id[0], 8), id[1], 8), number, 8), offset, 4));
+    uint8_t *at = weir_big_put(put_id(begin(talk, WANTS), id), number, 8);
+    send_to(talk, from, weir_big_put(at, offset, 4));
 }
 
 static void fetch_end(struct fetch *fetch)
@@ -177,10 +174,9 @@ static void hear_says(struct weir_revision_talk *talk, uint32_t from, const uint
     for (; (size_t)(end - at) >= ITEM; at += WEIR_REVISION_HEAD) {
         uint64_t id[2];
         get_id(&at, id);
-        const uint8_t *number = at + 4;
         if (weir_revisions_hear(talk->options.revisions, id, at, WEIR_REVISION_HEAD, false, time->wall_ns) ==
             WEIR_REVISION_NEWER)
-            want(talk, from, id, get(&number, 8), 0);
+            want(talk, from, id, weir_big_get(at + 4, 8), 0);
     }
 }
 
@@ -196,8 +192,8 @@ static void hear_wants(struct weir_revision_talk *talk, uint32_t from, const uin
         return;
     for (int i = 0; i < WINDOW && number == wanted && offset < size; i++) {
         size_t chunk = size - offset < CHUNK ? size - offset : CHUNK;
-        uint8_t *out = put(put(put(begin(talk, PART), id[0], 8), id[1], 8), number, 8);
-        out = put(put(out, size, 4), offset, 4);
+        uint8_t *out = weir_big_put(put_id(begin(talk, PART), id), number, 8);
+        out = weir_big_put(weir_big_put(out, size, 4), offset, 4);
         memcpy(out, bytes + offset, chunk);
         send_to(talk, from, out + chunk);
         offset += chunk;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/checked.h"
 #include "wire/gossip.h"
 
@@ -40,14 +41,6 @@ struct weir_revisions {
     _Atomic uint64_t generation;
 };
 
-static uint64_t get(const uint8_t *at, unsigned size)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < size; i++)
-        value = value << 8 | at[i];
-    return value;
-}
-
 /* Names, texts and what is signed begin with different bytes. Without memory for it: zeros, which nobody else has. */
 static void sign(const struct weir_revisions *revisions, const void *bytes, size_t size,
                  uint8_t ret_mac[WEIR_GOSSIP_MAC_SIZE])
@@ -60,7 +53,7 @@ static uint64_t checksum_of(const struct weir_revisions *revisions, const void *
 {
     uint8_t mac[WEIR_GOSSIP_MAC_SIZE];
     sign(revisions, text, size, mac);
-    return get(mac, 8);
+    return weir_big_get(mac, 8);
 }
 
 int weir_revisions_create(const uint8_t *secret, const char *node, struct weir_revisions **ret_revisions)
@@ -128,8 +121,8 @@ static void name_id(const struct weir_revisions *revisions, const char *name, ui
     uint8_t mac[WEIR_GOSSIP_MAC_SIZE];
     int size = snprintf(text, sizeof(text), "name %.*s", WEIR_LIMIT_NAME_MAX, name);
     sign(revisions, text, (size_t)size, mac);
-    ret_id[0] = get(mac, 8);
-    ret_id[1] = get(mac + 8, 8);
+    ret_id[0] = weir_big_get(mac, 8);
+    ret_id[1] = weir_big_get(mac + 8, 8);
 }
 
 static char *copy(const void *bytes, size_t size)
@@ -293,17 +286,11 @@ void weir_revisions_alone(struct weir_revisions *revisions, uint64_t wall_ns)
 
 /* ---- bytes ---- */
 
-static uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
-{
-    for (unsigned i = 0; i < size; i++)
-        *at++ = (uint8_t)(value >> 8 * (size - 1 - i));
-    return at;
-}
-
 static uint8_t *put_head(uint8_t *at, const struct weir_revision *revision)
 {
     memcpy(at, MAGIC, 4);
-    return put(put(put(at + 4, revision->number, 8), revision->given, 8), revision->checksum, 8);
+    return weir_big_put(weir_big_put(weir_big_put(at + 4, revision->number, 8), revision->given, 8), revision->checksum,
+                        8);
 }
 
 size_t weir_revisions_count(const struct weir_revisions *revisions)
@@ -340,12 +327,12 @@ static int write_entry(const struct weir_revisions *revisions, const struct entr
     uint8_t *bytes = malloc(size), *at = bytes;
     if (!bytes)
         return WEIR_ENOMEM;
-    at = put(put_head(at, newest), node_size, 1);
+    at = weir_big_put(put_head(at, newest), node_size, 1);
     memcpy(at, entry->node, node_size);
-    at = put(at + node_size, newest->superseded_count, 1);
+    at = weir_big_put(at + node_size, newest->superseded_count, 1);
     for (size_t i = 0; i < newest->superseded_count; i++)
-        at = put(at, newest->superseded[i], 8);
-    at = put(at, entry->size, 4);
+        at = weir_big_put(at, newest->superseded[i], 8);
+    at = weir_big_put(at, entry->size, 4);
     memcpy(at, entry->text, entry->size);
     at += entry->size;
     sign(revisions, bytes, size - WEIR_GOSSIP_MAC_SIZE, at);
@@ -387,9 +374,9 @@ static bool read_head(const uint8_t *bytes, size_t size, struct told *ret_told)
 {
     if (size < WEIR_REVISION_HEAD || memcmp(bytes, MAGIC, 4) != 0)
         return false;
-    *ret_told = (struct told){
-        .revision = { .number = get(bytes + 4, 8), .given = get(bytes + 12, 8), .checksum = get(bytes + 20, 8) }
-    };
+    *ret_told = (struct told){ .revision = { .number = weir_big_get(bytes + 4, 8),
+                                             .given = weir_big_get(bytes + 12, 8),
+                                             .checksum = weir_big_get(bytes + 20, 8) } };
     return ret_told->revision.number > 0 && ret_told->revision.number <= WEIR_REVISION_MAX;
 }
 
@@ -413,8 +400,8 @@ static bool read_whole(const struct weir_revisions *revisions, const uint8_t *by
         (size_t)(end - at) < 8 * told->revision.superseded_count + 4)
         return false;
     for (size_t i = 0; i < told->revision.superseded_count; i++, at += 8)
-        told->revision.superseded[i] = get(at, 8);
-    told->text_size = get(at, 4);
+        told->revision.superseded[i] = weir_big_get(at, 8);
+    told->text_size = weir_big_get(at, 4);
     told->text = at + 4;
     return (size_t)(end - told->text) == told->text_size && told->text_size <= WEIR_REVISION_TEXT_MAX &&
            checksum_of(revisions, told->text, told->text_size) == told->revision.checksum;

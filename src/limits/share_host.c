@@ -153,6 +153,16 @@ static void leave_if_unwanted(struct weir_share_key *key, uint64_t now_ns)
         leave(key, now_ns);
 }
 
+/* Each of the list, which the key may leave meanwhile. */
+static void for_each(struct weir_share_list *list, void (*act)(struct weir_share_key *key, uint64_t now_ns),
+                     uint64_t now_ns)
+{
+    for (struct weir_share_key *key = list->first, *next; key; key = next) {
+        next = key->next;
+        act(key, now_ns);
+    }
+}
+
 /* Of a closing host: nothing is left to settle, or there is no more time. Frees the host when nothing is under way. */
 static void close_if_settled(struct weir_share_host *host, uint64_t now_ns)
 {
@@ -160,10 +170,7 @@ static void close_if_settled(struct weir_share_host *host, uint64_t now_ns)
         return;
     if (!host->closed && (host->keys.gone_count == 0 || now_ns >= host->close_ns)) {
         host->closed = true;
-        for (struct weir_share_key *key = host->keys.gone.first, *next; key; key = next) {
-            next = key->next;
-            end_if_settled(key, now_ns);
-        }
+        for_each(&host->keys.gone, end_if_settled, now_ns);
         host->telling = true;
         host->done(host->done_context);
         host->telling = false;
@@ -178,14 +185,8 @@ static void close_if_settled(struct weir_share_host *host, uint64_t now_ns)
 
 static void waiting_remove(struct weir_share_key *key, struct weir_share_waiter *waiter)
 {
-    if (waiter->prev)
-        waiter->prev->next = waiter->next;
-    else
-        key->waiting_first = waiter->next;
-    if (waiter->next)
-        waiter->next->prev = waiter->prev;
-    else
-        key->waiting_last = waiter->prev;
+    *(waiter->prev ? &waiter->prev->next : &key->waiting_first) = waiter->next;
+    *(waiter->next ? &waiter->next->prev : &key->waiting_last) = waiter->prev;
     waiter->queue = NULL;
     key->host->stats.waiting--;
 }
@@ -358,10 +359,7 @@ void weir_share_host_wait(struct weir_share_host *host, const struct weir_remote
     waiter->queue = found;
     waiter->next = NULL;
     waiter->prev = found->waiting_last;
-    if (found->waiting_last)
-        found->waiting_last->next = waiter;
-    else
-        found->waiting_first = waiter;
+    *(found->waiting_last ? &found->waiting_last->next : &found->waiting_first) = waiter;
     found->waiting_last = waiter;
     host->stats.waiting++;
 }
@@ -416,14 +414,6 @@ void weir_share_host_turn(struct weir_share_host *host, uint64_t now_ns)
 
 /* ---- life ---- */
 
-static void leave_unwanted(struct weir_share_list *list, uint64_t now_ns)
-{
-    for (struct weir_share_key *key = list->first, *next; key; key = next) {
-        next = key->next;
-        leave_if_unwanted(key, now_ns);
-    }
-}
-
 int weir_share_host_retire(struct weir_share_host *host, const char *const *kept, size_t count)
 {
     const char **names = malloc((count + 1) * sizeof(names[0]));
@@ -434,8 +424,8 @@ int weir_share_host_retire(struct weir_share_host *host, const char *const *kept
     weir_share_keys_keep(&host->keys, names, count);
     free(names);
     const uint64_t now_ns = now_of(host);
-    leave_unwanted(&host->keys.idle, now_ns);
-    leave_unwanted(&host->keys.active, now_ns);
+    for_each(&host->keys.idle, leave_if_unwanted, now_ns);
+    for_each(&host->keys.active, leave_if_unwanted, now_ns);
     rearm(host);
     return 0;
 }
@@ -464,14 +454,6 @@ int weir_share_host_create(const struct weir_share_host_options *options, struct
     return 0;
 }
 
-static void leave_all(struct weir_share_list *list, uint64_t now_ns)
-{
-    for (struct weir_share_key *key = list->first, *next; key; key = next) {
-        next = key->next;
-        leave(key, now_ns);
-    }
-}
-
 void weir_share_host_close(struct weir_share_host *host, uint64_t drain_ns, void (*done)(void *context), void *context)
 {
     const uint64_t now_ns = now_of(host);
@@ -479,8 +461,8 @@ void weir_share_host_close(struct weir_share_host *host, uint64_t drain_ns, void
     host->done_context = context;
     host->closing = true;
     host->close_ns = weir_add_sat(now_ns, drain_ns);
-    leave_all(&host->keys.idle, now_ns);
-    leave_all(&host->keys.active, now_ns);
+    for_each(&host->keys.idle, leave, now_ns);
+    for_each(&host->keys.active, leave, now_ns);
     if (host->keys.gone_count == 0)
         host->close_ns = now_ns;
     rearm(host);

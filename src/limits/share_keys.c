@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/container.h"
 
 #define VICTIM_TRIES 64 /* keys in the middle of a request that are passed over */
 
@@ -19,23 +20,14 @@ static void list_add(struct weir_share_list *list, struct weir_share_key *key)
 {
     key->next = NULL;
     key->prev = list->last;
-    if (list->last)
-        list->last->next = key;
-    else
-        list->first = key;
+    *(list->last ? &list->last->next : &list->first) = key;
     list->last = key;
 }
 
 static void list_remove(struct weir_share_list *list, struct weir_share_key *key)
 {
-    if (key->prev)
-        key->prev->next = key->next;
-    else
-        list->first = key->next;
-    if (key->next)
-        key->next->prev = key->prev;
-    else
-        list->last = key->prev;
+    *(key->prev ? &key->prev->next : &list->first) = key->next;
+    *(key->next ? &key->next->prev : &list->last) = key->prev;
 }
 
 static struct weir_share_list *list_of(struct weir_share_keys *keys, const struct weir_share_key *key)
@@ -204,7 +196,7 @@ struct weir_share_key *weir_share_keys_due(struct weir_share_keys *keys, uint64_
 {
     while (weir_due_next_ns(&keys->due) <= now_ns) {
         struct weir_due *due = weir_due_first(&keys->due);
-        struct weir_share_key *key = (void *)((char *)due - offsetof(struct weir_share_key, due));
+        struct weir_share_key *key = weir_container(due, struct weir_share_key, due);
         if (key->wake_ns > now_ns) {
             weir_due_set(&keys->due, due, key->wake_ns);
             continue;

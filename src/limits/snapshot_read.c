@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/fault.h"
+#include "base/whole.h"
 #include "limits/snapshot_fd.h"
 #include "limits/snapshot_inside.h"
 
@@ -27,19 +28,10 @@ int weir_snapshot_corrupt(const struct weir_snapshot_reader *reader, struct weir
 static int read_up_to(struct weir_snapshot_reader *reader, uint8_t *bytes, size_t size, size_t *ret_got,
                       struct weir_fault *ret_fault)
 {
-    *ret_got = 0;
-    while (*ret_got < size) {
-        ssize_t got = read(reader->fd, bytes + *ret_got, size - *ret_got);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return weir_snapshot_io_fault("read", reader->path, errno, ret_fault);
-        if (got == 0)
-            break;
-        *ret_got += (size_t)got;
-        reader->at += (uint64_t)got;
-    }
-    return 0;
+    ssize_t got = weir_whole_read(reader->fd, bytes, size);
+    *ret_got = got > 0 ? (size_t)got : 0;
+    reader->at += *ret_got;
+    return got < 0 ? weir_snapshot_io_fault("read", reader->path, errno, ret_fault) : 0;
 }
 
 static int read_bytes(struct weir_snapshot_reader *reader, uint8_t *bytes, size_t size, struct weir_fault *ret_fault)

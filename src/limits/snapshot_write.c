@@ -12,8 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/fault.h"
 #include "base/folder.h"
+#include "base/whole.h"
 #include "limits/snapshot_fd.h"
 #include "limits/snapshot_inside.h"
 
@@ -46,16 +48,9 @@ struct weir_snapshot_writer {
 
 static void write_all(struct weir_snapshot_writer *writer, const uint8_t *bytes, size_t size)
 {
-    while (size > 0 && writer->error == 0) {
-        ssize_t written = write(writer->fd, bytes, size);
-        if (written < 0 && errno != EINTR)
-            writer->error = errno;
-        if (written > 0) {
-            bytes += written;
-            size -= (size_t)written;
-            writer->stats.bytes += (uint64_t)written;
-        }
-    }
+    if (writer->error == 0 && !weir_whole_write(writer->fd, bytes, size))
+        writer->error = errno;
+    writer->stats.bytes += size;
 }
 
 static void flush(struct weir_snapshot_writer *writer, enum weir_snapshot_kind kind)
@@ -91,10 +86,7 @@ static int put_in_place(struct weir_snapshot_writer *writer, struct weir_fault *
 /* The secret, from the key that was made of it. */
 static void store_secret(const struct weir_sip_key *key, uint8_t ret_secret[WEIR_SNAPSHOT_SECRET_BYTES])
 {
-    for (unsigned i = 0; i < 8; i++) {
-        ret_secret[i] = (uint8_t)(key->k0 >> (8 * i));
-        ret_secret[8 + i] = (uint8_t)(key->k1 >> (8 * i));
-    }
+    weir_little_put(weir_little_put(ret_secret, key->k0, 8), key->k1, 8);
 }
 
 static void number_definitions(struct weir_snapshot_writer *writer)

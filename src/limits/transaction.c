@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/container.h"
 #include "limits/combine.h"
 
 #define BUSY_SPREAD_SHIFT 42 /* of 64 bits: up to 4.2 ms */
@@ -192,8 +193,7 @@ static void proceed(struct weir_transaction *transaction, const struct weir_time
 
 static void on_ready(struct weir_share_waiter *waiter, int status)
 {
-    struct weir_transaction *transaction = (struct weir_transaction *)((uint8_t *)waiter -
-                                                                       offsetof(struct weir_transaction, waiter));
+    struct weir_transaction *transaction = weir_container(waiter, struct weir_transaction, waiter);
     const struct weir_time time = now(transaction);
     transaction->of->ops->timer_stop(transaction->of->context, &transaction->timer);
     if (status)
@@ -203,8 +203,7 @@ static void on_ready(struct weir_share_waiter *waiter, int status)
 
 static void on_deadline(struct weir_timer *timer, const struct weir_time *time)
 {
-    struct weir_transaction *transaction = (struct weir_transaction *)((uint8_t *)timer -
-                                                                       offsetof(struct weir_transaction, timer));
+    struct weir_transaction *transaction = weir_container(timer, struct weir_transaction, timer);
     int status = weir_share_waiter_leave(&transaction->waiter);
     weir_part_fail(transaction, &transaction->parts[next_hosted(transaction)], status, time);
     proceed(transaction, time);
@@ -247,7 +246,7 @@ static void hear_batch(struct weir_transaction *transaction, enum weir_remote_ve
 
 static void on_another_try(struct weir_timer *timer, const struct weir_time *time)
 {
-    proceed((struct weir_transaction *)((uint8_t *)timer - offsetof(struct weir_transaction, timer)), time);
+    proceed(weir_container(timer, struct weir_transaction, timer), time);
 }
 
 /* Others change the key all the time: once more, a little later than they. False: no time is left. */

@@ -6,25 +6,17 @@
  * Also the clock itself, which callers read. */
 #include "limits/wall.h"
 
-#include <time.h>
-
+#include "base/timing.h"
 #include "limits/memory.h"
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
-}
 
 struct weir_time weir_time_read(void)
 {
-    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME) };
+    return (struct weir_time){ weir_timing_now(CLOCK_MONOTONIC), weir_timing_now(CLOCK_REALTIME) };
 }
 
 struct weir_time weir_time_read_monotonic(void)
 {
-    return (struct weir_time){ clock_ns(CLOCK_MONOTONIC), 0 };
+    return (struct weir_time){ weir_timing_now(CLOCK_MONOTONIC), 0 };
 }
 
 /* The highest is written at most so often: every key's own window id guards the rest. */

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/limit/limit.h"

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/whole.h"
 #include "limits/zone_tzif.h"
 #include "weir/limit.h"
 
@@ -32,59 +33,28 @@ static bool is_name_char(char c)
 static bool is_name(const char *name)
 {
     size_t size = strnlen(name, WEIR_ZONE_NAME_MAX + 1);
-    if (size == 0 || size > WEIR_ZONE_NAME_MAX) {
+    if (size == 0 || size > WEIR_ZONE_NAME_MAX)
         return false;
-    }
     for (size_t i = 0; i < size; i++) {
         bool inner_slash = name[i] == '/' && i > 0 && name[i - 1] != '/' && i + 1 < size;
-        if (!is_name_char(name[i]) && !inner_slash) {
+        if (!is_name_char(name[i]) && !inner_slash)
             return false;
-        }
     }
     return true;
-}
-
-/* Reads to the end of the file, at most `room` bytes; WEIR_EPROTO when there are more. */
-static int read_all(int fd, uint8_t *bytes, size_t room, size_t *ret_size)
-{
-    size_t size = 0;
-    for (;;) {
-        ssize_t got = read(fd, bytes + size, room - size);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return WEIR_EIO;
-        }
-        if (got == 0) {
-            *ret_size = size;
-            return 0;
-        }
-        size += (size_t)got;
-        if (size == room) {
-            return WEIR_EPROTO;
-        }
-    }
 }
 
 static int create_from_fd(int fd, struct weir_zone **ret_zone)
 {
     struct stat status;
-    if (fstat(fd, &status) != 0) {
+    if (fstat(fd, &status) != 0)
         return WEIR_EIO;
-    }
-    if (!S_ISREG(status.st_mode)) {
+    if (!S_ISREG(status.st_mode))
         return WEIR_EINVAL; /* "Europe" */
-    }
     uint8_t *bytes = malloc(WEIR_ZONE_FILE_MAX + 1);
-    if (!bytes) {
+    if (!bytes)
         return WEIR_ENOMEM;
-    }
-    size_t size = 0;
-    int error = read_all(fd, bytes, WEIR_ZONE_FILE_MAX + 1, &size);
-    if (error == 0) {
-        error = weir_zone_tzif_parse(bytes, size, ret_zone);
-    }
+    ssize_t size = weir_whole_read(fd, bytes, WEIR_ZONE_FILE_MAX + 1);
+    int error = size < 0 ? WEIR_EIO : weir_zone_tzif_parse(bytes, (size_t)size, ret_zone);
     free(bytes);
     return error;
 }
@@ -92,27 +62,23 @@ static int create_from_fd(int fd, struct weir_zone **ret_zone)
 static int create_utc(struct weir_zone **ret_zone)
 {
     struct weir_zone *zone = calloc(1, sizeof(*zone));
-    if (!zone) {
+    if (!zone)
         return WEIR_ENOMEM;
-    }
     *ret_zone = zone;
     return 0;
 }
 
 int weir_zone_create(const char *name, struct weir_zone **ret_zone)
 {
-    if (!name || strcmp(name, "UTC") == 0) {
+    if (!name || strcmp(name, "UTC") == 0)
         return create_utc(ret_zone);
-    }
-    if (!is_name(name)) {
+    if (!is_name(name))
         return WEIR_EINVAL;
-    }
     char path[sizeof(ZONEINFO) + WEIR_ZONE_NAME_MAX] = ZONEINFO;
     memcpy(path + strlen(path), name, strlen(name) + 1); /* fits: is_name bounds it */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) {
+    if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR ? WEIR_EINVAL : WEIR_EIO;
-    }
     int error = create_from_fd(fd, ret_zone);
     close(fd);
     return error;
@@ -147,11 +113,10 @@ static size_t changes_until(const struct weir_zone *zone, int64_t utc_s)
     size_t high = zone->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (zone->changes[middle].at_s <= utc_s) {
+        if (zone->changes[middle].at_s <= utc_s)
             low = middle + 1;
-        } else {
+        else
             high = middle;
-        }
     }
     return low;
 }
@@ -169,20 +134,17 @@ int32_t weir_zone_offset_s(const struct weir_zone *zone, int64_t utc_s)
 int64_t weir_zone_first_s(const struct weir_zone *zone, int64_t local_s)
 {
     weir_assert(local_s > -TIME_LIMIT_S && local_s < TIME_LIMIT_S);
-    if (!zone) {
+    if (!zone)
         return local_s;
-    }
     /* Offsets are smaller than the maximum, so before this instant the wall shows less than local_s. */
     int64_t from_s = local_s - WEIR_ZONE_OFFSET_MAX_S;
     size_t i = changes_until(zone, from_s);
     for (;; i++) {
         /* Between two changes the wall goes evenly: it reaches local_s there, or has passed it at the start. */
         int64_t reached_s = local_s - offset_after(zone, i);
-        if (i > 0 && reached_s < zone->changes[i - 1].at_s) {
+        if (i > 0 && reached_s < zone->changes[i - 1].at_s)
             reached_s = zone->changes[i - 1].at_s;
-        }
-        if (i == zone->count || reached_s < zone->changes[i].at_s) {
+        if (i == zone->count || reached_s < zone->changes[i].at_s)
             return reached_s;
-        }
     }
 }

@@ -17,9 +17,8 @@ struct cursor {
 
 static bool take(struct cursor *cursor, char wanted)
 {
-    if (cursor->at == cursor->end || *cursor->at != wanted) {
+    if (cursor->at == cursor->end || *cursor->at != wanted)
         return false;
-    }
     cursor->at++;
     return true;
 }
@@ -41,9 +40,8 @@ static bool take_name(struct cursor *cursor)
     const char *start = cursor->at;
     while (cursor->at < cursor->end) {
         char c = *cursor->at;
-        if (!is_letter(c) && !(quoted && (is_digit(c) || c == '+' || c == '-'))) {
+        if (!is_letter(c) && !(quoted && (is_digit(c) || c == '+' || c == '-')))
             break;
-        }
         cursor->at++;
     }
     return cursor->at - start >= 3 && (!quoted || take(cursor, '>'));
@@ -53,12 +51,10 @@ static bool take_number(struct cursor *cursor, int min, int max, int *ret_value)
 {
     const char *start = cursor->at;
     int value = 0;
-    while (cursor->at < cursor->end && is_digit(*cursor->at) && cursor->at - start < 3) {
+    while (cursor->at < cursor->end && is_digit(*cursor->at) && cursor->at - start < 3)
         value = value * 10 + (*cursor->at++ - '0');
-    }
-    if (cursor->at == start || value < min || value > max) {
+    if (cursor->at == start || value < min || value > max)
         return false;
-    }
     *ret_value = value;
     return true;
 }
@@ -67,20 +63,16 @@ static bool take_number(struct cursor *cursor, int min, int max, int *ret_value)
 static bool take_time(struct cursor *cursor, int hours_max, int32_t *ret_s)
 {
     bool negative = take(cursor, '-');
-    if (!negative) {
+    if (!negative)
         take(cursor, '+');
-    }
     int hours = 0, minutes = 0, seconds = 0;
-    if (!take_number(cursor, 0, hours_max, &hours)) {
+    if (!take_number(cursor, 0, hours_max, &hours))
         return false;
-    }
     if (take(cursor, ':')) {
-        if (!take_number(cursor, 0, 59, &minutes)) {
+        if (!take_number(cursor, 0, 59, &minutes))
             return false;
-        }
-        if (take(cursor, ':') && !take_number(cursor, 0, 59, &seconds)) {
+        if (take(cursor, ':') && !take_number(cursor, 0, 59, &seconds))
             return false;
-        }
     }
     int32_t total = hours * 3600 + minutes * 60 + seconds;
     *ret_s = negative ? -total : total;
@@ -98,9 +90,8 @@ static bool take_month_week(struct cursor *cursor, struct weir_zone_rule_date *d
 static bool take_date(struct cursor *cursor, struct weir_zone_rule_date *ret_date)
 {
     struct weir_zone_rule_date date = { .time_s = 2 * 3600 };
-    if (!take(cursor, ',')) {
+    if (!take(cursor, ','))
         return false;
-    }
     bool good;
     if (take(cursor, 'M')) {
         good = take_month_week(cursor, &date);
@@ -111,9 +102,8 @@ static bool take_date(struct cursor *cursor, struct weir_zone_rule_date *ret_dat
         date.kind = WEIR_ZONE_DAY;
         good = take_number(cursor, 0, 365, &date.day);
     }
-    if (!good || (take(cursor, '/') && !take_time(cursor, 167, &date.time_s))) {
+    if (!good || (take(cursor, '/') && !take_time(cursor, 167, &date.time_s)))
         return false;
-    }
     *ret_date = date;
     return true;
 }
@@ -123,29 +113,24 @@ int weir_zone_rule_parse(struct weir_zone_rule *rule, const char *text, size_t s
     struct cursor cursor = { text, text + size };
     struct weir_zone_rule parsed = { .has_dst = false };
     int32_t west_s = 0;
-    if (!take_name(&cursor) || !take_time(&cursor, 24, &west_s)) {
+    if (!take_name(&cursor) || !take_time(&cursor, 24, &west_s))
         return WEIR_EPROTO;
-    }
     parsed.standard_s = -west_s; /* POSIX counts west as positive */
     if (cursor.at < cursor.end) {
         parsed.has_dst = true;
         parsed.dst_s = parsed.standard_s + 3600;
-        if (!take_name(&cursor)) {
+        if (!take_name(&cursor))
             return WEIR_EPROTO;
-        }
         if (cursor.at < cursor.end && *cursor.at != ',') {
-            if (!take_time(&cursor, 24, &west_s)) {
+            if (!take_time(&cursor, 24, &west_s))
                 return WEIR_EPROTO;
-            }
             parsed.dst_s = -west_s;
         }
-        if (!take_date(&cursor, &parsed.to_dst) || !take_date(&cursor, &parsed.to_standard)) {
+        if (!take_date(&cursor, &parsed.to_dst) || !take_date(&cursor, &parsed.to_standard))
             return WEIR_EPROTO;
-        }
     }
-    if (cursor.at != cursor.end) {
+    if (cursor.at != cursor.end)
         return WEIR_EPROTO;
-    }
     *rule = parsed;
     return 0;
 }

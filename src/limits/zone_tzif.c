@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "limits/civil.h"
 
 #define HEADER_SIZE 44
@@ -38,44 +39,37 @@ struct block {
 /* NULL when fewer than `size` bytes are left. */
 static const uint8_t *take(struct cursor *cursor, size_t size)
 {
-    if (cursor->left < size) {
+    if (cursor->left < size)
         return NULL;
-    }
     const uint8_t *start = cursor->at;
     cursor->at += size;
     cursor->left -= size;
     return start;
 }
 
-static uint32_t load_u32(const uint8_t *bytes)
-{
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
 static int64_t load_i64(const uint8_t *bytes)
 {
-    return (int64_t)((uint64_t)load_u32(bytes) << 32 | load_u32(bytes + 4));
+    return (int64_t)weir_big_get(bytes, 8);
 }
 
 static int32_t load_i32(const uint8_t *bytes)
 {
-    return (int32_t)load_u32(bytes);
+    return (int32_t)weir_big_get(bytes, 4);
 }
 
 /* Section 3.1. A version 1 file has no 64-bit times and no footer: refused. */
 static bool read_header(struct cursor *cursor, struct counts *ret_counts)
 {
     const uint8_t *header = take(cursor, HEADER_SIZE);
-    if (!header || memcmp(header, "TZif", 4) != 0 || header[4] < '2') {
+    if (!header || memcmp(header, "TZif", 4) != 0 || header[4] < '2')
         return false;
-    }
     *ret_counts = (struct counts){
-        .isut = load_u32(header + 20),
-        .isstd = load_u32(header + 24),
-        .leap = load_u32(header + 28),
-        .time = load_u32(header + 32),
-        .type = load_u32(header + 36),
-        .chars = load_u32(header + 40),
+        .isut = weir_big_get(header + 20, 4),
+        .isstd = weir_big_get(header + 24, 4),
+        .leap = weir_big_get(header + 28, 4),
+        .time = weir_big_get(header + 32, 4),
+        .type = weir_big_get(header + 36, 4),
+        .chars = weir_big_get(header + 40, 4),
     };
     return true;
 }
@@ -84,9 +78,8 @@ static bool read_header(struct cursor *cursor, struct counts *ret_counts)
 static bool skip_version_1(struct cursor *cursor)
 {
     struct counts c;
-    if (!read_header(cursor, &c)) {
+    if (!read_header(cursor, &c))
         return false;
-    }
     return take(cursor, c.time * 5 + c.type * TYPE_SIZE + c.chars + c.leap * 8 + c.isstd + c.isut) != NULL;
 }
 
@@ -96,9 +89,8 @@ static bool types_valid(const struct block *block)
         const uint8_t *type = block->types + i * TYPE_SIZE;
         int32_t offset_s = load_i32(type);
         if (offset_s <= -WEIR_ZONE_OFFSET_MAX_S || offset_s >= WEIR_ZONE_OFFSET_MAX_S || type[4] > 1 ||
-            type[5] >= block->counts.chars) {
+            type[5] >= block->counts.chars)
             return false;
-        }
     }
     return true;
 }
@@ -108,9 +100,8 @@ static bool times_valid(const struct block *block)
     int64_t last = -TIME_LIMIT_S;
     for (size_t i = 0; i < block->counts.time; i++) {
         int64_t at_s = load_i64(block->times + i * 8);
-        if (at_s <= last || at_s >= TIME_LIMIT_S || block->indices[i] >= block->counts.type) {
+        if (at_s <= last || at_s >= TIME_LIMIT_S || block->indices[i] >= block->counts.type)
             return false;
-        }
         last = at_s;
     }
     return true;
@@ -121,17 +112,15 @@ static bool read_version_2(struct cursor *cursor, struct block *ret_block)
 {
     struct counts c;
     if (!read_header(cursor, &c) || c.type == 0 || c.chars == 0 || c.leap != 0 || (c.isut != 0 && c.isut != c.type) ||
-        (c.isstd != 0 && c.isstd != c.type)) {
+        (c.isstd != 0 && c.isstd != c.type))
         return false;
-    }
     struct block block = { .counts = c };
     block.times = take(cursor, c.time * 8);
     block.indices = take(cursor, c.time);
     block.types = take(cursor, c.type * TYPE_SIZE);
     const uint8_t *rest = take(cursor, c.chars + c.isstd + c.isut);
-    if (!block.times || !block.indices || !block.types || !rest || !types_valid(&block) || !times_valid(&block)) {
+    if (!block.times || !block.indices || !block.types || !rest || !types_valid(&block) || !times_valid(&block))
         return false;
-    }
     *ret_block = block;
     return true;
 }
@@ -140,14 +129,12 @@ static bool read_version_2(struct cursor *cursor, struct block *ret_block)
 static bool read_footer(struct cursor *cursor, struct weir_zone_rule *rule, bool *ret_has_rule)
 {
     const uint8_t *start = take(cursor, 1);
-    if (!start || *start != '\n') {
+    if (!start || *start != '\n')
         return false;
-    }
     const uint8_t *text = cursor->at;
     const uint8_t *end = cursor->left > 0 ? memchr(text, '\n', cursor->left) : NULL;
-    if (!end) {
+    if (!end)
         return false;
-    }
     *ret_has_rule = end > text;
     return !*ret_has_rule || weir_zone_rule_parse(rule, (const char *)text, (size_t)(end - text)) == 0;
 }
@@ -166,12 +153,10 @@ static void write_rule(struct weir_zone *zone, const struct weir_zone_rule *rule
         struct weir_zone_change changes[2];
         weir_zone_rule_year(rule, year, changes);
         for (size_t i = 0; i < 2; i++) {
-            if (from_file > 0 && changes[i].at_s <= zone->changes[from_file - 1].at_s) {
+            if (from_file > 0 && changes[i].at_s <= zone->changes[from_file - 1].at_s)
                 continue;
-            }
-            while (zone->count > from_file && zone->changes[zone->count - 1].at_s >= changes[i].at_s) {
+            while (zone->count > from_file && zone->changes[zone->count - 1].at_s >= changes[i].at_s)
                 zone->count--;
-            }
             zone->changes[zone->count++] = changes[i];
         }
     }
@@ -197,9 +182,8 @@ int weir_zone_tzif_parse(const void *tzif, size_t size, struct weir_zone **ret_z
     struct weir_zone_rule rule;
     bool has_rule = false;
     if (size > WEIR_ZONE_FILE_MAX || !skip_version_1(&cursor) || !read_version_2(&cursor, &block) ||
-        !read_footer(&cursor, &rule, &has_rule)) {
+        !read_footer(&cursor, &rule, &has_rule))
         return WEIR_EPROTO;
-    }
     size_t times = block.counts.time;
     int64_t year_first = WEIR_ZONE_YEAR_MIN;
     if (times > 0) {
@@ -207,9 +191,8 @@ int weir_zone_tzif_parse(const void *tzif, size_t size, struct weir_zone **ret_z
         year_first = year_last > year_first ? year_last - 1 : year_first;
     }
     struct weir_zone *zone = allocate(times, year_first);
-    if (!zone) {
+    if (!zone)
         return WEIR_ENOMEM;
-    }
     /* Section 3.2: without transitions the footer holds for all times; else type 0 holds before the first. */
     zone->first_offset_s = times == 0 && has_rule ? rule.standard_s : type_offset_s(&block, 0);
     for (size_t i = 0; i < times; i++) {
@@ -217,9 +200,8 @@ int weir_zone_tzif_parse(const void *tzif, size_t size, struct weir_zone **ret_z
                                                       type_offset_s(&block, block.indices[i]) };
     }
     zone->count = times;
-    if (has_rule && rule.has_dst) {
+    if (has_rule && rule.has_dst)
         write_rule(zone, &rule, year_first);
-    }
     *ret_zone = zone;
     return 0;
 }

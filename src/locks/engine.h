@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "weir/fence.h"
 #include "weir/limiter.h"
@@ -57,6 +58,11 @@ struct weir_lock_op {
 };
 
 /* What an engine shows of itself: /metrics, GET /v1/nodes, `weir lock show`. */
+static inline bool weir_lock_slice_same(struct weir_slice a, struct weir_slice b)
+{
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
 struct weir_lock_engine_state {
     const char *name; /* "sqlite", … */
     bool up;

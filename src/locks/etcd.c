@@ -76,7 +76,7 @@ static json_t *put_incarnation(const struct weir_etcd *etcd, const json_t *found
                      weir_etcd_incarnation_key(etcd), "value", weir_etcd_number(incarnation));
 }
 
-static uint64_t stored_incarnation(const json_t *found)
+uint64_t weir_etcd_stored(const json_t *found)
 {
     char text[24] = { 0 };
     size_t size = found ? weir_etcd_bytes_get(json_object_get(found, "value"), text, sizeof text - 1) : SIZE_MAX;
@@ -135,7 +135,7 @@ static enum raising try_raise(struct weir_etcd *etcd, uint64_t floor, uint64_t *
         return RAISING_FAILED;
     weir_etcd_see(etcd, read);
     const json_t *found = weir_etcd_found(read, 0);
-    uint64_t stored = stored_incarnation(found), clock_s = weir_pace_clock_s();
+    uint64_t stored = weir_etcd_stored(found), clock_s = weir_pace_clock_s();
     uint64_t raised = weir_incarnation_raise(stored, clock_s, floor);
     if (raised == 0) {
         fail(etcd, stored < WEIR_INCARNATION_MAX ? "the incarnations are used up"
@@ -169,11 +169,6 @@ static bool raise_incarnation(struct weir_etcd *etcd, uint64_t seen, uint64_t *b
 
 /* ---- a batch ---- */
 
-static bool same_name(const struct weir_lock_op *a, const struct weir_lock_op *b)
-{
-    return a->name.size == b->name.size && memcmp(a->name.data, b->name.data, a->name.size) == 0;
-}
-
 /* Ops on one name go one after the other, in their order. */
 static void chain(struct weir_etcd_op *ops, size_t count)
 {
@@ -181,7 +176,7 @@ static void chain(struct weir_etcd_op *ops, size_t count)
         ops[i].waits = false, ops[i].after = NULL;
     for (size_t i = 0; i < count; i++) {
         for (size_t j = i + 1; j < count && ops[i].step != WEIR_ETCD_DONE; j++) {
-            if (ops[j].step != WEIR_ETCD_DONE && same_name(ops[i].op, ops[j].op)) {
+            if (ops[j].step != WEIR_ETCD_DONE && weir_lock_slice_same(ops[i].op->name, ops[j].op->name)) {
                 ops[i].after = &ops[j];
                 ops[j].waits = true;
                 break;

@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <curl/curl.h>
 #include <openssl/evp.h>
 
+#include "base/fault.h"
+#include "base/fault_format.h"
 #include "base/regular.h"
+#include "base/timing.h"
 
 #define CONNECTIONS_MAX 32L
 #define CONNECT_TIMEOUT_MS 1000L
@@ -33,13 +35,6 @@ struct weir_etcd_http {
     size_t under_way;
     char fault[128];
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 /* ---- values ---- */
 
@@ -122,8 +117,6 @@ static void judge_refusal(struct weir_etcd_http *http, struct weir_etcd_call *ca
         complain(http, call->endpoint, text ? text : "no JSON came back");
 }
 
-static bool send_call(struct weir_etcd_http *http, struct weir_etcd_call *call);
-
 /* Of calls under way together only the first that fails moves on: the others failed at the same endpoint. */
 static void leave_endpoint(struct weir_etcd_http *http, const struct weir_etcd_call *call)
 {
@@ -131,10 +124,28 @@ static void leave_endpoint(struct weir_etcd_http *http, const struct weir_etcd_c
         http->endpoint = (http->endpoint + 1) % http->endpoints_count;
 }
 
+static long left_ms(const struct weir_etcd_call *call)
+{
+    uint64_t now = weir_timing_now(CLOCK_MONOTONIC);
+    return call->deadline_ns > now ? (long)((call->deadline_ns - now) / 1000000) + 1 : 1;
+}
+
+/* To the endpoint of now. */
+static bool send_call(struct weir_etcd_http *http, struct weir_etcd_call *call)
+{
+    char url[512];
+    CURL *easy = call->easy;
+    call->endpoint = http->endpoint;
+    snprintf(url, sizeof url, "%s%s", http->endpoints[call->endpoint], call->path);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_ms(call));
+    return curl_multi_add_handle(http->multi, easy) == CURLM_OK;
+}
+
 /* Nothing was sent, and there are endpoints that this call has not tried. */
 static bool try_next(struct weir_etcd_http *http, struct weir_etcd_call *call)
 {
-    if (++call->tried >= http->endpoints_count || now_ns() >= call->deadline_ns)
+    if (++call->tried >= http->endpoints_count || weir_timing_now(CLOCK_MONOTONIC) >= call->deadline_ns)
         return false;
     curl_multi_remove_handle(http->multi, call->easy);
     return send_call(http, call);
@@ -173,24 +184,6 @@ static bool finish(struct weir_etcd_http *http, struct weir_etcd_call *call, CUR
     return true;
 }
 
-static long left_ms(const struct weir_etcd_call *call)
-{
-    uint64_t now = now_ns();
-    return call->deadline_ns > now ? (long)((call->deadline_ns - now) / 1000000) + 1 : 1;
-}
-
-/* To the endpoint of now. */
-static bool send_call(struct weir_etcd_http *http, struct weir_etcd_call *call)
-{
-    char url[512];
-    CURL *easy = call->easy;
-    call->endpoint = http->endpoint;
-    snprintf(url, sizeof url, "%s%s", http->endpoints[call->endpoint], call->path);
-    curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_ms(call));
-    return curl_multi_add_handle(http->multi, easy) == CURLM_OK;
-}
-
 static bool set_up(struct weir_etcd_http *http, struct weir_etcd_call *call)
 {
     CURL *easy = call->easy;
@@ -212,7 +205,7 @@ static bool set_up(struct weir_etcd_http *http, struct weir_etcd_call *call)
 static void begin(struct weir_etcd_http *http, struct weir_etcd_call *call, const char *path, json_t *body,
                   uint64_t deadline_ns)
 {
-    bool in_time = deadline_ns > now_ns();
+    bool in_time = deadline_ns > weir_timing_now(CLOCK_MONOTONIC);
     call->status = WEIR_EDOWN;
     call->not_found = call->not_now = false;
     call->answer = NULL;
@@ -323,14 +316,9 @@ static int set_endpoints(struct weir_etcd_http *http, const struct weir_lock_etc
     for (size_t i = 0; i < options->endpoints_count; i++) {
         const char *text = options->endpoints[i];
         bool http_scheme = strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
-        if (!http_scheme || strlen(text) > 255 || strpbrk(text, " \t\r\n@")) {
-            if (ret_fault) {
-                snprintf(ret_fault->field, sizeof ret_fault->field, "endpoints");
-                snprintf(ret_fault->text, sizeof ret_fault->text,
-                         "must be http://HOST:PORT or https://HOST:PORT, at most 255 bytes");
-            }
-            return WEIR_EINVAL;
-        }
+        if (!http_scheme || strlen(text) > 255 || strpbrk(text, " \t\r\n@"))
+            return weir_fault_set(ret_fault, WEIR_EINVAL, "endpoints",
+                                  "must be http://HOST:PORT or https://HOST:PORT, at most 255 bytes");
         if (!copy(text, &http->endpoints[i]))
             return WEIR_ENOMEM;
         size_t length = strlen(http->endpoints[i]);
@@ -345,11 +333,7 @@ static int set_endpoints(struct weir_etcd_http *http, const struct weir_lock_etc
 static int ca_check(const char *file, struct weir_fault *ret_fault)
 {
     const char *why = file ? weir_regular_fault(file) : NULL;
-    if (why && ret_fault) {
-        snprintf(ret_fault->field, sizeof ret_fault->field, "ca_file");
-        snprintf(ret_fault->text, sizeof ret_fault->text, "%.70s: %s", file, why);
-    }
-    return why ? WEIR_EINVAL : 0;
+    return why ? weir_fault_format(ret_fault, WEIR_EINVAL, "ca_file", "%.70s: %s", file, why) : 0;
 }
 
 int weir_etcd_http_create(const struct weir_lock_etcd_options *options, struct weir_etcd_http **ret_http,

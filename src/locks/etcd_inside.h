@@ -66,6 +66,9 @@ void weir_etcd_op_heard(struct weir_etcd *etcd, struct weir_etcd_op *op); /* its
 /* Looks at the header of an answer from the key-value store: has it gone back, or is it another? */
 void weir_etcd_see(struct weir_etcd *etcd, const json_t *answer);
 
+/* The incarnation under its key; 0: there is none that can be read. */
+uint64_t weir_etcd_stored(const json_t *found);
+
 /* etcd_keys.c: keys and values. */
 json_t *weir_etcd_incarnation_key(const struct weir_etcd *etcd);
 json_t *weir_etcd_lock_key(const struct weir_etcd *etcd, struct weir_slice name);

@@ -133,9 +133,7 @@ static void adopt(struct weir_etcd *etcd, const json_t *found)
 {
     if (etcd->raise) /* which decides by it */
         return;
-    char text[24] = { 0 };
-    size_t size = found ? weir_etcd_bytes_get(json_object_get(found, "value"), text, sizeof text - 1) : SIZE_MAX;
-    uint64_t stored = size == SIZE_MAX ? 0 : strtoull(text, NULL, 10);
+    uint64_t stored = weir_etcd_stored(found);
     if (stored < etcd->witness.incarnation || stored >= WEIR_INCARNATION_MAX)
         etcd->raise = true;
     else
@@ -193,19 +191,14 @@ static void heard_lease(struct weir_etcd *etcd, struct weir_etcd_op *op)
 
 static void heard_put(struct weir_etcd *etcd, struct weir_etcd_op *op)
 {
-    const json_t *header = json_object_get(op->call.answer, "header");
     weir_etcd_see(etcd, op->call.answer);
-    if (!json_is_true(json_object_get(op->call.answer, "succeeded"))) {
-        op->again = true; /* another was first, or has raised the incarnation */
-        ask_by_lease(etcd, op, WEIR_ETCD_UNDO, "/v3/lease/revoke", op->new_lease);
-        return;
-    }
-    op->token.number = (uint64_t)weir_etcd_integer(header, "revision");
-    if (etcd->went_back) { /* the token may lie below others: nobody hears of it */
+    /* Another was first, or has raised the incarnation; or the token may lie below others: nobody hears of it. */
+    if (!json_is_true(json_object_get(op->call.answer, "succeeded")) || etcd->went_back) {
         op->again = true;
         ask_by_lease(etcd, op, WEIR_ETCD_UNDO, "/v3/lease/revoke", op->new_lease);
         return;
     }
+    op->token.number = (uint64_t)weir_etcd_integer(json_object_get(op->call.answer, "header"), "revision");
     say(op, WEIR_LOCK_GRANTED, op->granted_ns);
 }
 

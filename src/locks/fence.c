@@ -5,12 +5,12 @@
  *     `log_turn`          one record at a time goes into the file; a mark changes under it, so that compaction sees it
  *     `table`             the entries and their marks; never held across a sync or a callback */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/assert.h"
+#include "base/fault.h"
 #include "base/reserved.h"
 #include "base/siphash.h"
 #include "locks/fence_log.h"
@@ -118,18 +118,13 @@ static int loaded(void *context, const void *name, size_t name_size, struct weir
 
 static int fault(struct weir_fault *ret_fault, int error)
 {
-    if (ret_fault) {
-        *ret_fault = (struct weir_fault){ .field = "path" };
-        if (error == WEIR_EINVAL)
-            *ret_fault = (struct weir_fault){ .field = "reserved" };
-        (void)snprintf(ret_fault->text, sizeof(ret_fault->text), "%s",
-                       error == WEIR_EBUSY      ? "another process has it open"
-                       : error == WEIR_ECORRUPT ? "is not a file of marks, or is damaged before its last record"
-                       : error == WEIR_ELIMIT   ? "holds more names than names_max"
-                       : error == WEIR_EINVAL   ? WEIR_RESERVED_TEXT
-                                                : weir_error_text(error));
-    }
-    return error;
+    if (error == WEIR_EINVAL)
+        return weir_fault_set(ret_fault, error, "reserved", WEIR_RESERVED_TEXT);
+    return weir_fault_set(ret_fault, error, "path",
+                          error == WEIR_EBUSY      ? "another process has it open"
+                          : error == WEIR_ECORRUPT ? "is not a file of marks, or is damaged before its last record"
+                          : error == WEIR_ELIMIT   ? "holds more names than names_max"
+                                                   : weir_error_text(error));
 }
 
 static int fence_init(struct weir_fence *fence, size_t names_max)

@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/assert.h"
+#include "base/whole.h"
 #include "locks/fence_dir.h"
 
 #define DIGITS 19
@@ -286,17 +285,11 @@ static int copy(int from, int to)
 {
     char buffer[65536];
     for (;;) {
-        ssize_t got = read(from, buffer, sizeof(buffer));
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = weir_whole_read(from, buffer, sizeof(buffer));
         if (got <= 0)
             return got == 0 ? 0 : WEIR_EIO;
-        for (ssize_t done = 0; done < got;) {
-            ssize_t put = write(to, buffer + done, (size_t)(got - done));
-            if (put < 0 && errno != EINTR)
-                return WEIR_EIO;
-            done += put > 0 ? put : 0;
-        }
+        if (!weir_whole_write(to, buffer, (size_t)got))
+            return WEIR_EIO;
     }
 }
 

@@ -13,27 +13,15 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/siphash.h"
+#include "base/whole.h"
 #include "locks/fence_log.h"
 
 #define HEADER_SIZE 16
 #define RECORD_SIZE_MAX (WEIR_FENCE_RECORD_HEAD + WEIR_FENCE_NAME_MAX)
 
 static const uint8_t header[HEADER_SIZE] = "weir-fence 1\n";
-
-static void word_write(uint8_t *at, uint64_t word, size_t size)
-{
-    for (size_t i = 0; i < size; i++, word >>= 8)
-        at[i] = (uint8_t)word;
-}
-
-static uint64_t word_read(const uint8_t *at, size_t size)
-{
-    uint64_t word = 0;
-    for (size_t i = size; i > 0; i--)
-        word = word << 8 | at[i - 1];
-    return word;
-}
 
 /* Against tearing and rot, not against forgery: the key is no secret. */
 static uint64_t sum_of(const uint8_t *record, size_t size)
@@ -47,11 +35,11 @@ static size_t record_make(uint8_t record[RECORD_SIZE_MAX], const void *name, siz
 {
     size_t size = WEIR_FENCE_RECORD_HEAD + name_size;
     weir_assert(name_size >= 1 && name_size <= WEIR_FENCE_NAME_MAX);
-    word_write(record + 8, token.incarnation, 8);
-    word_write(record + 16, token.number, 8);
-    word_write(record + 24, name_size, 2);
+    weir_little_put(record + 8, token.incarnation, 8);
+    weir_little_put(record + 16, token.number, 8);
+    weir_little_put(record + 24, name_size, 2);
     memcpy(record + WEIR_FENCE_RECORD_HEAD, name, name_size);
-    word_write(record, sum_of(record, size), 8);
+    weir_little_put(record, sum_of(record, size), 8);
     return size;
 }
 
@@ -60,10 +48,10 @@ static size_t record_read(const uint8_t *at, size_t left, struct weir_token *ret
 {
     if (left < WEIR_FENCE_RECORD_HEAD)
         return 0;
-    size_t name_size = (size_t)word_read(at + 24, 2), size = WEIR_FENCE_RECORD_HEAD + name_size;
-    if (name_size < 1 || name_size > WEIR_FENCE_NAME_MAX || size > left || word_read(at, 8) != sum_of(at, size))
+    size_t name_size = (size_t)weir_little_get(at + 24, 2), size = WEIR_FENCE_RECORD_HEAD + name_size;
+    if (name_size < 1 || name_size > WEIR_FENCE_NAME_MAX || size > left || weir_little_get(at, 8) != sum_of(at, size))
         return 0;
-    *ret_token = (struct weir_token){ word_read(at + 8, 8), word_read(at + 16, 8) };
+    *ret_token = (struct weir_token){ weir_little_get(at + 8, 8), weir_little_get(at + 16, 8) };
     return weir_token_valid(*ret_token) ? size : 0;
 }
 
@@ -79,19 +67,6 @@ static int write_all(int file, const void *data, size_t size, uint64_t offset)
         at += put;
         offset += (uint64_t)put;
         size -= (size_t)put;
-    }
-    return 0;
-}
-
-static int read_all(int file, uint8_t *data, size_t size)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t got = pread(file, data + done, size - done, (off_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return WEIR_EIO;
-        done += (size_t)got;
     }
     return 0;
 }
@@ -144,7 +119,7 @@ static int load(struct weir_fence_log *log, weir_fence_each *each, void *context
     uint8_t *data = malloc(size);
     if (!data)
         return WEIR_ENOMEM;
-    int error = read_all(log->file, data, size);
+    int error = weir_whole_read(log->file, data, size) == (ssize_t)size ? 0 : WEIR_EIO;
     if (!error)
         error = load_from(log, data, size, each, context);
     free(data);

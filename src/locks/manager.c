@@ -10,38 +10,28 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/checked.h"
+#include "base/timing.h"
 #include "locks/manager_inside.h"
 
 #define WAITERS_MAX 65536
 #define PENDING_MAX 65536
 #define TIMEOUT_NS UINT64_C(2000000000)
-#define NS_PER_SECOND UINT64_C(1000000000)
-
-static uint64_t now_monotonic_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * NS_PER_SECOND + (uint64_t)time.tv_nsec;
-}
 
 /* ---- the thread ---- */
 
 static void sleep_until_due(struct weir_lock_manager *manager)
 {
     pthread_mutex_lock(&manager->mutex);
-    uint64_t until_ns = weir_lock_manager_due_ns(manager, now_monotonic_ns());
+    uint64_t until_ns = weir_lock_manager_due_ns(manager, weir_timing_now(CLOCK_MONOTONIC));
     while (until_ns > 0 && !weir_lock_manager_called(manager)) {
         if (until_ns == UINT64_MAX) {
             pthread_cond_wait(&manager->wake, &manager->mutex);
             continue;
         }
-        struct timespec until = { .tv_sec = (time_t)(until_ns / NS_PER_SECOND),
-                                  .tv_nsec = (long)(until_ns % NS_PER_SECOND) };
-        if (now_monotonic_ns() >= until_ns ||
-            pthread_cond_timedwait(&manager->wake, &manager->mutex, &until) == ETIMEDOUT)
+        if (weir_timing_now(CLOCK_MONOTONIC) >= until_ns ||
+            weir_timing_wait(&manager->wake, &manager->mutex, until_ns) == ETIMEDOUT)
             break;
     }
     pthread_mutex_unlock(&manager->mutex);
@@ -53,12 +43,12 @@ static void *run(void *context)
     struct weir_lock_engine *engine = manager->engine;
     for (;;) {
         sleep_until_due(manager);
-        if (!weir_lock_manager_begin(manager, now_monotonic_ns()))
+        if (!weir_lock_manager_begin(manager, weir_timing_now(CLOCK_MONOTONIC)))
             return NULL;
         if (manager->count > 0)
             engine->ops->apply(engine, manager->ops, manager->count,
                                weir_add_sat(manager->now_ns, manager->timeout_ns));
-        weir_lock_manager_end(manager, now_monotonic_ns());
+        weir_lock_manager_end(manager, weir_timing_now(CLOCK_MONOTONIC));
     }
 }
 
@@ -80,12 +70,8 @@ static int init(struct weir_lock_manager *manager, const struct weir_lock_manage
     if (!manager->queues_due.members || !manager->waits_due.members || weir_hash_init(&manager->queues) != 0 ||
         weir_hash_init(&manager->owners) != 0 || weir_hash_init(&manager->claims) != 0)
         return WEIR_ENOMEM;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&manager->mutex, NULL);
-    pthread_cond_init(&manager->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    weir_assert(weir_timing_cond_init(&manager->wake) == 0);
     manager->engine->ops->state(manager->engine, &manager->counts.engine);
     manager->state = manager->counts;
     manager->made = true;

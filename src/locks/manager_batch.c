@@ -183,11 +183,6 @@ static void take_in_one(struct weir_lock_manager *manager, struct weir_lock_mana
     ask_first(manager, queue);
 }
 
-static struct weir_lock_manager_queue *queue_of_due(struct weir_due *due)
-{
-    return (struct weir_lock_manager_queue *)(void *)((char *)due - offsetof(struct weir_lock_manager_queue, due));
-}
-
 void weir_lock_manager_gather(struct weir_lock_manager *manager)
 {
     struct weir_lock_manager_request *request;
@@ -201,7 +196,7 @@ void weir_lock_manager_gather(struct weir_lock_manager *manager)
             take_in_one(manager, request);
     }
     while (manager->count < WEIR_LOCK_BATCH_MAX && weir_due_next_ns(&manager->queues_due) <= manager->now_ns)
-        ask_first(manager, queue_of_due(weir_due_first(&manager->queues_due)));
+        ask_first(manager, weir_container(weir_due_first(&manager->queues_due), struct weir_lock_manager_queue, due));
     while (manager->count < WEIR_LOCK_BATCH_MAX && (request = weir_lock_manager_pop(&manager->backlog)))
         take_in_one(manager, request);
 }
@@ -380,9 +375,7 @@ void weir_lock_manager_overdue(struct weir_lock_manager *manager)
 {
     while (weir_due_next_ns(&manager->waits_due) <= (manager->stop ? UINT64_MAX - 1 : manager->now_ns)) {
         struct weir_due *due = weir_due_first(&manager->waits_due);
-        char *own = (char *)due - offsetof(struct weir_lock_manager_own, due);
-        struct weir_lock_manager_request *request =
-            (struct weir_lock_manager_request *)(void *)(own - offsetof(struct weir_lock_manager_request, own));
+        struct weir_lock_manager_request *request = weir_container(due, struct weir_lock_manager_request, own.due);
         weir_due_remove(&manager->waits_due, due);
         fulfil(manager, request, weir_waiting_end(&request->own.queue->waiting, &request->own.waiter, manager->stop));
     }

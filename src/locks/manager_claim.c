@@ -2,21 +2,11 @@
  *
  * What a client that left was granted, and the one rule for giving it back, before `done` as after it. All of it is
  * called with the mutex held. Called by manager.c and manager_turn.c. */
-#include <string.h>
-
 #include "locks/manager_inside.h"
-
-static struct weir_lock_manager_request *request_of(struct weir_hash_node *node)
-{
-    char *own = (char *)node - offsetof(struct weir_lock_manager_own, claim);
-    return (struct weir_lock_manager_request *)(void *)(own - offsetof(struct weir_lock_manager_request, own));
-}
 
 static bool is_same(const struct weir_lock_manager_request *a, const struct weir_lock_manager_request *b)
 {
-    struct weir_slice left = a->op.name, right = b->op.name;
-    return left.size == right.size && memcmp(left.data, right.data, left.size) == 0 &&
-           weir_owner_equal(a->own.waiter.owner, b->own.waiter.owner);
+    return weir_lock_slice_same(a->op.name, b->op.name) && weir_owner_equal(a->own.waiter.owner, b->own.waiter.owner);
 }
 
 /* Its owner counts on what those before it are granted. `relies` false takes that back; a second time nothing
@@ -25,7 +15,7 @@ static void rely(struct weir_lock_manager *manager, struct weir_lock_manager_req
 {
     struct weir_hash_node *node = weir_hash_first(&manager->claims, request->own.claim.hash);
     for (; node; node = weir_hash_next(node)) {
-        struct weir_lock_manager_request *other = request_of(node);
+        struct weir_lock_manager_request *other = weir_container(node, struct weir_lock_manager_request, own.claim);
         if (other->own.order >= request->own.order || !is_same(other, request))
             continue;
         weir_assert(relies || other->own.relied_on > 0);

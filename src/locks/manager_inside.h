@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "base/container.h"
 #include "base/siphash.h"
 #include "locks/manager.h"
 

@@ -10,11 +10,6 @@
 #include "base/checked.h"
 #include "locks/manager_inside.h"
 
-static bool same(struct weir_slice a, struct weir_slice b)
-{
-    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
-}
-
 static struct weir_slice name_of(const struct weir_lock_manager_queue *queue)
 {
     return (struct weir_slice){ queue->name, queue->name_size };
@@ -22,14 +17,7 @@ static struct weir_slice name_of(const struct weir_lock_manager_queue *queue)
 
 struct weir_lock_manager_request *weir_lock_manager_request_of(struct weir_waiter *waiter)
 {
-    char *own = (char *)waiter - offsetof(struct weir_lock_manager_own, waiter);
-    return (struct weir_lock_manager_request *)(void *)(own - offsetof(struct weir_lock_manager_request, own));
-}
-
-static struct weir_lock_manager_request *request_of_node(struct weir_hash_node *node)
-{
-    char *own = (char *)node - offsetof(struct weir_lock_manager_own, by_owner);
-    return (struct weir_lock_manager_request *)(void *)(own - offsetof(struct weir_lock_manager_request, own));
+    return weir_container(waiter, struct weir_lock_manager_request, own.waiter);
 }
 
 struct weir_lock_manager_queue *weir_lock_manager_queue_find(const struct weir_lock_manager *manager,
@@ -39,7 +27,7 @@ struct weir_lock_manager_queue *weir_lock_manager_queue_find(const struct weir_l
         return NULL;
     struct weir_hash_node *node = weir_hash_first(&manager->queues, weir_siphash(&manager->key, name.data, name.size));
     for (; node; node = weir_hash_next(node))
-        if (same(name_of((struct weir_lock_manager_queue *)node), name))
+        if (weir_lock_slice_same(name_of((struct weir_lock_manager_queue *)node), name))
             return (struct weir_lock_manager_queue *)node;
     return NULL;
 }
@@ -63,8 +51,9 @@ struct weir_lock_manager_request *weir_lock_manager_queue_owner(const struct wei
 {
     uint64_t hash = weir_siphash_joined(&manager->key, queue->name, queue->name_size, owner.data, owner.size);
     for (struct weir_hash_node *node = weir_hash_first(&manager->owners, hash); node; node = weir_hash_next(node)) {
-        struct weir_lock_manager_request *request = request_of_node(node);
-        if (request->own.queue == queue && same(request->op.owner, owner))
+        struct weir_lock_manager_request *request = weir_container(node, struct weir_lock_manager_request,
+                                                                   own.by_owner);
+        if (request->own.queue == queue && weir_lock_slice_same(request->op.owner, owner))
             return request;
     }
     return NULL;

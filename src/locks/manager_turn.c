@@ -58,8 +58,7 @@ static void hold_back(struct weir_lock_manager *manager, struct weir_lock_manage
 static bool behind_gathered(const struct weir_lock_manager *manager, const struct weir_lock_manager_request *request)
 {
     const struct weir_lock_manager_request *other = manager->gathered.first;
-    while (other && (other->op.name.size != request->op.name.size ||
-                     memcmp(other->op.name.data, request->op.name.data, request->op.name.size) != 0))
+    while (other && !weir_lock_slice_same(other->op.name, request->op.name))
         other = other->own.next;
     return other;
 }

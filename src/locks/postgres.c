@@ -3,14 +3,13 @@
  * The postgres lock engine: one row per lock, decided by the server's clock in single statements, one transaction per
  * batch. docs/locks-postgres.md says what is promised after which fault. */
 #include <libpq-fe.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/fault.h"
+#include "base/timing.h"
 #include "locks/open.h"
 #include "locks/postgres_inside.h"
 
@@ -22,7 +21,7 @@
 
 static bool connected(struct weir_postgres *postgres, uint64_t deadline_ns)
 {
-    uint64_t now_ns = weir_pg_now_ns();
+    uint64_t now_ns = weir_timing_now(CLOCK_MONOTONIC);
     if (weir_pg_link_alive(&postgres->link))
         return true;
     weir_pg_show_up(postgres, false, false);
@@ -37,17 +36,18 @@ static bool connected(struct weir_postgres *postgres, uint64_t deadline_ns)
     if (postgres->link.fault[0])
         weir_pg_show_fault(postgres, postgres->link.fault);
     postgres->rest_ns = weir_min_u64(weir_max_u64(2 * postgres->rest_ns, REST_MIN_NS), REST_MAX_NS);
-    postgres->rest_until_ns = weir_pg_now_ns() + postgres->rest_ns;
+    postgres->rest_until_ns = weir_timing_now(CLOCK_MONOTONIC) + postgres->rest_ns;
     return false;
 }
 
 /* The raise that the store itself needs, if it is due. Without it all but new tokens goes on. */
 static void raise_needed(struct weir_postgres *postgres, uint64_t deadline_ns)
 {
-    if (postgres->raised || weir_pace_waits(&postgres->pace) || weir_pg_now_ns() < postgres->raise_after_ns)
+    if (postgres->raised || weir_pace_waits(&postgres->pace) ||
+        weir_timing_now(CLOCK_MONOTONIC) < postgres->raise_after_ns)
         return;
     if (!weir_pg_raise(postgres, 0, &postgres->before, deadline_ns) && postgres->pace.due_ns == 0)
-        postgres->raise_after_ns = weir_pg_now_ns() + RAISE_REST_NS;
+        postgres->raise_after_ns = weir_timing_now(CLOCK_MONOTONIC) + RAISE_REST_NS;
 }
 
 /* It needs a raise that cannot be made, and for another reason than the clock. */
@@ -135,7 +135,7 @@ static enum weir_pg_outcome attempt(struct weir_postgres *postgres, size_t count
     enum weir_pg_tokens tokens = postgres->raised ? WEIR_PG_TOKENS_NEW
                                  : postgres->late ? WEIR_PG_TOKENS_NONE
                                                   : WEIR_PG_TOKENS_KEPT;
-    uint64_t left_ms = weir_sub_sat(deadline_ns, weir_pg_now_ns()) / 1000000;
+    uint64_t left_ms = weir_sub_sat(deadline_ns, weir_timing_now(CLOCK_MONOTONIC)) / 1000000;
     weir_pg_text_clear(&postgres->text);
     weir_pg_batch_write(&postgres->text, &postgres->ground, postgres->order, count, durable,
                         weir_max_u64(left_ms * 2 / 3, 1), tokens);
@@ -318,7 +318,7 @@ int weir_lock_postgres_open(const struct weir_lock_postgres_options *options, st
         destroy(&postgres->engine);
         return error;
     }
-    const uint64_t deadline_ns = weir_pg_now_ns() + OPEN_NS;
+    const uint64_t deadline_ns = weir_timing_now(CLOCK_MONOTONIC) + OPEN_NS;
     if (connected(postgres, deadline_ns))
         raise_needed(postgres, deadline_ns);
     *ret_engine = &postgres->engine;

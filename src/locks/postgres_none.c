@@ -2,8 +2,7 @@
  *
  * Takes the place of the postgres engine (postgres.c) where libpq was missing at build time: to open it fails. Only
  * tests link it, because the server finds postgres in a module (modules/late.c). */
-#include <stdio.h>
-
+#include "base/fault.h"
 #include "locks/open.h"
 
 /* What a build without postgres says. */
@@ -11,9 +10,5 @@ int weir_lock_postgres_open(const struct weir_lock_postgres_options *options, st
                             struct weir_fault *ret_fault)
 {
     (void)options, (void)ret_engine;
-    if (ret_fault) {
-        *ret_fault = (struct weir_fault){ .field = "engine" };
-        snprintf(ret_fault->text, sizeof ret_fault->text, "this weir was built without postgres");
-    }
-    return WEIR_EINVAL;
+    return weir_fault_set(ret_fault, WEIR_EINVAL, "engine", "this weir was built without postgres");
 }

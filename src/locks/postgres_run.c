@@ -15,7 +15,6 @@
 
 #include "base/checked.h"
 #include "locks/postgres_inside.h"
-#include "weir/limit.h"
 
 static void show(struct weir_postgres *postgres, const char *text, bool passes)
 {

@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/decimal.h"
 #include "base/hex.h"
 
 /* ---- the statements ---- */
@@ -279,26 +280,13 @@ void weir_pg_batch_write(struct weir_pg_text *text, const struct weir_pg_ground 
 
 /* ---- what is answered ---- */
 
-static bool number_read(const PGresult *result, int column, uint64_t *ret_number)
-{
-    char *end;
-    const char *text = PQgetvalue(result, 0, column);
-    if (PQgetisnull(result, 0, column) || text[0] < '0' || text[0] > '9')
-        return false;
-    uint64_t number = strtoull(text, &end, 10);
-    if (*end != '\0')
-        return false;
-    *ret_number = number;
-    return true;
-}
-
 bool weir_pg_identity_read(const PGresult *result, struct weir_pg_identity *ret_identity)
 {
     uint64_t value[11];
     if (PQntuples(result) != 1 || PQnfields(result) != 11)
         return false;
     for (int i = 0; i < 11; i++)
-        if (!number_read(result, i, &value[i]))
+        if (!weir_decimal_read(PQgetvalue(result, 0, i), &value[i]))
             return false;
     *ret_identity = (struct weir_pg_identity){
         .system = value[0],
@@ -335,9 +323,11 @@ bool weir_pg_answer_read(const PGresult *result, struct weir_lock_op *op)
     if (PQntuples(result) == 0)
         return true;
     if (PQntuples(result) != 1 || !owner_read(PQgetvalue(result, 0, 0), op) ||
-        !number_read(result, 1, &op->token.incarnation) || !number_read(result, 2, &op->token.number))
+        !weir_decimal_read(PQgetvalue(result, 0, 1), &op->token.incarnation) ||
+        !weir_decimal_read(PQgetvalue(result, 0, 2), &op->token.number))
         return false;
-    if (!number_read(result, 3, &lease_us) && PQgetvalue(result, 0, 3)[0] != '-') /* it ended meanwhile */
+    const char *lease = PQgetvalue(result, 0, 3);
+    if (!weir_decimal_read(lease, &lease_us) && lease[0] != '-') /* it ended meanwhile */
         return false;
     op->lease_ns = weir_mul_sat(lease_us, 1000);
     op->said = WEIR_LOCK_GRANTED;

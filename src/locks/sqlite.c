@@ -9,26 +9,19 @@
  *
  * `memory` guards all but the store, which is the manager's thread's alone: that thread holds it, but for the time of a
  * commit, and what is being committed is dirty until then and left alone by `quick`. */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/checked.h"
+#include "base/fault.h"
+#include "base/timing.h"
 #include "core/lease/incarnation.h"
 #include "locks/open.h"
 #include "locks/sqlite_inside.h"
 
 #define LAZY_NS UINT64_C(1000000000) /* a release is written so much later at most */
 #define RETRY_NS UINT64_C(100000000) /* between attempts to open a store that failed */
-
-static uint64_t now_boot_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_BOOTTIME, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 /* ---- the store ---- */
 
@@ -81,7 +74,7 @@ static void look_at_store(struct weir_sqlite *engine, uint64_t now_ns)
     if (engine->up || now_ns < engine->retry_ns)
         return;
     mend(engine);
-    engine->retry_ns = weir_add_sat(now_boot_ns(), RETRY_NS);
+    engine->retry_ns = weir_add_sat(weir_timing_now(CLOCK_BOOTTIME), RETRY_NS);
 }
 
 /* Grants that did not become durable were none. What is held by nobody is forgotten at once, or names that are asked
@@ -292,7 +285,7 @@ static bool is_overdue(const struct weir_sqlite *engine, uint64_t now_ns)
 
 static void apply_batch(struct weir_sqlite *engine, struct weir_lock_op *ops, size_t count)
 {
-    uint64_t now_ns = now_boot_ns();
+    uint64_t now_ns = weir_timing_now(CLOCK_BOOTTIME);
     bool asks = is_overdue(engine, now_ns) ||
                 /* a raise not written yet; a longer renewal failed, and its holder tries again */
                 (engine->up ? engine->incarnation != engine->store.meta.incarnation : engine->index.dirty != NULL);
@@ -301,7 +294,7 @@ static void apply_batch(struct weir_sqlite *engine, struct weir_lock_op *ops, si
     if (asks) {
         look_at_store(engine, now_ns);
         engine->raise_error = weir_sqlite_raise_for(engine, ops, count);
-        now_ns = now_boot_ns();
+        now_ns = weir_timing_now(CLOCK_BOOTTIME);
     }
     engine->must = engine->incarnation != engine->store.meta.incarnation && engine->up;
     engine->refused = false;
@@ -346,7 +339,7 @@ static bool quick(struct weir_lock_engine *base, struct weir_lock_op *op)
     struct weir_sqlite *engine = (struct weir_sqlite *)base;
     if (pthread_mutex_trylock(&engine->memory) != 0)
         return false;
-    uint64_t now_ns = now_boot_ns();
+    uint64_t now_ns = weir_timing_now(CLOCK_BOOTTIME);
     bool done = is_quick(engine, op, weir_sqlite_index_find(&engine->index, op->name), now_ns);
     if (done)
         decide(engine, op, now_ns);
@@ -358,7 +351,7 @@ static void idle(struct weir_lock_engine *base)
 {
     struct weir_sqlite *engine = (struct weir_sqlite *)base;
     pthread_mutex_lock(&engine->memory);
-    look_at_store(engine, now_boot_ns());
+    look_at_store(engine, weir_timing_now(CLOCK_BOOTTIME));
     (void)weir_sqlite_raise_for(engine, NULL, 0); /* one that must wait waits for the next call */
     if (engine->up && (engine->index.dirty || engine->incarnation != engine->store.meta.incarnation))
         make_durable(engine);
@@ -411,7 +404,7 @@ static int begin(struct weir_sqlite *engine)
     error = weir_sqlite_raise(engine, 0);
     if (error && is_stuck(engine))
         return error;
-    error = weir_sqlite_store_load(&engine->store, &engine->index, now_boot_ns());
+    error = weir_sqlite_store_load(&engine->store, &engine->index, weir_timing_now(CLOCK_BOOTTIME));
     if (error) {
         weir_sqlite_note(engine, engine->store.fault);
         return error;
@@ -453,10 +446,7 @@ int weir_lock_sqlite_open(const struct weir_lock_sqlite_options *options, struct
     int error = begin(engine);
     pthread_mutex_unlock(&engine->memory);
     if (error) {
-        if (ret_fault) {
-            *ret_fault = (struct weir_fault){ .field = "path" };
-            snprintf(ret_fault->text, sizeof ret_fault->text, "%s", engine->state.fault);
-        }
+        (void)weir_fault_set(ret_fault, error, "path", engine->state.fault);
         engine->up = false;
         destroy(&engine->base);
         return error;

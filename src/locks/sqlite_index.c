@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/assert.h"
 #include "weir/error.h"
 
 #define SWEEP_BUCKETS 4

@@ -12,9 +12,9 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/timing.h"
 #include "core/lease/deadline.h"
 #include "core/lease/incarnation.h"
 #include "weir/error.h"
@@ -281,9 +281,7 @@ static void look(struct weir_sqlite_store *store)
 
 static void look_at_log(struct weir_sqlite_store *store)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    uint64_t now_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    uint64_t now_ns = weir_timing_now(CLOCK_MONOTONIC);
     store->wal_dated = now_ns - store->written_ns >= QUIET_NS;
     store->written_ns = now_ns;
     struct stat log;

@@ -17,6 +17,7 @@
 
 #include "base/folder.h"
 #include "base/siphash.h"
+#include "base/whole.h"
 
 #define LINE_MAX_SIZE 160
 
@@ -34,29 +35,13 @@ static size_t format(const struct weir_witness *witness, char line[LINE_MAX_SIZE
     return used + (size_t)snprintf(line + used, LINE_MAX_SIZE - used, " %016" PRIx64 "\n", sum);
 }
 
-static ssize_t read_whole(int fd, char *buffer, size_t size)
-{
-    size_t done = 0;
-    while (done < size) {
-        ssize_t n = read(fd, buffer + done, size - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
-}
-
 int weir_witness_load(const char *path, struct weir_witness *ret_witness)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is not waited for: it holds no line of ours */
     if (fd < 0)
         return errno == ENOENT ? WEIR_ENOENT : WEIR_EIO;
     char line[LINE_MAX_SIZE], again[LINE_MAX_SIZE];
-    ssize_t size = read_whole(fd, line, sizeof line - 1);
+    ssize_t size = weir_whole_read(fd, line, sizeof line - 1);
     close(fd);
     if (size < 0)
         return WEIR_EIO;
@@ -78,14 +63,7 @@ static int write_synced(const char *path, const char *line, size_t size)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0600);
     if (fd < 0)
         return WEIR_EIO;
-    size_t done = 0;
-    while (done < size) {
-        ssize_t n = write(fd, line + done, size - done);
-        if (n < 0 && errno != EINTR)
-            break;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    int failed = done < size || fsync(fd) != 0;
+    int failed = !weir_whole_write(fd, line, size) || fsync(fd) != 0;
     failed |= close(fd) != 0;
     return failed ? WEIR_EIO : 0;
 }

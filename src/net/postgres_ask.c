@@ -10,23 +10,19 @@
 #include <libpq-fe.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/assert.h"
 #include "base/checked.h"
+#include "base/timing.h"
 #include "weir/error.h"
 
 #define OPTIONS_MAX 16
 
 uint64_t weir_ask_now_ns(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    return weir_timing_now(CLOCK_MONOTONIC);
 }
 
-/* Waits for `events` of the connection's socket; what happened, 0 at the deadline. */
-static short wait_for(const PGconn *conn, short events, uint64_t deadline_ns)
+short weir_ask_wait(const PGconn *conn, short events, uint64_t deadline_ns)
 {
     struct pollfd socket = { .fd = PQsocket(conn), .events = events };
     int ready;
@@ -41,18 +37,21 @@ static short wait_for(const PGconn *conn, short events, uint64_t deadline_ns)
 
 /* ---- connecting ---- */
 
-/* One line; and not at all if the password is in it, whoever wrote it there. */
-static void say(char ret_text[WEIR_ASK_TEXT_SIZE], const char *text, const PGconn *conn)
+void weir_ask_line(char *ret_line, size_t room, const char *text, const char *password)
 {
-    const char *password = conn ? PQpass(conn) : NULL;
     if (password && password[0] && strstr(text, password))
         text = "the server's message is not shown: the password is in it";
-    size_t size = strnlen(text, WEIR_ASK_TEXT_SIZE - 1);
+    size_t size = strnlen(text, room - 1);
     while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == ' '))
         size--;
     for (size_t i = 0; i < size; i++)
-        ret_text[i] = (unsigned char)text[i] < ' ' ? ' ' : text[i];
-    ret_text[size] = '\0';
+        ret_line[i] = (unsigned char)text[i] < ' ' ? ' ' : text[i];
+    ret_line[size] = '\0';
+}
+
+static void say(char ret_text[WEIR_ASK_TEXT_SIZE], const char *text, const PGconn *conn)
+{
+    weir_ask_line(ret_text, WEIR_ASK_TEXT_SIZE, text, conn ? PQpass(conn) : NULL);
 }
 
 /* libpq's own prints on standard error, which is the program's: a server that shuts down would be heard there. */
@@ -89,7 +88,7 @@ int weir_ask_connect(const char *conninfo, const char *const *extra, uint64_t de
     }
     PostgresPollingStatusType next = PQstatus(conn) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
     while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
-        if (!wait_for(conn, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_ns)) {
+        if (!weir_ask_wait(conn, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_ns)) {
             say(ret_text, "the server does not answer a new connection in time", NULL);
             PQfinish(conn);
             return WEIR_EIO;
@@ -163,7 +162,7 @@ static int answer(PGconn *conn, uint64_t deadline_ns, PGresult **kept)
         sending = left > 0;
         if (hear(conn, kept))
             return PQstatus(conn) == CONNECTION_OK && *kept ? 0 : WEIR_EIO;
-        if (!wait_for(conn, sending ? POLLIN | POLLOUT : POLLIN, deadline_ns) || !PQconsumeInput(conn))
+        if (!weir_ask_wait(conn, sending ? POLLIN | POLLOUT : POLLIN, deadline_ns) || !PQconsumeInput(conn))
             return WEIR_EIO;
     }
 }

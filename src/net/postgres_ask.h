@@ -43,3 +43,10 @@ int weir_ask_prepared(struct pg_conn *conn, const char *name, uint64_t deadline_
 /* Prepares `text` under `name`. *ret_result as of weir_ask. */
 int weir_ask_prepare(struct pg_conn *conn, const char *name, const char *text, uint64_t deadline_ns,
                      struct pg_result **ret_result);
+
+/* Waits for `events` of the connection's socket; what happened, 0 at the deadline. */
+short weir_ask_wait(const struct pg_conn *conn, short events, uint64_t deadline_ns);
+
+/* A message on one line, in `room` bytes; and not at all if the password (NULL: none) is in it, whoever wrote it
+ * there. */
+void weir_ask_line(char *ret_line, size_t room, const char *text, const char *password);

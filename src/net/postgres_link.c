@@ -12,30 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/timing.h"
+#include "net/postgres_ask.h"
 #include "weir/error.h"
 
-uint64_t weir_pg_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
-/* One line; and not at all if the password is in it, whoever wrote it there. */
 static void fault_set(struct weir_pg_link *link, const char *text)
 {
-    if (link->password && link->password[0] && strstr(text, link->password))
-        text = "the server's message is not shown: the password is in it";
-    size_t size = strnlen(text, sizeof link->fault - 1);
-    while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == ' '))
-        size--;
-    for (size_t i = 0; i < size; i++)
-        link->fault[i] = (unsigned char)text[i] < ' ' ? ' ' : text[i];
-    link->fault[size] = '\0';
+    weir_ask_line(link->fault, sizeof link->fault, text, link->password);
 }
 
 /* ---- the conninfo ---- */
@@ -115,20 +101,6 @@ void weir_pg_link_drop(struct weir_pg_link *link)
     link->conn = NULL;
 }
 
-/* Waits for `events` of the connection's socket; what happened, 0 at the deadline. */
-static short wait_for(const struct weir_pg_link *link, short events, uint64_t deadline_ns)
-{
-    struct pollfd socket = { .fd = PQsocket(link->conn), .events = events };
-    int ready;
-    if (socket.fd < 0)
-        return POLLERR;
-    do {
-        uint64_t left_ns = weir_sub_sat(deadline_ns, weir_pg_now_ns());
-        ready = poll(&socket, 1, (int)weir_min_u64(weir_div_ceil(left_ns, 1000000), 60000));
-    } while (ready < 0 && errno == EINTR);
-    return ready < 0 ? POLLERR : ready > 0 ? socket.revents : 0;
-}
-
 static PGconn *connect_start(const struct weir_pg_link *link)
 {
     char *host = rotated(link, link->host), *hostaddr = rotated(link, link->hostaddr);
@@ -175,7 +147,7 @@ static enum attempt attempt(struct weir_pg_link *link, uint64_t deadline_ns)
     PostgresPollingStatusType next = PQstatus(link->conn) == CONNECTION_BAD ? PGRES_POLLING_FAILED
                                                                             : PGRES_POLLING_WRITING;
     while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
-        if (!wait_for(link, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_ns)) {
+        if (!weir_ask_wait(link->conn, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_ns)) {
             fault_set(link, "the server does not answer a new connection in time");
             return ATTEMPT_SILENT;
         }
@@ -193,7 +165,7 @@ bool weir_pg_link_connect(struct weir_pg_link *link, uint64_t deadline_ns)
     fault_set(link, "no connection could be begun");
     /* libpq goes on to the next host when one refuses, never when one is silent: that is for us to do. */
     for (size_t i = 0; i < link->hosts; i++) {
-        uint64_t now_ns = weir_pg_now_ns(), left_ns = weir_sub_sat(deadline_ns, now_ns);
+        uint64_t now_ns = weir_timing_now(CLOCK_MONOTONIC), left_ns = weir_sub_sat(deadline_ns, now_ns);
         enum attempt made = attempt(link, i + 1 < link->hosts ? now_ns + left_ns / 2 : deadline_ns);
         if (made == ATTEMPT_OK) {
             link->fault[0] = '\0';
@@ -210,7 +182,7 @@ bool weir_pg_link_connect(struct weir_pg_link *link, uint64_t deadline_ns)
 bool weir_pg_link_alive(struct weir_pg_link *link)
 {
     /* What a server says before it goes (FATAL), then the end of the stream: a few reads. */
-    for (int i = 0; link->conn && i < 4 && wait_for(link, POLLIN, 0); i++) {
+    for (int i = 0; link->conn && i < 4 && weir_ask_wait(link->conn, POLLIN, 0); i++) {
         if (!PQconsumeInput(link->conn)) {
             fault_set(link, PQerrorMessage(link->conn));
             weir_pg_link_drop(link);
@@ -314,7 +286,7 @@ enum weir_pg_outcome weir_pg_link_run(struct weir_pg_link *link, const char *tex
         sending = left > 0;
         if (hear(link, &answers))
             return judge(link, &answers);
-        if (!wait_for(link, sending ? POLLIN | POLLOUT : POLLIN, deadline_ns)) {
+        if (!weir_ask_wait(link->conn, sending ? POLLIN | POLLOUT : POLLIN, deadline_ns)) {
             /* A query of which the last byte is missing is never begun. */
             fault_set(link, "the server did not answer in time");
             return dropped(link, sending ? WEIR_PG_UNSENT : WEIR_PG_UNKNOWN);

@@ -52,5 +52,3 @@ typedef bool weir_pg_result_fn(void *context, size_t index, const struct pg_resu
 /* Sends the text as one simple query (several statements: one transaction) and reads while it writes. */
 enum weir_pg_outcome weir_pg_link_run(struct weir_pg_link *link, const char *text, uint64_t deadline_ns,
                                       weir_pg_result_fn *take, void *context);
-
-uint64_t weir_pg_now_ns(void); /* CLOCK_MONOTONIC */

@@ -94,26 +94,16 @@ bool weir_redis_output_words(struct weir_redis_output *output, int argc, const c
 
 /* ---- queues ---- */
 
-static void push(struct weir_redis_queue *queue, struct weir_redis_call *call)
+/* Before `next`; NULL: at the end. */
+static void push(struct weir_redis_queue *queue, struct weir_redis_call *call, struct weir_redis_call *next)
 {
     weir_assert(!call->queue);
     call->queue = queue;
     queue->count++;
-    call->next = NULL;
-    call->prev = queue->last;
-    *(queue->last ? &queue->last->next : &queue->first) = call;
-    queue->last = call;
-}
-
-static void push_first(struct weir_redis_queue *queue, struct weir_redis_call *call)
-{
-    weir_assert(!call->queue);
-    call->queue = queue;
-    queue->count++;
-    call->prev = NULL;
-    call->next = queue->first;
-    *(queue->first ? &queue->first->prev : &queue->last) = call;
-    queue->first = call;
+    call->next = next;
+    call->prev = next ? next->prev : queue->last;
+    *(call->prev ? &call->prev->next : &queue->first) = call;
+    *(next ? &next->prev : &queue->last) = call;
 }
 
 static void take(struct weir_redis_call *call)
@@ -128,17 +118,17 @@ static void take(struct weir_redis_call *call)
 
 void weir_redis_conn_urgent(struct weir_redis_conn *conn, struct weir_redis_call *call)
 {
-    push(&conn->urgent, call);
+    push(&conn->urgent, call, NULL);
 }
 
 void weir_redis_conn_wait(struct weir_redis_conn *conn, struct weir_redis_call *call)
 {
-    push(&conn->waiting, call);
+    push(&conn->waiting, call, NULL);
 }
 
 void weir_redis_conn_wait_first(struct weir_redis_conn *conn, struct weir_redis_call *call)
 {
-    push_first(&conn->waiting, call);
+    push(&conn->waiting, call, conn->waiting.first);
 }
 
 bool weir_redis_conn_cancel(struct weir_redis_conn *conn, struct weir_redis_call *call)
@@ -161,7 +151,7 @@ void weir_redis_conn_write(struct weir_redis_conn *conn, struct weir_redis_call 
     }
     conn->written += conn->output.end - conn->output.begin - before;
     call->end = conn->written;
-    push(&conn->sent, call);
+    push(&conn->sent, call, NULL);
 }
 
 /* Moves waiting calls into the output until it is full enough. */

@@ -80,3 +80,14 @@ const redisReply *weir_redis_element(const redisReply *reply, size_t index, int 
         return NULL;
     return reply->element[index];
 }
+
+const redisReply *weir_redis_field(const redisReply *reply, const char *name)
+{
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *key = weir_redis_element(reply, i, REDIS_REPLY_STRING);
+        const redisReply *value = weir_redis_element(reply, i + 1, REDIS_REPLY_STRING);
+        if (key && value && weir_redis_is_text(key, name))
+            return value;
+    }
+    return NULL;
+}

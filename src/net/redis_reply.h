@@ -7,7 +7,6 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* A log of 65,536 entries comes whole where its limit was changed, with as much room again. */
 #define WEIR_REDIS_REPLY_MAX ((size_t)4 << 20)
@@ -32,3 +31,5 @@ int weir_redis_reader_next(struct weir_redis_reader *reader, redisReply **ret_re
 bool weir_redis_is_error(const redisReply *reply, const char *code); /* "-CODE …" */
 bool weir_redis_is_text(const redisReply *reply, const char *text);  /* a status or string of exactly these bytes */
 const redisReply *weir_redis_element(const redisReply *reply, size_t index, int type); /* NULL: there is none such */
+/* Of a flat list [name, value, …] of strings: the value of the name; NULL: it is not there. */
+const redisReply *weir_redis_field(const redisReply *reply, const char *name);

@@ -12,6 +12,7 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 
+#include "base/fault_format.h"
 #include "base/regular.h"
 
 static void last_reason(char *text, size_t size)
@@ -40,16 +41,11 @@ int weir_redis_tls_create(const char *ca_file, SSL_CTX **ret_context, struct wei
         *ret_context = context;
         return 0;
     }
-    if (ret_fault) {
-        char reason[80];
-        last_reason(reason, sizeof reason);
-        if (why)
-            snprintf(reason, sizeof reason, "%s", why);
-        snprintf(ret_fault->field, sizeof ret_fault->field, "tls_ca_file");
-        snprintf(ret_fault->text, sizeof ret_fault->text, "%.70s: %s", ca_file ? ca_file : "the system's", reason);
-    }
+    char reason[80];
+    last_reason(reason, sizeof reason);
     SSL_CTX_free(context);
-    return WEIR_EIO;
+    return weir_fault_format(ret_fault, WEIR_EIO, "tls_ca_file", "%.70s: %s", ca_file ? ca_file : "the system's",
+                             why ? why : reason);
 }
 
 /* The certificate must name what was asked for; SNI is for names only (RFC 6066, 3). */

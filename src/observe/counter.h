@@ -16,3 +16,6 @@ static inline uint64_t weir_counted(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
+
+/* Of a list with members X(name, text), the texts of an array. */
+#define WEIR_LIST_TEXT(name, text) text,

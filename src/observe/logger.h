@@ -15,7 +15,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define WEIR_LOGGER_LINE_MAX 1024 /* below PIPE_BUF: a pipe takes it whole */

@@ -173,11 +173,7 @@ size_t weir_metrics_loops(const struct weir_metrics *metrics)
 
 const char *weir_metrics_verdict_name(enum weir_metrics_verdict verdict)
 {
-    static const char *const names[] = {
-#define WEIR_METRICS_VERDICT_NAME(name, text) text,
-        WEIR_METRICS_VERDICT_LIST(WEIR_METRICS_VERDICT_NAME)
-#undef WEIR_METRICS_VERDICT_NAME
-    };
+    static const char *const names[] = { WEIR_METRICS_VERDICT_LIST(WEIR_LIST_TEXT) };
     return names[verdict];
 }
 
@@ -188,11 +184,7 @@ void weir_metrics_decisions(struct weir_metrics *metrics, uint32_t slot, uint64_
 
 const char *weir_fallback_policy_name(enum weir_fallback_policy policy)
 {
-    static const char *const names[] = {
-#define WEIR_FALLBACK_POLICY_NAME(name, text) text,
-        WEIR_FALLBACK_POLICY_LIST(WEIR_FALLBACK_POLICY_NAME)
-#undef WEIR_FALLBACK_POLICY_NAME
-    };
+    static const char *const names[] = { WEIR_FALLBACK_POLICY_LIST(WEIR_LIST_TEXT) };
     return names[policy];
 }
 
@@ -203,11 +195,7 @@ void weir_metrics_fallbacks(struct weir_metrics *metrics, uint32_t slot, uint64_
 
 const char *weir_metrics_lack_name(enum weir_lack lack)
 {
-    static const char *const names[] = {
-#define WEIR_LACK_NAME(name, text) text,
-        WEIR_LACK_LIST(WEIR_LACK_NAME)
-#undef WEIR_LACK_NAME
-    };
+    static const char *const names[] = { WEIR_LACK_LIST(WEIR_LIST_TEXT) };
     return names[lack];
 }
 

@@ -57,11 +57,7 @@ static void write_users(struct weir_prometheus *out, const struct weir_sessions_
 
 void weir_sessions_metrics(struct weir_prometheus *out, const struct weir_sessions_view *view)
 {
-    static const char *const refused[] = {
-#define WEIR_SESSIONS_REFUSED_TEXT(name, text) text,
-        WEIR_SESSIONS_REFUSED_LIST(WEIR_SESSIONS_REFUSED_TEXT)
-#undef WEIR_SESSIONS_REFUSED_TEXT
-    };
+    static const char *const refused[] = { WEIR_SESSIONS_REFUSED_LIST(WEIR_LIST_TEXT) };
     const struct weir_sessions_counters *counters = view->counters;
     write_servers(out, view);
     weir_prometheus_metric(out, "weir_session_refused_total", "counter",

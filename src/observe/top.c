@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/siphash.h"
+#include "observe/counter.h"
 #include "observe/retries.h"
 
 #define ABSENT 0xFF /* as the length of a value */
@@ -69,11 +70,7 @@ struct weir_top {
 
 const char *weir_top_by_name(enum weir_top_by by)
 {
-    static const char *const names[] = {
-#define WEIR_TOP_BY_NAME(name, text) text,
-        WEIR_TOP_BY_LIST(WEIR_TOP_BY_NAME)
-#undef WEIR_TOP_BY_NAME
-    };
+    static const char *const names[] = { WEIR_TOP_BY_LIST(WEIR_LIST_TEXT) };
     return names[by];
 }
 

@@ -6,12 +6,12 @@
 #include "rules/changes.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rules/rollout.h"
+#include "rules/rollout_set.h"
 #include "rules/sharing_decode.h"
 
 #define ITEM_MAX 600 /* one limit's: a name of 128 bytes, and three times its numbers */
@@ -103,16 +103,11 @@ static bool levels_differ(const struct weir_config_limit *a, const struct weir_c
     return differ;
 }
 
-static const struct weir_limit_spec *rollout_of(const struct weir_config_limit *limit)
-{
-    return limit->rollout > 0 ? &limit->overrides[limit->overrides_count - 1].spec : NULL;
-}
-
 /* ", 200/min for 10 % -> 50 % of its keys". False: nothing to tell. */
 static bool add_rollout(char *item, const struct weir_config_limit *was, const struct weir_config_limit *is,
                         const char *comma)
 {
-    const struct weir_limit_spec *before = rollout_of(was), *now = rollout_of(is);
+    const struct weir_limit_spec *before = weir_rollout_spec(was), *now = weir_rollout_spec(is);
     char from[WEIR_ROLLOUT_SIZE], to[WEIR_ROLLOUT_SIZE];
     size_t used = strlen(item);
     weir_rollout_format(was->rollout, from, sizeof(from));

@@ -9,7 +9,6 @@
 
 #include "rules/section_decode.h"
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define NODE_NAME_MAX 64
 
 /* Names go into datagrams, labels and JSON. */
@@ -56,7 +55,7 @@ static int node_read(struct weir_decode *decode, const struct weir_yaml_node *it
     struct weir_config_node node = { .gossip = { .kind = WEIR_ADDRESS_OFF } };
     int error = item->kind == WEIR_YAML_SCALAR
                     ? name_read(decode, item, &(struct weir_field){ .name = "a node's name" }, &node.name)
-                    : weir_decode_map(decode, item, "a node", node_fields, COUNT_OF(node_fields), &node);
+                    : weir_decode_map(decode, item, "a node", node_fields, WEIR_COUNT_OF(node_fields), &node);
     if (error)
         return error;
     for (size_t i = 0; i < config->nodes_count; i++) {
@@ -100,7 +99,7 @@ int weir_cluster_decode(struct weir_decode *decode, const struct weir_yaml_node 
     };
     struct weir_config *config = target;
     config->mark_cluster = value->mark;
-    int error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    int error = weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
     if (error || !config->node_name)
         return error;
     error = weir_config_be(config, config->node_name, decode->fault);

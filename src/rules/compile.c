@@ -191,12 +191,6 @@ static uint64_t rank_of(const struct weir_config_override *override, size_t inde
     return exact << 48 | closeness << 24 | (0xffffff - index);
 }
 
-static bool is_remote(const struct weir_config *config, enum weir_sharing sharing)
-{
-    bool engine = config->redis.servers_count > 0;
-    return sharing == WEIR_SHARING_EXACT ? engine : sharing != WEIR_SHARING_SPLIT;
-}
-
 /* The same on every node. */
 static uint64_t variant_of(const struct weir_rule *rule)
 {
@@ -225,7 +219,7 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
         rule->limit.slack = limit->slack ? limit->slack : weir_split_slack(rule->limit.spec.count, nodes);
     if (limit->sharing == WEIR_SHARING_SPLIT)
         rule->limit.spec = rule->limit.share;
-    if (is_remote(config, limit->sharing) || limit->sharing == WEIR_SHARING_SPLIT)
+    if (weir_config_is_shared(config, limit) || limit->sharing == WEIR_SHARING_SPLIT)
         rule->terms = (struct weir_told_sharing){
             .mode = weir_sharing_words[limit->sharing],
             .nodes = nodes,
@@ -240,7 +234,7 @@ static int rule_share(struct weir_compiler *compiler, const struct weir_config_l
         };
     if (rule->terms.mode && !rule->terms.revision_node)
         return weir_compile_nomem(compiler);
-    if (!is_remote(config, limit->sharing))
+    if (!weir_config_is_shared(config, limit))
         return 0;
     uint32_t revision = limit->owned ? limit->revision : WEIR_REVISION_NONE; /* its definition is too long */
     struct weir_fault fault = { "", "" };

@@ -25,7 +25,6 @@
 #include "rules/yaml_text.h"
 
 #define SECOND WEIR_NS_PER_SECOND
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define REVISION_MAX UINT64_C(999999999999999) /* what headers and JSON can tell */
 
 /* Read last, by limits_decode: limits need the engine and the nodes, wherever those stand. */
@@ -165,7 +164,7 @@ static int defaults_set(struct weir_config *config)
 /* One of them is the source, never both. */
 static int file_has_rules(struct weir_decode *decode, const struct weir_yaml_node *root)
 {
-    for (size_t i = 0; decode->config->rules.store.size > 0 && i < COUNT_OF(stored_fields); i++) {
+    for (size_t i = 0; decode->config->rules.store.size > 0 && i < WEIR_COUNT_OF(stored_fields); i++) {
         const struct weir_yaml_node *key = weir_yaml_find(root, stored_fields[i].name);
         if (key)
             return weir_config_fail(decode->fault, WEIR_EINVAL, key->mark,
@@ -192,7 +191,7 @@ static int tree_decode(struct weir_decode *decode, const struct weir_yaml_node *
     if (!error && stored)
         error = weir_decode_kind_shown(decode, stored, WEIR_YAML_MAP, "a set of rules", "limits: [ ... ]");
     if (!error && stored)
-        error = weir_decode_map(decode, stored, "a set of rules", stored_fields, COUNT_OF(stored_fields),
+        error = weir_decode_map(decode, stored, "a set of rules", stored_fields, WEIR_COUNT_OF(stored_fields),
                                 decode->config);
     if (!weir_decode_goes_on(decode, error, &first))
         return first;

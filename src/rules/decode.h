@@ -15,10 +15,17 @@ struct weir_decode {
     bool partial;          /* what stands beside the limits has errors: how these are shared is not judged */
 };
 
+#define WEIR_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+struct weir_field;
+
+/* Reads the value of a field; `target` already has the field's offset added. */
+typedef int weir_field_reader(struct weir_decode *decode, const struct weir_yaml_node *value,
+                              const struct weir_field *field, void *target);
+
 struct weir_field {
     const char *name;
-    int (*read)(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                void *target);
+    weir_field_reader *read;
     size_t offset; /* of what `read` sets, in the struct that the mapping becomes */
     bool required;
     uint64_t min, max;        /* numbers, sizes and durations */
@@ -33,25 +40,16 @@ bool weir_decode_goes_on(struct weir_decode *decode, int error, int *first);
 int weir_decode_map(struct weir_decode *decode, const struct weir_yaml_node *map, const char *what,
                     const struct weir_field *fields, size_t count, void *target);
 
-/* Readers for fields; `target` already has the offset added. */
-int weir_decode_text(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                     void *target); /* const char *, never empty, no NUL inside; at most field->max bytes */
-int weir_decode_word(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                     void *target); /* an enum */
-int weir_decode_switch(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                       void *target); /* bool: on, off, true, false */
-int weir_decode_u32(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                    void *target);
-int weir_decode_u64(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                    void *target);
-int weir_decode_size(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                     void *target); /* size_t */
-int weir_decode_size32(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                       void *target); /* uint32_t */
-int weir_decode_duration(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                         void *target); /* uint64_t ns */
-int weir_decode_address(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                        void *target);
+/* Readers, and what they set. */
+weir_field_reader weir_decode_text;   /* const char *, never empty, no NUL inside; at most field->max bytes */
+weir_field_reader weir_decode_word;   /* an enum */
+weir_field_reader weir_decode_switch; /* bool: on, off, true, false */
+weir_field_reader weir_decode_u32;
+weir_field_reader weir_decode_u64;
+weir_field_reader weir_decode_size;     /* size_t */
+weir_field_reader weir_decode_size32;   /* uint32_t */
+weir_field_reader weir_decode_duration; /* uint64_t ns */
+weir_field_reader weir_decode_address;
 
 /* The same reader for what is not in a table: WEIR_EPROTO unless the node is a scalar, a list, a mapping. */
 int weir_decode_kind(struct weir_decode *decode, const struct weir_yaml_node *node, enum weir_yaml_kind kind,

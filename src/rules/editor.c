@@ -11,7 +11,6 @@
 
 #include "base/checked.h"
 #include "base/fault_format.h"
-#include "base/units.h"
 #include "rules/addressed.h"
 #include "rules/changes.h"
 #include "rules/number.h"

@@ -10,7 +10,6 @@
 #include "rules/section_decode.h"
 
 #define SECOND WEIR_NS_PER_SECOND
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define OF(member) offsetof(struct weir_config_redis, member)
 #define PREFIX_MAX 32
 #define NAME_MAX_BYTES 512
@@ -76,7 +75,7 @@ static int tls_read(struct weir_decode *decode, const struct weir_yaml_node *val
     if (value->kind != WEIR_YAML_MAP)
         return weir_decode_switch(decode, value, field, &redis->tls);
     redis->tls = true;
-    return weir_decode_map(decode, value, "tls of the engine", fields, COUNT_OF(fields), target);
+    return weir_decode_map(decode, value, "tls of the engine", fields, WEIR_COUNT_OF(fields), target);
 }
 
 static const struct weir_field redis_fields[] = {
@@ -135,7 +134,7 @@ static int redis_read(struct weir_decode *decode, const struct weir_yaml_node *v
     *redis = (struct weir_config_redis){ .prefix = "weir", .connect_timeout_ns = SECOND };
     int error = weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, field->name, "{ servers: [\"HOST:6379\"] }");
     if (!error)
-        error = weir_decode_map(decode, value, field->name, redis_fields, COUNT_OF(redis_fields), target);
+        error = weir_decode_map(decode, value, field->name, redis_fields, WEIR_COUNT_OF(redis_fields), target);
     return error ? error : redis_check(decode, value, redis);
 }
 
@@ -149,5 +148,5 @@ int weir_engine_decode(struct weir_decode *decode, const struct weir_yaml_node *
     config->mark_engine = value->mark;
     int error = weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, field->name,
                                        "{ redis: { servers: [\"HOST:6379\"] } }");
-    return error ? error : weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    return error ? error : weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
 }

@@ -94,35 +94,12 @@ int weir_exception_until(const char *text, uint64_t wall_ns, uint64_t *ret_until
 
 /* ---- which key ---- */
 
-static const struct weir_attribute *find(const struct weir_exception_named *named, const char *name)
-{
-    const size_t size = strlen(name);
-    for (size_t i = 0; i < named->count; i++)
-        if (named->attributes[i].name.size == size && memcmp(named->attributes[i].name.data, name, size) == 0)
-            return &named->attributes[i];
-    return NULL;
-}
-
-/* In the form in which it is counted (rules/key.c). */
-static struct weir_slice canonical(struct weir_slice value, unsigned prefix, char text[WEIR_LITERAL_TEXT_MAX])
-{
-    struct weir_literal literal;
-    if (!weir_literal_parse(value, &literal))
-        return value;
-    size_t size = strlen(literal.text);
-    if (literal.six && prefix < 128)
-        size = weir_literal_cut(&literal, prefix, text);
-    else
-        memcpy(text, literal.text, size);
-    return (struct weir_slice){ text, size };
-}
-
 static int add(struct weir_exception_key *key, struct weir_slice name, struct weir_slice value, unsigned prefix,
                struct weir_fault *ret_fault)
 {
     char text[WEIR_LITERAL_TEXT_MAX];
     if (weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, name) &&
-        weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, canonical(value, prefix, text)))
+        weir_exception_key_add(key->bytes, sizeof(key->bytes), &key->size, weir_literal_canonical(value, prefix, text)))
         return 0;
     return weir_fault_format(ret_fault, WEIR_ERANGE, "key", "must be at most %d bytes with its names",
                              WEIR_EXCEPTION_KEY_MAX);
@@ -145,7 +122,7 @@ static int key_of(const struct weir_config_limit *limit, const struct weir_excep
     if (named->count != limit->key_count)
         return wrong_key(limit, ret_fault);
     for (size_t i = 0; i < limit->key_count; i++) {
-        const struct weir_attribute *attribute = find(named, limit->key[i]);
+        const struct weir_attribute *attribute = weir_attribute_find(named->attributes, named->count, limit->key[i]);
         if (!attribute)
             return wrong_key(limit, ret_fault);
         int error = add(ret_key, attribute->name, attribute->value, limit->ipv6_prefix, ret_fault);

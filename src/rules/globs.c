@@ -7,7 +7,6 @@
 #include "rules/globs.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "rules/pattern.h"
 

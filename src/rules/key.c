@@ -7,7 +7,8 @@
 #include "rules/compiled.h"
 #include "rules/literal.h"
 
-static const struct weir_attribute *find(const struct weir_attribute *attributes, size_t count, const char *name)
+const struct weir_attribute *weir_attribute_find(const struct weir_attribute *attributes, size_t count,
+                                                 const char *name)
 {
     const size_t size = strlen(name);
     for (size_t i = 0; i < count; i++) {
@@ -17,27 +18,15 @@ static const struct weir_attribute *find(const struct weir_attribute *attributes
     return NULL;
 }
 
-/* An address in the form that is counted. */
-static struct weir_slice canonical(struct weir_slice value, unsigned prefix, char text[WEIR_LITERAL_TEXT_MAX])
-{
-    struct weir_literal literal;
-    if (!weir_literal_parse(value, &literal))
-        return value;
-    if (literal.six && prefix < 128)
-        return (struct weir_slice){ text, weir_literal_cut(&literal, prefix, text) };
-    size_t size = strlen(literal.text);
-    memcpy(text, literal.text, size);
-    return (struct weir_slice){ text, size };
-}
-
 void weir_rules_key(const struct weir_rules *rules, const struct weir_rule *rule,
                     const struct weir_attribute *attributes, size_t count, struct weir_rules_key *ret_key)
 {
     const struct weir_compiled_limit *limit = &rules->limits[rule->index];
     ret_key->count = limit->key_count;
     for (uint32_t i = 0; i < limit->key_count; i++) {
-        const struct weir_attribute *attribute = find(attributes, count, rules->attributes[limit->key[i]].name);
-        ret_key->values[i] = attribute ? canonical(attribute->value, limit->ipv6_prefix, ret_key->texts[i])
+        const struct weir_attribute *attribute = weir_attribute_find(attributes, count,
+                                                                     rules->attributes[limit->key[i]].name);
+        ret_key->values[i] = attribute ? weir_literal_canonical(attribute->value, limit->ipv6_prefix, ret_key->texts[i])
                                        : (struct weir_slice){ NULL, WEIR_VALUE_ABSENT };
     }
 }

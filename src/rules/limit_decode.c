@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "limits/zone.h"
-#include "rules/number.h"
 #include "rules/sharing_decode.h"
 #include "rules/yaml_text.h"
 
@@ -167,26 +165,18 @@ static int keys_check(struct weir_decode *decode, const struct weir_yaml_node *n
     bool calendar = window && limit->spec.align == WEIR_ALIGN_CALENDAR;
     bool leaky = limit->spec.algorithm == WEIR_LEAKY_BUCKET;
     bool hold = leaky && limit->throttle == WEIR_THROTTLE_HOLD;
-    int error = weir_key_needs(decode, node, "missing", limit->key_count > 0, "limits that have a key");
-    if (!error)
-        error = weir_key_needs(decode, node, "rollout", limit->key_count > 0,
-                               "limits that have a key: one counter has no share of keys");
-    if (!error)
-        error = weir_key_needs(decode, node, "align", window, "algorithm: fixed_window");
-    if (!error)
-        error = weir_key_needs(decode, node, "tz", calendar, "algorithm: fixed_window with align: calendar");
-    if (!error)
-        error = weir_key_needs(decode, node, "spread", calendar, "algorithm: fixed_window with align: calendar");
-    if (!error)
-        error = weir_key_needs(decode, node, "throttle", leaky, "algorithm: leaky_bucket");
-    if (!error)
-        error = weir_key_needs(decode, node, "lease", limit->spec.algorithm == WEIR_CONCURRENCY,
-                               "algorithm: concurrency");
-    if (!error)
-        error = weir_key_needs(decode, node, "hold_max", hold, "algorithm: leaky_bucket with throttle: hold");
-    if (!error)
-        error = weir_key_needs(decode, node, "hold_timeout", hold, "algorithm: leaky_bucket with throttle: hold");
-    return error;
+    const struct weir_key_need needs[] = {
+        { "missing", limit->key_count > 0, "limits that have a key" },
+        { "rollout", limit->key_count > 0, "limits that have a key: one counter has no share of keys" },
+        { "align", window, "algorithm: fixed_window" },
+        { "tz", calendar, "algorithm: fixed_window with align: calendar" },
+        { "spread", calendar, "algorithm: fixed_window with align: calendar" },
+        { "throttle", leaky, "algorithm: leaky_bucket" },
+        { "lease", limit->spec.algorithm == WEIR_CONCURRENCY, "algorithm: concurrency" },
+        { "hold_max", hold, "algorithm: leaky_bucket with throttle: hold" },
+        { "hold_timeout", hold, "algorithm: leaky_bucket with throttle: hold" },
+    };
+    return weir_keys_need(decode, node, needs, WEIR_COUNT_OF(needs));
 }
 
 static struct weir_mark key_mark(const struct weir_yaml_node *node, const char *name)
@@ -210,8 +200,7 @@ int weir_limit_decode(struct weir_decode *decode, const struct weir_yaml_node *n
         .chunk_ttl_ns = 2 * SECOND,
         .deadline_ns = SECOND / 50,
     };
-    int error = weir_decode_map(decode, node, "a limit", limit_fields, sizeof(limit_fields) / sizeof(limit_fields[0]),
-                                &limit);
+    int error = weir_decode_map(decode, node, "a limit", limit_fields, WEIR_COUNT_OF(limit_fields), &limit);
     if (!error)
         error = keys_check(decode, node, &limit);
     if (error)

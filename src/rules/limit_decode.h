@@ -20,8 +20,7 @@ int weir_rollout_decode(struct weir_decode *decode, const struct weir_yaml_node 
 int weir_levels_decode(struct weir_decode *decode, const struct weir_yaml_node *node, struct weir_config_limit *limit);
 
 /* The conditions of `match:`, for a struct weir_config_limit. */
-int weir_match_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                      void *target);
+weir_field_reader weir_match_decode;
 
 int weir_attribute_decode(struct weir_decode *decode, const struct weir_yaml_node *node, const char **ret_attribute);
 
@@ -36,12 +35,18 @@ int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_n
                             struct weir_limit_spec *spec);
 
 /* COUNT/PERIOD, or a COUNT alone: its period is 0 until weir_spec_decode_finish. */
-int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                     void *target); /* struct weir_limit_spec */
+weir_field_reader weir_rate_decode; /* struct weir_limit_spec */
 
-/* A key that makes sense with some settings only: it is refused where it is written and these do not fit. */
-int weir_key_needs(struct weir_decode *decode, const struct weir_yaml_node *node, const char *name, bool fits,
-                   const char *needs);
+/* A key that makes sense with some settings only. */
+struct weir_key_need {
+    const char *key;
+    bool fits;
+    const char *needs; /* those settings, for people */
+};
+
+/* Refuses the first key that is written in `node` and does not fit. */
+int weir_keys_need(struct weir_decode *decode, const struct weir_yaml_node *node, const struct weir_key_need *needs,
+                   size_t count);
 
 extern const char *const weir_mode_words[];
 extern const char *const weir_missing_words[];

@@ -41,3 +41,15 @@ size_t weir_literal_cut(const struct weir_literal *literal, unsigned prefix, cha
     weir_assert(written);
     return strlen(buffer);
 }
+
+struct weir_slice weir_literal_canonical(struct weir_slice value, unsigned prefix, char text[WEIR_LITERAL_TEXT_MAX])
+{
+    struct weir_literal literal;
+    if (!weir_literal_parse(value, &literal))
+        return value;
+    if (literal.six && prefix < 128)
+        return (struct weir_slice){ text, weir_literal_cut(&literal, prefix, text) };
+    size_t size = strlen(literal.text);
+    memcpy(text, literal.text, size);
+    return (struct weir_slice){ text, size };
+}

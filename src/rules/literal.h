@@ -21,3 +21,7 @@ bool weir_literal_parse(struct weir_slice value, struct weir_literal *ret_litera
 
 /* The canonical text of the address with only the first `prefix` bits kept; returns its length. */
 size_t weir_literal_cut(const struct weir_literal *literal, unsigned prefix, char buffer[WEIR_LITERAL_TEXT_MAX]);
+
+/* A value in the form in which it is counted: an IPv6 address canonical, and cut to `prefix` bits; anything else as it
+ * is. */
+struct weir_slice weir_literal_canonical(struct weir_slice value, unsigned prefix, char text[WEIR_LITERAL_TEXT_MAX]);

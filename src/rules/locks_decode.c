@@ -11,7 +11,6 @@
 #include "rules/secret_decode.h"
 
 #define SECOND WEIR_NS_PER_SECOND
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define OF(member) offsetof(struct weir_config_locks, member)
 #define ENDPOINT_MAX 256
 #define PREFIX_MAX 128
@@ -124,7 +123,7 @@ static int locks_check(struct weir_decode *decode, const struct weir_yaml_node *
                        const struct weir_config_locks *locks)
 {
     const char *engine = engine_words[locks->engine];
-    for (size_t i = 0; i < COUNT_OF(only); i++) {
+    for (size_t i = 0; i < WEIR_COUNT_OF(only); i++) {
         const struct weir_yaml_node *key = weir_yaml_find(map, only[i].key);
         if (key && only[i].engine != locks->engine)
             return weir_config_fail(decode->fault, WEIR_EINVAL, key->mark, "%s is for engine: %s, not for %s",
@@ -151,7 +150,7 @@ int weir_locks_decode(struct weir_decode *decode, const struct weir_yaml_node *v
                       void *target)
 {
     struct weir_config *config = target;
-    int error = weir_decode_map(decode, value, field->name, locks_fields, COUNT_OF(locks_fields), &config->locks);
+    int error = weir_decode_map(decode, value, field->name, locks_fields, WEIR_COUNT_OF(locks_fields), &config->locks);
     return error ? error : locks_check(decode, value, &config->locks);
 }
 

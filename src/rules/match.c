@@ -4,7 +4,6 @@
  * that these open (paths.c), keep the best entry of each limit, make a charge of each with cost and key. The verdict on
  * the charges is the limiter's or the engine's. Called for requests by serve/decide.c and serve/resp_check.c. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/assert.h"
 #include "base/fault_format.h"

@@ -145,6 +145,10 @@ struct weir_rules_key {
 };
 void weir_rules_key(const struct weir_rules *rules, const struct weir_rule *rule,
                     const struct weir_attribute *attributes, size_t count, struct weir_rules_key *ret_key);
+/* NULL: none of them is called so. */
+const struct weir_attribute *weir_attribute_find(const struct weir_attribute *attributes, size_t count,
+                                                 const char *name);
+
 /* The attribute whose value is number `i` of the key; as long as the set. */
 const char *weir_rules_key_name(const struct weir_rules *rules, const struct weir_rule *rule, size_t i);
 

@@ -23,7 +23,5 @@ int weir_secret_file_decode(struct weir_decode *decode, const struct weir_yaml_n
                             enum weir_secret_kind kind, struct weir_slice *ret_secret);
 
 /* Readers for the fields of passwords, and of what may contain one; `target` is a struct weir_slice. */
-int weir_password_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                         void *target);
-int weir_password_file_decode(struct weir_decode *decode, const struct weir_yaml_node *value,
-                              const struct weir_field *field, void *target);
+weir_field_reader weir_password_decode;
+weir_field_reader weir_password_file_decode;

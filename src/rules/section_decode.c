@@ -14,7 +14,6 @@
 #include "wire/http.h"
 
 #define SECOND WEIR_NS_PER_SECOND
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define OF(member) offsetof(struct weir_config, member)
 
 /* A name that a Host field may hold: what DNS and /etc/hosts know, without a port. */
@@ -59,7 +58,7 @@ static int listen_http_decode(struct weir_decode *decode, const struct weir_yaml
     struct weir_config *config = target;
     if (value->kind != WEIR_YAML_MAP)
         return weir_decode_address(decode, value, field, &config->http);
-    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
 }
 
 int weir_listen_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -70,7 +69,7 @@ int weir_listen_decode(struct weir_decode *decode, const struct weir_yaml_node *
         { "http", listen_http_decode, 0, false, 0, 0, NULL },
         { "admin", weir_decode_address, OF(admin), false, 0, 0, NULL },
     };
-    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
 }
 
 int weir_table_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -84,7 +83,7 @@ int weir_table_decode(struct weir_decode *decode, const struct weir_yaml_node *v
         { "snapshot_every", weir_decode_duration, OF(snapshot_every_ns), false, SECOND, 3600 * SECOND, NULL },
     };
     struct weir_config *config = target;
-    int error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    int error = weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
     if (!error && config->log_memory_max > config->memory_max / 2)
         error = weir_config_fail(decode->fault, WEIR_ERANGE, value->mark,
                                  "log_memory must be at most half of memory, which it is a part of");
@@ -101,7 +100,7 @@ int weir_tls_decode(struct weir_decode *decode, const struct weir_yaml_node *val
         { "cert", weir_decode_text, OF(tls_cert_file), true, 1, PATH_MAX, NULL },
         { "key", weir_decode_text, OF(tls_key_file), true, 1, PATH_MAX, NULL },
     };
-    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
 }
 
 int weir_auth_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -116,7 +115,7 @@ int weir_auth_decode(struct weir_decode *decode, const struct weir_yaml_node *va
     int error = weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, field->name,
                                        "{ tokens: [{ name: NAME, secret: SECRET }] }");
     if (!error)
-        error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+        error = weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
     if (!error && config->auth_required == WEIR_AUTH_ALWAYS && config->tokens_count == 0)
         error = weir_config_fail(decode->fault, WEIR_EINVAL, value->mark,
                                  "required: always without tokens would let nobody in");
@@ -142,7 +141,7 @@ int weir_server_decode(struct weir_decode *decode, const struct weir_yaml_node *
         { "drain_timeout", weir_decode_duration, AT(drain_timeout_ns), false, SECOND / 1000, 3600 * SECOND, NULL },
     };
 #undef AT
-    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
 }
 
 int weir_headers_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -152,7 +151,7 @@ int weir_headers_decode(struct weir_decode *decode, const struct weir_yaml_node 
         { "ratelimit", weir_decode_switch, OF(headers_ratelimit), false, 0, 0, NULL },
         { "x_ratelimit", weir_decode_switch, OF(headers_x_ratelimit), false, 0, 0, NULL },
     };
-    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
 }
 
 int weir_log_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
@@ -166,7 +165,7 @@ int weir_log_decode(struct weir_decode *decode, const struct weir_yaml_node *val
         { "refusals", weir_decode_u32, OF(log_refusals), false, 0, WEIR_REFUSALS_RATE_MAX, NULL },
     };
     const struct weir_config *config = target;
-    int error = weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    int error = weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
     if (!error && config->log_refusals > 0 && config->log_level != WEIR_LOG_INFO)
         error = weir_config_fail(decode->fault, WEIR_EINVAL, weir_yaml_find(value, "refusals")->mark,
                                  "refusals are lines of the level info: leave level away, or refusals");
@@ -180,7 +179,7 @@ int weir_top_decode(struct weir_decode *decode, const struct weir_yaml_node *val
     static const struct weir_field fields[] = {
         { "keys", weir_decode_word, OF(top_keys), false, 0, 0, keys_words },
     };
-    return weir_decode_map(decode, value, field->name, fields, COUNT_OF(fields), target);
+    return weir_decode_map(decode, value, field->name, fields, WEIR_COUNT_OF(fields), target);
 }
 
 int weir_cluster_secret_decode(struct weir_decode *decode, const struct weir_yaml_node *value,

@@ -12,7 +12,6 @@
 
 #define SECOND WEIR_NS_PER_SECOND
 #define MS (SECOND / 1000)
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define OF(member) offsetof(struct weir_config_sessions, member)
 #define SERVER_NAME_MAX 63
 #define KEY_ID_MAX 255
@@ -48,7 +47,7 @@ static int server_decode(struct weir_decode *decode, const struct weir_yaml_node
                          struct weir_config_sessions *sessions)
 {
     struct weir_config_session_server server = { 0 };
-    int error = weir_decode_map(decode, node, "a server", server_fields, COUNT_OF(server_fields), &server);
+    int error = weir_decode_map(decode, node, "a server", server_fields, WEIR_COUNT_OF(server_fields), &server);
     if (error)
         return error;
     if (!weir_yaml_find(node, "url") == !weir_yaml_find(node, "url_file"))
@@ -101,7 +100,7 @@ static int key_decode(struct weir_decode *decode, const struct weir_yaml_node *n
                       struct weir_config_sessions *sessions)
 {
     struct weir_config_session_key key = { 0 };
-    int error = weir_decode_map(decode, node, "a key", key_fields, COUNT_OF(key_fields), &key);
+    int error = weir_decode_map(decode, node, "a key", key_fields, WEIR_COUNT_OF(key_fields), &key);
     if (error)
         return error;
     for (size_t i = 0; i < sessions->keys_count; i++)
@@ -208,7 +207,7 @@ int weir_sessions_decode(struct weir_decode *decode, const struct weir_yaml_node
                          void *target)
 {
     struct weir_config *config = target;
-    int error = weir_decode_map(decode, value, field->name, sessions_fields, COUNT_OF(sessions_fields),
+    int error = weir_decode_map(decode, value, field->name, sessions_fields, WEIR_COUNT_OF(sessions_fields),
                                 &config->sessions);
     return error ? error : sessions_check(decode, value, &config->sessions);
 }

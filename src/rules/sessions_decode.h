@@ -5,5 +5,4 @@
 
 #include "rules/decode.h"
 
-int weir_sessions_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                         void *target);
+weir_field_reader weir_sessions_decode;

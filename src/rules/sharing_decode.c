@@ -8,11 +8,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/plural.h"
 #include "core/share/gossip.h"
 #include "core/share/split.h"
+#include "rules/limit_decode.h"
 
 #define DEADLINE_LONG_NS WEIR_NS_PER_SECOND
 
@@ -98,31 +98,20 @@ static int promises_check(const struct sharing *sharing)
     return 0;
 }
 
-static int only_for(const struct sharing *sharing, const char *name, bool fits, const char *what)
-{
-    const struct weir_yaml_node *key = weir_yaml_find(sharing->node, name);
-    if (!key || fits)
-        return 0;
-    return weir_config_fail(sharing->decode->fault, WEIR_EINVAL, key->mark, "\"%s\" is only for %s", name, what);
-}
-
 static int keys_check(const struct sharing *sharing)
 {
     enum weir_sharing mode = sharing->limit->sharing;
     bool slack = mode == WEIR_SHARING_BATCHED || mode == WEIR_SHARING_GOSSIP;
     bool here = !sharing->at && mode != WEIR_SHARING_GOSSIP;
-    int error = only_for(sharing, "slack", slack, "sharing: batched or gossip");
-    if (!error)
-        error = only_for(sharing, "interval", mode == WEIR_SHARING_BATCHED, "sharing: batched");
-    if (!error)
-        error = only_for(sharing, "chunk_ttl", mode == WEIR_SHARING_LEASED, "sharing: leased");
-    if (!error)
-        error = only_for(sharing, "on_failure", sharing->at, "limits that need an engine: exact, leased or batched");
-    if (!error)
-        error = only_for(sharing, "deadline", sharing->at, "limits that need an engine: exact, leased or batched");
-    if (!error)
-        error = only_for(sharing, "on_full", here, "limits in this process's table: exact without an engine, or split");
-    return error;
+    const struct weir_key_need needs[] = {
+        { "slack", slack, "sharing: batched or gossip" },
+        { "interval", mode == WEIR_SHARING_BATCHED, "sharing: batched" },
+        { "chunk_ttl", mode == WEIR_SHARING_LEASED, "sharing: leased" },
+        { "on_failure", sharing->at, "limits that need an engine: exact, leased or batched" },
+        { "deadline", sharing->at, "limits that need an engine: exact, leased or batched" },
+        { "on_full", here, "limits in this process's table: exact without an engine, or split" },
+    };
+    return weir_keys_need(sharing->decode, sharing->node, needs, WEIR_COUNT_OF(needs));
 }
 
 /* Each node's share must be a limit itself. Shares differ only where a remainder ends. */

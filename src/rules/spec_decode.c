@@ -32,13 +32,16 @@ int weir_rate_decode(struct weir_decode *decode, const struct weir_yaml_node *va
     return 0;
 }
 
-int weir_key_needs(struct weir_decode *decode, const struct weir_yaml_node *node, const char *name, bool fits,
-                   const char *needs)
+int weir_keys_need(struct weir_decode *decode, const struct weir_yaml_node *node, const struct weir_key_need *needs,
+                   size_t count)
 {
-    const struct weir_yaml_node *key = weir_yaml_find(node, name);
-    if (!key || fits)
-        return 0;
-    return weir_config_fail(decode->fault, WEIR_EINVAL, key->mark, "\"%s\" is only for %s", name, needs);
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_yaml_node *key = weir_yaml_find(node, needs[i].key);
+        if (key && !needs[i].fits)
+            return weir_config_fail(decode->fault, WEIR_EINVAL, key->mark, "\"%s\" is only for %s", needs[i].key,
+                                    needs[i].needs);
+    }
+    return 0;
 }
 
 /* The key that a field of weir_limit_check is written as. */
@@ -76,6 +79,7 @@ int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_n
 {
     struct weir_fault fault = { "", "" };
     bool bucket = spec->algorithm == WEIR_TOKEN_BUCKET || spec->algorithm == WEIR_LEAKY_BUCKET;
+    const struct weir_key_need burst = { "burst", bucket, "token_bucket and leaky_bucket" };
     if (spec->algorithm != WEIR_FIXED_WINDOW || spec->align != WEIR_ALIGN_CALENDAR) {
         spec->calendar = WEIR_CALENDAR_FIXED;
         spec->calendar_count = 0;
@@ -84,7 +88,7 @@ int weir_spec_decode_finish(struct weir_decode *decode, const struct weir_yaml_n
     if (spec->algorithm == WEIR_CONCURRENCY)
         spec->period_ns = lease_ns;
     if (!error)
-        error = weir_key_needs(decode, node, "burst", bucket, "token_bucket and leaky_bucket");
+        error = weir_keys_need(decode, node, &burst, 1);
     if (!error)
         error = weir_limit_check(spec, &fault);
     if (!error || fault.field[0] == '\0')

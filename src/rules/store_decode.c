@@ -10,7 +10,6 @@
 #include "rules/section_decode.h"
 
 #define MS WEIR_NS_PER_MS
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define OF(member) offsetof(struct weir_config_rules, member)
 #define TABLE_MAX 101
 
@@ -28,7 +27,7 @@ int weir_rules_decode(struct weir_decode *decode, const struct weir_yaml_node *v
                       void *target)
 {
     struct weir_config_rules *rules = &((struct weir_config *)target)->rules;
-    int error = weir_decode_map(decode, value, field->name, rules_fields, COUNT_OF(rules_fields), rules);
+    int error = weir_decode_map(decode, value, field->name, rules_fields, WEIR_COUNT_OF(rules_fields), rules);
     if (error)
         return error;
     const struct weir_yaml_node *file = weir_yaml_find(value, "store_file");

@@ -13,7 +13,6 @@
 #include "base/checked.h"
 #include "base/fault.h"
 #include "base/fault_format.h"
-#include "base/hex.h"
 
 #define MS UINT64_C(1000000)
 

@@ -29,6 +29,23 @@ struct weir_rule_postgres {
 
 /* ---- store_postgres_text.c ---- */
 
+/* Why a table is not to be written to: the first cases of an expression, and where it looks. Whoever owns a table, or
+ * may give it triggers, has his code run by whoever writes to it, with the writer's rights. */
+#define WEIR_RULE_SQL_JUDGE                                                                                            \
+    "; SELECT 'the table ' || c.oid::regclass::text || CASE WHEN relkind <> 'r' OR relispartition THEN ' is no plain " \
+    "table' WHEN relpersistence <> 'p' THEN ' is empty after a crash: it must not be UNLOGGED or temporary' "          \
+    "WHEN relowner NOT IN (me.oid, datdba) AND NOT owner.rolsuper THEN ' belongs to ' || owner.rolname || ', which "   \
+    "is neither this role nor the owner of the database nor a superuser' "                                             \
+    "WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) THEN ' has triggers' "            \
+    "WHEN EXISTS (SELECT FROM aclexplode(relacl) WHERE privilege_type = 'TRIGGER' AND grantee NOT IN (relowner, "      \
+    "me.oid)) THEN ' lets others give it triggers' "                                                                   \
+    "WHEN EXISTS (SELECT FROM pg_rewrite WHERE ev_class = c.oid) THEN ' has rules' "                                   \
+    "WHEN EXISTS (SELECT FROM pg_inherits WHERE c.oid IN (inhparent, inhrelid)) THEN ' inherits, or is inherited "     \
+    "from' WHEN relrowsecurity THEN ' has row security'"
+#define WEIR_RULE_SQL_JUDGED                                                                                           \
+    "FROM pg_class AS c JOIN pg_roles AS owner ON owner.oid = relowner JOIN pg_roles AS me ON me.rolname = "           \
+    "current_user JOIN pg_database ON datname = current_database() WHERE c.oid "
+
 #define WEIR_RULE_SQL_GUARD 3 /* the result of the guard: a row, the store's id; those of the question follow */
 #define WEIR_RULE_SQL_GROUND_GONE "22012" /* division by zero: it divides by the number of matching rows */
 

@@ -10,7 +10,6 @@
 
 #include "base/fault.h"
 #include "base/fault_format.h"
-#include "base/hex.h"
 #include "rules/store_postgres.h"
 
 #define RACES_MAX 64 /* other writers were faster */

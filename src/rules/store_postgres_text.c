@@ -170,20 +170,8 @@ const char *const weir_rule_sql_count = "; SELECT (to_regclass('@'::text) IS NOT
                                         "(to_regclass('@_meta'::text) IS NOT NULL)::int + "
                                         "(to_regclass('@_nodes'::text) IS NOT NULL)::int";
 
-/* Whoever owns a table, or may give it triggers, has his code run by whoever writes to it, with the writer's rights. */
-const char *const weir_rule_sql_judge =
-    "; SELECT 'the table ' || c.oid::regclass::text || CASE WHEN relkind <> 'r' OR relispartition THEN ' is no plain "
-    "table' WHEN relpersistence <> 'p' THEN ' is empty after a crash: it must not be UNLOGGED or temporary' "
-    "WHEN relowner NOT IN (me.oid, datdba) AND NOT owner.rolsuper THEN ' belongs to ' || owner.rolname || ', which is "
-    "neither this role nor the owner of the database nor a superuser' "
-    "WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) THEN ' has triggers' "
-    "WHEN EXISTS (SELECT FROM aclexplode(relacl) WHERE privilege_type = 'TRIGGER' AND grantee NOT IN (relowner, "
-    "me.oid)) THEN ' lets others give it triggers' "
-    "WHEN EXISTS (SELECT FROM pg_rewrite WHERE ev_class = c.oid) THEN ' has rules' "
-    "WHEN EXISTS (SELECT FROM pg_inherits WHERE c.oid IN (inhparent, inhrelid)) THEN ' inherits, or is inherited from' "
-    "WHEN relrowsecurity THEN ' has row security' END AS fault "
-    "FROM pg_class AS c JOIN pg_roles AS owner ON owner.oid = relowner JOIN pg_roles AS me ON me.rolname = "
-    "current_user JOIN pg_database ON datname = current_database() WHERE c.oid IN " TABLES " ORDER BY fault";
+const char *const weir_rule_sql_judge = WEIR_RULE_SQL_JUDGE " END AS fault " WEIR_RULE_SQL_JUDGED "IN " TABLES
+                                                            " ORDER BY fault";
 
 const char *const weir_rule_sql_schema = "; SELECT schema FROM @_meta";
 

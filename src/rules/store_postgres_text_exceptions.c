@@ -33,26 +33,14 @@ const char *const weir_rule_sql_exceptions_level_create =
     "CREATE INDEX ON @_exceptions (level_name) WHERE level_name <> ''";
 
 /* As weir_rule_sql_judge and weir_rule_sql_columns, of this table. */
-const char *const weir_rule_sql_exceptions_judge =
-    "; SELECT 'the table ' || c.oid::regclass::text || CASE WHEN relkind <> 'r' OR relispartition THEN ' is no plain "
-    "table' WHEN relpersistence <> 'p' THEN ' is empty after a crash: it must not be UNLOGGED or temporary' "
-    "WHEN relowner NOT IN (me.oid, datdba) AND NOT owner.rolsuper THEN ' belongs to ' || owner.rolname || ', which is "
-    "neither this role nor the owner of the database nor a superuser' "
-    "WHEN EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal) THEN ' has triggers' "
-    "WHEN EXISTS (SELECT FROM aclexplode(relacl) WHERE privilege_type = 'TRIGGER' AND grantee NOT IN (relowner, "
-    "me.oid)) THEN ' lets others give it triggers' "
-    "WHEN EXISTS (SELECT FROM pg_rewrite WHERE ev_class = c.oid) THEN ' has rules' "
-    "WHEN EXISTS (SELECT FROM pg_inherits WHERE c.oid IN (inhparent, inhrelid)) THEN ' inherits, or is inherited from' "
-    "WHEN relrowsecurity THEN ' has row security' "
-    "WHEN EXISTS (SELECT FROM (VALUES ('number', 'bigint'), ('kind', 'smallint'), ('wall_ns', 'bigint'), "
+const char *const weir_rule_sql_exceptions_judge = WEIR_RULE_SQL_JUDGE
+    " WHEN EXISTS (SELECT FROM (VALUES ('number', 'bigint'), ('kind', 'smallint'), ('wall_ns', 'bigint'), "
     "('until_ns', 'bigint'), ('change', 'bytea'), ('digest', 'bytea'), ('limit_name', 'bytea'), ('key', 'bytea'), "
     "('author', 'bytea'), ('comment', 'bytea'), ('held', 'bigint')) AS w (name, type) WHERE NOT EXISTS (SELECT FROM "
     "pg_attribute WHERE attrelid = c.oid AND attname = name AND format_type(atttypid, atttypmod) = type AND NOT "
     "attisdropped)) OR EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = 'level_name' AND "
     "format_type(atttypid, atttypmod) <> 'text' AND NOT attisdropped) "
-    "THEN ' is none of weir''s: name another one' END AS fault "
-    "FROM pg_class AS c JOIN pg_roles AS owner ON owner.oid = relowner JOIN pg_roles AS me ON me.rolname = "
-    "current_user JOIN pg_database ON datname = current_database() WHERE c.oid = " TABLE;
+    "THEN ' is none of weir''s: name another one' END AS fault " WEIR_RULE_SQL_JUDGED "= " TABLE;
 
 /* As weir_rule_sql_guard. */
 const char *const weir_rule_sql_exceptions_guard =

@@ -8,27 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/fault.h"
 #include "base/fault_format.h"
-
-static struct weir_rule_sqlite *sqlite_of(struct weir_rule_store *store)
-{
-    return (struct weir_rule_sqlite *)store;
-}
 
 static int begin(struct weir_rule_sqlite *sqlite, bool writes, uint64_t deadline_ns, struct weir_fault *ret_fault)
 {
     int error = weir_rule_sqlite_ready(sqlite, deadline_ns, ret_fault);
     return error ? error : weir_rule_sqlite_begin(sqlite, writes, ret_fault);
-}
-
-static int prepare(struct weir_rule_sqlite *sqlite, const char *sql, sqlite3_stmt **ret_statement,
-                   struct weir_fault *ret_fault)
-{
-    return sqlite3_prepare_v2(sqlite->db, sql, -1, ret_statement, NULL) == SQLITE_OK
-               ? 0
-               : weir_rule_sqlite_fault(sqlite, ret_fault);
 }
 
 /* Of a statement that gives no rows, which is finalized. */
@@ -88,7 +74,8 @@ static int get_head(struct weir_rule_sqlite *sqlite, struct weir_rule_head *ret_
 {
     struct weir_rule_head head = { 0 };
     sqlite3_stmt *row;
-    int error = prepare(sqlite, "SELECT number, checksum FROM versions ORDER BY number DESC LIMIT 1", &row, ret_fault);
+    int error = weir_rule_sqlite_prepare(sqlite, "SELECT number, checksum FROM versions ORDER BY number DESC LIMIT 1",
+                                         &row, ret_fault);
     if (error)
         return error;
     int step = sqlite3_step(row);
@@ -112,7 +99,7 @@ static int get_head(struct weir_rule_sqlite *sqlite, struct weir_rule_head *ret_
 static int head(struct weir_rule_store *store, uint64_t deadline_ns, struct weir_rule_head *ret_head,
                 struct weir_fault *ret_fault)
 {
-    struct weir_rule_sqlite *sqlite = sqlite_of(store);
+    struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
     int error = begin(sqlite, false, deadline_ns, ret_fault);
     if (error)
         return error;
@@ -153,12 +140,13 @@ static int read_row(struct weir_rule_sqlite *sqlite, sqlite3_stmt *row, struct w
 static int read_version(struct weir_rule_store *store, uint64_t number, uint64_t deadline_ns,
                         struct weir_rule_version *ret_version, char **ret_text, struct weir_fault *ret_fault)
 {
-    struct weir_rule_sqlite *sqlite = sqlite_of(store);
+    struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
     sqlite3_stmt *row = NULL;
     int error = begin(sqlite, false, deadline_ns, ret_fault);
     if (error)
         return error;
-    error = prepare(sqlite, "SELECT " COLUMNS ", text FROM versions WHERE number = ?1", &row, ret_fault);
+    error = weir_rule_sqlite_prepare(sqlite, "SELECT " COLUMNS ", text FROM versions WHERE number = ?1", &row,
+                                     ret_fault);
     if (!error) {
         sqlite3_bind_int64(row, 1, (int64_t)number);
         int step = sqlite3_step(row);
@@ -174,13 +162,13 @@ static int read_version(struct weir_rule_store *store, uint64_t number, uint64_t
 static int list(struct weir_rule_store *store, uint64_t from, uint64_t deadline_ns, struct weir_rule_versions *versions,
                 struct weir_fault *ret_fault)
 {
-    struct weir_rule_sqlite *sqlite = sqlite_of(store);
+    struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
     sqlite3_stmt *row = NULL;
     int error = begin(sqlite, false, deadline_ns, ret_fault), step = SQLITE_DONE;
     if (error)
         return error;
-    error = prepare(sqlite, "SELECT " COLUMNS " FROM versions WHERE number <= ?1 ORDER BY number DESC LIMIT ?2", &row,
-                    ret_fault);
+    error = weir_rule_sqlite_prepare(
+        sqlite, "SELECT " COLUMNS " FROM versions WHERE number <= ?1 ORDER BY number DESC LIMIT ?2", &row, ret_fault);
     if (!error) {
         sqlite3_bind_int64(row, 1, (int64_t)from);
         sqlite3_bind_int64(row, 2, (int64_t)versions->room);
@@ -202,7 +190,7 @@ static int find_change(struct weir_rule_sqlite *sqlite, const uint8_t *change, s
                        struct weir_fault *ret_fault)
 {
     sqlite3_stmt *row;
-    int error = prepare(sqlite, "SELECT " COLUMNS " FROM versions WHERE change = ?1", &row, ret_fault);
+    int error = weir_rule_sqlite_prepare(sqlite, "SELECT " COLUMNS " FROM versions WHERE change = ?1", &row, ret_fault);
     if (error)
         return error;
     sqlite3_bind_blob(row, 1, change, WEIR_RULE_CHANGE_SIZE, SQLITE_STATIC);
@@ -223,11 +211,12 @@ static int insert(struct weir_rule_sqlite *sqlite, const struct weir_rule_change
 {
     const bool copies = weir_rule_kind_copies(change->kind);
     sqlite3_stmt *row;
-    int error = prepare(sqlite,
-                        copies ? "INSERT INTO versions SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, checksum, text "
-                                 "FROM versions WHERE number = ?3"
-                               : "INSERT INTO versions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                        &row, ret_fault);
+    int error = weir_rule_sqlite_prepare(sqlite,
+                                         copies
+                                             ? "INSERT INTO versions SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, checksum, text "
+                                               "FROM versions WHERE number = ?3"
+                                             : "INSERT INTO versions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                                         &row, ret_fault);
     if (error)
         return error;
     sqlite3_bind_int64(row, 1, (int64_t)change->expected + 1);
@@ -277,7 +266,7 @@ static int append_inside(struct weir_rule_sqlite *sqlite, const struct weir_rule
 static int append(struct weir_rule_store *store, const struct weir_rule_change *change, const uint8_t *checksum,
                   uint64_t deadline_ns, struct weir_rule_appended *ret_appended, struct weir_fault *ret_fault)
 {
-    struct weir_rule_sqlite *sqlite = sqlite_of(store);
+    struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
     struct weir_rule_appended appended = { .said = WEIR_RULE_APPENDED };
     bool commits = false;
     int error = begin(sqlite, true, deadline_ns, ret_fault);
@@ -312,7 +301,7 @@ static int note(struct weir_rule_sqlite *sqlite, const struct weir_rule_told *to
     int error = 0;
     for (size_t i = 0; !error && i < sizeof STATEMENTS / sizeof STATEMENTS[0]; i++) {
         sqlite3_stmt *statement;
-        error = prepare(sqlite, STATEMENTS[i], &statement, ret_fault);
+        error = weir_rule_sqlite_prepare(sqlite, STATEMENTS[i], &statement, ret_fault);
         if (error)
             break;
         /* What a statement does not name cannot be bound: that is no matter. */
@@ -329,7 +318,7 @@ static int note(struct weir_rule_sqlite *sqlite, const struct weir_rule_told *to
 static int tell(struct weir_rule_store *store, const struct weir_rule_told *told, uint64_t deadline_ns,
                 struct weir_fault *ret_fault)
 {
-    struct weir_rule_sqlite *sqlite = sqlite_of(store);
+    struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
     int error = begin(sqlite, true, deadline_ns, ret_fault);
     if (error)
         return error;
@@ -352,16 +341,16 @@ static int get_told(sqlite3_stmt *row, struct weir_rule_notes *notes)
 static int told(struct weir_rule_store *store, bool newest_only, uint64_t deadline_ns, struct weir_rule_notes *notes,
                 struct weir_fault *ret_fault)
 {
-    struct weir_rule_sqlite *sqlite = sqlite_of(store);
+    struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
     sqlite3_stmt *row = NULL;
     int error = begin(sqlite, false, deadline_ns, ret_fault), step = SQLITE_DONE;
     if (error)
         return error;
-    error = prepare(sqlite,
-                    newest_only ? "SELECT node, version, since_ns FROM told WHERE id IN "
-                                  "(SELECT max(id) FROM told GROUP BY node) ORDER BY node"
-                                : "SELECT node, version, since_ns FROM told ORDER BY node, id DESC",
-                    &row, ret_fault);
+    error = weir_rule_sqlite_prepare(sqlite,
+                                     newest_only ? "SELECT node, version, since_ns FROM told WHERE id IN "
+                                                   "(SELECT max(id) FROM told GROUP BY node) ORDER BY node"
+                                                 : "SELECT node, version, since_ns FROM told ORDER BY node, id DESC",
+                                     &row, ret_fault);
     while (!error && (step = sqlite3_step(row)) == SQLITE_ROW)
         error = get_told(row, notes);
     if (error == WEIR_ECORRUPT)
@@ -377,8 +366,8 @@ static int told(struct weir_rule_store *store, bool newest_only, uint64_t deadli
 
 static int migrate(struct weir_rule_store *store, unsigned to, uint64_t deadline_ns, struct weir_fault *ret_fault)
 {
-    int error = weir_rule_sqlite_ready(sqlite_of(store), deadline_ns, ret_fault);
-    return error ? error : weir_rule_sqlite_move(sqlite_of(store), to, ret_fault);
+    int error = weir_rule_sqlite_ready(weir_rule_sqlite_of(store), deadline_ns, ret_fault);
+    return error ? error : weir_rule_sqlite_move(weir_rule_sqlite_of(store), to, ret_fault);
 }
 
 static bool rest(struct weir_rule_store *store, uint64_t until_ns)
@@ -390,7 +379,7 @@ static bool rest(struct weir_rule_store *store, uint64_t until_ns)
 
 static void destroy(struct weir_rule_store *store)
 {
-    struct weir_rule_sqlite *sqlite = sqlite_of(store);
+    struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
     weir_rule_sqlite_drop(sqlite);
     free(sqlite->path);
     free(sqlite);

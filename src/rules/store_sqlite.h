@@ -16,6 +16,11 @@ struct weir_rule_sqlite {
     uint8_t id[WEIR_RULE_CHANGE_SIZE]; /* of the store that is open */
 };
 
+static inline struct weir_rule_sqlite *weir_rule_sqlite_of(struct weir_rule_store *store)
+{
+    return (struct weir_rule_sqlite *)store;
+}
+
 /* Opens it if it is not, or if another file is at its path by now; from here on nothing waits longer for a lock. Errors
  * as in store.h. */
 int weir_rule_sqlite_ready(struct weir_rule_sqlite *sqlite, uint64_t deadline_ns, struct weir_fault *ret_fault);
@@ -33,6 +38,9 @@ int weir_rule_sqlite_lasting(struct weir_rule_sqlite *sqlite, struct weir_fault 
 
 /* To schema `to`, whichever it has. In one transaction. */
 int weir_rule_sqlite_move(struct weir_rule_sqlite *sqlite, unsigned to, struct weir_fault *ret_fault);
+
+int weir_rule_sqlite_prepare(struct weir_rule_sqlite *sqlite, const char *sql, sqlite3_stmt **ret_statement,
+                             struct weir_fault *ret_fault);
 
 /* What SQLite said last, as one of our errors. */
 int weir_rule_sqlite_fault(const struct weir_rule_sqlite *sqlite, struct weir_fault *ret_fault);

@@ -35,19 +35,6 @@
 #define IS_NEWEST                                                                                                      \
     "NOT EXISTS (SELECT 1 FROM exceptions AS later WHERE later.digest = e.digest AND later.number > e.number)"
 
-static struct weir_rule_sqlite *sqlite_of(struct weir_rule_store *store)
-{
-    return (struct weir_rule_sqlite *)store;
-}
-
-static int prepare(struct weir_rule_sqlite *sqlite, const char *sql, sqlite3_stmt **ret_statement,
-                   struct weir_fault *ret_fault)
-{
-    return sqlite3_prepare_v2(sqlite->db, sql, -1, ret_statement, NULL) == SQLITE_OK
-               ? 0
-               : weir_rule_sqlite_fault(sqlite, ret_fault);
-}
-
 /* The row's first column, or `none` where there is no row; finalizes it. */
 static int take_number(struct weir_rule_sqlite *sqlite, sqlite3_stmt *row, uint64_t none, uint64_t *ret_number,
                        struct weir_fault *ret_fault)
@@ -68,7 +55,7 @@ static int ask_number(struct weir_rule_sqlite *sqlite, const char *sql, uint64_t
                       uint64_t *ret_number, struct weir_fault *ret_fault)
 {
     sqlite3_stmt *row = NULL;
-    int error = prepare(sqlite, sql, &row, ret_fault);
+    int error = weir_rule_sqlite_prepare(sqlite, sql, &row, ret_fault);
     if (error)
         return error;
     (void)sqlite3_bind_int64(row, 1, (int64_t)at_ns);
@@ -133,7 +120,7 @@ static int select_rows(struct weir_rule_sqlite *sqlite, const struct weir_except
         level ? LEVEL : NO_LEVEL, query->newest_first ? "<=" : ">=", select->one_key ? " AND digest = ?2" : "",
         query->limit ? " AND limit_name = ?4" : "", query->holding_at_ns > 0 ? " AND " HOLDS " AND " IS_NEWEST : "",
         query->newest_first ? " ORDER BY number DESC" : " ORDER BY number");
-    int error = prepare(sqlite, sql, &row, ret_fault), step = SQLITE_DONE;
+    int error = weir_rule_sqlite_prepare(sqlite, sql, &row, ret_fault), step = SQLITE_DONE;
     if (error)
         return error;
     (void)sqlite3_bind_int64(row, 1, (int64_t)query->holding_at_ns);
@@ -156,7 +143,7 @@ static int select_rows(struct weir_rule_sqlite *sqlite, const struct weir_except
 int weir_rule_sqlite_exceptions(struct weir_rule_store *store, const struct weir_exception_select *select,
                                 uint64_t deadline_ns, struct weir_fault *ret_fault)
 {
-    struct weir_rule_sqlite *sqlite = sqlite_of(store);
+    struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
     struct there there = { false };
     int error = weir_rule_sqlite_ready(sqlite, deadline_ns, ret_fault);
     if (!error)
@@ -176,7 +163,7 @@ static int count_levels(struct weir_rule_sqlite *sqlite, const struct weir_excep
                         uint64_t *ret_levels, struct weir_fault *ret_fault)
 {
     sqlite3_stmt *row = NULL;
-    int error = prepare(sqlite, COUNT_OTHER_LEVELS, &row, ret_fault);
+    int error = weir_rule_sqlite_prepare(sqlite, COUNT_OTHER_LEVELS, &row, ret_fault);
     if (error)
         return error;
     (void)sqlite3_bind_text(row, 1, change->level, -1, SQLITE_STATIC);
@@ -210,10 +197,10 @@ static int find_change(struct weir_rule_sqlite *sqlite, const struct weir_except
                        uint64_t *ret_number, struct weir_fault *ret_fault)
 {
     sqlite3_stmt *row = NULL;
-    int error = prepare(sqlite,
-                        level ? "SELECT " COLUMNS LEVEL " FROM exceptions WHERE change = ?1"
-                              : "SELECT " COLUMNS NO_LEVEL " FROM exceptions WHERE change = ?1",
-                        &row, ret_fault);
+    int error = weir_rule_sqlite_prepare(sqlite,
+                                         level ? "SELECT " COLUMNS LEVEL " FROM exceptions WHERE change = ?1"
+                                               : "SELECT " COLUMNS NO_LEVEL " FROM exceptions WHERE change = ?1",
+                                         &row, ret_fault);
     if (error)
         return error;
     (void)sqlite3_bind_blob(row, 1, change->change, WEIR_RULE_CHANGE_SIZE, SQLITE_STATIC);
@@ -237,7 +224,8 @@ static int insert(struct weir_rule_sqlite *sqlite, const struct weir_exception_c
     sqlite3_stmt *row = NULL;
     const bool ends = change->kind == WEIR_EXCEPTION_UNBAN;
     uint64_t holding = state->holding + (!ends && !state->held_before);
-    int error = prepare(sqlite, change->level ? INSERT LEVEL VALUES ", ?12)" : INSERT VALUES ")", &row, ret_fault);
+    int error = weir_rule_sqlite_prepare(sqlite, change->level ? INSERT LEVEL VALUES ", ?12)" : INSERT VALUES ")", &row,
+                                         ret_fault);
     if (error)
         return error;
     (void)sqlite3_bind_int64(row, 1, (int64_t)state->newest + 1);
@@ -296,7 +284,7 @@ int weir_rule_sqlite_except(struct weir_rule_store *store, const struct weir_exc
                             const uint8_t *digest, uint64_t deadline_ns, uint64_t *ret_number,
                             struct weir_fault *ret_fault)
 {
-    struct weir_rule_sqlite *sqlite = sqlite_of(store);
+    struct weir_rule_sqlite *sqlite = weir_rule_sqlite_of(store);
     uint64_t known = 0, number = 0;
     int error = weir_rule_sqlite_ready(sqlite, deadline_ns, ret_fault);
     if (!error)

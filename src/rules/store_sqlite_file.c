@@ -62,6 +62,14 @@ int weir_rule_sqlite_fault(const struct weir_rule_sqlite *sqlite, struct weir_fa
     }
 }
 
+int weir_rule_sqlite_prepare(struct weir_rule_sqlite *sqlite, const char *sql, sqlite3_stmt **ret_statement,
+                             struct weir_fault *ret_fault)
+{
+    return sqlite3_prepare_v2(sqlite->db, sql, -1, ret_statement, NULL) == SQLITE_OK
+               ? 0
+               : weir_rule_sqlite_fault(sqlite, ret_fault);
+}
+
 static int execute(struct weir_rule_sqlite *sqlite, const char *sql, struct weir_fault *ret_fault)
 {
     return sqlite3_exec(sqlite->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : weir_rule_sqlite_fault(sqlite, ret_fault);

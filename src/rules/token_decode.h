@@ -6,5 +6,4 @@
 #include "rules/decode.h"
 
 /* A reader for a field whose target is the struct weir_config. */
-int weir_tokens_decode(struct weir_decode *decode, const struct weir_yaml_node *value, const struct weir_field *field,
-                       void *target);
+weir_field_reader weir_tokens_decode;

@@ -10,7 +10,6 @@
 #include "rules/section_decode.h"
 
 #define MS WEIR_NS_PER_MS
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define OF(member) offsetof(struct weir_config_traces, member)
 #define SERVICE_MAX 127
 #define ONE_IN_MAX UINT64_C(1000000000)
@@ -83,5 +82,6 @@ int weir_traces_decode(struct weir_decode *decode, const struct weir_yaml_node *
     int error = weir_decode_kind_shown(decode, value, WEIR_YAML_MAP, field->name,
                                        "{ endpoint: \"http://127.0.0.1:4318/v1/traces\" }");
     return error ? error
-                 : weir_decode_map(decode, value, field->name, traces_fields, COUNT_OF(traces_fields), &config->traces);
+                 : weir_decode_map(decode, value, field->name, traces_fields, WEIR_COUNT_OF(traces_fields),
+                                   &config->traces);
 }

@@ -392,7 +392,7 @@ static int make(struct weir_loop *loop, const struct weir_listener *listener, in
 int weir_conn_open(struct weir_loop *loop, const struct weir_listener *listener, int fd)
 {
     struct weir_conn *conn;
-    int error = make(loop, listener, fd, loop->setup->tls, &conn);
+    int error = make(loop, listener, fd, listener->tcp ? loop->setup->tls : NULL, &conn);
     if (!error)
         end_turn(conn);
     return error;

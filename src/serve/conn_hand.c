@@ -5,7 +5,6 @@
  * for all connections of a loop, by loop.c. */
 #include <stdlib.h>
 
-#include "base/assert.h"
 #include "base/checked.h"
 #include "serve/conn_inside.h"
 #include "serve/loop.h"

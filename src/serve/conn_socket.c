@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/assert.h"
 #include "serve/conn_inside.h"
 #include "serve/hold.h"
 #include "serve/loop.h"

@@ -5,19 +5,12 @@
 #include "serve/exception_follower.h"
 
 #include <string.h>
-#include <time.h>
+#include <uv.h>
 
 #include "base/checked.h"
 #include "base/units.h"
 
 #define ENDED_NS (UINT64_C(3600) * WEIR_NS_PER_SECOND) /* what ended so long ago is not put there at all */
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
-}
 
 int weir_exception_follower_init(struct weir_exception_follower *follower)
 {
@@ -92,7 +85,7 @@ static int read_on(struct weir_exception_follower *follower, struct weir_rule_st
         page = (struct page){ .follower = follower, .wall_ns = wall_ns };
         const bool known = follower->number > 0;
         const struct weir_exception_query query = { .from = follower->number, .count_max = WEIR_EXCEPTION_LIST_MAX };
-        error = weir_rule_store_exceptions(store, &query, now_ns() + timeout_ns, take, &page, ret_fault);
+        error = weir_rule_store_exceptions(store, &query, uv_hrtime() + timeout_ns, take, &page, ret_fault);
         *ret_behind = page.behind || (!error && known && page.count == 0);
         if (!error && page.no_memory)
             error = WEIR_ENOMEM;

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
@@ -55,13 +55,6 @@ struct weir_follower {
     struct weir_follower_view view;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
-}
-
 /* ---- reading ---- */
 
 /* `made_ns`: by the clock of whoever made it; 0: not known. */
@@ -86,7 +79,7 @@ static int read_store(struct weir_follower *follower, struct weir_fault *ret_fau
     const struct weir_follower_seeker seeker = seeker_of(follower);
     struct weir_follower_found found;
     struct weir_rule_head head;
-    int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, ret_fault);
+    int error = weir_rule_store_head(follower->store, uv_hrtime() + follower->timeout_ns, &head, ret_fault);
     if (!error && head.number == 0)
         error = weir_fault_format(ret_fault, WEIR_ENOENT, "rules", "%.90s has no rules yet",
                                   weir_rule_store_name(follower->store));
@@ -228,7 +221,7 @@ void weir_follower_catch_up(struct weir_follower *follower)
     struct weir_rule_head head;
     struct weir_fault fault;
     weir_assert(!follower->started);
-    if (!follower->view.failing && !weir_rule_store_head(follower->store, now_ns() + timeout_ns, &head, &fault) &&
+    if (!follower->view.failing && !weir_rule_store_head(follower->store, uv_hrtime() + timeout_ns, &head, &fault) &&
         head.number > 0)
         look_for_exceptions(follower, head.store, timeout_ns);
 }
@@ -314,7 +307,7 @@ static void keep(struct weir_follower *follower)
     struct weir_fault fault = { 0 };
     pthread_mutex_lock(&follower->mutex);
     const struct weir_rule_head head = follower->in_force;
-    char *text = !atomic_load(&follower->left) && now_ns() >= follower->keep_after_ns ? follower->unkept : NULL;
+    char *text = !atomic_load(&follower->left) && uv_hrtime() >= follower->keep_after_ns ? follower->unkept : NULL;
     const struct weir_slice slice = { text, follower->unkept_size };
     if (text)
         follower->unkept = NULL;
@@ -322,7 +315,7 @@ static void keep(struct weir_follower *follower)
     if (!text)
         return;
     int error = weir_rule_kept_write(follower->kept, &head, slice, &fault);
-    follower->keep_after_ns = error ? now_ns() + AGAIN_NS : 0;
+    follower->keep_after_ns = error ? uv_hrtime() + AGAIN_NS : 0;
     pthread_mutex_lock(&follower->mutex);
     if (error && !follower->unkept) { /* nothing newer has come */
         follower->unkept = text;
@@ -341,7 +334,7 @@ static void keep_exceptions(struct weir_follower *follower)
     struct weir_exception_follower *exceptions = &follower->exceptions;
     struct weir_fault fault = { 0 };
     if (atomic_load(&follower->left) || !exceptions->changed || !follower->exceptions_kept ||
-        now_ns() < follower->exceptions_after_ns)
+        uv_hrtime() < follower->exceptions_after_ns)
         return;
     exceptions->changed = exceptions->number > 0 || access(follower->exceptions_kept, F_OK) == 0;
     if (!exceptions->changed)
@@ -349,7 +342,7 @@ static void keep_exceptions(struct weir_follower *follower)
     int error = weir_exception_follower_keep(exceptions, follower->exceptions_kept, &fault);
     exceptions->changed = error != 0;
     if (error || weir_excepted_keys_count(exceptions->keys) > MANY)
-        follower->exceptions_after_ns = now_ns() + AGAIN_NS;
+        follower->exceptions_after_ns = uv_hrtime() + AGAIN_NS;
     pthread_mutex_lock(&follower->mutex);
     follower->view.exceptions_unkept = error != 0;
     (void)snprintf(follower->view.exceptions_keep_fault, sizeof(follower->view.exceptions_keep_fault), "%s",
@@ -363,15 +356,15 @@ static void tell(struct weir_follower *follower)
     struct weir_rule_told told = { 0 };
     struct weir_fault fault = { 0 };
     pthread_mutex_lock(&follower->mutex);
-    bool due = !atomic_load(&follower->left) && follower->untold && now_ns() >= follower->tell_after_ns;
+    bool due = !atomic_load(&follower->left) && follower->untold && uv_hrtime() >= follower->tell_after_ns;
     told.version = follower->in_force.number;
     told.since_ns = follower->in_force_ns;
     pthread_mutex_unlock(&follower->mutex);
     if (!due)
         return;
     memcpy(told.node, follower->node, sizeof(told.node));
-    int error = weir_rule_store_tell(follower->store, &told, now_ns() + follower->timeout_ns, &fault);
-    follower->tell_after_ns = error ? now_ns() + AGAIN_NS : 0;
+    int error = weir_rule_store_tell(follower->store, &told, uv_hrtime() + follower->timeout_ns, &fault);
+    follower->tell_after_ns = error ? uv_hrtime() + AGAIN_NS : 0;
     pthread_mutex_lock(&follower->mutex);
     if (!error && follower->in_force.number == told.version && follower->in_force_ns == told.since_ns)
         follower->untold = false;
@@ -384,7 +377,7 @@ static int look(struct weir_follower *follower)
 {
     struct weir_fault fault = { 0 };
     struct weir_rule_head head;
-    int error = weir_rule_store_head(follower->store, now_ns() + follower->timeout_ns, &head, &fault);
+    int error = weir_rule_store_head(follower->store, uv_hrtime() + follower->timeout_ns, &head, &fault);
     if (!error && head.number > 0) /* one made anew, and empty, ends nothing */
         look_for_exceptions(follower, head.store, follower->timeout_ns);
     if (!error && !weir_rule_head_same(&head, &follower->seen))
@@ -412,7 +405,7 @@ static void *follower_main(void *argument)
     while (!is_stopping(follower)) {
         keep(follower);
         keep_exceptions(follower);
-        if (weir_rule_store_wait(follower->store, now_ns() + SLICE_NS))
+        if (weir_rule_store_wait(follower->store, uv_hrtime() + SLICE_NS))
             error = look(follower);
         if (!error)
             tell(follower);

@@ -10,7 +10,6 @@
 
 #include "base/checked.h"
 #include "observe/process.h"
-#include "observe/prometheus.h"
 #include "observe/sharing.h"
 #include "observe/tracer.h"
 #include "serve/follower.h"
@@ -36,15 +35,7 @@ static void one(struct weir_prometheus *out, const char *name, const char *type,
 
 /* ---- loops ---- */
 
-static uint64_t sum(const struct weir_common *common, size_t offset)
-{
-    uint64_t total = 0;
-    for (size_t i = 0; i < common->loop_count; i++)
-        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&common->loops[i].counters + offset));
-    return total;
-}
-
-#define SUM(common, member) sum((common), offsetof(struct weir_counters, member))
+#define SUM(common, member) weir_loops_counted((common), offsetof(struct weir_counters, member))
 
 static void write_connections(struct weir_prometheus *out, const struct weir_common *common)
 {
@@ -95,7 +86,8 @@ static void write_answers(struct weir_prometheus *out, const struct weir_common 
     char code[16];
     weir_prometheus_metric(out, "weir_http_answers_total", "counter", "HTTP answers by status.");
     for (unsigned i = 0; i < WEIR_HTTP_STATUSES; i++) {
-        uint64_t count = sum(common, offsetof(struct weir_counters, http_answers) + i * sizeof(_Atomic uint64_t));
+        uint64_t count = weir_loops_counted(common, offsetof(struct weir_counters, http_answers) +
+                                                        i * sizeof(_Atomic uint64_t));
         (void)snprintf(code, sizeof(code), "%d", weir_http_status_code((enum weir_http_status)i));
         if (count > 0 || weir_http_status_code((enum weir_http_status)i) == 200)
             weir_prometheus_sample(out, "weir_http_answers_total", (struct weir_label){ "code", code }, no_label,

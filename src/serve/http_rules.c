@@ -69,8 +69,10 @@ void weir_http_rules_ask(struct weir_http_call *call, int error, const struct we
 enum { VERSION, FROM, TO, COUNT, COMMENT, AUTHOR, DRY_RUN, PROPOSE, PERCENT, FIELDS };
 
 struct query {
+    uint64_t said[4]; /* the numbers; 0: not given */
     char numbers[4][24], dry_run[8], propose[8], percent[8];
     char author[WEIR_RULE_AUTHOR_MAX + 1], comment[WEIR_RULE_COMMENT_MAX + 1];
+    struct weir_fault fault;
 };
 
 static const struct {
@@ -87,10 +89,10 @@ static int check_truth(const struct weir_query_field *field, struct weir_fault *
     return is ? 0 : weir_fault_format(fault, WEIR_EINVAL, field->name, "must be true or false");
 }
 
-/* Those of the fields whose bit is in `known`. The numbers are 0 where they are not given. */
-static int read_query(const struct weir_http_call *call, unsigned known, struct query *query, uint64_t ret_numbers[4],
-                      struct weir_fault *fault)
+/* Those of the fields whose bit is in `known`. */
+static int read_query(const struct weir_http_call *call, unsigned known, struct query *query)
 {
+    struct weir_fault *fault = &query->fault;
     struct weir_query_field fields[FIELDS];
     const struct weir_query_field all[FIELDS] = {
         [COMMENT] = { "comment", query->comment, sizeof(query->comment), false },
@@ -101,7 +103,8 @@ static int read_query(const struct weir_http_call *call, unsigned known, struct 
     };
     size_t count = 0;
     query->comment[0] = query->author[0] = query->dry_run[0] = query->propose[0] = query->percent[0] = '\0';
-    memset(ret_numbers, 0, 4 * sizeof(*ret_numbers));
+    memset(query->said, 0, sizeof(query->said));
+    *fault = (struct weir_fault){ 0 };
     for (unsigned i = 0; i < FIELDS; i++) {
         struct weir_query_field field = all[i];
         if (i <= COUNT)
@@ -114,7 +117,7 @@ static int read_query(const struct weir_http_call *call, unsigned known, struct 
         if (!(known & (1U << i)))
             continue;
         if (i <= COUNT && fields[at].given)
-            error = weir_query_number(&fields[at], 1, numbers[i].max, &ret_numbers[i], fault);
+            error = weir_query_number(&fields[at], 1, numbers[i].max, &query->said[i], fault);
         if (i == DRY_RUN || i == PROPOSE)
             error = check_truth(&fields[at], fault);
         at++;
@@ -184,37 +187,33 @@ static void put(struct weir_http_call *call, bool rolls)
                                             .text = call->request->body };
     const unsigned known = 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN | 1U << PROPOSE | (rolls ? 1U << PERCENT : 0);
     struct query query;
-    struct weir_fault fault = { 0 };
-    uint64_t none[4];
     bool any = false;
-    int error = read_query(call, known, &query, none, &fault);
+    int error = read_query(call, known, &query);
     if (!error && rolls)
-        error = read_percent(&query, &question.share, &fault);
+        error = read_percent(&query, &question.share, &query.fault);
     weir_rule_from_take(&question.text, &question.expected);
     if (!error)
-        error = read_match(call, &any, &question.expected, &fault);
+        error = read_match(call, &any, &question.expected, &query.fault);
     if (!error)
-        error = name_author(call, &query, &question, &fault);
+        error = name_author(call, &query, &question, &query.fault);
     if (any)
         question.expected = WEIR_RULE_FROM_ANY;
     question.any = any;
     question.propose = strcmp(query.propose, "true") == 0;
-    weir_http_rules_ask(call, error, &fault, &question);
+    weir_http_rules_ask(call, error, &query.fault, &question);
 }
 
 void weir_http_rules(struct weir_http_call *call)
 {
     struct weir_rules_question question = { .call = WEIR_RULES_READ };
     struct query query;
-    struct weir_fault fault = { 0 };
-    uint64_t said[4];
     if (call->request->method == WEIR_HTTP_PUT) {
         put(call, false);
         return;
     }
-    int error = read_query(call, 1U << VERSION, &query, said, &fault);
-    question.version = said[VERSION];
-    weir_http_rules_ask(call, error, &fault, &question);
+    int error = read_query(call, 1U << VERSION, &query);
+    question.version = query.said[VERSION];
+    weir_http_rules_ask(call, error, &query.fault, &question);
 }
 
 void weir_http_rules_rollout(struct weir_http_call *call)
@@ -226,60 +225,52 @@ void weir_http_rules_versions(struct weir_http_call *call)
 {
     struct weir_rules_question question = { .call = WEIR_RULES_VERSIONS };
     struct query query;
-    struct weir_fault fault = { 0 };
-    uint64_t said[4];
-    int error = read_query(call, 1U << FROM | 1U << COUNT, &query, said, &fault);
-    question.version = said[FROM];
-    question.count = said[COUNT] ? (size_t)said[COUNT] : WEIR_RULES_COUNT;
-    weir_http_rules_ask(call, error, &fault, &question);
+    int error = read_query(call, 1U << FROM | 1U << COUNT, &query);
+    question.version = query.said[FROM];
+    question.count = query.said[COUNT] ? (size_t)query.said[COUNT] : WEIR_RULES_COUNT;
+    weir_http_rules_ask(call, error, &query.fault, &question);
 }
 
 void weir_http_rules_diff(struct weir_http_call *call)
 {
     struct weir_rules_question question = { .call = WEIR_RULES_DIFF };
     struct query query;
-    struct weir_fault fault = { 0 };
-    uint64_t said[4];
-    int error = read_query(call, 1U << FROM | 1U << TO, &query, said, &fault);
-    if (!error && said[FROM] == 0)
-        error = weir_fault_format(&fault, WEIR_EINVAL, "from", "must say which version is compared, 1 to %d",
+    int error = read_query(call, 1U << FROM | 1U << TO, &query);
+    if (!error && query.said[FROM] == 0)
+        error = weir_fault_format(&query.fault, WEIR_EINVAL, "from", "must say which version is compared, 1 to %d",
                                   WEIR_RULE_VERSIONS_MAX);
-    question.before = said[FROM];
-    question.version = said[TO];
-    weir_http_rules_ask(call, error, &fault, &question);
+    question.before = query.said[FROM];
+    question.version = query.said[TO];
+    weir_http_rules_ask(call, error, &query.fault, &question);
 }
 
 void weir_http_rules_rollback(struct weir_http_call *call)
 {
     struct weir_rules_question question = { .call = WEIR_RULES_ROLLBACK, .expected = WEIR_RULE_FROM_ANY, .any = true };
     struct query query;
-    struct weir_fault fault = { 0 };
-    uint64_t said[4];
     bool any = false;
-    int error = read_query(call, 1U << TO | 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN, &query, said, &fault);
-    if (!error && said[TO] == 0)
-        error = weir_fault_format(&fault, WEIR_EINVAL, "to", "must say which version comes back, 1 to %d",
+    int error = read_query(call, 1U << TO | 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN, &query);
+    if (!error && query.said[TO] == 0)
+        error = weir_fault_format(&query.fault, WEIR_EINVAL, "to", "must say which version comes back, 1 to %d",
                                   WEIR_RULE_VERSIONS_MAX);
     if (!error)
-        error = read_match(call, &any, &question.expected, &fault);
+        error = read_match(call, &any, &question.expected, &query.fault);
     if (!error)
-        error = name_author(call, &query, &question, &fault);
-    question.version = said[TO];
-    weir_http_rules_ask(call, error, &fault, &question);
+        error = name_author(call, &query, &question, &query.fault);
+    question.version = query.said[TO];
+    weir_http_rules_ask(call, error, &query.fault, &question);
 }
 
 void weir_http_rules_approve(struct weir_http_call *call)
 {
     struct weir_rules_question question = { .call = WEIR_RULES_APPROVE };
     struct query query;
-    struct weir_fault fault = { 0 };
-    uint64_t said[4];
-    int error = read_query(call, 1U << VERSION | 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN, &query, said, &fault);
-    if (!error && said[VERSION] == 0)
-        error = weir_fault_format(&fault, WEIR_EINVAL, "version", "must say which proposal is approved, 1 to %d",
+    int error = read_query(call, 1U << VERSION | 1U << COMMENT | 1U << AUTHOR | 1U << DRY_RUN, &query);
+    if (!error && query.said[VERSION] == 0)
+        error = weir_fault_format(&query.fault, WEIR_EINVAL, "version", "must say which proposal is approved, 1 to %d",
                                   WEIR_RULE_VERSIONS_MAX);
     if (!error)
-        error = name_author(call, &query, &question, &fault);
-    question.version = question.expected = said[VERSION];
-    weir_http_rules_ask(call, error, &fault, &question);
+        error = name_author(call, &query, &question, &query.fault);
+    question.version = question.expected = query.said[VERSION];
+    weir_http_rules_ask(call, error, &query.fault, &question);
 }

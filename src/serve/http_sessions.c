@@ -9,6 +9,7 @@
 #include "serve/http_call.h"
 #include "serve/loop.h"
 #include "serve/sessions.h"
+#include "sessions/shown.h"
 
 #define RETRY "Retry-After: 1\r\n"
 #define DETAIL_MAX 352
@@ -17,7 +18,7 @@
 
 static void reply_route(const struct weir_http_call *call, const struct weir_session_answer *answer)
 {
-    const char *place = weir_session_service_place();
+    const char *place = weir_shown_statement();
     uint8_t room[WEIR_SESSION_JSON_MAX + WEIR_CHECK_TEXT_MAX + WEIR_SESSION_STATEMENT_MAX + WEIR_SESSION_TOKEN_MAX];
     struct weir_text body = weir_text_init(room, sizeof(room));
     weir_session_json_route(&body, &(struct weir_session_told){

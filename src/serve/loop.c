@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "observe/metrics.h"
 #include "observe/refusals.h"
 #include "serve/locks.h"
 #include "serve/loop_inside.h"
@@ -228,6 +227,14 @@ void weir_loop_accepts(struct weir_loop *loop, bool again)
         else if (loop->listeners[i]->fd >= 0)
             uv_poll_stop(&loop->listeners[i]->poll);
     }
+}
+
+uint64_t weir_loops_counted(const struct weir_common *common, size_t offset)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < common->loop_count; i++)
+        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&common->loops[i].counters + offset));
+    return total;
 }
 
 /* ---- setups ---- */

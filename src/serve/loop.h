@@ -87,6 +87,7 @@ struct weir_listener {
     int fd;
     size_t number; /* of the server's listener that it is a socket of */
     bool loopback; /* only this machine reaches it: `auth: required` may then ask for no token */
+    bool tcp;      /* else a Unix socket, where nobody speaks TLS */
 };
 
 /* How the last reload ended, and how many did. */
@@ -184,6 +185,9 @@ static inline uint32_t weir_loop_slot(const struct weir_loop *loop, uint32_t ind
         return WEIR_METRICS_THROTTLE;
     return loop->slots ? loop->slots[index] : 0; /* WEIR_METRICS_OTHER */
 }
+
+/* What all loops have counted; `offset` is that of a member of struct weir_counters. */
+uint64_t weir_loops_counted(const struct weir_common *common, size_t offset);
 
 /* The fault says what is wrong with the engine of the configuration. */
 int weir_loop_init(struct weir_loop *loop, struct weir_common *common, struct weir_fault *ret_fault);

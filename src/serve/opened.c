@@ -19,6 +19,7 @@ static int listen_all(struct weir_opened *opened, const struct weir_server_liste
 {
     const struct weir_listener like = { .protocol = listen->protocol,
                                         .loopback = listen->address.loopback,
+                                        .tcp = listen->address.kind == WEIR_ADDRESS_TCP,
                                         .number = opened->number };
     int error = 0;
     opened->address = listen->address;

@@ -6,7 +6,6 @@
  * wire/resp.c parses. */
 #include "serve/resp.h"
 
-#include "base/assert.h"
 #include "observe/metrics.h"
 #include "serve/loop.h"
 #include "serve/resp_call.h"

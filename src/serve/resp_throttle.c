@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CL.THROTTLE as redis-cell defined it, and DEL, which resets its counters. */
-#include "base/assert.h"
 #include "observe/metrics.h"
 #include "serve/refused.h"
 #include "serve/resp_call.h"

@@ -24,7 +24,7 @@ struct weir_rules_job {
     char text[];
 };
 
-static void destroy(struct weir_rules_job *job)
+void weir_rules_job_end(struct weir_rules_job *job)
 {
     weir_config_destroy(job->config);
     free(job->answer.body);
@@ -43,7 +43,7 @@ static void on_worked(uv_work_t *work, int status)
     weir_assert(status == 0); /* none is cancelled */
     atomic_fetch_sub(&job->loop->common->rules_jobs, 1);
     if (atomic_load(&job->abandoned))
-        destroy(job);
+        weir_rules_job_end(job);
     else
         job->then(job, job->context);
 }
@@ -93,7 +93,7 @@ int weir_rules_job_start(struct weir_loop *loop, const struct weir_rules_questio
         job->context = context;
         job->work.data = job;
         if (uv_queue_work(&loop->uv, &job->work, on_work, on_worked)) {
-            destroy(job);
+            weir_rules_job_end(job);
             error = WEIR_ENOMEM;
         }
     }
@@ -107,11 +107,6 @@ int weir_rules_job_start(struct weir_loop *loop, const struct weir_rules_questio
 struct weir_rules_answer *weir_rules_job_answer(struct weir_rules_job *job)
 {
     return &job->answer;
-}
-
-void weir_rules_job_end(struct weir_rules_job *job)
-{
-    destroy(job);
 }
 
 void weir_rules_job_abandon(struct weir_rules_job *job)

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
@@ -50,13 +50,6 @@ struct weir_saver {
 };
 
 _Static_assert(sizeof(struct weir_permit_secret) <= WEIR_SNAPSHOT_NOTE_MAX, "it is what is noted");
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)t.tv_nsec;
-}
 
 /* ---- the start ---- */
 
@@ -305,7 +298,7 @@ static int write_steps(struct weir_saver *saver, struct weir_snapshot_writer *wr
         error = weir_snapshot_step(writer, STEP_LINES, &moment, ret_stats, ret_fault);
         if (!paced || error != WEIR_EAGAIN)
             continue;
-        uint64_t ended_ns = now_ns();
+        uint64_t ended_ns = uv_hrtime();
         pthread_mutex_lock(&saver->mutex);
         bool stop = wait_until(saver, ended_ns + PAUSE_TIMES * (ended_ns - moment.now_ns));
         pthread_mutex_unlock(&saver->mutex);
@@ -329,7 +322,7 @@ static void save(struct weir_saver *saver, bool paced)
     weir_snapshot_end(writer);
     if (error == WEIR_EAGAIN) /* given up for the last one */
         return;
-    uint64_t took_ns = now_ns() - begun.now_ns;
+    uint64_t took_ns = uv_hrtime() - begun.now_ns;
     pthread_mutex_lock(&saver->mutex);
     struct weir_saver_view *view = &saver->view;
     view->failing = error != 0;
@@ -349,7 +342,7 @@ static void save(struct weir_saver *saver, bool paced)
 static void *saver_main(void *argument)
 {
     struct weir_saver *saver = argument;
-    uint64_t due_ns = now_ns() + saver->every_ns;
+    uint64_t due_ns = uv_hrtime() + saver->every_ns;
     for (;;) {
         pthread_mutex_lock(&saver->mutex);
         bool stop = wait_until(saver, due_ns);
@@ -357,7 +350,7 @@ static void *saver_main(void *argument)
         if (stop)
             return NULL;
         save(saver, true);
-        due_ns = weir_max_u64(due_ns + saver->every_ns, now_ns());
+        due_ns = weir_max_u64(due_ns + saver->every_ns, uv_hrtime());
     }
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The parts of a server: locks, sessions, loops, listeners, and whoever may take it over. Called by server.c. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 

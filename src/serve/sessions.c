@@ -12,7 +12,6 @@
 #include <sys/random.h>
 
 #include "base/assert.h"
-#include "observe/counter.h"
 #include "serve/loop.h"
 #include "serve/sessions_inside.h"
 
@@ -150,7 +149,7 @@ static void look_through(struct weir_session_queue *mine, const struct weir_snap
             push(&left, ask);
             continue;
         }
-        weir_sessions_count(&ask->service->counters.waited_ns, weir_session_now() - ask->route.came_ns);
+        weir_sessions_count(&ask->service->counters.waited_ns, uv_hrtime() - ask->route.came_ns);
         arrive(ask);
     }
     *mine = left;
@@ -185,7 +184,7 @@ static void *watcher(void *argument)
         look_through(&mine, snapshot);
         weir_servers_release(service->servers, snapshot);
         if (mine.first)
-            (void)weir_servers_wait(service->servers, number, weir_session_now() + WATCH_NS);
+            (void)weir_servers_wait(service->servers, number, uv_hrtime() + WATCH_NS);
     }
     return NULL;
 }

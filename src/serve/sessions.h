@@ -35,9 +35,7 @@ bool weir_session_service_led(struct weir_session_service *service);
 /* {"servers":[…]}, from malloc. NULL: memory is out. */
 uint8_t *weir_session_service_servers(struct weir_session_service *service, size_t *ret_size);
 
-/* The statement whose answer is a place: at most WEIR_SESSION_STATEMENT_MAX bytes. */
-#define WEIR_SESSION_STATEMENT_MAX 4096
-const char *weir_session_service_place(void);
+#define WEIR_SESSION_STATEMENT_MAX 4096 /* of weir_shown_statement() */
 
 /* ---- of a loop; where there are no sessions (common->sessions is NULL), nothing ---- */
 

@@ -83,8 +83,6 @@ struct weir_session_service {
     struct weir_session_inbox inboxes[];
 };
 
-uint64_t weir_session_now(void); /* CLOCK_MONOTONIC */
-
 /* Fills in what the question says. 0, or the answer says at once what is wrong with it. */
 int weir_session_work_read(struct weir_session_ask *ask, const struct weir_session_question *question);
 

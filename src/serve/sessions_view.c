@@ -14,11 +14,6 @@
 #define FRAME_MAX 32
 #define MUTE "it receives nothing now: no check can prove there what a session has seen"
 
-const char *weir_session_service_place(void)
-{
-    return weir_shown_statement();
-}
-
 static const struct weir_session_routes *routes_of(const struct weir_session_service *service, const char *name)
 {
     for (size_t i = 0; i < service->routes_count; i++)
@@ -84,7 +79,7 @@ static void write_server(struct weir_text *text, const struct weir_snapshot *sna
 {
     const struct weir_route_server *server = &snapshot->servers[index];
     const struct weir_server_state *state = &snapshot->states[index];
-    uint64_t now_ns = weir_session_now();
+    uint64_t now_ns = uv_hrtime();
     bool primary = server->shown.primary;
     bool mute = server->usable && !primary && !server->shown.streams && !state->fault[0];
     char position[24] = "";

@@ -3,7 +3,6 @@
  * What an ask does: its question, its decision, and the parts that may block. Whether a user may have seen a place that
  * a client brings is decided here too (is_believable). Called by sessions.c, on its workers' threads. */
 #include <string.h>
-#include <time.h>
 
 #include "base/siphash.h"
 #include "serve/sessions_inside.h"
@@ -11,18 +10,6 @@
 
 #define MS_NS (WEIR_NS_PER_SECOND / 1000)
 #define ACCEPT_TRIES 3
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
-uint64_t weir_session_now(void)
-{
-    return clock_ns(CLOCK_MONOTONIC);
-}
 
 static void name_copy(char *ret_name, struct weir_slice name)
 {
@@ -45,7 +32,7 @@ static void read_times(struct weir_session_ask *ask, uint64_t wait_ms)
 {
     struct weir_session_case *route = &ask->route;
     bool draining = atomic_load(&ask->service->draining);
-    route->came_ns = weir_session_now();
+    route->came_ns = uv_hrtime();
     route->wait_ns = route->came_ns + (draining ? 0 : wait_ms * MS_NS);
     route->give_up_ns = route->came_ns + ask->service->timeout_ns;
     if (route->give_up_ns < route->wait_ns)
@@ -134,7 +121,7 @@ static void decide_at(struct weir_session_ask *ask, const struct weir_snapshot *
     const struct weir_session_service *service = ask->service;
     const struct weir_session_times times = {
         .now_ns = now_ns,
-        .wall_ns = clock_ns(CLOCK_REALTIME),
+        .wall_ns = weir_time_read().wall_ns,
         .window_ns = service->window_ns,
         .freeze_ns = service->freeze_ns,
         .poll_ns = service->poll_ns,
@@ -146,9 +133,9 @@ static void decide_at(struct weir_session_ask *ask, const struct weir_snapshot *
 void weir_session_work_decide(struct weir_session_ask *ask, const struct weir_snapshot *snapshot)
 {
     bool draining = atomic_load(&ask->service->draining);
-    decide_at(ask, snapshot, draining ? UINT64_MAX : weir_session_now());
+    decide_at(ask, snapshot, draining ? UINT64_MAX : uv_hrtime());
     if (draining && ask->answer.said == WEIR_SESSION_LOST) {
-        decide_at(ask, snapshot, weir_session_now());
+        decide_at(ask, snapshot, uv_hrtime());
         if (ask->answer.said == WEIR_SESSION_WAITS)
             ask->answer.said = WEIR_SESSION_BEHIND;
     }
@@ -221,7 +208,7 @@ static bool places_add(struct weir_session_ask *ask, const struct weir_snapshot 
             return false;
     }
     if (ask->wrote)
-        token->wrote_ns = clock_ns(CLOCK_REALTIME);
+        token->wrote_ns = weir_time_read().wall_ns;
     return true;
 }
 
@@ -275,7 +262,7 @@ static uint32_t ask_leader(struct weir_servers *servers, uint64_t deadline_ns,
     const struct weir_snapshot *snapshot = weir_servers_look(servers);
     uint32_t leader = weir_route_leader(snapshot->servers, snapshot->count);
     int error = leader == WEIR_ROUTE_NONE ? WEIR_EDOWN : 0;
-    uint64_t begun_ns = weir_session_now();
+    uint64_t begun_ns = uv_hrtime();
     if (!error) {
         error = weir_servers_ask(servers, snapshot->servers[leader].id, deadline_ns);
         weir_servers_release(servers, snapshot);
@@ -323,7 +310,7 @@ static void work_route(struct weir_session_ask *ask)
         return;
     }
     /* Another device may have moved it since the question came. */
-    ask->route.came_ns = weir_session_now();
+    ask->route.came_ns = uv_hrtime();
     if (ask->route.give_up_ns < ask->route.came_ns + service->timeout_ns)
         ask->route.give_up_ns = ask->route.came_ns + service->timeout_ns;
     snapshot = weir_servers_look(service->servers);
@@ -406,7 +393,7 @@ static void work_accept(struct weir_session_ask *ask)
 
 void weir_session_work(struct weir_session_ask *ask)
 {
-    if (weir_session_now() >= ask->route.give_up_ns) { /* it has stood behind others for too long */
+    if (uv_hrtime() >= ask->route.give_up_ns) { /* it has stood behind others for too long */
         ask->answer.said = ask->has_user ? WEIR_SESSION_STORE_DOWN : WEIR_SESSION_DOWN;
         return;
     }

@@ -8,10 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-#include "base/checked.h"
 
 #define BEATS_PER_TIMEOUT 4 /* so that one that is late is no death */
 
@@ -141,10 +138,7 @@ void weir_supervisor_leaves(struct weir_supervisor *supervisor)
 void weir_supervisor_reloading(struct weir_supervisor *supervisor)
 {
     char lines[64];
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    (void)snprintf(lines, sizeof(lines), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
-                   (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
+    (void)snprintf(lines, sizeof(lines), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uv_hrtime() / 1000);
     tell(supervisor, lines);
     supervisor->reloading = true;
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/assert.h"
 #include "base/fault_format.h"
 #include "serve/takeover_channel.h"
 #include "weir/version.h"

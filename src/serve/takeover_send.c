@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "base/fault_format.h"
 #include "limits/snapshot_fd.h"
 #include "serve/saver.h"

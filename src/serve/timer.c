@@ -5,7 +5,6 @@
  * connections are not here but in conn.c. */
 #include "serve/timer.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/timerfd.h>
 #include <unistd.h>

@@ -4,7 +4,6 @@
  * and a held request must not go early. One loop's thread only. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 

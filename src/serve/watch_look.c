@@ -20,14 +20,6 @@
 #define ALONE(kind) ((struct weir_subject){ (kind), "" })
 #define CONNECTING_NS (3 * WEIR_NS_PER_SECOND)
 
-static uint64_t sum(const struct weir_common *common, size_t offset)
-{
-    uint64_t total = 0;
-    for (size_t i = 0; i < common->loop_count; i++)
-        total += weir_counted((const _Atomic uint64_t *)((const uint8_t *)&common->loops[i].counters + offset));
-    return total;
-}
-
 #define OF(member) offsetof(struct weir_counters, member)
 
 /* What is down may still be connecting when the server has only begun. */
@@ -161,14 +153,15 @@ static const struct {
 static void look_at_counted(struct weir_watch *watch, const struct weir_common *common)
 {
     for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
-        weir_watch_condition(watch, ALONE(counted[i].kind), sum(common, counted[i].offset), counted[i].level,
-                             counted[i].text);
+        weir_watch_condition(watch, ALONE(counted[i].kind), weir_loops_counted(common, counted[i].offset),
+                             counted[i].level, counted[i].text);
 }
 
 static void look_at_guesses(struct weir_watch *watch, const struct weir_common *common)
 {
     char text[WEIR_WATCH_MESSAGE_MAX], from[WEIR_GUESS_FROM_TEXT_MAX];
-    uint64_t wrong = sum(common, OF(tokens_wrong)), unseen = sum(common, OF(tokens_unseen));
+    uint64_t wrong = weir_loops_counted(common, OF(tokens_wrong)),
+             unseen = weir_loops_counted(common, OF(tokens_unseen));
     weir_guess_from_text(atomic_load(&common->guesses.wrong_from), from);
     (void)snprintf(text, sizeof(text), "callers show tokens that are not known here, the last from %s", from);
     weir_watch_condition(watch, ALONE("tokens_wrong"), wrong, WEIR_LOG_WARN, text);
@@ -188,7 +181,8 @@ static void look_at_auth(struct weir_watch *watch, const struct weir_common *com
     if (!why)
         return;
     (void)snprintf(text, sizeof(text), "/v1/auth is refused: %s", why);
-    weir_watch_condition(watch, ALONE("auth_refused"), sum(common, OF(auth_refused)), WEIR_LOG_WARN, text);
+    weir_watch_condition(watch, ALONE("auth_refused"), weir_loops_counted(common, OF(auth_refused)), WEIR_LOG_WARN,
+                         text);
 }
 
 static void look_at_limits(struct weir_watch *watch, const struct weir_common *common)

@@ -94,26 +94,17 @@ static bool is_bound(const struct weir_check_wish *wish, uint32_t timeline)
     return wish->server && wish->server->started && timeline > 1;
 }
 
-static enum weir_place_verdict of_standby(const struct weir_place *seen, const struct weir_check_wish *wish,
-                                          uint32_t timeline)
+/* Of a server that is far enough: a standby, or a primary in this run (not 0). */
+static enum weir_place_verdict of_server(const struct weir_place *seen, const struct weir_check_wish *wish,
+                                         uint32_t timeline, uint64_t run)
 {
     const struct weir_shown shown = { .system = seen->system,
                                       .position = FAR,
-                                      .received = FAR,
-                                      .timeline = timeline,
-                                      .branch = branch_at(wish, timeline) };
-    return weir_place_compare(seen, &shown, wish->known);
-}
-
-static enum weir_place_verdict of_primary(const struct weir_place *seen, const struct weir_check_wish *wish,
-                                          uint32_t timeline, uint64_t run)
-{
-    const struct weir_shown shown = { .system = seen->system,
-                                      .position = FAR,
+                                      .received = run ? 0 : FAR,
                                       .run = run,
                                       .timeline = timeline,
-                                      .primary = true,
-                                      .settled = true,
+                                      .primary = run,
+                                      .settled = run,
                                       .branch = branch_at(wish, timeline) };
     return weir_place_compare(seen, &shown, wish->known);
 }
@@ -143,7 +134,7 @@ static void put_standby(struct out *out, const struct weir_place *seen, const st
     for (unsigned i = 0; i < timelines.count; i++) {
         put(out, " WHEN %" PRIu32 " THEN ", timelines.numbers[i]);
         put_bound(out, wish, timelines.numbers[i]);
-        put(out, "'%s'", weir_place_verdict_name(of_standby(seen, wish, timelines.numbers[i])));
+        put(out, "'%s'", weir_place_verdict_name(of_server(seen, wish, timelines.numbers[i], 0)));
         put_unbound(out, wish, timelines.numbers[i]);
     }
     put(out, " ELSE 'unproven' END ELSE 'behind' END");
@@ -158,10 +149,10 @@ struct needed {
 
 static struct needed needed_of(const struct weir_place *seen, const struct weir_check_wish *wish, uint32_t timeline)
 {
-    struct needed needed = { .other = of_primary(seen, wish, timeline, seen->run == 1 ? 2 : 1) };
+    struct needed needed = { .other = of_server(seen, wish, timeline, seen->run == 1 ? 2 : 1) };
     if (needed.other != WEIR_PLACE_OK) {
         needed.run = seen->run;
-        needed.never = seen->run == 0 || of_primary(seen, wish, timeline, seen->run) != WEIR_PLACE_OK;
+        needed.never = seen->run == 0 || of_server(seen, wish, timeline, seen->run) != WEIR_PLACE_OK;
     }
     return needed;
 }

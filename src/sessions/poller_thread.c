@@ -2,11 +2,10 @@
  *
  * When a poller asks: every poll_ns; every 2 ms while somebody waits for news; at once for who waits for this server;
  * more rarely where it does not answer. */
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/checked.h"
+#include "base/timing.h"
 #include "sessions/servers_inside.h"
 
 #define WAITED_NS UINT64_C(2000000)
@@ -33,10 +32,8 @@ static void sleep_until_due(struct weir_poller *poller, uint64_t begun_ns)
 {
     struct weir_servers *servers = poller->servers;
     uint64_t until_ns;
-    while (!poller->stop && (until_ns = due_ns(poller, begun_ns)) > weir_ask_now_ns()) {
-        struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000) };
-        pthread_cond_timedwait(&servers->wake, &servers->lock, &until);
-    }
+    while (!poller->stop && (until_ns = due_ns(poller, begun_ns)) > weir_ask_now_ns())
+        (void)weir_timing_wait(&servers->wake, &servers->lock, until_ns);
 }
 
 void *weir_poller_main(void *argument)

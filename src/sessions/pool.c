@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/timing.h"
 #include "net/postgres_ask.h"
 
 /* Of one server. */
@@ -40,17 +40,13 @@ struct weir_pool {
 int weir_pool_create(unsigned connections_max, uint64_t timeout_ns, struct weir_pool **ret_pool)
 {
     struct weir_pool *pool = calloc(1, sizeof *pool);
-    pthread_condattr_t monotonic;
     if (!pool)
         return WEIR_ENOMEM;
     weir_assert(connections_max > 0);
     pool->connections_max = connections_max;
     pool->timeout_ns = timeout_ns;
     pthread_mutex_init(&pool->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&pool->given, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    weir_assert(weir_timing_cond_init(&pool->given) == 0);
     *ret_pool = pool;
     return 0;
 }
@@ -145,12 +141,10 @@ static struct shelf *shelf_for(struct weir_pool *pool, uint64_t server, const ch
 /* An idle link, or (NULL and 0) the right to open one. */
 static int lend(struct weir_pool *pool, struct shelf *shelf, uint64_t until_ns, struct weir_link **ret_link)
 {
-    const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000),
-                                    .tv_nsec = (long)(until_ns % 1000000000) };
     int late = 0;
     while (!shelf->idle && shelf->open >= pool->connections_max && late == 0) {
         shelf->waiting++;
-        late = pthread_cond_timedwait(&pool->given, &pool->mutex, &until);
+        late = weir_timing_wait(&pool->given, &pool->mutex, until_ns);
         shelf->waiting--;
     }
     *ret_link = shelf->idle;

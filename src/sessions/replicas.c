@@ -4,7 +4,6 @@
  * the servers, in this order. When a server is removed, its poller is stopped first, then its idle connections are
  * closed. Called by applications and by cli/reads_work.c. The service has no such object: serve/sessions.c opens
  * servers.c itself. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

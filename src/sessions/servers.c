@@ -9,15 +9,14 @@
 #include <errno.h>
 #include <libpq-fe.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/fault.h"
 #include "base/siphash.h"
+#include "base/timing.h"
 #include "sessions/servers_inside.h"
 #include "weir/error.h"
 
@@ -35,13 +34,11 @@ static uint64_t id_of(const char *name)
 
 /* ---- pollers ---- */
 
-static struct weir_poller *find(const struct weir_servers *servers, uint64_t id, unsigned *ret_index)
+static struct weir_poller *find(const struct weir_servers *servers, uint64_t id)
 {
     for (unsigned i = 0; i < servers->count; i++)
-        if (servers->pollers[i]->health.id == id) {
-            *ret_index = i;
+        if (servers->pollers[i]->health.id == id)
             return servers->pollers[i];
-        }
     return NULL;
 }
 
@@ -111,10 +108,9 @@ static void take_counter(struct weir_servers *servers, struct weir_poller *polle
 /* With the lock. */
 static int add(struct weir_servers *servers, const struct weir_replicas_server *server, struct weir_fault *ret_fault)
 {
-    unsigned index;
     if (servers->count == WEIR_ROUTE_SERVERS_MAX)
         return weir_fault_set(ret_fault, WEIR_ELIMIT, "servers", "must be 64 at most");
-    if (find(servers, id_of(server->name), &index))
+    if (find(servers, id_of(server->name)))
         return weir_fault_set(ret_fault, WEIR_EEXIST, "name", "must be another one for each server");
     struct weir_poller *poller = poller_create(servers, server);
     if (!poller)
@@ -148,10 +144,12 @@ int weir_servers_add(struct weir_servers *servers, const struct weir_replicas_se
 
 int weir_servers_remove(struct weir_servers *servers, const char *name)
 {
-    unsigned index;
     pthread_mutex_lock(&servers->lock);
-    struct weir_poller *poller = find(servers, id_of(name), &index);
+    struct weir_poller *poller = find(servers, id_of(name));
     if (poller) {
+        unsigned index = 0;
+        while (servers->pollers[index] != poller)
+            index++;
         poller->stop = true;
         weir_health_remove(&servers->health, &poller->health);
         servers->count--;
@@ -210,13 +208,8 @@ static struct weir_servers *create(const struct weir_servers_options *options)
         free(servers);
         return NULL;
     }
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&servers->lock, NULL);
-    pthread_cond_init(&servers->wake, &monotonic);
-    pthread_cond_init(&servers->news, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    weir_assert(weir_timing_cond_init(&servers->wake) == 0 && weir_timing_cond_init(&servers->news) == 0);
     return servers;
 }
 
@@ -305,9 +298,7 @@ void weir_servers_count(struct weir_servers *servers, uint64_t id)
 /* With the lock. False: it is late. */
 static bool wait_news(struct weir_servers *servers, uint64_t deadline_ns)
 {
-    struct timespec until = { .tv_sec = (time_t)(deadline_ns / 1000000000),
-                              .tv_nsec = (long)(deadline_ns % 1000000000) };
-    return pthread_cond_timedwait(&servers->news, &servers->lock, &until) != ETIMEDOUT;
+    return weir_timing_wait(&servers->news, &servers->lock, deadline_ns) != ETIMEDOUT;
 }
 
 int weir_servers_wait(struct weir_servers *servers, uint64_t number, uint64_t deadline_ns)
@@ -325,18 +316,17 @@ int weir_servers_wait(struct weir_servers *servers, uint64_t number, uint64_t de
 
 int weir_servers_ask(struct weir_servers *servers, uint64_t id, uint64_t deadline_ns)
 {
-    unsigned index;
     bool late = false;
     uint64_t asked_ns = weir_ask_now_ns();
     pthread_mutex_lock(&servers->lock);
-    struct weir_poller *poller = find(servers, id, &index);
+    struct weir_poller *poller = find(servers, id);
     if (poller) {
         poller->hurry = true;
         pthread_cond_broadcast(&servers->wake);
     }
     while (poller && poller->health.last.begun_ns <= asked_ns && !late) {
         late = !wait_news(servers, deadline_ns);
-        poller = find(servers, id, &index);
+        poller = find(servers, id);
     }
     int error = !poller ? WEIR_ENOENT : poller->health.last.begun_ns > asked_ns ? 0 : WEIR_EAGAIN;
     pthread_mutex_unlock(&servers->lock);

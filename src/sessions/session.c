@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/checked.h"
 #include "base/reserved.h"
 #include "base/siphash.h"
 #include "base/units.h"

@@ -160,8 +160,6 @@ int weir_session_lead(struct weir_call *call);
 
 /* ---- choosing ---- */
 
-uint64_t weir_session_wall_ns(void); /* since 1970 */
-
 /* What core/session/route is asked of the token as it is. */
 struct weir_route_request weir_call_request(const struct weir_call *call, bool write);
 

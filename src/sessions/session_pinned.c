@@ -6,6 +6,7 @@
  * session_query.c and session_read.c. */
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/timing.h"
 #include "net/postgres_ask.h"
 #include "sessions/session_inside.h"
 
@@ -27,18 +28,12 @@ void weir_session_gained(struct weir_session *session, struct weir_pinned *pinne
         pinned->version = session->version;
 }
 
-static bool is_same_place(const struct weir_place *a, const struct weir_place *b)
-{
-    return a->system == b->system && a->position == b->position && a->run == b->run && a->timeline == b->timeline &&
-           a->standby == b->standby && a->branch == b->branch;
-}
-
 bool weir_session_token_same(const struct weir_session_token *a, const struct weir_session_token *b)
 {
     if (a->count != b->count || a->stamp_ns != b->stamp_ns || a->clock != b->clock)
         return false;
     for (unsigned i = 0; i < a->count; i++)
-        if (!is_same_place(&a->places[i], &b->places[i]))
+        if (!weir_place_same(&a->places[i], &b->places[i]))
             return false;
     return true;
 }
@@ -250,7 +245,7 @@ int weir_pinned_settle(struct weir_call *call, struct weir_pinned *pinned)
         return WEIR_EUNKNOWN;
     }
     if (pinned->wrote)
-        session->token.wrote_ns = weir_max_u64(session->token.wrote_ns, weir_session_wall_ns());
+        session->token.wrote_ns = weir_max_u64(session->token.wrote_ns, weir_timing_now(CLOCK_REALTIME));
     pinned->used = pinned->wrote = false;
     return 0;
 }

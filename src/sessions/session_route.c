@@ -3,9 +3,9 @@
  * Asks core/session/policy.c in a loop what the call does next, and does it: it has the replica asked where it is, or
  * waits for news, and at last returns the server to go to, or an error with a text for people. The rules for choosing a
  * server are in core/session/policy.c and route.c. Called by session.c for writes and by session_read.c for reads. */
-#include <time.h>
 
 #include "base/checked.h"
+#include "base/timing.h"
 #include "core/session/policy.h"
 #include "net/postgres_ask.h"
 #include "sessions/session_inside.h"
@@ -21,7 +21,7 @@ struct weir_route_request weir_call_request(const struct weir_call *call, bool w
         .session = session->id,
         .stay = WEIR_ROUTE_NONE,
         .came_ns = session->gained_ns,
-        .wall_ns = weir_session_wall_ns(),
+        .wall_ns = weir_timing_now(CLOCK_REALTIME),
         .window_ns = session->window_ns,
         .strategy = session->strategy,
         .behind = session->behind,
@@ -32,13 +32,6 @@ struct weir_route_request weir_call_request(const struct weir_call *call, bool w
 int weir_session_lost(struct weir_call *call, const char *server)
 {
     return weir_session_say(call->session, WEIR_ECUTOFF, server, "what this session has seen was cut off there");
-}
-
-uint64_t weir_session_wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
 static struct weir_policy decide(const struct weir_call *call, bool write, bool looked)

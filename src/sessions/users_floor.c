@@ -6,34 +6,25 @@
  * option `newest`, which asks the primary, is weir_session_newest in serve/sessions_work.c. */
 #include "sessions/users_floor.h"
 
-#include <time.h>
-
 #include "base/checked.h"
+#include "base/timing.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define PAUSE_NS (SECOND_NS / 50) /* between two questions, where the first was not answered */
 
 uint64_t weir_users_now_ns(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+    return weir_timing_now(CLOCK_MONOTONIC);
 }
 
 int weir_users_floor_init(struct weir_users_floor *floor, const struct weir_users_options *options)
 {
-    pthread_condattr_t attributes;
     *floor = (struct weir_users_floor){ .newest = options->newest,
                                         .context = options->context,
                                         .ttl_ns = options->ttl_ns,
                                         .turned_ns = weir_users_now_ns(),
                                         .generation = 2 };
-    if (pthread_condattr_init(&attributes) != 0)
-        return WEIR_ENOMEM;
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    int failed = pthread_cond_init(&floor->told, &attributes);
-    pthread_condattr_destroy(&attributes);
-    if (failed)
+    if (weir_timing_cond_init(&floor->told) != 0)
         return WEIR_ENOMEM;
     if (pthread_mutex_init(&floor->lock, NULL) != 0) {
         pthread_cond_destroy(&floor->told);
@@ -123,7 +114,6 @@ static int ask(struct weir_users_floor *floor, uint64_t deadline_ns)
     struct weir_session_token newest = { 0 };
     uint64_t changes = 0, asked_ns = weir_users_now_ns();
     floor->asking = true;
-    floor->asking_ns = asked_ns;
     pthread_mutex_unlock(&floor->lock);
     int error = floor->newest(floor->context, deadline_ns, &newest, &changes);
     pthread_mutex_lock(&floor->lock);
@@ -138,12 +128,6 @@ static int ask(struct weir_users_floor *floor, uint64_t deadline_ns)
     return error;
 }
 
-static void wait_until(struct weir_users_floor *floor, uint64_t until_ns)
-{
-    struct timespec until = { .tv_sec = (time_t)(until_ns / SECOND_NS), .tv_nsec = (long)(until_ns % SECOND_NS) };
-    pthread_cond_timedwait(&floor->told, &floor->lock, &until);
-}
-
 /* Until the base is one that was asked for at after_ns or later. */
 static int wait_for(struct weir_users_floor *floor, uint64_t after_ns, uint64_t deadline_ns)
 {
@@ -152,9 +136,9 @@ static int wait_for(struct weir_users_floor *floor, uint64_t after_ns, uint64_t 
         if (now_ns >= deadline_ns)
             return WEIR_EDOWN;
         if (floor->asking)
-            wait_until(floor, deadline_ns);
+            (void)weir_timing_wait(&floor->told, &floor->lock, deadline_ns);
         else if (floor->failed_ns + PAUSE_NS > now_ns)
-            wait_until(floor, weir_min_u64(deadline_ns, floor->failed_ns + PAUSE_NS));
+            (void)weir_timing_wait(&floor->told, &floor->lock, weir_min_u64(deadline_ns, floor->failed_ns + PAUSE_NS));
         else
             (void)ask(floor, deadline_ns);
     }

@@ -30,7 +30,6 @@ struct weir_users_floor {
     pthread_mutex_t lock;
     pthread_cond_t told;
     bool asking;
-    uint64_t asking_ns; /* when the question under way was sent */
     uint64_t base_ns;   /* when the base was asked for; 0: it never was */
     uint64_t needed_ns; /* one that was asked before is not enough: something was forgotten that is not kept */
     uint64_t turned_ns; /* when the present generation began */

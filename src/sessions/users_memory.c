@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/checked.h"
 #include "base/siphash.h"
 #include "sessions/users_inside.h"
 
@@ -147,24 +146,15 @@ static uint32_t find(struct shard *shard, const struct who *who)
 static void order_remove(struct shard *shard, uint32_t at)
 {
     struct slot *slot = &shard->slots[at];
-    if (slot->newer)
-        shard->slots[slot->newer].older = slot->older;
-    else
-        shard->newest = slot->older;
-    if (slot->older)
-        shard->slots[slot->older].newer = slot->newer;
-    else
-        shard->oldest = slot->newer;
+    *(slot->newer ? &shard->slots[slot->newer].older : &shard->newest) = slot->older;
+    *(slot->older ? &shard->slots[slot->older].newer : &shard->oldest) = slot->newer;
 }
 
 static void order_first(struct shard *shard, uint32_t at)
 {
     shard->slots[at].older = shard->newest;
     shard->slots[at].newer = 0;
-    if (shard->newest)
-        shard->slots[shard->newest].newer = at;
-    else
-        shard->oldest = at;
+    *(shard->newest ? &shard->slots[shard->newest].newer : &shard->oldest) = at;
     shard->newest = at;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/decimal.h"
 #include "base/fault.h"
 #include "base/hex.h"
 #include "net/postgres_link.h"
@@ -113,11 +114,6 @@ static bool read_bytes(const char *field, size_t field_size, char *ret_data, siz
 }
 
 /* ---- asking ---- */
-
-static bool ready(struct link *link)
-{
-    return link->pg.conn && link->ready;
-}
 
 /* 0; WEIR_EIO: the connection is gone; WEIR_EDOWN: the server refuses. */
 static int ask(struct postgres *postgres, struct link *link, const char *text, uint64_t deadline_ns,
@@ -225,7 +221,7 @@ static int connect_link(struct postgres *postgres, struct link *link, uint64_t d
 
 static int opened(struct postgres *postgres, struct link *link, uint64_t deadline_ns)
 {
-    if (ready(link) && weir_pg_link_alive(&link->pg))
+    if (link->pg.conn && link->ready && weir_pg_link_alive(&link->pg))
         return 0;
     return connect_link(postgres, link, deadline_ns);
 }
@@ -240,16 +236,6 @@ struct fetching {
     bool agreed;         /* it says so */
 };
 
-static bool read_number(const PGresult *result, int column, uint64_t *ret_number)
-{
-    const char *field = PQgetvalue(result, 0, column);
-    char *end;
-    if (PQgetisnull(result, 0, column) || field[0] < '0' || field[0] > '9')
-        return false;
-    *ret_number = strtoull(field, &end, 10);
-    return *end == '\0';
-}
-
 static bool is_true(const PGresult *result, int column)
 {
     return strcmp(PQgetvalue(result, 0, column), "t") == 0;
@@ -263,8 +249,8 @@ static bool take_fetched(void *context, size_t index, const struct pg_result *re
     struct link *link = fetching->link;
     uint64_t wall_us, file;
     size_t size = 0;
-    if (index != 0 || PQntuples(result) != 1 || PQnfields(result) != 6 || !read_number(result, 4, &wall_us) ||
-        !read_number(result, 5, &file))
+    if (index != 0 || PQntuples(result) != 1 || PQnfields(result) != 6 ||
+        !weir_decimal_read(PQgetvalue(result, 0, 4), &wall_us) || !weir_decimal_read(PQgetvalue(result, 0, 5), &file))
         return false;
     *fetched = (struct weir_users_fetched){ .wall_ns = wall_us * 1000, .old = is_true(result, 3) };
     if (is_true(result, 2))
@@ -386,13 +372,9 @@ static void write_swap(struct text *text, const struct link *link, struct weir_u
     add_text(text, " RETURNING 1");
 }
 
-struct page {
-    struct link *link;
-};
-
 static bool take_page(void *context, size_t index, const struct pg_result *result)
 {
-    struct link *link = ((struct page *)context)->link;
+    struct link *link = context;
     if (index != 0)
         return false;
     link->cursor[0] = '\0';
@@ -406,7 +388,6 @@ static bool take_page(void *context, size_t index, const struct pg_result *resul
 static void forget(struct postgres *postgres, struct link *link, uint64_t deadline_ns)
 {
     struct text text = { 0 };
-    struct page page = { link };
     add_text(&text, "WITH page AS MATERIALIZED (SELECT user_id FROM " TABLE " WHERE user_id > '\\x");
     add_text(&text, link->cursor);
     add_text(&text, "'::bytea ORDER BY user_id LIMIT " FORGET_PAGE "), old AS MATERIALIZED (SELECT user_id FROM " TABLE
@@ -418,7 +399,7 @@ static void forget(struct postgres *postgres, struct link *link, uint64_t deadli
              " AND heard < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => ");
     add_number(&text, postgres->ttl_s);
     add_text(&text, ")) SELECT pg_catalog.encode(user_id, 'hex') FROM page ORDER BY user_id DESC LIMIT 1");
-    (void)ask(postgres, link, text.data, deadline_ns, take_page, &page);
+    (void)ask(postgres, link, text.data, deadline_ns, take_page, link);
     link->puts = 0;
 }
 

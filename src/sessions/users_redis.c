@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/decimal.h"
 #include "base/fault.h"
 #include "sessions/users_redis_link.h"
 #include "sessions/users_remote.h"
@@ -168,11 +169,7 @@ static int opened(struct redis *redis, struct weir_users_redis_link *link, uint6
 static bool read_number(const redisReply *reply, size_t index, uint64_t *ret_number)
 {
     const redisReply *element = weir_redis_element(reply, index, REDIS_REPLY_STRING);
-    char *end;
-    if (!element || element->len == 0 || element->str[0] < '0' || element->str[0] > '9')
-        return false;
-    *ret_number = strtoull(element->str, &end, 10);
-    return *end == '\0';
+    return element && weir_decimal_read(element->str, ret_number);
 }
 
 static bool read_fetched(const redisReply *reply, struct weir_users_fetched *ret_fetched)

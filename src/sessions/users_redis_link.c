@@ -7,7 +7,6 @@
 #include "sessions/users_redis_link.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,10 +21,8 @@
 #include "base/checked.h"
 #include "sessions/users_floor.h"
 
-static bool fail(struct weir_users_redis_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 /* False, always, with a text that says where. */
-static bool fail(struct weir_users_redis_link *link, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool fail(struct weir_users_redis_link *link, const char *format, ...)
 {
     va_list arguments;
     int at = snprintf(link->fault, sizeof link->fault, "%.64s:%s: ", link->url->hosts[link->first].name,

@@ -14,8 +14,8 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/timing.h"
 
-#define SECOND_NS UINT64_C(1000000000)
 #define BREAKS_MAX 3 /* connections that break in one call */
 
 void weir_users_epoch_make(char ret_epoch[WEIR_USERS_EPOCH_SIZE + 1])
@@ -55,12 +55,11 @@ static struct weir_users_link *link_free(struct weir_users_remote *remote)
 /* The first that is free: few callers have few connections. NULL: none by the deadline, or no memory. */
 static struct weir_users_link *link_take(struct weir_users_remote *remote, uint64_t deadline_ns)
 {
-    struct timespec until = { .tv_sec = (time_t)(deadline_ns / SECOND_NS), .tv_nsec = (long)(deadline_ns % SECOND_NS) };
     struct weir_users_link *link;
     int waited = 0;
     pthread_mutex_lock(&remote->lock);
     while (!(link = link_free(remote)) && waited == 0)
-        waited = pthread_cond_timedwait(&remote->freed, &remote->lock, &until);
+        waited = weir_timing_wait(&remote->freed, &remote->lock, deadline_ns);
     if (link && !link->link)
         link->link = remote->ops->link_create(remote);
     if (link && link->link)
@@ -338,16 +337,12 @@ static const struct weir_users_ops remote_ops = {
 int weir_users_remote_init(struct weir_users_remote *remote, const struct weir_users_remote_ops *ops,
                            const struct weir_users_options *options)
 {
-    pthread_condattr_t attributes;
     int error = weir_users_init(&remote->users, &remote_ops, options);
     if (error)
         return error;
     remote->ops = ops;
-    weir_assert(pthread_condattr_init(&attributes) == 0);
-    weir_assert(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0);
-    weir_assert(pthread_cond_init(&remote->freed, &attributes) == 0);
+    weir_assert(weir_timing_cond_init(&remote->freed) == 0);
     weir_assert(pthread_mutex_init(&remote->lock, NULL) == 0);
-    pthread_condattr_destroy(&attributes);
     return 0;
 }
 

@@ -107,12 +107,7 @@ void weir_logs_deinit(struct weir_logs *logs)
     free(logs->shares);
     if (logs->begun)
         pthread_mutex_destroy(&logs->mutex);
-    logs->begun = false;
-    logs->memory = NULL;
-    logs->states = NULL;
-    logs->owners = NULL;
-    logs->kept_by = NULL;
-    logs->shares = NULL;
+    *logs = (struct weir_logs){ 0 };
 }
 
 static unsigned order_of(uint32_t entries)

@@ -67,11 +67,7 @@ void weir_table_deinit(struct weir_table *table)
     free(table->unit_shares);
     free(table->shard_locks);
     free(table->passed);
-    table->lines = NULL;
-    table->kinds = NULL;
-    table->unit_shares = NULL;
-    table->shard_locks = NULL;
-    table->passed = NULL;
+    *table = (struct weir_table){ 0 };
 }
 
 struct weir_slot *weir_table_find_free_second(const struct weir_table *table, uint64_t hash, uint64_t tag,

@@ -109,24 +109,14 @@ static void milliseconds(struct weir_text *text, const char *member, uint64_t ns
         weir_text_u64(text, weir_div_ceil(ns, 1000000));
 }
 
-static void boolean(struct weir_text *text, const char *member, bool value)
-{
-    weir_text_str(text, member);
-    weir_text_str(text, value ? "true" : "false");
-}
-
 void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *sharing, uint64_t overshoot_added)
 {
-    weir_text_lit(text, ",\"sharing\":");
-    weir_text_json(text, sharing->mode, strlen(sharing->mode));
-    weir_text_lit(text, ",\"nodes\":");
-    weir_text_u64(text, sharing->nodes);
+    weir_text_member(text, ",\"sharing\":", sharing->mode);
+    weir_text_member_u64(text, ",\"nodes\":", sharing->nodes);
     if (sharing->shares) {
-        weir_text_lit(text, ",\"share\":");
-        weir_text_u64(text, sharing->share);
+        weir_text_member_u64(text, ",\"share\":", sharing->share);
     }
-    weir_text_lit(text, ",\"slack\":");
-    weir_text_u64(text, sharing->slack);
+    weir_text_member_u64(text, ",\"slack\":", sharing->slack);
     weir_text_lit(text, ",\"overshoot_max\":");
     if (overshoot_added == WEIR_NEVER)
         weir_text_lit(text, "null");
@@ -134,10 +124,8 @@ void weir_told_sharing(struct weir_text *text, const struct weir_told_sharing *s
         weir_text_u64(text, weir_add_sat(sharing->overshoot_max, overshoot_added));
     if (sharing->revision == 0)
         return;
-    weir_text_lit(text, ",\"revision\":");
-    weir_text_u64(text, sharing->revision);
-    weir_text_lit(text, ",\"revision_of\":");
-    weir_text_json(text, sharing->revision_node, strlen(sharing->revision_node));
+    weir_text_member_u64(text, ",\"revision\":", sharing->revision);
+    weir_text_member(text, ",\"revision_of\":", sharing->revision_node);
 }
 
 size_t weir_told_sharing_max(const struct weir_told_sharing *sharing)
@@ -149,28 +137,22 @@ size_t weir_told_sharing_max(const struct weir_told_sharing *sharing)
 static void answer_limit(struct weir_text *text, const struct weir_told *told)
 {
     const struct weir_verdict *verdict = told->verdict;
-    weir_text_lit(text, "{\"limit\":");
-    weir_text_json(text, told->name, strlen(told->name));
-    if (told->level) {
-        weir_text_lit(text, ",\"level\":");
-        weir_text_json(text, told->level, strlen(told->level));
-    }
-    boolean(text, ",\"admitted\":", verdict->admitted);
-    boolean(text, ",\"shadow\":", verdict->shadow);
+    weir_text_member(text, "{\"limit\":", told->name);
+    if (told->level)
+        weir_text_member(text, ",\"level\":", told->level);
+    weir_text_member_bool(text, ",\"admitted\":", verdict->admitted);
+    weir_text_member_bool(text, ",\"shadow\":", verdict->shadow);
     if (verdict->full)
         weir_text_lit(text, ",\"full\":true");
-    weir_text_lit(text, ",\"capacity\":");
-    weir_text_u64(text, verdict->capacity);
-    weir_text_lit(text, ",\"remaining\":");
-    weir_text_u64(text, verdict->remaining);
+    weir_text_member_u64(text, ",\"capacity\":", verdict->capacity);
+    weir_text_member_u64(text, ",\"remaining\":", verdict->remaining);
     milliseconds(text, ",\"retry_after_ms\":", verdict->retry_after_ns);
     milliseconds(text, ",\"reset_after_ms\":", verdict->reset_after_ns);
     milliseconds(text, ",\"delay_ms\":", verdict->delay_ns);
     if (told->sharing)
         weir_told_sharing(text, told->sharing, told->overshoot_added);
     if (told->fallback) {
-        weir_text_lit(text, ",\"fallback\":");
-        weir_text_json(text, told->fallback, strlen(told->fallback));
+        weir_text_member(text, ",\"fallback\":", told->fallback);
     }
     weir_text_lit(text, "}");
 }
@@ -183,15 +165,13 @@ void weir_check_answer(struct weir_text *text, const struct weir_answer *answer)
         weir_ratelimit_problem(text, answer);
         weir_text_lit(text, ",");
     }
-    boolean(text, "\"admitted\":", decision->admitted);
+    weir_text_member_bool(text, "\"admitted\":", decision->admitted);
     uint64_t reset_after_ns = 0;
     if (decision->deciding < answer->count) {
         const struct weir_told *deciding = &answer->limits[decision->deciding];
         reset_after_ns = deciding->verdict->reset_after_ns;
-        weir_text_lit(text, ",\"limit\":");
-        weir_text_json(text, deciding->name, strlen(deciding->name));
-        weir_text_lit(text, ",\"remaining\":");
-        weir_text_u64(text, deciding->verdict->remaining);
+        weir_text_member(text, ",\"limit\":", deciding->name);
+        weir_text_member_u64(text, ",\"remaining\":", deciding->verdict->remaining);
     } else {
         weir_text_lit(text, ",\"limit\":null,\"remaining\":null");
     }
@@ -201,8 +181,7 @@ void weir_check_answer(struct weir_text *text, const struct weir_answer *answer)
     if (answer->permit.size) {
         weir_text_lit(text, ",\"permit\":");
         weir_text_json(text, answer->permit.data, answer->permit.size);
-        weir_text_lit(text, ",\"lease_ms\":");
-        weir_text_u64(text, answer->lease_ns / 1000000);
+        weir_text_member_u64(text, ",\"lease_ms\":", answer->lease_ns / 1000000);
     }
     weir_text_lit(text, ",\"limits\":[");
     for (size_t i = 0; i < answer->count; i++) {

@@ -67,7 +67,6 @@ void weir_http_problem(struct weir_text *text, int status, const char *detail)
     weir_text_json(text, reason, strlen(reason));
     weir_text_lit(text, ",\"status\":");
     weir_text_i64(text, status);
-    weir_text_lit(text, ",\"detail\":");
-    weir_text_json(text, detail, strlen(detail));
+    weir_text_member(text, ",\"detail\":", detail);
     weir_text_lit(text, "}");
 }

@@ -5,6 +5,7 @@
  * here only what becomes a string of jansson's, which takes nothing but UTF-8. */
 #include "wire/json.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,18 @@ int weir_json_fail(struct weir_fault *fault, int error, const char *member, cons
     vsnprintf(fault->text, sizeof(fault->text), format, arguments);
     va_end(arguments);
     return error;
+}
+
+int weir_json_integer(const json_t *value, const char *member, uint64_t min, uint64_t max, uint64_t *ret_number,
+                      struct weir_fault *fault)
+{
+    bool integer = json_is_integer(value);
+    json_int_t number = integer ? json_integer_value(value) : -1;
+    if (number < 0 || (uint64_t)number < min || (uint64_t)number > max)
+        return weir_json_fail(fault, integer ? WEIR_ERANGE : WEIR_EPROTO, member,
+                              "must be an integer, %" PRIu64 " to %" PRIu64, min, max);
+    *ret_number = (uint64_t)number;
+    return 0;
 }
 
 json_t *weir_json_text(const char *text)

@@ -20,3 +20,7 @@ json_t *weir_json_text(const char *text);
 /* Sets the fault (NULL is allowed) and returns `error`. An empty name is shown as "". */
 __attribute__((format(printf, 4, 5))) int weir_json_fail(struct weir_fault *fault, int error, const char *member,
                                                          const char *format, ...);
+
+/* An integer of `min` to `max`; else WEIR_EPROTO or WEIR_ERANGE with the fault. */
+int weir_json_integer(const json_t *value, const char *member, uint64_t min, uint64_t max, uint64_t *ret_number,
+                      struct weir_fault *fault);

@@ -9,30 +9,6 @@
 
 #include "wire/check.h"
 
-static void string(struct weir_text *text, const char *member, const char *value)
-{
-    weir_text_str(text, member);
-    weir_text_json_or_null(text, value);
-}
-
-static void number(struct weir_text *text, const char *member, uint64_t value)
-{
-    weir_text_str(text, member);
-    weir_text_u64(text, value);
-}
-
-static void moment(struct weir_text *text, const char *member, uint64_t wall_ns)
-{
-    weir_text_str(text, member);
-    if (wall_ns == 0) {
-        weir_text_lit(text, "null");
-        return;
-    }
-    weir_text_lit(text, "\"");
-    weir_text_utc(text, wall_ns);
-    weir_text_lit(text, "\"");
-}
-
 void weir_limits_checksum(uint64_t checksum, char ret_text[WEIR_LIMITS_CHECKSUM_SIZE])
 {
     (void)snprintf(ret_text, WEIR_LIMITS_CHECKSUM_SIZE, "%016llx", (unsigned long long)checksum);
@@ -42,27 +18,27 @@ void weir_limits_head(struct weir_text *text, const struct weir_limits *limits)
 {
     char checksum[WEIR_LIMITS_CHECKSUM_SIZE];
     weir_limits_checksum(limits->checksum, checksum);
-    string(text, "{\"node\":", limits->node);
-    string(text, ",\"source\":", limits->source);
-    string(text, ",\"checksum\":", checksum);
-    moment(text, ",\"since\":", limits->since_wall_ns);
-    string(text, ",\"by\":", limits->by);
+    weir_text_member(text, "{\"node\":", limits->node);
+    weir_text_member(text, ",\"source\":", limits->source);
+    weir_text_member(text, ",\"checksum\":", checksum);
+    weir_text_member_utc(text, ",\"since\":", limits->since_wall_ns);
+    weir_text_member(text, ",\"by\":", limits->by);
     if (limits->store) {
-        string(text, ",\"rules\":{\"store\":", limits->store);
-        number(text, ",\"version\":", limits->version);
-        number(text, ",\"newest\":", limits->newest);
+        weir_text_member(text, ",\"rules\":{\"store\":", limits->store);
+        weir_text_member_u64(text, ",\"version\":", limits->version);
+        weir_text_member_u64(text, ",\"newest\":", limits->newest);
         if (limits->others > 0)
-            number(text, ",\"for_others\":", limits->others);
+            weir_text_member_u64(text, ",\"for_others\":", limits->others);
         if (limits->delay_known)
-            number(text, ",\"delay_ms\":", limits->delay_ms);
+            weir_text_member_u64(text, ",\"delay_ms\":", limits->delay_ms);
         weir_text_str(text, limits->delay_known ? "}" : ",\"delay_ms\":null}");
     }
-    number(text, ",\"reloads\":{\"done\":", limits->reloads_done);
-    number(text, ",\"failed\":", limits->reloads_failed);
+    weir_text_member_u64(text, ",\"reloads\":{\"done\":", limits->reloads_done);
+    weir_text_member_u64(text, ",\"failed\":", limits->reloads_failed);
     weir_text_str(text, limits->last_failed ? ",\"last_failed\":true" : ",\"last_failed\":false");
-    moment(text, ",\"last\":", limits->last_wall_ns);
-    string(text, ",\"said\":", limits->last_wall_ns ? limits->last_said : NULL);
-    string(text, "},\"unmatched\":", limits->unmatched);
+    weir_text_member_utc(text, ",\"last\":", limits->last_wall_ns);
+    weir_text_member(text, ",\"said\":", limits->last_wall_ns ? limits->last_said : NULL);
+    weir_text_member(text, "},\"unmatched\":", limits->unmatched);
     weir_text_lit(text, ",\"limits\":[");
 }
 
@@ -75,12 +51,12 @@ size_t weir_limits_head_max(const struct weir_limits *limits)
 
 static void rollout(struct weir_text *text, const struct weir_limits_limit *limit)
 {
-    number(text, ",\"rollout\":{\"percent\":", limit->rollout / 10);
+    weir_text_member_u64(text, ",\"rollout\":{\"percent\":", limit->rollout / 10);
     if (limit->rollout % 10)
-        number(text, ".", limit->rollout % 10);
-    string(text, ",\"mode\":", limit->rollout_mode);
-    string(text, ",\"rate\":", limit->rollout_rate);
-    number(text, ",\"capacity\":", limit->rollout_capacity);
+        weir_text_member_u64(text, ".", limit->rollout % 10);
+    weir_text_member(text, ",\"mode\":", limit->rollout_mode);
+    weir_text_member(text, ",\"rate\":", limit->rollout_rate);
+    weir_text_member_u64(text, ",\"capacity\":", limit->rollout_capacity);
     weir_text_lit(text, "}");
 }
 
@@ -88,10 +64,10 @@ static void level_list(struct weir_text *text, const struct weir_limits_limit *l
 {
     for (size_t i = 0; i < limit->levels_count; i++) {
         const struct weir_limits_level *level = &limit->levels[i];
-        string(text, i == 0 ? ",\"levels\":[{\"level\":" : ",{\"level\":", level->name);
-        string(text, ",\"mode\":", level->mode);
-        string(text, ",\"rate\":", level->rate);
-        number(text, ",\"capacity\":", level->capacity);
+        weir_text_member(text, i == 0 ? ",\"levels\":[{\"level\":" : ",{\"level\":", level->name);
+        weir_text_member(text, ",\"mode\":", level->mode);
+        weir_text_member(text, ",\"rate\":", level->rate);
+        weir_text_member_u64(text, ",\"capacity\":", level->capacity);
         weir_text_lit(text, "}");
     }
     if (limit->levels_count > 0)
@@ -109,17 +85,17 @@ static size_t level_list_max(const struct weir_limits_limit *limit)
 
 void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *limit, bool first)
 {
-    string(text, first ? "{\"limit\":" : ",{\"limit\":", limit->name);
-    string(text, ",\"algorithm\":", limit->algorithm);
-    string(text, ",\"mode\":", limit->mode);
-    string(text, ",\"rate\":", limit->rate);
-    number(text, ",\"capacity\":", limit->capacity);
-    string(text, ",\"missing\":", limit->missing);
-    number(text, ",\"overrides\":", limit->overrides);
+    weir_text_member(text, first ? "{\"limit\":" : ",{\"limit\":", limit->name);
+    weir_text_member(text, ",\"algorithm\":", limit->algorithm);
+    weir_text_member(text, ",\"mode\":", limit->mode);
+    weir_text_member(text, ",\"rate\":", limit->rate);
+    weir_text_member_u64(text, ",\"capacity\":", limit->capacity);
+    weir_text_member(text, ",\"missing\":", limit->missing);
+    weir_text_member_u64(text, ",\"overrides\":", limit->overrides);
     level_list(text, limit);
     if (limit->rollout > 0)
         rollout(text, limit);
-    moment(text, ",\"since\":", limit->since_wall_ns);
+    weir_text_member_utc(text, ",\"since\":", limit->since_wall_ns);
     if (limit->replaced)
         weir_text_lit(text, ",\"replaced\":true");
     if (limit->undecidable)
@@ -129,8 +105,8 @@ void weir_limits_limit(struct weir_text *text, const struct weir_limits_limit *l
     if (limit->sharing && limit->overshoot_override)
         weir_text_lit(text, ",\"overshoot_of\":\"override\"");
     if (limit->on_failure) {
-        string(text, ",\"on_failure\":", limit->on_failure);
-        number(text, ",\"fallbacks\":", limit->fallbacks);
+        weir_text_member(text, ",\"on_failure\":", limit->on_failure);
+        weir_text_member_u64(text, ",\"fallbacks\":", limit->fallbacks);
     }
     weir_text_lit(text, "}");
 }

@@ -5,7 +5,6 @@
  * for locks are serve/resp_locks.c. */
 #include "wire/lock.h"
 
-#include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 
@@ -86,18 +85,6 @@ static unsigned known_members(enum weir_lock_call call)
     }
 }
 
-static int read_number(const json_t *value, const char *name, uint64_t min, uint64_t max, uint64_t *ret_number,
-                       struct weir_fault *fault)
-{
-    bool integer = json_is_integer(value);
-    json_int_t number = integer ? json_integer_value(value) : -1;
-    if (number < 0 || (uint64_t)number < min || (uint64_t)number > max)
-        return weir_json_fail(fault, integer ? WEIR_ERANGE : WEIR_EPROTO, name,
-                              "must be an integer, %" PRIu64 " to %" PRIu64, min, max);
-    *ret_number = (uint64_t)number;
-    return 0;
-}
-
 /* One text for one owner: what EVP_DecodeBlock takes beside it (blanks, bits left over) is refused. */
 static bool decode_base64(const char *text, size_t size, uint8_t *ret_bytes, size_t *ret_size)
 {
@@ -141,11 +128,11 @@ static int read_member(const char *name, const json_t *value, unsigned known, st
     if ((known & OWNER) && (strcmp(name, "owner") == 0 || strcmp(name, "owner_base64") == 0))
         return read_owner(value, name, question, fault);
     if ((known & TTL) && strcmp(name, "ttl_ms") == 0)
-        return read_number(value, name, WEIR_LOCK_TTL_MIN_MS, WEIR_LOCK_TTL_MAX_MS, &question->ttl_ms, fault);
+        return weir_json_integer(value, name, WEIR_LOCK_TTL_MIN_MS, WEIR_LOCK_TTL_MAX_MS, &question->ttl_ms, fault);
     if ((known & WAIT) && strcmp(name, "wait_ms") == 0)
-        return read_number(value, name, 0, WEIR_LOCK_WAIT_MAX_MS, &question->wait_ms, fault);
+        return weir_json_integer(value, name, 0, WEIR_LOCK_WAIT_MAX_MS, &question->wait_ms, fault);
     if ((known & SEEN) && strcmp(name, "seen") == 0)
-        return read_number(value, name, 0, WEIR_INCARNATION_MAX, &question->seen, fault);
+        return weir_json_integer(value, name, 0, WEIR_INCARNATION_MAX, &question->seen, fault);
     return weir_json_fail(fault, WEIR_EPROTO, name, "unknown member; known are%s%s%s%s",
                           known & OWNER ? " owner owner_base64" : "", known & TTL ? " ttl_ms" : "",
                           known & WAIT ? " wait_ms" : "", known & SEEN ? " seen" : "");
@@ -197,12 +184,6 @@ void weir_lock_question_deinit(struct weir_lock_question *question)
 
 /* ---- what is answered ---- */
 
-static void number(struct weir_text *text, const char *member, uint64_t value)
-{
-    weir_text_str(text, member);
-    weir_text_u64(text, value);
-}
-
 /* "NAME":"…", or "NAME_base64":"…" where the bytes are no text. */
 static void bytes(struct weir_text *text, const char *member, struct weir_slice slice)
 {
@@ -222,10 +203,10 @@ static void bytes(struct weir_text *text, const char *member, struct weir_slice 
 
 static void token_members(struct weir_text *text, struct weir_token token)
 {
-    number(text, "\"incarnation\":", token.incarnation);
-    number(text, ",\"token\":", token.number);
-    number(text, ",\"fence\":\"", token.incarnation);
-    number(text, ".", token.number);
+    weir_text_member_u64(text, "\"incarnation\":", token.incarnation);
+    weir_text_member_u64(text, ",\"token\":", token.number);
+    weir_text_member_u64(text, ",\"fence\":\"", token.incarnation);
+    weir_text_member_u64(text, ".", token.number);
     weir_text_lit(text, "\"");
 }
 
@@ -241,7 +222,7 @@ void weir_lock_json_granted(struct weir_text *text, struct weir_token token, uin
 {
     weir_text_lit(text, "{\"granted\":true,");
     token_members(text, token);
-    number(text, ",\"lease_ms\":", lease_ms);
+    weir_text_member_u64(text, ",\"lease_ms\":", lease_ms);
     weir_text_lit(text, "}");
 }
 
@@ -253,7 +234,7 @@ void weir_lock_json_held(struct weir_text *text, struct weir_slice holder, uint6
         bytes(text, "holder", holder);
         weir_text_lit(text, ",");
     }
-    number(text, "\"remaining_ms\":", remaining_ms);
+    weir_text_member_u64(text, "\"remaining_ms\":", remaining_ms);
     weir_text_lit(text, "}");
 }
 
@@ -281,7 +262,7 @@ void weir_lock_json_unknown(struct weir_text *text, const char *detail)
 
 void weir_lock_json_raised(struct weir_text *text, uint64_t incarnation)
 {
-    number(text, "{\"incarnation\":", incarnation);
+    weir_text_member_u64(text, "{\"incarnation\":", incarnation);
     weir_text_lit(text, "}");
 }
 
@@ -294,8 +275,8 @@ void weir_lock_json_shown(struct weir_text *text, const struct weir_lock_shown *
         bytes(text, "holder", shown->holder);
         weir_text_lit(text, ",");
         token_members(text, shown->token);
-        number(text, ",\"lease_ms\":", shown->lease_ms);
+        weir_text_member_u64(text, ",\"lease_ms\":", shown->lease_ms);
     }
-    number(text, ",\"waiters\":", shown->waiters);
+    weir_text_member_u64(text, ",\"waiters\":", shown->waiters);
     weir_text_lit(text, "}");
 }

@@ -38,16 +38,11 @@ static void number(struct weir_text *text, const char *name, uint64_t value)
 
 static void write_server(struct weir_text *text, const struct weir_nodes_server *server)
 {
-    weir_text_lit(text, "{\"address\":");
-    weir_text_json_or_null(text, server->address);
-    weir_text_lit(text, ",\"role\":");
-    weir_text_json_or_null(text, server->role);
-    weir_text_lit(text, ",\"state\":");
-    weir_text_json_or_null(text, server->state);
-    weir_text_lit(text, ",\"warning\":");
-    weir_text_json_or_null(text, server->warning);
-    weir_text_lit(text, ",\"breaker\":");
-    weir_text_json_or_null(text, weir_breaker_name(weir_nodes_breaker(server)));
+    weir_text_member(text, "{\"address\":", server->address);
+    weir_text_member(text, ",\"role\":", server->role);
+    weir_text_member(text, ",\"state\":", server->state);
+    weir_text_member(text, ",\"warning\":", server->warning);
+    weir_text_member(text, ",\"breaker\":", weir_breaker_name(weir_nodes_breaker(server)));
     weir_text_lit(text, ",\"since_ms\":");
     milliseconds(text, server->since_ns);
     weir_text_lit(text, ",\"loops\":{");
@@ -58,17 +53,14 @@ static void write_server(struct weir_text *text, const struct weir_nodes_server 
 
 static void write_engine(struct weir_text *text, const struct weir_nodes_engine *list)
 {
-    weir_text_lit(text, "{\"name\":");
-    weir_text_json_or_null(text, list->name);
-    weir_text_lit(text, ",\"ready\":");
-    weir_text_str(text, list->ready ? "true" : "false");
+    weir_text_member(text, "{\"name\":", list->name);
+    weir_text_member_bool(text, ",\"ready\":", list->ready);
     weir_text_lit(text, ",\"servers\":[");
     for (size_t i = 0; i < list->servers_count; i++) {
         weir_text_str(text, i ? "," : "");
         write_server(text, &list->servers[i]);
     }
-    weir_text_lit(text, "],\"last_error\":");
-    weir_text_json_or_null(text, list->last_error);
+    weir_text_member(text, "],\"last_error\":", list->last_error);
     weir_text_lit(text, ",\"last_error_ms_ago\":");
     milliseconds(text, list->last_error ? list->last_error_after_ns : WEIR_NEVER);
     WEIR_NODES_ENGINE_LIST(WRITE)
@@ -77,10 +69,8 @@ static void write_engine(struct weir_text *text, const struct weir_nodes_engine 
 
 static void write_member(struct weir_text *text, const struct weir_nodes_member *member)
 {
-    weir_text_lit(text, "{\"name\":");
-    weir_text_json_or_null(text, member->name);
-    weir_text_lit(text, ",\"state\":");
-    weir_text_json_or_null(text, member->state);
+    weir_text_member(text, "{\"name\":", member->name);
+    weir_text_member(text, ",\"state\":", member->state);
     weir_text_lit(text, ",\"epoch\":\""); /* beyond 2^53, so as text */
     weir_text_u64(text, member->epoch);
     weir_text_lit(text, "\",\"heard_ms_ago\":");
@@ -102,12 +92,9 @@ static void write_gossip(struct weir_text *text, const struct weir_nodes_gossip 
 
 static void write_locks(struct weir_text *text, const struct weir_nodes_locks *list)
 {
-    weir_text_lit(text, "{\"name\":");
-    weir_text_json_or_null(text, list->name);
-    weir_text_lit(text, ",\"up\":");
-    weir_text_str(text, list->up ? "true" : "false");
-    weir_text_lit(text, ",\"fault\":");
-    weir_text_json_or_null(text, list->fault);
+    weir_text_member(text, "{\"name\":", list->name);
+    weir_text_member_bool(text, ",\"up\":", list->up);
+    weir_text_member(text, ",\"fault\":", list->fault);
     WEIR_NODES_LOCKS_LIST(WRITE)
     weir_text_lit(text, "}");
 }
@@ -115,10 +102,8 @@ static void write_locks(struct weir_text *text, const struct weir_nodes_locks *l
 void weir_nodes_json(struct weir_text *text, const struct weir_nodes *nodes)
 {
     const struct weir_nodes_sharing *list = &nodes->sharing;
-    weir_text_lit(text, "{\"node\":");
-    weir_text_json_or_null(text, nodes->node);
-    weir_text_lit(text, ",\"nodes\":");
-    weir_text_u64(text, nodes->count);
+    weir_text_member(text, "{\"node\":", nodes->node);
+    weir_text_member_u64(text, ",\"nodes\":", nodes->count);
     weir_text_lit(text, ",\"engine\":");
     if (nodes->engine)
         write_engine(text, nodes->engine);

@@ -42,26 +42,13 @@ int weir_offenders_read(struct weir_slice query, struct weir_offenders_ask *ret_
 
 void weir_offenders_head(struct weir_text *text, const struct weir_offenders *offenders)
 {
-    weir_text_lit(text, "{\"node\":");
-    weir_text_json_or_null(text, offenders->node);
-    weir_text_lit(text, ",\"by\":");
-    weir_text_json_or_null(text, offenders->by);
-    weir_text_lit(text, ",\"keys\":");
-    weir_text_json_or_null(text, offenders->keys);
-    weir_text_lit(text, ",\"since\":");
-    if (offenders->since_wall_ns) {
-        weir_text_lit(text, "\"");
-        weir_text_utc(text, offenders->since_wall_ns);
-        weir_text_lit(text, "\"");
-    } else {
-        weir_text_lit(text, "null");
-    }
-    weir_text_lit(text, ",\"total\":");
-    weir_text_u64(text, offenders->total);
-    weir_text_lit(text, ",\"unlisted_max\":");
-    weir_text_u64(text, offenders->unlisted_max);
-    weir_text_lit(text, ",\"one_in\":");
-    weir_text_u64(text, offenders->one_in);
+    weir_text_member(text, "{\"node\":", offenders->node);
+    weir_text_member(text, ",\"by\":", offenders->by);
+    weir_text_member(text, ",\"keys\":", offenders->keys);
+    weir_text_member_utc(text, ",\"since\":", offenders->since_wall_ns);
+    weir_text_member_u64(text, ",\"total\":", offenders->total);
+    weir_text_member_u64(text, ",\"unlisted_max\":", offenders->unlisted_max);
+    weir_text_member_u64(text, ",\"one_in\":", offenders->one_in);
     weir_text_lit(text, ",\"top\":[");
 }
 
@@ -87,12 +74,9 @@ void weir_offenders_row(struct weir_text *text, const struct weir_offenders_row 
     }
     weir_text_str(text, !row->known ? "null" : row->values_count == 0 ? "[]" : "]");
     weir_text_str(text, row->known && row->cut ? ",\"cut\":true" : ",\"cut\":false");
-    weir_text_lit(text, ",\"hash\":");
-    weir_text_json_or_null(text, hash);
-    weir_text_lit(text, ",\"count\":");
-    weir_text_u64(text, row->count);
-    weir_text_lit(text, ",\"error\":");
-    weir_text_u64(text, row->error);
+    weir_text_member(text, ",\"hash\":", hash);
+    weir_text_member_u64(text, ",\"count\":", row->count);
+    weir_text_member_u64(text, ",\"error\":", row->error);
     weir_text_lit(text, "}");
 }
 

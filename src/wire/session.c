@@ -5,7 +5,6 @@
  * servers; a token's text is core/session/token_text.c. */
 #include "wire/session.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "wire/http_answer.h"
@@ -101,13 +100,7 @@ static int read_behind(const json_t *value, const struct member *member, struct 
 static int read_wait(const json_t *value, const struct member *member, struct weir_session_question *question,
                      struct weir_fault *fault)
 {
-    bool integer = json_is_integer(value);
-    json_int_t number = integer ? json_integer_value(value) : -1;
-    if (number < 0 || number > WEIR_SESSION_WAIT_MAX_MS)
-        return weir_json_fail(fault, integer ? WEIR_ERANGE : WEIR_EPROTO, member->name, "must be an integer, 0 to %d",
-                              WEIR_SESSION_WAIT_MAX_MS);
-    question->wait_ms = (uint64_t)number;
-    return 0;
+    return weir_json_integer(value, member->name, 0, WEIR_SESSION_WAIT_MAX_MS, &question->wait_ms, fault);
 }
 
 static int read_wrote(const json_t *value, const struct member *member, struct weir_session_question *question,
@@ -265,35 +258,23 @@ static void string(struct weir_text *text, const char *member, const void *data,
     weir_text_json(text, data, size);
 }
 
-static void number(struct weir_text *text, const char *member, uint64_t value)
-{
-    weir_text_str(text, member);
-    weir_text_u64(text, value);
-}
-
-static void flag(struct weir_text *text, const char *member, bool value)
-{
-    weir_text_str(text, member);
-    weir_text_str(text, value ? "true" : "false");
-}
-
 static void lag(struct weir_text *text, bool known, uint64_t lag_ms)
 {
     if (known)
-        number(text, ",\"lag_ms\":", lag_ms);
+        weir_text_member_u64(text, ",\"lag_ms\":", lag_ms);
     else
         weir_text_lit(text, ",\"lag_ms\":null");
 }
 
 void weir_session_json_route(struct weir_text *text, const struct weir_session_told *told)
 {
-    string(text, "{\"server\":", told->server, strlen(told->server));
+    weir_text_member(text, "{\"server\":", told->server);
     weir_text_str(text, told->primary ? ",\"role\":\"primary\"" : ",\"role\":\"standby\"");
     weir_text_str(text, told->stale ? ",\"verdict\":\"stale\"" : ",\"verdict\":\"ok\"");
     if (told->says_proven)
         weir_text_str(text, told->proven ? ",\"proven\":true" : ",\"proven\":false");
     lag(text, told->lag_known, told->lag_ms);
-    number(text, ",\"holds_ms\":", told->holds_ms);
+    weir_text_member_u64(text, ",\"holds_ms\":", told->holds_ms);
     string(text, ",\"check\":", told->check.data, told->check.size);
     string(text, ",\"place\":", told->place.data, told->place.size);
     string(text, ",\"token\":", told->token.data, told->token.size);
@@ -317,19 +298,19 @@ void weir_session_json_problem(struct weir_text *text, int status, const char *v
 
 void weir_session_json_server(struct weir_text *text, const struct weir_session_server_told *told)
 {
-    string(text, "{\"name\":", told->name, strlen(told->name));
+    weir_text_member(text, "{\"name\":", told->name);
     bool known = told->position[0] != '\0';
     if (known) {
-        string(text, ",\"role\":", told->role, strlen(told->role));
-        number(text, ",\"timeline\":", told->timeline);
-        string(text, ",\"position\":", told->position, strlen(told->position));
+        weir_text_member(text, ",\"role\":", told->role);
+        weir_text_member_u64(text, ",\"timeline\":", told->timeline);
+        weir_text_member(text, ",\"position\":", told->position);
         lag(text, told->lag_known, told->lag_ms);
-        number(text, ",\"age_ms\":", told->age_ms);
+        weir_text_member_u64(text, ",\"age_ms\":", told->age_ms);
     }
-    flag(text, ",\"usable\":", told->usable);
-    flag(text, ",\"frozen\":", told->frozen);
-    number(text, ",\"load\":", told->load);
+    weir_text_member_bool(text, ",\"usable\":", told->usable);
+    weir_text_member_bool(text, ",\"frozen\":", told->frozen);
+    weir_text_member_u64(text, ",\"load\":", told->load);
     if (told->fault[0])
-        string(text, ",\"fault\":", told->fault, strlen(told->fault));
+        weir_text_member(text, ",\"fault\":", told->fault);
     weir_text_lit(text, "}");
 }

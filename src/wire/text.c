@@ -186,3 +186,13 @@ void weir_text_utc(struct weir_text *text, uint64_t wall_ns)
     (void)snprintf(copy + size, sizeof(copy) - size, ".%03uZ", ms);
     weir_text_str(text, copy);
 }
+
+void weir_text_member_utc(struct weir_text *text, const char *member, uint64_t wall_ns)
+{
+    weir_text_str(text, member);
+    weir_text_str(text, wall_ns ? "\"" : "null");
+    if (wall_ns == 0)
+        return;
+    weir_text_utc(text, wall_ns);
+    weir_text_lit(text, "\"");
+}

@@ -78,3 +78,27 @@ void weir_text_http_date(struct weir_text *text, uint64_t wall_ns);
 /* RFC 3339 in UTC with milliseconds, 24 bytes: 2026-11-22T20:40:00.123Z. */
 #define WEIR_TEXT_UTC_SIZE 24
 void weir_text_utc(struct weir_text *text, uint64_t wall_ns);
+
+/* ---- a member of a JSON object ---- */
+
+/* `member` is its name with what stands around it, as it is written: ",\"name\":". NULL is null. */
+static inline void weir_text_member(struct weir_text *text, const char *member, const char *string)
+{
+    weir_text_str(text, member);
+    weir_text_json_or_null(text, string);
+}
+
+static inline void weir_text_member_u64(struct weir_text *text, const char *member, uint64_t value)
+{
+    weir_text_str(text, member);
+    weir_text_u64(text, value);
+}
+
+static inline void weir_text_member_bool(struct weir_text *text, const char *member, bool value)
+{
+    weir_text_str(text, member);
+    weir_text_str(text, value ? "true" : "false");
+}
+
+/* A moment as weir_text_utc() writes it; 0 is null. */
+void weir_text_member_utc(struct weir_text *text, const char *member, uint64_t wall_ns);

@@ -55,6 +55,17 @@ class Tls(unittest.TestCase):
             setattr(context, name, value)
         return context
 
+    def test_a_unix_socket_is_plain(self):
+        """Nobody listens in on it, and a proxy beside weir needs no certificate."""
+        with tempfile.TemporaryDirectory(prefix='weir-live-') as folder:
+            weir = Weir(f'listen: {{ admin: "unix:{folder}/admin" }}\n' + self.config)
+            self.addCleanup(weir.stop)
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(60)
+                sock.connect(f'{folder}/admin')
+                sock.sendall(b'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
+                self.assertIn(b' 200 ', sock.recv(4096))
+
     def test_versions(self):
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             context = self.context(minimum_version=version, maximum_version=version)

@@ -6,11 +6,22 @@
 #include "core/breaker/breaker.h"
 
 #include "base/checked.h"
+#include "weir/limit.h"
 
 const struct weir_phase weir_breaker_phases[WEIR_BREAKER_STATES] = {
     [WEIR_BREAKER_CLOSED] = { "closed", WEIR_PHASE(WEIR_BREAKER_OPEN) },
     [WEIR_BREAKER_OPEN] = { "open", WEIR_PHASE(WEIR_BREAKER_HALF_OPEN) }, /* a probe comes before it closes */
     [WEIR_BREAKER_HALF_OPEN] = { "half_open", WEIR_PHASE(WEIR_BREAKER_OPEN) | WEIR_PHASE(WEIR_BREAKER_CLOSED) },
+};
+
+const struct weir_breaker_options weir_breaker_defaults = {
+    .failures_max = 5,
+    .window_min = 20,
+    .window_ns = WEIR_NS_PER_SECOND,
+    .wait_min_ns = WEIR_NS_PER_SECOND / 10,
+    .wait_max_ns = 5 * WEIR_NS_PER_SECOND,
+    .probes = 3,
+    .ramp_ns = WEIR_NS_PER_SECOND / 2,
 };
 
 static void enter(struct weir_breaker *breaker, enum weir_breaker_state state, uint64_t now_ns)

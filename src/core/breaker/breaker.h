@@ -25,14 +25,17 @@ enum weir_breaker_state {
 extern const struct weir_phase weir_breaker_phases[WEIR_BREAKER_STATES];
 
 struct weir_breaker_options {
-    uint32_t failures_max; /* in a row: 5 */
-    uint32_t window_min;   /* 20 */
-    uint64_t window_ns;    /* 1 s */
-    uint64_t wait_min_ns;  /* 100 ms */
-    uint64_t wait_max_ns;  /* 5 s */
-    uint32_t probes;       /* 3 */
-    uint64_t ramp_ns;      /* 500 ms; 0 = at once */
+    uint32_t failures_max; /* in a row */
+    uint32_t window_min;
+    uint64_t window_ns;
+    uint64_t wait_min_ns;
+    uint64_t wait_max_ns;
+    uint32_t probes;
+    uint64_t ramp_ns; /* 0 = at once */
 };
+
+/* 5; 20 in 1 s; 100 ms to 5 s; 3; 500 ms. */
+extern const struct weir_breaker_options weir_breaker_defaults;
 
 struct weir_breaker {
     enum weir_breaker_state state;

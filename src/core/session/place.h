@@ -27,6 +27,12 @@ struct weir_place {
     uint32_t branch;   /* which of the timelines of that number (timeline.h); 0: timeline 1, or not known */
 };
 
+static inline bool weir_place_same(const struct weir_place *a, const struct weir_place *b)
+{
+    return a->system == b->system && a->position == b->position && a->run == b->run && a->timeline == b->timeline &&
+           a->standby == b->standby && a->branch == b->branch;
+}
+
 /* How far a server shows, at one moment. */
 struct weir_shown {
     uint64_t system;

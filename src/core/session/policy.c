@@ -146,21 +146,13 @@ static bool is_enough(const struct weir_policy_request *request, const struct we
 
 /* ---- what is next ---- */
 
-static bool is_any_usable(const struct weir_route_request *route)
-{
-    for (unsigned i = 0; i < route->server_count; i++)
-        if (route->servers[i].usable)
-            return true;
-    return false;
-}
-
 /* Who blocks waits for more than a replica that is behind: that nobody answers passes, or we have just begun. */
 static bool blocks(const struct weir_policy_request *request, enum weir_place_verdict verdict)
 {
     enum weir_session_behind behind = request->route.behind;
     bool patient = behind != WEIR_BEHIND_ERROR && behind != WEIR_BEHIND_OTHER;
     return request->caller == WEIR_POLICY_CONNECTION && verdict != WEIR_PLACE_LOST && verdict != WEIR_PLACE_FOREIGN &&
-           (patient || !is_any_usable(&request->route));
+           (patient || !weir_route_is_any_usable(&request->route));
 }
 
 /* UNPROVEN is no matter of being behind: the next answer may tell, and so it may of a primary that is not proven. */

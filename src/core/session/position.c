@@ -2,6 +2,7 @@
  *
  * Positions of PostgreSQL's log: their text, and their place among its pages. */
 #include "base/assert.h"
+#include "base/hex.h"
 #include "core/session/place.h"
 #include "weir/error.h"
 
@@ -30,19 +31,6 @@ uint64_t weir_position_normal(uint64_t insert, uint64_t page_size, uint64_t segm
     return insert - page <= header ? page : insert;
 }
 
-static bool read_digit(char c, uint64_t *ret_digit)
-{
-    if (c >= '0' && c <= '9')
-        *ret_digit = (uint64_t)(c - '0');
-    else if (c >= 'a' && c <= 'f')
-        *ret_digit = (uint64_t)(c - 'a') + 10;
-    else if (c >= 'A' && c <= 'F')
-        *ret_digit = (uint64_t)(c - 'A') + 10;
-    else
-        return false;
-    return true;
-}
-
 /* One to eight digits, and nothing else. */
 static bool read_half(const char *text, size_t size, uint64_t *ret_half)
 {
@@ -50,10 +38,10 @@ static bool read_half(const char *text, size_t size, uint64_t *ret_half)
     if (size < 1 || size > 8)
         return false;
     for (size_t i = 0; i < size; i++) {
-        uint64_t digit;
-        if (!read_digit(text[i], &digit))
+        int digit = weir_hex_digit(text[i]);
+        if (digit < 0)
             return false;
-        half = half << 4 | digit;
+        half = half << 4 | (uint64_t)digit;
     }
     weir_assert(half <= UINT32_MAX);
     *ret_half = half;

@@ -6,23 +6,17 @@
 #include "core/session/route.h"
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/checked.h"
 #include "base/siphash.h"
 #include "weir/error.h"
-
-static void put_word(uint8_t bytes[8], uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(value >> 8 * i);
-}
 
 /* The key is no secret: whoever picks its session's id picks its own server, and no other's. */
 uint64_t weir_route_score(uint64_t server, uint64_t session)
 {
     static const struct weir_sip_key key = { 0, 0 };
     uint8_t pair[16];
-    put_word(pair, server);
-    put_word(pair + 8, session);
+    weir_little_put(weir_little_put(pair, server, 8), session, 8);
     return weir_siphash(&key, pair, sizeof pair);
 }
 
@@ -416,7 +410,7 @@ bool weir_route_may_learn(const struct weir_route_request *request)
     return false;
 }
 
-static bool is_any_usable(const struct weir_route_request *request)
+bool weir_route_is_any_usable(const struct weir_route_request *request)
 {
     for (unsigned i = 0; i < request->server_count; i++)
         if (request->servers[i].usable)
@@ -431,5 +425,5 @@ enum weir_route_end weir_route_end(const struct weir_route_request *request, enu
         return WEIR_ROUTE_FOREIGN;
     if (verdict == WEIR_PLACE_LOST || (verdict == WEIR_PLACE_UNPROVEN && led && !weir_route_may_learn(request)))
         return WEIR_ROUTE_LOST;
-    return is_any_usable(request) && (led || !request->write) ? WEIR_ROUTE_BEHIND : WEIR_ROUTE_DOWN;
+    return weir_route_is_any_usable(request) && (led || !request->write) ? WEIR_ROUTE_BEHIND : WEIR_ROUTE_DOWN;
 }

@@ -95,6 +95,8 @@ uint32_t weir_route_timeline(const struct weir_known *known, const struct weir_r
  * ours. True: somebody who may know it was not asked since. */
 bool weir_route_may_learn(const struct weir_route_request *request);
 
+bool weir_route_is_any_usable(const struct weir_route_request *request);
+
 /* The index of the primary that is true: usable, and no server of its system, usable or not, has been on a higher
  * timeline: it would be a zombie. WEIR_ROUTE_NONE where there is none, or two that differ in their run: split. */
 uint32_t weir_route_leader(const struct weir_route_server *servers, unsigned count);

@@ -14,14 +14,6 @@
 
 #define ASK_EVERY_NS (30 * WEIR_NS_PER_SECOND) /* nothing seems wrong */
 #define ASK_AGAIN_NS (250 * WEIR_NS_PER_MS)    /* something is */
-#define ASK_LEAST_NS (100 * WEIR_NS_PER_MS)
-
-void weir_redis_cluster_ask_soon(struct weir_redis_engine *engine, uint64_t in_ns)
-{
-    uint64_t at_ns = weir_max_u64(uv_hrtime() + in_ns, engine->asked_ns + weir_redis_jitter(engine, ASK_LEAST_NS * 2));
-    if (engine->ask_ns == 0 || at_ns < engine->ask_ns)
-        engine->ask_ns = at_ns;
-}
 
 /* ---- the map ---- */
 
@@ -38,13 +30,8 @@ static const char *host_of(const redisReply *node, const struct weir_redis_serve
     const redisReply *more = weir_redis_element(node, 3, REDIS_REPLY_ARRAY);
     if (host && is_host(host->str, host->len))
         return host->str;
-    for (size_t i = 0; more && i + 1 < more->elements; i += 2) {
-        const redisReply *name = weir_redis_element(more, i, REDIS_REPLY_STRING);
-        const redisReply *value = weir_redis_element(more, i + 1, REDIS_REPLY_STRING);
-        if (name && value && weir_redis_is_text(name, "ip") && is_host(value->str, value->len))
-            return value->str;
-    }
-    return from->seed.host;
+    const redisReply *ip = more ? weir_redis_field(more, "ip") : NULL;
+    return ip && is_host(ip->str, ip->len) ? ip->str : from->seed.host;
 }
 
 /* One range: [first, last, [host, port, …], replicas …]. */
@@ -169,12 +156,6 @@ static void on_map(struct weir_redis_server *from, const redisReply *reply, uint
 
 /* ---- asking for it ---- */
 
-void weir_redis_cluster_ready(struct weir_redis_server *server)
-{
-    if (!server->engine->mapped)
-        weir_redis_cluster_ask_soon(server->engine, 0);
-}
-
 void weir_redis_cluster_tick(struct weir_redis_engine *engine, uint64_t now_ns)
 {
     const char *argv[] = { "CLUSTER", "SLOTS" };
@@ -221,5 +202,5 @@ void weir_redis_cluster_moved(struct weir_redis_server *to, uint16_t slot)
     struct weir_redis_engine *engine = to->engine;
     if (engine->slots)
         engine->slots[slot] = weir_redis_server_index(to);
-    weir_redis_cluster_ask_soon(engine, 0);
+    weir_redis_ask_soon(engine);
 }

@@ -6,9 +6,7 @@
 
 #include "limits/redis/server.h"
 
-void weir_redis_cluster_ask_soon(struct weir_redis_engine *engine, uint64_t in_ns);
 void weir_redis_cluster_tick(struct weir_redis_engine *engine, uint64_t now_ns);
-void weir_redis_cluster_ready(struct weir_redis_server *server);       /* a node has been greeted */
 bool weir_redis_cluster_whole(const struct weir_redis_engine *engine); /* each slot has a primary that answers */
 
 /* Takes "SLOT HOST:PORT" of a MOVED or ASK error of `from`: the server it names; NULL if it names none. */

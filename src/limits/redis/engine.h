@@ -111,6 +111,9 @@ uint64_t weir_redis_random(struct weir_redis_engine *engine);
 /* A time from ns / 2 to ns. */
 uint64_t weir_redis_jitter(struct weir_redis_engine *engine, uint64_t ns);
 
+/* The slot map (CLUSTER), or the primary (SENTINEL), is asked for in the next tick, or as soon as that may be. */
+void weir_redis_ask_soon(struct weir_redis_engine *engine);
+
 /* "HOST:PORT: text", kept for operators. */
 void weir_redis_error(struct weir_redis_engine *engine, const struct weir_redis_server *server, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 
 #define LAYOUT_MAGIC "WEI1"
 #define LAYOUT_REVISED 1
@@ -75,9 +76,7 @@ struct layout_writer {
 static inline void layout_put(struct layout_writer *w, unsigned size, uint64_t value)
 {
     weir_assert((size_t)(w->end - w->at) >= size);
-    for (unsigned i = size; i-- > 0; value >>= 8)
-        w->at[i] = (uint8_t)value;
-    w->at += size;
+    w->at = weir_big_put(w->at, value, size);
 }
 
 static inline void layout_put_bytes(struct layout_writer *w, const void *bytes, size_t size)
@@ -107,8 +106,5 @@ static inline const uint8_t *layout_take(struct layout_reader *r, size_t size)
 static inline uint64_t layout_get(struct layout_reader *r, unsigned size)
 {
     const uint8_t *at = layout_take(r, size);
-    uint64_t value = 0;
-    for (unsigned i = 0; at && i < size; i++)
-        value = value << 8 | at[i];
-    return value;
+    return at ? weir_big_get(at, size) : 0;
 }

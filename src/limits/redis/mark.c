@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "limits/redis/cluster.h"
 #include "limits/redis/slot.h"
 
 #define LOOK_UP_WITHIN_NS (WEIR_REDIS_MARK_TTL_S / 2 * WEIR_NS_PER_SECOND)
@@ -126,7 +125,7 @@ static bool heard(struct weir_redis_server *server, const redisReply *reply, uin
     if (!reply)
         return false;
     if (weir_redis_is_error(reply, "MOVED") || weir_redis_is_error(reply, "ASK")) {
-        weir_redis_cluster_ask_soon(server->engine, 0);
+        weir_redis_ask_soon(server->engine);
         return true; /* it lives */
     }
     if (reply->type == REDIS_REPLY_ERROR) {

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "limits/redis/cluster.h"
 #include "limits/redis/request.h"
 #include "limits/redis/server.h"
 #include "limits/redis/slot.h"
@@ -27,7 +26,7 @@ static void on_reply(struct weir_redis_server *server, const redisReply *reply, 
         note->done(note, 0, NULL, 0);
     } else {
         if (weir_redis_is_error(reply, "MOVED") || weir_redis_is_error(reply, "ASK"))
-            weir_redis_cluster_ask_soon(server->engine, 0);
+            weir_redis_ask_soon(server->engine);
         else if (reply->type == REDIS_REPLY_ERROR)
             weir_redis_server_refused(server, reply);
         note->done(note, weir_redis_is_error(reply, "WRONGTYPE") ? WEIR_ECORRUPT : WEIR_EDOWN, NULL, 0);

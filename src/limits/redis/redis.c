@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "limits/redis/cluster.h"
 #include "limits/redis/inspect.h"
 #include "limits/redis/note.h"
@@ -20,6 +21,8 @@
 #include "net/redis_tls.h"
 
 #define TICK_MS 25
+#define CLUSTER_LEAST_NS (100 * WEIR_NS_PER_MS) /* between two looks at the slot map, */
+#define SENTINEL_LEAST_NS (50 * WEIR_NS_PER_MS) /* or two rounds, however often something fails */
 
 uint64_t weir_redis_random(struct weir_redis_engine *engine)
 {
@@ -47,6 +50,15 @@ void weir_redis_error(struct weir_redis_engine *engine, const struct weir_redis_
     if (size < 0 || (size_t)size >= room)
         memcpy(stats->last_error + sizeof stats->last_error - sizeof "...", "...", sizeof "...");
     stats->last_error_ns = uv_hrtime();
+}
+
+void weir_redis_ask_soon(struct weir_redis_engine *engine)
+{
+    bool cluster = engine->settings.topology == WEIR_REDIS_CLUSTER;
+    uint64_t least_ns = cluster ? weir_redis_jitter(engine, 2 * CLUSTER_LEAST_NS) : SENTINEL_LEAST_NS;
+    uint64_t at_ns = weir_max_u64(uv_hrtime(), engine->asked_ns + least_ns);
+    if (engine->ask_ns == 0 || at_ns < engine->ask_ns)
+        engine->ask_ns = at_ns;
 }
 
 /* ---- a turn, a tick ---- */

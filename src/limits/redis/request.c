@@ -8,10 +8,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
-#include "base/units.h"
+#include "base/timing.h"
 #include "limits/redis/cluster.h"
 #include "limits/redis/mark.h"
 #include "limits/redis/roll_back.h"
@@ -291,7 +290,7 @@ static int status_of_error(struct weir_redis_group *group, const redisReply *rep
     /* Keys of one slot that is being moved lie on two servers for a moment. */
     weir_redis_group_told(group, weir_redis_is_error(reply, "TRYAGAIN"));
     if (group->engine->settings.topology == WEIR_REDIS_CLUSTER)
-        weir_redis_cluster_ask_soon(group->engine, 0);
+        weir_redis_ask_soon(group->engine);
     weir_redis_server_refused(group->server, reply);
     return known ? WEIR_EDOWN : WEIR_EUNKNOWN;
 }
@@ -402,10 +401,7 @@ void weir_redis_requests_end(struct weir_redis_engine *engine)
 /* A guess at the engine's time. */
 static uint64_t engine_time(const struct weir_redis_engine *engine)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return weir_script_clock_guess(&engine->clock, uv_hrtime(),
-                                   (uint64_t)now.tv_sec * WEIR_NS_PER_SECOND + (uint64_t)now.tv_nsec);
+    return weir_script_clock_guess(&engine->clock, uv_hrtime(), weir_timing_now(CLOCK_REALTIME));
 }
 
 static struct weir_redis_group *make_group(struct weir_redis_work *work, uint16_t slot, size_t ops_max)

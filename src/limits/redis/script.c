@@ -137,24 +137,16 @@ static void put_op(struct layout_writer *w, const struct weir_script_call *call,
     }
 }
 
-/* A limit that is off is not there. Its keys can still be given back to and forgotten. */
-static bool is_off(const struct weir_script_call *call, size_t i)
-{
-    enum weir_remote_verb verb = call->request->verb;
-    return (verb == WEIR_REMOTE_DECIDE || verb == WEIR_REMOTE_PEEK) &&
-           call->request->ops[call->ops[i].index].limit->spec.mode == WEIR_MODE_OFF;
-}
-
 /* Whether the part of the script that decides most calls may try; it looks at the values for itself. */
 static bool is_plain(const struct weir_script_call *call, unsigned verb)
 {
     if (verb != WEIR_REMOTE_DECIDE && verb != WEIR_REMOTE_PEEK)
         return false;
     for (size_t i = 0; i < call->count; i++) {
-        const struct weir_remote_limit *remote = call->request->ops[call->ops[i].index].limit;
+        const struct weir_remote_limit *remote = weir_script_op_of(call, i)->limit;
         const struct weir_limit *limit = &remote->limit;
-        if (!weir_limit_is_bucket(limit) || is_off(call, i) || remote->spec.count_mode == WEIR_COUNT_ATTEMPTS ||
-            limit->shift < 0 || limit->span > LAYOUT_PLAIN_SPAN_MAX)
+        if (!weir_limit_is_bucket(limit) || weir_script_is_off(call, i) ||
+            remote->spec.count_mode == WEIR_COUNT_ATTEMPTS || limit->shift < 0 || limit->span > LAYOUT_PLAIN_SPAN_MAX)
             return false;
     }
     return true;
@@ -191,7 +183,7 @@ static int encode(struct weir_script_call *call, const char *sha1, unsigned verb
     add_argument(call, digits, (size_t)(at - digits));
     uint64_t tag = call->request->ops[call->ops[0].index].key.tag;
     for (size_t i = 0; i < call->count; i++) {
-        size_t length = weir_script_key(call->prefix, &call->request->ops[call->ops[i].index], at);
+        size_t length = weir_script_key(call->prefix, weir_script_op_of(call, i), at);
         add_argument(call, at, length);
         at += length;
     }
@@ -211,7 +203,7 @@ static int encode(struct weir_script_call *call, const char *sha1, unsigned verb
     layout_put(&w, 2, call->count);
     layout_put(&w, 8, test_ns > 0 || !replaces ? test_ns : call->now_ns);
     for (size_t i = 0; i < call->count; i++)
-        put_op(&w, call, &call->ops[i], is_off(call, i) || (kept && kept[i]));
+        put_op(&w, call, &call->ops[i], weir_script_is_off(call, i) || (kept && kept[i]));
     weir_assert(w.at == w.end);
     add_argument(call, at, size);
     return 0;
@@ -235,7 +227,7 @@ int weir_script_call_roll_back(struct weir_script_call *call, const char *sha1, 
     weir_assert(call->id[0] != 0 || call->id[1] != 0);
     weir_script_core_forget(call);
     for (size_t i = 0; i < call->count; i++) {
-        struct weir_remote_op *op = &call->request->ops[call->ops[i].index];
+        struct weir_remote_op *op = weir_script_op_of(call, i);
         kept[i] = op->limit->spec.count_mode == WEIR_COUNT_ATTEMPTS && !never;
         if (!kept[i] && call->answered)
             op->verdict = call->ops[i].judged;

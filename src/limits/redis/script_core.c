@@ -60,18 +60,6 @@ void weir_script_core_forget(struct weir_script_call *call)
     call->whole = call->charges = false;
 }
 
-static struct weir_remote_op *op_of(const struct weir_script_call *call, size_t i)
-{
-    return &call->request->ops[call->ops[i].index];
-}
-
-static bool is_off(const struct weir_script_call *call, size_t i)
-{
-    enum weir_remote_verb verb = call->request->verb;
-    return (verb == WEIR_REMOTE_DECIDE || verb == WEIR_REMOTE_PEEK) &&
-           op_of(call, i)->limit->spec.mode == WEIR_MODE_OFF;
-}
-
 /* ---- a changed limit ---- */
 
 static bool in_state(const struct weir_limit *limit)
@@ -190,9 +178,9 @@ static void decide(struct weir_script_call *call, struct weir_value *values, uin
     bool never, peek = call->request->verb == WEIR_REMOTE_PEEK || call->again;
     for (size_t i = 0; i < call->count; i++) {
         struct weir_script_op *mine = &call->ops[i];
-        const struct weir_remote_op *op = op_of(call, i);
+        const struct weir_remote_op *op = weir_script_op_of(call, i);
         struct weir_event event = weir_script_event(op, now_ns);
-        if (is_off(call, i)) {
+        if (weir_script_is_off(call, i)) {
             weir_script_judge_off(op, &mine->judged);
         } else {
             weir_ledger_decide(&values[i].limit, &values[i].ledger, &event, true, &mine->judged);
@@ -203,9 +191,9 @@ static void decide(struct weir_script_call *call, struct weir_value *values, uin
     bool all = weir_script_all(call, &never);
     for (size_t i = 0; i < call->count && !peek; i++) {
         struct weir_script_op *mine = &call->ops[i];
-        const struct weir_remote_op *op = op_of(call, i);
+        const struct weir_remote_op *op = weir_script_op_of(call, i);
         struct weir_event event = weir_script_event(op, now_ns);
-        if (is_off(call, i) || op->units == 0)
+        if (weir_script_is_off(call, i) || op->units == 0)
             continue;
         if (all && mine->judged.admitted) {
             weir_ledger_decide(&values[i].limit, &values[i].ledger, &event, false, &mine->verdict);
@@ -223,7 +211,7 @@ static void decide(struct weir_script_call *call, struct weir_value *values, uin
 static int read_values(struct weir_script_call *call, struct layout_reader *reply, struct weir_value *values)
 {
     for (size_t i = 0; i < call->count; i++) {
-        const struct weir_remote_limit *limit = op_of(call, i)->limit;
+        const struct weir_remote_limit *limit = weir_script_op_of(call, i)->limit;
         struct weir_script_op *mine = &call->ops[i];
         size_t size = layout_get(reply, 4);
         mine->seen_size = size > 0 ? LAYOUT_SEEN : 0;
@@ -258,17 +246,18 @@ static int compute(struct weir_script_call *call, struct weir_value *values)
     enum weir_remote_verb verb = call->request->verb;
     for (size_t i = 0; i < call->count; i++) {
         uint32_t revision = call->ops[i].revision;
-        if (is_off(call, i))
+        const struct weir_remote_op *op = weir_script_op_of(call, i);
+        bool newer = is_newer(&values[i], op);
+        if (weir_script_is_off(call, i))
             continue;
-        if (is_newer(&values[i], op_of(call, i)) && op_of(call, i)->limit->revision > 0)
-            weir_remote_limit_meet(op_of(call, i)->limit, values[i].revision);
-        if (is_beyond(&values[i], op_of(call, i)))
+        if (newer && op->limit->revision > 0)
+            weir_remote_limit_meet(op->limit, values[i].revision);
+        if (is_beyond(&values[i], op))
             return WEIR_EBUSY;
         changed[i] = values[i].rewrite;
-        held = held || values[i].held || is_newer(&values[i], op_of(call, i));
-        if (!is_newer(&values[i], op_of(call, i)) &&
-            (values[i].revision != revision || !weir_value_alike(&values[i], op_of(call, i)->limit))) {
-            convert(&values[i], op_of(call, i), revision, call->now_ns);
+        held = held || values[i].held || newer;
+        if (!newer && (values[i].revision != revision || !weir_value_alike(&values[i], op->limit))) {
+            convert(&values[i], op, revision, call->now_ns);
             changed[i] = true;
         }
     }
@@ -277,14 +266,15 @@ static int compute(struct weir_script_call *call, struct weir_value *values)
         return error ? error : WEIR_EAGAIN;
     }
     for (size_t i = 0; i < call->count && verb != WEIR_REMOTE_ASK; i++)
-        touched[i] = !is_off(call, i) && expire(op_of(call, i), &values[i], call->now_ns);
+        touched[i] = !weir_script_is_off(call, i) && expire(weir_script_op_of(call, i), &values[i], call->now_ns);
     if (verb == WEIR_REMOTE_DECIDE || verb == WEIR_REMOTE_PEEK)
         decide(call, values, call->now_ns, touched);
     for (size_t i = 0; i < call->count; i++) {
+        const struct weir_remote_op *op = weir_script_op_of(call, i);
         if (verb == WEIR_REMOTE_ASK)
-            touched[i] = ask(&call->ops[i], op_of(call, i), &values[i], call->now_ns);
+            touched[i] = ask(&call->ops[i], op, &values[i], call->now_ns);
         else if (verb == WEIR_REMOTE_REFUND)
-            touched[i] = refund(&call->ops[i], op_of(call, i), &values[i], call->now_ns) || touched[i];
+            touched[i] = refund(&call->ops[i], op, &values[i], call->now_ns) || touched[i];
         any = any || touched[i];
     }
     if (!any)

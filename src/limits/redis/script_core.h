@@ -7,6 +7,19 @@
 #include "limits/redis/layout.h"
 #include "limits/redis/script.h"
 
+static inline struct weir_remote_op *weir_script_op_of(const struct weir_script_call *call, size_t i)
+{
+    return &call->request->ops[call->ops[i].index];
+}
+
+/* A limit that is off is not there. Its keys can still be given back to and forgotten. */
+static inline bool weir_script_is_off(const struct weir_script_call *call, size_t i)
+{
+    enum weir_remote_verb verb = call->request->verb;
+    return (verb == WEIR_REMOTE_DECIDE || verb == WEIR_REMOTE_PEEK) &&
+           weir_script_op_of(call, i)->limit->spec.mode == WEIR_MODE_OFF;
+}
+
 /* The event of an op at now_ns, its calendar window included. */
 struct weir_event weir_script_event(const struct weir_remote_op *op, uint64_t now_ns);
 

@@ -111,20 +111,15 @@ static void drain(struct seen *s, struct weir_verdict *v)
         weir_limit_drain(&s->limit, &s->state, &s->event, v);
 }
 
-static bool is_off(const struct weir_remote_op *op)
-{
-    return op->limit->spec.mode == WEIR_MODE_OFF;
-}
-
 /* Judges again what the script judged, and charges what it charged; the two must agree. */
 static int decode_decisions(struct weir_script_call *call, struct layout_reader *r)
 {
     struct seen seen[WEIR_CHARGES_MAX];
     bool never, charges = call->request->verb == WEIR_REMOTE_DECIDE && !call->again;
     for (size_t i = 0; i < call->count; i++) {
-        const struct weir_remote_op *op = &call->request->ops[call->ops[i].index];
+        const struct weir_remote_op *op = weir_script_op_of(call, i);
         struct weir_verdict *judged = &call->ops[i].judged;
-        if (is_off(op)) {
+        if (weir_script_is_off(call, i)) {
             weir_script_judge_off(op, judged);
             continue;
         }
@@ -141,10 +136,10 @@ static int decode_decisions(struct weir_script_call *call, struct layout_reader 
     }
     bool all = weir_script_all(call, &never);
     for (size_t i = 0; i < call->count; i++) {
-        const struct weir_remote_op *op = &call->request->ops[call->ops[i].index];
+        const struct weir_remote_op *op = weir_script_op_of(call, i);
         struct weir_verdict *v = &call->ops[i].verdict;
         *v = call->ops[i].judged;
-        if (is_off(op))
+        if (weir_script_is_off(call, i))
             continue;
         unsigned done = seen[i].flags & (LAYOUT_DONE_CHARGED | LAYOUT_DONE_DRAINED), expected = 0;
         if (charges && op->units > 0 && all && v->admitted)
@@ -164,7 +159,7 @@ static int decode_decisions(struct weir_script_call *call, struct layout_reader 
 static int decode_refunds(struct weir_script_call *call, struct layout_reader *r)
 {
     for (size_t i = 0; i < call->count; i++) {
-        const struct weir_remote_op *op = &call->request->ops[call->ops[i].index];
+        const struct weir_remote_op *op = weir_script_op_of(call, i);
         struct seen s;
         int error = read_seen(r, op, call->now_ns, &s);
         if (error)

@@ -14,30 +14,9 @@
 #include "limits/redis/mark.h"
 
 #define ASK_EVERY_NS (500 * WEIR_NS_PER_MS)
-#define ASK_LEAST_NS (50 * WEIR_NS_PER_MS) /* between two rounds, however often something fails */
 #define FIRST_NS (300 * WEIR_NS_PER_MS)
 #define FRESH_NS (2 * WEIR_NS_PER_SECOND)
 #define UNBACKED_NS (5 * WEIR_NS_PER_SECOND) /* a sentinel tells the others every 2 s */
-
-void weir_redis_sentinel_ask_soon(struct weir_redis_engine *engine, uint64_t in_ns)
-{
-    uint64_t now_ns = uv_hrtime();
-    uint64_t at_ns = weir_max_u64(now_ns + in_ns, engine->asked_ns + ASK_LEAST_NS);
-    if (engine->ask_ns == 0 || at_ns < engine->ask_ns)
-        engine->ask_ns = at_ns;
-}
-
-/* The value of a field of SENTINEL MASTER's flat list; "" if there is none. */
-static const char *field(const redisReply *reply, const char *name)
-{
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        const redisReply *key = weir_redis_element(reply, i, REDIS_REPLY_STRING);
-        const redisReply *value = weir_redis_element(reply, i + 1, REDIS_REPLY_STRING);
-        if (key && value && weir_redis_is_text(key, name))
-            return value->str;
-    }
-    return "";
-}
 
 /* ---- what they say together ---- */
 
@@ -140,7 +119,8 @@ static void on_epoch(struct weir_redis_server *sentinel, const redisReply *reply
         return;
     if (reply->type == REDIS_REPLY_ERROR)
         weir_redis_server_refused(sentinel, reply);
-    sentinel->said.next_epoch = strtoull(field(reply, "config-epoch"), NULL, 10);
+    const redisReply *epoch = weir_redis_field(reply, "config-epoch");
+    sentinel->said.next_epoch = epoch ? strtoull(epoch->str, NULL, 10) : 0;
 }
 
 static void on_address(struct weir_redis_server *sentinel, const redisReply *reply, uint64_t context)

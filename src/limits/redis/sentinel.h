@@ -15,5 +15,4 @@
 
 #include "limits/redis/server.h"
 
-void weir_redis_sentinel_ask_soon(struct weir_redis_engine *engine, uint64_t in_ns);
 void weir_redis_sentinel_tick(struct weir_redis_engine *engine, uint64_t now_ns);

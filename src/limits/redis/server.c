@@ -13,10 +13,8 @@
 
 #include "base/assert.h"
 #include "base/units.h"
-#include "limits/redis/cluster.h"
 #include "limits/redis/inspect.h"
 #include "limits/redis/mark.h"
-#include "limits/redis/sentinel.h"
 
 #define WAIT_MIN_NS (50 * WEIR_NS_PER_MS)
 #define WAIT_MAX_NS (2 * WEIR_NS_PER_SECOND)
@@ -160,11 +158,10 @@ static void ready(struct weir_redis_server *server)
     engine->stats.reconnects += server->was_ready;
     server->was_ready = true;
     weir_redis_conn_admit(&server->conn);
-    if (engine->settings.topology == WEIR_REDIS_CLUSTER)
-        weir_redis_cluster_ready(server);
-    else if (server->watcher)
-        weir_redis_sentinel_ask_soon(engine, 0);
-    else if (!server->leaving)
+    bool cluster = engine->settings.topology == WEIR_REDIS_CLUSTER;
+    if (server->watcher || (cluster && !engine->mapped))
+        weir_redis_ask_soon(engine);
+    if (!server->watcher && !cluster && !server->leaving)
         weir_redis_mark_assign(server, 0);
     if (server->mark)
         weir_redis_mark_connected(server);
@@ -330,12 +327,8 @@ void weir_redis_server_fail(struct weir_redis_server *server, const char *why)
     server->state = WEIR_REDIS_WAITING;
     server->loading_script = false;
     weir_redis_conn_close(&server->conn);
-    if (engine->closing || server->leaving)
-        return;
-    if (engine->settings.topology == WEIR_REDIS_CLUSTER)
-        weir_redis_cluster_ask_soon(engine, 0);
-    else if (engine->settings.topology == WEIR_REDIS_SENTINEL)
-        weir_redis_sentinel_ask_soon(engine, 0);
+    if (!engine->closing && !server->leaving)
+        weir_redis_ask_soon(engine);
 }
 
 void weir_redis_server_refused(struct weir_redis_server *server, const redisReply *reply)

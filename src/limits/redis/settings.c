@@ -3,7 +3,6 @@
  * Checks and copies the options of weir_redis_create, and fills in defaults for the connect timeout and the breaker.
  * The fault names the first option that is wrong. Called by redis.c. The configuration file is read in
  * src/rules/engine_decode.c, the CA file in net/redis_tls.c. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/fault.h"
@@ -11,16 +10,6 @@
 
 #define CONNECT_TIMEOUT_NS WEIR_NS_PER_SECOND
 #define PREFIX_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:"
-
-static const struct weir_breaker_options breaker_defaults = {
-    .failures_max = 5,
-    .window_min = 20,
-    .window_ns = WEIR_NS_PER_SECOND,
-    .wait_min_ns = WEIR_NS_PER_SECOND / 10,
-    .wait_max_ns = 5 * WEIR_NS_PER_SECOND,
-    .probes = 3,
-    .ramp_ns = WEIR_NS_PER_SECOND / 2,
-};
 
 /* Copies a text that may be absent into `size_max` bytes and a NUL; false: it is too long. */
 static bool copy(char *to, size_t size_max, const char *from)
@@ -75,7 +64,7 @@ int weir_redis_settings_init(struct weir_redis_settings *settings, const struct 
     *settings = (struct weir_redis_settings){
         .topology = options->topology,
         .connect_timeout_ns = options->connect_timeout_ns ? options->connect_timeout_ns : CONNECT_TIMEOUT_NS,
-        .breaker = options->breaker.failures_max ? options->breaker : breaker_defaults,
+        .breaker = options->breaker.failures_max ? options->breaker : weir_breaker_defaults,
         .test_clock = options->test_clock,
     };
     int error = take_servers(settings, options, ret_fault);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * core/share/gossip: a sliding_counter's windows go on where a node starts again. What must hold is counted from the
- * list of what was admitted. */
+ * core/share/gossip: a sliding_counter's windows go on where a node starts again, and what must hold is counted from
+ * the list of what was admitted. What is told of a window of the calendar counts in that one alone. */
 #include "core/share/gossip_parts.h"
 #include "gossip_net.h"
 
@@ -95,6 +95,23 @@ static void test_restarts_in_each_window_starve_nobody(void **state)
     }
 }
 
+/* Of the window before nothing is told but by what is used. */
+static void test_of_a_window_that_is_over_no_count_is_told(void **state)
+{
+    (void)state;
+    struct net *net = net_begin(&the_net, 1, 2, &spec, 30);
+    net_pass(net, SECOND);
+    for (unsigned n = 0; n < 20; n++)
+        assert_true(net_ask(net, 0, 0, 1, true));
+    net_pass(net, window_start(net, 0) + PERIOD_NS + PERIOD_NS / 2 - net->now_ns);
+    struct weir_gossip_word word;
+    const struct weir_event event = net_event(net, 0, 0);
+    weir_gossip_word(&net->node[0].gossip, key_of(net, 0), &event, &word);
+    assert_int_equal(word.count, 0);
+    assert_in_range(word.used, 9, 10);
+    assert_in_range(word.end_after_ns, PERIOD_NS / 2 - SECOND, PERIOD_NS / 2);
+}
+
 /* What comes from an older build, or makes no sense, is taken over as units that come now: none is lost. */
 static void test_a_word_without_a_window_counts_as_now(void **state)
 {
@@ -121,7 +138,8 @@ static void test_a_word_without_a_window_counts_as_now(void **state)
         };
         assert_int_equal(weir_gossip_hear(&node->gossip, &head, event.now_ns), WEIR_GOSSIP_NEW);
         assert_true(weir_gossip_hear_word(&node->gossip, key_of(net, 0), &head, &word, &event));
-        assert_true(weir_limit_used(&node->limit.limit, &key_of(net, 0)->state, &event) >= cases[n].least);
+        assert_in_range(weir_limit_used(&node->limit.limit, &key_of(net, 0)->state, &event), cases[n].least,
+                        cases[n].used);
     }
 }
 
@@ -138,13 +156,14 @@ static void hear_of_third(struct net *net, uint64_t units)
     assert_int_equal(net_used(net, 0, 0), units);
 }
 
-/* And then node 1, which knows all: of itself 5 units, of node 2 `third`; 40 are used, 30 in its window. */
-static void hear_of_all(struct net *net, uint64_t third)
+/* And then node 1, which knows all: of itself 5 units, of node 2's start `third_start` `third`; 40 are used, 30 in its
+ * window. */
+static void hear_of_all(struct net *net, uint64_t third_start, uint64_t third)
 {
     struct net_node *node = &net->node[0];
     const struct weir_event event = net_event(net, 0, 0);
     const struct weir_gossip_head head = { .nodes = 3, .from = 1, .to = 0, .epoch = 9, .seq = 1, .synced = true };
-    const struct weir_gossip_entry own = { .epoch = 9, .count = 5 }, other = { .epoch = 8, .count = third };
+    const struct weir_gossip_entry own = { .epoch = 9, .count = 5 }, other = { .epoch = third_start, .count = third };
     const struct weir_gossip_word word = {
         .id = { 1 },
         .limit = 1,
@@ -169,9 +188,19 @@ static void test_what_the_teller_does_not_know_comes_on_top(void **state)
 {
     (void)state;
     struct net *net = begin_with_third(20);
-    hear_of_all(net, 12);
+    hear_of_all(net, 8, 12);
     assert_int_equal(count_in_window(net, 0), 30 + 8);
     assert_int_equal(net_used(net, 0, 0), 40 + 8);
+}
+
+/* Who knows a later start of a node knows what the one before it did. */
+static void test_what_a_former_start_admitted_does_not_come_on_top(void **state)
+{
+    (void)state;
+    struct net *net = begin_with_third(20);
+    hear_of_all(net, 9, 3);
+    assert_int_equal(count_in_window(net, 0), 30);
+    assert_int_equal(net_used(net, 0, 0), 40);
 }
 
 /* It knows all, and how much of it has come back since: what was counted here before goes. But after a loss of which it
@@ -180,14 +209,57 @@ static void test_what_was_counted_before_goes_unless_something_was_lost(void **s
 {
     (void)state;
     struct net *net = begin_with_third(100);
-    hear_of_all(net, 100);
+    hear_of_all(net, 8, 100);
     assert_int_equal(net_used(net, 0, 0), 40);
     net = begin_with_third(100);
     struct weir_gossip_limit *limit = &net->node[0].limit;
     limit->losses[0].at_ns = net_clock(net, 0);
     limit->losses_count = key_of(net, 0)->losses = 1;
-    hear_of_all(net, 100);
+    hear_of_all(net, 8, 100);
     assert_int_equal(net_used(net, 0, 0), 100);
+}
+
+/* Node 0 is in `window` and hears what node 1, which was in `of`, says of itself. Returns whether it could be taken. */
+static bool hear_of_window(struct net *net, uint64_t window, uint64_t of, const struct weir_gossip_entry *said,
+                           bool synced)
+{
+    struct net_node *node = &net->node[0];
+    const struct weir_event event = { .now_ns = net_clock(net, 0),
+                                      .window = { .id = window, .end_after_ns = PERIOD_NS } };
+    const struct weir_gossip_head head = {
+        .nodes = 2, .from = 1, .to = 0, .epoch = 9, .seq = node->peers[1].seq + 1, .synced = synced
+    };
+    const struct weir_gossip_word word = {
+        .id = { 1 }, .limit = 1, .window = of, .used = said->count, .entries = { NULL, said }
+    };
+    assert_int_equal(weir_gossip_hear(&node->gossip, &head, event.now_ns), WEIR_GOSSIP_NEW);
+    return weir_gossip_hear_word(&node->gossip, key_of(net, 0), &head, &word, &event);
+}
+
+static void assert_used_in_window(struct net *net, uint64_t window, uint64_t used)
+{
+    const struct weir_event event = { .now_ns = net_clock(net, 0),
+                                      .window = { .id = window, .end_after_ns = PERIOD_NS } };
+    assert_int_equal(weir_limit_used(&net->node[0].limit.limit, &key_of(net, 0)->state, &event), used);
+}
+
+/* However late it comes, and whoever tells it. */
+static void test_a_window_of_the_calendar_is_charged_its_own_units(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec minutes = { .algorithm = WEIR_FIXED_WINDOW, .count = LIMIT, .period_ns = PERIOD_NS };
+    struct net *net = net_begin(&the_net, 1, 2, &minutes, 30);
+    assert_true(hear_of_window(net, 70, 70, &(struct weir_gossip_entry){ 9, 5, 0 }, false));
+    assert_used_in_window(net, 70, 5);
+    assert_false(hear_of_window(net, 70, 71, &(struct weir_gossip_entry){ 9, 6, 5 }, false)); /* not yet begun here */
+    assert_used_in_window(net, 70, 5);
+    assert_true(hear_of_window(net, 71, 70, &(struct weir_gossip_entry){ 9, 8, 0 }, false));
+    assert_used_in_window(net, 71, 0);
+    assert_true(
+        hear_of_window(net, 71, 70, &(struct weir_gossip_entry){ 9, 9, 0 }, true)); /* it knows all of that one */
+    assert_used_in_window(net, 71, 0);
+    assert_true(hear_of_window(net, 71, 71, &(struct weir_gossip_entry){ 9, 11, 9 }, false));
+    assert_used_in_window(net, 71, 2);
 }
 
 int main(void)
@@ -195,9 +267,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_restart_keeps_the_windows_of_who_tells_of_them),
         cmocka_unit_test(test_restarts_in_each_window_starve_nobody),
+        cmocka_unit_test(test_of_a_window_that_is_over_no_count_is_told),
         cmocka_unit_test(test_a_word_without_a_window_counts_as_now),
         cmocka_unit_test(test_what_the_teller_does_not_know_comes_on_top),
+        cmocka_unit_test(test_what_a_former_start_admitted_does_not_come_on_top),
         cmocka_unit_test(test_what_was_counted_before_goes_unless_something_was_lost),
+        cmocka_unit_test(test_a_window_of_the_calendar_is_charged_its_own_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

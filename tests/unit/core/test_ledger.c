@@ -384,42 +384,6 @@ static void ledger__a_clock_that_came_back_out_of_a_window_gives_nothing_back_to
     assert_int_equal(remaining(), 30);
 }
 
-/* Wall time stepped forward, the engine's clock did not: the node goes on with what it holds. */
-static void ledger__a_window_that_the_calendar_ends_early_leaves_its_holds_to_the_next(void **state)
-{
-    (void)state;
-    struct weir_verdict verdict;
-    begin(&windows);
-    assert_int_equal(ask(1, 0, 0, 10).granted, 10);
-    struct weir_event event = world_event(&world, 0);
-    event.window.id++;
-    weir_ledger_expire(&world.limit, &world.ledger, &event);
-    weir_ledger_expire(&world.limit, &world.ledger, &event);
-    assert_int_equal(weir_ledger_held(&world.ledger), 10);
-    (void)weir_limit_judge(&world.limit, &world.ledger.state, &event, &verdict);
-    assert_int_equal(verdict.remaining, 20);
-}
-
-/* What was granted in a window is spent in it once, though the clock comes by that window twice. */
-static void ledger__a_clock_that_came_back_out_of_a_window_mints_no_holds_in_it(void **state)
-{
-    (void)state;
-    begin(&windows);
-    world.now_ns += SECOND;
-    struct weir_share_ask first = { .stint = 7, .seq = 1, .want = 10, .ttl_ns = 60 * SECOND };
-    struct weir_share_answer answer = world_ask(&world, &first);
-    assert_int_equal(answer.granted, 10);
-    world.now_ns -= 2 * SECOND;
-    assert_int_equal(remaining(), 0);
-    world.now_ns += SECOND + SECOND / 2;
-    assert_int_equal(ask_as(8, 1, 0, 0, 30).granted, 20);
-    struct weir_share_ask told = { .stint = 7, .seq = 2, .spent = 10, .ttl_ns = SECOND, .window = answer.window };
-    assert_int_equal(world_ask(&world, &told).used, 30);
-    assert_int_equal(ask_as(9, 1, 0, 0, 1).granted, 0);
-    world.now_ns += 5 * SECOND;
-    assert_int_equal(remaining(), 30);
-}
-
 /* Wall time fell back: the window counts as full, but only what was taken comes back. */
 static void ledger__of_a_closed_window_no_more_comes_back_than_was_taken(void **state)
 {
@@ -513,8 +477,6 @@ int main(void)
         cmocka_unit_test(ledger__a_clock_that_came_back_mints_nothing_and_ends),
         cmocka_unit_test(ledger__a_clock_that_came_back_ends_what_is_held),
         cmocka_unit_test(ledger__a_clock_that_came_back_out_of_a_window_gives_nothing_back_to_the_one_before),
-        cmocka_unit_test(ledger__a_window_that_the_calendar_ends_early_leaves_its_holds_to_the_next),
-        cmocka_unit_test(ledger__a_clock_that_came_back_out_of_a_window_mints_no_holds_in_it),
         cmocka_unit_test(ledger__of_a_closed_window_no_more_comes_back_than_was_taken),
         cmocka_unit_test(ledger__a_debt_longer_than_any_log_keeps_its_newest_entries),
         cmocka_unit_test(ledger__a_debt_that_was_paid_is_none),

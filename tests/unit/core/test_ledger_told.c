@@ -12,11 +12,19 @@ static const struct weir_limit_spec bucket = {
 static const struct weir_limit_spec first = {
     .algorithm = WEIR_FIXED_WINDOW, .count = 30, .period_ns = 5 * SECOND, .align = WEIR_ALIGN_FIRST
 };
+static const struct weir_limit_spec aligned = { .algorithm = WEIR_FIXED_WINDOW, .count = 30, .period_ns = 5 * SECOND };
 
 static struct weir_share_answer ask(uint64_t seq, uint64_t spent, uint64_t hold, uint64_t want)
 {
     struct weir_share_ask ask = { .stint = 7, .seq = seq, .spent = spent, .hold = hold, .want = want };
     ask.ttl_ns = SECOND;
+    return world_ask(&world, &ask);
+}
+
+/* The first ask of another stint. */
+static struct weir_share_answer ask_as(uint64_t stint, uint64_t want)
+{
+    struct weir_share_ask ask = { .stint = stint, .seq = 1, .want = want, .ttl_ns = SECOND };
     return world_ask(&world, &ask);
 }
 
@@ -195,6 +203,51 @@ static void ledger__a_window_far_ahead_is_over(void **state)
     }
 }
 
+/* However long the node would have it: it would believe the answer, and spend what the engine has charged as lost. */
+static void ledger__holds_for_no_longer_than_a_minute(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &bucket, true);
+    struct weir_share_ask longest = { .stint = 7, .seq = 1, .want = 5, .ttl_ns = UINT64_MAX };
+    assert_int_equal(world_ask(&world, &longest).hold_ns, WEIR_SHARE_TTL_MAX_NS);
+}
+
+/* Wall time stepped forward, the engine's clock did not: the node goes on with what it holds. */
+static void ledger__a_window_that_the_calendar_ends_early_leaves_its_holds_to_the_next(void **state)
+{
+    (void)state;
+    struct weir_verdict verdict;
+    world_init(&world, 1, &aligned, true);
+    assert_int_equal(ask(1, 0, 0, 10).granted, 10);
+    struct weir_event event = world_event(&world, 0);
+    event.window.id++;
+    weir_ledger_expire(&world.limit, &world.ledger, &event);
+    weir_ledger_expire(&world.limit, &world.ledger, &event);
+    assert_int_equal(weir_ledger_held(&world.ledger), 10);
+    (void)weir_limit_judge(&world.limit, &world.ledger.state, &event, &verdict);
+    assert_int_equal(verdict.remaining, 20);
+}
+
+/* What was granted in a window is spent in it once, though the clock comes by that window twice. */
+static void ledger__a_clock_that_came_back_out_of_a_window_mints_no_holds_in_it(void **state)
+{
+    (void)state;
+    world_init(&world, 1, &aligned, true);
+    world.now_ns += SECOND;
+    struct weir_share_ask held = { .stint = 7, .seq = 1, .want = 10, .ttl_ns = 60 * SECOND };
+    struct weir_share_answer answer = world_ask(&world, &held);
+    assert_int_equal(answer.granted, 10);
+    world.now_ns -= 2 * SECOND;
+    assert_int_equal(peek(0).remaining, 0);
+    world.now_ns += SECOND + SECOND / 2;
+    assert_int_equal(ask_as(8, 30).granted, 20);
+    struct weir_share_ask told = { .stint = 7, .seq = 2, .spent = 10, .ttl_ns = SECOND, .window = answer.window };
+    assert_int_equal(world_ask(&world, &told).used, 30);
+    assert_int_equal(ask_as(9, 1).granted, 0);
+    world.now_ns += 5 * SECOND;
+    assert_int_equal(peek(0).remaining, 30);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +262,9 @@ int main(void)
         cmocka_unit_test(ledger__a_window_on_the_calendar_is_told_though_nothing_is_used),
         cmocka_unit_test(ledger__makes_room_as_of_a_deadline_long_past),
         cmocka_unit_test(ledger__a_window_far_ahead_is_over),
+        cmocka_unit_test(ledger__a_window_that_the_calendar_ends_early_leaves_its_holds_to_the_next),
+        cmocka_unit_test(ledger__a_clock_that_came_back_out_of_a_window_mints_no_holds_in_it),
+        cmocka_unit_test(ledger__holds_for_no_longer_than_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,21 @@ static void test_cut_off_a_node_admits_its_share(void **state)
     net_destroy(net);
 }
 
+/* Of a limit in which nothing else was changed. */
+static void test_a_reload_brings_another_slack(void **state)
+{
+    (void)state;
+    struct net *net = net_create("3600/3600s", 10);
+    start_all(net);
+    pass(net, 3 * SECOND);
+    memset(net->cut, true, sizeof net->cut);
+    assert_int_equal(take(net, 0, 1, 100), 10);
+    net->slack = 40;
+    reload(net, 0);
+    assert_int_equal(take(net, 0, 1, 100), 30);
+    net_destroy(net);
+}
+
 /* A forged datagram, one heard before, one for another cluster size and one of another process of our name: each is
  * counted and changes nothing. */
 static void test_bad_datagrams_are_counted(void **state)
@@ -430,6 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nodes_share_a_limit),
         cmocka_unit_test(test_cut_off_a_node_admits_its_share),
+        cmocka_unit_test(test_a_reload_brings_another_slack),
         cmocka_unit_test(test_bad_datagrams_are_counted),
         cmocka_unit_test(test_the_older_of_two_twins_stops),
         cmocka_unit_test(test_a_word_is_counted_under_its_override),

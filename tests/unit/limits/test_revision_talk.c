@@ -30,6 +30,7 @@ struct net {
     uint64_t now_ns;
     unsigned lost_percent, seed;
     bool cut[NODES];
+    bool has_engine;
 };
 
 static const uint8_t secret[16] = { 1, 2, 3 };
@@ -69,7 +70,7 @@ static void start(struct net *net, uint32_t node, const char *text)
         .secret = secret,
         .nodes = NODES,
         .node = node,
-        .may_be_alone = true,
+        .may_be_alone = !net->has_engine,
         .now_ns = net->now_ns,
         .send = on_send,
         .context = net,
@@ -169,6 +170,69 @@ static void a_start_behind_a_cut_does_not_win_when_it_heals(void **state)
     net_stop(&net);
 }
 
+/* Where an engine may tell more, silence says nothing. */
+static void who_has_an_engine_is_not_alone(void **state)
+{
+    (void)state;
+    struct net net;
+    net_start(&net, "old");
+    net.has_engine = true;
+    for (uint32_t node = 0; node < NODES; node++)
+        start(&net, node, "old");
+    run(&net, 10 * WEIR_NS_PER_SECOND);
+    assert_int_equal(found(&net, 0, "old").number, 0);
+    net_stop(&net);
+}
+
+static void a_limit_that_a_reload_brings_back_is_the_newest(void **state)
+{
+    (void)state;
+    struct net net;
+    net_start(&net, "old");
+    run(&net, 3 * WEIR_NS_PER_SECOND);
+    assert_int_equal(weir_revisions_own(net.revisions[0], NULL, 0, now_of(&net).wall_ns), 0);
+    own(&net, 1, "new", 3);
+    run(&net, WEIR_NS_PER_SECOND);
+    own(&net, 0, "old", 3);
+    run(&net, WEIR_NS_PER_SECOND);
+    decides_by(&net, 1, "new", "old");
+    decides_by(&net, 2, "old", "old");
+    net_stop(&net);
+}
+
+/* Makes `first` the newest, then `second` by a reload. */
+static struct weir_revisions *reloaded(const char *first, const char *second, uint64_t wall_ns, uint64_t ret_id[2])
+{
+    struct weir_revisions *revisions;
+    struct weir_revision_brief brief;
+    struct weir_revision_own limit = { "x", { first, strlen(first) }, 0 };
+    assert_int_equal(weir_revisions_create(secret, "n", &revisions), 0);
+    assert_int_equal(weir_revisions_own(revisions, &limit, 1, WALL_NS), 0);
+    assert_true(weir_revisions_brief(revisions, 0, &brief));
+    memcpy(ret_id, brief.id, sizeof(brief.id));
+    (void)weir_revisions_hear(revisions, ret_id, "", 0, true, WALL_NS);
+    limit.text = (struct weir_slice){ second, strlen(second) };
+    assert_int_equal(weir_revisions_own(revisions, &limit, 1, wall_ns), 0);
+    return revisions;
+}
+
+/* That an older one was told says nothing of the newest, which nobody has heard of: it is told yet. */
+static void what_was_told_is_that_number_alone(void **state)
+{
+    (void)state;
+    uint64_t id[2], number;
+    uint8_t *bytes;
+    size_t size;
+    struct weir_revisions *mine = reloaded("old", "mine", WALL_NS + WEIR_NS_PER_SECOND, id);
+    struct weir_revisions *theirs = reloaded("old", "theirs", WALL_NS + 2 * WEIR_NS_PER_SECOND, id);
+    weir_revisions_told(mine, id, 1);
+    assert_int_equal(weir_revisions_bytes(theirs, id, &bytes, &size, &number), 0);
+    assert_int_equal(weir_revisions_hear(mine, id, bytes, size, true, WALL_NS), WEIR_REVISION_OLDER);
+    free(bytes);
+    weir_revisions_destroy(mine);
+    weir_revisions_destroy(theirs);
+}
+
 static void a_long_definition_comes_in_parts_though_many_are_lost(void **state)
 {
     (void)state;
@@ -217,6 +281,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reload_reaches_all_within_a_second),
         cmocka_unit_test(a_start_behind_a_cut_does_not_win_when_it_heals),
+        cmocka_unit_test(who_has_an_engine_is_not_alone),
+        cmocka_unit_test(a_limit_that_a_reload_brings_back_is_the_newest),
+        cmocka_unit_test(what_was_told_is_that_number_alone),
         cmocka_unit_test(a_long_definition_comes_in_parts_though_many_are_lost),
         cmocka_unit_test(forged_datagrams_change_nothing),
     };

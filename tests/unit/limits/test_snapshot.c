@@ -251,6 +251,49 @@ static void a_window_that_the_wall_clock_closed_stays_closed_over_a_restart(void
     fixture_destroy(&b);
 }
 
+/* For a period since the fall, by whatever clock there is then. */
+static void a_window_that_the_wall_clock_closed_opens_in_time_after_a_reboot(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_FIXED_WINDOW, 3, DAY, 0);
+    spec.calendar = WEIR_CALENDAR_DAY;
+    struct fixture a = fixture_create(&spec, 1);
+    struct weir_snapshot_stats stats;
+    const uint64_t today = 20 * DAY + 2 * HOUR, away = 23 * HOUR;
+    struct weir_moment then = moment_at(T0 + 1 + away), now = moment_at(T0 + 100 * DAY);
+    (void)ask_at(&a, "other", 1, (struct weir_time){ T0, today }, 0);
+    (void)ask_at(&a, "other", 1, (struct weir_time){ T0 + 1, today - 5 * DAY }, 0);
+    then.wall_ns = now.wall_ns = today - 5 * DAY + away;
+    (void)save(&a, &then);
+    now.boot_id[0] = 2;
+    struct fixture b = restart(&spec, 1, &now, &stats);
+    struct weir_time time = { now.now_ns, now.wall_ns };
+    assert_int_equal(ask_at(&b, "k", 0, time, WEIR_PEEK).remaining, 0);
+    time.now_ns += 2 * HOUR;
+    time.wall_ns += 2 * HOUR;
+    assert_int_equal(ask_at(&b, "k", 0, time, WEIR_PEEK).remaining, 3);
+    fixture_destroy(&a);
+    fixture_destroy(&b);
+}
+
+/* Of ten years a tick is of several ns, and the clocks of two boots differ by no whole number of them. */
+static void a_restart_gives_no_part_of_a_tick(void **state)
+{
+    (void)state;
+    const struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 1, 365 * DAY, 10);
+    struct fixture a = fixture_create(&spec, 1);
+    struct weir_snapshot_stats stats;
+    struct weir_moment then = moment_at(64 * T0), now = moment_at(64 * T0 + HOUR * 64 + 63);
+    const uint64_t wait_ns = (ask(&a, 10, then.now_ns), peek(&a, 10, then.now_ns).retry_after_ns);
+    (void)save(&a, &then);
+    now.boot_id[0] = 2;
+    now.wall_ns = then.wall_ns;
+    struct fixture b = restart(&spec, 1, &now, &stats);
+    assert_false(peek(&b, 10, now.now_ns + wait_ns - 1).admitted);
+    fixture_destroy(&a);
+    fixture_destroy(&b);
+}
+
 /* ---- limits ---- */
 
 static void limits_changed_while_away_are_as_a_reload(void **state)
@@ -300,6 +343,28 @@ static void what_a_key_owes_after_a_lowered_limit_is_not_forgiven(void **state)
     (void)ask_all(&b, "k", 1, T0 + 5, WEIR_PEEK, others);
     for (int i = 0; i < 2; i++)
         assert_same_verdict(&verdicts[i], &others[i]);
+    fixture_destroy(&a);
+    fixture_destroy(&b);
+}
+
+/* Nor by a clock that is far ahead of the former one: what lies so far ahead is a debt still. */
+static void what_a_key_owes_is_not_forgiven_by_a_reboot(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 100, HOUR, 0);
+    struct fixture a = fixture_create(&spec, 1);
+    struct weir_snapshot_stats stats;
+    struct weir_moment then = moment_at(T0 + 3), now = moment_at(T0 + 100 * DAY);
+    (void)ask(&a, 90, T0);
+    spec.count = 10;
+    fixture_define(&a, &spec, 1, T0 + 1);
+    (void)save(&a, &then);
+    now.boot_id[0] = 2;
+    now.wall_ns = then.wall_ns;
+    struct fixture b = restart(&spec, 1, &now, &stats);
+    const uint64_t wait_ns = peek(&a, 1, T0 + 3).retry_after_ns;
+    assert_in_range(wait_ns, 8 * HOUR, 9 * HOUR);
+    assert_in_range(peek(&b, 1, now.now_ns).retry_after_ns, wait_ns - MS, wait_ns + MS);
     fixture_destroy(&a);
     fixture_destroy(&b);
 }
@@ -419,6 +484,9 @@ int main(void)
         TEST(a_unit_from_before_the_boot_counts_until_a_period_after_it_at_most),
         TEST(the_wall_clock_set_back_over_a_restart_opens_no_window_twice),
         TEST(a_window_that_the_wall_clock_closed_stays_closed_over_a_restart),
+        TEST(a_window_that_the_wall_clock_closed_opens_in_time_after_a_reboot),
+        TEST(what_a_key_owes_is_not_forgiven_by_a_reboot),
+        TEST(a_restart_gives_no_part_of_a_tick),
         TEST(limits_changed_while_away_are_as_a_reload),
         TEST(what_a_key_owes_after_a_lowered_limit_is_not_forgiven),
         TEST(limits_replaced_while_it_is_written_begin_it_anew),

@@ -2,6 +2,7 @@
  *
  * The file of a snapshot: cut at every byte, changed at every byte, of somebody else, of a later version, written where
  * nothing can be written; and records that no weir wrote, under a digest that is right. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -275,6 +276,45 @@ static int restore_forged(void)
     return error;
 }
 
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+static bool fsync_fails; /* the next one */
+
+int __wrap_fsync(int fd)
+{
+    if (!fsync_fails)
+        return __real_fsync(fd);
+    fsync_fails = false;
+    errno = EIO;
+    return -1;
+}
+
+/* Or a power cut would leave neither the file before nor this one. */
+static void what_is_not_on_the_disk_takes_no_place(void **state)
+{
+    (void)state;
+    struct weir_limit_spec spec = limit_of(WEIR_TOKEN_BUCKET, 10, HOUR, 0);
+    struct fixture a = fixture_create(&spec, 1);
+    const struct weir_moment moment = moment_at(T0);
+    struct weir_snapshot_stats stats;
+    struct weir_fault fault;
+    struct stat before, after;
+    int error;
+    (void)save(&a, &moment);
+    assert_int_equal(stat(snapshot_path, &before), 0);
+    struct weir_snapshot_writer *writer = begin_snapshot(&a);
+    fsync_fails = true;
+    do {
+        error = weir_snapshot_step(writer, 64, &moment, &stats, &fault);
+    } while (error == WEIR_EAGAIN);
+    assert_int_equal(error, WEIR_EIO);
+    weir_snapshot_end(writer);
+    assert_int_equal(stat(snapshot_path, &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    fixture_destroy(&a);
+}
+
 static void records_that_no_weir_wrote_harm_nobody(void **state)
 {
     (void)state;
@@ -339,6 +379,7 @@ int main(void)
         TEST(it_is_ours_alone_and_never_through_a_link),
         TEST(what_cannot_be_written_leaves_what_was_there),
         TEST(a_disk_that_is_full_is_told),
+        TEST(what_is_not_on_the_disk_takes_no_place),
         TEST(records_that_no_weir_wrote_harm_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

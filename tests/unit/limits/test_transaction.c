@@ -125,6 +125,12 @@ static void test_a_shadow_refuses_nobody_and_attempts_are_charged_for_a_refusal(
     assert_false(DECIDE(w, ATTEMPTS, EXACT).admitted);
     assert_int_equal(world_used(w, ATTEMPTS, 0), 1);
     assert_int_equal(world_used(w, EXACT, 0), 3);
+    struct weir_transaction *transaction = begin(w, WEIR_TRANSACTION_DECIDE);
+    add(w, transaction, ATTEMPTS, 0, 1);
+    add(w, transaction, GOSSIPED, 0, 4);
+    assert_null(run(w, transaction));
+    assert_false(weir_transaction_decision(transaction).admitted);
+    assert_int_equal(world_used(w, ATTEMPTS, 0), 1); /* what can never pass is no attempt */
     world_deinit(w);
 }
 

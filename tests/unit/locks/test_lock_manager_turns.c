@@ -407,6 +407,21 @@ static void turns__an_acquire_waits_for_company_and_nobody_for_it(void **state)
     }
 }
 
+/* And not when the engine is looked after the next time, which is later. */
+static void turns__wakes_for_who_was_put_off(void **state)
+{
+    (void)state;
+    begin(&(struct weir_lock_manager_options){ 0 });
+    submit(0, WEIR_LOCK_RAISE, "", 0, 0);
+    begin_turn(1);
+    say_later(0, WEIR_LOCK_RAISE);
+    manager->ops[0].due_ns = now_ns + 100 * MS;
+    weir_lock_manager_end(manager, now_ns);
+    assert_int_equal(answers[0], 0);
+    assert_int_equal(weir_lock_manager_due_ns(manager, now_ns), now_ns + 100 * MS);
+    weir_lock_manager_destroy_threadless(manager);
+}
+
 /* What its holder renews is known to whoever comes. */
 static void turns__a_lease_that_was_renewed_is_told(void **state)
 {
@@ -414,12 +429,13 @@ static void turns__a_lease_that_was_renewed_is_told(void **state)
     begin_waiting(&(struct weir_lock_manager_options){ 0 });
     submit(2, WEIR_LOCK_RENEW, "H", 3600 * SECOND, 0);
     turn(WEIR_LOCK_RENEW, WEIR_LOCK_GRANTED, "H", 3600 * SECOND);
+    now_ns += 100 * MS;
     submit(2, WEIR_LOCK_ACQUIRE, "B", 60 * SECOND, 0);
     begin_turn(0);
     weir_lock_manager_end(manager, now_ns);
     assert_int_equal(answers[2], 2);
     assert_int_equal(requests[2].op.said, WEIR_LOCK_HELD);
-    assert_int_equal(requests[2].op.lease_ns, 3600 * SECOND);
+    assert_int_equal(requests[2].op.lease_ns, 3600 * SECOND - 100 * MS);
     weir_lock_manager_destroy_threadless(manager);
 }
 
@@ -455,6 +471,7 @@ int main(void)
         cmocka_unit_test(turns__answers_are_counted),
         cmocka_unit_test(turns__after_an_attempt_of_unknown_fate),
         cmocka_unit_test(turns__an_acquire_waits_for_company_and_nobody_for_it),
+        cmocka_unit_test(turns__wakes_for_who_was_put_off),
         cmocka_unit_test(turns__a_lease_that_was_renewed_is_told),
         cmocka_unit_test(turns__the_engines_state_is_shown_with_its_answers),
     };

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -180,6 +181,56 @@ static void test_the_place(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* What another user would do: 0 if its connection is no own one here, and if what it listens at is not taken over. */
+static int stranger(const char *path, int ready)
+{
+    struct weir_fault fault = { 0 };
+    int fd = -1;
+    if (setgid(65534) || setuid(65534) || weir_takeover_connect(path, &fd, &fault)) /* root's is taken over by all */
+        return 1;
+    close(fd);
+    if (unlink(path) || weir_takeover_listen(path, &fd, &fault) || write(ready, "!", 1) != 1)
+        return 2;
+    return read(ready, &(char){ 0 }, 1) == 0 ? 0 : 3; /* until the other end is closed */
+}
+
+static void test_another_user(void **state)
+{
+    char folder[] = "/tmp/weir-unit-XXXXXX", path[64], byte;
+    struct weir_fault fault = { 0 };
+    int listen_fd = -1, client = -1, pair[2], status = -1;
+    int32_t pid = 0;
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* only root can be two */
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chmod(folder, 0777), 0);
+    (void)snprintf(path, sizeof(path), "%s/takeover", folder);
+    assert_int_equal(weir_takeover_listen(path, &listen_fd, &fault), 0);
+    assert_int_equal(chmod(path, 0666), 0);
+    make_pair(pair);
+    pid_t child = fork();
+    if (child == 0) {
+        close(pair[0]);
+        _exit(stranger(path, pair[1]));
+    }
+    close(pair[1]);
+    assert_int_equal(read(pair[0], &byte, 1), 1);
+    int taken = accept(listen_fd, NULL, NULL);
+    assert_true(taken >= 0);
+    assert_false(weir_takeover_is_own(taken, &pid));
+    assert_int_equal(pid, child);
+    assert_int_equal(weir_takeover_connect(path, &client, &fault), WEIR_EHELD);
+    assert_non_null(strstr(fault.text, "is another user's"));
+    close(pair[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(taken);
+    close(listen_fd);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_the_end_comes_after_the_words),
         cmocka_unit_test(test_what_nobody_says),
         cmocka_unit_test(test_the_place),
+        cmocka_unit_test(test_another_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
